@@ -56,10 +56,8 @@ def test_the_steps_of_one_size_count_on_average() -> None:
 def test_the_interval_is_that_of_chance_and_widens_beyond_what_ran() -> None:
     measured = [steps(2, 100, 100), steps(8, 200, 200)]
     peak = corrected(measured, 8, 1000)
-    assert (peak.low, peak.high) == (round(LOWER * 1000), round(UPPER * 1000) + SCRATCH)
-    widths = [
-        (peak.high - SCRATCH) / peak.low for peak in (corrected(measured, batch, 10**6) for batch in (8, 16, 64, 128))
-    ]
+    assert (peak.low, peak.high) == (round(LOWER * 1000), round(UPPER * 1000))
+    widths = [peak.high / peak.low for peak in (corrected(measured, batch, 10**6) for batch in (8, 16, 64, 128))]
     assert all(one < other for one, other in itertools.pairwise(widths))
     assert corrected(measured, 1 << 20, 10**6) == corrected(measured, 128, 10**6)
 
@@ -67,3 +65,11 @@ def test_the_interval_is_that_of_chance_and_widens_beyond_what_ran() -> None:
 def test_what_is_held_is_in_use_in_any_case() -> None:
     peak = corrected([steps(2, 10, 100)], 2, 100 * MIB, held=50 * MIB)
     assert peak.low == peak.expected == 50 * MIB
+
+
+def test_convolutions_may_take_scratch_memory_side_by_side() -> None:
+    without, found = correction([steps(2, 100, 100)]), correction([steps(2, 100, 100)], convolves=True)
+    assert without is not None
+    assert found is not None
+    peak = Interval(MIB, MIB, MIB)
+    assert found.of(peak, 2, 0).high == without.of(peak, 2, 0).high + SCRATCH

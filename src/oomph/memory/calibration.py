@@ -17,7 +17,7 @@ from oomph.memory.estimate import Interval
 LOWER, UPPER = 0.93, 1.15
 """The interval around the expected peak, within the sizes that ran: the same step peaks differently in each process."""
 SCRATCH = 32 << 20
-"""Bytes by which the upper bound is higher still: a convolution of the backward pass takes so much scratch memory on
+"""Bytes by which the upper bound of a step with convolutions is higher still: one of the backward pass takes so much scratch memory on
 the CPU, and whether two run side by side is up to the threads. It decides the peak of small models only."""
 _WIDER = 0.04
 """How much wider it gets with each doubling beyond the largest size that ran. All were fitted on the models of
@@ -47,13 +47,15 @@ class Correction:
     """By which factor to correct a prediction, from real steps at rising batch sizes."""
 
     measured: Sequence[Measured]
+    scratch: int = 0
+    """Bytes that the threads' timing may add."""
 
     def of(self, peak: Interval, batch: int, held: int) -> Interval:
         """The corrected interval; `held` bytes are in use in any case."""
         expected = max(held, round(peak.expected * self.factor(batch)))
         wider = 1 + _WIDER * min(_MOST_DOUBLINGS, max(0.0, _doublings(batch, self.measured[-1].batch)))
         low = max(held, round(LOWER * expected / wider))
-        return Interval(min(low, expected), expected, round(UPPER * expected * wider) + SCRATCH)
+        return Interval(min(low, expected), expected, round(UPPER * expected * wider) + self.scratch)
 
     def factor(self, batch: int) -> float:
         """The memory of real steps divided by the simulated memory; constant beyond the sizes that ran."""
@@ -81,6 +83,6 @@ def uncorrected(peak: Interval) -> Interval:
     return Interval(min(peak.low, low), peak.expected, max(peak.high, high))
 
 
-def correction(measured: Sequence[Measured]) -> Correction | None:
+def correction(measured: Sequence[Measured], convolves: bool = False) -> Correction | None:
     """What the real steps say; None without any."""
-    return Correction(tuple(measured)) if measured else None
+    return Correction(tuple(measured), SCRATCH if convolves else 0) if measured else None

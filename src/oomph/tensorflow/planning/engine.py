@@ -139,7 +139,9 @@ def engine_for(
     unknown = tuple(dict.fromkeys([*made.failed, *flat.unknown]))
     name = "dry-run" if made.measured else "graph"
     doubt = made.failed[0] if made.failed else flat.guessed_loop
-    return Engine(made.program(), held, correction(made.corrections()), name, unknown, only, doubt)
+    program = made.program()
+    convolves = any(operation.kind.startswith("Conv") for operation in program.operations)
+    return Engine(program, held, correction(made.corrections(), convolves), name, unknown, only, doubt)
 
 
 class _Made:
