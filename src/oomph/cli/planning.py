@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from oomph.cli import examining
+from oomph.cli.output import say
 from oomph.errors import ExamineError
 
 if TYPE_CHECKING:
@@ -24,7 +26,8 @@ def request_with(words: Sequence[str], python: str | None, arguments: dict[str, 
     """What is asked of a script; `arguments` are those of the examiner. Raises UsageError."""
     from oomph.memory.counting import counting_environ
 
-    return examining.request_with("plan", words, python, arguments, fit, _EXAMINER, counting_environ())
+    asked = arguments | {"probe": True, "kept": _kept(arguments["device"])}
+    return examining.request_with("plan", words, python, asked, fit, _EXAMINER, counting_environ())
 
 
 def planned(request: Request) -> Plan:
@@ -32,7 +35,31 @@ def planned(request: Request) -> Plan:
     from oomph.memory.document import plan_of
 
     found = examining.examined(request, "plan", "planned")
+    _keep(found.document.get("probed"))
     try:
         return plan_of(found.document)
     except ValueError as error:
         raise ExamineError(f"the plan of {found.training.site} cannot be read: {error}") from error
+
+
+def _kept(device: dict[str, Any] | None) -> list[dict[str, Any]]:
+    """What earlier plans have measured on GPUs of this kind, as JSON."""
+    from oomph.cli.kept_probes import kept_for
+    from oomph.memory.probe.record import as_document
+
+    if device is None or not device.get("is_card", True):
+        return []
+    return [as_document(record) for record in kept_for(device["name"], os.environ, say)]
+
+
+def _keep(probed: object) -> None:
+    """Keep what this plan has measured, if it has."""
+    from oomph.cli.kept_probes import keep
+    from oomph.memory.probe.record import record_of
+
+    if probed is None:
+        return
+    try:
+        keep(record_of(probed), os.environ, say)
+    except ValueError as error:
+        say(f"what was measured is not kept for later plans: {error}")

@@ -45,7 +45,7 @@ class Correction:
     def of(self, peak: Interval, batch: int, held: int) -> Interval:
         """The corrected interval; `held` bytes are in use in any case."""
         expected = max(held, round(peak.expected * self.factor(batch)))
-        wider = 1 + _WIDER * min(_MOST_DOUBLINGS, max(0.0, _doublings(batch, self.measured[-1].batch)))
+        wider = wider_beyond(batch, self.measured[-1].batch)
         low = max(held, round(LOWER * expected / wider))
         return Interval(min(low, expected), expected, round(UPPER * expected * wider))
 
@@ -63,6 +63,11 @@ class Correction:
                 part = _doublings(batch, small.batch) / _doublings(large.batch, small.batch)
                 return small.factor + part * (large.factor - small.factor)
         return self.measured[-1].factor
+
+
+def wider_beyond(batch: int, largest: int) -> float:
+    """By which factor the interval of a batch size is wider than that of the largest size that ran."""
+    return 1 + _WIDER * min(_MOST_DOUBLINGS, max(0.0, _doublings(batch, largest)))
 
 
 def _doublings(batch: int, since: int) -> float:

@@ -23,7 +23,7 @@ def as_document(plan: Plan) -> dict[str, Any]:
         "device": None if plan.device is None else asdict(plan.device),
         "max_batch": plan.max_batch,
         "micro_batch": plan.micro_batch,
-        "estimates": [{"batch": each.batch, **asdict(each.peak), "fits": each.fits.value} for each in plan.estimates],
+        "estimates": [_estimate(each) for each in plan.estimates],
         "curve": [{"batch": batch, **asdict(peak)} for batch, peak in plan.curve],
         "items": [_item(item) for item in plan.items],
         "layers": [asdict(layer) for layer in plan.layers],
@@ -59,7 +59,9 @@ def _plan_of(document: Mapping[str, Any]) -> Plan:
         subject=document["subject"],
         place=document["place"],
         batch=document["batch"],
-        estimates=tuple(Estimate(row["batch"], _interval(row), Fits(row["fits"])) for row in document["estimates"]),
+        estimates=tuple(
+            Estimate(row["batch"], _interval(row), Fits(row["fits"]), row["measured"]) for row in document["estimates"]
+        ),
         curve=tuple((row["batch"], _interval(row)) for row in document["curve"]),
         device=None if device is None else Device(**device),
         max_batch=document["max_batch"],
@@ -78,6 +80,11 @@ def _plan_of(document: Mapping[str, Any]) -> Plan:
         warnings=tuple(document["warnings"]),
         why_open=document["why_open"],
     )  # fmt: skip
+
+
+def _estimate(estimate: Estimate) -> dict[str, Any]:
+    fits, measured = estimate.fits.value, estimate.is_measured
+    return {"batch": estimate.batch, **asdict(estimate.peak), "fits": fits, "measured": measured}
 
 
 def _item(item: Item) -> dict[str, Any]:

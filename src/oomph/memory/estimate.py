@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
 
@@ -28,6 +29,14 @@ class Interval:
 
     def __add__(self, other: Interval) -> Interval:
         return Interval(self.low + other.low, self.expected + other.expected, self.high + other.high)
+
+
+def together(sizes: Iterable[Interval]) -> Interval:
+    """The sum of some amounts."""
+    total = Interval(0, 0, 0)
+    for size in sizes:
+        total = total + size
+    return total
 
 
 @dataclass(frozen=True)
@@ -67,6 +76,8 @@ class Estimate:
     batch: int
     peak: Interval
     fits: Fits
+    is_measured: bool = False
+    """Whether a step of this size has run on the device itself."""
 
 
 @dataclass(frozen=True)

@@ -95,6 +95,7 @@ def _command(paragraph: str) -> str:
 def _row(estimate: Estimate) -> tuple[str, ...]:
     peak, fits = estimate.peak, estimate.fits
     said = "?" if fits is Fits.UNKNOWN else fits.value
+    said += ", measured" if estimate.is_measured else ""
     return (f"{estimate.batch:,}", in_words(peak.expected), in_words(peak.low), in_words(peak.high), said)
 
 

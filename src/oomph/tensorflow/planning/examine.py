@@ -5,8 +5,8 @@ Runs in the script's process, which ends afterwards, so nothing that changes her
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from oomph.errors import ExamineError
@@ -14,15 +14,18 @@ from oomph.memory.device_limit import limit_of
 from oomph.memory.document import as_document
 from oomph.memory.estimate import Device
 from oomph.memory.precision import suits_bfloat16
+from oomph.memory.probe.record import Record, evidence, seen_in_words
 from oomph.memory.verdict import Verdict
 from oomph.preflight.facts.fit import LOOP
 from oomph.tensorflow.planning import changes, dry_run, samples, subject
 from oomph.tensorflow.planning.compiled_step import Step, with_xla
 from oomph.tensorflow.planning.engine import Engine, engine_for
 from oomph.tensorflow.planning.figures import Figures, Simulated
+from oomph.tensorflow.planning.gpu_steps import GpuSteps
 from oomph.tensorflow.planning.loop_step import loop_step
 from oomph.tensorflow.planning.making import Making, Savers
 from oomph.tensorflow.planning.open_sizes import OpenSizes, open_sizes
+from oomph.tensorflow.planning.probe import Outcome, Probing, kept_records, steps_for, with_kept
 from oomph.tensorflow.planning.savers import savers
 from oomph.tensorflow.reaching.reached import Reached
 
@@ -41,12 +44,28 @@ def examine(reached: Reached, arguments: Mapping[str, Any]) -> dict[str, Any]:
     planned = _loop(reached, arguments) if reached.kind == LOOP else _model(reached, arguments, device)
     engine, batches = planned.engine, arguments.get("batches") or [planned.training.batch]
     verdict = Verdict(device, planned.is_xla, engine.held.total, engine.doubt or planned.sizes.doubt)
-    figures: Figures = Simulated(engine, device, samples.array_bytes(reached.fit_arguments))
-    if planned.batch is not None:
-        step = Step(reached.model, planned.batch, engine, reached.tell, planned.sizes)
-        figures, verdict = with_xla(figures, verdict, step, batches)
-    making = Making(planned.training, figures, verdict, reached.tell, planned.savers, planned.sizes)
-    return as_document(making.plan(place, batches))
+    found = _figured(reached, planned, verdict, kept_records(arguments), batches)
+    making = Making(planned.training, found.figures, found.verdict, reached.tell, planned.savers, planned.sizes)
+    return as_document(making.plan(place, batches)) | {"probed": found.record}
+
+
+def _figured(
+    reached: Reached, planned: _Planned, verdict: Verdict, kept: Sequence[Record], batches: Sequence[int]
+) -> Outcome:
+    """The figures of the best engine there is, and what may be said of them."""
+    engine = planned.engine
+    others = evidence([record for record in kept if record.training != engine.identity], planned.is_xla)
+    figures: Figures = Simulated(engine, verdict.device, samples.array_bytes(reached.fit_arguments), others)
+    if planned.batch is None:
+        return Outcome(figures, replace(verdict, seen=seen_in_words(others)))
+    step = Step(reached.model, planned.batch, engine, reached.tell, planned.sizes)
+    if planned.steps is not None:
+        return Probing(planned.steps, step, figures, verdict).outcome(batches)
+    earlier = with_kept(figures, verdict, step, kept)
+    if earlier is not None:
+        return earlier
+    found, said = with_xla(figures, verdict, step, batches)
+    return Outcome(found, said if said.compiled else replace(said, seen=seen_in_words(others)))
 
 
 @dataclass(frozen=True)
@@ -60,6 +79,8 @@ class _Planned:
     """What is assumed of the sizes of a sample."""
     batch: Any = None
     """One batch as `train_step` takes it; None for a custom loop."""
+    steps: GpuSteps | None = None
+    """Real steps on the GPU that the plan is for, if it is here."""
 
 
 def _model(reached: Reached, arguments: Mapping[str, Any], device: Device | None) -> _Planned:
@@ -76,14 +97,16 @@ def _model(reached: Reached, arguments: Mapping[str, Any], device: Device | None
     batch = _batch(reached, model)
     foreign = max(0, dry_run.in_use() - subject.held_by(model).total)
     subject.build(model, batch)
-    engine = engine_for(model, batch, reached.tell, foreign=foreign)
+    steps = steps_for(device, arguments, reached, model, batch)
+    engine = engine_for(model, batch, reached.tell, runs=steps is None, foreign=foreign)
     is_xla = subject.compiled_by_xla(model, reached.jit_compile, device is None or device.is_gpu)
+    is_xla = is_xla if steps is None else steps.is_xla
     return _Planned(
         subject.training_of(model, samples.size_of(batch)), engine,
         lambda size, part: savers(
             model, batch, engine, size, part, reached.tell, is_bfloat16_fast=suits_bfloat16(device), is_xla=is_xla
         ),
-        is_xla, open_sizes(model, reached.fit_arguments.get("x"), batch), batch,
+        is_xla, open_sizes(model, reached.fit_arguments.get("x"), batch), batch, steps,
     )  # fmt: skip
 
 

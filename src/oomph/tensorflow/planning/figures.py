@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from oomph.memory.breakdown import items, layers, timeline
-from oomph.memory.estimate import Device, Interval, Item, Layer, Moment, Saver
+from oomph.memory.estimate import Device, Interval, Item, Layer, Moment, Saver, together
 from oomph.memory.gpu_costs import workspaces
+from oomph.memory.probe.record import Evidence
 from oomph.memory.xla.step import CompiledStep
 from oomph.tensorflow.planning.engine import Engine
 
@@ -45,6 +46,11 @@ class Figures(Protocol):
         """What the figures leave out or assume, one sentence each."""
         ...
 
+    @property
+    def measured(self) -> Collection[int]:
+        """The batch sizes that have run on the device itself."""
+        ...
+
     def peak(self, batch: int) -> Interval:
         """The peak of a step of that many samples."""
         ...
@@ -69,10 +75,15 @@ class Simulated:
         engine: predicts the step.
         device: what it is for.
         arrays: bytes of the arrays given to fit; they lie in the pool if the device is the CPU's.
+        evidence: what other trainings have taken on that GPU.
     """
 
-    def __init__(self, engine: Engine, device: Device | None, arrays: int = 0) -> None:
-        self._engine = engine
+    measured: Collection[int] = ()
+
+    def __init__(
+        self, engine: Engine, device: Device | None, arrays: int = 0, evidence: Evidence | None = None
+    ) -> None:
+        self._engine, self._evidence = engine, evidence
         self.name, self.only, self.is_long, self.unknown = engine.name, engine.only, engine.is_long, engine.unknown
         convolves = any(operation.kind.startswith("Conv") for operation in engine.program.operations)
         self._extras = workspaces(convolves) if device is not None and device.is_card else ()
@@ -80,11 +91,18 @@ class Simulated:
             self._extras += (Item("arrays given to fit", Interval(arrays, arrays, arrays), "counted"),)
 
     def peak(self, batch: int) -> Interval:
-        return self._with_extras(self._engine.at(batch).peak)
+        peak = self._with_extras(self._engine.at(batch).peak)
+        if self._evidence is None:
+            return peak
+        return self._evidence.widened(peak, self._engine.simulated(batch).expected)
 
     def items(self, batch: int) -> tuple[Item, ...]:
         engine = self._engine
-        return (*items(engine.program, engine.at(batch), engine.held), *self._extras)
+        found = (*items(engine.program, engine.at(batch), engine.held), *self._extras)
+        total, peak = together(item.size for item in found), self.peak(batch)
+        wider = Interval(0, 0, max(0, peak.high - total.high))
+        seen = Item("what other trainings took more on this GPU", wider, "measured")
+        return (*found, seen) if self._evidence is not None and wider.high else found
 
     def inside(self, batch: int, names: Collection[str]) -> Inside:
         engine, typical = self._engine, self._engine.at(batch).typical
@@ -114,6 +132,7 @@ class CompiledByXla:
     name = "xla-gpu"
     is_long = False
     unknown: tuple[str, ...] = ()
+    measured: Collection[int] = ()
 
     def __init__(self, step: CompiledStep, engine: Engine) -> None:
         self._step, self._engine, self.only = step, engine, engine.only

@@ -48,7 +48,7 @@ class Making:
         for size in batches:
             self._tell(f"estimating a batch of {size}")
             peak = figures.peak(size)
-            estimates.append(Estimate(size, peak, self._verdict.fits(peak)))
+            estimates.append(Estimate(size, peak, self._verdict.fits(peak), size in figures.measured))
         self._tell("looking for the largest batch that fits")
         most = self._largest(batches[0])
         part = self._largest(batches[0], beside=self._training.trainable)
