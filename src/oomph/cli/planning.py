@@ -26,8 +26,10 @@ def request_with(words: Sequence[str], python: str | None, arguments: dict[str, 
     """What is asked of a script; `arguments` are those of the examiner. Raises UsageError."""
     from oomph.memory.counting import counting_environ
 
-    asked = arguments | {"probe": True, "kept": _kept(arguments["device"])}
-    return examining.request_with("plan", words, python, asked, fit, _EXAMINER, counting_environ())
+    device = arguments["device"]
+    if device is not None and device.get("is_card", True):
+        arguments = arguments | {"probe": True, "kept": _kept(device["name"])}
+    return examining.request_with("plan", words, python, arguments, fit, _EXAMINER, counting_environ())
 
 
 def planned(request: Request) -> Plan:
@@ -42,14 +44,12 @@ def planned(request: Request) -> Plan:
         raise ExamineError(f"the plan of {found.training.site} cannot be read: {error}") from error
 
 
-def _kept(device: dict[str, Any] | None) -> list[dict[str, Any]]:
+def _kept(gpu: str) -> list[dict[str, Any]]:
     """What earlier plans have measured on GPUs of this kind, as JSON."""
     from oomph.cli.kept_probes import kept_for
     from oomph.memory.probe.record import as_document
 
-    if device is None or not device.get("is_card", True):
-        return []
-    return [as_document(record) for record in kept_for(device["name"], os.environ, say)]
+    return [as_document(record) for record in kept_for(gpu, os.environ, say)]
 
 
 def _keep(probed: object) -> None:

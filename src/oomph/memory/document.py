@@ -23,7 +23,7 @@ def as_document(plan: Plan) -> dict[str, Any]:
         "device": None if plan.device is None else asdict(plan.device),
         "max_batch": plan.max_batch,
         "micro_batch": plan.micro_batch,
-        "estimates": [_estimate(each) for each in plan.estimates],
+        "estimates": [{"batch": each.batch, **asdict(each.peak), "fits": each.fits.value} for each in plan.estimates],
         "curve": [{"batch": batch, **asdict(peak)} for batch, peak in plan.curve],
         "items": [_item(item) for item in plan.items],
         "layers": [asdict(layer) for layer in plan.layers],
@@ -33,6 +33,7 @@ def as_document(plan: Plan) -> dict[str, Any]:
         "notes": list(plan.notes),
         "warnings": list(plan.warnings),
         "why_open": plan.why_open,
+        "measured": list(plan.measured),
     }
 
 
@@ -59,9 +60,7 @@ def _plan_of(document: Mapping[str, Any]) -> Plan:
         subject=document["subject"],
         place=document["place"],
         batch=document["batch"],
-        estimates=tuple(
-            Estimate(row["batch"], _interval(row), Fits(row["fits"]), row["measured"]) for row in document["estimates"]
-        ),
+        estimates=tuple(Estimate(row["batch"], _interval(row), Fits(row["fits"])) for row in document["estimates"]),
         curve=tuple((row["batch"], _interval(row)) for row in document["curve"]),
         device=None if device is None else Device(**device),
         max_batch=document["max_batch"],
@@ -79,12 +78,8 @@ def _plan_of(document: Mapping[str, Any]) -> Plan:
         notes=tuple(document["notes"]),
         warnings=tuple(document["warnings"]),
         why_open=document["why_open"],
+        measured=tuple(document["measured"]),
     )  # fmt: skip
-
-
-def _estimate(estimate: Estimate) -> dict[str, Any]:
-    fits, measured = estimate.fits.value, estimate.is_measured
-    return {"batch": estimate.batch, **asdict(estimate.peak), "fits": fits, "measured": measured}
 
 
 def _item(item: Item) -> dict[str, Any]:

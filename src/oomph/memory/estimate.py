@@ -76,8 +76,6 @@ class Estimate:
     batch: int
     peak: Interval
     fits: Fits
-    is_measured: bool = False
-    """Whether a step of this size has run on the device itself."""
 
 
 @dataclass(frozen=True)
@@ -148,3 +146,5 @@ class Plan:
     """What speaks against the training on this device, or against its figures, one sentence each."""
     why_open: str = ""
     """Why it is open which batch fits, and how to know, as one sentence without a final stop; empty if it is not."""
+    measured: tuple[int, ...] = ()
+    """The batch sizes of which steps have just run on the device itself."""

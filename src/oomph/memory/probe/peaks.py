@@ -83,7 +83,7 @@ def grown_course(measured: Mapping[int, int], fixed: Callable[[int], int]) -> Co
     def course(batch: int) -> Interval:
         rest, base = growth.at(batch), fixed(batch)
         expected = base + rest.expected
-        low = min(expected, base + round(step.LOWER * rest.low))
-        return Interval(low, expected, base + round(step.UPPER * rest.high))
+        low = min(expected, max(base, round(step.LOWER * (base + rest.low))))
+        return Interval(low, expected, round(step.UPPER * (base + rest.high)))
 
     return course

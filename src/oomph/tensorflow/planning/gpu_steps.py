@@ -52,11 +52,11 @@ class GpuSteps:
 
     def __init__(self, model: Any, batch: Any, given: Mapping[str, Any], by_hand: bool) -> None:
         self._model, self._batch, self._by_hand = model, batch, by_hand
-        self._is_open = leaves_size_open(given.get("x"))
         self._size = samples.size_of(batch)
-        # Keras copies all of the arrays to the GPU, and keeps them there while it trains.
-        has_arrays = not by_hand and samples.array_bytes(given) > 0
-        self._arrays = samples.dataset_of(model, given) if has_arrays else None
+        # Kept: Keras copies all of the arrays to the GPU, and holds them there while it trains.
+        is_known = not by_hand and (samples.array_bytes(given) > 0 or isinstance(given.get("x"), tf.data.Dataset))
+        self._data = samples.dataset_of(model, given) if is_known else None
+        self._is_open = leaves_size_open(self._data)
         self._memory = DeviceMemory.of_training_device()
         self.is_xla = bool(model.jit_compile) and not model.run_eagerly
         """Whether Keras compiles the step with XLA here."""
@@ -125,9 +125,12 @@ def gpu_name() -> str:
         return ""
 
 
-def leaves_size_open(data: Any) -> bool:
-    """Whether what `fit` was given as `x` leaves open how many samples a batch has; so do arrays and generators."""
-    if not isinstance(data, tf.data.Dataset):
+def leaves_size_open(dataset: Any) -> bool:
+    """Whether the dataset of a fit leaves open how many samples a batch has: its last one may be smaller.
+
+    So does what is not known to Keras as a dataset, such as a generator (None).
+    """
+    if dataset is None:
         return True
-    leaves = tf.nest.flatten(data.element_spec)
+    leaves = tf.nest.flatten(dataset.element_spec)
     return not all(leaf.shape.rank and leaf.shape[0] is not None for leaf in leaves if hasattr(leaf, "shape"))

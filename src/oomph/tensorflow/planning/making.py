@@ -48,7 +48,7 @@ class Making:
         for size in batches:
             self._tell(f"estimating a batch of {size}")
             peak = figures.peak(size)
-            estimates.append(Estimate(size, peak, self._verdict.fits(peak), size in figures.measured))
+            estimates.append(Estimate(size, peak, self._verdict.fits(peak)))
         self._tell("looking for the largest batch that fits")
         most = self._largest(batches[0])
         part = self._largest(batches[0], beside=self._training.trainable)
@@ -72,6 +72,7 @@ class Making:
             notes=(*self._remarks(), *notes(self._verdict, figures.unknown)),
             warnings=warnings(self._verdict.device, self._training.policies),
             why_open=why_open(self._verdict),
+            measured=tuple(figures.measured),
         )
 
     def _remarks(self) -> tuple[str, ...]:

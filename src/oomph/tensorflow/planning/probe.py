@@ -116,7 +116,11 @@ class Probing:
         return tuple(dict.fromkeys((*small_sizes(self.steps.is_xla, asked), asked[-1], *asked)))
 
     def _high(self, batch: int) -> int:
-        return self._probed.peak(batch).high
+        """The most that a step should take, to decide whether to run it."""
+        high = self._probed.peak(batch).high
+        if self.steps.is_xla:  # the bound in proportion to the batch is far above what most steps take
+            return min(high, round(_XLA_TAKES * self.figures.peak(batch).high))
+        return high
 
     @property
     def _doubt(self) -> str:
@@ -203,6 +207,9 @@ def probed(
     return Probed(shown, base, engine, is_xla, inputs)
 
 
+_XLA_TAKES = 1.25
+"""No compiled step should take more than this many times what its operations take one by one. Where one does, it runs
+out of memory, and that is an answer too."""
 _SAVERS = "What saves memory is simulated, and scaled to the steps that ran."
 
 
