@@ -22,7 +22,7 @@ def simulated(measured: dict[int, int], now: int = 0, held: int = 0) -> Peaks:
 
 
 def compiled(measured: dict[int, int], now: int = 0) -> Peaks:
-    return Peaks(measured, grown_course(measured, lambda batch: (20 * MIB + batch * (MIB // 4))), now)
+    return Peaks(measured, grown_course(measured, lambda batch: 20 * MIB + batch * (MIB // 4), line), now)
 
 
 RAN = {2: 44 * MIB, 8: 43 * MIB, 64: 90 * MIB, 256: 250 * MIB}
@@ -63,6 +63,13 @@ def test_without_a_simulation_the_upper_bound_grows_in_proportion() -> None:
     assert peak.high == pytest.approx(1.1 * (counted + 2 * 124) * MIB, abs=2)
     assert peak.expected == pytest.approx((counted + line_to) * MIB, abs=2)
     assert peak.low == pytest.approx(0.9 * (counted + line_to) * MIB, abs=2)
+
+
+def test_from_a_single_size_the_expected_peak_follows_the_simulation_within_the_bounds() -> None:
+    peaks = compiled({32: 84 * MIB})  # twice the 42 MiB that were simulated
+    assert [peaks.at(batch).expected for batch in (32, 64, 128)] == [84 * MIB, 2 * line(64), 2 * line(128)]
+    assert peaks.at(64).high == pytest.approx(1.1 * (36 + 2 * 56) * MIB, abs=2)
+    assert peaks.at(4096).expected <= peaks.at(4096).high
 
 
 def test_what_has_just_run_fits_and_what_ran_another_time_is_judged_by_its_bounds() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from oomph.memory.probe.sizes_to_run import MOST_SIZES, next_to_run, small_sizes
+from oomph.memory.probe.sizes_to_run import MOST_SIZES, is_time_left, next_to_run, sizes_wanted
 
 
 def order(wanted: tuple[int, ...], fits: int, known_to: float, limit: int = 1000) -> tuple[list[int], int | None]:
@@ -23,12 +23,22 @@ def order(wanted: tuple[int, ...], fits: int, known_to: float, limit: int = 1000
     return ran, ran_out
 
 
-def test_small_sizes_are_at_most_half_of_what_was_asked_for() -> None:
-    assert small_sizes(False, [32, 256]) == (2, 8, 32)
-    assert small_sizes(False, [16]) == (2, 8)
-    assert small_sizes(False, [3]) == (3,)
-    assert small_sizes(True, [32, 256]) == (8,)
-    assert small_sizes(True, [15]) == (15,)
+def test_a_step_without_xla_begins_with_small_sizes() -> None:
+    assert sizes_wanted(False, [32, 256], True) == (2, 8, 32, 256)
+    assert sizes_wanted(False, [16], False) == (2, 8, 16)
+    assert sizes_wanted(False, [3], True) == (3,)
+    assert sizes_wanted(False, [64, 100, 256], True) == (2, 8, 32, 256, 64, 100)
+
+
+def test_a_compiled_step_begins_with_the_size_that_matters_if_it_should_fit() -> None:
+    assert sizes_wanted(True, [32, 256], True) == (256, 64, 32)
+    assert sizes_wanted(True, [32, 256], False) == (64, 256, 32)
+    assert sizes_wanted(True, [1], True) == (1,)
+
+
+def test_no_size_begins_that_would_end_too_late() -> None:
+    assert is_time_left(60, 60)
+    assert not is_time_left(100, 60)
 
 
 def test_what_should_fit_runs_in_its_order() -> None:
@@ -58,9 +68,9 @@ def test_what_cannot_fit_does_not_run() -> None:
     assert ran_out is None
 
 
-def test_where_the_first_size_runs_out_a_single_sample_runs() -> None:
-    assert order((8, 64), fits=4, known_to=1.0) == ([1], 8)
-    assert order((8, 64), fits=0, known_to=1.0) == ([], 1)
+def test_where_the_first_size_runs_out_a_much_smaller_one_runs() -> None:
+    assert order((64, 16), fits=10, known_to=1.0) == ([8], 64)
+    assert order((64, 16), fits=0, known_to=1.0) == ([], 1)
     assert order((64,), fits=1, known_to=1.0) == ([], 64), "a model that takes no other size"
 
 

@@ -71,18 +71,27 @@ def simulated_course(measured: Mapping[int, int], predicted: Callable[[int], int
     return course
 
 
-def grown_course(measured: Mapping[int, int], fixed: Callable[[int], int]) -> Course:
+def grown_course(measured: Mapping[int, int], fixed: Callable[[int], int], predicted: Callable[[int], int]) -> Course:
     """The course of a step that XLA compiles: `fixed` bytes are counted, and the rest grows from what ran.
+
+    Where a single size ran, the bounds are in proportion to the batch, and what is expected between them follows the
+    simulation, which does not see XLA's buffers but knows what does not grow.
 
     Args:
         measured: the peaks by batch size.
         fixed: what a step of that many samples holds in any case: variables and input.
+        predicted: what the simulation says.
     """
-    growth = Growth({batch: max(0, peak - fixed(batch)) for batch, peak in rising(measured).items()})
+    heights = rising(measured)
+    growth = Growth({batch: max(0, peak - fixed(batch)) for batch, peak in heights.items()})
 
     def course(batch: int) -> Interval:
         rest, base = growth.at(batch), fixed(batch)
         expected = base + rest.expected
+        if len(heights) == 1:
+            ((only, peak),) = heights.items()
+            followed = round(peak * predicted(batch) / predicted(only))
+            expected = min(base + rest.high, max(base + rest.low, followed))
         low = min(expected, max(base, round(step.LOWER * (base + rest.low))))
         return Interval(low, expected, round(step.UPPER * (base + rest.high)))
 

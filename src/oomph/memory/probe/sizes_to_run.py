@@ -7,16 +7,37 @@ from collections.abc import Callable, Collection, Sequence
 from oomph.memory.largest import largest_batch
 
 MOST_SIZES = 6
+_MOST_SECONDS = 150.0
+"""No further size is begun that would probably end later than this after the first one began."""
 _FIRST = (2, 8, 32)
 """Small sizes of a step that runs operation by operation."""
-_FIRST_XLA = (8,)
-"""Small sizes of a step that XLA compiles, which takes long for each."""
+_PART_XLA, _LESS = 4, 8
 
 
-def small_sizes(is_xla: bool, asked: Sequence[int]) -> tuple[int, ...]:
-    """The sizes to begin with: those up to half of the largest one that was asked for, or else that one."""
-    small = tuple(size for size in (_FIRST_XLA if is_xla else _FIRST) if 2 * size <= asked[-1])
-    return small or (asked[-1],)
+def is_time_left(spent: float, last: float) -> bool:
+    """Whether there is time to run one more size, which takes as long as the last one."""
+    return spent + last <= _MOST_SECONDS
+
+
+def sizes_wanted(is_xla: bool, asked: Sequence[int], should_fit: bool) -> tuple[int, ...]:
+    """The sizes that the plan would like to know, in their order.
+
+    A step that runs operation by operation begins with small sizes, at most half of the largest that was asked for.
+    One that XLA compiles takes long for each size, and few samples make it try out other algorithms, whose memory tells
+    little: it begins with the largest that was asked for, if that should fit, and a quarter of it comes next.
+
+    Args:
+        is_xla: whether XLA compiles the step.
+        asked: the sizes of the plan, rising.
+        should_fit: whether the largest of them should fit, by what is simulated.
+    """
+    most = asked[-1]
+    if is_xla:
+        part = max(1, most // _PART_XLA)
+        first = (most, part) if should_fit else (part, most)
+    else:
+        first = (*(size for size in _FIRST if 2 * size <= most), most)
+    return tuple(dict.fromkeys((*first, *asked)))
 
 
 def next_to_run(
@@ -25,7 +46,7 @@ def next_to_run(
     """The next batch size to run; None if nothing more is worth a step.
 
     Where a wanted size may not fit by what is known so far, a smaller one that should is run first: the bound is
-    narrower after it. A single sample runs where the first size runs out of memory, unless the model takes that alone.
+    narrower after it. Where the first size runs out of memory, a much smaller one runs, if the model takes others.
 
     Args:
         ran: the sizes that ran.
@@ -35,7 +56,9 @@ def next_to_run(
         limit: what the device gives, in bytes.
     """
     if not ran:
-        return wanted[0] if ran_out is None else 1 if ran_out > 1 and len(wanted) > 1 else None
+        if ran_out is None:
+            return wanted[0]
+        return max(1, ran_out // _LESS) if ran_out > 1 and len(wanted) > 1 else None
     if len(ran) >= MOST_SIZES:
         return None
     largest = max(ran)

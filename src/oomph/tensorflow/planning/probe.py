@@ -14,10 +14,9 @@ from oomph.memory.estimate import Device
 from oomph.memory.gpu_list import is_same
 from oomph.memory.probe.peaks import Course, Peaks, grown_course, simulated_course
 from oomph.memory.probe.record import Point, Record, as_document, of_same_training, record_of
-from oomph.memory.probe.sizes_to_run import next_to_run, small_sizes
+from oomph.memory.probe.sizes_to_run import is_time_left, next_to_run, sizes_wanted
 from oomph.memory.sizes import in_words
 from oomph.memory.verdict import Verdict
-from oomph.memory.xla.sizes_to_compile import is_time_left
 from oomph.tensorflow.planning import samples
 from oomph.tensorflow.planning.compiled_step import Step
 from oomph.tensorflow.planning.figures import Figures
@@ -113,14 +112,15 @@ class Probing:
         only = self.step.engine.only
         if only is not None:
             return (only,)
-        return tuple(dict.fromkeys((*small_sizes(self.steps.is_xla, asked), asked[-1], *asked)))
+        return sizes_wanted(self.steps.is_xla, asked, self._high(asked[-1]) <= self.steps.limit)
 
     def _high(self, batch: int) -> int:
         """The most that a step should take, to decide whether to run it."""
-        high = self._probed.peak(batch).high
-        if self.steps.is_xla:  # the bound in proportion to the batch is far above what most steps take
-            return min(high, round(_XLA_TAKES * self.figures.peak(batch).high))
-        return high
+        if not self.steps.is_xla:
+            return self._probed.peak(batch).high
+        simulated = round(_XLA_TAKES * self.figures.peak(batch).high)
+        # The bound in proportion to the batch is far above what most steps take.
+        return min(self._probed.peak(batch).high, simulated) if self._ran else simulated
 
     @property
     def _doubt(self) -> str:
@@ -196,11 +196,14 @@ def probed(
         leaves = tf.nest.flatten(samples.resized(spec, size, batch))
         return sum(math.prod(leaf.shape) * leaf.dtype.size for leaf in leaves)
 
+    def predicted(batch: int) -> int:
+        return engine.at(batch).peak.expected + foreign
+
     def course() -> Course:
         held = engine.held.total + foreign
         if is_xla:
-            return grown_course(ran, lambda batch: held + inputs(batch))
-        return simulated_course(ran, lambda batch: engine.at(batch).peak.expected + foreign, held)
+            return grown_course(ran, lambda batch: held + inputs(batch), predicted)
+        return simulated_course(ran, predicted, held)
 
     peaks = Peaks(ran, course(), limit if is_now else 0) if ran else None
     shown = Shown(peaks, tuple(sorted(ran)) if is_now else (), ran_out, limit, foreign)
@@ -227,5 +230,5 @@ def _others(is_xla: bool, count: int) -> str:
     if not is_xla:
         return "At other sizes the figures follow the simulation, corrected by these steps."
     if count == 1:
-        return "At other sizes the bounds grow in proportion to the batch."
+        return "At other sizes the figures follow the simulation; the upper bound grows in proportion to the batch."
     return "Between these sizes the figures lie on a line; above them the upper bound grows in proportion to the batch."
