@@ -102,7 +102,8 @@ def capability_of(name: str) -> str:
 
 def is_same(one: str, other: str) -> bool:
     """Whether two names are those of one kind of GPU, such as "RTX 4090" and "NVIDIA GeForce RTX 4090"."""
-    if _compact(one.lower()) == _compact(other.lower()):
+    bare = [_compact(name.lower()).removeprefix("nvidia") for name in (one, other)]
+    if bare[0] == bare[1]:
         return True
     try:
         return find_gpu(one).name == find_gpu(other).name

@@ -7,7 +7,7 @@ import itertools
 import pytest
 
 from oomph.memory.calibration import LOWER, UPPER
-from oomph.memory.probe.peaks import Peaks, grown_course, rising, simulated_course
+from oomph.memory.probe.peaks import LOWER_XLA, UPPER_XLA, Peaks, grown_course, rising, simulated_course
 
 MIB = 1 << 20
 
@@ -60,15 +60,15 @@ def test_beyond_the_sizes_that_ran_the_simulation_goes_on_with_their_ratio() -> 
 def test_without_a_simulation_the_upper_bound_grows_in_proportion() -> None:
     peak = compiled({8: 60 * MIB, 64: 160 * MIB}).at(128)
     counted, line_to = 20 + 32, 124 + (124 - 38) * 64 / 56  # 38 and 124 MiB are not counted
-    assert peak.high == pytest.approx(1.1 * (counted + 2 * 124) * MIB, abs=2)
+    assert peak.high == pytest.approx(UPPER_XLA * (counted + 2 * 124) * MIB, abs=2)
     assert peak.expected == pytest.approx((counted + line_to) * MIB, abs=2)
-    assert peak.low == pytest.approx(0.9 * (counted + line_to) * MIB, abs=2)
+    assert peak.low == pytest.approx(LOWER_XLA * (counted + line_to) * MIB, abs=2)
 
 
 def test_from_a_single_size_the_expected_peak_follows_the_simulation_within_the_bounds() -> None:
     peaks = compiled({32: 84 * MIB})  # twice the 42 MiB that were simulated
     assert [peaks.at(batch).expected for batch in (32, 64, 128)] == [84 * MIB, 2 * line(64), 2 * line(128)]
-    assert peaks.at(64).high == pytest.approx(1.1 * (36 + 2 * 56) * MIB, abs=2)
+    assert peaks.at(64).high == pytest.approx(UPPER_XLA * (36 + 2 * 56) * MIB, abs=2)
     assert peaks.at(4096).expected <= peaks.at(4096).high
 
 

@@ -98,11 +98,13 @@ def of_same_training(records: Iterable[Record], training: str, xla: bool) -> Rec
 
 
 def evidence(records: Sequence[Record], xla: bool, engine: str = "graph") -> Evidence | None:
-    """What the records say of the simulation, for steps with XLA or without; None if none says anything."""
+    """What the records say of the simulation, for steps with XLA or without; None if none says anything.
+
+    The largest size of each training counts: what libraries take in any case hides all else in the small ones.
+    """
     alike = [record for record in records if record.xla == xla and record.engine == engine]
-    ratios = [
-        max(0, point.measured - record.foreign) / point.predicted for record in alike for point in record.points
-    ]  # fmt: skip
+    largest = [(record, max(record.points, key=lambda point: point.batch)) for record in alike]
+    ratios = [max(0, point.measured - record.foreign) / point.predicted for record, point in largest]
     return Evidence(len(alike), min(ratios), max(ratios)) if ratios else None
 
 

@@ -101,8 +101,10 @@ class Probing:
                 return
             if ran.ran_out:
                 self._ran_out = size
-            else:
+            elif ran.peak:
                 self._ran[size] = ran.peak
+            else:
+                return  # TensorFlow does not say what it took
             now = time.monotonic()
             if not is_time_left(now - began, now - at):
                 return
