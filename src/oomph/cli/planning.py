@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from oomph.cli import examining
@@ -33,10 +34,22 @@ def request_with(words: Sequence[str], python: str | None, arguments: dict[str, 
 
 
 def planned(request: Request) -> Plan:
-    """Run the script up to its training and plan that. Raises ExamineError."""
-    from oomph.memory.document import plan_of
+    """Run the script up to its training and plan that. Raises ExamineError.
 
-    found = examining.examined(request, "plan", "planned")
+    A step on the GPU may end the script's process, as a library does that does not fit the driver. The script is then
+    planned once more, without such steps.
+    """
+    from oomph.memory.document import plan_of
+    from oomph.memory.probe.sizes_to_run import PROBING
+
+    try:
+        found = examining.examined(request, "plan", "planned")
+    except examining.EndedWhileExaminedError as error:
+        if not error.doing.startswith(PROBING):
+            raise
+        say(f"{error}, while {error.doing}; planning once more without that")
+        without = replace(request, arguments={**request.arguments, "probe": False})
+        found = examining.examined(without, "plan", "planned")
     _keep(found.document.get("probed"))
     try:
         return plan_of(found.document)

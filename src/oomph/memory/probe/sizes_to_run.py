@@ -6,6 +6,8 @@ from collections.abc import Callable, Collection, Sequence
 
 from oomph.memory.largest import largest_batch
 
+PROBING = "running a few steps on the GPU"
+"""What is said while one runs."""
 MOST_SIZES = 6
 _MOST_SECONDS = 150.0
 """No further size is begun that would probably end later than this after the first one began."""
@@ -32,11 +34,10 @@ def sizes_wanted(is_xla: bool, asked: Sequence[int], should_fit: bool) -> tuple[
         should_fit: whether the largest of them should fit, by what is simulated.
     """
     most = asked[-1]
-    if is_xla:
-        part = max(1, most // _PART_XLA)
-        first = (most, part) if should_fit else (part, most)
-    else:
-        first = (*(size for size in _FIRST if 2 * size <= most), most)
+    if not is_xla:
+        return tuple(dict.fromkeys((*(size for size in _FIRST if 2 * size <= most), most, *asked)))
+    part = max(1, most // _PART_XLA)
+    first = (most, part) if should_fit else (part, most)
     return tuple(dict.fromkeys((*first, *asked)))
 
 

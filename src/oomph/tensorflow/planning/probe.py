@@ -14,7 +14,7 @@ from oomph.memory.estimate import Device
 from oomph.memory.gpu_list import is_same
 from oomph.memory.probe.peaks import Course, Peaks, grown_course, simulated_course
 from oomph.memory.probe.record import Point, Record, as_document, of_same_training, record_of
-from oomph.memory.probe.sizes_to_run import is_time_left, next_to_run, sizes_wanted
+from oomph.memory.probe.sizes_to_run import PROBING, is_time_left, next_to_run, sizes_wanted
 from oomph.memory.sizes import in_words
 from oomph.memory.verdict import Verdict
 from oomph.tensorflow.planning import samples
@@ -93,7 +93,7 @@ class Probing:
         wanted = self._wanted(asked)
         began, size = time.monotonic(), next_to_run((), None, wanted, self._high, self.steps.limit)
         while size is not None:
-            self.step.tell(f"running a few steps of {size} samples on the GPU")
+            self.step.tell(f"{PROBING}: {size} samples")
             at = time.monotonic()
             ran = self.steps.run(size)
             if ran.failed:
