@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from oomph.memory.estimate import Plan
     from oomph.reaching.request import Request
 
+_IDLE_BYTES = 1 << 30
+"""The driver and a desktop hold less."""
 _EXAMINER = "oomph.tensorflow.planning.examine:examine"
 
 
@@ -27,10 +29,10 @@ def request_with(words: Sequence[str], python: str | None, arguments: dict[str, 
     """What is asked of a script; `arguments` are those of the examiner. Raises UsageError."""
     from oomph.memory.counting import counting_environ
 
-    device = arguments["device"]
+    device, is_idle = arguments["device"], False
     if device is not None and device.get("is_card", True):
-        arguments = arguments | {"probe": True, "kept": _kept(device["name"])}
-    return examining.request_with("plan", words, python, arguments, fit, _EXAMINER, counting_environ())
+        arguments, is_idle = arguments | {"probe": True, "kept": _kept(device["name"])}, _is_idle()
+    return examining.request_with("plan", words, python, arguments, fit, _EXAMINER, counting_environ(is_idle))
 
 
 def planned(request: Request) -> Plan:
@@ -55,6 +57,14 @@ def planned(request: Request) -> Plan:
         return plan_of(found.document)
     except ValueError as error:
         raise ExamineError(f"the plan of {found.training.site} cannot be read: {error}") from error
+
+
+def _is_idle() -> bool:
+    """Whether nobody trains on a GPU of this machine."""
+    from oomph.gpu.installed import installed
+
+    found, _ = installed(os.environ)
+    return bool(found) and all(gpu.used_bytes < _IDLE_BYTES for gpu in found)
 
 
 def _kept(gpu: str) -> list[dict[str, Any]]:

@@ -18,11 +18,11 @@ def line(batch: int) -> int:
 
 
 def simulated(measured: dict[int, int], now: int = 0, held: int = 0) -> Peaks:
-    return Peaks(measured, simulated_course(measured, line, held), now)
+    return Peaks(measured, simulated_course(measured, line, held), fits_below=now)
 
 
 def compiled(measured: dict[int, int], now: int = 0) -> Peaks:
-    return Peaks(measured, grown_course(measured, lambda batch: 20 * MIB + batch * (MIB // 4), line), now)
+    return Peaks(measured, grown_course(measured, lambda batch: 20 * MIB + batch * (MIB // 4), line), fits_below=now)
 
 
 RAN = {2: 44 * MIB, 8: 43 * MIB, 64: 90 * MIB, 256: 250 * MIB}

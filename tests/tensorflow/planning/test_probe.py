@@ -41,7 +41,7 @@ def step_of(model: keras.Model, size: int = 16) -> Step:
 class Scripted:
     """Steps that take twice what is simulated, 20 MiB more, and run out beyond the limit."""
 
-    limit = LIMIT
+    limit, is_loose = LIMIT, False
 
     def __init__(self, step: Step, is_xla: bool = False, failing: int = 0) -> None:
         self.step, self.is_xla, self.failing, self.ran = step, is_xla, failing, []
@@ -89,6 +89,18 @@ def test_what_ran_is_what_it_took_and_fits(step, is_xla) -> None:
     assert found.verdict.device.usable == LIMIT
     assert found.verdict.can_say_yes
     assert found.verdict.fits(found.figures.peak(1 << 19)) is Fits.NO
+
+
+def test_where_memory_was_taken_bit_by_bit_less_may_do_and_nothing_is_kept(step) -> None:
+    steps, said = Scripted(step), verdict(step)
+    steps.is_loose = True
+    found = Probing(steps, step, Simulated(step.engine, said.device), said).outcome([4096])
+    tight = probed(step, (4096,))[0].figures.peak(4096)
+    peak = found.figures.peak(4096)
+    assert peak.low < 0.6 * tight.low
+    assert (peak.expected, peak.high) == (tight.expected, tight.high)
+    assert found.record is None
+    assert any("much less may be enough" in note for note in found.verdict.measured)
 
 
 @pytest.mark.parametrize("is_xla", [False, True])

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import gc
 import itertools
+import os
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from oomph.memory.gpu_costs import GROWTH
 from oomph.reaching.error_words import in_words as error_in_words
 from oomph.reaching.error_words import is_of_memory
 from oomph.tensorflow.planning import samples
@@ -60,6 +62,8 @@ class GpuSteps:
         self._memory = DeviceMemory.of_training_device()
         self.is_xla = bool(model.jit_compile) and not model.run_eagerly
         """Whether Keras compiles the step with XLA here."""
+        self.is_loose = os.environ.get(GROWTH, "").lower() == "true"
+        """Whether TensorFlow takes the GPU's memory as it is needed, because oomph has told it to or the user has."""
 
     @property
     def limit(self) -> int:

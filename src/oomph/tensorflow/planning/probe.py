@@ -133,7 +133,7 @@ class Probing:
     def _probed(self) -> Probed:
         return probed(
             self.step, self.figures, self.steps.is_xla,
-            self._ran, self._ran_out, self.steps.limit, self.foreign, is_now=True,
+            self._ran, self._ran_out, self.steps.limit, self.foreign, is_now=True, is_loose=self.steps.is_loose,
         )  # fmt: skip
 
     def _words(self, device: str) -> tuple[str, ...]:
@@ -144,6 +144,8 @@ class Probing:
                 "that Keras trains with. Their peaks are measured, with the libraries' workspaces."
             )
             told.append(_others(self.steps.is_xla, len(self._ran)))
+            if self.steps.is_loose:
+                told.append(_LOOSELY)
         if self._ran_out is not None:
             told.append(f"A step of {self._ran_out:,} samples ran out of memory on this GPU.")
         told.append(f"TensorFlow itself says that it gets {in_words(self.steps.limit)} of {device} at this moment.")
@@ -152,7 +154,7 @@ class Probing:
     @property
     def _record(self) -> Mapping[str, Any] | None:
         engine = self.step.engine
-        if not self._ran or not engine.identity:
+        if not self._ran or not engine.identity or self.steps.is_loose:
             return None
         points = tuple(
             Point(size, peak, engine.simulated(size).expected) for size, peak in sorted(self._ran.items())
@@ -188,7 +190,7 @@ def with_kept(figures: Figures, verdict: Verdict, step: Step, records: Sequence[
 
 def probed(
     step: Step, base: Figures, is_xla: bool, ran: Mapping[int, int], ran_out: int | None, limit: int, foreign: int,
-    is_now: bool,
+    is_now: bool, is_loose: bool = False,
 ) -> Probed:  # fmt: skip
     """The figures of a step that ran at these sizes, with these peaks."""
     engine = step.engine
@@ -207,7 +209,7 @@ def probed(
             return grown_course(ran, lambda batch: held + inputs(batch), predicted)
         return simulated_course(ran, predicted, held)
 
-    peaks = Peaks(ran, course(), limit if is_now else 0) if ran else None
+    peaks = Peaks(ran, course(), is_loose, limit if is_now else 0) if ran else None
     shown = Shown(peaks, tuple(sorted(ran)) if is_now else (), ran_out, limit, foreign)
     return Probed(shown, base, engine, is_xla, inputs)
 
@@ -215,6 +217,10 @@ def probed(
 _XLA_TAKES = 1.25
 """No compiled step should take more than this many times what its operations take one by one. Where one does, it runs
 out of memory, and that is an answer too."""
+_LOOSELY = (
+    "TensorFlow took the memory as it was needed, since other processes hold some of this GPU, and then divides it less "
+    "well: much less may be enough."
+)
 _SAVERS = "What saves memory is simulated, and scaled to the steps that ran."
 
 
