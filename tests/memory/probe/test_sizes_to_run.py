@@ -38,7 +38,7 @@ def test_a_compiled_step_begins_with_the_size_that_matters_if_it_should_fit() ->
 
 def test_no_size_begins_that_would_end_too_late() -> None:
     assert is_time_left(60, 60)
-    assert not is_time_left(100, 60)
+    assert not is_time_left(100, 90)
 
 
 def test_what_should_fit_runs_in_its_order() -> None:

@@ -9,7 +9,7 @@ from oomph.memory.largest import largest_batch
 PROBING = "running a few steps on the GPU"
 """What is said while one runs."""
 MOST_SIZES = 6
-_MOST_SECONDS = 150.0
+_MOST_SECONDS = 180.0
 """No further size is begun that would probably end later than this after the first one began."""
 _FIRST = (2, 8, 32)
 """Small sizes of a step that runs operation by operation."""

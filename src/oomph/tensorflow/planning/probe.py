@@ -218,8 +218,8 @@ _XLA_TAKES = 1.25
 """No compiled step should take more than this many times what its operations take one by one. Where one does, it runs
 out of memory, and that is an answer too."""
 _LOOSELY = (
-    "TensorFlow took the memory as it was needed, since other processes hold some of this GPU, and then divides it less "
-    "well: much less may be enough."
+    "TensorFlow took the memory as it was needed, since others hold some of this GPU, and then divides it less well: "
+    "much less may be enough."
 )
 _SAVERS = "What saves memory is simulated, and scaled to the steps that ran."
 
