@@ -14,8 +14,8 @@ ACCURACY = {
     "used to write it, half of the peaks were off by more than 3.4 %, one of 60 by more than 20 %. Threads run the "
     "operations of a real step side by side, in another order each time, so another plan's figures differ by some %",
     "probe": "real steps on the GPU itself, at the sizes that the notes name. On a fake GPU, whose kernels compute "
-    "nothing, fits of two small models took up to 12 % more or less than what was measured, without XLA and with it. "
-    "On a real GPU that has not been tried yet",
+    "nothing, fits of two small models without XLA and of one with it took up to 12 % more or less than what was "
+    "measured. On a real GPU that has not been tried yet",
     "xla-gpu": "compiled by XLA for a GPU that was not there. How far off the figures are is not known yet",
 }
 """The errors that docs/measurements.md has of each engine."""
