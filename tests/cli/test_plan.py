@@ -25,6 +25,9 @@ import plans
 from oomph.memory.document import as_document
 assert channel.take_turn()
 channel.tell(examines="fit", pid=os.getpid(), site="train.py:9")
+if "--dies" in sys.argv and handover.arguments.get("probe"):
+    channel.tell(progress=os.environ["DOING"])
+    os.kill(os.getpid(), 9)
 answer = as_document(plans.plan(notes=(repr(dict(handover.arguments)), repr(sys.argv[1:]))))
 channel.answer({{}} if "--damaged" in sys.argv else answer)
 """
@@ -117,6 +120,24 @@ def test_the_document_is_the_only_thing_on_stdout(capsys):
     document = json.loads(capsys.readouterr().out)
     assert document["schema"] == 1
     assert document["notes"][0] == "{'batches': [], 'policy': None, 'optimizer': None, 'device': None}"
+
+
+def test_where_a_step_on_the_gpu_kills_the_script_it_is_planned_without(capfd, monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("DOING", "running a few steps on the GPU: 8 samples")
+    assert cli.main(["plan", "--json", "--gpu", "T4", "train.py", "--dies"]) == 1
+    captured = capfd.readouterr()
+    assert "'probe': False" in json.loads(captured.out)["notes"][0]
+    said = " ".join(captured.err.split())
+    assert "ended by SIGKILL" in said
+    assert "while running a few steps on the GPU: 8 samples; planning once more without that" in said
+
+
+def test_where_something_else_kills_it_it_is_not_started_again(capfd, monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("DOING", "tracing the training step")
+    assert cli.main(["plan", "--json", "--gpu", "T4", "train.py", "--dies"]) == 3
+    assert "once more" not in capfd.readouterr().err
 
 
 @pytest.mark.parametrize(

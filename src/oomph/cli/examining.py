@@ -12,6 +12,14 @@ if TYPE_CHECKING:
     from oomph.reaching.request import NotReached, Reached, Request
 
 
+class EndedWhileExaminedError(ExamineError):
+    """The script's process has ended while it was examined; `doing` is what the examiner did at that moment."""
+
+    def __init__(self, said: str, doing: str) -> None:
+        super().__init__(said)
+        self.doing = doing
+
+
 def request_with(
     verb: str, words: Sequence[str], python: str | None, arguments: Mapping[str, Any], fit: int,
     examiner: str, environ: Mapping[str, str],
@@ -49,7 +57,8 @@ def examined(request: Request, verb: str, done: str) -> Reached:
 
     found = reach(request)
     if isinstance(found, NotReached):
-        raise ExamineError(_why(found, request, verb, done))
+        said = _why(found, request, verb, done)
+        raise EndedWhileExaminedError(said, found.doing) if found.doing else ExamineError(said)
     return found
 
 

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from oomph.cli import examining
+from oomph.cli.output import say
 from oomph.errors import ExamineError
 
 if TYPE_CHECKING:
     from oomph.memory.estimate import Plan
     from oomph.reaching.request import Request
 
+_IDLE_BYTES = 1 << 30
+"""The driver and a desktop hold less."""
 _EXAMINER = "oomph.tensorflow.planning.examine:examine"
 
 
@@ -24,15 +29,60 @@ def request_with(words: Sequence[str], python: str | None, arguments: dict[str, 
     """What is asked of a script; `arguments` are those of the examiner. Raises UsageError."""
     from oomph.memory.counting import counting_environ
 
-    return examining.request_with("plan", words, python, arguments, fit, _EXAMINER, counting_environ())
+    device, is_idle = arguments["device"], False
+    if device is not None and device.get("is_card", True):
+        arguments, is_idle = arguments | {"probe": True, "kept": _kept(device["name"])}, _is_idle()
+    return examining.request_with("plan", words, python, arguments, fit, _EXAMINER, counting_environ(is_idle))
 
 
 def planned(request: Request) -> Plan:
-    """Run the script up to its training and plan that. Raises ExamineError."""
-    from oomph.memory.document import plan_of
+    """Run the script up to its training and plan that. Raises ExamineError.
 
-    found = examining.examined(request, "plan", "planned")
+    A step on the GPU may end the script's process, as a library does that does not fit the driver. The script is then
+    planned once more, without such steps.
+    """
+    from oomph.memory.document import plan_of
+    from oomph.memory.probe.sizes_to_run import PROBING
+
+    try:
+        found = examining.examined(request, "plan", "planned")
+    except examining.EndedWhileExaminedError as error:
+        if not error.doing.startswith(PROBING):
+            raise
+        say(f"{error}, while {error.doing}; planning once more without that")
+        without = replace(request, arguments={**request.arguments, "probe": False})
+        found = examining.examined(without, "plan", "planned")
+    _keep(found.document.get("probed"))
     try:
         return plan_of(found.document)
     except ValueError as error:
         raise ExamineError(f"the plan of {found.training.site} cannot be read: {error}") from error
+
+
+def _is_idle() -> bool:
+    """Whether nobody trains on a GPU of this machine."""
+    from oomph.gpu.installed import installed
+
+    found, _ = installed(os.environ)
+    return bool(found) and all(gpu.used_bytes < _IDLE_BYTES for gpu in found)
+
+
+def _kept(gpu: str) -> list[dict[str, Any]]:
+    """What earlier plans have measured on GPUs of this kind, as JSON."""
+    from oomph.cli.kept_probes import kept_for
+    from oomph.memory.probe.record import as_document
+
+    return [as_document(record) for record in kept_for(gpu, os.environ, say)]
+
+
+def _keep(probed: object) -> None:
+    """Keep what this plan has measured, if it has."""
+    from oomph.cli.kept_probes import keep
+    from oomph.memory.probe.record import record_of
+
+    if probed is None:
+        return
+    try:
+        keep(record_of(probed), os.environ, say)
+    except ValueError as error:
+        say(f"what was measured is not kept for later plans: {error}")

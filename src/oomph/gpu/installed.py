@@ -16,13 +16,15 @@ class Installed(NamedTuple):
 
     name: str
     total_bytes: int
+    used_bytes: int = 0
+    """What all processes and the driver hold now."""
 
 
 def installed(environ: Mapping[str, str]) -> tuple[tuple[Installed, ...], str]:
     """The GPUs that the script may see, and why there are none or fewer; empty if all have answered."""
     answer = Child("ask_nvml.py", (), environ, bare=False).answer(time.monotonic() + _LIMIT_SECONDS, _LIMIT_SECONDS)
     found = [
-        Installed(str(row["name"]), int(row["total_bytes"]))
+        Installed(str(row["name"]), int(row["total_bytes"]), int(row.get("used_bytes") or 0))
         for row in answer.rows
         if row.get("name") and row.get("total_bytes")
     ]

@@ -17,8 +17,8 @@ from oomph.memory.estimate import Interval
 LOWER, UPPER = 0.93, 1.15
 """The interval around the expected peak, within the sizes that ran: the same step peaks differently in each process."""
 SCRATCH = 32 << 20
-"""Bytes by which the upper bound of a step with convolutions is higher still: one of the backward pass takes so much scratch memory on
-the CPU, and whether two run side by side is up to the threads. It decides the peak of small models only."""
+"""Bytes by which the upper bound of a step with convolutions is higher: one of the backward pass takes so much scratch
+memory on the CPU, and whether two run side by side is up to the threads. It decides the peak of small models only."""
 _WIDER = 0.04
 """How much wider it gets with each doubling beyond the largest size that ran. All were fitted on the models of
 docs/measurements.md that were measured by then."""
@@ -53,7 +53,7 @@ class Correction:
     def of(self, peak: Interval, batch: int, held: int) -> Interval:
         """The corrected interval; `held` bytes are in use in any case."""
         expected = max(held, round(peak.expected * self.factor(batch)))
-        wider = 1 + _WIDER * min(_MOST_DOUBLINGS, max(0.0, _doublings(batch, self.measured[-1].batch)))
+        wider = wider_beyond(batch, self.measured[-1].batch)
         low = max(held, round(LOWER * expected / wider))
         return Interval(min(low, expected), expected, round(UPPER * expected * wider) + self.scratch)
 
@@ -71,6 +71,11 @@ class Correction:
                 part = _doublings(batch, small.batch) / _doublings(large.batch, small.batch)
                 return small.factor + part * (large.factor - small.factor)
         return self.measured[-1].factor
+
+
+def wider_beyond(batch: int, largest: int) -> float:
+    """By which factor the interval of a batch size is wider than that of the largest size that ran."""
+    return 1 + _WIDER * min(_MOST_DOUBLINGS, max(0.0, _doublings(batch, largest)))
 
 
 def _doublings(batch: int, since: int) -> float:

@@ -36,6 +36,7 @@ def as_document(plan: Plan) -> dict[str, Any]:
         "replicas": plan.replicas,
         "samples_per_replica": Replicas(plan.replicas).share(plan.batch),
         "why_open": plan.why_open,
+        "measured": list(plan.measured),
     }
 
 
@@ -84,6 +85,7 @@ def _plan_of(document: Mapping[str, Any]) -> Plan:
         warnings=tuple(document["warnings"]),
         replicas=document["replicas"],
         why_open=document["why_open"],
+        measured=tuple(document["measured"]),
     )  # fmt: skip
 
 

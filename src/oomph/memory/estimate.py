@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
 
@@ -28,6 +29,14 @@ class Interval:
 
     def __add__(self, other: Interval) -> Interval:
         return Interval(self.low + other.low, self.expected + other.expected, self.high + other.high)
+
+
+def together(sizes: Iterable[Interval]) -> Interval:
+    """The sum of some amounts."""
+    total = Interval(0, 0, 0)
+    for size in sizes:
+        total = total + size
+    return total
 
 
 @dataclass(frozen=True)
@@ -142,3 +151,5 @@ class Plan:
     amounts of memory are those of one replica's device."""
     why_open: str = ""
     """Why it is open which batch fits, and how to know, as one sentence without a final stop; empty if it is not."""
+    measured: tuple[int, ...] = ()
+    """The batch sizes of which steps have just run on the device itself."""

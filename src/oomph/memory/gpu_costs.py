@@ -10,6 +10,8 @@ from __future__ import annotations
 from oomph.memory.estimate import Interval, Item
 
 MIB = 1 << 20
+GROWTH = "TF_FORCE_GPU_ALLOW_GROWTH"
+"""The environment variable by which TensorFlow takes a GPU's memory as it is needed."""
 _RESERVES = ((5.2, 500), (7.5, 1050), (8.6, 1536), (9.0, 1800))
 """MiB that TensorFlow leaves free, up to this compute capability; the last for all newer ones."""
 _SMALL_CARD, _SMALL_RESERVE = 2048 * MIB, 512 * MIB

@@ -100,6 +100,17 @@ def capability_of(name: str) -> str:
     return found.pop() if len(found) == 1 else ""
 
 
+def is_same(one: str, other: str) -> bool:
+    """Whether two names are those of one kind of GPU, such as "RTX 4090" and "NVIDIA GeForce RTX 4090"."""
+    bare = [_compact(name.lower()).removeprefix("nvidia") for name in (one, other)]
+    if bare[0] == bare[1]:
+        return True
+    try:
+        return find_gpu(one).name == find_gpu(other).name
+    except UsageError:
+        return False
+
+
 def size_of(text: str) -> int | None:
     """The bytes of a size such as "24GiB", "24GB" or "16g", all in powers of 1024; None for anything else."""
     found = _SIZE.match(text.strip())

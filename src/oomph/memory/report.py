@@ -28,7 +28,7 @@ def as_text(plan: Plan, words: Sequence[str], width: int = USUAL_WIDTH) -> Itera
     for paragraph in _first_screen(plan, words):
         yield wrapped(paragraph, width, "  ", command=_command(paragraph))
     yield ""
-    yield from table([_HEAD, *(_row(estimate) for estimate in plan.estimates)], width)
+    yield from table([_HEAD, *(_row(estimate, estimate.batch in plan.measured) for estimate in plan.estimates)], width)
     yield ""
     yield from _where_it_goes(plan, width)
     yield from _savers(plan.savers, width)
@@ -96,9 +96,10 @@ def _command(paragraph: str) -> str:
     return paragraph.removeprefix("Next: ") if paragraph.startswith("Next: ") else ""
 
 
-def _row(estimate: Estimate) -> tuple[str, ...]:
+def _row(estimate: Estimate, is_measured: bool) -> tuple[str, ...]:
     peak, fits = estimate.peak, estimate.fits
     said = "?" if fits is Fits.UNKNOWN else fits.value
+    said += ", measured" if is_measured else ""
     return (f"{estimate.batch:,}", in_words(peak.expected), in_words(peak.low), in_words(peak.high), said)
 
 

@@ -43,7 +43,8 @@ def outcome(heard: Heard, returncode: int | None, output: bytes, request: Reques
         return NotReached("unsupported", heard.unsupported, before)
     if heard.examining is not None:
         how = f"{_ended(returncode)}{_of_memory(returncode)}" if returncode is not None else "ended"
-        return NotReached("examiner", f"the process that was examined at {heard.examining.site} {how}", before)
+        reason = f"the process that was examined at {heard.examining.site} {how}"
+        return NotReached("examiner", reason, before, heard.progress)
     if returncode is None:
         return NotReached("limit", f"the script has not reached {_goal(request)} in time", before)
     return _before_the_training(heard, returncode, output, request)

@@ -60,3 +60,5 @@ class NotReached:
     reason: str
     """One sentence."""
     before: tuple[Training, ...] = ()
+    doing: str = ""
+    """What the examiner did when its process ended; empty unless it ended while it examined."""

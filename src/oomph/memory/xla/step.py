@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from oomph.memory.breakdown import Held
-from oomph.memory.estimate import Interval, Item
+from oomph.memory.estimate import Interval, Item, together
 from oomph.memory.gpu_costs import xla_workspaces
 from oomph.memory.xla.compiling import Compiled
 from oomph.memory.xla.growth import Growth
@@ -72,10 +72,7 @@ class CompiledStep:
 
 
 def _together(items: Iterable[Item]) -> Interval:
-    total = Interval(0, 0, 0)
-    for item in items:
-        total = total + item.size
-    return total
+    return together(item.size for item in items)
 
 
 def _exactly(size: int) -> Interval:

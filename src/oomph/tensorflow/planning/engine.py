@@ -14,6 +14,7 @@ from oomph.memory.prediction import Prediction, Step, between, predict, widened
 from oomph.memory.program import Program
 from oomph.recovery.posix.available_memory import available_bytes
 from oomph.tensorflow.planning import dry_run, samples, subject
+from oomph.tensorflow.planning.identity import identity_of
 from oomph.tensorflow.planning.tracing import Traced, trace, traced_program
 from oomph.tensorflow.planning.updates import is_update_of
 from oomph.tensorflow.state.optimizers import optimizers_of
@@ -45,6 +46,7 @@ class Engine:
         unknown: tuple[str, ...],
         only: int | None,
         doubt: str = "",
+        identity: str = "",
     ) -> None:
         self.program, self.held, self.name, self.unknown = program, held, name, unknown
         self.only = only
@@ -52,6 +54,8 @@ class Engine:
         self.doubt = doubt
         """A real step that failed, or a loop whose graph does not say how often it runs: either may change everything;
         one sentence, empty if there is none."""
+        self.identity = identity
+        """A digest by which another plan recognises this step; empty if it has none."""
         self._correction = fix
         self._known: dict[int, Prediction] = {}
         self._raw: dict[int, Prediction] = {}
@@ -141,7 +145,8 @@ def engine_for(
     doubt = made.failed[0] if made.failed else flat.guessed_loop
     program = made.program()
     convolves = any(operation.kind.startswith("Conv") for operation in program.operations)
-    return Engine(program, held, correction(made.corrections(), convolves), name, unknown, only, doubt)
+    fix = correction(made.corrections(), convolves)
+    return Engine(program, held, fix, name, unknown, only, doubt, made.identity)
 
 
 class _Made:
@@ -164,6 +169,7 @@ class _Made:
         if traced_program(self.traces, self._is_update) is None:
             self.traces = [self._trace(size)]
         self.held = subject.held_by(model)  # the first trace creates what was missing
+        self.identity = identity_of(self.traces)
 
     def program(self) -> Program:
         """The step for any batch size."""

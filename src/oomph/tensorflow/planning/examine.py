@@ -5,8 +5,8 @@ Runs in the script's process, which ends afterwards, so nothing that changes her
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from oomph.errors import ExamineError
@@ -15,6 +15,7 @@ from oomph.memory.device_limit import limit_of
 from oomph.memory.document import as_document
 from oomph.memory.estimate import Device
 from oomph.memory.precision import suits_bfloat16
+from oomph.memory.probe.record import Record, evidence, seen_in_words
 from oomph.memory.replicas import ALONE, Replicas
 from oomph.memory.verdict import Verdict
 from oomph.preflight.facts.fit import LOOP
@@ -22,9 +23,11 @@ from oomph.tensorflow.planning import changes, dry_run, samples, subject
 from oomph.tensorflow.planning.compiled_step import Step, with_xla
 from oomph.tensorflow.planning.engine import Engine, engine_for
 from oomph.tensorflow.planning.figures import Figures, Simulated
+from oomph.tensorflow.planning.gpu_steps import GpuSteps
 from oomph.tensorflow.planning.loop_step import loop_step
 from oomph.tensorflow.planning.making import Making, Savers
 from oomph.tensorflow.planning.open_sizes import OpenSizes, open_sizes
+from oomph.tensorflow.planning.probe import Outcome, Probing, kept_records, steps_for, with_kept
 from oomph.tensorflow.planning.savers import savers
 from oomph.tensorflow.planning.strategy import can_be_changed, can_measure_one, check, note, shared
 from oomph.tensorflow.reaching.reached import Reached
@@ -44,15 +47,32 @@ def examine(reached: Reached, arguments: Mapping[str, Any]) -> dict[str, Any]:
     planned = _loop(reached, arguments) if reached.kind == LOOP else _model(reached, arguments, device)
     engine, batches = planned.engine, arguments.get("batches") or [planned.training.batch]
     verdict = Verdict(device, planned.is_xla, engine.held.total, engine.doubt or planned.sizes.doubt)
-    arrays = chunks_of(samples.array_sizes(reached.fit_arguments))
-    figures: Figures = Simulated(engine, device, arrays, planned.besides, planned.replicas)
-    if planned.batch is not None and planned.replicas.count == 1:
-        step = Step(reached.model, planned.batch, engine, reached.tell, planned.sizes)
-        figures, verdict = with_xla(figures, verdict, step, batches)
+    found = _figured(reached, planned, verdict, kept_records(arguments), batches)
     making = Making(
-        planned.training, figures, verdict, reached.tell, planned.savers, planned.sizes, planned.replicas, planned.note
-    )
-    return as_document(making.plan(place, batches))
+        planned.training, found.figures, found.verdict, reached.tell, planned.savers, planned.sizes, planned.replicas,
+        planned.note,
+    )  # fmt: skip
+    return as_document(making.plan(place, batches)) | {"probed": found.record}
+
+
+def _figured(
+    reached: Reached, planned: _Planned, verdict: Verdict, kept: Sequence[Record], batches: Sequence[int]
+) -> Outcome:
+    """The figures of the best engine there is, and what may be said of them."""
+    engine = planned.engine
+    others = evidence([record for record in kept if record.training != engine.identity], planned.is_xla)
+    arrays = chunks_of(samples.array_sizes(reached.fit_arguments))
+    figures: Figures = Simulated(engine, verdict.device, arrays, planned.besides, planned.replicas, others)
+    if planned.batch is None or planned.replicas.count > 1:
+        return Outcome(figures, replace(verdict, seen=seen_in_words(others)))
+    step = Step(reached.model, planned.batch, engine, reached.tell, planned.sizes)
+    if planned.steps is not None:
+        return Probing(planned.steps, step, figures, verdict).outcome(batches)
+    earlier = with_kept(figures, verdict, step, kept)
+    if earlier is not None:
+        return earlier
+    found, said = with_xla(figures, verdict, step, batches)
+    return Outcome(found, said if said.compiled else replace(said, seen=seen_in_words(others)))
 
 
 @dataclass(frozen=True)
@@ -72,6 +92,8 @@ class _Planned:
     """They share each batch."""
     note: str = ""
     """What the figures leave out of the strategy, as a sentence."""
+    steps: GpuSteps | None = None
+    """Real steps on the GPU that the plan is for, if it is here."""
 
 
 def _model(reached: Reached, arguments: Mapping[str, Any], device: Device | None) -> _Planned:
@@ -89,9 +111,12 @@ def _model(reached: Reached, arguments: Mapping[str, Any], device: Device | None
     batch, replicas = whole.share, whole.replicas
     foreign = max(0, dry_run.in_use() - subject.held_by(model).total)
     subject.build(model, batch)
+    steps = steps_for(device, arguments, reached, model, batch) if replicas.count == 1 else None
     runs, asked = can_measure_one(strategy, dry_run.device()), arguments.get("batches") or [whole.size]
-    engine = engine_for(model, batch, reached.tell, runs, foreign, [replicas.share(size) for size in asked])
+    shares = [replicas.share(size) for size in asked]
+    engine = engine_for(model, batch, reached.tell, runs and steps is None, foreign, shares)
     is_xla = subject.compiled_by_xla(model, reached.jit_compile, device is None or device.is_gpu)
+    is_xla = is_xla if steps is None else steps.is_xla
     return _Planned(
         subject.training_of(model, whole.size), engine,
         lambda size, part, figures: savers(
@@ -99,7 +124,7 @@ def _model(reached: Reached, arguments: Mapping[str, Any], device: Device | None
             is_bfloat16_fast=suits_bfloat16(device), is_xla=can_be_changed(is_xla, replicas), replicas=replicas,
         ),
         is_xla, open_sizes(model, reached.fit_arguments.get("x"), batch), batch,
-        max(0, foreign - (replicas.count - 1) * engine.held.total), replicas, note(strategy, whole.size),
+        max(0, foreign - (replicas.count - 1) * engine.held.total), replicas, note(strategy, whole.size), steps,
     )  # fmt: skip
 
 

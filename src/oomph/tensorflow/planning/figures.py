@@ -8,9 +8,10 @@ from typing import Protocol
 
 from oomph.memory.breakdown import items, layers, timeline
 from oomph.memory.calibration import uncorrected
-from oomph.memory.estimate import Device, Interval, Item, Layer, Moment
+from oomph.memory.estimate import Device, Interval, Item, Layer, Moment, together
 from oomph.memory.gpu_costs import nccl_buffers, workspaces
 from oomph.memory.prediction import Prediction
+from oomph.memory.probe.record import Evidence
 from oomph.memory.replicas import ALONE, Replicas
 from oomph.memory.xla.step import CompiledStep
 from oomph.tensorflow.planning.engine import Engine
@@ -48,6 +49,11 @@ class Figures(Protocol):
         """What the figures leave out or assume, one sentence each."""
         ...
 
+    @property
+    def measured(self) -> Collection[int]:
+        """The batch sizes that have run on the device itself."""
+        ...
+
     def peak(self, batch: int) -> Interval:
         """The peak of a step of that many samples."""
         ...
@@ -78,12 +84,21 @@ class Simulated:
         arrays: bytes of the arrays given to fit; they lie in the pool if the device is the CPU's.
         besides: bytes in use that do not belong to the training, such as the script's own data; they lie there, too.
         replicas: they share a batch; the engine predicts the step of one. Those on the CPU share its pool, too.
+        evidence: what other trainings have taken on that GPU.
     """
 
+    measured: Collection[int] = ()
+
     def __init__(
-        self, engine: Engine, device: Device | None, arrays: int = 0, besides: int = 0, replicas: Replicas = ALONE
+        self,
+        engine: Engine,
+        device: Device | None,
+        arrays: int = 0,
+        besides: int = 0,
+        replicas: Replicas = ALONE,
+        evidence: Evidence | None = None,
     ) -> None:
-        self._engine, self._replicas = engine, replicas
+        self._engine, self._replicas, self._evidence = engine, replicas, evidence
         self.name, self.is_long, self.unknown = engine.name, engine.is_long, engine.unknown
         self.only = None if engine.only is None else replicas.batch_of(engine.only)
         self._others = replicas.count - 1 if device is not None and not device.is_gpu else 0
@@ -95,11 +110,18 @@ class Simulated:
             self._extras += _of_the_pool(arrays, besides)
 
     def peak(self, batch: int) -> Interval:
-        return self._whole(self._one(batch).peak)
+        peak = self._whole(self._one(batch).peak)
+        if self._evidence is None:
+            return peak
+        return self._evidence.widened(peak, self._engine.simulated(self._replicas.share(batch)).expected)
 
     def items(self, batch: int) -> tuple[Item, ...]:
         engine, one = self._engine, self._one(batch)
-        return (*items(engine.program, one, engine.held), *self._beside(one.peak), *self._extras)
+        found = (*items(engine.program, one, engine.held), *self._beside(one.peak), *self._extras)
+        total, peak = together(item.size for item in found), self.peak(batch)
+        wider = Interval(0, 0, max(0, peak.high - total.high))
+        seen = Item("what other trainings took more on this GPU", wider, "measured")
+        return (*found, seen) if self._evidence is not None and wider.high else found
 
     def inside(self, batch: int, names: Collection[str]) -> Inside:
         engine, typical = self._engine, self._one(batch).typical
@@ -156,6 +178,7 @@ class CompiledByXla:
     name = "xla-gpu"
     is_long = False
     unknown: tuple[str, ...] = ()
+    measured: Collection[int] = ()
 
     def __init__(self, step: CompiledStep, engine: Engine, compile_again: Callable[[int], Interval | None]) -> None:
         self._step, self._engine, self.only, self._compile_again = step, engine, engine.only, compile_again

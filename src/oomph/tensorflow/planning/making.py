@@ -79,6 +79,7 @@ class Making:
             warnings=warnings(self._verdict.device, self._training.policies),
             replicas=self._replicas.count,
             why_open=why_open(self._verdict),
+            measured=tuple(figures.measured),
         )
 
     def _remarks(self) -> tuple[str, ...]:

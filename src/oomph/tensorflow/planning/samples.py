@@ -21,20 +21,25 @@ def first_batch(model: Any, arguments: Mapping[str, Any]) -> Any:
     Raises:
         ExamineError: the data yield no batch, or fail.
     """
-    given = {name: arguments[name] for name in _EPOCH_ARGUMENTS if arguments.get(name) is not None}
     try:
-        epochs = KERAS.epochs.value()(
-            shuffle=False, distribute_strategy=model.distribute_strategy, steps_per_execution=1, **given
-        )
-        return next(iter(KERAS.distributed_dataset.of(epochs)))
+        return next(iter(dataset_of(model, arguments)))
     except StopIteration:
         raise ExamineError("the data given to fit yield no batch") from None
     except Exception as error:  # the user's own data may raise anything
         raise ExamineError(f"the data given to fit yield no batch: {error_in_words(error)}") from error
 
 
+def dataset_of(model: Any, arguments: Mapping[str, Any]) -> Any:
+    """What Keras makes of the data of such a fit, to iterate over."""
+    given = {name: arguments[name] for name in _EPOCH_ARGUMENTS if arguments.get(name) is not None}
+    epochs = KERAS.epochs.value()(
+        shuffle=False, distribute_strategy=model.distribute_strategy, steps_per_execution=1, **given
+    )
+    return KERAS.distributed_dataset.of(epochs)
+
+
 def array_sizes(arguments: Mapping[str, Any]) -> list[int]:
-    """The sizes in bytes of the NumPy arrays given to a fit. TensorFlow copies all of them to the CPU's memory."""
+    """The sizes in bytes of the NumPy arrays given to a fit, which TensorFlow copies to the device."""
     given = [arguments.get(name) for name in ("x", "y", "sample_weight")]
     return [leaf.nbytes for leaf in tf.nest.flatten(given) if isinstance(leaf, np.ndarray)]
 

@@ -1,0 +1,96 @@
+"""Keeps what real steps took on the GPUs of this user, for later plans: one small file of JSON per training.
+
+The folder is this user's alone. Whatever in it cannot be read, or comes from somebody else, is left out with a line.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from oomph.memory.gpu_list import is_same
+from oomph.memory.probe.record import Record, as_document, record_of
+from oomph.recovery.run_directory.trust import close_to_others, why_not_trusted
+from oomph.run_files import FOLDER_MODE, open_own, replace_own
+
+_MOST_FILES, _MOST_USED = 256, 32
+_MOST_BYTES = 16 << 10
+_ENDING = ".json"
+
+Say = Callable[[str], None]
+
+
+def folder(environ: Mapping[str, str]) -> Path:
+    """Where they are kept: in `oomph/probes` of the user's cache directory."""
+    named = environ.get("XDG_CACHE_HOME", "")
+    base = Path(named) if os.path.isabs(named) else Path(os.path.expanduser("~")) / ".cache"
+    return base / "oomph" / "probes"
+
+
+def kept_for(gpu: str, environ: Mapping[str, str], say: Say) -> list[Record]:
+    """The records of this kind of GPU, the newest first; none where the folder is not to be trusted."""
+    where = folder(environ)
+    try:
+        if not where.is_dir():
+            return []
+        untrusted = why_not_trusted(where)
+        if untrusted:
+            say(f"{where} is ignored: {untrusted}")
+            return []
+        names = _newest(where)
+    except OSError as error:
+        say(f"{where} is ignored: {error.strerror}")
+        return []
+    found, damaged = [], []
+    for name in names:
+        try:
+            found.append(_read(where, name))
+        except (OSError, ValueError, RecursionError):
+            damaged.append(name)
+    if damaged:
+        more = f" and {len(damaged) - 1} more" if len(damaged) > 1 else ""
+        say(f"{where / damaged[0]}{more} cannot be read and is ignored: delete it")
+    return [record for record in found if is_same(record.gpu, gpu)][:_MOST_USED]
+
+
+def keep(record: Record, environ: Mapping[str, str], say: Say) -> None:
+    """Keep a record in place of an older one of the same training."""
+    where = folder(environ)
+    try:
+        where.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
+        close_to_others(where)
+        content = json.dumps(as_document(record)).encode()
+        replace_own(where, _name(record), content)
+        for name in _newest(where, after=_MOST_FILES):
+            os.unlink(where / name)
+    except OSError as error:
+        say(f"what was measured is not kept for later plans: {error.strerror or error}: {where}")
+
+
+def _name(record: Record) -> str:
+    """The same for each measurement of one training on one kind of GPU."""
+    told = (record.gpu, record.tensorflow, record.engine, str(record.xla), record.training)
+    return hashlib.sha256("\0".join(told).encode()).hexdigest()[:32] + _ENDING
+
+
+def _newest(where: Path, after: int = 0) -> list[str]:
+    """The names of the files, newest first: the first ones, or those that come after so many."""
+    with os.scandir(where) as entries:
+        dated = [(_date(entry), entry.name) for entry in entries if entry.name.endswith(_ENDING)]
+    names = [name for _, name in sorted(dated, reverse=True)]
+    return names[after:] if after else names[:_MOST_FILES]
+
+
+def _date(entry: os.DirEntry[str]) -> float:
+    return entry.stat(follow_symlinks=False).st_mtime
+
+
+def _read(where: Path, name: str) -> Record:
+    with os.fdopen(open_own(where, name, os.O_RDONLY), "rb") as file:
+        content = file.read(_MOST_BYTES + 1)
+    if len(content) > _MOST_BYTES:
+        raise ValueError("larger than any record")
+    return record_of(json.loads(content))

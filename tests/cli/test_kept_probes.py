@@ -1,0 +1,119 @@
+"""What was measured on a GPU is kept for this user alone, and read with distrust."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from oomph.cli.kept_probes import folder, keep, kept_for
+from oomph.memory.probe.record import Point, Record
+
+RECORD = Record("NVIDIA GeForce RTX 4090", "2.21.0", "graph", True, "abc", 10**9, 0, (Point(2, 110, 100),))
+
+
+@pytest.fixture(name="environ")
+def _environ(tmp_path: Path) -> dict[str, str]:
+    return {"XDG_CACHE_HOME": str(tmp_path / "cache")}
+
+
+def read(environ: dict[str, str], gpu: str = "RTX 4090") -> tuple[list[Record], list[str]]:
+    said: list[str] = []
+    return kept_for(gpu, environ, said.append), said
+
+
+def kept(record: Record, environ: dict[str, str]) -> list[str]:
+    said: list[str] = []
+    keep(record, environ, said.append)
+    return said
+
+
+def test_the_folder_is_the_users_cache(monkeypatch, tmp_path):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert folder({}) == tmp_path / ".cache/oomph/probes"
+    assert folder({"XDG_CACHE_HOME": "relative"}) == tmp_path / ".cache/oomph/probes"
+    assert folder({"XDG_CACHE_HOME": "/elsewhere"}) == Path("/elsewhere/oomph/probes")
+
+
+def test_what_was_kept_comes_back_for_the_same_kind_of_gpu(environ):
+    assert read(environ) == ([], [])
+    assert kept(RECORD, environ) == []
+    assert read(environ) == ([RECORD], [])
+    assert read(environ, "NVIDIA GeForce RTX 4090") == ([RECORD], [])
+    assert read(environ, "T4") == ([], [])
+    assert read(environ, "a card of nobody") == ([], [])
+
+
+def test_a_training_has_one_record_and_others_their_own(environ):
+    newer = replace(RECORD, points=(Point(2, 120, 100),))
+    for record in (RECORD, newer, replace(RECORD, training="other"), replace(RECORD, tensorflow="2.20.0")):
+        kept(record, environ)
+    found, _ = read(environ)
+    assert len(found) == 3
+    assert newer in found
+    assert RECORD not in found
+
+
+def test_nobody_else_can_read_it(environ):
+    before = os.umask(0)
+    try:
+        kept(RECORD, environ)
+    finally:
+        os.umask(before)
+    where = folder(environ)
+    assert stat.S_IMODE(where.stat().st_mode) == 0o700
+    assert [stat.S_IMODE(path.stat().st_mode) for path in where.iterdir()] == [0o600]
+
+
+@pytest.mark.parametrize(
+    "content", ["", "{", "[]", "null", '{"schema": 1}', "[" * 10_000, "x" * 100_000, b"\xff\xfe\x00"], ids=range(8)
+)
+def test_a_damaged_file_is_left_out_with_one_line(environ, content):
+    kept(RECORD, environ)
+    for name in ("a.json", "b.json"):
+        (folder(environ) / name).write_bytes(content if isinstance(content, bytes) else content.encode())
+    found, said = read(environ)
+    assert found == [RECORD]
+    assert len(said) == 1
+    assert said[0].endswith(".json and 1 more cannot be read and is ignored: delete it")
+
+
+def test_a_link_or_a_fifo_is_not_read(environ, tmp_path):
+    kept(RECORD, environ)
+    where = folder(environ)
+    real = next(where.iterdir()).rename(tmp_path / "real.json")
+    (where / "link.json").symlink_to(real)
+    os.mkfifo(where / "fifo.json")
+    found, said = read(environ)
+    assert found == []
+    assert len(said) == 1
+
+
+def test_a_folder_that_others_may_write_to_is_ignored(environ):
+    kept(RECORD, environ)
+    folder(environ).chmod(0o777)
+    found, said = read(environ)
+    assert found == []
+    assert "others may write to it" in said[0]
+
+
+def test_what_cannot_be_kept_is_said_and_no_error(environ, tmp_path):
+    (tmp_path / "cache").write_text("a file")
+    said = kept(RECORD, environ)
+    assert len(said) == 1
+    assert said[0].startswith("what was measured is not kept for later plans: ")
+
+
+def test_the_oldest_are_removed(environ, monkeypatch):
+    monkeypatch.setattr("oomph.cli.kept_probes._MOST_FILES", 3)
+    for number in range(5):
+        record = replace(RECORD, training=str(number))
+        kept(record, environ)
+        for path in folder(environ).iterdir():
+            if json.loads(path.read_text())["training"] == str(number):
+                os.utime(path, (number, number))
+    assert {record.training for record in read(environ)[0]} == {"2", "3", "4"}

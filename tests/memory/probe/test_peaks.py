@@ -1,0 +1,81 @@
+"""The figures meet the sizes that ran, never fall as the batch grows, and say yes where just that has run."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from oomph.memory.calibration import LOWER, UPPER
+from oomph.memory.probe.peaks import LOWER_XLA, UPPER_XLA, Peaks, grown_course, rising, simulated_course
+
+MIB = 1 << 20
+
+
+def line(batch: int) -> int:
+    """What a simulation says: a plateau, then one MiB for each sample."""
+    return max(40, 10 + batch) * MIB
+
+
+def simulated(measured: dict[int, int], now: int = 0, held: int = 0) -> Peaks:
+    return Peaks(measured, simulated_course(measured, line, held), fits_below=now)
+
+
+def compiled(measured: dict[int, int], now: int = 0) -> Peaks:
+    return Peaks(measured, grown_course(measured, lambda batch: 20 * MIB + batch * (MIB // 4), line), fits_below=now)
+
+
+RAN = {2: 44 * MIB, 8: 43 * MIB, 64: 90 * MIB, 256: 250 * MIB}
+
+
+@pytest.mark.parametrize("make", [simulated, compiled])
+def test_a_size_that_ran_is_what_it_took(make) -> None:
+    peaks = make(RAN)
+    assert {size: peaks.at(size).expected for size in RAN} == rising(RAN)
+
+
+def test_a_smaller_step_that_took_more_by_chance_counts_for_the_larger_ones() -> None:
+    assert rising({8: 5, 2: 7, 4: 6, 16: 9}) == {2: 7, 4: 7, 8: 7, 16: 9}
+
+
+@pytest.mark.parametrize("make", [simulated, compiled])
+@pytest.mark.parametrize("now", [0, 256 * MIB])
+def test_figures_never_fall_as_the_batch_grows(make, now) -> None:
+    found = [make(RAN, now).at(batch) for batch in range(1, 600)]
+    for one, other in itertools.pairwise(found):
+        assert one.low <= other.low
+        assert one.expected <= other.expected
+        assert one.high <= other.high
+
+
+def test_beyond_the_sizes_that_ran_the_simulation_goes_on_with_their_ratio() -> None:
+    measured = {8: 40 * MIB, 64: 148 * MIB}  # twice the 74 MiB that were simulated
+    peak = simulated(measured).at(128)
+    assert peak.expected == 2 * line(128)
+    assert peak.low < LOWER * peak.expected
+    assert peak.high > UPPER * peak.expected
+    assert simulated(measured, held=90 * MIB).at(1).low == 90 * MIB
+
+
+def test_without_a_simulation_the_upper_bound_grows_in_proportion() -> None:
+    peak = compiled({8: 60 * MIB, 64: 160 * MIB}).at(128)
+    counted, line_to = 20 + 32, 124 + (124 - 38) * 64 / 56  # 38 and 124 MiB are not counted
+    assert peak.high == pytest.approx(UPPER_XLA * (counted + 2 * 124) * MIB, abs=2)
+    assert peak.expected == pytest.approx((counted + line_to) * MIB, abs=2)
+    assert peak.low == pytest.approx(LOWER_XLA * (counted + line_to) * MIB, abs=2)
+
+
+def test_from_a_single_size_the_expected_peak_follows_the_simulation_within_the_bounds() -> None:
+    peaks = compiled({32: 84 * MIB})  # twice the 42 MiB that were simulated
+    assert [peaks.at(batch).expected for batch in (32, 64, 128)] == [84 * MIB, 2 * line(64), 2 * line(128)]
+    assert peaks.at(64).high == pytest.approx(UPPER_XLA * (36 + 2 * 56) * MIB, abs=2)
+    assert peaks.at(4096).expected <= peaks.at(4096).high
+
+
+def test_what_has_just_run_fits_and_what_ran_another_time_is_judged_by_its_bounds() -> None:
+    limit = 255 * MIB
+    assert simulated(RAN, limit).at(256).high == limit
+    assert simulated(RAN, limit).at(100).high <= limit
+    assert simulated(RAN, limit).at(257).high > limit
+    assert simulated(RAN).at(256).high == round(UPPER * 250 * MIB)
+    assert simulated(RAN, 240 * MIB).at(256).high == 250 * MIB, "never below what it took"

@@ -1,0 +1,68 @@
+"""What is kept comes back as it was, anything else is refused, and evidence only moves bounds apart."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from oomph.memory.estimate import Interval
+from oomph.memory.probe.record import Point, Record, as_document, evidence, of_same_training, record_of, seen_in_words
+
+RECORD = Record("NVIDIA T4", "2.21.0", "graph", False, "abc", 1000, 10, (Point(2, 110, 100), Point(8, 190, 200)))
+
+
+def test_a_record_is_the_same_after_json() -> None:
+    assert record_of(json.loads(json.dumps(as_document(RECORD)))) == RECORD
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"schema": 2}, {"gpu": 1}, {"gpu": "x" * 300}, {"xla": 0}, {"limit": 0}, {"limit": True}, {"foreign": -1},
+        {"points": []}, {"points": None}, {"points": [{"batch": 2}]}, {"points": [[2, 3, 4]]}, {"training": None},
+        {"points": [{"batch": 0, "measured": 1, "predicted": 1}]},
+        {"points": [{"batch": 1, "measured": 1, "predicted": 0}]},
+        {"points": [{"batch": 1, "measured": 1, "predicted": "1"}]},
+        {"points": [{"batch": 1, "measured": 1, "predicted": 1}] * 17},
+        {"limit": 10**400},
+    ],
+)  # fmt: skip
+def test_anything_else_is_refused(changes) -> None:
+    with pytest.raises(ValueError, match=r"."):
+        record_of(as_document(RECORD) | changes)
+
+
+@pytest.mark.parametrize("document", [None, [], "x", 1, {}])
+def test_what_is_no_record_at_all_is_refused(document) -> None:
+    with pytest.raises(ValueError, match="not a record"):
+        record_of(document)
+
+
+def test_only_the_same_step_compiled_in_the_same_way_is_the_same_training() -> None:
+    assert of_same_training([RECORD], "abc", False) == RECORD
+    assert of_same_training([RECORD], "abc", True) is None
+    assert of_same_training([RECORD], "abd", False) is None
+    assert of_same_training([replace(RECORD, training="")], "", False) is None
+
+
+def test_evidence_counts_trainings_without_what_their_scripts_held() -> None:
+    found = evidence([RECORD, replace(RECORD, xla=True), replace(RECORD, training="other")], False)
+    assert found is not None
+    assert (found.trainings, found.least, found.greatest) == (2, 0.9, 0.9)
+    assert evidence([RECORD], True) is None
+    assert evidence([], False) is None
+    assert "2 trainings measured on this GPU took: 0.90 to 0.90 times" in seen_in_words(found)[0]
+
+
+@pytest.mark.parametrize("ratio", [0.2, 0.9, 1.0, 1.1, 5.0])
+def test_evidence_never_narrows_an_interval_nor_moves_what_is_expected(ratio) -> None:
+    found = evidence([replace(RECORD, foreign=0, points=(Point(1, round(100 * ratio), 100),))], False)
+    assert found is not None
+    before = Interval(90, 100, 125)
+    after = found.widened(before, 100)
+    assert after.low <= before.low
+    assert after.expected == before.expected
+    assert after.high >= before.high
+    assert after.low <= 100 * ratio <= after.high or before.low <= 100 * ratio <= before.high

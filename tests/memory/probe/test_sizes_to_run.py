@@ -1,0 +1,79 @@
+"""Small sizes run first, then those that were asked for; a size that may not fit waits for a smaller one."""
+
+from __future__ import annotations
+
+from oomph.memory.probe.sizes_to_run import MOST_SIZES, is_time_left, next_to_run, sizes_wanted
+
+
+def order(wanted: tuple[int, ...], fits: int, known_to: float, limit: int = 1000) -> tuple[list[int], int | None]:
+    """The sizes that run on a GPU that holds `fits` samples, of a step whose bound is `known_to` times too high."""
+    ran: list[int] = []
+    ran_out: int | None = None
+
+    def high(batch: int) -> int:
+        return round(limit * batch / fits * (known_to if batch > max(ran) else 1))
+
+    while (size := next_to_run(ran, ran_out, wanted, high, limit)) is not None:
+        assert size not in ran
+        assert ran_out is None or size < ran_out
+        if size > fits:
+            ran_out = size
+        else:
+            ran.append(size)
+    return ran, ran_out
+
+
+def test_a_step_without_xla_begins_with_small_sizes() -> None:
+    assert sizes_wanted(False, [32, 256], True) == (2, 8, 32, 256)
+    assert sizes_wanted(False, [16], False) == (2, 8, 16)
+    assert sizes_wanted(False, [3], True) == (3,)
+    assert sizes_wanted(False, [64, 100, 256], True) == (2, 8, 32, 256, 64, 100)
+
+
+def test_a_compiled_step_begins_with_the_size_that_matters_if_it_should_fit() -> None:
+    assert sizes_wanted(True, [32, 256], True) == (256, 64, 32)
+    assert sizes_wanted(True, [32, 256], False) == (64, 256, 32)
+    assert sizes_wanted(True, [1], True) == (1,)
+
+
+def test_no_size_begins_that_would_end_too_late() -> None:
+    assert is_time_left(60, 60)
+    assert not is_time_left(100, 90)
+
+
+def test_what_should_fit_runs_in_its_order() -> None:
+    assert order((2, 8, 32, 256, 64), fits=1000, known_to=1.0) == ([2, 8, 32, 256, 64], None)
+
+
+def test_where_the_bound_is_too_high_a_size_between_runs_first() -> None:
+    ran: list[int] = []
+
+    def needs(batch: int) -> int:
+        return 100 + 3 * batch
+
+    def high(batch: int) -> int:  # in proportion to the batch, beyond what ran
+        return needs(batch) if batch <= max(ran) else needs(max(ran)) * batch // max(ran)
+
+    while (size := next_to_run(ran, None, (8, 256), high, 1000)) is not None:
+        ran.append(size)
+    assert ran[0] == 8
+    assert 16 <= ran[1] < 256, "all that is sure to fit"
+    assert ran[-1] == 256
+
+
+def test_what_cannot_fit_does_not_run() -> None:
+    ran, ran_out = order((2, 8, 32, 256), fits=100, known_to=1.0)
+    assert 256 not in ran
+    assert max(ran) <= 100
+    assert ran_out is None
+
+
+def test_where_the_first_size_runs_out_a_much_smaller_one_runs() -> None:
+    assert order((64, 16), fits=10, known_to=1.0) == ([8], 64)
+    assert order((64, 16), fits=0, known_to=1.0) == ([], 1)
+    assert order((64,), fits=1, known_to=1.0) == ([], 64), "a model that takes no other size"
+
+
+def test_there_is_an_end() -> None:
+    ran, _ = order(tuple(range(1, 100)), fits=1000, known_to=1.0)
+    assert len(ran) == MOST_SIZES
