@@ -11,7 +11,7 @@ import tensorflow as tf
 
 import oomph
 from oomph.memory.device_limit import limit_of
-from oomph.memory.estimate import Fits
+from oomph.memory.estimate import Fits, Interval, Item
 from oomph.memory.verdict import Verdict
 from oomph.memory.xla.compiling import Compiled, NotCompiledError, why_not
 from oomph.tensorflow.planning import compiled_step, samples, subject
@@ -139,6 +139,15 @@ def test_micro_batches_are_those_of_the_compiled_step(scripted) -> None:
     found, figures = savers_of(step)
     sums = subject.trainable_bytes(step.model)
     assert found["micro-batches of 4"].peak.expected == figures.peak(4).expected + sums
+
+
+def test_the_arrays_of_the_fit_lie_beside_the_compiled_step(scripted) -> None:
+    step = step_of(network())
+    without, _ = planned(step)
+    data = (Item("arrays given to fit", Interval(5, 5, 5), "counted"),)
+    found, _ = planned(replace(step, data=data))
+    assert found.peak(16).expected == without.peak(16).expected + 5
+    assert found.items(16)[-1:] == data
 
 
 def test_another_compute_capability_is_said(scripted) -> None:

@@ -204,9 +204,10 @@ def test_ragged_batches_are_refused() -> None:
         samples.specification((tf.ragged.constant([[1], [2, 3]]), tf.constant([1, 2])))
 
 
-def test_the_arrays_of_a_fit_are_counted_where_the_pool_of_the_cpu_is_the_device() -> None:
-    arguments = {"x": {"a": np.zeros((10, 4), "float32")}, "y": np.zeros(10), "sample_weight": None, "epochs": 3}
-    assert sorted(samples.array_sizes(arguments)) == [10 * 8, 10 * 4 * 4]
+def test_the_arrays_of_a_fit_are_counted_as_keras_keeps_them() -> None:
+    arguments = {"x": {"a": np.zeros((10, 4), "float32"), "b": np.zeros(3, "int32")}, "y": np.zeros(10), "epochs": 3}
+    assert sorted(samples.array_sizes(arguments)) == [3 * 4, 10 * 4, 10 * 4 * 4], "numbers of 64 bits become floatx"
+    assert sorted(samples.array_sizes(arguments, on_gpu=True)) == [10 * 4, 10 * 4 * 4], "int32 stays on the host"
     assert samples.array_sizes({"x": tf.data.Dataset.range(3), "y": None}) == []
 
 

@@ -15,7 +15,7 @@ from oomph.memory.program import Operation, Program, Size, Storage
 from oomph.memory.replicas import ALONE, Replicas
 from oomph.memory.schedule import Order
 from oomph.memory.verdict import Verdict
-from oomph.tensorflow.planning.figures import Simulated
+from oomph.tensorflow.planning.figures import Simulated, data_on
 from oomph.tensorflow.planning.making import Making
 from oomph.tensorflow.planning.open_sizes import OpenSizes
 from oomph.tensorflow.planning.subject import Training
@@ -83,15 +83,18 @@ def test_the_update_is_a_kind_of_its_own() -> None:
     assert [item.name for item in made(GIB).items][:2] == ["weights", "optimizer update"]
 
 
-def test_what_the_script_holds_lies_in_the_pool_of_the_cpu_and_not_on_a_gpu() -> None:
+def test_what_the_script_holds_lies_on_the_device_too() -> None:
     pool = Device("the pool", GIB, GIB, is_card=False, is_gpu=False)
     gpu = Device("a GPU", GIB, GIB, is_card=False)
-    on_pool, on_gpu = (Simulated(Straight(), device, 3 * MIB, 5 * MIB) for device in (pool, gpu))
-    assert on_pool.peak(8).expected == on_gpu.peak(8).expected + 8 * MIB
-    added = {item.name: (item.size.expected, item.basis) for item in on_pool.items(8)}
-    assert added["arrays given to fit"] == (3 * MIB, "counted")
-    assert added["what the script holds besides"] == (5 * MIB, "measured")
-    assert not {"arrays given to fit", "what the script holds besides"} & {item.name for item in on_gpu.items(8)}
+    on_pool, on_gpu = (Simulated(Straight(), device, data_on(device, [3 * MIB], 5 * MIB)) for device in (pool, gpu))
+    assert on_pool.peak(8).expected == 18 * MIB + 4 * MIB + 5 * MIB, "a chunk of 4 MiB for an array of 3"
+    assert on_gpu.peak(8).expected == 18 * MIB + 3 * MIB + 5 * MIB
+    assert on_pool.peak(8).low - on_gpu.peak(8).low == 6 * MIB, "whether the rest lies on a GPU is not known"
+    added = {item.name: (item.size.low, item.size.high, item.basis) for item in on_gpu.items(8)}
+    assert added["arrays given to fit"] == (3 * MIB, 3 * MIB, "counted")
+    assert added["what the script holds besides"] == (0, 5 * MIB, "assumed")
+    assert not data_on(None, [MIB], MIB)
+    assert not data_on(gpu, [], 0)
 
 
 def test_a_replica_needs_what_its_share_of_the_batch_needs() -> None:

@@ -15,7 +15,7 @@ from oomph.preflight.facts.fit import FIT
 from oomph.tensorflow.planning import samples, subject
 from oomph.tensorflow.planning.compiled_step import Step, with_xla
 from oomph.tensorflow.planning.engine import engine_for
-from oomph.tensorflow.planning.figures import Figures, Simulated
+from oomph.tensorflow.planning.figures import Figures, Simulated, data_on
 from oomph.tensorflow.planning.making import Making
 from oomph.tensorflow.planning.open_sizes import open_sizes
 from oomph.tensorflow.planning.savers import savers
@@ -70,9 +70,11 @@ def plan(
         device, subject.compiled_by_xla(model, compiled, on_gpu=True), engine.held.total, engine.doubt or sizes.doubt
     )
     asked = sorted(set(batches)) or [whole.size]
-    figures: Figures = Simulated(engine, device, replicas=replicas)
+    data = data_on(device, samples.array_sizes(given, on_gpu=device is not None and device.is_gpu), 0)
+    figures: Figures = Simulated(engine, device, data, replicas)
     if replicas.count == 1:
-        figures, verdict = with_xla(figures, verdict, Step(model, batch, engine, lambda text: None, sizes), asked)
+        step = Step(model, batch, engine, lambda text: None, sizes, data)
+        figures, verdict = with_xla(figures, verdict, step, asked)
     making = Making(
         subject.training_of(model, whole.size), figures, verdict, lambda text: None,
         lambda size, part, known: savers(

@@ -10,7 +10,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from oomph.memory.estimate import Device, Interval
+from oomph.memory.estimate import Device, Interval, Item
 from oomph.memory.program import Program
 from oomph.memory.verdict import Verdict
 from oomph.memory.xla.compiling import Compiled, NotCompiledError, compile_step, why_not
@@ -43,6 +43,8 @@ class Step:
     """Told what is being done."""
     sizes: OpenSizes = field(default_factory=OpenSizes)
     """What is assumed of the sizes of a sample."""
+    data: tuple[Item, ...] = ()
+    """What lies on the device beside the step."""
 
 
 def with_xla(figures: Figures, verdict: Verdict, step: Step, asked: Sequence[int]) -> tuple[Figures, Verdict]:
@@ -66,7 +68,7 @@ def with_xla(figures: Figures, verdict: Verdict, step: Step, asked: Sequence[int
         compiled = compiler.compiled(asked)
     except NotCompiledError as error:
         return figures, replace(verdict, not_compiled=str(error).rstrip("."))
-    found = CompiledByXla(compiled, step.engine, compiler.peak_of_changed)
+    found = CompiledByXla(compiled, step.engine, compiler.peak_of_changed, step.data)
     return found, replace(verdict, compiled=compiler.words, doubt=step.sizes.doubt)
 
 

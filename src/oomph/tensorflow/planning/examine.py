@@ -10,10 +10,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from oomph.errors import ExamineError
-from oomph.memory.allocator import chunks_of
 from oomph.memory.device_limit import limit_of
 from oomph.memory.document import as_document
-from oomph.memory.estimate import Device
+from oomph.memory.estimate import Device, Item
 from oomph.memory.precision import suits_bfloat16
 from oomph.memory.probe.record import Record, evidence, seen_in_words
 from oomph.memory.replicas import ALONE, Replicas
@@ -22,7 +21,7 @@ from oomph.preflight.facts.fit import LOOP
 from oomph.tensorflow.planning import changes, dry_run, samples, subject
 from oomph.tensorflow.planning.compiled_step import Step, with_xla
 from oomph.tensorflow.planning.engine import Engine, engine_for
-from oomph.tensorflow.planning.figures import Figures, Simulated
+from oomph.tensorflow.planning.figures import Figures, Simulated, data_on
 from oomph.tensorflow.planning.gpu_steps import GpuSteps
 from oomph.tensorflow.planning.loop_step import loop_step
 from oomph.tensorflow.planning.making import Making, Savers
@@ -61,11 +60,11 @@ def _figured(
     """The figures of the best engine there is, and what may be said of them."""
     engine = planned.engine
     others = evidence([record for record in kept if record.training != engine.identity], planned.is_xla)
-    arrays = chunks_of(samples.array_sizes(reached.fit_arguments))
-    figures: Figures = Simulated(engine, verdict.device, arrays, planned.besides, planned.replicas, others)
+    data = _data(reached, planned, verdict.device)
+    figures: Figures = Simulated(engine, verdict.device, data, planned.replicas, others)
     if planned.batch is None or planned.replicas.count > 1:
         return Outcome(figures, replace(verdict, seen=seen_in_words(others)))
-    step = Step(reached.model, planned.batch, engine, reached.tell, planned.sizes)
+    step = Step(reached.model, planned.batch, engine, reached.tell, planned.sizes, data)
     if planned.steps is not None:
         return Probing(planned.steps, step, figures, verdict).outcome(batches)
     earlier = with_kept(figures, verdict, step, kept)
@@ -73,6 +72,12 @@ def _figured(
         return earlier
     found, said = with_xla(figures, verdict, step, batches)
     return Outcome(found, said if said.compiled else replace(said, seen=seen_in_words(others)))
+
+
+def _data(reached: Reached, planned: _Planned, device: Device | None) -> tuple[Item, ...]:
+    """What lies on the device beside the step."""
+    arrays = samples.array_sizes(reached.fit_arguments, on_gpu=device is not None and device.is_gpu)
+    return data_on(device, arrays, planned.besides)
 
 
 @dataclass(frozen=True)

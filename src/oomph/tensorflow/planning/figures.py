@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
+from oomph.memory.allocator import chunks_of
 from oomph.memory.breakdown import items, layers, timeline
 from oomph.memory.calibration import uncorrected
 from oomph.memory.estimate import Device, Interval, Item, Layer, Moment, together
@@ -81,8 +82,7 @@ class Simulated:
     Args:
         engine: predicts the step.
         device: what it is for.
-        arrays: bytes of the arrays given to fit; they lie in the pool if the device is the CPU's.
-        besides: bytes in use that do not belong to the training, such as the script's own data; they lie there, too.
+        data: what lies on the device beside the step.
         replicas: they share a batch; the engine predicts the step of one. Those on the CPU share its pool, too.
         evidence: what other trainings have taken on that GPU.
     """
@@ -93,8 +93,7 @@ class Simulated:
         self,
         engine: Engine,
         device: Device | None,
-        arrays: int = 0,
-        besides: int = 0,
+        data: tuple[Item, ...] = (),
         replicas: Replicas = ALONE,
         evidence: Evidence | None = None,
     ) -> None:
@@ -106,8 +105,7 @@ class Simulated:
         self._extras = workspaces(convolves) if device is not None and device.is_card else ()
         if self._extras and replicas.count > 1:
             self._extras += (nccl_buffers(),)
-        if device is not None and not device.is_gpu:
-            self._extras += _of_the_pool(arrays, besides)
+        self._extras += data
 
     def peak(self, batch: int) -> Interval:
         peak = self._whole(self._one(batch).peak)
@@ -159,11 +157,24 @@ class Simulated:
         return (Item(f"{count} more replica{'s' if count > 1 else ''}", size, "estimated"),)
 
 
-def _of_the_pool(arrays: int, besides: int) -> tuple[Item, ...]:
-    """What lies in the memory pool of the CPU, and would not lie on a GPU."""
-    given = Item("arrays given to fit", Interval(arrays, arrays, arrays), "counted")
-    held = Item("what the script holds besides", Interval(besides, besides, besides), "measured")
-    return tuple(item for item in (given, held) if item.size.expected)
+def data_on(device: Device | None, arrays: Sequence[int], besides: int) -> tuple[Item, ...]:
+    """What lies on the device beside the step.
+
+    Args:
+        device: what the plan is for.
+        arrays: the sizes of the arrays given to fit.
+        besides: bytes in use here that do not belong to the training. On a GPU, the tensors among them lie there, too;
+            the buffers of the data pipeline do not.
+    """
+    if device is None:
+        return ()
+    given = chunks_of(arrays) if not device.is_gpu else sum(arrays)
+    size = Interval(besides, besides, besides) if not device.is_gpu else Interval(0, besides, besides)
+    found = (
+        Item("arrays given to fit", Interval(given, given, given), "counted"),
+        Item("what the script holds besides", size, "assumed" if device.is_gpu else "measured", "in use on the CPU"),
+    )
+    return tuple(item for item in found if item.size.high)
 
 
 class CompiledByXla:
@@ -173,6 +184,7 @@ class CompiledByXla:
         step: what XLA has assigned.
         engine: the simulation of the same step. What is only simulated of a changed step is scaled by it.
         compile_again: the peak of that many samples with the model as it is now; None if there is no time for it.
+        data: what lies on the device beside the step.
     """
 
     name = "xla-gpu"
@@ -180,20 +192,32 @@ class CompiledByXla:
     unknown: tuple[str, ...] = ()
     measured: Collection[int] = ()
 
-    def __init__(self, step: CompiledStep, engine: Engine, compile_again: Callable[[int], Interval | None]) -> None:
+    def __init__(
+        self,
+        step: CompiledStep,
+        engine: Engine,
+        compile_again: Callable[[int], Interval | None],
+        data: tuple[Item, ...] = (),
+    ) -> None:
         self._step, self._engine, self.only, self._compile_again = step, engine, engine.only, compile_again
+        self._data = data
 
     def peak(self, batch: int) -> Interval:
-        return self._step.peak(batch)
+        return self._with_data(self._step.peak(batch))
 
     def items(self, batch: int) -> tuple[Item, ...]:
-        return self._step.items(batch)
+        return (*self._step.items(batch), *self._data)
 
     def inside(self, batch: int, names: Collection[str]) -> Inside:
         return Inside()
 
     def of_changed(self, batch: int) -> Interval | None:
-        return self._compile_again(batch)
+        found = self._compile_again(batch)
+        return None if found is None else self._with_data(found)
 
     def like(self, simulated: Interval, batch: int) -> Interval:
-        return self._step.peak_of_share(batch, simulated.expected / self._engine.at(batch).peak.expected)
+        share = simulated.expected / self._engine.at(batch).peak.expected
+        return self._with_data(self._step.peak_of_share(batch, share))
+
+    def _with_data(self, peak: Interval) -> Interval:
+        return together((peak, *(item.size for item in self._data)))

@@ -55,7 +55,7 @@ class Probed:
         found = self._base.peak(batch) if shown.peaks is None else shown.peaks.at(batch)
         least = shown.limit + 1
         if shown.ran_out is not None and batch >= shown.ran_out:  # it needs more than there is
-            return Interval(found.low, max(found.expected, least), max(found.high, least))
+            return Interval(*(max(size, least) for size in (found.low, found.expected, found.high)))
         if shown.peaks is None and self._is_xla:  # no smaller size has run, and the simulation does not see XLA
             return Interval(found.low, found.expected, max(found.high, least))
         return found

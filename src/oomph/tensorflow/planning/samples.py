@@ -38,10 +38,21 @@ def dataset_of(model: Any, arguments: Mapping[str, Any]) -> Any:
     return KERAS.distributed_dataset.of(epochs)
 
 
-def array_sizes(arguments: Mapping[str, Any]) -> list[int]:
-    """The sizes in bytes of the NumPy arrays given to a fit, which TensorFlow copies to the device."""
+def array_sizes(arguments: Mapping[str, Any], on_gpu: bool = False) -> list[int]:
+    """The sizes in bytes of the NumPy arrays given to a fit, as they lie on the device as long as it trains.
+
+    Keras makes one tensor of each, which TensorFlow puts on the GPU if there is one, int32 excepted. Floating-point
+    numbers become those of `floatx`.
+    """
+    import keras
+
+    width = tf.as_dtype(keras.config.floatx()).size
     given = [arguments.get(name) for name in ("x", "y", "sample_weight")]
-    return [leaf.nbytes for leaf in tf.nest.flatten(given) if isinstance(leaf, np.ndarray)]
+    arrays = [leaf for leaf in tf.nest.flatten(given) if isinstance(leaf, np.ndarray)]
+    return [
+        leaf.size * (width if leaf.dtype.kind == "f" else leaf.itemsize) for leaf in arrays
+        if not (on_gpu and leaf.dtype == np.int32)
+    ]  # fmt: skip
 
 
 def specification(batch: Any) -> Any:
