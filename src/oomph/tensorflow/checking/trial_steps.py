@@ -39,6 +39,7 @@ def try_steps(model: Any, batch: Any, outputs: Sequence[Output], specification: 
     trial = _trial(model, _first(batch, _SAMPLES), outputs, specification)
     is_cut = _rows(keras.utils.unpack_x_y_sample_weight(batch)[0]) > _SAMPLES
     if trial.failed and is_cut and trial.failed_kind not in _MEMORY:
+        model.train_function = None  # the optimizer may create its variables in the first trace only
         return _trial(model, batch, outputs, specification)  # a model may be written for batches of one size
     return trial
 
