@@ -29,8 +29,8 @@ class Denoiser(keras.Model):
         return self.network(images)
 
     def train_step(self, images):
-        noise = tf.random.normal((BATCH, 16, 16, 3))
-        share = tf.random.uniform((BATCH, 1, 1, 1))
+        noise = keras.random.normal((BATCH, 16, 16, 3))
+        share = keras.random.uniform((BATCH, 1, 1, 1))
         with tf.GradientTape() as tape:
             loss = tf.reduce_mean(tf.abs(noise - self.network((1 - share) * images + share * noise, training=True)))
         gradients = tape.gradient(loss, self.network.trainable_weights)

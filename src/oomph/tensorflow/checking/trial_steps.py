@@ -36,6 +36,7 @@ def try_steps(model: Any, batch: Any, outputs: Sequence[Output], specification: 
         outputs: what is known of its outputs.
         specification: the element_spec of the data, where they have one: what it leaves open is unknown to a step.
     """
+    keras.random.uniform(())  # Keras' own seed: a trace that fails would create it, and leave it without a value
     trial = _trial(model, _first(batch, _SAMPLES), outputs, specification)
     is_cut = _rows(keras.utils.unpack_x_y_sample_weight(batch)[0]) > _SAMPLES
     if trial.failed and is_cut and trial.failed_kind not in _MEMORY:
