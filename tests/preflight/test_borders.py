@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from oomph.preflight.facts.data import ARRAYS, DATASET, GENERATOR, Data, Features, Part, Sample, Stage
 from oomph.preflight.facts.fit import Callback, Fit
 from oomph.preflight.facts.model import Input, Layer, Loss, Metric, Model, Optimizer, Output, Weights
 from oomph.preflight.facts.training import Training
-from oomph.preflight.facts.trial import InputRange, LossOrder, Trial
+from oomph.preflight.facts.trial import InputRange, LossOrder, Prediction, Trial
 from oomph.preflight.rule import ERROR, WARNING
 from oomph.preflight.rules import RULES
 
@@ -415,3 +416,107 @@ def test_wrong_accuracy_of_curves(metric, logits, expected):
     loss = Loss("binary_crossentropy", from_logits=logits)
     output = Output("o", (None, 1), activation="linear", loss=loss, metrics=(metric,))
     assert found("wrong-accuracy", with_model(outputs=(output,))) == expected
+
+
+def tabular(*operations: str, largest: float = 900.0, usual: float = 900.0) -> Training:
+    """A model that starts with these operations, for a table with one large feature."""
+    sample = Sample(500, features=Features((1.0, 30.0), (2.0, largest), (2.0, usual)))
+    data = Data(ARRAYS, (Part("x", "x", shape=(None, 2), sample=sample),))
+    return replace(PLAIN, model=Model("Functional", (Layer("d", "Dense"),), (), operations=operations), data=data)
+
+
+@pytest.mark.parametrize(
+    ("training", "remedy"),
+    [
+        (tabular(), "Bring each feature"),
+        (tabular("Stack", "GetItem"), "Bring each feature"),
+        (tabular("Subtract", "TrueDivide"), ""),
+        (tabular(usual=9.0), "Remove or replace"),
+        (tabular(usual=11.0), "Bring each feature"),  # the others are large too
+        (tabular(largest=99.0), ""),
+    ],
+)
+def test_feature_scale(training, remedy):
+    found = [finding.remedy for finding in BY_NAME["feature-scale"].find(training)]
+    assert len(found) == bool(remedy)
+    assert all(each.startswith(remedy) for each in found)
+
+
+def photos(low: float, high: float, pretrained: str, *layers: Layer, operations: tuple[str, ...] = ()) -> Training:
+    """Images of this range for a pretrained model, behind these layers and operations."""
+    sample = Sample(64, minimum=low, maximum=high, mean=(low + high) / 2, deviation=high / 4)
+    data = Data(ARRAYS, (Part("x", "x", shape=(None, 32, 32, 3), sample=sample),))
+    model = Model("Functional", (*layers, Layer("c", "Conv2D")), (), operations=operations, pretrained=pretrained)
+    return replace(PLAIN, model=model, data=data)
+
+
+@pytest.mark.parametrize(
+    ("training", "expected"),
+    [
+        (photos(0, 255, "mobilenetv2"), [WARNING]),
+        (photos(0, 255, "mobilenetv2", operations=("TrueDivide", "Subtract")), []),
+        (photos(0, 1, "efficientnetb0"), [WARNING]),
+        (photos(0, 1, "efficientnetb0", Layer("r", "Rescaling", settings={"scale": 1 / 255})), [WARNING]),  # its own
+        (photos(0, 1, "efficientnetb0", Layer("r", "Rescaling", settings={"scale": 255})), []),
+        (photos(0, 1, "efficientnetb0", operations=("Multiply",)), []),
+        (photos(0, 1, "vgg16"), [WARNING]),
+        (photos(0, 1, "vgg16", operations=("GetItem", "Stack")), [WARNING]),
+    ],
+)
+def test_pretrained_range(training, expected):
+    assert found("pretrained-range", training) == expected
+
+
+@pytest.mark.parametrize(("operations", "expected"), [((), [WARNING]), (("Stack",), [WARNING]), (("TrueDivide",), [])])
+def test_image_range(operations, expected):
+    assert found("image-range", photos(0, 255, "", operations=operations)) == expected
+
+
+def held_out(ours: dict[float, int], theirs: dict[float, int], role: str = "y") -> Training:
+    """Whole numbers that occur so often in training, and so often in validation."""
+
+    def part(counts: dict[float, int]) -> Part:
+        values = np.repeat(list(counts), list(counts.values()))
+        sample = Sample(len(values), mean=float(values.mean()), deviation=float(values.std()), counts=counts)
+        return Part(role, role, sample=sample)
+
+    return replace(PLAIN, data=Data(ARRAYS, (part(ours),)), validation=Data(ARRAYS, (part(theirs),)))
+
+
+@pytest.mark.parametrize(
+    ("training", "expected"),
+    [
+        (held_out({0: 500, 1: 500}, {0: 997, 1: 3}), []),
+        (held_out({0: 500, 1: 500}, {0: 997, 1: 3}, "x"), [WARNING]),
+        (held_out({0: 500, 1: 500}, {0: 500, 255: 500}), [WARNING]),
+        (held_out({0: 500, 255: 500}, {0: 500, 1: 500}), [WARNING]),
+    ],
+)
+def test_validation_scaled_differently(training, expected):
+    assert found("validation-scaled-differently", training) == expected
+
+
+def constant(name: str, *feeds: str) -> Layer:
+    return Layer(name, "Conv2D", weights=Weights(9, is_constant=True), feeds=feeds)
+
+
+@pytest.mark.parametrize(
+    ("layers", "own", "expected"),
+    [
+        ((constant("last"), constant("last")), True, []),  # a network and its clone
+        ((constant("last"),), False, [WARNING]),
+        ((constant("hidden", "last"), constant("hidden", "last")), True, [WARNING]),
+        ((constant("one", "two"), constant("two", "three")), True, [ERROR]),
+    ],
+)
+def test_constant_weights(layers, own, expected):
+    assert found("constant-weights", with_model(layers=layers, own_train_step=own)) == expected
+
+
+@pytest.mark.parametrize(("differs", "expected"), [(False, [ERROR]), (True, [])])
+def test_same_answer_for_all(differs, expected):
+    sample = Sample(64, mean=0.0, deviation=1.0)
+    answer = Prediction("a", (8, 1), 0.5, 0.5, spread=0.0, spread_after=0.0)
+    training = with_trial(losses=(0.7,), predictions=(answer,), differs_in_training=differs)
+    training = replace(training, data=Data(ARRAYS, (Part("x", "x", sample=sample),)))
+    assert found("same-answer-for-all", training) == expected

@@ -110,3 +110,13 @@ def test_a_feature_is_constant_only_if_it_is_so_everywhere():
     assert merged.features is not None
     assert merged.features.constant == (0,)
     assert merged.rows == 10
+
+
+def test_a_value_far_from_all_others_is_seen_beside_the_usual_ones():
+    column = np.random.default_rng(0).normal(size=(1000, 2)).astype("float32")
+    column[17, 1] = -9999
+    features = sample_of(column).features
+    assert features is not None
+    assert features.largest[1] == 9999
+    assert features.usual[1] < 3
+    assert features.usual[0] == features.largest[0]  # nothing is far there

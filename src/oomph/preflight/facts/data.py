@@ -23,6 +23,8 @@ class Features:
     """The standard deviation of each feature over the sample; at most the first 4,096 features."""
     largest: tuple[float, ...]
     """The largest absolute value of each."""
+    usual: tuple[float, ...] = ()
+    """What 99 % of the absolute values of each do not exceed, where its largest is far from them; else the largest."""
     constant: tuple[int, ...] = ()
     """The indices of the features with one value only."""
     missing: tuple[int, ...] = ()

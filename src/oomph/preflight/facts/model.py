@@ -154,6 +154,8 @@ class Model:
     """The name of a model of keras.applications in it: "efficientnetb0"."""
     has_added_losses: bool = False
     """Whether layers or the model add losses of their own: regularisers, `add_loss`, `compute_loss`."""
+    operations: tuple[str, ...] = ()
+    """The kinds of the operations, which are no layers, that its inputs pass before any weights: "TrueDivide"."""
     logged: tuple[str, ...] = ()
     """The names of the metrics that layers and the model itself hold, beside those of `compile`."""
 

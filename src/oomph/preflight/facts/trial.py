@@ -95,5 +95,7 @@ class Trial:
     """The metrics of the user's own that `reset_state` leaves as they are."""
     unchanged: bool = False
     """Whether the steps changed none of the trained weights; False where that was not compared."""
+    differs_in_training: bool = False
+    """Whether outputs that are the same for all samples differ in training mode, by the statistics of the batch."""
     added_loss: float = 0.0
     """What layers add to the loss of the first step."""

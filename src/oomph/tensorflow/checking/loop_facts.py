@@ -53,6 +53,7 @@ def loop_facts(
     found = tuple(
         Gradient(str(getattr(variable, "path", variable.name)), "", gradient is None)
         for variable, gradient in zip(variables, gradients, strict=False)
+        if getattr(variable, "trainable", True)  # `model.variables` holds seeds and moving statistics too
     )
     data = Data(BATCH)
     trial = Trial(0, gradients=found, broadcasts=_broadcast(graph))

@@ -8,6 +8,7 @@ from typing import Any
 import keras
 
 from oomph.preflight.facts.model import Input, Model, Optimizer
+from oomph.tensorflow.checking.bare_operations import operations_before_weights
 from oomph.tensorflow.checking.layer_facts import is_functional, layers_of, shape_of
 from oomph.tensorflow.checking.output_facts import outputs_of
 from oomph.tensorflow.checking.plain_values import float_of, is_of_keras, settings_of
@@ -29,6 +30,7 @@ def model_facts(model: Any, steps: int | None = None) -> Model:
         run_eagerly=bool(getattr(model, "run_eagerly", False)),
         pretrained=_pretrained(model),
         has_added_losses=type(model).compute_loss is not trainer.compute_loss or bool(_added(model)),
+        operations=operations_before_weights(model),
         logged=tuple(str(each.name) for each in model.metrics if type(each).__name__ != "CompileMetrics"),
     )
 

@@ -12,6 +12,8 @@ from oomph.preflight.facts.data import CLASSES, Features, Sample
 
 _MOST_FEATURES = 4096
 _OVERLAP = 0.5
+_FAR = 10.0
+"""A value so many deviations from 0 may be far from all others."""
 _DETERMINES = 0.99999
 """A feature whose correlation with the target is above this is the target."""
 WIDEST = 1e9
@@ -122,13 +124,22 @@ def _features(values: Array, target: Array | None) -> Features | None:
         low, high = np.nanmin(clean, axis=0), np.nanmax(clean, axis=0)
         deviations = np.nanstd(clean, axis=0, dtype=np.float64)
     missing = np.isnan(columns).any(axis=0)
+    largest = np.nan_to_num(np.maximum(np.abs(low), np.abs(high)))
     return Features(
         deviations=tuple(map(float, np.nan_to_num(deviations))),
-        largest=tuple(map(float, np.nan_to_num(np.maximum(np.abs(low), np.abs(high))))),
+        largest=tuple(map(float, largest)),
+        usual=tuple(_usual(clean[:, index], each, deviations[index]) for index, each in enumerate(largest)),
         constant=tuple(map(int, np.flatnonzero((low == high) & ~missing))),
         missing=tuple(map(int, np.flatnonzero(missing))),
         like_target=_like_target(values.reshape(len(values), -1), target) if _may_hold(values, target) else (),
     )
+
+
+def _usual(column: Array, largest: float, deviation: float) -> float:
+    """What 99 % of the absolute values do not exceed, if the largest may be far from them; else the largest."""
+    if not largest > _FAR * deviation > 0:
+        return float(largest)
+    return float(np.nanpercentile(np.abs(column), 99))
 
 
 def _may_hold(values: Array, target: Array | None) -> bool:

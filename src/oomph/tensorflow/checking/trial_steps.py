@@ -14,11 +14,15 @@ import tensorflow as tf
 from oomph.preflight.facts.model import Output
 from oomph.preflight.facts.trial import Prediction, Trial
 from oomph.tensorflow.batch import batches
+from oomph.tensorflow.checking.batch_statistics import differ_in_training
 from oomph.tensorflow.checking.first_gradients import first_gradients
 from oomph.tensorflow.checking.plain_values import float_of, is_of_keras
 from oomph.tensorflow.checking.probes import loss_orders, reads_ahead
 
 _SAMPLES, _STEPS, _SECONDS = 32, 6, 4.0
+_SAME = 1e-6
+"""Outputs that differ by less than this share of the largest are looked at in training mode too."""
+_MEMORY = ("ResourceExhaustedError", "MemoryError")
 _MOST_CHARACTERS, _MOST_NUMBERS = 600, 50_000_000
 _AROUND = ("Graph execution error", "Detected at node", 'File "', "[[{{node", "Stack trace for op", "[Op:")
 
@@ -32,24 +36,34 @@ def try_steps(model: Any, batch: Any, outputs: Sequence[Output], specification: 
         outputs: what is known of its outputs.
         specification: the element_spec of the data, where they have one: what it leaves open is unknown to a step.
     """
+    keras.random.uniform(())  # Keras' own seed: a trace that fails would create it, and leave it without a value
+    trial = _trial(model, _first(batch, _SAMPLES), outputs, specification)
+    is_cut = _rows(keras.utils.unpack_x_y_sample_weight(batch)[0]) > _SAMPLES
+    if trial.failed and is_cut and trial.failed_kind not in _MEMORY:
+        model.train_function = None  # the optimizer may create its variables in the first trace only
+        return _trial(model, batch, outputs, specification)  # a model may be written for batches of one size
+    return trial
+
+
+def _trial(model: Any, batch: Any, outputs: Sequence[Output], specification: Any) -> Trial:
     output_names = [output.name for output in outputs]
-    batch = _first(batch, _SAMPLES)
     x, y, weight = keras.utils.unpack_x_y_sample_weight(batch)
     rows = _rows(x)
     before = _finite(model)
-    predictions = list(_predictions(model, x, output_names))
+    before_steps = list(_predictions(model, x, output_names))
     orders = tuple(loss_orders(model, outputs, y))
     ahead = reads_ahead(model, x, y)
     gradients, seen, added = first_gradients(model, x, y, weight)
     weights = _digests(model)
     losses, failed = _train(model, batch, specification)
     after = {each.output: each.spread for each in _predictions(model, x, output_names)} if not failed[0] else {}
+    predictions = tuple(replace(each, spread_after=after.get(each.output)) for each in before_steps)
     return Trial(
         samples=rows,
         failed=failed[1],
         failed_kind=failed[0],
         losses=tuple(losses),
-        predictions=tuple(replace(each, spread_after=after.get(each.output)) for each in predictions),
+        predictions=predictions,
         gradients=tuple(gradients),
         activities=tuple(seen.activities),
         ranges=tuple(seen.ranges),
@@ -60,8 +74,16 @@ def try_steps(model: Any, batch: Any, outputs: Sequence[Output], specification: 
         not_finite_after=tuple(
             name for name, finite in _finite(model).items() if not finite and before.get(name, True)
         ),
+        differs_in_training=any(map(_is_same, predictions)) and differ_in_training(model, x),
         added_loss=added,
     )
+
+
+def _is_same(prediction: Prediction) -> bool:
+    """Whether an output hardly depends on the sample, also after the steps."""
+    largest = max(abs(prediction.minimum or 0), abs(prediction.maximum or 0), 1e-12)
+    spreads = (prediction.spread, prediction.spread_after)
+    return all(spread is not None and spread <= _SAME * largest for spread in spreads)
 
 
 def _digests(model: Any) -> list[int] | None:

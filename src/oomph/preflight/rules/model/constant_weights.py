@@ -11,18 +11,21 @@ _KINDS = ("Dense", "Conv1D", "Conv2D", "Conv3D", "LSTM", "GRU", "SimpleRNN")
 
 
 def _find(training: Training) -> Iterator[Finding]:
-    outputs = {output.layer.name for output in training.model.outputs if output.layer is not None}
+    model = training.model
+    outputs = {output.layer.name for output in model.outputs if output.layer is not None}
     layers = [
         layer
-        for layer in training.model.layers
+        for layer in model.layers
         if layer.weights.is_constant and layer.weights.trainable and layer.kind in _KINDS and layer.is_keras
     ]
-    hidden = [layer.name for layer in layers if layer.name not in outputs]
+    ends = {layer.name for layer in layers if model.own_train_step and layer.is_on_path and not layer.feeds}
+    names = dict.fromkeys(layer.name for layer in layers)  # a clone has the same
+    hidden = [name for name in names if name not in outputs | ends]
     if hidden:
         yield Finding(
             f"all weights of {', '.join(hidden[:3])} are the same number",
             "Leave kernel_initializer out: the usual one is random",
-            severity=ERROR if len(layers) > 1 else WARNING,
+            severity=ERROR if len(names) > 1 else WARNING,
         )
 
 

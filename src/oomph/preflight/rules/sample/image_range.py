@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from oomph.preflight.facts.model import Model, Shape
 from oomph.preflight.facts.training import Training
 from oomph.preflight.rule import SAMPLE, WARNING, Finding, Rule
+from oomph.preflight.rules.scaling import computes_first
 
 _SCALES = ("Rescaling", "Normalization", "BatchNormalization", "LayerNormalization", "GroupNormalization", "Lambda",
            "UnitNormalization", "TrueDivide", "Multiply", "Divide")  # fmt: skip
@@ -32,6 +33,8 @@ def _find(training: Training) -> Iterator[Finding]:
 
 def _is_scaled(model: Model) -> bool:
     """Whether something may scale the input before the first trained layer; unknown code may."""
+    if computes_first(model):
+        return True
     for layer in model.layers:
         if layer.kind in _SCALES or (not layer.is_keras and layer.kind not in _TRAINED) or "Preprocess" in layer.kind:
             return True

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from oomph.preflight.facts.training import Training
 from oomph.preflight.rule import SAMPLE, WARNING, Finding, Rule
+from oomph.preflight.rules.scaling import computes_first
 
 _BYTES = ("efficientnet", "convnext", "mobilenetv3", "regnet")
 """They scale 0..255 themselves. Source: keras.applications, preprocess_input of each."""
@@ -51,7 +52,13 @@ def _backbone(training: Training) -> tuple[str, bool]:
     own = any(layer.kind in _SCALES or not layer.is_keras for layer in training.model.layers[:3])
     kinds = (("bytes", _BYTES), ("signed", _SIGNED), ("caffe", _CAFFE))
     kind = next((kind for kind, names in kinds if name.startswith(names)), "")
-    return kind, own and kind != "bytes"
+    if kind == "bytes":  # it holds layers that scale, so that only what makes pixels larger is the user's own
+        own = any(layer.kind == "Rescaling" and _enlarges(layer["scale"]) for layer in training.model.layers[:3])
+    return kind, own or computes_first(training.model)
+
+
+def _enlarges(scale: object) -> bool:
+    return isinstance(scale, (int, float)) and scale > 1
 
 
 RULE = Rule(

@@ -19,6 +19,8 @@ def _find(training: Training) -> Iterator[Finding]:
             one, other = ours.sample, theirs.sample
             if one is None or other is None or not one.deviation or not other.deviation or other.rows < 10:
                 continue
+            if role == "y" and other.counts and other.counts.keys() <= one.counts.keys():
+                continue  # the same classes in other shares: more of them, or fewer, is no other scale
             ratio = other.deviation / one.deviation
             shift = abs((other.mean or 0) - (one.mean or 0)) / max(one.deviation, other.deviation)
             if not 1 / _TIMES < ratio < _TIMES or shift > _TIMES:

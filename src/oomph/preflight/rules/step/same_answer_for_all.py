@@ -17,6 +17,8 @@ def _find(training: Training) -> Iterator[Finding]:
     varies = any((sample.deviation or 0) > 0 and sample.rows - sample.duplicate_rows > 2 for sample in samples)
     if trial is None or not varies or trial.samples < 4 or not trial.losses or model.own_train_step:
         return
+    if trial.differs_in_training:  # only moving statistics that are not trained yet hide the input
+        return
     for prediction in trial.predictions:
         size = max(abs(prediction.minimum or 0), abs(prediction.maximum or 0), 1e-12)
         spreads = (prediction.spread, prediction.spread_after)

@@ -1,0 +1,63 @@
+"""The operations, which are no layers, that inputs pass before any weights."""
+
+from __future__ import annotations
+
+import keras
+import pytest
+
+from oomph.tensorflow.checking.bare_operations import operations_before_weights
+
+
+def ends(x: keras.KerasTensor, of: keras.KerasTensor) -> keras.Model:
+    """A model that ends in one unit."""
+    return keras.Model(of, keras.layers.Dense(1)(x))
+
+
+def graph() -> keras.Model:
+    inputs = keras.Input((4,))
+    return ends((keras.layers.Dropout(0.1)(inputs) - 2.0) / 255.0, inputs)
+
+
+def after_weights() -> keras.Model:
+    inputs = keras.Input((4,))
+    return ends(keras.layers.Dense(3)(inputs) / 255.0, inputs)
+
+
+def nested() -> keras.Model:
+    """The scaling in a model, in a row of layers, in a graph."""
+    raw = keras.Input((4,))
+    row = keras.Sequential([keras.Input((4,)), keras.layers.Dropout(0.1), keras.Model(raw, raw / 255.0)])
+    inputs = keras.Input((4,))
+    return ends(row(inputs), inputs)
+
+
+def beside_weights() -> keras.Model:
+    """One input that goes a long way through weights, and one that is divided."""
+    words, numbers = keras.Input((4,)), keras.Input((4,))
+    x = keras.layers.Embedding(9, 2)(words)
+    x = keras.layers.Dense(4)(keras.layers.Dense(4)(keras.layers.Flatten()(x)))
+    return ends(keras.layers.Concatenate()([x, numbers / 255.0]), [words, numbers])
+
+
+def preprocessed() -> keras.Model:
+    inputs = keras.Input((8, 8, 3))
+    x = keras.applications.mobilenet_v2.preprocess_input(inputs)
+    return ends(keras.layers.Flatten()(keras.layers.Conv2D(2, 3)(x)), inputs)
+
+
+@pytest.mark.parametrize(
+    ("built", "expected"),
+    [
+        (graph, {"Subtract", "TrueDivide"}),
+        (after_weights, set()),
+        (nested, {"TrueDivide"}),
+        (beside_weights, {"TrueDivide"}),
+        (preprocessed, {"Subtract", "TrueDivide"}),
+    ],
+)
+def test_operations_before_weights(built, expected):
+    assert set(operations_before_weights(built())) == expected
+
+
+def test_nothing_is_known_of_a_model_without_a_graph():
+    assert operations_before_weights(keras.Sequential([keras.layers.Dense(1)])) == ()
