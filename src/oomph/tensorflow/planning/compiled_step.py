@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -152,8 +151,7 @@ class XlaCompiler:
         return compiled
 
     def _inputs(self, batch: int) -> int:
-        leaves = tf.nest.flatten(samples.resized(self._spec, self._size, batch))
-        return sum(math.prod(leaf.shape) * leaf.dtype.size for leaf in leaves)
+        return samples.bytes_of(samples.resized(self._spec, self._size, batch))
 
     def _convolution(self, batch: int) -> int:
         return largest_convolution(self._engine.program, batch)

@@ -17,6 +17,9 @@ from oomph.memory.replicas import ALONE, Replicas
 from oomph.memory.xla.step import CompiledStep
 from oomph.tensorflow.planning.engine import Engine
 
+_WORTH_SAYING = 1 << 20
+"""Bytes; less than this is a counter or a seed here and there."""
+
 
 @dataclass(frozen=True)
 class Inside:
@@ -168,7 +171,7 @@ def data_on(device: Device | None, arrays: Sequence[int], besides: int) -> tuple
     """
     if device is None:
         return ()
-    given = chunks_of(arrays) if not device.is_gpu else sum(arrays)
+    given, besides = sum(arrays) if device.is_gpu else chunks_of(arrays), besides if besides >= _WORTH_SAYING else 0
     size = Interval(besides, besides, besides) if not device.is_gpu else Interval(0, besides, besides)
     found = (
         Item("arrays given to fit", Interval(given, given, given), "counted"),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -197,8 +196,7 @@ def probed(
     spec, size = samples.specification(step.batch), samples.size_of(step.batch)
 
     def inputs(batch: int) -> int:
-        leaves = tf.nest.flatten(samples.resized(spec, size, batch))
-        return sum(math.prod(leaf.shape) * leaf.dtype.size for leaf in leaves)
+        return samples.bytes_of(samples.resized(spec, size, batch))
 
     def predicted(batch: int) -> int:
         return engine.at(batch).peak.expected + foreign

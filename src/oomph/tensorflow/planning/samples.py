@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -53,6 +54,11 @@ def array_sizes(arguments: Mapping[str, Any], on_gpu: bool = False) -> list[int]
         leaf.size * (width if leaf.dtype.kind == "f" else leaf.itemsize) for leaf in arrays
         if not (on_gpu and leaf.dtype == np.int32)
     ]  # fmt: skip
+
+
+def bytes_of(batch: Any) -> int:
+    """The size of a batch, or of one that a specification describes."""
+    return sum(math.prod(leaf.shape) * leaf.dtype.size for leaf in tf.nest.flatten(batch))
 
 
 def specification(batch: Any) -> Any:

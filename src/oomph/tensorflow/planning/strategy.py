@@ -30,13 +30,15 @@ class Shared:
     """What the first replica takes, as `train_step` gets it."""
     size: int
     """The samples of the whole batch."""
+    size_bytes: int
+    """What it takes in memory."""
     replicas: Replicas
 
 
 def shared(strategy: Any, batch: Any) -> Shared:
     """What the first replica takes of a batch as `fit` distributes it. No replica takes more."""
     parts = of_strategy.Replicas(strategy).local(batch)
-    return Shared(parts[0], sum(samples.size_of(part) for part in parts), Replicas(len(parts)))
+    return Shared(parts[0], sum(map(samples.size_of, parts)), sum(map(samples.bytes_of, parts)), Replicas(len(parts)))
 
 
 def check(strategy: Any, kind: str) -> None:
