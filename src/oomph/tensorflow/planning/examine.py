@@ -129,7 +129,8 @@ def _model(reached: Reached, arguments: Mapping[str, Any], device: Device | None
             is_bfloat16_fast=suits_bfloat16(device), is_xla=can_be_changed(is_xla, replicas), replicas=replicas,
         ),
         is_xla, open_sizes(model, reached.fit_arguments.get("x"), batch), batch,
-        max(0, foreign - (replicas.count - 1) * engine.held.total - whole.size_bytes), replicas, note(strategy, whole.size), steps,
+        max(0, foreign - (replicas.count - 1) * engine.held.total - whole.size_bytes), replicas,
+        note(strategy, whole.size), steps,
     )  # fmt: skip
 
 
