@@ -15,7 +15,7 @@ import pytest
 import tensorflow as tf
 
 from oomph.errors import ExamineError
-from oomph.tensorflow.planning import changes, samples, subject
+from oomph.tensorflow.planning import changes, dry_run, samples, subject
 from oomph.tensorflow.planning.engine import Engine, engine_for
 from oomph.tensorflow.planning.figures import Simulated
 from oomph.tensorflow.planning.savers import savers
@@ -265,3 +265,18 @@ def test_what_micro_batches_change_is_said_of_this_model(parts: list[keras.layer
     engine = engine_for(model, batch, lambda text: None, runs=False)
     found = savers(model, batch, engine, Simulated(engine, None), 4096, 64, lambda text: None, False)
     assert said in next(saver.changes for saver in found if saver.name.startswith("micro-batches"))
+
+
+def test_sizes_that_are_asked_for_run_even_where_the_usual_ones_have_no_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(8), keras.layers.Dense(1)])
+    model.compile("adam", "mse", jit_compile=False)
+    batch = (tf.zeros([3, 4]), tf.zeros([3, 1]))
+    subject.build(model, batch)
+    monkeypatch.setattr(dry_run, "can_measure", lambda: True)
+    monkeypatch.setattr(dry_run, "run", lambda traced, batch, foreign: dry_run.Ran((1000 * traced.batch,), 0.1))
+    monkeypatch.setattr("oomph.tensorflow.planning.engine._Made._has_room", lambda self, program, size: size <= 5)
+    engine = engine_for(model, batch, lambda text: None, foreign=0, asked=[1, 5, 6])
+    assert engine.ran == (1, 2, 5)
+    monkeypatch.setattr(dry_run, "run", lambda traced, batch, foreign: dry_run.Ran((1000 * traced.batch,), 20.0))
+    slow = engine_for(model, batch, lambda text: None, foreign=0, asked=[1, 3, 5])
+    assert slow.ran == (1, 2, 3), "a step of five would take longer than half a minute"

@@ -25,7 +25,7 @@ _TIMES = 4
 """Each further size that runs is this many times the one before it."""
 _CHEAP_SECONDS = 3.0
 """A further size runs if its step should take no longer than this."""
-_OWN_SECONDS = 15.0
+_OWN_SECONDS = 30.0
 """One of the sizes that a plan is for runs if its step should take no longer than this."""
 _MOST_SAMPLES = 8192
 _LONG = 8000
@@ -160,8 +160,8 @@ class _Made:
         """Batch sizes that ran, and their peaks."""
         self.failed: list[str] = []
         """Real steps that failed for a reason other than memory, one sentence each."""
-        self.seconds = 0.0
-        """The shortest step of the last size that ran."""
+        self.last, self.seconds = 1, 0.0
+        """The size that ran last, and its shortest step."""
         try:
             self.traces = [self._trace(size) for size in _SIZES]
         except ExamineError:
@@ -178,7 +178,14 @@ class _Made:
         return program
 
     def run(self, foreign: int, asked: Sequence[int] = ()) -> None:
-        """Run steps of the sizes that were traced, of larger ones while they are cheap, and of those asked for."""
+        """Run steps of small sizes, and then of those asked for, which may be smaller still."""
+        self._run_small(foreign)
+        if self.measured and len(self.traces) > 1:
+            for size in sorted(asked):
+                self._run_asked(size, foreign)
+
+    def _run_small(self, foreign: int) -> None:
+        """Run steps of the sizes that were traced, and of larger ones while they are cheap."""
         program, seconds = self.program(), 0.0
         for traced in self.traces:
             if not self._has_room(program, traced.batch):
@@ -205,13 +212,11 @@ class _Made:
                 break
         if larger is not None:
             self.traces = self._with(larger)
-        for size in sorted(asked):
-            self._run_asked(size, foreign)
 
     def _run_asked(self, size: int, foreign: int) -> None:
         """Run steps of a size that the plan is for, unless that takes too long or too much memory."""
-        batch, seconds = self.measured[-1][0], self.seconds
-        if self.failed or any(size == known for known, _ in self.measured) or seconds * size / batch > _OWN_SECONDS:
+        each = self.seconds / self.last
+        if self.failed or any(size == known for known, _ in self.measured) or each * size > _OWN_SECONDS:
             return
         if self._has_room(self.program(), size):
             try:
@@ -249,5 +254,5 @@ class _Made:
         if not ran.peaks:
             return 0.0
         self.measured.append((traced.batch, ran.peaks))
-        self.seconds = ran.seconds
+        self.last, self.seconds = traced.batch, ran.seconds
         return ran.seconds
