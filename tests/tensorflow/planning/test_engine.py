@@ -277,6 +277,8 @@ def test_sizes_that_are_asked_for_run_even_where_the_usual_ones_have_no_room(mon
     monkeypatch.setattr("oomph.tensorflow.planning.engine._Made._has_room", lambda self, program, size: size <= 5)
     engine = engine_for(model, batch, lambda text: None, foreign=0, asked=[1, 5, 6])
     assert engine.ran == (1, 2, 5)
-    monkeypatch.setattr(dry_run, "run", lambda traced, batch, foreign: dry_run.Ran((1000 * traced.batch,), 20.0))
+    monkeypatch.setattr(
+        dry_run, "run", lambda traced, batch, foreign: dry_run.Ran((1000 * traced.batch,), 8.0 * traced.batch)
+    )
     slow = engine_for(model, batch, lambda text: None, foreign=0, asked=[1, 3, 5])
     assert slow.ran == (1, 2, 3), "a step of five would take longer than half a minute"
