@@ -20,7 +20,7 @@ def memory_line(reached: Reached, device: Mapping[str, Any] | None) -> str:
         if device is None:
             held = subject.held_by(reached.model)
             return f"weights and optimizer take {_in_words(held.total)}; oomph plan says which batch fits a GPU"
-        return _planned(plan_of(plan(reached, {"batches": [], "device": device})))
+        return _planned(plan_of(plan(reached, {"batches": [], "device": device, "is_brief": True})))
     except Exception as error:  # the plan is a line of the check, not a reason to fail it
         return f"not planned: {' '.join(str(error).split()) or type(error).__name__}"
 

@@ -37,7 +37,8 @@ def examine(reached: Reached, arguments: Mapping[str, Any]) -> dict[str, Any]:
 
     Args:
         reached: the training.
-        arguments: `batches`, `device`, `policy` and `optimizer` as `oomph plan` was asked.
+        arguments: `batches`, `device`, `policy` and `optimizer` as `oomph plan` was asked; `is_brief` if the steps that
+            are run for real must be small ones.
 
     Raises:
         ExamineError: it cannot be planned; the message says why.
@@ -118,7 +119,7 @@ def _model(reached: Reached, arguments: Mapping[str, Any], device: Device | None
     subject.build(model, batch)
     steps = steps_for(device, arguments, reached, model, batch) if replicas.count == 1 else None
     runs, asked = can_measure_one(strategy, dry_run.device()), arguments.get("batches") or [whole.size]
-    shares = [replicas.share(size) for size in asked]
+    shares = [] if arguments.get("is_brief") else [replicas.share(size) for size in asked]
     engine = engine_for(model, batch, reached.tell, runs and steps is None, foreign, shares)
     is_xla = subject.compiled_by_xla(model, reached.jit_compile, device is None or device.is_gpu)
     is_xla = is_xla if steps is None else steps.is_xla
