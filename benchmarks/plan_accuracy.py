@@ -2,11 +2,11 @@
 
     python benchmarks/plan_accuracy.py [--models NAME|FILE.py] [--graph | --first] [--only NAME] [--out FILE]
 
-NAME is a file of benchmarks/plan_models: development, held_out or second_held_out. Such a file has MODELS, functions of
-a batch size that return a compiled model and one batch of x and y, and BATCHES, three sizes for each. The engine reads
-a batch of the first size, and is told for which sizes the plan is, as `oomph plan --batch` tells it: it runs steps of
-those that are cheap. `--first` does not tell it. `--graph` leaves out the real steps that correct the simulation. Every
-real peak is that of a `fit` of three steps in a process of its own.
+NAME is a file of benchmarks/plan_models: development, held_out, second_held_out or third_held_out. Such a file has
+MODELS, functions of a batch size that return a compiled model and one batch of x and y, and BATCHES, three sizes for
+each. The engine reads a batch of the first size, and is told for which sizes the plan is, as `oomph plan --batch` tells
+it: it runs steps of those that are cheap. `--first` does not tell it. `--graph` leaves out the real steps that correct
+the simulation. Every real peak is that of a `fit` of three steps in a process of its own.
 
 A limit is taken at several parts of each real peak: a wrong "fits" is a yes below the real peak, a wrong "does not fit"
 a no above it.
