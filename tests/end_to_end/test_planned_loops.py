@@ -145,7 +145,8 @@ def test_a_training_of_two_replicas_is_planned_for_one_of_them(tmp_path: Path) -
     assert items["weights"] == pytest.approx(WEIGHTS, rel=0.01)
     assert items["optimizer slots"] == pytest.approx(2 * WEIGHTS, rel=0.01)
     (estimate,) = document["estimates"]
-    assert 5 * WEIGHTS < estimate["expected"] < 8 * WEIGHTS, "with its gradients, packed and taken apart"
+    step = estimate["expected"] - items["arrays given to fit"]
+    assert 5 * WEIGHTS < step < 8 * WEIGHTS, "with its gradients, packed and taken apart"
     assert "Each of 2 replicas takes 512 samples of the batch of 1,024" in (tmp_path / "plan.html").read_text()
     assert not any("jit_compile=True" in saver["line"] for saver in document["savers"])
 

@@ -6,8 +6,7 @@ import itertools
 
 import pytest
 
-from oomph.memory.calibration import LOWER, UPPER
-from oomph.memory.probe.peaks import LOWER_XLA, UPPER_XLA, Peaks, grown_course, rising, simulated_course
+from oomph.memory.probe.peaks import LOWER, LOWER_XLA, UPPER, UPPER_XLA, Peaks, grown_course, rising, simulated_course
 
 MIB = 1 << 20
 

@@ -15,6 +15,8 @@ from oomph.memory.xla.growth import Growth
 
 _LOOSE = 0.55
 """Of what such an allocator counts, this much may be needed: seen on the fake GPU of tests/rig, 160 of 276 MiB."""
+LOWER, UPPER = 0.9, 1.25
+"""The interval around a measured or corrected peak without XLA: another process lays its memory out in another way."""
 LOWER_XLA, UPPER_XLA = 0.75, 1.25
 """The interval around a compiled step that ran. The first step decides, in which XLA tries out algorithms, several at a
 time: on the fake GPU of tests/rig a fit took 0.84 to 0.88 of what the same size took in a probe."""
@@ -74,8 +76,8 @@ def simulated_course(measured: Mapping[int, int], predicted: Callable[[int], int
     def course(batch: int) -> Interval:
         middle = max(held, round(expected(batch)))
         wider = calibration.wider_beyond(batch, sizes[-1])
-        low = max(held, round(calibration.LOWER * middle / wider))
-        return Interval(min(low, middle), middle, round(calibration.UPPER * middle * wider))
+        low = max(held, round(LOWER * middle / wider))
+        return Interval(min(low, middle), middle, round(UPPER * middle * wider))
 
     return course
 
