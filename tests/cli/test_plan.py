@@ -101,9 +101,9 @@ def test_the_report_and_the_page_hold_what_was_asked(capsys, tmp_path):
 
 def test_an_option_behind_the_script_is_named(capsys):
     cli.main(["plan", "train.py", "--gpu", "t4"])
-    assert "oomph: --gpu stands behind the script and goes to it" in " ".join(capsys.readouterr().err.split())
+    assert "oomph: --gpu comes after the script, so the script gets it" in " ".join(capsys.readouterr().err.split())
     cli.main(["plan", "--gpu", "t4", "train.py", "--batch", "4"])
-    assert "stands behind" not in capsys.readouterr().err, "often an option of the script's own"
+    assert "comes after" not in capsys.readouterr().err, "often an option of the script's own"
 
 
 def test_a_key_is_in_nothing_that_is_shown_or_written(capsys, tmp_path):

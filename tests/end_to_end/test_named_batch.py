@@ -48,3 +48,21 @@ def test_plain_keras_trains_with_the_batch_that_was_named(tmp_path: Path, kind: 
     assert named > 100
     assert run(tmp_path, "train.py", str(named), kind).returncode == 0
     assert run(tmp_path, "train.py", str(16 * named), kind).returncode != 0, "the limit is real"
+
+
+def test_a_script_that_resets_the_count_names_no_batch_that_does_not_fit(tmp_path: Path) -> None:
+    resets = """
+
+class Reset(keras.callbacks.Callback):
+    def on_epoch_end(self, epoch, logs=None):
+        tf.config.experimental.reset_memory_stats("CPU:0")
+
+    on_train_batch_end = on_epoch_end
+"""
+    text = SCRIPT.replace("import numpy as np\n", f"import numpy as np\nimport tensorflow as tf\n{resets}")
+    (tmp_path / "train.py").write_text(text.replace("verbose=0)", "verbose=0, callbacks=[Reset()])"))
+    ours = run(tmp_path, "-m", "oomph", "run", "--run-dir=run", "train.py", "64", "graph")
+    assert ours.returncode == 0, ours.stderr
+    named = re.search(r"; batches of at least ([\d,]+) should fit \(64 in this run\)$", ours.stderr, re.MULTILINE)
+    assert named, ours.stderr
+    assert 100 < int(named[1].replace(",", "")) < 500, "by a count of what is left after the steps it would be 1,024"

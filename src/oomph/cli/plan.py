@@ -120,7 +120,7 @@ def _tell_late_options(words: Sequence[str]) -> None:
     """Say which words behind the script are options of this verb: they go to the script."""
     late = [word for word in words[1:] if word.split("=")[0] in _OWN]
     if late:
-        say(f"{late[0].split('=')[0]} stands behind the script and goes to it; options of oomph plan stand before it")
+        say(f"{late[0].split('=')[0]} comes after the script, so the script gets it; put options of oomph plan first")
 
 
 def _batches(text: str | None) -> list[int]:

@@ -74,7 +74,7 @@ class Correction:
 
 
 def wider_beyond(batch: int, largest: int) -> float:
-    """By which factor the interval of a batch size is wider than that of the largest size that ran."""
+    """How many times wider the interval of a batch size is than that of the largest size that ran."""
     return 1 + _WIDER * min(_MOST_DOUBLINGS, max(0.0, _doublings(batch, largest)))
 
 

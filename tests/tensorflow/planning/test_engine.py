@@ -254,7 +254,7 @@ def test_a_model_that_is_never_called_as_a_whole_is_planned_by_its_own_step() ->
     [
         ([keras.layers.Dense(8)], "nothing changes in the training but its rounding and its time"),
         ([keras.layers.Dense(8), keras.layers.BatchNormalization()], "BatchNormalization sees each part alone"),
-        ([keras.layers.Lambda(lambda x: x - tf.reduce_mean(x, 0))], "oomph compares whether that changes the result"),
+        ([keras.layers.Lambda(lambda x: x - tf.reduce_mean(x, 0))], "oomph compares the result"),
     ],
 )
 def test_what_micro_batches_change_is_said_of_this_model(parts: list[keras.layers.Layer], said: str) -> None:

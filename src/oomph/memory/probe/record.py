@@ -1,4 +1,4 @@
-"""What is kept of a training that ran on a GPU: what its steps took, and what the simulation had said. Pure.
+"""The record of a training that ran on a GPU: what its steps took, and what the simulation had said. Pure.
 
 It is evidence of two kinds. The same step, on the same kind of GPU with the same TensorFlow, takes what it took. Of
 other trainings it only says how far the simulation has been off on such a GPU, which moves bounds apart and never

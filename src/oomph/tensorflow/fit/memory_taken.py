@@ -16,15 +16,17 @@ _KEEP_THE_SIZE = ("Prefetch", "Options", "Take", "Skip", "Repeat", "Cache", "Shu
 _MOST_STAGES = 100
 
 
-def memory_taken(model: Any, epochs: Any, data: Any) -> dict[str, int | None]:
+def memory_taken(model: Any, epochs: Any, data: Any, seen_peak: int) -> dict[str, int | None]:
     """The memory of the device that trains, as fields of the event `fit-finished`; None for what is not known.
 
     Args:
         model: the model that was trained.
         epochs: Keras' epoch iterator over the data.
         data: what fit was given as `x`.
+        seen_peak: the most that was seen in use after a step.
     """
-    peak = peak_bytes_of_device()
+    now = peak_bytes_of_device()
+    peak = None if now is None else max(now, seen_peak)
     limit = None if peak is None else DeviceMemory.of_training_device().limit_bytes
     return {
         "batch_size": batch_size(epochs, data),

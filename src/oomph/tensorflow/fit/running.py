@@ -10,6 +10,7 @@ from oomph.tensorflow.fit import callbacks, trained
 from oomph.tensorflow.fit.proof import FitProof
 from oomph.tensorflow.fit.validation_data import ValidationData
 from oomph.tensorflow.micro_batch.exactness import Promise
+from oomph.tensorflow.runtime.allocator import peak_bytes_of_device
 from oomph.tensorflow.training.data_position import DataPosition
 from oomph.tensorflow.training.fit_objects import FitObjects
 from oomph.tensorflow.training.fits import Fits
@@ -58,6 +59,8 @@ class RunningFit:
         """The `tf.function`s called while the fit runs, except its own steps."""
         self.lost: list[str] = []
         """What is known not to be restored, in words."""
+        self.seen_peak = 0
+        """The most bytes of device memory in use, as seen after a step: the script may reset TensorFlow's own count."""
         self.aside = ""
         """Why the guard has stepped aside, to be said once Keras' own step has worked; empty when it has not."""
         self.proof: Proof = FitProof(self, fits.witnesses)
@@ -84,3 +87,6 @@ class RunningFit:
         """Tell the meter of the steps that were just taken."""
         step = self.model.train_function
         self.fits.meter.stepped(self.step, self.fits.steps, step.taken.logs, getattr(step, "micro_batch", None))
+        taken = self.step // self.model.steps_per_execution
+        if taken & (taken - 1) == 0:  # a power of two: a few times in each epoch
+            self.seen_peak = max(self.seen_peak, peak_bytes_of_device() or 0)

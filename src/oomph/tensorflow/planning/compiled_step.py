@@ -192,8 +192,8 @@ def largest_convolution(program: Program, batch: int) -> int:
 
 
 _SAVERS = (
-    "What saves memory is compiled anew where it says so. The rest is simulated without XLA, and scaled to the "
-    "compiled step."
+    "Savers marked as compiled were compiled by XLA. The others are simulated without XLA, and scaled to the compiled "
+    "step."
 )
 
 

@@ -1,4 +1,4 @@
-"""By what a step is recognised in another process, whatever the script and its layers are called."""
+"""The digest by which another process recognises a step, whatever the script and its layers are called."""
 
 from __future__ import annotations
 

@@ -154,7 +154,7 @@ def _change(model: Any) -> str:
     if any(getattr(layer, "moving_variance", None) is not None for layer in KERAS.flatten_layers.of(model)()):
         return "BatchNormalization sees each part alone; nothing else changes but rounding and time"
     if promise_before_tracing(model).kind != EXACT:
-        return "before it divides a batch, oomph compares whether that changes the result"
+        return "oomph compares the result with that of a whole batch before it divides one"
     return "nothing changes in the training but its rounding and its time"
 
 
