@@ -13,7 +13,7 @@ MIB = 1 << 20
 
 
 def steps(batch: int, peak: int, predicted: int) -> Measured:
-    return Measured(batch, [peak * MIB] * 3, predicted * MIB)
+    return Measured(batch, [[peak * MIB] * 3], predicted * MIB)
 
 
 def corrected(measured: list[Measured], batch: int, predicted: int, held: int = 0) -> Interval:
@@ -32,25 +32,38 @@ def test_a_factor_that_all_sizes_show_corrects_every_batch() -> None:
         assert corrected(measured, batch, 1000).expected == pytest.approx(1100, abs=1)
 
 
-def test_near_sizes_count_more_than_far_ones() -> None:
+def test_a_size_that_ran_has_its_own_factor_and_near_sizes_count_more_than_far_ones() -> None:
     found = Correction([steps(2, 80, 100), steps(8, 200, 200), steps(32, 600, 500)])
-    factors = [found.factor(batch) for batch in (1, 2, 8, 32, 256)]
-    assert all(0.8 < factor < 1.2 for factor in factors)
+    factors = [found.factor(batch) for batch in (2, 4, 8, 16, 32)]
     assert factors == sorted(factors)
-    assert found.factor(8) == pytest.approx(1.0, abs=0.02)
+    assert [found.factor(batch) for batch in (2, 8, 32)] == [0.8, 1.0, 1.2]
+    assert 0.8 < found.factor(1) < found.factor(4) < 1.0 < found.factor(16) < found.factor(256) < 1.2
 
 
-def test_one_size_off_by_chance_is_smoothed() -> None:
-    calm = Correction([steps(2, 100, 100), steps(8, 200, 200), steps(32, 500, 500)])
+def test_beside_a_size_that_is_off_by_chance_it_is_smoothed() -> None:
     wild = Correction([steps(2, 100, 100), steps(8, 240, 200), steps(32, 500, 500)])
-    assert calm.factor(8) == 1.0
-    assert 1.1 < wild.factor(8) < 1.2
-    assert 1.0 < wild.factor(32) < 1.05
+    assert wild.factor(5) < 1.12
+    assert 1.0 < wild.factor(33) < 1.05
 
 
-def test_the_steps_of_one_size_count_on_average() -> None:
-    found = Correction([Measured(8, [90 * MIB, 100 * MIB, 110 * MIB], 100 * MIB)])
-    assert found.factor(8) == pytest.approx(1.0)
+def test_the_most_of_each_order_counts_and_the_orders_on_average() -> None:
+    found = Correction([Measured(8, [[90 * MIB, 100 * MIB], [100 * MIB, 120 * MIB, 80 * MIB]], 100 * MIB)])
+    assert found.factor(8) == pytest.approx(1.1)
+
+
+def test_orders_that_differ_widen_the_interval_of_each_size() -> None:
+    orders = [[80 * MIB], [100 * MIB], [125 * MIB]]
+    found = Correction([Measured(8, orders, 100 * MIB), Measured(32, [[300 * MIB]], 300 * MIB)])
+    peak = Interval(MIB, MIB, MIB)
+    beyond = (125 / 80) ** 0.5
+    assert found.of(peak, 8, 0).low == pytest.approx(0.8 * MIB / beyond, abs=1)
+    assert found.of(peak, 8, 0).high == pytest.approx(1.25 * MIB * beyond, abs=1)
+    assert found.of(peak, 32, 0).high == pytest.approx(MIB * beyond, abs=1)
+
+
+def test_between_two_sizes_the_upper_bound_is_not_below_what_either_took() -> None:
+    found = Correction([steps(8, 90, 100), steps(32, 600, 400)])
+    assert found.of(Interval(MIB, MIB, MIB), 16, 0).high >= 1.5 * MIB
 
 
 def test_the_interval_is_that_of_chance_and_widens_beyond_what_ran() -> None:

@@ -1,9 +1,12 @@
 """Corrects the simulation by real steps at a few batch sizes.
 
 Real steps take more or less memory than the simulation says. The ratio changes slowly with the batch size, but each
-measurement of it is noisy: thread timing decides which operations overlap and how fragmented the memory is. So the
-ratio at a batch size is the mean of two estimates: one interpolated between the neighbours that ran, one averaged over
-all sizes that ran, the nearest weighing most.
+measurement of it is noisy: thread timing decides which operations overlap, and TensorFlow's optimizer lays the same
+step out in another order each time (a recurrent network over videos took 591 to 1,747 MiB in six processes). A training
+shows the most of its steps in one order, so that is what counts of each order that ran.
+
+The ratio at a batch size that ran is its own. Elsewhere it is the mean of two estimates: one interpolated between the
+neighbours that ran, one averaged over all sizes that ran, the nearest weighing most.
 """
 
 from __future__ import annotations
@@ -33,13 +36,19 @@ class Measured:
     """Real steps of one batch size beside their prediction, in bytes."""
 
     batch: int
-    peaks: Sequence[int]
+    orders: Sequence[Sequence[int]]
+    """The peaks of the steps, for each order of operations that ran."""
     predicted: int
 
     @property
+    def factors(self) -> list[float]:
+        """The most that the steps of each order took, divided by the prediction."""
+        return [max(peaks) / self.predicted for peaks in self.orders]
+
+    @property
     def factor(self) -> float:
-        """What the steps took on average, divided by the prediction."""
-        return sum(self.peaks) / len(self.peaks) / self.predicted
+        """What an order takes on average, divided by the prediction."""
+        return sum(self.factors) / len(self.orders)
 
 
 @dataclass(frozen=True)
@@ -52,17 +61,31 @@ class Correction:
 
     def of(self, peak: Interval, batch: int, held: int) -> Interval:
         """The corrected interval; `held` bytes are in use in any case."""
-        expected = max(held, round(peak.expected * self.factor(batch)))
-        wider = wider_beyond(batch, self.measured[-1].batch)
-        low = max(held, round(LOWER * expected / wider))
-        return Interval(min(low, expected), expected, round(UPPER * expected * wider) + self.scratch)
+        factor, wider = self.factor(batch), wider_beyond(batch, self.measured[-1].batch)
+        least, most = self.range(batch)
+        expected = max(held, round(peak.expected * factor))
+        low = max(held, round(peak.expected * min(LOWER * factor, least) / wider))
+        high = max(UPPER * expected, most * peak.expected)
+        return Interval(min(low, expected), expected, round(high * wider) + self.scratch)
 
     def factor(self, batch: int) -> float:
         """The memory of real steps divided by the simulated memory; constant beyond the sizes that ran."""
+        own = [one.factor for one in self.measured if one.batch == batch]
+        if own:
+            return own[0]
         batch = min(max(batch, self.measured[0].batch), self.measured[-1].batch)
         weights = [1 / (1 + abs(_doublings(batch, one.batch))) ** 2 for one in self.measured]
         average = sum(weight * one.factor for weight, one in zip(weights, self.measured, strict=True)) / sum(weights)
         return (self._between(batch) + average) / 2
+
+    def range(self, batch: int) -> tuple[float, float]:
+        """The factors between which a further order should lie: those of this size, or of its two neighbours, and beyond
+        them half as far again as any size spread, on a scale of ratios. One order may well be the lowest of all."""
+        below = max((one for one in self.measured if one.batch <= batch), key=_batch, default=self.measured[0])
+        above = min((one for one in self.measured if one.batch >= batch), key=_batch, default=self.measured[-1])
+        factors = [*below.factors, *above.factors]
+        beyond = math.sqrt(max(max(one.factors) / min(one.factors) for one in self.measured))
+        return min(factors) / beyond, max(factors) * beyond
 
     def _between(self, batch: int) -> float:
         """The factor, interpolated between the two nearest sizes that ran."""
@@ -76,6 +99,10 @@ class Correction:
 def wider_beyond(batch: int, largest: int) -> float:
     """How many times wider the interval of a batch size is than that of the largest size that ran."""
     return 1 + _WIDER * min(_MOST_DOUBLINGS, max(0.0, _doublings(batch, largest)))
+
+
+def _batch(one: Measured) -> int:
+    return one.batch
 
 
 def _doublings(batch: int, since: int) -> float:

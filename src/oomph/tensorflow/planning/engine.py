@@ -28,6 +28,9 @@ _CHEAP_SECONDS = 3.0
 _OWN_SECONDS = 30.0
 """One of the sizes that a plan is for runs if its step should take no longer than this."""
 _MOST_SAMPLES = 8192
+_ORDERS = 3
+"""In so many orders of its operations a step runs that the plan is for, while all that takes no longer than:"""
+_ORDER_SECONDS = 20.0
 _LONG = 8000
 """A program of so many operations takes long to simulate: unrolled loops."""
 _MOST_OF_MEMORY = 0.5
@@ -156,12 +159,16 @@ class _Made:
         self._model, self._batch, self._size, self._tell = model, batch, size, tell
         self._spec = samples.specification(batch)
         self._is_update = is_update_of(optimizers_of(model))
-        self.measured: list[tuple[int, tuple[int, ...]]] = []
-        """Batch sizes that ran, and their peaks."""
+        self.measured: dict[int, list[tuple[int, ...]]] = {}
+        """Batch sizes that ran, and the peaks of their steps for each order of operations."""
         self.failed: list[str] = []
         """Real steps that failed for a reason other than memory, one sentence each."""
         self.last, self.seconds = 1, 0.0
         """The size that ran last, and its shortest step."""
+        self._took = 0.0
+        """The seconds of all that ran last, the optimizing of its graph included."""
+        self._asked: Sequence[int] = ()
+        self._foreign = 0
         try:
             self.traces = [self._trace(size) for size in _SIZES]
         except ExamineError:
@@ -178,26 +185,38 @@ class _Made:
         return program
 
     def run(self, foreign: int, asked: Sequence[int] = ()) -> None:
-        """Run steps of small sizes, and then of those asked for, which may be smaller still."""
-        self._run_small(foreign)
-        if self.measured and len(self.traces) > 1:
-            for size in sorted(asked):
-                self._run_asked(size, foreign)
+        """Run steps of small sizes and of those that the plan is for, each in a few orders of its operations.
 
-    def _run_small(self, foreign: int) -> None:
-        """Run steps of the sizes that were traced, and of larger ones while they are cheap."""
+        They run by rising size: after a large step the pool has large free pieces, and gives those for small tensors.
+        """
+        asked = sorted(asked) if len(self.traces) > 1 else []
+        self._asked, self._foreign = asked, foreign
+        last = self._run_small()
+        if self.measured:
+            for size in asked:
+                self._run_asked(size)
+            if last is not None and last.batch == max(self.measured) and last.batch not in asked:
+                self._run_in_other_orders(last)
+
+    def _run_small(self) -> Traced | None:
+        """Run steps of the sizes that were traced, and of larger ones while they are cheap; before each, what is asked
+        for and smaller. Returns the last one that ran."""
         program, seconds = self.program(), 0.0
+        last: Traced | None = None
         for traced in self.traces:
+            self._run_below(traced.batch)
             if not self._has_room(program, traced.batch):
-                return
-            seconds = self._run(traced, foreign)
+                return last
+            seconds = self._run(traced)
             if not seconds:
-                return
+                return last
+            last = traced
         if len(self.traces) == 1:
-            return
+            return last
         batch, larger = self.traces[-1].batch, None
         while seconds * _TIMES <= _CHEAP_SECONDS and batch * _TIMES <= _MOST_SAMPLES:
             batch *= _TIMES
+            self._run_below(batch)
             if not self._has_room(program, batch):
                 break
             began = time.monotonic()
@@ -207,30 +226,45 @@ class _Made:
                 break
             if time.monotonic() - began > _CHEAP_SECONDS:
                 seconds = _CHEAP_SECONDS
-            seconds = max(seconds, self._run(larger, foreign))
+            seconds = max(seconds, self._run(larger))
             if not seconds:
                 break
         if larger is not None:
             self.traces = self._with(larger)
+        return larger or last
 
-    def _run_asked(self, size: int, foreign: int) -> None:
+    def _run_below(self, size: int) -> None:
+        for smaller in self._asked:
+            if smaller < size:
+                self._run_asked(smaller)
+
+    def _run_asked(self, size: int) -> None:
         """Run steps of a size that the plan is for, unless that takes too long or too much memory."""
         each = self.seconds / self.last
-        if self.failed or any(size == known for known, _ in self.measured) or each * size > _OWN_SECONDS:
+        if self.failed or size in self.measured or each * size > _OWN_SECONDS:
             return
         if self._has_room(self.program(), size):
             try:
-                self._run(self._trace(size), foreign)
+                traced = self._trace(size)
             except ExamineError:
                 return
-            self.measured.sort()
+            if self._run(traced):
+                self._run_in_other_orders(traced)
+
+    def _run_in_other_orders(self, traced: Traced) -> None:
+        """Run a step again whose first run was cheap."""
+        until = time.monotonic() + _ORDER_SECONDS / (len(self._asked) + 1)
+        for _ in range(_ORDERS - 1):
+            if self.failed or time.monotonic() + self._took > until:
+                return
+            self._run(traced.in_another_order())
 
     def corrections(self) -> list[Measured]:
         """The real steps, each with the prediction of the final program."""
         program = self.program()
         return [
-            Measured(batch, peaks, predict(Step(program, self.held.total), batch).peak.expected)
-            for batch, peaks in self.measured
+            Measured(batch, orders, predict(Step(program, self.held.total), batch).peak.expected)
+            for batch, orders in sorted(self.measured.items())
         ]
 
     def _with(self, larger: Traced) -> list[Traced]:
@@ -245,14 +279,16 @@ class _Made:
         high = predict(Step(program, self.held.total), batch).peak.high
         return high <= _MOST_OF_MEMORY * (available_bytes() or 0)
 
-    def _run(self, traced: Traced, foreign: int) -> float:
+    def _run(self, traced: Traced) -> float:
         """Run steps of one size; returns the seconds of the shortest, 0 if none succeeded."""
         self._tell(f"running a few steps of {traced.batch} samples on {dry_run.device()}")
-        ran = dry_run.run(traced, samples.repeated(self._batch, self._size, traced.batch), foreign)
+        began = time.monotonic()
+        ran = dry_run.run(traced, samples.repeated(self._batch, self._size, traced.batch), self._foreign)
+        self._took = time.monotonic() - began
         if ran.failed:
             self.failed.append(f"a real step of {traced.batch} samples failed: {ran.failed}")
         if not ran.peaks:
             return 0.0
-        self.measured.append((traced.batch, ran.peaks))
+        self.measured.setdefault(traced.batch, []).append(ran.peaks)
         self.last, self.seconds = traced.batch, ran.seconds
         return ran.seconds

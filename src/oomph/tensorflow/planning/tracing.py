@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import tensorflow as tf
@@ -30,6 +30,11 @@ class Traced:
     concrete: Any
     """The concrete function, which can be run."""
     flat: FlatGraph
+
+    def in_another_order(self) -> Traced:
+        """The same step once more: TensorFlow optimizes its graph anew, and then the operations run in another order."""
+        again = tf.function(lambda data: self.concrete(data), autograph=False, jit_compile=False)
+        return replace(self, concrete=again.get_concrete_function(*self.concrete.structured_input_signature[0]))
 
 
 def trace(model: Any, spec: Any, size: int, batch: int) -> Traced:
