@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 from oomph.memory.estimate import Interval
 
-LOWER, UPPER = 0.93, 1.15
+LOWER, UPPER = 0.9, 1.22
 """The interval around the expected peak, within the sizes that ran: the same step peaks differently in each process."""
 SCRATCH = 32 << 20
 """Bytes by which the upper bound of a step with convolutions is higher: one of the backward pass takes so much scratch
@@ -79,8 +79,8 @@ class Correction:
         return (self._between(batch) + average) / 2
 
     def range(self, batch: int) -> tuple[float, float]:
-        """The factors between which a further order should lie: those of this size, or of its two neighbours, and beyond
-        them half as far again as any size spread, on a scale of ratios. One order may well be the lowest of all."""
+        """The factors between which a further order should lie: those of this size, or of its two neighbours, and
+        beyond them half as far again as any size spread, on a scale of ratios. One order may be the lowest of all."""
         below = max((one for one in self.measured if one.batch <= batch), key=_batch, default=self.measured[0])
         above = min((one for one in self.measured if one.batch >= batch), key=_batch, default=self.measured[-1])
         factors = [*below.factors, *above.factors]

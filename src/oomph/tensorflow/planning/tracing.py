@@ -32,7 +32,7 @@ class Traced:
     flat: FlatGraph
 
     def in_another_order(self) -> Traced:
-        """The same step once more: TensorFlow optimizes its graph anew, and then the operations run in another order."""
+        """The same step once more: TensorFlow optimizes its graph anew, so the operations run in another order."""
         again = tf.function(lambda data: self.concrete(data), autograph=False, jit_compile=False)
         return replace(self, concrete=again.get_concrete_function(*self.concrete.structured_input_signature[0]))
 
