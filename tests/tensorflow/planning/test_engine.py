@@ -19,6 +19,8 @@ from oomph.tensorflow.planning import changes, dry_run, samples, subject
 from oomph.tensorflow.planning.engine import Engine, engine_for
 from oomph.tensorflow.planning.figures import Simulated
 from oomph.tensorflow.planning.savers import savers
+from oomph.tensorflow.planning.step_at_sizes import StepAtSizes
+from oomph.tensorflow.planning.tracing import trace
 
 MIB = 1 << 20
 layers = keras.layers
@@ -274,7 +276,7 @@ def test_sizes_that_are_asked_for_run_even_where_the_usual_ones_have_no_room(mon
     subject.build(model, batch)
     monkeypatch.setattr(dry_run, "can_measure", lambda: True)
     monkeypatch.setattr(dry_run, "run", lambda traced, batch, foreign: dry_run.Ran((1000 * traced.batch,), 0.1))
-    monkeypatch.setattr("oomph.tensorflow.planning.engine._Made._has_room", lambda self, program, size: size <= 5)
+    monkeypatch.setattr(StepAtSizes, "_has_room", lambda self, program, size: size <= 5)
     engine = engine_for(model, batch, lambda text: None, foreign=0, asked=[1, 5, 6])
     assert engine.ran == (1, 2, 5)
     monkeypatch.setattr(
@@ -282,3 +284,41 @@ def test_sizes_that_are_asked_for_run_even_where_the_usual_ones_have_no_room(mon
     )
     slow = engine_for(model, batch, lambda text: None, foreign=0, asked=[1, 3, 5])
     assert slow.ran == (1, 2, 3), "a step of five would take longer than half a minute"
+
+
+def test_sizes_run_by_rising_batch_and_those_of_the_plan_in_several_orders(monkeypatch: pytest.MonkeyPatch) -> None:
+    model, batch = dense()
+    subject.build(model, batch)
+    ran: list[int] = []
+
+    def run(traced, batch, foreign):
+        ran.append(traced.batch)
+        return dry_run.Ran((1000 * traced.batch + len(ran),), 0.2 * traced.batch)
+
+    monkeypatch.setattr(dry_run, "can_measure", lambda: True)
+    monkeypatch.setattr(dry_run, "run", run)
+    step = StepAtSizes(model, batch, 4, lambda text: None)
+    step.run(0, [40, 4, 1, 8])
+    assert ran == [1, 1, 1, 2, 4, 4, 4, 8, 8, 8, 40, 40, 40]
+    assert {size: len(orders) for size, orders in step.measured.items()} == {1: 3, 2: 1, 4: 3, 8: 3, 40: 3}
+
+
+def test_a_step_in_another_order_is_the_same_step() -> None:
+    model, batch = dense()
+    subject.build(model, batch)
+    traced = trace(model, samples.specification(batch), 4, 4)
+    again = traced.in_another_order()
+    assert again.concrete is not traced.concrete
+    assert (again.batch, again.flat) == (traced.batch, traced.flat)
+    weights, slots = model.get_weights(), [variable.numpy() for variable in model.optimizer.variables]
+    data = (tf.random.stateless_normal([4, 256], [1, 2]), tf.ones([4, 10]))
+    results = []
+    for step in (traced, again):
+        model.set_weights(weights)
+        for variable, value in zip(model.optimizer.variables, slots, strict=True):
+            variable.assign(value)
+        step.concrete(data)
+        results.append([value.copy() for value in model.get_weights()])
+    assert any(not np.array_equal(before, after) for before, after in zip(weights, results[0], strict=True))
+    for one, other in zip(*results, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-7)

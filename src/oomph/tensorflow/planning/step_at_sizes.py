@@ -76,8 +76,8 @@ class StepAtSizes:
         if self.measured:
             for size in asked:
                 self._run_asked(size)
-            if last is not None and last.batch == max(self.measured) and last.batch not in asked:
-                self._run_in_other_orders(last)
+            if asked and last is not None and last.batch == max(self.measured) and last.batch not in asked:
+                self._run_in_other_orders(last)  # larger batches are judged by it
 
     def _run_small(self) -> Traced | None:
         """Run steps of the sizes that were traced, and of larger ones while they are cheap; before each, what is asked
