@@ -70,7 +70,8 @@ class StepAtSizes:
 
         They run by rising size: after a large step the pool has large free pieces, and gives those for small tensors.
         """
-        asked = sorted(asked) if len(self.traces) > 1 else []
+        only = self.traces[0].batch if len(self.traces) == 1 else None
+        asked = [size for size in sorted(asked) if only in (None, size)]
         self._asked, self._foreign = asked, foreign
         last = self._run_small()
         if self.measured:
