@@ -2,7 +2,7 @@
 
     python benchmarks/plan_accuracy.py [--models NAME|FILE.py] [--graph | --first] [--only NAME] [--out FILE]
 
-NAME is a file of benchmarks/plan_models: development, held_out, second_held_out or third_held_out. Such a file has
+NAME is a file of benchmarks/plan_models: development, held_out, second_, third_ or fourth_held_out. A file has
 MODELS, functions of a batch size that return a compiled model and one batch of x and y, and BATCHES, three sizes for
 each. The engine reads a batch of the first size, and is told for which sizes the plan is, as `oomph plan --batch` tells
 it: it runs steps of those that are cheap. `--first` does not tell it. `--graph` leaves out the real steps that correct
