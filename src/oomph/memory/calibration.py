@@ -1,11 +1,11 @@
 """Corrects the simulation by real steps at a few batch sizes.
 
 Real steps take more or less memory than the simulation says. The ratio changes slowly with the batch size, but each
-measurement of it is noisy: thread timing decides which operations overlap, and TensorFlow's optimizer lays the same
-step out in another order each time (a recurrent network over videos took 591 to 1,747 MiB in six processes). A training
-shows the most of its steps in one order, so that is what counts of each order that ran.
+measurement of it is noisy: thread timing decides which operations overlap, and TensorFlow orders the same step
+differently in each process (a recurrent network over videos took 599 to 1,747 MiB in six). A training runs one order,
+and its peak is the largest of its steps. So each order counts with its largest step.
 
-The ratio at a batch size that ran is its own. Elsewhere it is the mean of two estimates: one interpolated between the
+A batch size that ran has its own ratio. Elsewhere the ratio is the mean of two estimates: one interpolated between the
 neighbours that ran, one averaged over all sizes that ran, the nearest weighing most.
 """
 
@@ -79,8 +79,8 @@ class Correction:
         return (self._between(batch) + average) / 2
 
     def range(self, batch: int) -> tuple[float, float]:
-        """The factors between which a further order should lie: those of this size, or of its two neighbours, and
-        beyond them half as far again as any size spread, on a scale of ratios. One order may be the lowest of all."""
+        """The factors expected of a further order: those of this size, or of its two neighbours, widened at each end
+        by the square root of the largest ratio between two orders of one size. A few orders miss the extremes."""
         below = max((one for one in self.measured if one.batch <= batch), key=_batch, default=self.measured[0])
         above = min((one for one in self.measured if one.batch >= batch), key=_batch, default=self.measured[-1])
         factors = [*below.factors, *above.factors]

@@ -10,9 +10,9 @@ from oomph.memory.estimate import Device, Fits, Interval
 ACCURACY = {
     "graph": "simulated from the traced step. On the CPU, on the models used to write it, half of the peaks were off "
     "by more than 7.6 %, two small ones by 54 and 85 %",
-    "dry-run": "simulated, and corrected by real steps of a few batch sizes. On the CPU, on 8 models that were not "
-    "used to write it, half of the peaks were off by more than 2.0 %, none of 24 by more than 18 %. Threads run the "
-    "operations of a real step side by side, in another order each time, so another plan's figures differ by some %",
+    "dry-run": "simulated, and corrected by real steps of a few batch sizes. On the CPU, on 16 models that were not "
+    "used to write it, half of the peaks were off by more than 2.4 %, none of 48 by more than 20 %. TensorFlow orders "
+    "the operations of a step differently in each process, so figures differ by some %, and of one known model threefold",
     "probe": "real steps on the GPU itself, at the sizes that the notes name. On a fake GPU, whose kernels compute "
     "nothing, fits of two small models without XLA and of one with it took up to 12 % more or less than what was "
     "measured. On a real GPU that has not been tried yet",

@@ -17,8 +17,8 @@ from oomph.tensorflow.planning.tracing import Traced
 
 _STEPS = 3
 _MORE_STEPS = 8
-"""So many run where they take no longer than `_CHEAP_SECONDS` together: thread timing decides what each step takes, and
-a training shows the most of many."""
+"""The number of steps if together they take at most `_CHEAP_SECONDS`. Thread timing changes the peak of each step, and
+a training reaches the largest of many."""
 _CHEAP_SECONDS = 1.0
 _MOST_SECONDS = 8.0
 """No further step begins after this time."""

@@ -24,11 +24,12 @@ _TIMES = 4
 _CHEAP_SECONDS = 3.0
 """A further size runs if its step should take no longer than this."""
 _OWN_SECONDS = 30.0
-"""One of the sizes that a plan is for runs if its step should take no longer than this."""
+"""A size that was asked for runs if its step should take no longer than this."""
 _MOST_SAMPLES = 8192
 _ORDERS = 3
-"""In so many orders of its operations a step runs that the plan is for, while all that takes no longer than:"""
+"""A size that was asked for runs in this many orders of its operations, as far as `_ORDER_SECONDS` allow."""
 _ORDER_SECONDS = 20.0
+"""The seconds for all runs in further orders together."""
 _MOST_OF_MEMORY = 0.5
 """A real step may take this share of the memory that is free."""
 
@@ -47,7 +48,7 @@ class StepAtSizes:
         self.last, self.seconds = 1, 0.0
         """The size that ran last, and its shortest step."""
         self._took = 0.0
-        """The seconds of all that ran last, the optimizing of its graph included."""
+        """How many seconds the last run took, with the optimization of its graph."""
         self._asked: Sequence[int] = ()
         self._foreign = 0
         try:
@@ -68,7 +69,7 @@ class StepAtSizes:
     def run(self, foreign: int, asked: Sequence[int] = ()) -> None:
         """Run steps of small sizes and of those that the plan is for, each in a few orders of its operations.
 
-        They run by rising size: after a large step the pool has large free pieces, and gives those for small tensors.
+        The sizes rise: after a large step, the pool would serve small tensors from its large free chunks.
         """
         only = self.traces[0].batch if len(self.traces) == 1 else None
         asked = [size for size in sorted(asked) if only in (None, size)]
@@ -81,8 +82,8 @@ class StepAtSizes:
                 self._run_in_other_orders(last)  # larger batches are judged by it
 
     def _run_small(self) -> Traced | None:
-        """Run steps of the sizes that were traced, and of larger ones while they are cheap; before each, what is asked
-        for and smaller. Returns the last one that ran."""
+        """Run steps of the sizes that were traced, and of larger ones while they are cheap. Sizes that were asked for
+        run before the next larger one. Returns the last one that ran."""
         program, seconds = self.program(), 0.0
         last: Traced | None = None
         for traced in self.traces:
