@@ -12,7 +12,8 @@ ACCURACY = {
     "by more than 7.6 %, two small ones by 54 and 85 %",
     "dry-run": "simulated, and corrected by real steps of a few batch sizes. On the CPU, on 16 models that were not "
     "used to write it, half of the peaks were off by more than 2.4 %, none of 48 by more than 20 %. TensorFlow orders "
-    "the operations of a step differently in each process, so figures differ by some %, and of one known model threefold",
+    "the operations of a step differently in each process, so its figures differ by some %, of one known "
+    "model threefold",
     "probe": "real steps on the GPU itself, at the sizes that the notes name. On a fake GPU, whose kernels compute "
     "nothing, fits of two small models without XLA and of one with it took up to 12 % more or less than what was "
     "measured. On a real GPU that has not been tried yet",
