@@ -85,6 +85,7 @@ FIELDS: Mapping[str, Any] = {
     "too_dear": bool,
     "type": str,
     "until": float,
+    "wanted": int,
     "xla": bool,
 }
 

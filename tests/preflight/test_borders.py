@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from oomph.preflight.facts.data import ARRAYS, DATASET, GENERATOR, Data, Features, Part, Sample, Stage
+from oomph.preflight.facts.data import ARRAYS, DATASET, GENERATOR, PY_DATASET, Data, Features, Part, Sample, Stage
 from oomph.preflight.facts.fit import Callback, Fit
 from oomph.preflight.facts.model import Input, Layer, Loss, Metric, Model, Optimizer, Output, Weights
 from oomph.preflight.facts.training import Training
@@ -210,6 +210,25 @@ def test_binary_targets_says_what_makes_them_0_and_1(values, line):
 def test_a_generator_for_one_epoch_runs_out(fit, batches, expected):
     training = replace(PLAIN, data=Data(GENERATOR, batches=batches), fit=fit)
     assert found("runs-out-of-data", training) == expected
+
+
+@pytest.mark.parametrize(
+    ("batches", "has_length", "fit", "expected"),
+    [
+        (20, True, Fit(epochs=6, steps_per_epoch=8), "in epoch 3, 6, and 8 steps are not trained"),
+        (20, True, Fit(epochs=2, steps_per_epoch=8), ""),
+        (20, True, Fit(epochs=6, steps_per_epoch=10), ""),
+        (20, True, Fit(epochs=6), ""),
+        (20, False, Fit(epochs=4, steps_per_epoch=20), "in epoch 2, 4, and 40 steps are not trained"),
+        (20, False, Fit(epochs=1, steps_per_epoch=20), ""),
+        (20, True, Fit(epochs=9, initial_epoch=4, steps_per_epoch=8), "in epoch 7, and 4 steps are not trained"),
+        (-1, True, Fit(epochs=6, steps_per_epoch=8), ""),  # without an end
+    ],
+)
+def test_data_that_run_out_in_a_later_epoch(batches, has_length, fit, expected):
+    training = replace(PLAIN, data=Data(PY_DATASET, batches=batches, has_length=has_length), fit=fit)
+    messages = [finding.message for finding in BY_NAME["runs-out-of-data"].find(training)]
+    assert [message.partition("they run out ")[2] for message in messages] == ([expected] if expected else [])
 
 
 @pytest.mark.parametrize(

@@ -55,6 +55,17 @@ def test_a_run_without_a_fault_is_told_in_one_line() -> None:
     ]
 
 
+def test_steps_without_data_are_counted_once_for_each_epoch() -> None:
+    short = [
+        happened(1, "data-ended", fit=0, epoch=2, step=4, wanted=8),
+        happened(2, "data-ended", fit=0, epoch=2, step=4, wanted=8),  # the restart repeated the epoch
+        happened(2, "data-ended", fit=0, epoch=5, step=0, wanted=8),
+    ]
+    summary = summarise([*undisturbed(), *short], 0)
+    assert summary.steps_without_data == 12
+    assert "120 steps (12 fewer than asked for: the data ran out), 100 s" in " ".join(account(summary, "runs/x"))
+
+
 def test_a_script_that_fails_by_itself_is_told_in_one_line_with_the_next_command() -> None:
     events = [happened(1, "attempt-started"), happened(1, "attempt-ended", returncode=3, seconds=1.0)]
     assert account(summarise(events, 3), "runs/x") == ["ended with exit code 3, 1 s"]

@@ -162,6 +162,8 @@ class Data:
     """How many batches they gave before it."""
     failed_record: str = ""
     """Which file or record it was, where that was found."""
+    has_length: bool = False
+    """True if Keras knows the number of batches before it has read them."""
     seen_in_training: float | None = None
     """Of validation data: the share of samples that the training data hold too, in what was looked at."""
 

@@ -161,7 +161,8 @@ def _cost(summary: Summary) -> Iterator[str]:
 
 def _facts(summary: Summary) -> Iterator[str]:
     if summary.steps:
-        yield counted(summary.steps, "step")
+        missing = summary.steps_without_data
+        yield counted(summary.steps, "step") + (f" ({missing} fewer than asked for: the data ran out)" * bool(missing))
     yield f"{summary.seconds:.0f} s"
     kept = summary.checkpoints
     if kept.count:

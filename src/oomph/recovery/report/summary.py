@@ -87,6 +87,8 @@ class Summary:
     """The records that `--skip-corrupt` left out, in words; empty when nothing was."""
     cut_off: int = 0
     """Attempts that were ended together with oomph, from outside."""
+    steps_without_data: int = 0
+    """Steps that `fit` was asked for and did not do, because its data ran out."""
     larger_batch: LargerBatch | None = None
     """How much larger its batches could be; None where that is not known, or not by much."""
 
@@ -153,6 +155,7 @@ def summarise(events: Sequence[Event], exit_code: int | None = None) -> Summary:
         resumes=resumes_of(events),
         left_out=left_out(events),
         cut_off=sum(map(was_cut_off, endings)),
+        steps_without_data=_without_data(by.get("data-ended", [])),
         larger_batch=larger_batch(events),
     )
 
@@ -231,6 +234,15 @@ def _faults(by: Mapping[str, list[Event]]) -> dict[str, int]:
     if by.get("checkpoint-skipped"):
         count["nan-loss"] += 1
     return {name: times for name, times in sorted(count.items()) if times}
+
+
+def _without_data(events: Iterable[Event]) -> int:
+    """The last word on each epoch counts: a restart repeats one."""
+    missing = {
+        (event.data.get("fit"), event.data.get("epoch")): _number(event, "wanted") - _number(event, "step")
+        for event in events
+    }
+    return int(sum(max(0, steps) for steps in missing.values()))
 
 
 def _micro_batch(events: Iterable[Event]) -> int | None:

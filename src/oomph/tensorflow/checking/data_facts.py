@@ -78,7 +78,7 @@ def _dataset(dataset: Any, limits: Limits, input_rank: int | None, tell: Tell) -
         DATASET, tuple(_of_spec(leaf, spec, is_batched) for leaf, spec in leaves_of(specification)),
         batch=sizes[-1] if sizes else None, batches=found.batches if found.is_whole else batches, stages=stages,
         shuffled_apart=are_shuffled_apart(dataset),
-        samples=found.rows if found.is_whole else None,
+        has_length=batches is not None, samples=found.rows if found.is_whole else None,
         failed_record=next(corrupt_records(chain(dataset), _SECONDS_TO_SEARCH), "") if found.failed else "",
     )  # fmt: skip
     return _looked(data, found, is_batched)
@@ -125,7 +125,8 @@ def _py_dataset(dataset: Any, limits: Limits, tell: Tell) -> Looked:
     limits = limits.of_an_epoch() if batches is None else limits
     found = read(each(), limits, tell=Progress(limits.epoch if batches is None else batches, tell))
     last = None if batches is None or found.failed else _empty(dataset, batches - 1)
-    return _looked(Data(PY_DATASET, batches=batches, empty_batch=last if found.empty is None else found.empty), found)
+    empty = last if found.empty is None else found.empty
+    return _looked(Data(PY_DATASET, batches=batches, has_length=batches is not None, empty_batch=empty), found)
 
 
 def _empty(dataset: Any, index: int) -> int | None:

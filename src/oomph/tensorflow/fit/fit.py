@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any, NoReturn
 
@@ -155,6 +156,7 @@ class Fit(RunningFit):
         """Called when the steps of an epoch are done: validation and callbacks follow."""
         if self._stepped:
             self.fits.beat(Phase.EPOCH_END)
+            self._tell(reporting.tell_short_epoch)
 
     def leave(self) -> None:
         """Called on every exit from Keras' fit. Restores Keras' initial epoch for the model's next fit."""
@@ -301,6 +303,13 @@ class Fit(RunningFit):
             self.fits.note("guard-failed", reason=f"event files: {type(error).__name__}: {error}"[:2000])
 
     # -- what it reports ------------------------------------------------------------------------------------------
+
+    def _tell(self, tell: Callable[[RunningFit], None]) -> None:
+        """Report something that the training does not depend on."""
+        try:
+            tell(self)
+        except Exception as error:  # oomph's own error: the training matters more
+            self.note_here("guard-failed", reason=f"{type(error).__name__}: {error}"[:2000])
 
     def _leave_preempted(self) -> None:
         """A scheduler takes the machine away and everything is saved: end the process."""

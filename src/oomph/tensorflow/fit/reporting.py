@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
+from oomph.monitor.in_words import as_data, in_words
 from oomph.recovery.report.amounts import counted
 from oomph.tensorflow.exact_step.guarded_step import GuardedStep
 from oomph.tensorflow.exact_step.step_protocol import Failure, Recovery, Step
@@ -12,6 +13,7 @@ from oomph.tensorflow.exact_step.verification import Verified
 from oomph.tensorflow.fit.memory_taken import memory_taken
 from oomph.tensorflow.fit.running import RunningFit
 from oomph.tensorflow.micro_batch import exactness
+from oomph.tensorflow.state import iterators
 
 
 def tell_start(fit: RunningFit, step: Step) -> None:
@@ -102,6 +104,22 @@ def verified_in_words(found: Verified) -> str:
         f" metrics by up to {found.of_log:.1g} of their value;"
         f" rounding in {found.type} accounts for up to {found.rounding:.1g}{stopped}"
     )
+
+
+def tell_short_epoch(fit: RunningFit) -> None:
+    """Report that the data of an epoch ran out before its steps were done: each time in the journal, once in words."""
+    if fit.model.stop_training:
+        return
+    wanted = getattr(fit.epoch_iterator, "steps_per_epoch", None)
+    is_one_pass = iterators.is_one_pass(fit.arguments.get("x"))
+    short = fit.short_epochs.end(fit.epoch, fit.step, wanted, is_one_pass)
+    if short is None:
+        return
+    finding = fit.short_epochs.finding()
+    fit.note_here("data-ended", wanted=short.wanted)
+    fit.fits.note("finding", **as_data(finding))
+    if len(fit.short_epochs.found) == 1:
+        fit.fits.say(in_words(finding))
 
 
 def tell_aside(fit: RunningFit) -> None:

@@ -8,6 +8,7 @@ from weakref import WeakSet
 from oomph.recovery.checkpoint.container import Position
 from oomph.tensorflow.fit import callbacks, trained
 from oomph.tensorflow.fit.proof import FitProof
+from oomph.tensorflow.fit.short_epochs import ShortEpochs
 from oomph.tensorflow.fit.validation_data import ValidationData
 from oomph.tensorflow.micro_batch.exactness import Promise
 from oomph.tensorflow.runtime.allocator import peak_bytes_of_device
@@ -61,6 +62,7 @@ class RunningFit:
         """What is known not to be restored, in words."""
         self.seen_peak = 0
         """The most bytes of device memory in use, as seen after a step: the script may reset TensorFlow's own count."""
+        self.short_epochs = ShortEpochs()
         self.aside = ""
         """Why the guard has stepped aside, to be said once Keras' own step has worked; empty when it has not."""
         self.proof: Proof = FitProof(self, fits.witnesses)

@@ -4,36 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from oomph.preflight.facts.data import ARRAYS, ENDLESS, GENERATOR
+from oomph.preflight.facts.data import ARRAYS, ENDLESS, GENERATOR, Data
+from oomph.preflight.facts.fit import Fit
 from oomph.preflight.facts.training import Training
 from oomph.preflight.rule import SPEC, WARNING, Finding, Rule
+
+_MOST_EPOCHS = 10_000
+_SHOWN = 3
 
 
 def _find(training: Training) -> Iterator[Finding]:
     fit, data = training.fit, training.data
-    if fit.steps_per_epoch is not None and data.kind != ARRAYS and _is_less(data.batches, fit.steps_per_epoch):
-        yield Finding(
-            f"steps_per_epoch is {fit.steps_per_epoch:,}, and the data have {data.batches:,} batches",
-            "Leave steps_per_epoch out, or repeat the data",
-            "dataset = dataset.repeat()",
-        )
-    elif (
-        fit.steps_per_epoch is not None
-        and data.kind == GENERATOR
-        and _is_less(data.batches, fit.steps_per_epoch * fit.epochs)
-    ):
-        yield Finding(
-            f"{fit.epochs} epochs of {fit.steps_per_epoch} steps take {fit.steps_per_epoch * fit.epochs:,} "
-            "batches, and the "
-            f"generator gives {data.batches:,}: later epochs are empty",
-            "Make the generator endless, with `while True`",
-        )
-    elif fit.steps_per_epoch is None and data.kind == GENERATOR and data.batches is not None and fit.epochs > 1:
-        yield Finding(
-            f"the generator ends after {data.batches:,} batches, so only the first of {fit.epochs} epochs has data",
-            "Make the generator endless, with `while True`, and give steps_per_epoch",
-            f"model.fit(generator, steps_per_epoch={data.batches}, epochs={fit.epochs})",
-        )
+    if data.kind != ARRAYS and data.batches is not None and data.batches > 0:
+        yield from _of_training(fit, data, data.batches)
     held = training.validation
     if (
         held is not None
@@ -45,6 +28,57 @@ def _find(training: Training) -> Iterator[Finding]:
             f"validation_steps is {fit.validation_steps:,}, and the validation data have {held.batches:,} batches",
             "Leave validation_steps out",
         )
+
+
+def _of_training(fit: Fit, data: Data, batches: int) -> Iterator[Finding]:
+    epochs = fit.epochs - fit.initial_epoch
+    if fit.steps_per_epoch is None:
+        if data.kind == GENERATOR and epochs > 1:
+            yield Finding(
+                f"the generator ends after {batches:,} batches, so only the first of {epochs} epochs has all of them; "
+                "for the others Keras has only the first two batches",
+                "Make the generator endless, with `while True`, and give steps_per_epoch",
+                f"model.fit(generator, steps_per_epoch={batches}, epochs={fit.epochs})",
+            )
+        return
+    if batches < fit.steps_per_epoch:
+        yield Finding(
+            f"steps_per_epoch is {fit.steps_per_epoch:,}, and the data have {batches:,} batches",
+            "Leave steps_per_epoch out, or repeat the data",
+            "dataset = dataset.repeat()",
+        )
+        return
+    steps = _steps_of_epochs(batches, fit.steps_per_epoch, min(epochs, _MOST_EPOCHS), data)
+    short = [epoch + fit.initial_epoch + 1 for epoch, done in enumerate(steps) if done < fit.steps_per_epoch]
+    if not short:
+        return
+    wanted = fit.steps_per_epoch * len(steps)
+    words = ", ".join(map(str, short[:_SHOWN])) + (", ..." if len(short) > _SHOWN else "")
+    yield Finding(
+        f"{len(steps):,} epochs of {fit.steps_per_epoch:,} steps take {wanted:,} batches, and the data have "
+        f"{batches:,}: they run out in epoch {words}, and {wanted - sum(steps):,} steps are not trained",
+        "Make the generator endless, with `while True`"
+        if data.kind == GENERATOR
+        else "Leave steps_per_epoch out, or repeat the data",
+        "" if data.kind == GENERATOR else "dataset = dataset.repeat()",
+    )
+
+
+def _steps_of_epochs(batches: int, per_epoch: int, epochs: int, data: Data) -> list[int]:
+    """How many steps Keras takes in each epoch.
+
+    One iterator serves several epochs. Keras makes the next one when an epoch has met its end: of data whose length
+    it knows in the epoch that takes the last batch, else in the one that asks for one more. A generator has no next
+    one but of the two batches that Keras has kept.
+    """
+    steps, left = [], batches
+    for _ in range(epochs):
+        done = min(per_epoch, left)
+        steps.append(done)
+        left -= done
+        if done < per_epoch or (left == 0 and data.has_length):
+            left = min(2, batches) if data.kind == GENERATOR else batches
+    return steps
 
 
 def _is_less(batches: int | None, steps: int) -> bool:

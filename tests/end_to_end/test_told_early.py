@@ -1,0 +1,37 @@
+"""What a training does wrong is told while it can still be stopped, and again at its end."""
+
+from __future__ import annotations
+
+import pytest
+
+SCRIPT = """
+import keras
+import numpy as np
+
+class Rows(keras.utils.PyDataset):
+    def __len__(self):
+        return 5
+
+    def __getitem__(self, index):
+        return np.ones((8, 4), "float32"), np.ones((8, 1), "float32")
+
+model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(1)])
+model.compile("sgd", "mse")
+model.fit(Rows(), epochs=4, steps_per_epoch=2, verbose=0)
+print("trained")
+"""
+
+
+@pytest.fixture(scope="module")
+def ended(shared):
+    ended = shared.oomph(shared.write(SCRIPT))
+    assert ended.returncode == 0, ended.stderr[-3000:]
+    return ended
+
+
+def test_data_that_run_out_are_told_at_once_and_at_the_end(ended):
+    (told,) = (line for line in ended.said if "ran out in" in line)
+    assert "training data: the data ran out in epoch 3, which had 1 of its 2 steps (input-pipeline, DAT606)" in told
+    assert "finished, 7 steps (1 fewer than asked for: the data ran out)" in ended.said[-2]
+    assert "found on the way: input-pipeline (training data)" in ended.said[-1]
+    assert [event.data["wanted"] for event in ended.events("data-ended")] == [2]
