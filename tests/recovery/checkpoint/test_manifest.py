@@ -9,7 +9,7 @@ from oomph.recovery.checkpoint.manifest import meta_trouble, position_trouble, t
 POSITION = {"fit": 0, "epoch": 3, "step": 2, "steps": 47}
 META = {
     "callbacks": [{"class": "EarlyStopping", "state": {"best": float("inf"), "wait": 0, "kept": None}}],
-    "history": {"epoch": [0, 1], "history": {"loss": [1.0, float("nan")]}},
+    "history": {"epoch": [0, 1], "history": [{"list": ["loss", {"list": [1.0, 0.5]}]}]},
     "optimizers": [[0, 1], []],
     "random": {},
     "taken": 47,

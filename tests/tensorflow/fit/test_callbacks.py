@@ -7,6 +7,7 @@ import json
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from oomph.recovery.checkpoint.container import Position
 from oomph.recovery.checkpoint.meta import Meta
@@ -127,7 +128,7 @@ def test_what_is_saved_of_it_is_a_copy(saved):
     np.testing.assert_array_equal(new.seen[0], np.zeros(3))
 
 
-@pytest.mark.parametrize("kept", [object(), {"file": open}, np.array([object()]), np.array(["text"])])
+@pytest.mark.parametrize("kept", [object(), {"file": open}, np.array([object()]), np.zeros(1, [("a", "i4")])])
 def test_a_state_that_would_need_unpickling_is_refused_in_words(saved, told, kept):
     new = Counting("as it began")
     callbacks.restore([new], *saved([Counting(kept)]))
@@ -156,11 +157,30 @@ def test_what_a_users_class_inherits_from_keras_is_kept(saved):
     np.testing.assert_array_equal(new.best_weights[0], np.ones(2))
 
 
-def test_a_history_goes_on():
+def test_a_history_goes_on_with_every_value_as_it_was(tmp_path):
     old, new = keras.callbacks.History(), keras.callbacks.History()
-    old.epoch, old.history = [0, 1], {"loss": [np.float32(0.5), 0.25], "lr": [np.asarray(1.0)[()], 2]}
-    callbacks.restore_history(new, json.loads(json.dumps(callbacks.history_state(old))))
-    assert (new.epoch, new.history) == ([0, 1], {"loss": [0.5, 0.25], "lr": [1.0, 2]})
+    image = np.random.default_rng(0).normal(size=(64, 64, 3))
+    old.epoch = [0, 1]
+    old.history = {"loss": [np.float32(0.5), float("nan")], 7: [image, image[0]], "lr": tf.constant([1.0]), "o": [{1}]}
+    checkpoint, document, lost = history_in_a_checkpoint(tmp_path, old)
+    assert lost == ["o in the History (set is neither a number, text, list, tuple, dict nor an array)"]
+    assert len(document) < 1000
+    callbacks.restore_history(new, checkpoint)
+    assert (new.epoch, list(new.history)) == ([0, 1], ["loss", 7, "lr"])
+    assert type(new.history["loss"][0]) is np.float32
+    assert (new.history["loss"][0], repr(new.history["loss"][1])) == (0.5, "nan")
+    assert [each.tobytes() for each in new.history[7]] == [image.tobytes(), image[0].tobytes()]
+    assert isinstance(new.history["lr"], tf.Tensor)
+
+
+def history_in_a_checkpoint(tmp_path, history):
+    """The checkpoint, the JSON in it, and what it could not hold."""
+    store = CheckpointStore(tmp_path / "checkpoints")
+    store.open()
+    meta, arrays, lost = callbacks.history_state(history)
+    store.draft_step(Position(0)).complete(Meta(history=meta), lambda writer: training_state.write(writer, arrays))
+    checkpoint = store.latest_step()
+    return checkpoint, json.dumps(checkpoint.meta.history), lost
 
 
 def test_a_resumed_csv_logger_appends_and_writes_no_second_header(tmp_path, saved):

@@ -352,6 +352,55 @@ def test_a_new_container_of_a_class_of_the_users_is_one_of_that_class(resume):
     assert (type(rows), rows, rows.total) == (Rows, [1, 2], 4)
 
 
+NAN_WITH_A_PAYLOAD = np.frombuffer(bytes.fromhex("efcdab000000f87f"), np.float64)
+LONG_LISTS = {
+    "float": [0.1, -0.0, math.inf, float(NAN_WITH_A_PAYLOAD[0])] * 2500,
+    "int": list(range(-5, 9995)),
+    "int that no array holds": [2**64 + n for n in range(100)],
+    "float32": [np.float32(0.1), np.float32("nan")] * 5000,
+    "bool of NumPy": [np.bool_(True)] * 10_000,
+    "bfloat16": [tf.constant(1.5, tf.bfloat16).numpy()] * 10_000,
+    "several types": [1, 1.0, np.float32(1), True] * 100,
+    "times": [np.datetime64("2026-01-01")] * 100,
+}
+
+
+@pytest.mark.parametrize("name", LONG_LISTS)
+@pytest.mark.parametrize(
+    "make", [list, collections.deque, lambda items: {"a": {"b": items}}], ids=["list", "deque", "dict"]
+)
+def test_long_lists_of_numbers_come_back_with_their_types(resume, name, make):
+    def put(holder):
+        holder.a = make(LONG_LISTS[name])
+
+    found = resume(Slotted, put)
+    assert found.lost == []
+    assert [type(found.resumed.a), repr(found.resumed.a)] == [type(found.killed.a), repr(found.killed.a)]
+    items = [each["a"]["b"] if type(each) is dict else list(each) for each in (found.killed.a, found.resumed.a)]
+    kept, back = [np.array(each, np.asarray(each[0]).dtype if name != "several types" else object) for each in items]
+    assert list(map(type, items[0])) == list(map(type, items[1]))
+    assert kept.dtype == object or kept.tobytes() == back.tobytes()
+
+
+def test_a_million_numbers_of_numpy_are_looked_at_in_time_and_take_their_bytes_only(resume):
+    def put(holder):
+        holder.a = [np.float32(0.1)] * 10**6
+
+    found = resume(Slotted, put)
+    assert found.lost == []
+    assert len(found.document) < 1.4 * 4 * 10**6
+    assert found.resumed.a == found.killed.a
+
+
+def test_a_new_array_comes_back_in_the_order_of_its_memory(resume):
+    def put(holder):
+        holder.a = [np.asfortranarray(np.arange(6.0).reshape(2, 3)), np.arange(6.0).reshape(2, 3), np.array(1.5)]
+
+    back = resume(Slotted, put).resumed.a
+    assert [each.flags.f_contiguous for each in back] == [True, False, True]
+    assert [each.tolist() for each in back] == [[[0, 1, 2], [3, 4, 5]], [[0, 1, 2], [3, 4, 5]], 1.5]
+
+
 def test_keys_that_are_the_ids_of_objects_are_those_of_the_new_objects(resume):
     def make():
         holder = Holder([Slotted(), Slotted()])

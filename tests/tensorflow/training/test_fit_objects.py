@@ -14,7 +14,7 @@ import tensorflow as tf
 
 from oomph.tensorflow.objects.picture import Changes
 from oomph.tensorflow.training import fit_objects
-from oomph.tensorflow.training.fit_objects import FitObjects, as_arrays, as_meta, from_meta
+from oomph.tensorflow.training.fit_objects import FitObjects, as_saved, from_meta
 
 
 class Counts(keras.callbacks.Callback):
@@ -48,8 +48,9 @@ def fit(make_model, **arguments):
 
 def through(changes):
     """The changes as they come out of a checkpoint."""
-    document = json.loads(json.dumps(as_meta(changes), allow_nan=False))
-    arrays = {array.name.removeprefix("object/"): array.value for array in as_arrays(changes, "object/")}
+    meta, saved = as_saved(changes, "object/")
+    document = json.loads(json.dumps(meta, allow_nan=False))
+    arrays = {array.name.removeprefix("object/"): array.value for array in saved}
     assert all(array.dtype == np.uint8 for array in arrays.values())
     return from_meta(document, arrays)
 
@@ -234,8 +235,36 @@ def test_what_is_no_state_of_objects_is_told(document):
 
 def test_arrays_are_numbered_in_the_order_of_their_names():
     changes = Changes(arrays={"b": np.zeros(2, np.uint8), "a": np.ones(3, np.uint8)})
-    assert [(array.name, array.nbytes) for array in as_arrays(changes, "object/")] == [("object/0", 3), ("object/1", 2)]
-    assert as_meta(changes)["arrays"] == ["a", "b"]
+    meta, arrays = as_saved(changes, "object/")
+    assert [(array.name, array.nbytes) for array in arrays] == [("object/0", 3), ("object/1", 2)]
+    assert meta["arrays"] == ["a", "b"]
+
+
+def test_long_bytes_are_arrays_of_their_own_and_come_back():
+    content = (None, b"short", ("numbers", "<f8", bytes(range(256)) * 4), "text")
+    changes = Changes(
+        changed={"a": content}, new={"b": ("list", (None, b"x" * 5000))}, arrays={"c": np.ones(3, np.uint8)}
+    )
+    meta, arrays = as_saved(changes, "object/")
+    assert [array.nbytes for array in arrays] == [3, 1024, 5000]
+    assert len(json.dumps(meta)) < 400
+    back = through(changes)
+    assert (back.changed, back.new) == (changes.changed, changes.new)
+    assert list(back.arrays) == ["c"]
+
+
+@pytest.mark.parametrize("apart", [-1, 3, "1", None, 2**70])
+def test_a_checkpoint_that_counts_other_bytes_than_it_holds_is_refused(apart):
+    document = {**as_saved(Changes(changed={"a": (b"x" * 5000,)}), "object/")[0], "apart": apart}
+    with pytest.raises(ValueError, match="lacks arrays"):
+        from_meta(document, {"0": np.zeros(5000, np.uint8)})
+
+
+@pytest.mark.parametrize("number", [-1, 1, "0", None, True, [0]])
+def test_a_reference_to_bytes_that_are_not_there_is_refused(number):
+    document = {"changed": {"a": ["apart", number]}, "new": {}, "lost": [], "arrays": [], "apart": 1}
+    with pytest.raises(ValueError, match="bytes that are missing"):
+        from_meta(document, {"0": np.zeros(600, np.uint8)})
 
 
 @pytest.mark.parametrize("seconds", [0.0, 1e-5])

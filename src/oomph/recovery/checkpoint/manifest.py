@@ -94,7 +94,7 @@ def _is_scalar(value: Any) -> bool:
 
 def _is_history(value: Any) -> bool:
     fields = value if isinstance(value, dict) else {}
-    series = _mapping_of(lambda each: isinstance(each, list))
+    series = _list_of(lambda each: isinstance(each, dict))
     return _list_of(_is_whole)(fields.get("epoch")) and series(fields.get("history"))
 
 

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from oomph.recovery.checkpoint.container import Checkpoint
+from oomph.recovery.checkpoint.meta import said
 from oomph.recovery.script.opened_files import FileState, replace_file
 from oomph.tensorflow.fit import event_files
 from oomph.tensorflow.names.keras3 import KERAS
@@ -38,6 +39,8 @@ _STATE = {
 
 LearningRateScheduler keeps nothing: it continues from the optimizer's learning rate.
 """
+HISTORY = "history/"
+"""Prefix of the names of a History's arrays in a checkpoint."""
 Tell = Callable[[str], None]
 
 
@@ -129,21 +132,27 @@ def restore(callbacks: list[Any], saved: list[dict[str, Any]], checkpoint: Check
                 tell(f"callback {type(callback).__name__}: set_state failed ({type(error).__name__}: {error})")
 
 
-def history_state(history: Any) -> dict[str, Any]:
-    """The epochs and values of a History, as Python floats."""
-    values = {key: [_plain(v) for v in series] for key, series in getattr(history, "history", {}).items()}
-    return {"epoch": [int(e) for e in getattr(history, "epoch", [])], "history": values}
+def history_state(history: Any) -> tuple[dict[str, Any], list[Array], list[str]]:
+    """The epochs and values of a History: the JSON part, the arrays, and what cannot be saved, in words."""
+    series: list[Any] = []
+    arrays, lost = [], []
+    for number, (name, values) in enumerate(getattr(history, "history", {}).items()):
+        try:
+            document, own = nested.encode([name, values], f"{HISTORY}{number}/")
+        except Exception as error:  # also from an object that refuses inspection
+            lost.append(f"{name} in the History ({error})"[:200])
+            continue
+        series.append(document)
+        arrays += [_copied(each, value) for each, value in own.items()]
+    return {"epoch": [int(e) for e in getattr(history, "epoch", [])], "history": series}, arrays, lost
 
 
-def restore_history(history: Any, saved: dict[str, Any]) -> None:
+def restore_history(history: Any, checkpoint: Checkpoint) -> None:
     """Continue a History where it was."""
     if history is not None:
+        saved, arrays = said(checkpoint.meta.history), read_arrays(checkpoint, HISTORY)
         history.epoch = list(saved["epoch"])
-        history.history = {key: [_as_it_was(v) for v in series] for key, series in saved["history"].items()}
-
-
-def _as_it_was(value: Any) -> Any:
-    return np.asarray(value) if isinstance(value, list) else value
+        history.history = dict(nested.decode(each, arrays, HISTORY) for each in saved["history"])
 
 
 def _matched(callbacks: list[Any], saved: list[dict[str, Any]]) -> Iterator[tuple[Any, int]]:

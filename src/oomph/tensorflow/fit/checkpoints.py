@@ -13,7 +13,7 @@ import tensorflow as tf
 
 from oomph.recovery.checkpoint.container import CheckpointWriter, Position
 from oomph.recovery.checkpoint.interval import SHARE
-from oomph.recovery.checkpoint.meta import Meta
+from oomph.recovery.checkpoint.meta import Meta, said
 from oomph.recovery.checkpoint.store import CheckpointStore, Saved
 from oomph.tensorflow.exact_step.step_protocol import Taken
 from oomph.tensorflow.fit import callbacks, step_draws, written_files
@@ -23,7 +23,8 @@ from oomph.tensorflow.objects.picture import Changes
 from oomph.tensorflow.random_numbers.uncheckpointed_ops import functions_with_draws
 from oomph.tensorflow.state import iterators, layer_state, optimizers, training_state
 from oomph.tensorflow.state.training_state import Array
-from oomph.tensorflow.training.fit_objects import as_arrays, as_meta
+from oomph.tensorflow.training.fit_objects import as_saved
+from oomph.tensorflow.training.growing import sizes_of
 from oomph.tensorflow.training.step_checkpoints import Snapshot, StepCheckpoints
 
 _LEAST_SECONDS, _BYTES_PER_SECOND = 0.02, 5e8
@@ -113,7 +114,9 @@ class FitCheckpoints(StepCheckpoints):
         try:
             self._fit.data.save(draft, self._between_saves)  # the data position first: its shuffle buffer advances
             named = self._named()
-            meta, own = self._taken_state(self._fit.model.history, self._fit.objects.changed())
+            changes = self._fit.objects.changed()
+            meta, own = self._taken_state(self._fit.model.history, changes)
+            self._look_at_growth(sizes_of(changes, own, _names_in(meta)))
             moment, arrays = self._fit.data.taken_moment()
             opened = self._files.states(self._fit.callbacks, self._fits.files.written)  # after the objects, which flush
             meta = replace(meta, moment=moment, opened=written_files.as_meta(opened))
@@ -145,7 +148,10 @@ class FitCheckpoints(StepCheckpoints):
         for line in untold:
             self._fits.say_once(line)
         arrays += step_draws.as_arrays(fit.model)
-        arrays += as_arrays(changes, "object/")
+        objects, of_objects = as_saved(changes, "object/")
+        history_so_far, of_history, not_in_history = callbacks.history_state(history)
+        untold += not_in_history
+        arrays += [*of_objects, *of_history]
         layers = layer_state.own_arrays(fit.model, self._fits.say_once)
         arrays += [Array(f"layer/{name}", value.dtype.name, value) for name, value in layers.items()]
         meta = Meta(
@@ -156,9 +162,9 @@ class FitCheckpoints(StepCheckpoints):
             guard=fit.promise.kind,
             optimizers=optimizers.weights_of_each(fit.model),
             random=training_state.random_state(),
-            history=callbacks.history_state(history),
+            history=history_so_far,
             callbacks=states,
-            objects=as_meta(changes),
+            objects=objects,
             hidden=[*untold, *step_draws.hidden_in(fit.model), *functions_with_draws(fit.functions)],
             taken=fit.data.taken,
             iterators_made=fit.data.iterators_made,
@@ -195,6 +201,12 @@ class FitCheckpoints(StepCheckpoints):
         store = self._fits.store()
         if store is not None:
             store.set_aside(steps, "the device has computed wrongly since the last clean comparison")
+
+
+def _names_in(meta: Meta) -> dict[str, list[str]]:
+    """What the arrays of callbacks and of the History belong to, in words."""
+    history = [f"{document['list'][0]} in the History" for document in said(meta.history)["history"]]
+    return {callbacks.HISTORY: history, "callback/": [f"callback {each['class']}" for each in meta.callbacks or ()]}
 
 
 def _numbers(taken: Taken | None) -> dict[str, float]:

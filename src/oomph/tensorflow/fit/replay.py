@@ -173,6 +173,6 @@ def _history(fit: Fit, epochs: Any, checkpoint: Checkpoint) -> Any:
     for callback in dict.fromkeys((history, *fit.callbacks)):
         callback.set_params({**params, "steps": epochs.num_batches})
         callback.set_model(fit.model)
-    callbacks.restore_history(history, said(checkpoint.meta.history))
+    callbacks.restore_history(history, checkpoint)
     fit.model.history = history
     return history

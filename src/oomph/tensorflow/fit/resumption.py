@@ -106,7 +106,7 @@ class Resumption:
         trained.restore(self._fit.model, kept)
         changes = from_meta(checkpoint.meta.objects, training_state.read_arrays(checkpoint, "object/"))
         self._fit.objects.restore_early(changes)
-        callbacks.restore_history(self._fit.model.history, said(checkpoint.meta.history))
+        callbacks.restore_history(self._fit.model.history, checkpoint)
         callbacks.restore(self._fit.callbacks, said(checkpoint.meta.callbacks), checkpoint, lambda lost: None)
         self._restore_files(checkpoint)
 
@@ -194,7 +194,7 @@ class Resumption:
             training_state.restore_random_state(
                 {name: value for name, value in said(checkpoint.meta.random).items() if name not in drawn}
             )
-            callbacks.restore_history(fit.model.history, said(checkpoint.meta.history))
+            callbacks.restore_history(fit.model.history, checkpoint)
             callbacks.restore(fit.callbacks, said(checkpoint.meta.callbacks), checkpoint, self._fit.lost.append)
             self._restore_objects(checkpoint, drawn)
             self._restore_files(checkpoint)

@@ -50,6 +50,7 @@ class LoopCheckpoints(StepCheckpoints):
             self._loop.prepare_to_save()
             self._loop.data.save(draft, self._between_saves)
             taken, not_saved = self._loop.taken_state(), self._loop.data.not_saved
+            self._look_at_growth(self._loop.sizes)
             variables = self._loop.variables
             self._complete(
                 draft, taken, variables.named, variables.finite,

@@ -22,8 +22,9 @@ from oomph.tensorflow.names.keras3 import KERAS
 from oomph.tensorflow.random_numbers.uncheckpointed_ops import functions_with_draws
 from oomph.tensorflow.state import training_state
 from oomph.tensorflow.state.training_state import Array
-from oomph.tensorflow.training.fit_objects import as_arrays, as_meta
+from oomph.tensorflow.training.fit_objects import as_saved
 from oomph.tensorflow.training.fits import Fits
+from oomph.tensorflow.training.growing import Sizes, sizes_of
 from oomph.tensorflow.training.identity import FitIdentity
 
 _MOST_SHOWN = 6
@@ -57,6 +58,8 @@ class RunningLoop:
         """The guarded steps that the body has taken, in order."""
         self.last_guarded: Any = None
         """The last guarded step that the body took."""
+        self.sizes: Sizes = {}
+        """Of its objects in the last checkpoint."""
         self._draws_to_come: list[list[Any]] = []
         self._names = CarriedNames(frame, {*self.variables.seen(), *self.objects.at_entry.graph.by_id})
 
@@ -82,7 +85,9 @@ class RunningLoop:
         changes = self.objects.changed()
         told, arrays, untold = self.objects.told()
         changes.lost += [*untold, *self._carried()]
-        arrays += as_arrays(changes, "object/")
+        self.sizes = sizes_of(changes)
+        objects, of_objects = as_saved(changes, "object/")
+        arrays += of_objects
         draws = [step.draws.values() for step in self._guarded]
         arrays += [
             Array(f"draws/{n}/{m}", "int64", value) for n, values in enumerate(draws) for m, value in enumerate(values)
@@ -96,7 +101,7 @@ class RunningLoop:
             fingerprint=self.identity.fingerprint,
             guard="loop",
             random=training_state.random_state(),
-            objects=as_meta(changes),
+            objects=objects,
             own=told,
             hidden=[*functions_with_draws(self.functions), *self._hidden_in_steps()],
             draws=[len(values) for values in draws],

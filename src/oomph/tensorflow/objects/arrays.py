@@ -30,7 +30,9 @@ class Array(Kind):
     arrays = True
 
     def content(self, thing: Any, encode: Encode) -> Value:
-        return ("large", *Large(fingerprints.of_array(thing), values.text_of(thing.dtype), tuple(thing.shape)))
+        in_columns = thing.flags.f_contiguous and not thing.flags.c_contiguous  # sums depend on it
+        described = Large(fingerprints.of_array(thing), values.text_of(thing.dtype), tuple(thing.shape))
+        return ("large", *described, *(["F"] if in_columns else []))
 
     def array(self, thing: Any) -> Any:
         """A copy of its values."""

@@ -7,6 +7,7 @@ import itertools
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from oomph.tensorflow.objects import number_lists
 from oomph.tensorflow.objects.kind import CannotGiveBackError, Decode, Encode, Kind, OutsideError, Part, pairs
 from oomph.tensorflow.objects.values import PLAIN, Value
 
@@ -94,16 +95,20 @@ class Sequence(Kind):
 
     def parts(self, thing: Any) -> Iterator[Part]:
         items = self._items(thing)
-        if not all_plain(items):
+        if not number_lists.are_values(items):
             yield from ((f"[{number}]", item) for number, item in enumerate(items))
 
     def content(self, thing: Any, encode: Encode) -> Value:
         items = self._items(thing)
         limit = thing.maxlen if self._base is collections.deque else None
+        numbers = number_lists.encoded(items)
+        if numbers is not None:
+            return (limit, numbers)
         return (limit, *(items if all_plain(items) else map(encode, items)))
 
     def give_back(self, thing: Any, content: Value, decode: Decode) -> None:
-        self._fill(thing, [decode(each) for each in content[1:]])
+        numbers = number_lists.decoded(content[1]) if len(content) == 2 else None
+        self._fill(thing, [decode(each) for each in content[1:]] if numbers is None else numbers)
 
     def shell(self, content: Value) -> Any:
         return collections.deque(maxlen=content[0]) if self._base is collections.deque else self._base()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -97,20 +97,20 @@ class Changes:
     lost: list[str] = field(default_factory=list)
     """What has changed and cannot be restored, in words."""
 
-    def to_json(self) -> dict[str, Any]:
-        """Everything but the arrays."""
+    def to_json(self, apart: list[bytes] | None = None) -> dict[str, Any]:
+        """Everything but the arrays and, if they are collected, long bytes."""
         return {
-            "changed": {key: values.to_json(content) for key, content in self.changed.items()},
-            "new": {key: [tag, values.to_json(content)] for key, (tag, content) in self.new.items()},
+            "changed": {key: values.to_json(content, apart) for key, content in self.changed.items()},
+            "new": {key: [tag, values.to_json(content, apart)] for key, (tag, content) in self.new.items()},
             "lost": self.lost,
         }
 
     @classmethod
-    def from_json(cls, document: dict[str, Any], arrays: dict[str, Any]) -> Changes:
+    def from_json(cls, document: dict[str, Any], arrays: dict[str, Any], apart: Sequence[bytes] = ()) -> Changes:
         """The changes that `to_json` encoded; raises ValueError for any other document."""
         try:
-            changed = {str(key): values.from_json(each) for key, each in document["changed"].items()}
-            new = {str(k): (str(tag), values.from_json(each)) for k, (tag, each) in document["new"].items()}
+            changed = {str(key): values.from_json(each, apart) for key, each in document["changed"].items()}
+            new = {str(k): (str(tag), values.from_json(each, apart)) for k, (tag, each) in document["new"].items()}
             return cls(changed, new, arrays, [str(each) for each in document["lost"]])
         except (KeyError, TypeError, AttributeError) as error:
             raise ValueError(f"not the state of any objects: {error}") from error
@@ -159,7 +159,7 @@ def _copy_arrays(found: Changes, now: Picture) -> None:
 
 def size_of(content: Value) -> int:
     """The bytes of a large content; raises TypeError for records, whose dtype has no name."""
-    _, _, dtype, shape = content
+    dtype, shape = content[2:4]
     return int(values.dtype_of(dtype).itemsize * np.prod(shape, dtype=np.int64))
 
 

@@ -116,12 +116,12 @@ class Restoration:
             raise CannotGiveBackError(str(value[1]))
         return tuple.__new__(kind, [self._decode(each, holder) for each in value[2:]])
 
-    def _array(self, key: str, dtype: str, shape: tuple[int, ...]) -> Any:
+    def _array(self, key: str, dtype: str, shape: tuple[int, ...], order: str = "C") -> Any:
         if key not in self._changes.arrays:
             raise CannotGiveBackError("its values are missing")
         flat = np.frombuffer(self._changes.arrays[key], values.dtype_of(dtype))
         # An iterator that fills its buffers, or a file, may grow between the fingerprint and the copy.
-        return flat.copy() if len(shape) == 1 else flat.reshape(shape).copy()
+        return flat.copy() if len(shape) == 1 else flat.reshape(shape).copy("F" if order == "F" else "C")
 
     def _referred(self, key: str) -> Any:
         """The object of that name: an existing one, one made earlier, or a new one."""

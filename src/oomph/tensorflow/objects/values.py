@@ -16,7 +16,7 @@ import math
 import pathlib
 import sys
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import Any
 
@@ -28,7 +28,9 @@ Value = Any
 UNKNOWN = "unknown"
 """Tag of a thing that can be neither referenced nor encoded; the name of its type follows."""
 PLAIN = frozenset((bool, int, float, str, type(None)))
+_AS_IT_IS = frozenset((bool, str, type(None)))
 _LARGE_INT = 1 << 1024
+_LONG_BYTES = 512
 _DATES = (datetime.datetime, datetime.date, datetime.time)
 _BY_TEXT: tuple[type, ...] = (decimal.Decimal, fractions.Fraction, uuid.UUID)
 _PATHS = tuple(kind for kind in vars(pathlib).values() if isinstance(kind, type) and issubclass(kind, pathlib.PurePath))
@@ -111,27 +113,38 @@ def looked_up(path: str) -> Any:
     return found
 
 
-def to_json(value: Value) -> Any:
-    """A value as JSON: lists stand for tuples, and what JSON lacks is tagged."""
+def to_json(value: Value, apart: list[bytes] | None = None) -> Any:
+    """A value as JSON: lists stand for tuples, and what JSON lacks is tagged.
+
+    Args:
+        apart: collects long bytes, which the JSON then only refers to.
+    """
     kind = type(value)
     if kind is float and not math.isfinite(value):
         return ["float", repr(value)]
     if kind is int and abs(value) >= _LARGE_INT:
         return ["int", hex(value)]
     if kind is bytes:
-        return ["bytes", base64.b64encode(value).decode()]
+        if apart is None or len(value) < _LONG_BYTES:
+            return ["bytes", base64.b64encode(value).decode()]
+        apart.append(value)
+        return ["apart", len(apart) - 1]
     if kind is tuple:
-        return ["tuple", *map(to_json, value)]
+        return ["tuple", *(each if type(each) in _AS_IT_IS else to_json(each, apart) for each in value)]
     return value
 
 
-def from_json(document: Any) -> Value:
+def from_json(document: Any, apart: Sequence[bytes] = ()) -> Value:
     """The value that `to_json` encoded; raises ValueError for any other document."""
     if not isinstance(document, list):
         return document
     tag, *rest = document
     if tag == "tuple":
-        return tuple(map(from_json, rest))
+        return tuple(from_json(each, apart) if type(each) is list else each for each in rest)
+    if tag == "apart":
+        if len(rest) != 1 or type(rest[0]) is not int or not 0 <= rest[0] < len(apart):
+            raise ValueError("not a value: bytes that are missing")
+        return apart[rest[0]]
     decoders: dict[str, Callable[[str], Any]] = {
         "float": float, "int": lambda text: int(text, 16), "bytes": lambda text: base64.b64decode(text, validate=True)
     }  # fmt: skip

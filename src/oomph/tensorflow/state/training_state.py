@@ -21,7 +21,7 @@ from oomph.tensorflow.state.layer_state import hidden_variables
 from oomph.tensorflow.state.optimizers import optimizers_of
 
 Named = list[tuple[str, Slot]]
-_NO_VARIABLES = ("callback", "layer/", "object/", "data/", "draws/", "validation/", "file/", "own/")
+_NO_VARIABLES = ("callback", "layer/", "object/", "data/", "draws/", "validation/", "file/", "own/", "history/")
 """Name prefixes of tensors that are not values of variables."""
 
 

@@ -23,7 +23,7 @@ from oomph.tensorflow.state import iterators, pipelines, training_state
 from oomph.tensorflow.state.pipelines import KernelDraws
 from oomph.tensorflow.state.training_state import Array
 from oomph.tensorflow.training import retaking
-from oomph.tensorflow.training.fit_objects import FitObjects, as_arrays, as_meta
+from oomph.tensorflow.training.fit_objects import FitObjects, as_saved
 from oomph.tensorflow.training.retaking import Expected, TookTooLongError, Watched
 
 if TYPE_CHECKING:
@@ -153,7 +153,8 @@ class DataPosition:
             return None, []
         if moment.objects is None:
             return {"random": moment.random, "objects": None}, []
-        return {"random": moment.random, "objects": as_meta(moment.objects)}, as_arrays(moment.objects, "data/")
+        objects, arrays = as_saved(moment.objects, "data/")
+        return {"random": moment.random, "objects": objects}, arrays
 
     def save(self, draft: Draft, between_saves: float) -> None:
         """Save the iterator into a checkpoint draft, if possible and worth the cost."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
 from oomph.tensorflow.graph.write_set import tensorflow_variable
@@ -173,16 +174,13 @@ def _metrics_of(model: Any) -> list[Any]:
     return [metric for metric in tf.nest.flatten(given) if metric is not None and not isinstance(metric, str)]
 
 
-def as_arrays(changes: Changes, under: str) -> list[Array]:
-    """The arrays of some changes for a checkpoint, in the order of their names."""
-    return [
-        Array(f"{under}{number}", "uint8", changes.arrays[key]) for number, key in enumerate(sorted(changes.arrays))
-    ]
-
-
-def as_meta(changes: Changes) -> dict[str, Any]:
-    """The JSON part of the changes."""
-    return changes.to_json() | {"arrays": sorted(changes.arrays)}
+def as_saved(changes: Changes, under: str) -> tuple[dict[str, Any], list[Array]]:
+    """Some changes for a checkpoint: the JSON part, and the arrays with those of its bytes that are long."""
+    apart: list[bytes] = []
+    names = sorted(changes.arrays)
+    meta = changes.to_json(apart) | {"arrays": names, "apart": len(apart)}
+    parts = [changes.arrays[key] for key in names] + [np.frombuffer(each, np.uint8) for each in apart]
+    return meta, [Array(f"{under}{number}", "uint8", part) for number, part in enumerate(parts)]
 
 
 def from_meta(document: Any, arrays: Mapping[str, Any]) -> Changes:
@@ -193,5 +191,10 @@ def from_meta(document: Any, arrays: Mapping[str, Any]) -> Changes:
     """
     if not isinstance(document, dict):
         raise ValueError("not the state of any objects")
-    names = document.get("arrays", [])
-    return Changes.from_json(document, {key: arrays[str(number)] for number, key in enumerate(names)})
+    names, apart = document.get("arrays", []), document.get("apart", 0)
+    if not isinstance(names, list) or type(apart) is not int or not 0 <= len(names) + apart <= len(arrays):
+        raise ValueError("the state of objects lacks arrays")
+    parts = [arrays[str(number)] for number in range(len(names) + apart)]
+    return Changes.from_json(
+        document, dict(zip(names, parts, strict=False)), [part.tobytes() for part in parts[len(names) :]]
+    )

@@ -22,6 +22,7 @@ from oomph.recovery.report.amounts import as_size
 from oomph.tensorflow.state import training_state
 from oomph.tensorflow.state.training_state import Array, NotFiniteError
 from oomph.tensorflow.training.fits import Fits
+from oomph.tensorflow.training.growing import Growing, Sizes
 
 _BACKGROUND_BYTES = 4 << 20
 _BACKGROUND_SECONDS = 0.1
@@ -73,7 +74,8 @@ class StepCheckpoints(ABC):
         """Of all checkpoints between steps."""
         self._typical = 0.0
         self._between_saves = 0.0
-        self._told_interval = self._told_not_finite = False
+        self._told_interval = self._told_not_finite = self._told_growth = False
+        self._growing = Growing()
         self._snapshot: Snapshot | None = None
         """The state that is being written in the background."""
 
@@ -194,6 +196,12 @@ class StepCheckpoints(ABC):
             return None
         finally:
             self._saved_at = time.monotonic()
+
+    def _look_at_growth(self, sizes: Sizes) -> None:
+        line = "" if self._told_growth else self._growing.noted(sizes)
+        if line:
+            self._told_growth = True
+            self._fits.say(line)
 
     # -- what is reported ---------------------------------------------------------------------------------------------
 

@@ -1,0 +1,52 @@
+"""A checkpoint that grows because something in the script grows: one line names it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from oomph.tensorflow.objects.picture import Changes
+from oomph.tensorflow.state.training_state import Array
+from oomph.tensorflow.training.growing import Growing, growth, sizes_of
+
+MB = 1 << 20
+
+
+@pytest.mark.parametrize(
+    ("last", "named"),
+    [
+        ([10, 20, 30], True),
+        ([0, 0, 30], False),
+        ([10, 20], False),
+        ([10, 20, 20], False),
+        ([30, 20, 30], False),
+        ([10, 11, 12], False),
+    ],
+)
+def test_growth_is_growth_from_each_checkpoint_to_the_next(last, named):
+    found = growth([{"kept": size * MB, "other": 50 * MB} for size in last])
+    assert found.startswith("checkpoints grow by 10 MiB each: kept holds 30 MiB by now") == named
+    assert bool(found) == named
+
+
+def test_the_object_that_grows_most_is_named():
+    assert "second holds" in growth([{"first": n * 9 * MB, "second": n * 10 * MB} for n in (1, 2, 3)])
+
+
+def test_only_the_last_checkpoints_count():
+    growing = Growing()
+    assert [bool(growing.noted({"kept": size * MB})) for size in (10, 20, 20, 30, 40, 50)] == [False] * 4 + [True] * 2
+
+
+def test_items_count_for_what_holds_them():
+    changes = Changes(
+        changed={"callback Own.images": (None, *(("ref", f"callback Own.images[{n}]") for n in range(2)))},
+        new={f"callback Own.images[{n}]": ("array", ("large", "f", "<f8", (4,))) for n in range(2)}
+        | {"callback Own.lines": ("list", (None, *["x" * 50] * 20))},
+        arrays={f"callback Own.images[{n}]": np.zeros(5000, np.uint8) for n in range(2)},
+    )
+    arrays = [Array(f"history/{n}/0", "float64", np.zeros(1000)) for n in (0, 1, 1)]
+    found = sizes_of(changes, arrays, {"history/": ["loss in the History", "images in the History"]})
+    assert 10_000 < found["callback Own.images"] < 10_100
+    assert 1_000 < found["callback Own.lines"] < 1_100
+    assert (found["loss in the History"], found["images in the History"]) == (8_000, 16_000)
