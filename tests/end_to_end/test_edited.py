@@ -54,6 +54,31 @@ def test_another_model_is_refused_and_what_was_saved_stays(work, stopped):
     assert sorted(path.name for path in stopped.folder.glob("checkpoints/*")) == before
 
 
+def test_fewer_epochs_than_were_trained_return_the_saved_state_and_lose_nothing(work, load, same_bits):
+    """The second start asks for one epoch by mistake, the third again for four."""
+    plain = work.undisturbed("one_fit.py", *EPOCHS)
+    running = work.start("--checkpoint-every=7", "one_fit.py", "ours.npz", *EPOCHS)
+    running.wait_for_step(30)
+    os.kill(running.process.pid, signal.SIGTERM)
+    assert running.finish().returncode == 75
+    before = sorted(path.name for path in running.folder.glob("checkpoints/step-*"))
+
+    fewer = resume(work, running, "--epochs", "1")
+    assert fewer.returncode == 0, fewer.stderr[-3000:]
+    iterations = [value for value in load(work.folder / "ours.npz").values() if value.dtype == "int64"]
+    assert iterations == [fewer.events("resumed")[0].data["steps"]]
+    assert fewer.summary["exactness"] == "not-equal"
+    assert "epochs: 4 → 1" in fewer.summary["exactness_reasons"]
+    assert any("the saved state is returned" in line for line in fewer.said)
+    assert any(line.startswith("oomph: kept ") and before[-1] in line for line in fewer.said)
+    assert sorted(path.name for path in running.folder.glob("checkpoints/*")) == before
+
+    ours = resume(work, running)
+    assert ours.returncode == 0, ours.stderr[-3000:]
+    same_bits(work.folder / "ours.npz", plain)
+    assert not (running.folder / "checkpoints").exists()
+
+
 @pytest.mark.slow
 def test_after_the_edit_is_undone_the_run_goes_on(work, stopped):
     edit(work, WIDER)

@@ -87,6 +87,7 @@ def write(document, folder, under):
 
 FORGED = {
     "an epoch of a billion": at(epoch=10**9),
+    "a step beyond the epoch": at(step=16),
     "NaN in a slot of the optimizer": with_nan_in_a_slot,
 }
 MORE = {

@@ -22,7 +22,7 @@ from oomph.recovery.checkpoint import container as checkpoint_module
 from oomph.recovery.checkpoint import store as store_module
 from oomph.recovery.checkpoint.container import CheckpointWriter, Position, read_checkpoint
 from oomph.recovery.checkpoint.meta import Meta
-from oomph.recovery.checkpoint.store import CheckpointStore, foreign_format
+from oomph.recovery.checkpoint.store import CheckpointStore, foreign_format, unused
 
 SOURCE = Path(oomph.__file__).parents[1]
 
@@ -102,7 +102,7 @@ def test_numbers_go_on_in_the_next_process_also_after_a_refusal(store, tmp_path)
 def test_end_states_stay_when_the_steps_of_their_fit_go(store, tmp_path):
     save(store, 1)
     store.save_finished(Position(0, 2, 0, 30), Meta(stop_training=True), write)
-    store.drop_steps(0)
+    store.drop_steps(Position(0, 2, 0, 30))
     assert store.latest_step() is None
     assert store.finished(0).meta == Meta(stop_training=True)
     assert store.finished(1) is None
@@ -118,8 +118,42 @@ def test_each_fit_keeps_its_last_two_whatever_others_save(store, tmp_path):
     assert store.latest_step().position.fit == 1
     assert store.latest_step(0).position == Position(0, 0, 4, 4)
     assert store.latest_step(2) is None
-    store.drop_steps(1)
+    store.drop_steps(Position(1, 2, 0, 30))
     assert [name.partition("-fit")[2] for name in names(tmp_path)] == kept[:2], "those of another fit stay"
+
+
+def test_no_checkpoint_goes_for_a_training_that_has_done_less(store, tmp_path):
+    for step in (40, 50):
+        save(store, step)
+    for step in (1, 2, 3, 4):  # the fit has begun again
+        save(store, step)
+    left = [name.partition("-step")[2] for name in names(tmp_path)]
+    assert left == ["40", "50", "3", "4"]
+    assert store.make_room()
+    store.keep_newest_step(0)
+    store.drop_steps(Position(0, 0, 45, 45))
+    assert [name.partition("-step")[2] for name in names(tmp_path)] == ["50"]
+    again = CheckpointStore(tmp_path / "checkpoints")  # another process, which has not written them
+    again.open()
+    for step in (6, 7, 8):
+        save(again, step)
+    assert [name.partition("-step")[2] for name in names(tmp_path)] == ["50", "7", "8"]
+    for step in (60, 70):
+        save(again, step)
+    assert [name.partition("-step")[2] for name in names(tmp_path)] == ["60", "70"]
+
+
+def test_what_a_finished_run_leaves_unused_is_what_it_has_not_reached(store, tmp_path):
+    for fit, step in ((0, 40), (1, 10), (2, 30)):
+        save(store, step, fit=fit)
+    store.save_finished(Position(3, 2, 0, 60), Meta(), write)
+
+    def left(reached):
+        return [record.position.fit for record in unused(tmp_path / "checkpoints", reached)]
+
+    assert left({0: 39, 1: 10, 3: 60}) == [2, 0]
+    assert left({0: 40, 1: 10, 2: 31}) == [3]
+    assert left({0: 40, 1: 10, 2: 31, 3: 60}) == []
 
 
 def test_the_one_before_is_of_the_same_fit_and_skips_what_is_damaged(store, refused, tmp_path):
@@ -332,7 +366,7 @@ def test_what_is_not_a_checkpoint_is_left_alone(store, tmp_path):
         (tmp_path / "checkpoints" / name).mkdir()
     assert store.latest_step() is None
     save(store, 1)
-    store.drop_steps(0)
+    store.drop_steps(Position(0, 2, 0, 30))
     assert names(tmp_path) == ["notes", "step-000001-fit0-epoch0-step1.bak", "step-1"]
 
 

@@ -1,7 +1,8 @@
 """CheckpointStore: writes the checkpoints of a run atomically, and verifies each before it is used.
 
-A checkpoint is written under a temporary name, flushed to disk, and renamed. Runs in the script process; the supervisor
-calls `foreign_format` only. Standard library only.
+A checkpoint is written under a temporary name, flushed to disk, and renamed. One that holds more steps than the
+training which goes on is never removed for it, however it came to be unused. Runs in the script process; the supervisor
+calls `foreign_format` and `unused` only. Standard library only.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import os
 import re
 import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
@@ -87,6 +88,8 @@ class CheckpointStore:
         self._root = root
         self._refused = refused
         self._number = 0
+        self._steps_of: dict[str, int] = {}
+        """By the name of a checkpoint, how many steps of the run it holds."""
 
     def open(self) -> None:
         """Create the folder and remove what a killed writer left; raises CheckpointError."""
@@ -122,6 +125,7 @@ class CheckpointStore:
                 position, meta = read_manifest(path)
             except CheckpointError:
                 continue  # it is refused and reported when it is used
+            self._steps_of[path.name] = position.steps
             records.append(Record(path, position, meta, is_end))
         return records
 
@@ -144,13 +148,14 @@ class CheckpointStore:
         path = self._root / f"finished-fit{fit}"
         return self._verified(path) if path.is_dir() else None
 
-    def drop_steps(self, fit: int) -> None:
+    def drop_steps(self, end: Position) -> None:
         """Remove the checkpoints within a fit, which has its end state."""
-        self._forget(self._steps(fit))
+        self._forget(self._outdone(self._steps(end.fit), end.steps))
 
     def keep_newest_step(self, fit: int) -> None:
-        """Remove all checkpoints within a fit but the newest: the run never resumes from an older one."""
-        self._forget(self._steps(fit)[:-1])
+        """Remove the checkpoints within a fit before the newest: the run never resumes from an older one."""
+        *older, newest = self._steps(fit) or [self._root]
+        self._forget(self._outdone(older, self._held(newest)))
 
     def set_aside(self, after_steps: int, reason: str) -> None:
         """Refuse the checkpoints within a fit taken after this many steps of the run, except the oldest that verifies.
@@ -172,20 +177,33 @@ class CheckpointStore:
         folder.chmod(FOLDER_MODE)  # whatever the umask
         return folder
 
-    def put(self, folder: Path, name: str) -> None:
+    def put(self, folder: Path, name: str, at: Position) -> None:
         """Give a complete folder its name, and remove what is no longer needed."""
         replace(folder, self._root / name)
-        match = _STEP.fullmatch(name)
-        if match is not None:
-            self._forget(self._steps(int(match[2]))[:-KEEP])
+        self._steps_of[name] = at.steps
+        if _STEP.fullmatch(name) is not None:
+            self._forget(self._outdone(self._steps(at.fit)[:-KEEP], at.steps))
         self._forget(sorted(self._root.glob("refused-*"), key=_modified)[:-KEEP])
 
     def make_room(self) -> bool:
-        """Remove all but the newest checkpoint within each fit; returns whether there were any."""
+        """Remove all checkpoints within each fit that its newest outdoes; returns whether there were any."""
         fits = {int(match[2]) for path in self._steps() if (match := _STEP.fullmatch(path.name))}
-        older = [path for fit in fits for path in self._steps(fit)[:-1]]
+        each = [self._steps(fit) for fit in fits]
+        older = [path for steps in each for path in self._outdone(steps[:-1], self._held(steps[-1]))]
         self._forget(older)
         return bool(older)
+
+    def _outdone(self, folders: list[Path], steps: int) -> list[Path]:
+        """Those that hold no more than this many steps of the run."""
+        return [folder for folder in folders if self._held(folder) <= steps]
+
+    def _held(self, folder: Path) -> int:
+        if folder.name not in self._steps_of:
+            try:
+                self._steps_of[folder.name] = read_manifest(folder)[0].steps
+            except CheckpointError:
+                self._steps_of[folder.name] = 0  # nothing could resume from it
+        return self._steps_of[folder.name]
 
     def _forget(self, folders: list[Path]) -> None:
         """Remove folders, renaming each first: one half removed by a kill would look like a damaged checkpoint."""
@@ -278,7 +296,7 @@ class Draft:
             writer.close()
         write_manifest(self.folder, self._at, meta, writer.entries)
         size, digests = seal(self.folder)
-        self._store.put(self.folder, self._name)
+        self._store.put(self.folder, self._name, self._at)
         return Saved(self._name, size, digests[TENSORS])
 
 
@@ -312,6 +330,16 @@ def foreign_format(root: Path) -> str | None:
         except CheckpointError:
             continue  # damaged: the script process reports it and uses the previous one
     return None
+
+
+def unused(root: Path, reached: Mapping[int, int]) -> list[Record]:
+    """The checkpoints that hold more than the training of a finished run has reached, newest first.
+
+    Args:
+        reached: by the number of each fit that finished, the steps of the run by then.
+    """
+    found = CheckpointStore(root).records()
+    return [each for each in found if each.position.steps > reached.get(each.position.fit, -1)]
 
 
 def _number(name: str) -> int:

@@ -276,6 +276,8 @@ def _resumed(resumed: Event, compared: bool) -> Labelled:
     reasons = [str(reason) for reason in (*resumed.data.get("lost", ()), *resumed.data.get("meant", ()))]
     if kind == "epoch":
         reasons.append("the interrupted epoch was restarted")
+    if kind == "over":
+        reasons.append("all epochs that the script asks for were trained before: the saved state is returned")
     if reasons:
         return Labelled(NOT_EQUAL, tuple(reasons))
     if not compared:

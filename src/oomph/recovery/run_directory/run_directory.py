@@ -25,6 +25,7 @@ RUNNING = "running"
 FINISHED = "finished"
 FAILED = "failed"
 PREEMPTED = "preempted"
+KEPT = "kept"
 _HOLDER_BYTES = 512
 _MOST_ATTEMPTS = 10**6
 """A thousand times what one run may start."""
@@ -40,8 +41,8 @@ class RunRecord:
     cwd: str
     created: str
     status: str = RUNNING
-    """"running", "finished" (exit code 0), "failed" (the script's own failure), "gave-up" (oomph's decision) or
-    "preempted" (to be restarted elsewhere or later)."""
+    """"running", "finished" (exit code 0), "failed" (the script's own failure), "gave-up" (oomph's decision),
+    "preempted" (to be restarted elsewhere or later) or "kept" (exit code 0, with checkpoints that hold more)."""
     attempts: int = 0
     host: str = ""
     """The machine that runs it, or ran it last; empty in records of an older oomph."""

@@ -13,7 +13,7 @@ from oomph.journal import read_journal
 from oomph.recovery.posix.process_identity import ProcessIdentity
 from oomph.recovery.report.next_command import command_to_go_on
 from oomph.recovery.report.stopped import stopped
-from oomph.recovery.run_directory.run_directory import FAILED, PREEMPTED, RUNNING, read_record
+from oomph.recovery.run_directory.run_directory import FAILED, KEPT, PREEMPTED, RUNNING, read_record
 from oomph.run_files import open_own
 
 
@@ -29,6 +29,8 @@ class Unfinished:
     """Whether it ended in order, to be restarted elsewhere or later."""
     stopped: bool = False
     """Whether somebody stopped it, as with Ctrl-C; how is part of its story."""
+    kept: bool = False
+    """Whether the script finished, and has trained less than its checkpoints hold."""
     saved: bool = True
     """Whether there is a checkpoint to resume from."""
 
@@ -37,7 +39,9 @@ class Unfinished:
         """The state in one word, for programs."""
         if self.going_on:
             return "going-on"
-        return PREEMPTED if self.preempted else "stopped" if self.stopped else "unfinished"
+        if self.preempted or self.kept:
+            return PREEMPTED if self.preempted else KEPT
+        return "stopped" if self.stopped else "unfinished"
 
     @property
     def state(self) -> str:
@@ -46,6 +50,8 @@ class Unfinished:
             return "; the run is still in progress"
         if self.preempted:
             return "; the run has not finished: its machine was taken away, or could not continue"
+        if self.kept:
+            return "; it has finished with less training than its checkpoints hold, which are kept"
         if self.stopped:
             return ""
         return "; the run has not finished: oomph was ended from outside, as by kill -9 or a power failure"
@@ -67,7 +73,7 @@ class Unfinished:
 def unfinished(run_dir: Path) -> Unfinished | None:
     """The state of a run that is not over, or was stopped; None for other runs, and without a record."""
     record = read_record(run_dir)
-    if record is None or record.status not in (RUNNING, PREEMPTED, FAILED):
+    if record is None or record.status not in (RUNNING, PREEMPTED, FAILED, KEPT):
         return None
     was_stopped = record.status == FAILED
     if was_stopped and not stopped(read_journal(run_dir, record.attempts)):
@@ -75,7 +81,14 @@ def unfinished(run_dir: Path) -> Unfinished | None:
     there = Path(record.cwd) == Path.cwd()
     command = command_to_go_on(record.options, record.command, str(run_dir if there else run_dir.resolve()))
     command = command if there else f"cd {shlex.quote(record.cwd)} && {command}"
-    return Unfinished(is_held(run_dir), command, record.status == PREEMPTED, was_stopped, _is_saved(run_dir))
+    return Unfinished(
+        going_on=is_held(run_dir),
+        command=command,
+        preempted=record.status == PREEMPTED,
+        stopped=was_stopped,
+        kept=record.status == KEPT,
+        saved=_is_saved(run_dir),
+    )
 
 
 def _is_saved(run_dir: Path) -> bool:

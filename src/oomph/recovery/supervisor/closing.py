@@ -10,15 +10,18 @@ from typing import Any
 
 from oomph.console import Voice
 from oomph.journal import Event
+from oomph.recovery.checkpoint.store import Record, unused
 from oomph.recovery.policy.decide import Finish, GiveUp, Requeue
 from oomph.recovery.policy.examination import last
 from oomph.recovery.report.account import HEAD, account
+from oomph.recovery.report.amounts import counted
 from oomph.recovery.report.labels import STOPPED
 from oomph.recovery.report.next_command import command_to_go_on
+from oomph.recovery.report.reached import reached
 from oomph.recovery.report.stopped import stopped
 from oomph.recovery.report.summary import Summary, summarise
 from oomph.recovery.report.unguarded import unguarded
-from oomph.recovery.run_directory.run_directory import FAILED, FINISHED, PREEMPTED, RunDirectory
+from oomph.recovery.run_directory.run_directory import FAILED, FINISHED, KEPT, PREEMPTED, RunDirectory
 from oomph.recovery.supervisor import interpreter
 from oomph.recovery.supervisor.chronicle import Chronicle
 from oomph.recovery.supervisor.command import Command
@@ -60,9 +63,11 @@ class Closing:
         try:
             events = self.chronicle.events()
             summary = summarise(events, action.exit_code)
-            note(self.run, self.voice, status=_status(action))
+            kept = self._unused(events) if action.exit_code == 0 else []
+            status = KEPT if kept else _status(action)
+            note(self.run, self.voice, status=status)
             if self.run is not None:
-                self._keep_safely(self.run.path, events, summary, action)
+                self._keep_safely(self.run.path, events, summary, status)
             python, guard = (
                 self.command.form != "command" or bool(self.command.own_python),
                 self.settings.guarding.guard,
@@ -73,22 +78,41 @@ class Closing:
             returncode = None if ended is None else ended.data.get("returncode")
             for line in account(summary, shown(self.run), again, said, returncode, stopped(events)):
                 self.voice.say(line, HEAD if summary.eventful else 0, again or f"oomph explain {shown(self.run)}")
+            self._tell_unused(kept)
             self._advise(events)
         except Exception as error:
             self.voice.say(f"the summary could not be made: {type(error).__name__}: {error}")
         return Outcome(action.exit_code, summary)
 
-    def _keep_safely(
-        self, folder: Path, events: Sequence[Event], summary: Summary, action: Finish | GiveUp | Requeue
-    ) -> None:
+    def _unused(self, events: Sequence[Event]) -> list[Record]:
+        """The checkpoints that hold more than what was trained, unless `--start-over` was given."""
+        folder = None if self.run is None or self.settings.guarding.ignore_before is not None else self.run.path
+        if folder is None or not is_own_folder(folder, "checkpoints"):
+            return []
+        return unused(folder / "checkpoints", reached(events, self.chronicle.attempt))
+
+    def _tell_unused(self, kept: Sequence[Record]) -> None:
+        if not kept or self.run is None:
+            return
+        at, record = kept[0].position, self.run.record
+        more = f" and {counted(len(kept) - 1, 'other')}" if len(kept) > 1 else ""
+        again = command_to_go_on(record.options, record.command, str(shown(self.run)))
+        self.voice.say(
+            f"{'kept':<{HEAD}}checkpoint {kept[0].path.name}{more} in {shown(self.run)}/checkpoints: it holds more of"
+            f" fit {at.fit + 1} than this training; to resume from it, undo the change: {again}",
+            HEAD,
+            again,
+        )
+
+    def _keep_safely(self, folder: Path, events: Sequence[Event], summary: Summary, status: str) -> None:
         """Keep what is left of the run. On a full disk the user still hears how it ended."""
         try:
-            self._keep(folder, events, summary, action)
+            self._keep(folder, events, summary, status)
         except OSError as error:
             self.voice.say(f"summary.json cannot be written: {error.strerror}")
 
-    def _keep(self, folder: Path, events: Sequence[Event], summary: Summary, action: Finish | GiveUp | Requeue) -> None:
-        if _status(action) == FINISHED and is_own_folder(folder, "checkpoints"):  # nothing is left to resume
+    def _keep(self, folder: Path, events: Sequence[Event], summary: Summary, status: str) -> None:
+        if status == FINISHED and is_own_folder(folder, "checkpoints"):  # nothing is left to resume
             not_finite = any(event.name == "checkpoint-skipped" for event in events)
             for path in folder.glob("checkpoints/finished-*" if not_finite else "checkpoints"):
                 shutil.rmtree(path, ignore_errors=True)  # after NaN the last finite checkpoint stays

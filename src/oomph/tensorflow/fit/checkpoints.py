@@ -83,7 +83,7 @@ class FitCheckpoints(StepCheckpoints):
             self._note_saved(saved, Snapshot(self._fit.position, self._stall, self._fit.data.obstacle))
             self._fits.note_end_state(saved)
             if self._is_finite_at_end(named):
-                store.drop_steps(self._fit.identity.ordinal)
+                store.drop_steps(self._fit.position)
         return saved
 
     def _is_finite_at_end(self, named: training_state.Named) -> bool:

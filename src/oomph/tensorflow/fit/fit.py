@@ -17,14 +17,14 @@ from oomph.tensorflow.exact_step.step_protocol import Failure, Recovery, Step
 from oomph.tensorflow.fit import callbacks, event_files, reporting, trained
 from oomph.tensorflow.fit.checkpoints import FitCheckpoints
 from oomph.tensorflow.fit.proof import FitProof
-from oomph.tensorflow.fit.resumption import CannotResumeError, Resumption
+from oomph.tensorflow.fit.resumption import CannotResumeError, Resumption, ended_before
 from oomph.tensorflow.fit.running import RunningFit
 from oomph.tensorflow.micro_batch import exactness
 from oomph.tensorflow.micro_batch.micro_batch_step import essence
 from oomph.tensorflow.names.keras3 import KERAS
 from oomph.tensorflow.runtime.errors import outcome_of
 from oomph.tensorflow.state import iterators
-from oomph.tensorflow.training import leaving, retaking
+from oomph.tensorflow.training import leaving, provenance, retaking
 from oomph.tensorflow.training.fits import Fits
 from oomph.tensorflow.training.identity import FitIdentity
 
@@ -70,11 +70,13 @@ class Fit(RunningFit):
 
     def cannot_be_of_it(self, checkpoint: Checkpoint) -> str | None:
         """Why a checkpoint cannot belong to this fit, judged by its position alone; None if it can."""
-        at, made = checkpoint.position, checkpoint.meta.iterators_made or 0
-        epochs, first = self.arguments.get("epochs"), self.epoch
-        is_edited = self.beginning.script_was_edited(checkpoint)
-        if isinstance(epochs, int) and not is_edited and not first <= at.epoch < max(epochs, first + 1):
-            return f"it is of epoch {at.epoch + 1}, but the fit has epochs {first + 1} to {epochs}"
+        at, made, first = checkpoint.position, checkpoint.meta.iterators_made or 0, self.epoch
+        planned = provenance.epochs_of(checkpoint) or self.resumption.epochs
+        if planned is not None and not first <= at.epoch < max(planned, first + 1):
+            return f"it is of epoch {at.epoch + 1}, but the fit has epochs {first + 1} to {planned}"
+        batches = provenance.batches_of(checkpoint)
+        if batches is not None and at.step > batches:
+            return f"it is of step {at.step + 1}, but an epoch has {batches}"
         if made > _ITERATORS * (at.epoch + 1) + _ITERATORS:
             return f"it claims {made} iterators by epoch {at.epoch + 1}"
         return None
@@ -139,6 +141,26 @@ class Fit(RunningFit):
             self.proof.compare_from(self.epoch, 0)
         self._drop_repeated_events()
 
+    def return_if_over(self) -> None:
+        """Restore the saved state where no step is left to train: a step would have restored it.
+
+        Raises CannotResumeError, with the model untouched, if that fails.
+        """
+        checkpoint = self.resumption.checkpoint
+        if checkpoint is None or not self.resumption.is_over(checkpoint):
+            return
+        step = self.model.train_function
+        if not self._announced:
+            self._announce(step)
+        self._failed, self.is_over = checkpoint, True
+        self.resumption.restore(step, iter(KERAS.distributed_dataset.of(self.epoch_iterator)))
+
+    def check_restored(self) -> None:
+        """After Keras' fit: raise CannotResumeError if no step came that would have restored the checkpoint."""
+        if self.resumption.checkpoint is not None:
+            self._failed = self.resumption.checkpoint
+            raise CannotResumeError(ended_before(self._failed), passing=False)
+
     def _start_at(self, epoch: int) -> None:
         if self._start_of_next is None:  # set already if an older checkpoint is tried
             self._start_of_next = (KERAS.initial_epoch.of(self.model),)
@@ -188,7 +210,8 @@ class Fit(RunningFit):
         self.proof.end(self.epoch, self.step)
         reporting.tell_verification(self, at_the_end=True)
         reporting.tell_recheck(self)
-        saved = self.checkpoints.save_end(history) if self._announced else None
+        ends = self._announced and not self.is_over  # a checkpoint that holds more epochs stays
+        saved = self.checkpoints.save_end(history) if ends else None
         steps, too_dear = self.fits.steps - self._first_step, self.checkpoints.end_state_was_too_dear
         reporting.tell_end(self, steps, seconds, history, saved, too_dear)
 

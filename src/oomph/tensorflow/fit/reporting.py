@@ -160,6 +160,8 @@ def tell_end(fit: RunningFit, steps: int, seconds: float, history: Any, saved: A
         loss=_last_loss(history),
         state=None if saved is None else saved.digest,
         too_dear=too_dear,
+        reached=fit.fits.steps,
+        over=fit.is_over,
         **memory_taken(fit.model, fit.epoch_iterator, fit.arguments.get("x"), fit.seen_peak),
     )
 

@@ -11,6 +11,7 @@ from oomph.errors import CheckpointError
 from oomph.recovery.checkpoint.container import Checkpoint
 from oomph.recovery.checkpoint.meta import said
 from oomph.recovery.checkpoint.witness import STEP
+from oomph.recovery.report.amounts import counted
 from oomph.recovery.script.opened_files import FileState, log_files
 from oomph.tensorflow.batch import batches
 from oomph.tensorflow.exact_step.execution import OnlySpec
@@ -58,6 +59,16 @@ class Resumption:
     def pending(self) -> bool:
         """Whether a checkpoint is still to be restored."""
         return self.checkpoint is not None
+
+    @property
+    def epochs(self) -> int | None:
+        """How many epochs the script asks for; None if that is not a number."""
+        epochs = self._fit.arguments.get("epochs")
+        return epochs if isinstance(epochs, int) else None
+
+    def is_over(self, checkpoint: Checkpoint) -> bool:
+        """True if a checkpoint holds all the epochs that the script asks for."""
+        return self.epochs is not None and checkpoint.position.epoch >= self.epochs
 
     @property
     def as_of(self) -> float | None:
@@ -145,24 +156,26 @@ class Resumption:
         """Restore the state; raises CannotResumeError, with the model untouched, if that fails."""
         checkpoint = self.checkpoint
         assert checkpoint is not None
-        other_data, self.checkpoint = self._other_data(checkpoint), None
+        is_over = self.is_over(checkpoint)
+        anew = is_over or self._other_data(checkpoint)
+        self.checkpoint = None
         started = time.monotonic()
-        kind = self._restored(step, checkpoint, iterator, other_data)
+        kind = self._restored(step, checkpoint, iterator, anew)
         fit = self._fit
-        fit.step = 0 if other_data else checkpoint.position.step
+        fit.step = 0 if anew else checkpoint.position.step
         self.logs = checkpoint.meta.logs if fit.step else {}
-        taken = 0 if other_data else said(checkpoint.meta.taken)
+        taken = 0 if anew else said(checkpoint.meta.taken)
         fit.data.go_on(iterator, checkpoint, taken)
         fit.proof.compare_from(fit.epoch, fit.step)
         fit.proof.is_replayed = kind == "replayed"
-        self._tell(checkpoint, kind, time.monotonic() - started)
+        self._tell(checkpoint, "over" if is_over else kind, time.monotonic() - started)
         fit.write_board()
 
-    def _restored(self, step: Step, checkpoint: Checkpoint, iterator: Any, other_data: bool) -> str:
+    def _restored(self, step: Step, checkpoint: Checkpoint, iterator: Any, anew: bool) -> str:
         """Restore the state, with retries where they may help; returns how the data position was restored."""
         for tried in range(1, _TRIES + 1):
             try:
-                return self._restore_state(step, checkpoint, iterator, other_data)
+                return self._restore_state(step, checkpoint, iterator, anew)
             except Exception as error:
                 passing = may_pass(error)
                 self._fit.note_here("checkpoint-refused", name=checkpoint.name, reason=essence(error))
@@ -172,7 +185,7 @@ class Resumption:
                 time.sleep(_PAUSE_SECONDS * tried)
         raise AssertionError("unreachable")
 
-    def _restore_state(self, step: Step, checkpoint: Checkpoint, iterator: Any, other_data: bool) -> str:
+    def _restore_state(self, step: Step, checkpoint: Checkpoint, iterator: Any, anew: bool) -> str:
         fit, kind = self._fit, "epoch"
         step.prepare(iterator)
         if not fit.model.built:
@@ -183,10 +196,12 @@ class Resumption:
         with training_state.restored(checkpoint, named, training_state.finite_only(fit.model, named)):
             layer_state.give_back(fit.model, training_state.read_arrays(checkpoint, "layer/"))
             self._fit.lost += step_draws.restore(fit.model, checkpoint)
-            if not other_data:
+            if not anew:
                 kind = self._data_kind = self._data_kind or fit.data.restore(
                     checkpoint, iterator, fit.epoch_iterator, self._batches_before(checkpoint)
                 )
+                if kind == "epoch":
+                    raise CheckpointError(ended_before(checkpoint))
                 fit.data.pass_over_validation(lambda watched: self._catch_up(checkpoint, watched))
                 self._fit.lost += fit.data.lost
                 self._tell_order_to_come(checkpoint)
@@ -258,7 +273,14 @@ class Resumption:
             meant=fit.beginning.meant(checkpoint) + ([rate] if rate else []),
         )
         site = fit.identity.site
-        self._fits.say(f"resumed fit at {site} at epoch {at.epoch + 1}, step {fit.step + 1} ({kind}), {seconds:.1f} s")
+        if kind == "over":
+            self._fits.say(
+                f"fit at {site}: {counted(at.epoch, 'epoch')} are trained, and the script asks for {self.epochs}:"
+                f" the saved state is returned, and checkpoint {checkpoint.name} stays"
+            )
+        else:
+            where = f"epoch {at.epoch + 1}, step {fit.step + 1}"
+            self._fits.say(f"resumed fit at {site} at {where} ({kind}), {seconds:.1f} s")
         if found:
             self._fits.say(f"since the checkpoint: {provenance.listed(found)}")
         for lost in self._fit.lost:
@@ -292,6 +314,12 @@ def _build_by_a_call(model: Any, iterator: Any) -> None:
         model(zeros[0] if isinstance(zeros, tuple) else zeros)
     except Exception:
         model.built = False
+
+
+def ended_before(checkpoint: Checkpoint) -> str:
+    """Why a checkpoint cannot be used whose position the data do not reach, in words."""
+    at = checkpoint.position
+    return f"checkpoint {checkpoint.name} is of epoch {at.epoch + 1}, step {at.step + 1}, and the data end before"
 
 
 def may_pass(error: BaseException) -> bool:

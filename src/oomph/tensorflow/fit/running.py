@@ -60,6 +60,8 @@ class RunningFit:
         """The `tf.function`s called while the fit runs, except its own steps."""
         self.lost: list[str] = []
         """What is known not to be restored, in words."""
+        self.is_over = False
+        """True if an earlier attempt trained as many epochs as the script asks for now, or more."""
         self.seen_peak = 0
         """The most bytes of device memory in use, as seen after a step: the script may reset TensorFlow's own count."""
         self.short_epochs = ShortEpochs()

@@ -134,7 +134,9 @@ def _trained(fits: Fits, fit: Fit, train: Callable[[], Any]) -> Any:
     """
     while True:
         try:
-            return train()
+            history = train()
+            fit.check_restored()
+            return history
         except CannotResumeError as error:
             if error.passing:
                 leaving.leave_for_later(fits, fit.identity.site, str(error))
@@ -201,6 +203,7 @@ def _with_ours(callbacks: Any, fit: Fit) -> Any:
             _watch_the_steps_of_others(fit.fits, fit.model, "train_function")
             _fail_open(fit.fits, fit.begin_training)
             fit.fits.meter.begin(fit.model, fit.arguments.get("epochs"))
+            fit.return_if_over()
 
         def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
             _fail_open(fit.fits, lambda: fit.begin_epoch(epoch))

@@ -105,6 +105,7 @@ class ResumableLoop(RunningLoop):
             fit=self.identity.ordinal,
             key=self.identity.key,
             steps=self.fits.steps - self._first_step,
+            reached=self.fits.steps,
             micro_batch=None,
             guard="loop",
             seconds=round(time.monotonic() - self._started, 3),

@@ -28,6 +28,7 @@ Facts = dict[str, dict[str, Any]]
 SCRIPT, STRUCTURE, DATA = "script", "structure", "data"
 CONFIGURATION, CALLBACKS, TURN, CODE = "configuration", "callbacks", "turn", "code"
 _SURROUNDINGS = "surroundings"
+BATCHES = "batches in an epoch"
 _WEIGHTS = "weights of"
 _NUMBERED = ("name", "shared_object_id")
 _MOST_CHANGES = 6
@@ -72,7 +73,7 @@ def data_facts(epochs: Any) -> dict[str, Any]:
     """The facts about the data from Keras' epoch iterator."""
     spec = getattr(KERAS.distributed_dataset.get(epochs), "element_spec", None)
     adapter = getattr(epochs, "data_adapter", None)  # not from the iterator itself, whose count changes
-    return {"elements of the data": str(spec), "batches in an epoch": _plain(getattr(adapter, "num_batches", None))}
+    return {"elements of the data": str(spec), BATCHES: _plain(getattr(adapter, "num_batches", None))}
 
 
 def changes(before: Facts, now: Facts, *groups: str) -> list[str]:
@@ -257,6 +258,20 @@ class Beginning:
             return ""
         _innermost(self._model.optimizer).learning_rate = now
         return f"learning rate: {before:g} → {now:g}"
+
+
+def epochs_of(checkpoint: Checkpoint) -> int | None:
+    """How many epochs the fit of a checkpoint was to have; None if unknown."""
+    return _whole(_made_by(checkpoint).get(CONFIGURATION, {}).get("epochs"))
+
+
+def batches_of(checkpoint: Checkpoint) -> int | None:
+    """How many batches an epoch of the fit of a checkpoint had; None if unknown."""
+    return _whole(_made_by(checkpoint).get(DATA, {}).get(BATCHES))
+
+
+def _whole(value: Any) -> int | None:
+    return value if type(value) is int else None
 
 
 def _made_by(checkpoint: Checkpoint | Record) -> Facts:
