@@ -19,6 +19,17 @@ model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(1)])
 model.compile("sgd", "mse")
 model.fit(Rows(), epochs=4, steps_per_epoch=2, verbose=0)
 print("trained")
+
+class Kept(keras.layers.Layer):
+    def call(self, inputs):
+        return inputs
+
+    def get_config(self):
+        raise NotImplementedError("of a table of my own")
+
+other = keras.Sequential([keras.Input((4,)), Kept(), keras.layers.Dense(1)])
+other.compile("sgd", "mse")
+other.fit(*Rows()[0], epochs=2, verbose=0, callbacks=[keras.callbacks.ModelCheckpoint("best.keras", save_freq=1000)])
 """
 
 
@@ -29,9 +40,16 @@ def ended(shared):
     return ended
 
 
+def test_a_model_that_cannot_be_saved_is_told_after_its_first_step(ended):
+    (told,) = (line for line in ended.said if "best.keras" in line)
+    assert "ModelCheckpoint: best.keras cannot be written" in told
+    assert "NotImplementedError: of a table of my own (checkpoint-failure, CKP401). Give Kept a get_config" in told
+    assert not (ended.folder.parent / "best.keras").exists()
+
+
 def test_data_that_run_out_are_told_at_once_and_at_the_end(ended):
     (told,) = (line for line in ended.said if "ran out in" in line)
     assert "training data: the data ran out in epoch 3, which had 1 of its 2 steps (input-pipeline, DAT606)" in told
-    assert "finished, 7 steps (1 fewer than asked for: the data ran out)" in ended.said[-2]
-    assert "found on the way: input-pipeline (training data)" in ended.said[-1]
+    assert "finished, 9 steps (1 fewer than asked for: the data ran out)" in ended.said[-2]
+    assert "found on the way: input-pipeline (training data), checkpoint-failure (ModelCheckpoint)" in ended.said[-1]
     assert [event.data["wanted"] for event in ended.events("data-ended")] == [2]

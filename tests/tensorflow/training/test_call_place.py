@@ -28,7 +28,7 @@ def places(tmp_path, source, name="train.py"):
     script = {"fit": keras["fit"], "__name__": "train"}
     linecache.clearcache()
     module._statement.cache_clear()
-    module._tree_of.cache_clear()
+    module.tree_of.cache_clear()
     module._loop_variables.cache_clear()
     thread = threading.Thread(target=exec, args=(compile(text, str(path), "exec"), script))
     thread.start()

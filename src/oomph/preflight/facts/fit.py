@@ -34,6 +34,27 @@ class Callback:
 
 
 @dataclass(frozen=True)
+class Saved:
+    """A place that saves the whole model, tried on its configuration."""
+
+    by: str
+    """"ModelCheckpoint" or "model.save"."""
+    path: str
+    place: str = ""
+    """Its file and line; empty for a callback."""
+    trouble: str = ""
+    """The error with which Keras would refuse to save it; empty if it can be saved."""
+    culprit: str = ""
+    """The class that is to be changed: "Scale"; empty where it is not known."""
+    is_loaded_at: str = ""
+    """The file and line that loads it again."""
+    load_trouble: str = ""
+    """The error with which Keras would refuse to load it; empty if it can be loaded, or that was not tried."""
+    is_own_load: bool = False
+    """True if that is the error of the script's own line; False if it comes even with all classes registered."""
+
+
+@dataclass(frozen=True)
 class Fit:
     """How the training was called."""
 
@@ -57,3 +78,4 @@ class Fit:
     callbacks: tuple[Callback, ...] = ()
     place: str = ""
     """The file and line of the call."""
+    saves: tuple[Saved, ...] = ()

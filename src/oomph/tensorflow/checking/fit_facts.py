@@ -41,7 +41,7 @@ def fit_facts(kind: str, given: Mapping[str, Any], place: str, data: Data, rate:
         class_weight=_class_weight(given.get("class_weight")),
         has_validation=given.get("validation_data") is not None or bool(given.get("validation_split")),
         has_y=given.get("y") is not None,
-        callbacks=tuple(_callbacks(given.get("callbacks"), rate, range(int(given.get("initial_epoch") or 0), number))),
+        callbacks=tuple(_callbacks(callbacks_of(given), rate, range(int(given.get("initial_epoch") or 0), number))),
         place=place,
     )
 
@@ -98,10 +98,15 @@ def _scheduled(schedule: Any, epoch: int, rate: float) -> Any:
         return schedule(epoch)
 
 
-def _callbacks(given: Any, rate: float | None, epochs: range) -> list[Callback]:
-    if isinstance(given, keras.callbacks.CallbackList):
-        given = given.callbacks
-    each = given if isinstance(given, (list, tuple)) else [given]
+def callbacks_of(given: Mapping[str, Any]) -> list[Any]:
+    """The callbacks that fit was given, in any form that it takes."""
+    found = given.get("callbacks")
+    if isinstance(found, keras.callbacks.CallbackList):
+        found = found.callbacks
+    return list(found) if isinstance(found, (list, tuple)) else [found]
+
+
+def _callbacks(each: list[Any], rate: float | None, epochs: range) -> list[Callback]:
     return [
         Callback(
             callback.__name__ if isinstance(callback, type) else type(callback).__name__,

@@ -16,7 +16,7 @@ from oomph.preflight.facts.model import Output
 from oomph.preflight.facts.training import Training
 from oomph.preflight.facts.trial import Trial
 from oomph.tensorflow.checking.data_facts import Looked, look_at
-from oomph.tensorflow.checking.fit_facts import fit_facts
+from oomph.tensorflow.checking.fit_facts import callbacks_of, fit_facts
 from oomph.tensorflow.checking.last_layers import last_layers
 from oomph.tensorflow.checking.layer_facts import layer_facts, shape_of
 from oomph.tensorflow.checking.loop_facts import loop_facts
@@ -24,6 +24,7 @@ from oomph.tensorflow.checking.model_facts import model_facts, optimizer_facts
 from oomph.tensorflow.checking.output_facts import activation_of
 from oomph.tensorflow.checking.pipeline_changes import changes_that_pay
 from oomph.tensorflow.checking.reading import USUAL, Limits
+from oomph.tensorflow.checking.saving_facts import saving_facts
 from oomph.tensorflow.checking.trial_steps import decisive, try_steps
 from oomph.tensorflow.checking.waiting import INPUT_BOUND, Trainer, measure
 from oomph.tensorflow.loop.loss_calls import LossCall
@@ -67,6 +68,7 @@ def training_facts(
     validation = _validation(second, given, replace(limits, epoch=given.get("validation_steps")), rank, tell)
     _build(model, looked)
     fit = fit_facts(kind, given, place, looked.data, _fixed_rate(model) if ends else None)
+    fit = replace(fit, saves=tuple(saving_facts(model, callbacks_of(given), loads=ends)))
     facts = model_facts(model, fit.steps)
     batch, trial = _batch(model, kind, given, looked)
     if tries and batch is not None:

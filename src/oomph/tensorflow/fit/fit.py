@@ -19,6 +19,7 @@ from oomph.tensorflow.fit.checkpoints import FitCheckpoints
 from oomph.tensorflow.fit.proof import FitProof
 from oomph.tensorflow.fit.resumption import CannotResumeError, Resumption, ended_before
 from oomph.tensorflow.fit.running import RunningFit
+from oomph.tensorflow.fit.unsavable import tell_unsavable
 from oomph.tensorflow.micro_batch import exactness
 from oomph.tensorflow.micro_batch.micro_batch_step import essence
 from oomph.tensorflow.names.keras3 import KERAS
@@ -253,12 +254,14 @@ class Fit(RunningFit):
         self.step += count
         self.fits.steps += count
         self.data.taken += count
-        self._stepped = True
+        is_first, self._stepped = not self._stepped, True
         self.fits.beat(Phase.STEP)
         self.write_board()
         self.measure_step()
         reporting.tell_verification(self, at_the_end=False)
         reporting.tell_aside(self)
+        if is_first:
+            self._tell(tell_unsavable)
 
     def _leave_witness(self) -> None:
         try:

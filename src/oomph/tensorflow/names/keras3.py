@@ -81,6 +81,7 @@ class Keras3:
     inputs_structure = Attribute("keras.src.ops.function", "_inputs_struct", Feature.CHECKING)
     # -- the rest
     callback = Global("keras.src.callbacks.callback", "Callback", Feature.OBJECTS)
+    save_of_checkpoint = Attribute("keras.src.callbacks.model_checkpoint", "_save_model", Feature.CHECKING)
     history = Global("keras.src.callbacks.history", "History", Feature.OBJECTS)
     global_attribute = Global("keras.src.backend.common.global_state", "get_global_attribute", Feature.RESUME)
     set_dtype_policy = Global("keras.src.dtype_policies.dtype_policy", "set_dtype_policy", Feature.PRECISION)

@@ -56,7 +56,7 @@ class Place:
 
 def place_of_call() -> Place:
     """The place at which the script's own code is calling Keras."""
-    frames = list(_frames_of_the_script())
+    frames = list(frames_of_the_script())
     if not frames:
         return Place("?", "?")
     key, outline = (_digest(frames, with_constants) for with_constants in (True, False))
@@ -75,7 +75,7 @@ def _digest(frames: list[FrameType], with_constants: bool) -> str:
 
 def call_site() -> str:
     """The file and line of the script's own code that is calling Keras."""
-    frame = next(_frames_of_the_script(), None)
+    frame = next(frames_of_the_script(), None)
     return "?" if frame is None else f"{os.path.basename(frame.f_code.co_filename)}:{frame.f_lineno}"
 
 
@@ -105,7 +105,7 @@ def without_clock(text: str) -> str:
     return _CLOCK.sub("<time>", text)
 
 
-def _frames_of_the_script() -> Iterator[FrameType]:
+def frames_of_the_script() -> Iterator[FrameType]:
     """The frames outside Keras, TensorFlow and oomph, from the innermost outwards."""
     frame: FrameType | None = sys._getframe(1)
     count, libraries = 0, _library_folders()
@@ -139,7 +139,7 @@ def _function_name(frame: FrameType) -> str:
 @functools.lru_cache(maxsize=1024)
 def _statement(path: str, line: int, with_constants: bool = True) -> str:
     """The normalized statement on a line; the line itself if it is the head of a block."""
-    node = _innermost(_tree_of(path), line)
+    node = _innermost(tree_of(path), line)
     if node is None or hasattr(node, "body"):
         return linecache.getline(path, line).strip()
     return ast.unparse(node if with_constants else _WithoutConstants().visit(copy.deepcopy(node)))
@@ -163,13 +163,14 @@ def _names_of_the_turn(frame: FrameType) -> list[str]:
 @functools.lru_cache(maxsize=1024)
 def _loop_variables(path: str, line: int, since: int) -> tuple[str, ...]:
     """The variables that change from turn to turn in the loops around a line."""
-    loops = _loops_around(_tree_of(path), line, since)
+    loops = _loops_around(tree_of(path), line, since)
     heads = [loop.test if isinstance(loop, ast.While) else loop.target for loop in loops]
     return tuple(node.id for head in heads for node in ast.walk(head) if isinstance(node, ast.Name))
 
 
 @functools.lru_cache(maxsize=64)
-def _tree_of(path: str) -> ast.Module | None:
+def tree_of(path: str) -> ast.Module | None:
+    """The source of a file; None where it cannot be read."""
     try:
         return ast.parse("".join(linecache.getlines(path)))
     except (SyntaxError, ValueError, RecursionError):

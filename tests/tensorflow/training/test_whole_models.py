@@ -1,0 +1,191 @@
+"""Where a script saves a whole model and loads it again, and whether Keras can: read and tried, never written."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import runpy
+from types import SimpleNamespace
+
+import keras
+import numpy as np
+import pytest
+
+from oomph.tensorflow.checking.saving_facts import saving_facts
+from oomph.tensorflow.fit.unsavable import _found
+from oomph.tensorflow.training.saving import cannot_be_saved
+from oomph.tensorflow.training.whole_models import Load, Save, saves_ahead
+
+pytestmark = pytest.mark.filterwarnings("ignore:__array__")  # of NumPy, about Keras
+
+LAYERS = """
+import keras
+class Odd(keras.layers.Layer):
+    def __init__(self, table):
+        super().__init__()
+        self.table = table
+    def call(self, x):
+        return x
+class Even(keras.layers.Layer):
+    def __init__(self, factor=1.0, **kwargs):
+        super().__init__(**kwargs)
+        self.factor = factor
+    def call(self, x):
+        return x
+    def get_config(self):
+        return {**super().get_config(), "factor": self.factor}
+class Half(Even):
+    def __init__(self, factor, rest, **kwargs):
+        super().__init__(factor, **kwargs)
+class Rate(keras.optimizers.schedules.LearningRateSchedule):
+    def __call__(self, step):
+        return 0.1
+"""
+
+
+def own(layer, optimizer="adam", loss="mse"):
+    """A model with a layer of the script's own."""
+    names = {"__name__": "own"}
+    exec(LAYERS, names)
+    model = keras.Sequential([keras.Input((3,)), eval(layer, names), keras.layers.Dense(1)])
+    model.compile(eval(optimizer, names) if "(" in optimizer else optimizer, loss)
+    return model
+
+
+@pytest.mark.parametrize(
+    ("layer", "optimizer", "culprit", "words"),
+    [
+        ("Even(2.0)", "adam", None, ""),
+        ("Odd(3)", "adam", None, ""),  # Keras makes the configuration of plain arguments by itself
+        ("Odd(object())", "adam", "Odd", "must override `get_config()`"),
+        ("Even(object())", "adam", "Even", "Cannot serialize object"),
+        ("Even()", "keras.optimizers.Adam(Rate())", "Rate", "must override `get_config()`"),
+    ],
+)
+@pytest.mark.parametrize("path", ["m.keras", "m.h5"])
+def test_what_cannot_be_saved_is_what_keras_refuses(tmp_path, layer, optimizer, culprit, words, path):
+    model = own(layer, optimizer)
+    trouble = cannot_be_saved(model, path)
+    with contextlib.nullcontext() if culprit is None else pytest.raises((NotImplementedError, TypeError)) as raised:
+        model.save(tmp_path / path)
+    assert (trouble is None) == (culprit is None)
+    if trouble is not None:
+        assert (trouble.error, trouble.culprit) == (raised.type.__name__, culprit)
+        assert words in trouble.words
+
+
+SCRIPT = """
+import pathlib
+def load(path): pass
+path = "best.keras"
+folder = pathlib.Path("out")
+def train():
+    ask()
+    net.save(folder / "last.keras"){rest}
+if __name__ == "__main__":
+    train()
+    other.save("other.keras")
+    net.save_weights("w.weights.h5")
+"""
+
+
+def asked(tmp_path, rest="", callbacks=()):
+    model, other = own("Even()"), own("Even()")
+    found = []
+    file = tmp_path / "script.py"
+    file.write_text(SCRIPT.replace("{rest}", rest))
+    runpy.run_path(
+        str(file),
+        {"net": model, "other": other, "keras": keras, "ask": lambda: found.extend(saves_ahead(model, callbacks))},
+        "__main__",
+    )
+    return found
+
+
+@pytest.mark.parametrize(
+    ("rest", "expected"),
+    [
+        ("", [Save("model.save", "last.keras", "script.py:8")]),
+        (
+            '\n    load_model = load\n    load_model(folder / "last.keras")',
+            [Save("model.save", "last.keras", "script.py:8", Load("script.py:10"))],
+        ),
+        (
+            '\n    load_model = lambda *a, **k: 0\n    load_model("last.keras", custom_objects={}, compile=False)',
+            [Save("model.save", "last.keras", "script.py:8", Load("script.py:10", False, True))],
+        ),
+        (
+            '\n    if "x" in globals():\n        net.save("never.keras")\n    try:\n        net.save("a.keras")\n'
+            "    except OSError:\n        pass",
+            [Save("model.save", "last.keras", "script.py:8")],
+        ),
+        ('\n    net.save(str(folder) + ".h5")', [
+            Save("model.save", "last.keras", "script.py:8"), Save("model.save", ".h5", "script.py:9")
+        ]),
+    ],
+)  # fmt: skip
+def test_only_what_certainly_saves_this_model_counts(tmp_path, monkeypatch, rest, expected):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "out").mkdir()
+    assert asked(tmp_path, rest) == expected
+
+
+def test_of_checkpoints_only_those_of_the_whole_model_count():
+    callbacks = [
+        keras.callbacks.ModelCheckpoint("a.keras"),
+        keras.callbacks.ModelCheckpoint("b.weights.h5", save_weights_only=True),
+        keras.callbacks.BackupAndRestore("c"),
+        type("Own", (keras.callbacks.ModelCheckpoint,), {"_save_model": lambda *args: None})("d.keras"),
+    ]
+    assert list(saves_ahead(own("Even()"), callbacks)) == [Save("ModelCheckpoint", "a.keras")]
+
+
+def test_a_model_that_saves_itself_is_left_alone():
+    model = type("Own", (keras.Sequential,), {"save": lambda *args, **kwargs: None})([keras.layers.Dense(1)])
+    assert list(saves_ahead(model, [keras.callbacks.ModelCheckpoint("a.keras")])) == []
+
+
+@pytest.mark.parametrize(
+    ("layer", "words"),
+    [
+        ("Even(2.0)", ""),
+        ("Half(2.0, 1)", "missing 1 required positional argument: 'rest'"),
+        ("Odd(3)", "unexpected keyword argument 'trainable'"),  # __init__ takes no **kwargs
+    ],
+)
+def test_a_model_is_made_again_of_what_was_written(layer, words):
+    model = own(layer)
+    (saved,) = saving_facts(model, [keras.callbacks.ModelCheckpoint("a.keras")], loads=True)
+    assert saved.trouble == ""
+    assert words in saved.load_trouble
+    assert bool(saved.load_trouble) == bool(words)
+    assert not saved.is_own_load
+
+
+class Drawing(keras.layers.Layer):
+    def call(self, inputs):
+        return inputs
+
+    def get_config(self):
+        np.random.rand()
+        raise NotImplementedError("of a table of my own")
+
+
+def test_a_fit_is_told_of_its_checkpoint_and_keeps_its_random_numbers():
+    model = keras.Sequential([keras.Input((3,)), Drawing(), keras.layers.Dense(1)])
+    fit = SimpleNamespace(model=model, callbacks=[keras.callbacks.ModelCheckpoint("a.keras")])
+    np.random.seed(1)
+    (finding,) = _found(fit)
+    assert np.random.rand() == np.random.RandomState(1).rand()
+    assert (finding.fault, finding.severity) == ("checkpoint-failure", "critical")
+    assert "Give Drawing a get_config" in finding.remedy
+
+
+def test_trying_writes_nothing_and_leaves_the_model(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    model = own("Even(2.0)")
+    before = model.get_weights(), json.dumps(model.get_config())
+    list(saving_facts(model, [keras.callbacks.ModelCheckpoint("a.keras")], loads=True))
+    assert list(tmp_path.iterdir()) == []
+    assert all(np.array_equal(was, now) for was, now in zip(before[0], model.get_weights(), strict=True))
+    assert json.dumps(model.get_config()) == before[1]
