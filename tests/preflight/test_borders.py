@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from oomph.preflight.facts.data import ARRAYS, DATASET, GENERATOR, PY_DATASET, Data, Features, Part, Sample, Stage
-from oomph.preflight.facts.fit import Callback, Fit
+from oomph.preflight.facts.fit import Callback, Fit, Saved
 from oomph.preflight.facts.model import Input, Layer, Loss, Metric, Model, Optimizer, Output, Weights
 from oomph.preflight.facts.training import Training
-from oomph.preflight.facts.trial import InputRange, LossOrder, Prediction, Trial
+from oomph.preflight.facts.trial import InputRange, LossOrder, OddBatch, Prediction, Trial
 from oomph.preflight.rule import ERROR, WARNING
 from oomph.preflight.rules import RULES
 
@@ -539,3 +539,128 @@ def test_same_answer_for_all(differs, expected):
     training = with_trial(losses=(0.7,), predictions=(answer,), differs_in_training=differs)
     training = replace(training, data=Data(ARRAYS, (Part("x", "x", sample=sample),)))
     assert found("same-answer-for-all", training) == expected
+
+
+def gaps(ours: int, theirs: int, role: str = "x") -> Training:
+    """So many rows with NaN in training, and so many in validation."""
+    data, held = (Data(ARRAYS, (Part(role, role, sample=Sample(90, nan_rows=rows)),)) for rows in (ours, theirs))
+    output = Output("o", (None, 1), loss=Loss("mean_squared_error"))
+    return replace(with_model(outputs=(output,)), data=data, validation=held)
+
+
+MASKS_NAN = replace(gaps(0, 5, "y"), model=Model("Sequential", (), (Output("o", None, loss=Loss("own", False)),)))
+
+
+@pytest.mark.parametrize(
+    ("training", "expected"),
+    [
+        (gaps(0, 5), [WARNING]),
+        (gaps(0, 5, "y"), [WARNING]),
+        (gaps(3, 5), []),  # nan-in-input says that
+        (gaps(0, 0), []),
+        (replace(gaps(0, 5), validation=None), []),
+        (replace(gaps(0, 5), fit=Fit(callbacks=(stopping("val_loss"),))), [ERROR]),
+        (replace(gaps(0, 5), model=Model("Sequential", (Layer("m", "Masking"),), ())), []),
+        (MASKS_NAN, []),
+    ],
+)
+def test_validation_not_finite(training, expected):
+    assert found("validation-not-finite", training) == expected
+
+
+def one_hot(activation: str, loss: str = "mean_squared_error", copies: bool = False, sums: float = 1.0) -> Training:
+    target = Part("y", "y", shape=(None, 3), sample=Sample(90, zero_one=True, is_integral=True, row_sums=(1.0, sums)))
+    given = Part("x", "x", shape=(None, 3), equals_target=copies)
+    output = Output("o", (None, 3), activation=activation, loss=Loss(loss))
+    return replace(with_model(outputs=(output,)), data=Data(ARRAYS, (given, target)))
+
+
+@pytest.mark.parametrize(
+    ("training", "expected"),
+    [
+        (one_hot("sigmoid"), [WARNING]),
+        (one_hot("softmax"), [WARNING]),
+        (one_hot("linear"), []),  # least squares
+        (one_hot("sigmoid", sums=2.0), []),  # several may hold
+        (one_hot("sigmoid", copies=True), []),  # an autoencoder
+        (one_hot("sigmoid", "binary_crossentropy"), []),
+    ],
+)
+def test_exclusive_classes_with_a_loss_for_numbers(training, expected):
+    assert found("regression-loss-for-classes", training) == expected
+
+
+@pytest.mark.parametrize(
+    ("layer", "expected"),
+    [
+        (Layer("f", "Flatten", loses_mask=True), [WARNING]),
+        (Layer("r", "Reshape", loses_mask=True), [WARNING]),
+        (Layer("f", "Flatten"), []),
+        (Layer("g", "GlobalAveragePooling1D", loses_mask=True), []),  # it has used it
+        (Layer("f", "Flatten", is_keras=False, loses_mask=True), []),
+    ],
+)
+def test_mask_lost(layer, expected):
+    assert found("mask-lost", with_model(layers=(layer,))) == expected
+
+
+@pytest.mark.parametrize(
+    ("order", "expected"),
+    [
+        (LossOrder("o", "own", 0.5, 1.0, 0.007), [WARNING]),
+        (LossOrder("o", "own", 0.0005, 7.6, 0.0), []),  # of probabilities, clipped
+        (LossOrder("o", "own", 0.5, 1.0, 0.9), []),
+        (LossOrder("o", "own", 0.5, 1.0, -5.0), []),  # linear
+        (LossOrder("o", "own", 0.5, 1.0, float("nan")), []),
+        (LossOrder("o", "own", 0.5, 1.0), []),
+    ],
+)
+def test_probabilities_that_a_loss_of_ones_own_takes_for_logits(order, expected):
+    assert found("probabilities-as-logits", with_trial(orders=(order,))) == expected
+
+
+def columns(dtype: str, size: int, kind: str = DATASET, computes: str = "float32") -> Training:
+    layers = (Layer("d", "Dense", compute_dtype=computes),)
+    data = Data(kind, (Part("x", "x", shape=(None, size), dtype=dtype),), samples=1000)
+    return replace(with_model(layers=layers), data=data)
+
+
+@pytest.mark.parametrize(
+    ("training", "expected"),
+    [
+        (columns("float64", 100), [WARNING]),
+        (columns("float64", 10), []),  # 80 KB
+        (columns("float32", 100), []),
+        (columns("float64", 100, ARRAYS), []),  # Keras casts them once
+        (columns("float64", 100, computes="float64"), []),
+    ],
+)
+def test_float64_features(training, expected):
+    assert found("float64-features", training) == expected
+
+
+@pytest.mark.parametrize("in_validation", [False, True])
+def test_odd_batch_fails(in_validation):
+    odd = OddBatch(8, "ValueError: expected 32", in_validation)
+    training = replace(with_trial(odd_batches=(odd,)), data=Data(DATASET, batch=32), validation=Data(ARRAYS))
+    (finding,) = BY_NAME["odd-batch-fails"].find(training)
+    assert ("validation" in finding.message, "drop_remainder" in finding.code) == (in_validation, not in_validation)
+    assert found("odd-batch-fails", PLAIN) == []
+
+
+@pytest.mark.parametrize(
+    ("saved", "rule", "expected"),
+    [
+        (Saved("ModelCheckpoint", "a.keras", trouble="TypeError: x", culprit="Scale"), "model-not-savable", [ERROR]),
+        (Saved("ModelCheckpoint", "a.keras"), "model-not-savable", []),
+        (Saved("model.save", "a.keras", load_trouble="TypeError: x"), "saved-model-not-loadable", [WARNING]),
+        (
+            Saved("model.save", "a.keras", is_loaded_at="t.py:9", load_trouble="TypeError: x", is_own_load=True),
+            "saved-model-not-loadable",
+            [ERROR],
+        ),
+        (Saved("model.save", "a.keras", is_loaded_at="t.py:9"), "saved-model-not-loadable", []),
+    ],
+)
+def test_a_whole_model_that_is_saved(saved, rule, expected):
+    assert found(rule, replace(PLAIN, fit=Fit(saves=(saved,)))) == expected

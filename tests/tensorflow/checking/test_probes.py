@@ -8,10 +8,18 @@ import pytest
 import tensorflow as tf
 from keras import ops
 
+from oomph.preflight.facts.data import ARRAYS, Data
+from oomph.preflight.facts.fit import Fit
+from oomph.preflight.facts.model import Model
+from oomph.preflight.facts.training import Training
+from oomph.preflight.facts.trial import Trial
+from oomph.preflight.rules.model import probabilities_as_logits
 from oomph.tensorflow.checking.augmentation import moves_inputs_alone
 from oomph.tensorflow.checking.last_layers import last_layers
+from oomph.tensorflow.checking.layer_facts import layers_of
+from oomph.tensorflow.checking.odd_batches import odd_batches
 from oomph.tensorflow.checking.output_facts import outputs_of
-from oomph.tensorflow.checking.probes import loss_orders, reads_ahead
+from oomph.tensorflow.checking.probes import loss_broadcasts, loss_orders, reads_ahead
 from oomph.tensorflow.checking.stages import are_shuffled_apart
 
 VOCABULARY, LENGTH = 11, 8
@@ -159,3 +167,90 @@ def test_what_is_shuffled_apart():
     assert not zipped(numbers.shuffle(8, seed=1), numbers.shuffle(8, seed=1))
     assert not zipped(numbers, numbers)
     assert not are_shuffled_apart(tf.data.Dataset.zip((numbers, numbers)).shuffle(8))
+
+
+class Squared(keras.losses.Loss):
+    def __init__(self, reshapes):
+        super().__init__()
+        self.reshapes = reshapes
+
+    def call(self, y_true, y_pred):
+        y_true = ops.reshape(y_true, ops.shape(y_pred)) if self.reshapes else y_true
+        return ops.square(y_true - y_pred)
+
+
+@pytest.mark.parametrize(
+    ("loss", "target", "expected"),
+    [
+        (Squared(False), NUMBERS, "(16,) - (16, 1)"),
+        (Squared(False), NUMBERS[:, None], ""),
+        (Squared(True), NUMBERS, ""),
+        (lambda y, p: ops.mean(ops.square(y - p)), NUMBERS, ""),  # Keras gives it the shape of the predictions
+        ("mse", NUMBERS, ""),
+    ],
+)
+def test_a_loss_object_that_compares_every_target_with_every_prediction(loss, target, expected):
+    model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(1)])
+    model.compile("sgd", loss)
+    assert loss_broadcasts(model, outputs_of(model), np.ones((16, 3), "float32"), target) == expected
+
+
+@pytest.mark.parametrize(
+    ("loss", "activation", "takes_logits"),
+    [
+        (lambda y, p: tf.nn.sigmoid_cross_entropy_with_logits(tf.cast(y, tf.float32), p), "sigmoid", True),
+        (focal_of_logits, "sigmoid", True),
+        (lambda y, p: 1 - dice(y, ops.sigmoid(p)), "sigmoid", True),
+        (lambda y, p: keras.losses.binary_crossentropy(y, p), "sigmoid", False),
+        (lambda y, p: keras.losses.binary_crossentropy(y, p, label_smoothing=0.1), "sigmoid", False),
+        (lambda y, p: ops.mean(-y * ops.log(p + 1e-7) - (1 - y) * ops.log(1 - p + 1e-7)), "sigmoid", False),
+        (dice_loss, "sigmoid", False),
+        (lambda y, p: ops.mean(ops.square(y - p)), "sigmoid", False),
+        (lambda y, p: ops.mean(ops.abs(y - p)), "sigmoid", False),
+        (lambda y, p: ops.mean(ops.maximum(0.0, 1 - (2 * y - 1) * (2 * p - 1))), "sigmoid", False),  # a hinge
+        (lambda y, p: -ops.mean((2 * y - 1) * p), "sigmoid", False),
+        (focal_of_logits, None, False),
+    ],
+)
+def test_a_loss_that_takes_probabilities_for_logits(loss, activation, takes_logits):
+    model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(1, activation=activation)])
+    model.compile("sgd", loss)
+    trial = Trial(16, orders=tuple(loss_orders(model, outputs_of(model), CLASSES)))
+    training = Training(Model("Sequential", (), ()), Data(ARRAYS), Fit(), trial=trial)
+    assert bool(list(probabilities_as_logits.RULE.find(training))) == takes_logits
+
+
+@pytest.mark.filterwarnings("ignore:Layer 'reshape")
+def test_layers_that_lose_a_mask():
+    given = keras.Input((5,), dtype="int32")
+    masked = keras.layers.Embedding(9, 4, mask_zero=True)(given)
+    lost = keras.layers.Reshape((4, 5))(masked)
+    kept = keras.layers.LSTM(3)(keras.layers.Dropout(0.1)(masked))
+    model = keras.Model(given, [keras.layers.Flatten()(lost), keras.layers.Reshape((3, 1))(kept)])
+    assert [layer.kind for layer in layers_of(model) if layer.loses_mask] == ["Reshape", "LSTM"]
+
+
+class OfOneSize(keras.layers.Layer):
+    def call(self, inputs):
+        return inputs + keras.ops.zeros((8, 1))
+
+
+@pytest.mark.parametrize(
+    ("inputs", "layer", "samples", "held", "expected"),
+    [
+        (keras.Input(batch_shape=(8, 5, 3)), keras.layers.GRU(2, stateful=True), 20, None, [(4, False)]),
+        (keras.Input(batch_shape=(8, 5, 3)), keras.layers.GRU(2, stateful=True), 16, 12, [(4, True)]),
+        (keras.Input(batch_shape=(8, 5, 3)), keras.layers.GRU(2, stateful=True), 16, 24, []),
+        (keras.Input(batch_shape=(8, 5, 3)), keras.layers.GRU(2), 20, 12, []),  # Keras takes any size
+        (keras.Input((5, 3)), OfOneSize(), 20, None, [(4, False)]),
+        (keras.Input((5, 3)), keras.layers.GRU(2), 20, None, []),
+    ],
+)
+def test_batches_of_another_size(inputs, layer, samples, held, expected):
+    hidden = layer(inputs) if not isinstance(layer, OfOneSize) else layer(keras.layers.Flatten()(inputs))
+    model = keras.Model(inputs, keras.layers.Dense(1)(hidden))
+    model.compile("sgd", "mse")
+    batch = np.ones((8, 5, 3), "float32"), np.ones((8, 1), "float32")
+    data, validation = (None if size is None else Data(ARRAYS, batch=8, samples=size) for size in (samples, held))
+    found = odd_batches(model, batch, data, validation)
+    assert [(each.samples, each.in_validation) for each in found] == expected

@@ -48,6 +48,8 @@ class Layer:
     """The attributes of the user's own layer that hold trainable tf.Variables, which Keras 3 does not train."""
     frozen_random: str = ""
     """The call by which its `call` draws random numbers in Python, which a trace does once: "np.random.normal"."""
+    loses_mask: bool = False
+    """True if its input has a mask and its output has none."""
     is_on_path: bool = True
     """Whether it is a layer of the model's own graph, or of a nested functional model, so that `feeds` is known."""
 

@@ -56,6 +56,17 @@ class LossOrder:
     loss: str
     right: float
     wrong: float
+    as_logits: float | None = None
+    """Where the output is a probability: what it gives for large logits of the right answer."""
+
+
+@dataclass(frozen=True)
+class OddBatch:
+    """A batch of another size than the others, with which the model fails."""
+
+    samples: int
+    error: str
+    in_validation: bool = False
 
 
 @dataclass(frozen=True)
@@ -88,7 +99,11 @@ class Trial:
     orders: tuple[LossOrder, ...] = ()
     ranges: tuple[InputRange, ...] = ()
     broadcasts: str = ""
-    """A difference in the traced step of a custom loop that becomes a square: "(20,) - (20, 1)"."""
+    """A difference of targets and predictions that becomes a square: "(20,) - (20, 1)".
+
+    In the traced step of a custom loop, or in a loss object of the user's own.
+    """
+    odd_batches: tuple[OddBatch, ...] = ()
     reads_ahead: bool = False
     """Whether a model of next elements sees them in its input."""
     not_reset: tuple[str, ...] = ()

@@ -41,6 +41,7 @@ def layer_facts(layer: Any, budget: list[int] | None = None, is_on_path: bool = 
         feeds=tuple(_feeds(layer)),
         untracked=tuple(_untracked(layer)),
         frozen_random="" if is_of_keras(type(layer)) else drawn_in(type(layer).call),
+        loses_mask=_loses_mask(layer),
         is_on_path=is_on_path,
     )
 
@@ -112,6 +113,16 @@ def _input_shapes(layer: Any) -> tuple[Shape, ...]:
         return ()
     tensors: Sequence[Any] = given if isinstance(given, (list, tuple)) else [given]
     return tuple(shape for tensor in tensors if (shape := shape_of(tensor)) is not None)
+
+
+def _loses_mask(layer: Any) -> bool:
+    """True for a layer of a graph that gets a mask and hands none on."""
+    try:
+        given, made = keras.tree.flatten(layer.input), keras.tree.flatten(layer.output)
+    except Exception:  # it was never called, or more than once
+        return False
+    masks = [[KERAS.mask_of_tensor.get(tensor) is not None for tensor in tensors] for tensors in (given, made)]
+    return bool(given) and masks[0][0] and not any(masks[1])
 
 
 def _output(layer: Any) -> Any:

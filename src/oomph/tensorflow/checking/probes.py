@@ -66,9 +66,39 @@ def loss_orders(model: Any, outputs: Sequence[Output], y: Any) -> Iterator[LossO
             # Keras gives it to a loss in this shape
             target: Array = np.reshape(targets[index], answers[0].shape)
             right, wrong = (_value(loss, target, answer) for answer in answers)
+            sure = None if output.activation == "linear" else _value(loss, target, _as_logits(answers[0]))
         except Exception:  # the step will say why, if it fails there too
             continue
-        yield LossOrder(output.name, described.kind, right, wrong)
+        yield LossOrder(output.name, described.kind, right, wrong, sure)
+
+
+def loss_broadcasts(model: Any, outputs: Sequence[Output], x: Any, y: Any) -> str:
+    """A loss object of the user's own that compares every target with every prediction: "(20,) - (20, 1)".
+
+    Keras gives a loss function targets of the shape of the predictions, but a class of the user's own gets them as
+    they are. Empty if none does so.
+    """
+    targets, losses = keras.tree.flatten(y), losses_by_output(model)
+    own = [index for index, output in enumerate(outputs) if _is_own_class(losses.get(index), output)]
+    if not own or len(targets) != len(outputs):
+        return ""
+    try:
+        predictions = keras.tree.flatten(model(x, training=False))
+        for index in own:
+            target, shape = np.asarray(targets[index]), tuple(predictions[index].shape)
+            if target.ndim != 1 or shape != (len(target), 1) or len(target) < 2:
+                continue
+            answer = np.linspace(0.1, 0.9, len(target), dtype=np.float32)[:, np.newaxis]  # no two are the same
+            all_pairs, each_pair = (_value(losses[index], each, answer) for each in (target, target[:, np.newaxis]))
+            if np.isfinite([all_pairs, each_pair]).all() and not np.isclose(all_pairs, each_pair, rtol=1e-4):
+                return f"{target.shape} - {shape}"
+    except Exception:  # the step will say why
+        return ""
+    return ""
+
+
+def _is_own_class(loss: Any, output: Output) -> bool:
+    return isinstance(loss, keras.losses.Loss) and output.loss is not None and not output.loss.is_keras
 
 
 def _value(loss: Any, target: Any, answer: Array) -> float:
@@ -96,6 +126,12 @@ def _answers(target: Array, output: Output) -> tuple[Array, Array] | None:
         other = np.roll(wanted, wanted.shape[0] // 2, axis=0)
         return None if np.allclose(other, wanted) else (wanted, other)
     return None
+
+
+def _as_logits(probabilities: Array) -> Array:
+    """Large logits for the same answer."""
+    logits: Array = np.where(probabilities > 0.5, _LOGIT, -_LOGIT).astype(np.float32)
+    return logits
 
 
 def _unsure(probabilities: Array) -> Array:

@@ -21,6 +21,7 @@ from oomph.tensorflow.checking.last_layers import last_layers
 from oomph.tensorflow.checking.layer_facts import layer_facts, shape_of
 from oomph.tensorflow.checking.loop_facts import loop_facts
 from oomph.tensorflow.checking.model_facts import model_facts, optimizer_facts
+from oomph.tensorflow.checking.odd_batches import odd_batches
 from oomph.tensorflow.checking.output_facts import activation_of
 from oomph.tensorflow.checking.pipeline_changes import changes_that_pay
 from oomph.tensorflow.checking.reading import USUAL, Limits
@@ -77,6 +78,9 @@ def training_facts(
         facts = replace(facts, outputs=_with_layers(facts.outputs, model, batch))
         trial = try_steps(model, batch, facts.outputs, getattr(given.get("x"), "element_spec", None))
         facts = replace(facts, outputs=_with_shapes(facts.outputs, trial))
+        if not trial.failed:
+            held = None if validation is None else validation.data
+            trial = replace(trial, odd_batches=tuple(odd_batches(model, batch, looked.data, held)))
     return Training(facts, looked.data, fit, _compared(validation, looked), trial)
 
 

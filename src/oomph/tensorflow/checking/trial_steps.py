@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -17,14 +18,23 @@ from oomph.tensorflow.batch import batches
 from oomph.tensorflow.checking.batch_statistics import differ_in_training
 from oomph.tensorflow.checking.first_gradients import first_gradients
 from oomph.tensorflow.checking.plain_values import float_of, is_of_keras
-from oomph.tensorflow.checking.probes import loss_orders, reads_ahead
+from oomph.tensorflow.checking.probes import loss_broadcasts, loss_orders, reads_ahead
 
 _SAMPLES, _STEPS, _SECONDS = 32, 6, 4.0
 _SAME = 1e-6
 """Outputs that differ by less than this share of the largest are looked at in training mode too."""
 _MEMORY = ("ResourceExhaustedError", "MemoryError")
 _MOST_CHARACTERS, _MOST_NUMBERS = 600, 50_000_000
-_AROUND = ("Graph execution error", "Detected at node", 'File "', "[[{{node", "Stack trace for op", "[Op:")
+_COLOURS = re.compile("\x1b\\[[0-9;]*m")
+_AROUND = (
+    "Exception encountered when calling",
+    "Graph execution error",
+    "Detected at node",
+    'File "',
+    "[[{{node",
+    "Stack trace for op",
+    "[Op:",
+)
 
 
 def try_steps(model: Any, batch: Any, outputs: Sequence[Output], specification: Any = None) -> Trial:
@@ -37,8 +47,8 @@ def try_steps(model: Any, batch: Any, outputs: Sequence[Output], specification: 
         specification: the element_spec of the data, where they have one: what it leaves open is unknown to a step.
     """
     keras.random.uniform(())  # Keras' own seed: a trace that fails would create it, and leave it without a value
-    trial = _trial(model, _first(batch, _SAMPLES), outputs, specification)
-    is_cut = _rows(keras.utils.unpack_x_y_sample_weight(batch)[0]) > _SAMPLES
+    trial = _trial(model, first_samples(batch, _SAMPLES), outputs, specification)
+    is_cut = rows_of(keras.utils.unpack_x_y_sample_weight(batch)[0]) > _SAMPLES
     if trial.failed and is_cut and trial.failed_kind not in _MEMORY:
         model.train_function = None  # the optimizer may create its variables in the first trace only
         return _trial(model, batch, outputs, specification)  # a model may be written for batches of one size
@@ -48,10 +58,11 @@ def try_steps(model: Any, batch: Any, outputs: Sequence[Output], specification: 
 def _trial(model: Any, batch: Any, outputs: Sequence[Output], specification: Any) -> Trial:
     output_names = [output.name for output in outputs]
     x, y, weight = keras.utils.unpack_x_y_sample_weight(batch)
-    rows = _rows(x)
+    rows = rows_of(x)
     before = _finite(model)
     before_steps = list(_predictions(model, x, output_names))
     orders = tuple(loss_orders(model, outputs, y))
+    broadcasts = loss_broadcasts(model, outputs, x, y)
     ahead = reads_ahead(model, x, y)
     gradients, seen, added = first_gradients(model, x, y, weight)
     weights = _digests(model)
@@ -68,6 +79,7 @@ def _trial(model: Any, batch: Any, outputs: Sequence[Output], specification: Any
         activities=tuple(seen.activities),
         ranges=tuple(seen.ranges),
         orders=orders,
+        broadcasts=broadcasts,
         reads_ahead=ahead,
         unchanged=weights is not None and bool(losses) and _digests(model) == weights,
         not_reset=tuple(_not_reset(model)) if not failed[0] else (),
@@ -158,7 +170,7 @@ def _without_shapes(parts: Any, unknown: Sequence[bool]) -> Any:
 
 def decisive(text: str) -> str:
     """An error's own words, without the trace that TensorFlow and Keras put around them."""
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    lines = [line.strip() for line in _COLOURS.sub("", text).splitlines() if line.strip()]
     kept = [line for line in lines if not line.startswith(_AROUND)]
     return " ".join(kept)[:_MOST_CHARACTERS]
 
@@ -210,7 +222,8 @@ def _finite(model: Any) -> dict[str, bool]:
     }
 
 
-def _first(value: Any, rows: int) -> Any:
+def first_samples(value: Any, rows: int) -> Any:
+    """The first samples of each part of a batch."""
     if value is None:
         return None
 
@@ -222,7 +235,8 @@ def _first(value: Any, rows: int) -> Any:
     return tf.nest.map_structure(first, value)
 
 
-def _rows(x: Any) -> int:
+def rows_of(x: Any) -> int:
+    """How many samples an input holds."""
     for part in keras.tree.flatten(x):
         if len(getattr(part, "shape", ())):
             return int(part.shape[0])

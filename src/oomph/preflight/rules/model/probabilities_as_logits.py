@@ -8,8 +8,11 @@ from oomph.preflight.facts.training import Training
 from oomph.preflight.rule import ERROR, MODEL, WARNING, Finding, Rule
 from oomph.preflight.rules.losses import is_crossentropy
 
+_FAR, _SHARE = 0.2, 0.02
+
 
 def _find(training: Training) -> Iterator[Finding]:
+    yield from _own(training)
     for output in training.model.outputs:
         loss = output.loss
         if loss is None or not is_crossentropy(loss) or not loss.from_logits:
@@ -23,6 +26,18 @@ def _find(training: Training) -> Iterator[Finding]:
                 f"{loss.kind} is told that they are logits",
                 "Leave the last activation out, or from_logits=True",
                 severity=ERROR if is_distribution else WARNING,
+            )
+
+
+def _own(training: Training) -> Iterator[Finding]:
+    """Losses of the user's own: that of the right probabilities is large, and nearly 0 for large logits only."""
+    for order in () if training.trial is None else training.trial.orders:
+        far = order.as_logits
+        if far is not None and 0 <= far < _FAR * order.right and order.right > _SHARE * order.wrong > 0:
+            yield Finding(
+                f"the output {order.output} holds probabilities already, and {order.loss} takes them for logits: it "
+                f"gives {order.right:.3g} for the right answer, and {far:.2g} only for values that no probability has",
+                "Leave the last activation out, or the one in the loss",
             )
 
 

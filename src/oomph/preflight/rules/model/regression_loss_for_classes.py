@@ -14,7 +14,9 @@ def _find(training: Training) -> Iterator[Finding]:
         sample = target.sample
         if sample is None or output.loss is None or not is_regression(output.loss):
             continue
-        one_hot = sample.zero_one and sample.row_sums == (1.0, 1.0) and output.activation == "softmax"
+        is_exclusive = sample.zero_one and sample.row_sums == (1.0, 1.0)
+        is_copied = any(part.equals_target for part in training.data.of("x"))
+        one_hot = is_exclusive and output.activation in ("softmax", "sigmoid") and not is_copied
         binary = sample.zero_one and output.units == 1 and output.activation == "sigmoid" and len(sample.counts) == 2
         numbered = output.activation == "softmax" and sample.is_integral and (output.units or 0) > 1 and not one_hot
         if one_hot or binary or numbered:
@@ -23,7 +25,7 @@ def _find(training: Training) -> Iterator[Finding]:
             yield Finding(
                 f"{target.name} holds classes and {output.name} is a {output.activation}, but the loss is "
                 f"{output.loss.kind}",
-                f"Use {better}",
+                f"Use a softmax and {better}" if one_hot and output.activation == "sigmoid" else f"Use {better}",
                 f'loss="{better}"',
             )
 
