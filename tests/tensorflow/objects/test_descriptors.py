@@ -30,8 +30,8 @@ def test_the_file_of_this_attempt_stays_and_a_counter_comes_back(tmp_path) -> No
     fd = os.open(tmp_path / "log", os.O_WRONLY | os.O_CREAT)
     try:
         log, kind = Log(fd, written=0), instances.Instance()
-        before = kind.content(Log(fd + 1, written=7), lambda value: value)
-        kind.give_back(log, before, lambda value: value)
+        before = kind.content(Log(fd + 1, written=7), lambda value, old=None: value)
+        kind.give_back(log, before, lambda value, old=None: value)
         assert (log.fd, log.written) == (fd, 7)
     finally:
         os.close(fd)

@@ -99,6 +99,11 @@ class Holder:
         self.value = self.alias = value
 
 
+class Scheduling:
+    def __call__(self, epoch):
+        return 0.1
+
+
 def shown(thing):
     """What a thing holds, in a form that can be compared."""
     if isinstance(thing, (tf.Variable, tf.Tensor, keras.Variable)):
@@ -242,11 +247,8 @@ VALUES = {
     "an array that was turned": (np.zeros((2, 3)), np.arange(6.0).reshape(3, 2).T),
     "an object of data": (None, Entry(5, [Entry(6, [])])),
     "one that is frozen": (Frozen(1), Frozen(2)),
-    "a function by its name": (math.sin, math.cos),
-    "a function of the user's": (None, shown),
-    "a class": (Entry, Slotted),
-    "a module": (math, random),
-    "a method of a library's": (np.sum, np.mean),
+    "a type of Python's": (int, float),
+    "a type of NumPy's": (None, np.float16),
     "a tensor": (tf.constant([1, 2]), tf.constant([[5.5]])),
     "a tensor of words": (None, tf.constant(["a", b"\xff"])),
     "a tensor of another shape": (tf.zeros(2), tf.zeros((50, 50))),
@@ -268,6 +270,35 @@ def test_what_is_put_in_place_of_another_value_comes_back(resume, name):
     assert found.lost == []
     assert shown(found.resumed.value) == shown(after)
     assert type(found.resumed.value) is type(after)
+
+
+CALLED = {
+    "a function of Python's": (math.sin, math.cos),
+    "a function of the user's": (None, shown),
+    "a lambda": (None, lambda: 0),
+    "a class": (Entry, Slotted),
+    "a module": (math, random),
+    "a function of a library's": (np.sum, np.mean),
+    "a bound method": (None, Private().counted),
+    "a partial": (None, functools.partial(print, 1)),
+    "an object with __call__": (None, Scheduling()),
+    "a function in a list": (None, [math.cos]),
+    "a function in a tuple": ((1, math.sin), (1, math.cos)),
+    "a function that makes the values of a dict": (None, collections.defaultdict(Entry)),
+}
+
+
+@pytest.mark.parametrize("name", CALLED)
+def test_a_checkpoint_does_not_choose_what_is_called_and_what_is_beside_it_comes_back(resume, name):
+    before, after = CALLED[name]
+
+    def change(holder):
+        holder.value, holder.late = after, 5
+
+    found = resume(lambda: Holder(before), change)
+    assert any("root" in line for line in found.lost), found.lost
+    assert found.resumed.late == 5
+    assert found.resumed.value is before or not found.resumed.value
 
 
 ITERATORS = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -11,7 +12,7 @@ import tensorflow as tf
 from oomph.tensorflow.graph import fingerprints
 from oomph.tensorflow.objects import values
 from oomph.tensorflow.objects.containers import all_plain
-from oomph.tensorflow.objects.kind import CannotGiveBackError, Decode, Encode, Kind, Part
+from oomph.tensorflow.objects.kind import CannotGiveBackError, Decode, Encode, Kind, Part, TypeNamed
 from oomph.tensorflow.objects.values import Value
 
 
@@ -39,13 +40,13 @@ class Array(Kind):
         return np.array(thing)
 
     def give_back(self, thing: Any, content: Value, decode: Decode) -> None:
-        array = decode(content)
+        array = numbers(decode(content))
         if thing.shape != array.shape or thing.dtype != array.dtype or not thing.flags.writeable:
             raise CannotGiveBackError("an array of another shape")
         np.copyto(thing, array)
 
     def build(self, content: Value, decode: Decode) -> Any:
-        return decode(content)
+        return numbers(decode(content))
 
 
 class ObjectArray(Kind):
@@ -65,10 +66,14 @@ class ObjectArray(Kind):
     def give_back(self, thing: Any, content: Value, decode: Decode) -> None:
         if tuple(content[0]) != thing.shape:
             raise CannotGiveBackError("an array of another shape")
-        thing.reshape(-1)[:] = [decode(each) for each in content[1:]]
+        old = tuple(thing.reshape(-1).tolist())
+        made: Any = np.empty(len(content) - 1, dtype=object)
+        for number, each in enumerate(content[1:]):
+            made[number] = decode(each, old)
+        thing.reshape(-1)[:] = made
 
-    def shell(self, content: Value) -> Any:
-        return np.empty(tuple(content[0]), dtype=object)
+    def shell(self, content: Value, type_named: TypeNamed) -> Any:
+        return empty_objects(content[0], len(content) - 1)
 
 
 class Variable(Kind):
@@ -85,14 +90,14 @@ class Variable(Kind):
         return np.array(_tensorflow_variable(thing).numpy())
 
     def give_back(self, thing: Any, content: Value, decode: Decode) -> None:
-        array = decode(content)
+        array = numbers(decode(content))
         variable = _tensorflow_variable(thing)
         if not variable.shape.is_compatible_with(array.shape):
             raise CannotGiveBackError("a variable of another shape")
         variable.assign(tf.constant(array, variable.dtype))
 
     def build(self, content: Value, decode: Decode) -> Any:
-        return tf.Variable(decode(content))
+        return tf.Variable(numbers(decode(content)))
 
 
 class Tensor(Kind):
@@ -113,7 +118,7 @@ class Tensor(Kind):
         return np.array(thing.numpy())
 
     def build(self, content: Value, decode: Decode) -> Any:
-        return tf.constant(decode(content) if content[0] == "large" else value_as_array(content))
+        return tf.constant(numbers(decode(content)) if content[0] == "large" else value_as_array(content))
 
 
 class Table(Kind):
@@ -127,7 +132,10 @@ class Table(Kind):
 
     def give_back(self, thing: Any, content: Value, decode: Decode) -> None:
         keys, found = (tf.constant(value_as_array(each)) for each in content)
-        thing.remove(thing.export()[0])
+        before = thing.export()[0]
+        if keys.dtype != thing.key_dtype or found.dtype != thing.value_dtype:
+            raise CannotGiveBackError("a table of other types")
+        thing.remove(before)
         thing.insert(keys, found)
 
 
@@ -148,10 +156,24 @@ def array_as_value(array: Any) -> Value:
 
 def value_as_array(value: Value) -> Any:
     if value[0] == "objects":
-        made = np.empty(value[1], dtype=object)
+        made = empty_objects(value[1], len(value) - 2)
         made.reshape(-1)[:] = value[2:]
         return made
     return np.frombuffer(value[3], values.dtype_of(value[1])).reshape(value[2]).copy()
+
+
+def empty_objects(shape: Value, size: int) -> Any:
+    """An array for as many objects; raises CannotGiveBackError if the shape has room for more or fewer."""
+    if not all(type(each) is int and each >= 0 for each in shape) or math.prod(shape) != size:
+        raise CannotGiveBackError("an array of another shape")
+    return np.empty(tuple(shape), dtype=object)
+
+
+def numbers(thing: Any) -> Any:
+    """The thing, which is an array of numbers or text; raises CannotGiveBackError for anything else."""
+    if type(thing) is not np.ndarray or thing.dtype.hasobject:
+        raise CannotGiveBackError("not an array")
+    return thing
 
 
 def _tensorflow_variable(thing: Any) -> Any:

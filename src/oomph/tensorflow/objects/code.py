@@ -36,6 +36,21 @@ def is_of_library(thing: Any) -> bool:
     return str(thing.__module__).startswith(_LIBRARIES)
 
 
+_HOLDERS = frozenset(
+    {
+        *("Layer", "Optimizer", "BaseOptimizer", "Metric", "Loss", "Callback", "SeedGenerator"),
+        *("LearningRateSchedule", "PyDataset", "Module", "Constraint", "Regularizer", "Initializer", "Operation"),
+    }
+)
+"""Classes of Keras and TensorFlow that users inherit from."""
+
+
+@functools.lru_cache(maxsize=4096)
+def is_holder(kind: type) -> bool:
+    """True for a class of Keras or TensorFlow whose objects hold state, such as a layer, and for its subclasses."""
+    return any(is_of_library(base) and base.__name__ in _HOLDERS for base in kind.__mro__)
+
+
 class Names(NamedTuple):
     """What a piece of code refers to."""
 

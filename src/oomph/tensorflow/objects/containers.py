@@ -8,7 +8,18 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from oomph.tensorflow.objects import number_lists
-from oomph.tensorflow.objects.kind import CannotGiveBackError, Decode, Encode, Kind, OutsideError, Part, pairs
+from oomph.tensorflow.objects.admission import may_be_hashed
+from oomph.tensorflow.objects.kind import (
+    NOTHING,
+    CannotGiveBackError,
+    Decode,
+    Encode,
+    Kind,
+    OutsideError,
+    Part,
+    TypeNamed,
+    pairs,
+)
 from oomph.tensorflow.objects.values import PLAIN, Value
 
 _SMALLEST_ADDRESS = 1 << 32
@@ -46,14 +57,16 @@ class Mapping(Kind):
 
     def give_back(self, thing: Any, content: Value, decode: Decode) -> None:
         base = self._base(type(thing))
-        items = self._items(content, decode, thing)
+        items, missing = self._items(content, decode, thing)
         if base is collections.defaultdict:
-            thing.default_factory = decode(content[1])
+            thing.default_factory = decode(content[1], thing.default_factory)
         base.clear(thing)
         for key, value in items:
             base.__setitem__(thing, key, value)
+        if missing:
+            raise CannotGiveBackError(", ".join(missing))
 
-    def shell(self, content: Value) -> Any:
+    def shell(self, content: Value, type_named: TypeNamed) -> Any:
         base = next((base for base in self._bases if base.__name__ == content[0]), None)
         if base is None:
             raise CannotGiveBackError(str(content[0]))
@@ -69,16 +82,18 @@ class Mapping(Kind):
             collections.OrderedDict.items(thing) if isinstance(thing, collections.OrderedDict) else dict.items(thing)
         )
 
-    def _items(self, content: Value, decode: Decode, thing: Any) -> list[tuple[Any, Any]]:
-        items = []
+    def _items(self, content: Value, decode: Decode, thing: Any) -> tuple[list[tuple[Any, Any]], list[str]]:
+        """The items, with what is there now in place of those that cannot be had; and why they cannot."""
+        items, missing, keys = [], [], tuple(dict.keys(thing))
         for encoded, value in pairs(content[2:]):
-            key = decode(encoded)
+            key = hashed(decode(encoded, keys))
+            old = dict.get(thing, key, NOTHING)
             try:
-                items.append((key, decode(value)))
-            except OutsideError:
-                if dict.__contains__(thing, key):
-                    items.append((key, dict.__getitem__(thing, key)))
-        return items
+                items.append((key, decode(value, old)))
+            except (OutsideError, CannotGiveBackError) as error:
+                items += [] if old is NOTHING else [(key, old)]
+                missing += [f"{key!r}: {error}"[:100]] if isinstance(error, CannotGiveBackError) else []
+        return items, missing
 
     def _base(self, kind: type) -> Any:
         return next(base for base in self._bases if issubclass(kind, base))
@@ -108,10 +123,12 @@ class Sequence(Kind):
 
     def give_back(self, thing: Any, content: Value, decode: Decode) -> None:
         numbers = number_lists.decoded(content[1]) if len(content) == 2 else None
-        self._fill(thing, [decode(each) for each in content[1:]] if numbers is None else numbers)
+        old = tuple(self._base.__iter__(thing)) if numbers is None else ()
+        self._fill(thing, [decode(each, old) for each in content[1:]] if numbers is None else numbers)
 
-    def shell(self, content: Value) -> Any:
-        return collections.deque(maxlen=content[0]) if self._base is collections.deque else self._base()
+    def shell(self, content: Value, type_named: TypeNamed) -> Any:
+        base: Any = self._base
+        return base(maxlen=content[0]) if base is collections.deque else base()
 
     def _items(self, thing: Any) -> list[Any]:
         items = list(self._base.__iter__(thing))
@@ -130,8 +147,9 @@ def fill_deque(thing: Any, items: list[Any]) -> None:
 
 
 def fill_set(thing: Any, items: list[Any]) -> None:
+    known = [hashed(item) for item in items]
     set.clear(thing)
-    set.update(thing, items)
+    set.update(thing, known)
 
 
 class WeakKeys(Kind):
@@ -148,7 +166,8 @@ class WeakKeys(Kind):
         return tuple(encode(each) for item in thing.items() for each in item)
 
     def give_back(self, thing: Any, content: Value, decode: Decode) -> None:
-        items = [(decode(key), decode(value)) for key, value in pairs(content)]
+        old = tuple(each for item in thing.items() for each in item)
+        items = [(hashed(decode(key, old)), decode(value, old)) for key, value in pairs(content)]
         thing.clear()
         for key, value in items:
             thing[key] = value
@@ -163,10 +182,19 @@ class Bytes(Kind):
         return bytes(thing)
 
     def give_back(self, thing: Any, content: Value, decode: Decode) -> None:
+        if type(content) is not bytes:
+            raise CannotGiveBackError("not bytes")
         thing[:] = content
 
-    def shell(self, content: Value) -> Any:
+    def shell(self, content: Value, type_named: TypeNamed) -> Any:
         return bytearray()
+
+
+def hashed(key: Any) -> Any:
+    """The key; raises CannotGiveBackError if its class computes its hash, which would run the script's code."""
+    if not may_be_hashed(key):
+        raise CannotGiveBackError(f"a key whose hash is computed by {type(key).__name__}")
+    return key
 
 
 def _may_be_an_id(key: Any) -> bool:

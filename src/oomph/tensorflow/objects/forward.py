@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from oomph.tensorflow.objects import suspended
-from oomph.tensorflow.objects.kind import CannotGiveBackError, Decode
+from oomph.tensorflow.objects.kind import NOTHING, CannotGiveBackError, Decode
 from oomph.tensorflow.objects.table import kind_of
 from oomph.tensorflow.objects.values import Value, unknown_in
 
@@ -35,8 +35,8 @@ def bring_to(node: Any, content: Value, graph: Any, new: Mapping[str, tuple[str,
     if content == _ENDED and suspended.receives(generator):
         generator.close()
     elif content != _ENDED and suspended.can_be_put_at(generator, content[0]):
-        names, held = content[1::2], content[2::2]
-        suspended.put_at(generator, content[0], dict(zip(names, map(decode, held), strict=True)))
+        now, wanted = dict(generator.gi_frame.f_locals), zip(content[1::2], content[2::2], strict=True)
+        suspended.put_at(generator, content[0], {name: decode(held, now.get(name, NOTHING)) for name, held in wanted})
     elif suspended.receives(generator):
         raise CannotGiveBackError("a generator that values are sent to")
     else:

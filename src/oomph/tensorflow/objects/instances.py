@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from collections.abc import Iterator
 from types import FunctionType, MethodType, SimpleNamespace
 from typing import Any
 
-from oomph.tensorflow.objects import code, values
+from oomph.tensorflow.objects import code
+from oomph.tensorflow.objects.admission import hides_nothing, is_plain_name, may_be_global, may_be_set
 from oomph.tensorflow.objects.descriptors import is_open_for_writing
-from oomph.tensorflow.objects.kind import CannotGiveBackError, Decode, Encode, Kind, Part, decoded, pairs
+from oomph.tensorflow.objects.kind import (
+    CannotGiveBackError,
+    Decode,
+    Encode,
+    Kind,
+    Part,
+    TypeNamed,
+    pairs,
+    put_each,
+)
+from oomph.tensorflow.objects.own_types import is_data, path_of
 from oomph.tensorflow.objects.values import Value
 
 _METHODS = (FunctionType, staticmethod, classmethod, property)
-_DATA_OF_LIBRARIES = ("typing", "abc", "types", "optuna.", "keras_tuner.")
-"""Library modules whose plain classes hold what tuners know about their trials. Others may do more than hold data."""
 
 
 class Instance(Kind):
@@ -40,21 +50,28 @@ class Instance(Kind):
 
     def content(self, thing: Any, encode: Encode) -> Value:
         found = self.attributes(thing)
-        kind = type(thing)
-        return (f"{kind.__module__}:{kind.__qualname__}", *(e for n, v in found.items() for e in (n, encode(v))))
+        kind: Any = type(thing)
+        return (path_of(kind), *(e for n, v in found.items() for e in (n, encode(v))))
 
     def give_back(self, thing: Any, content: Value, decode: Decode) -> None:
         wanted, now = dict(pairs(content[1:])), self.attributes(thing)
-        for name in now:
-            if name not in wanted:
-                self._remove(thing, name)
-        for name, value in decoded(wanted.items(), decode):
+        kind: Any = type(thing)
+        strange = [name for name in wanted if not may_be_set(kind, name, now)]
+        if strange:
+            raise CannotGiveBackError(f"{str(strange[0])[:60]} is not an attribute of the script's")
+
+        def put(name: str, value: Any) -> None:
             if not (type(value) is int and value != now.get(name) and is_open_for_writing(now.get(name))):
                 self._set(thing, name, value)
 
-    def shell(self, content: Value) -> Any:
-        kind = values.looked_up(content[0])
-        if not isinstance(kind, type) or not is_data(kind):
+        for name in now:
+            if name not in wanted:
+                self._remove(thing, name)
+        put_each(wanted.items(), decode, now, put)
+
+    def shell(self, content: Value, type_named: TypeNamed) -> Any:
+        kind = type_named(content[0])
+        if not is_data(kind):
             raise CannotGiveBackError(str(content[0]))
         return object.__new__(kind)
 
@@ -91,13 +108,13 @@ class Attributed(Kind):
     def content(self, thing: Any, encode: Encode) -> Value:
         return (self._inner.content(thing, encode), self._outer.content(thing, encode))
 
-    def shell(self, content: Value) -> Any:
-        kind: Any = values.looked_up(content[1][0])
-        empty = self._inner.shell(content[0])
+    def shell(self, content: Value, type_named: TypeNamed) -> Any:
+        kind = type_named(content[1][0])
+        empty = self._inner.shell(content[0], type_named)
         base: Any = type(empty)
-        if not (isinstance(kind, type) and issubclass(kind, base) and kind.__new__ is base.__new__):
+        if not (issubclass(kind, base) and kind.__new__ is base.__new__):
             raise CannotGiveBackError(str(content[1][0]))
-        return kind.__new__(kind)
+        return base.__new__(kind)
 
     def give_back(self, thing: Any, content: Value, decode: Decode) -> None:
         inner, outer = content
@@ -125,8 +142,14 @@ class Class(Kind):
         return tuple(each for name, member in state.items() for each in (name, encode(member)))
 
     def give_back(self, thing: Any, content: Value, decode: Decode) -> None:
-        for name, value in decoded(pairs(content), decode):
+        state = {name: member for name, member in list(vars(thing).items()) if self._is_state(name, member)}
+
+        def put(name: str, value: Any) -> None:
+            if not (self._is_state(name, value) and (name in state or hides_nothing(thing, name))):
+                raise CannotGiveBackError("not an attribute of the script's")
             type.__setattr__(thing, name, value)
+
+        put_each(pairs(content), decode, state, put)
 
     def _is_state(self, name: str, member: Any) -> bool:
         kind = type(member)
@@ -155,9 +178,13 @@ class Function(Kind):
         )
 
     def give_back(self, thing: Any, content: Value, decode: Decode) -> None:
-        if thing.__defaults__:
-            thing.__defaults__ = tuple(map(decode, content[0]))
-        vars(thing).update(decoded(pairs(content[1:]), decode))
+        before = thing.__defaults__ or ()
+        if len(before) != len(content[0]):
+            raise CannotGiveBackError("a function with other defaults")
+        if before:
+            thing.__defaults__ = tuple(decode(each, old) for each, old in zip(content[0], before, strict=True))
+        wanted = [(name, value) for name, value in pairs(content[1:]) if is_plain_name(name)]
+        put_each(wanted, decode, vars(thing), vars(thing).__setitem__)
 
 
 class Cell(Kind):
@@ -178,8 +205,11 @@ class Cell(Kind):
             return ("empty",)
 
     def give_back(self, thing: Any, content: Value, decode: Decode) -> None:
-        for _, value in decoded([content] if content[0] == "cell" else [], decode):
-            thing.cell_contents = value
+        now = {}
+        with contextlib.suppress(ValueError):  # not assigned yet
+            now["cell"] = thing.cell_contents
+        wanted = [("cell", content[1])] if content[0] == "cell" else []
+        put_each(wanted, decode, now, lambda _, value: setattr(thing, "cell_contents", value))
 
 
 class Method(Kind):
@@ -206,8 +236,15 @@ class Globals(Kind):
         return tuple(each for name, value in found for each in (name, encode(value)))
 
     def give_back(self, thing: Any, content: Value, decode: Decode) -> None:
-        for name, value in decoded(pairs(content), decode):
-            thing.module[name] = value
+        strange = [name for name, _ in pairs(content) if not may_be_global(name, thing.module, thing.names)]
+
+        def put(name: str, value: Any) -> None:
+            if name not in strange:
+                thing.module[name] = value
+            elif value is not thing.module.get(name):
+                raise CannotGiveBackError("not a variable of the script's")
+
+        put_each(pairs(content), decode, thing.module, put)
 
 
 class GlobalNames(SimpleNamespace):
@@ -241,12 +278,3 @@ def _mangled(name: str, kind: type) -> str:
     """The name that Python gives to a private attribute of a class."""
     private = name.startswith("__") and not name.endswith("__")
     return f"_{kind.__name__.lstrip('_')}{name}" if private else name
-
-
-def is_data(kind: type) -> bool:
-    """Whether an object of this class is nothing but its attributes."""
-    bases = [base for base in kind.__mro__ if base is not object]
-    made_by: Any = kind.__new__
-    return made_by is object.__new__ and all(
-        code.is_users(base.__module__) or base.__module__.startswith(_DATA_OF_LIBRARIES) for base in bases
-    )

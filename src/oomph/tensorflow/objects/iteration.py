@@ -4,22 +4,34 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator
+from types import FunctionType
 from typing import Any
 
-from oomph.tensorflow.objects.kind import CannotGiveBackError, Decode, Encode, Kind, Part
-from oomph.tensorflow.objects.values import CannotEncodeError, Value
+import tensorflow as tf
 
-_KINDS = (
-    *(enumerate, zip, map, filter, itertools.count, itertools.cycle, itertools.repeat, itertools.islice),
-    *(itertools.chain, itertools.starmap, itertools.zip_longest, itertools.accumulate, itertools.compress),
-    *(itertools.takewhile, itertools.dropwhile, itertools.filterfalse, itertools.product, itertools.permutations),
+from oomph.tensorflow.objects.admission import is_called
+from oomph.tensorflow.objects.kind import CannotGiveBackError, Decode, Encode, Kind, Part
+from oomph.tensorflow.objects.values import HARMLESS_IDS, CannotEncodeError, Value
+
+_OVER_ITERABLES = (enumerate, zip, itertools.cycle, itertools.islice, itertools.chain, itertools.zip_longest)
+_CALLING = (
+    *(map, filter, itertools.starmap, itertools.accumulate),
+    *(itertools.takewhile, itertools.dropwhile, itertools.filterfalse),
+)
+"""They call a function, which has to be the one that the iterator of this process calls."""
+_EAGER = (
+    *(itertools.product, itertools.permutations),
     *(itertools.combinations, itertools.combinations_with_replacement),
 )
+"""They read what they are made from at once, so it has to be a tuple."""
+_OVER_VALUES = (itertools.count, itertools.repeat)
+_LAZY = frozenset({"iter", "reversed", *(kind.__name__ for kind in (*_OVER_ITERABLES, *_CALLING, itertools.compress))})
 MAKERS: dict[str, Callable[..., Any]] = {
     "iter": iter,
     "reversed": reversed,
-    **{kind.__name__: kind for kind in _KINDS},
+    **{kind.__name__: kind for kind in (*_OVER_ITERABLES, *_CALLING, *_EAGER, *_OVER_VALUES, itertools.compress)},
 }
+_LONGEST_COMBINATION = 10_000
 
 
 class BuiltinIterator(Kind):
@@ -37,12 +49,15 @@ class BuiltinIterator(Kind):
         return (made_by, tuple(map(encode, arguments)), *map(encode, state[:1]))
 
     def build(self, content: Value, decode: Decode) -> Any:
-        made_by, arguments, *state = content
-        if made_by not in MAKERS:
+        made_by, encoded, *state = content
+        if type(made_by) is not str or made_by not in MAKERS:
             raise CannotGiveBackError(str(made_by))
-        made = MAKERS[made_by](*map(decode, arguments))
+        arguments = [decode(each) for each in encoded]
+        if not _runs_nothing(made_by, arguments):
+            raise CannotGiveBackError(f"a {made_by} over what it would have to read or call")
+        made = MAKERS[made_by](*arguments)
         settled = decode(state[0]) if state else None
-        if settled is not None:
+        if settled is not None and type(made).__module__ in ("builtins", "itertools"):
             made.__setstate__(settled)
         return made
 
@@ -76,6 +91,34 @@ class Generator(Kind):
 
     def give_back(self, thing: Any, content: Value, decode: Decode) -> None:
         raise CannotGiveBackError("a generator")
+
+
+def _runs_nothing(made_by: str, arguments: list[Any]) -> bool:
+    """True if making the iterator runs no code of anybody's and takes nothing from what it is made of."""
+    if made_by in ("iter", "reversed") and len(arguments) != 1:
+        return False  # `iter(function, sentinel)` calls
+    if made_by in _LAZY:
+        return all(_is_no_iterable(each) or _is_iterated_in_c(each, made_by) for each in arguments)
+    if made_by == "repeat":
+        return all(type(each) is int for each in arguments[1:])
+    if made_by == "count":
+        return all(type(each) in (int, float, complex) or type(each).__module__ == "numpy" for each in arguments)
+    return all(type(each) is tuple or (type(each) is int and each <= _LONGEST_COMBINATION) for each in arguments)
+
+
+def _is_no_iterable(thing: Any) -> bool:
+    """True for the numbers and functions among what an iterator is made of."""
+    return type(thing) in (int, bool, type(None)) or is_called(thing) or id(thing) in HARMLESS_IDS
+
+
+def _is_iterated_in_c(thing: Any, made_by: str) -> bool:
+    """True if iterating over it runs no Python code by itself."""
+    kind: Any = type(thing)
+    if issubclass(kind, tf.data.Iterator):
+        return made_by != "reversed"
+    names = ("__reversed__", "__len__", "__getitem__") if made_by == "reversed" else ("__iter__", "__getitem__")
+    methods = [getattr(kind, name, None) for name in names]
+    return any(method is not None for method in methods) and not any(type(each) is FunctionType for each in methods)
 
 
 def _reduced(thing: Any) -> tuple[Any, ...]:

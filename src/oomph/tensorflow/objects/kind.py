@@ -8,7 +8,7 @@ noted, and lost after a restart.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from oomph.tensorflow.objects.values import Value
@@ -16,7 +16,14 @@ from oomph.tensorflow.objects.values import Value
 Part = tuple[str, Any]
 """How a part is reached, in words that are the same in every attempt; and the part."""
 Encode = Callable[[Any], Value]
-Decode = Callable[[Value], Any]
+Decode = Callable[..., Any]
+"""Called with a value and, if there is one, with what it takes the place of, which may have to stay."""
+TypeNamed = Callable[[str], Any]
+"""Finds a type by its path in the closed list of what restoration may make; raises CannotGiveBackError."""
+
+
+NOTHING = object()
+"""Stands for what takes the place of nothing."""
 
 
 class CannotGiveBackError(Exception):
@@ -48,7 +55,7 @@ class Kind:
         """Restore its content; raises CannotGiveBackError."""
         raise CannotGiveBackError(type(thing).__name__)
 
-    def shell(self, content: Value) -> Any:
+    def shell(self, content: Value, type_named: TypeNamed) -> Any:
         """A new, empty object that `give_back` fills, so it may refer to itself; raises CannotGiveBackError."""
         raise CannotGiveBackError(self.tag)
 
@@ -61,10 +68,23 @@ def pairs(flat: Value) -> Iterator[tuple[Any, Any]]:
     return zip(flat[::2], flat[1::2], strict=True)
 
 
-def decoded(pairs: Iterable[tuple[Any, Any]], decode: Decode) -> Iterator[tuple[Any, Any]]:
-    """Names and their values, except values outside the training: the new process already has the right ones."""
+def put_each(
+    pairs: Iterable[tuple[Any, Any]], decode: Decode, now: Mapping[Any, Any], put: Callable[[Any, Any], None]
+) -> None:
+    """Put each value under its name; raises CannotGiveBackError afterwards if some could not be had.
+
+    Values outside the training are left out: the new process already has the right ones.
+
+    Args:
+        now: what is there under each name.
+    """
+    missing = []
     for name, value in pairs:
         try:
-            yield name, decode(value)
+            put(name, decode(value, now.get(name, NOTHING)))
         except OutsideError:
             continue
+        except CannotGiveBackError as error:
+            missing.append(f"{name}: {error}"[:100])
+    if missing:
+        raise CannotGiveBackError(", ".join(missing))

@@ -14,14 +14,15 @@ import tensorflow as tf
 
 from oomph.tensorflow.names.keras3 import KERAS
 from oomph.tensorflow.objects import code
-from oomph.tensorflow.objects.arrays import Array, Variable
+from oomph.tensorflow.objects.arrays import Array, Variable, numbers
 from oomph.tensorflow.objects.instances import Instance, dict_of
-from oomph.tensorflow.objects.kind import CannotGiveBackError, Decode, Encode, Kind, Part
+from oomph.tensorflow.objects.kind import CannotGiveBackError, Decode, Encode, Kind, Part, TypeNamed
 from oomph.tensorflow.objects.values import Value
 
 _WRAPPED = ("build", "quantize")
 """Methods that Keras wraps separately in each layer."""
 _FUNCTIONS = (FunctionType, MethodType, functools.partial)
+_SERIES = ("epoch", "history")
 _FILES = ("iterator.index", "iterator.data-00000-of-00001")
 
 
@@ -55,7 +56,7 @@ class LibraryObject(Instance):
             variables += held.get(KERAS.variables.name) or ()
         yield from ((f".variables[{number}]", each) for number, each in enumerate(variables))
 
-    def shell(self, content: Value) -> Any:
+    def shell(self, content: Value, type_named: TypeNamed) -> Any:
         raise CannotGiveBackError(str(content[0]))
 
 
@@ -75,11 +76,11 @@ class Optimizer(LibraryObject):
         attributes, trained, variables = content
         super().give_back(thing, attributes, decode)
         if trained and not thing.built:
-            thing.build([decode(each) for each in trained])
+            thing.build([_variable(decode(each)) for each in trained])
         if len(variables) != len(thing.variables):
             raise CannotGiveBackError("an optimizer with other variables")
         for variable, each in zip(thing.variables, variables, strict=True):
-            found = decode(each)
+            found = _variable(decode(each))
             if found is not variable:
                 variable.assign(found)
 
@@ -97,9 +98,13 @@ class History(Kind):
 
     def give_back(self, thing: Any, content: Value, decode: Decode) -> None:
         if content:
-            thing.epoch, thing.history = map(decode, content)
+            held = dict_of(thing)
+            epoch, history = (decode(each, held.get(name)) for each, name in zip(content, _SERIES, strict=True))
+            if type(epoch) is not list or type(history) is not dict:
+                raise CannotGiveBackError("not a History")
+            thing.epoch, thing.history = epoch, history
 
-    def shell(self, content: Value) -> Any:
+    def shell(self, content: Value, type_named: TypeNamed) -> Any:
         from keras.callbacks import History as KerasHistory
 
         return KerasHistory()
@@ -149,7 +154,7 @@ class RandomGenerator(Kind):
         Variable().give_back(thing.state, content, decode)
 
     def build(self, content: Value, decode: Decode) -> Any:
-        state = decode(content)
+        state = numbers(decode(content))
         return tf.random.Generator(state=state, alg="philox")
 
 
@@ -183,7 +188,7 @@ class DatasetIterator(Kind):
         return np.frombuffer(lengths + b"".join(parts), np.uint8)
 
     def give_back(self, thing: Any, content: Value, decode: Decode) -> None:
-        data = decode(content).tobytes()
+        data = numbers(decode(content)).tobytes()
         if not data:
             raise CannotGiveBackError("an iterator that TensorFlow cannot save")
         first, second = np.frombuffer(data[:16], np.int64)
@@ -191,6 +196,14 @@ class DatasetIterator(Kind):
             for name, part in zip(_FILES, (data[16 : 16 + first], data[16 + first : 16 + first + second]), strict=True):
                 (Path(folder) / name).write_bytes(part)
             tf.train.Checkpoint(iterator=thing).read(f"{folder}/iterator").assert_consumed()
+
+
+def _variable(thing: Any) -> Any:
+    """The thing, which is a variable; raises CannotGiveBackError for anything else."""
+    kind: Any = type(thing)
+    if not _is_variable(kind):
+        raise CannotGiveBackError("not a variable")
+    return thing
 
 
 def _leads_on(name: str, value: Any) -> bool:

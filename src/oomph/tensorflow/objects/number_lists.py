@@ -49,7 +49,12 @@ def encoded(items: Sequence[Any]) -> Value:
 
 def decoded(value: Value) -> list[Any] | None:
     """The list that `encoded` encoded; None for anything else."""
-    if type(value) is not tuple or len(value) != 3 or value[0] not in ("scalars", "numbers"):
+    if (
+        type(value) is not tuple
+        or len(value) != 3
+        or value[0] not in ("scalars", "numbers")
+        or type(value[2]) is not bytes
+    ):
         return None
     array = np.frombuffer(value[2], values.dtype_of(value[1]))
     return list(array) if value[0] == "scalars" else list(array.tolist())

@@ -19,6 +19,10 @@ CLASSES = (
 )
 _MOST_BYTES = 16 << 20
 """Larger tables are fingerprinted: a change is detected, but cannot be undone."""
+_DTYPES = (
+    *("boolean", "string", "str", "Float32", "Float64"),
+    *(f"{sign}Int{bits}" for sign in ("", "U") for bits in (8, 16, 32, 64)),
+)
 _NAN = ("nan",)
 
 
@@ -87,6 +91,8 @@ def _made(name: str, content: Value) -> Any:
 
 def _column(pandas: Any, value: Value) -> Any:
     if value[0] == "items":
+        if value[1] not in ("object", *_DTYPES):
+            raise CannotGiveBackError("a table of pandas that holds something else")
         return pandas.array(_items(value[2:]), dtype=value[1]) if value[1] != "object" else _objects(value[2:])
     if value[0] == "text":
         raise CannotGiveBackError("a table of pandas that holds objects")

@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 
 from oomph.tensorflow.objects import values
-from oomph.tensorflow.objects.instances import is_data
+from oomph.tensorflow.objects.admission import is_called
 from oomph.tensorflow.objects.kind import Kind
 from oomph.tensorflow.objects.library_kinds import LibraryObject
+from oomph.tensorflow.objects.own_types import is_data
 from oomph.tensorflow.objects.table import is_outside
 from oomph.tensorflow.objects.values import CannotEncodeError, Value
 from oomph.tensorflow.objects.walk import Graph, Node, walk
@@ -179,10 +180,11 @@ def _how_made(node: Node, content: Value) -> tuple[str, Value]:
     if content != _UNKNOWN and _is_buildable(node):
         return node.kind.tag, content
     try:
-        return "named", values.named(node.thing)
+        return "type", values.named(node.thing)
     except CannotEncodeError:
         name = type(node.thing).__name__
-        return (OUTSIDE if is_outside(type(node.thing)) else LOST), name
+        is_there_again = is_outside(type(node.thing)) and not is_called(node.thing)
+        return (OUTSIDE if is_there_again else LOST), name
 
 
 def _is_buildable(node: Node) -> bool:

@@ -8,8 +8,15 @@ from typing import Any
 import numpy as np
 
 from oomph.tensorflow.objects.arrays import array_as_value, value_as_array
-from oomph.tensorflow.objects.kind import CannotGiveBackError, Decode, Encode, Kind, pairs
+from oomph.tensorflow.objects.kind import CannotGiveBackError, Decode, Encode, Kind, TypeNamed, pairs
 from oomph.tensorflow.objects.values import Value
+
+_BIT_GENERATORS: dict[str, type[np.random.BitGenerator]] = {
+    kind.__name__: kind
+    for kind in (np.random.MT19937, np.random.PCG64, np.random.PCG64DXSM, np.random.Philox, np.random.SFC64)
+}
+_MOST = {"pos": 624, "buffer_pos": 4, "has_uint32": 1, "has_gauss": 1}
+"""Places in a generator's buffer and flags: NumPy does not check them, and would read memory beyond the buffer."""
 
 
 class NumpyRandom(Kind):
@@ -25,17 +32,17 @@ class NumpyRandom(Kind):
 
     def give_back(self, thing: Any, content: Value, decode: Decode) -> None:
         if isinstance(thing, np.random.RandomState):
-            thing.set_state(_thawed(content[1]))
+            thing.set_state(state_like(_thawed(content[1]), thing.get_state(legacy=False)))
         else:
-            _bit_generator(thing).state = _thawed(content[1])
+            bits = _bit_generator(thing)
+            bits.state = state_like(_thawed(content[1]), bits.state)
 
-    def shell(self, content: Value) -> Any:
+    def shell(self, content: Value, type_named: TypeNamed) -> Any:
         if content[0] == "RandomState":
             return np.random.RandomState()
-        kind = getattr(np.random, content[0], None)
-        if not (isinstance(kind, type) and issubclass(kind, np.random.BitGenerator)):
+        if content[0] not in _BIT_GENERATORS:
             raise CannotGiveBackError(str(content[0]))
-        return np.random.Generator(kind())
+        return np.random.Generator(_BIT_GENERATORS[content[0]]())
 
 
 class PythonRandom(Kind):
@@ -47,10 +54,36 @@ class PythonRandom(Kind):
         return random.Random.getstate(thing)
 
     def give_back(self, thing: Any, content: Value, decode: Decode) -> None:
-        random.Random.setstate(thing, content)
+        random.Random.setstate(thing, python_state(content))
 
-    def shell(self, content: Value) -> Any:
+    def shell(self, content: Value, type_named: TypeNamed) -> Any:
         return random.Random()
+
+
+def state_like(state: Any, now: Any, name: str = "") -> Any:
+    """The state, if it has the form of the one that a generator has now; raises CannotGiveBackError."""
+    if type(now) is dict:
+        if type(state) is not dict or state.keys() != now.keys():
+            raise CannotGiveBackError("the state of another generator")
+        return {key: state_like(state[key], each, key) for key, each in now.items()}
+    same = type(state) is type(now) or (type(now) is float and type(state) is int)
+    if isinstance(now, np.ndarray):
+        same = same and (state.shape, state.dtype) == (now.shape, now.dtype)
+    elif name in _MOST:
+        same = same and 0 <= state <= _MOST[name]
+    elif type(now) is str:
+        same = state == now
+    if not same:
+        raise CannotGiveBackError("the state of another generator")
+    return state
+
+
+def python_state(state: Any) -> Any:
+    """The state of a `random.Random`, if it is one; raises CannotGiveBackError."""
+    match state:
+        case (3, tuple() as numbers, None | float()) if all(type(each) is int for each in numbers):
+            return state
+    raise CannotGiveBackError("the state of another generator")
 
 
 def _bit_generator(thing: Any) -> Any:

@@ -9,8 +9,10 @@ from typing import Any
 import numpy as np
 
 from oomph.tensorflow.objects import values
+from oomph.tensorflow.objects.admission import admitted, may_be_hashed
 from oomph.tensorflow.objects.forward import bring_to
-from oomph.tensorflow.objects.kind import CannotGiveBackError, OutsideError
+from oomph.tensorflow.objects.kind import NOTHING, CannotGiveBackError, OutsideError
+from oomph.tensorflow.objects.own_types import OwnTypes
 from oomph.tensorflow.objects.picture import LOST, OUTSIDE, Changes, Picture, references_in
 from oomph.tensorflow.objects.table import kind_of_tag
 from oomph.tensorflow.objects.values import Value
@@ -33,10 +35,12 @@ class Restoration:
         live: this process's objects, at the moment of the picture that the changes are relative to.
         changes: what had changed since then.
         now: their current picture: variables that are saved elsewhere may have been created since.
+        own: the changes are of this process, not of a checkpoint.
     """
 
-    def __init__(self, live: Picture, changes: Changes, now: Picture | None = None) -> None:
-        self._live, self._changes, self._now = live, changes, now
+    def __init__(self, live: Picture, changes: Changes, now: Picture | None = None, own: bool = False) -> None:
+        self._live, self._changes, self._now, self._own = live, changes, now, own
+        self._type_named = OwnTypes(live.graph.types.values())
         self._made: dict[str, Any] = {}
         self._unfilled: list[tuple[str, Any, Any]] = []
         self.lost: list[str] = []
@@ -71,9 +75,9 @@ class Restoration:
             return  # its holders get a new one
         if node.kind.tag == "generator":
             new, graph = self._changes.new, self._live.graph
-            self._attempt(key, lambda: bring_to(node, content, graph, new, lambda value: self._decode(value, key)))
+            self._attempt(key, lambda: bring_to(node, content, graph, new, partial(self._admitted, key)))
         else:
-            self._attempt(key, lambda: node.kind.give_back(node.thing, content, lambda value: self._decode(value, key)))
+            self._attempt(key, lambda: node.kind.give_back(node.thing, content, partial(self._admitted, key)))
             self._fill()
 
     def _attempt(self, key: str, give_back: Callable[[], None]) -> None:
@@ -85,6 +89,11 @@ class Restoration:
             self.lost.append(f"{key} ({error})"[:200])
         except _ERRORS as error:
             self.lost.append(f"{key} ({type(error).__name__}: {error})"[:200])
+
+    def _admitted(self, holder: str, value: Value, old: Any = NOTHING) -> Any:
+        """What a value stands for; raises RefusedError if it must not take the place of what is there."""
+        found = self._decode(value, holder)
+        return found if self._own else admitted(found, old)
 
     def _decode(self, value: Value, holder: str) -> Any:
         if type(value) is not tuple:
@@ -105,20 +114,29 @@ class Restoration:
             case "named tuple":
                 return self._named_tuple(value, holder)
             case "frozenset":
-                return frozenset(self._decode(each, holder) for each in value[1:])
+                return self._frozenset([self._decode(each, holder) for each in value[1:]])
             case "list":
-                return [self._decode(each, holder) for each in value[1:]]
+                return [self._admitted(holder, each) for each in value[1:]]
+            case "member":
+                return values.member_of(self._type_named(value[1]), value[2])
         return values.decode(value)
 
     def _named_tuple(self, value: Value, holder: str) -> Any:
-        kind = values.looked_up(value[1])
-        if not (isinstance(kind, type) and issubclass(kind, tuple)):
+        kind = self._type_named(value[1])
+        if not issubclass(kind, tuple):
             raise CannotGiveBackError(str(value[1]))
         return tuple.__new__(kind, [self._decode(each, holder) for each in value[2:]])
+
+    def _frozenset(self, items: list[Any]) -> Any:
+        if not all(map(may_be_hashed, items)):
+            raise CannotGiveBackError("a set of what computes its hash")
+        return frozenset(items)
 
     def _array(self, key: str, dtype: str, shape: tuple[int, ...], order: str = "C") -> Any:
         if key not in self._changes.arrays:
             raise CannotGiveBackError("its values are missing")
+        if not all(type(each) is int and each >= 0 for each in shape):
+            raise CannotGiveBackError("an array of no shape")
         flat = np.frombuffer(self._changes.arrays[key], values.dtype_of(dtype))
         # An iterator that fills its buffers, or a file, may grow between the fingerprint and the copy.
         return flat.copy() if len(shape) == 1 else flat.reshape(shape).copy("F" if order == "F" else "C")
@@ -138,16 +156,16 @@ class Restoration:
             raise OutsideError(f"a {content or key}")
         if tag == LOST:
             raise CannotGiveBackError(str(content))
-        if tag == "named":
+        if tag == "type":
             return values.decode(content)
         return self._new(key, tag, content)
 
     def _new(self, key: str, tag: str, content: Value) -> Any:
         kind = kind_of_tag(tag)
         try:
-            made = self._made[key] = kind.shell(content)
+            made = self._made[key] = kind.shell(content, self._type_named)
         except CannotGiveBackError:
-            made = self._made[key] = kind.build(content, lambda value: self._decode(value, key))
+            made = self._made[key] = kind.build(content, partial(self._admitted, key))
         else:
             self._unfilled.append((key, kind, content))
         return made
@@ -156,7 +174,7 @@ class Restoration:
         """Fill the new objects, which may refer to one another."""
         while self._unfilled:
             key, kind, content = self._unfilled.pop()
-            decode = partial(self._decode, holder=key)
+            decode = partial(self._admitted, key)
             self._attempt(key, partial(kind.give_back, self._made[key], content, decode))
 
     def _remade(self, key: str, tag: str, content: Value) -> Any:
@@ -166,8 +184,14 @@ class Restoration:
         if key not in self._made or not key:
             if tag == "iterator":
                 self._fill_parts(content)
-            self._made[key] = kind_of_tag(tag).build(content, lambda value: self._decode(value, key))
+            decode = partial(self._admitted, key, old=self._held_by(key))
+            self._made[key] = kind_of_tag(tag).build(content, decode)
         return self._made[key]
+
+    def _held_by(self, key: str) -> tuple[Any, ...]:
+        """What the iterator of that name holds in this process: an iterator may only call what it calls here."""
+        node = self._live.graph.nodes.get(key)
+        return () if node is None else tuple(part for _, part in node.kind.parts(node.thing))
 
     def _fill_parts(self, content: Value) -> None:
         """Make and fill what an iterator iterates over, before the iterator itself."""

@@ -10,10 +10,12 @@ from typing import Any
 import numpy as np
 
 from oomph.tensorflow.graph import fingerprints
-from oomph.tensorflow.objects.kind import CannotGiveBackError, Decode, Encode, Kind, Part
-from oomph.tensorflow.objects.values import Value
+from oomph.tensorflow.objects.kind import NOTHING, CannotGiveBackError, Decode, Encode, Kind, Part, TypeNamed
+from oomph.tensorflow.objects.values import CannotEncodeError, Value
 
 _MOST_BYTES = 16 << 20
+_NUMBERS = "<>=@!|0123456789xcbB?hHiIlLqQnNefdgsu"
+"""The letters of numbers and bytes in the format of a buffer (PEP 3118), without those of pointers and objects."""
 
 
 class Buffer(Kind):
@@ -29,12 +31,14 @@ class Buffer(Kind):
             thing.close()
             return
         _, value, position = content
+        if type(value) is not type(thing.getvalue()) or type(position) is not int or not 0 <= position <= len(value):
+            raise CannotGiveBackError("a buffer of something else")
         thing.seek(0)
         thing.truncate(0)
         thing.write(value)
         thing.seek(position)
 
-    def shell(self, content: Value) -> Any:
+    def shell(self, content: Value, type_named: TypeNamed) -> Any:
         return {"StringIO": io.StringIO, "BytesIO": io.BytesIO}[content[0]]()
 
 
@@ -47,12 +51,12 @@ class Numbers(Kind):
         return (thing.typecode, thing.tobytes())
 
     def give_back(self, thing: Any, content: Value, decode: Decode) -> None:
-        if thing.typecode != content[0]:
+        if thing.typecode != content[0] or type(content[1]) is not bytes or len(content[1]) % thing.itemsize:
             raise CannotGiveBackError("an array of another type")
         del thing[:]
         thing.frombytes(content[1])
 
-    def shell(self, content: Value) -> Any:
+    def shell(self, content: Value, type_named: TypeNamed) -> Any:
         return array.array(content[0])
 
 
@@ -62,10 +66,14 @@ class Memory(Kind):
     tag = "memory"
 
     def content(self, thing: Any, encode: Encode) -> Value:
+        if _holds_addresses(thing):
+            raise CannotEncodeError(f"a {type(thing).__name__} that holds addresses")
         held = np.frombuffer(thing, np.uint8)
         return ("large memory", fingerprints.of_array(held)) if held.nbytes > _MOST_BYTES else held.tobytes()
 
     def give_back(self, thing: Any, content: Value, decode: Decode) -> None:
+        if _holds_addresses(thing):
+            raise CannotGiveBackError(type(thing).__name__)
         held = np.frombuffer(thing, np.uint8)
         if type(content) is not bytes or len(content) != held.nbytes or not held.flags.writeable:
             raise CannotGiveBackError(type(thing).__name__)
@@ -85,7 +93,7 @@ class ContextValue(Kind):
         return encode(thing.get(None))
 
     def give_back(self, thing: Any, content: Value, decode: Decode) -> None:
-        thing.set(decode(content))
+        thing.set(decode(content, thing.get(NOTHING)))
 
 
 class ThreadLocal(Kind):
@@ -130,6 +138,11 @@ class Database(Kind):
         connection = getattr(thing, "connection", thing)  # of a cursor
         files = [row[2] for row in connection.execute("pragma database_list")]
         return None if all(files) else ("in memory", connection.total_changes)
+
+
+def _holds_addresses(thing: Any) -> bool:
+    """True if a part of the memory is an address: it means nothing in another process, and data must not set it."""
+    return not set(memoryview(thing).format) <= set(_NUMBERS)
 
 
 MEMORY = ("_ctypes._SimpleCData", "_ctypes.Array", "_ctypes.Structure", "mmap.mmap", "builtins.memoryview")

@@ -89,13 +89,6 @@ _BY_NAME: dict[str, Kind] = {
 _LIBRARY_OBJECT = _BY_NAME[KERAS.callback.path]
 _ATTRIBUTES = library_kinds.OwnAttributes()
 _OF_PYTHON = ("itertools", "builtins", "_csv")
-_HOLDERS = frozenset(
-    {
-        *("Layer", "Optimizer", "BaseOptimizer", "Metric", "Loss", "Callback", "SeedGenerator"),
-        *("LearningRateSchedule", "PyDataset", "Module", "Constraint", "Regularizer", "Initializer", "Operation"),
-    }
-)
-"""Classes of Keras and TensorFlow that users inherit from."""
 _INERT = frozenset((
     "absl", "asyncio", "concurrent", "contextlib", "ctypes", "grpc", "h5py", "IPython", "ipykernel", "jax", "joblib",
     "logging", "matplotlib", "mlflow", "multiprocessing", "PIL", "psutil", "pynvml", "rich", "socket", "sqlalchemy",
@@ -167,11 +160,10 @@ def _kind_of_class(cls: type, dtype: str) -> Kind:
     found = next((kind for kind in known if kind is not None), None)
     if found is not None:
         return _attributed(found) if _may_have_attributes(found) and code.is_users(cls.__module__) else found
-    for base in bases:
-        if code.is_of_library(base) and base.__name__ in _HOLDERS:
-            return _LIBRARY_OBJECT
-        if base.__name__ == "EagerTensor" and code.is_of_library(base):
-            return arrays.Tensor()
+    if code.is_holder(cls):
+        return _LIBRARY_OBJECT
+    if any(base.__name__ == "EagerTensor" and code.is_of_library(base) for base in bases):
+        return arrays.Tensor()
     if _is_iterator_of_python(cls):
         return _UNSEEN
     if is_outside(cls) or code.is_of_library(cls):

@@ -1,23 +1,25 @@
 """Values without an identity, as comparable Python tuples and as JSON: numbers, text, dates, names of things.
 
 A value is an atom, or a tuple whose first item names its kind. Objects that can change have an identity and are not
-values: they are referenced by `("ref", key)`. A thing is encoded by name ("named", "module:name") only if the name
-leads to it, and looked up again when decoded.
+values: they are referenced by `("ref", key)`. Nothing is ever looked up by a name: of types, a short list is known here
+("type", "builtins:int"), and enums and named tuples are resolved by whoever decodes (`own_types.py`).
 """
 
 from __future__ import annotations
 
 import base64
+import collections
 import datetime
 import decimal
 import enum
 import fractions
 import math
 import pathlib
+import re
 import sys
 import uuid
 from collections.abc import Callable, Iterator, Sequence
-from types import BuiltinFunctionType, FunctionType, ModuleType
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -33,6 +35,22 @@ _LARGE_INT = 1 << 1024
 _LONG_BYTES = 512
 _DATES = (datetime.datetime, datetime.date, datetime.time)
 _BY_TEXT: tuple[type, ...] = (decimal.Decimal, fractions.Fraction, uuid.UUID)
+HARMLESS_TYPES = frozenset(
+    {
+        *(bool, int, float, complex, str, bytes, bytearray, list, tuple, dict, set, frozenset, type(None)),
+        *(collections.OrderedDict, collections.defaultdict, collections.Counter, collections.deque),
+        *(kind for kind in vars(np).values() if isinstance(kind, type) and issubclass(kind, np.generic)),
+    }
+)
+"""Types that a checkpoint may name: all that they can do when called is make a value."""
+HARMLESS_IDS = frozenset(map(id, HARMLESS_TYPES))
+"""To ask without the hash of a class, which its own class may compute."""
+_TYPES_BY_PATH = {f"{kind.__module__}:{kind.__qualname__}": kind for kind in HARMLESS_TYPES}
+_DTYPE = re.compile(
+    r"[<>|=]?([?biufc]\d{1,2}|[SU]\d{1,9}|[mM]8(\[\d{0,9}[A-Za-zμ]{1,2}\])?)|[a-z]{2,10}\d{0,3}(_[a-z0-9]+)?"
+)
+"""What `text_of` writes: NumPy would parse other texts as Python."""
+_FRACTION = re.compile(r"-?\d{1,4000}(/\d{1,4000})?")
 _PATHS = tuple(kind for kind in vars(pathlib).values() if isinstance(kind, type) and issubclass(kind, pathlib.PurePath))
 
 
@@ -59,7 +77,7 @@ def encode(thing: Any) -> Value:
     if issubclass(kind, np.generic):
         return ("scalar", text_of(thing.dtype), thing.tobytes())
     if issubclass(kind, enum.Enum):
-        return ("member", _path_of(kind), thing.name)
+        return ("member", path_of(kind), thing.name)
     if issubclass(kind, tf.DType):
         return ("dtype", "tf", thing.name)
     if issubclass(kind, np.dtype):
@@ -73,13 +91,16 @@ def text_of(dtype: Any) -> str:
 
 
 def dtype_of(text: str) -> Any:
-    """The NumPy dtype that `text_of` wrote; raises TypeError if there is none."""
+    """The NumPy dtype that `text_of` wrote; raises TypeError if there is none that holds numbers or text."""
+    if type(text) is not str or not _DTYPE.fullmatch(text):
+        raise TypeError(f"no dtype: {str(text)[:40]}")
     try:
-        return np.dtype(text)
+        found = np.dtype(text)
     except TypeError:
-        return np.dtype(tf.as_dtype(text).as_numpy_dtype)
-    except SyntaxError as error:  # NumPy parses a list of dtypes as Python
-        raise TypeError(f"no dtype: {text}") from error
+        found = np.dtype(tf.as_dtype(text).as_numpy_dtype)
+    if found.hasobject or found.names is not None:
+        raise TypeError(f"no dtype: {text}")
+    return found
 
 
 def unknown_in(value: Value) -> Iterator[str]:
@@ -92,18 +113,22 @@ def unknown_in(value: Value) -> Iterator[str]:
 
 
 def named(thing: Any) -> Value:
-    """A function, class or module by its path; raises CannotEncodeError if the path does not lead to it."""
-    if type(thing) is ModuleType:
-        path = f"{thing.__name__}:"
-    else:
-        path = f"{getattr(thing, '__module__', None)}:{getattr(thing, '__qualname__', None)}"
-    if looked_up(path) is not thing:
-        raise CannotEncodeError(f"{type(thing).__name__} that has no name of its own")
-    return ("named", path)
+    """A type that a checkpoint may name; raises CannotEncodeError for anything else."""
+    if not (issubclass(type(thing), type) and id(thing) in HARMLESS_IDS):
+        raise CannotEncodeError(type(thing).__name__)
+    return ("type", f"{thing.__module__}:{thing.__qualname__}")
 
 
-def looked_up(path: str) -> Any:
-    """What "module:name" names among the modules already imported; None if there is no such thing."""
+def path_of(kind: type) -> str:
+    """The path of a class; raises CannotEncodeError if it does not lead to the class."""
+    path = f"{kind.__module__}:{kind.__qualname__}"
+    if _looked_up(path) is not kind:
+        raise CannotEncodeError(kind.__name__)
+    return path
+
+
+def _looked_up(path: str) -> Any:
+    """What "module:name" leads to in this process. Never called with a path that a file holds."""
     module, _, name = path.partition(":")
     found: Any = sys.modules.get(module)
     for part in name.split(".") if name else ():
@@ -164,34 +189,33 @@ def decode(value: Value) -> Any:
     return decoder(*rest)
 
 
-def _decode_named(path: str) -> Any:
-    found = looked_up(path)
-    if found is None:
-        raise ValueError(f"{path} does not exist")
-    return found
+def _decode_type(path: str) -> Any:
+    if path not in _TYPES_BY_PATH:
+        raise ValueError(f"{path} is not a type that a checkpoint may name")
+    return _TYPES_BY_PATH[path]
 
 
-def _decode_member(path: str, name: str) -> Any:
-    kind = looked_up(path)
-    if not (isinstance(kind, type) and issubclass(kind, enum.Enum) and name in kind.__members__):
-        raise ValueError(f"{path}.{name} does not exist")
-    return kind[name]
+def member_of(kind: type, name: str) -> Any:
+    """The member of an enum; raises ValueError if it has none of that name."""
+    members = vars(kind).get("_member_map_") if issubclass(kind, enum.Enum) else None
+    if type(members) is not dict or name not in members:
+        raise ValueError(f"{kind.__name__} has no {name}")
+    return members[name]
+
+
+def _decode_fraction(text: str) -> Any:
+    if not _FRACTION.fullmatch(text):  # an exponent would be computed
+        raise ValueError("not a fraction")
+    return fractions.Fraction(text)
 
 
 def _decode_text(kind: str, text: str) -> Any:
-    known = {each.__name__: each for each in (*_BY_TEXT, *_PATHS)}
-    return known[kind](text)
+    known: dict[str, Callable[[str], Any]] = {each.__name__: each for each in (*_BY_TEXT, *_PATHS)}
+    return (known | {"Fraction": _decode_fraction})[kind](text)
 
 
 def _decode_date(kind: str, text: str) -> Any:
     return {each.__name__: each for each in _DATES}[kind].fromisoformat(text)
-
-
-def _path_of(kind: type) -> str:
-    path = f"{kind.__module__}:{kind.__qualname__}"
-    if looked_up(path) is not kind:
-        raise CannotEncodeError(kind.__name__)
-    return path
 
 
 _VALUES: dict[type, Callable[[Any], Value]] = {
@@ -207,7 +231,7 @@ _VALUES: dict[type, Callable[[Any], Value]] = {
     **{kind: lambda thing: ("text", type(thing).__name__, str(thing)) for kind in (*_BY_TEXT, *_PATHS)},
 }
 _DECODERS: dict[str, Callable[..., Any]] = {
-    "complex": complex,
+    "complex": lambda real, imag: complex(float(real), float(imag)),
     "range": range,
     "slice": slice,
     "...": lambda: ...,
@@ -217,8 +241,6 @@ _DECODERS: dict[str, Callable[..., Any]] = {
     "date": _decode_date,
     "text": _decode_text,
     "scalar": lambda dtype, data: np.frombuffer(data, dtype_of(dtype))[0],
-    "member": _decode_member,
     "dtype": lambda of, name: tf.as_dtype(name) if of == "tf" else dtype_of(name),
-    "named": _decode_named,
+    "type": _decode_type,
 }
-NAMED_TYPES = (FunctionType, BuiltinFunctionType, type, ModuleType)

@@ -64,6 +64,8 @@ class Graph:
     """A digest of what was not reached; None if that holds anything but built-in containers, arrays and values."""
     elsewhere: set[str] = field(default_factory=set)
     """The keys of what is saved elsewhere."""
+    types: dict[int, type] = field(default_factory=dict)
+    """The types of what was reached, and the classes among it, by their `id`."""
     out_of_time: bool = False
     """Whether the time limit ended the walk: the next attempt may get further, or less far."""
 
@@ -99,7 +101,7 @@ class Graph:
             return ("frozenset", *sorted((self._encode(each, depth + 1) for each in thing), key=repr))
         items = (self._encode(each, depth + 1) for each in tuple.__iter__(thing))
         kind = type(thing)
-        return ("tuple", *items) if kind is tuple else ("named tuple", values.named(kind)[1], *items)
+        return ("tuple", *items) if kind is tuple else ("named tuple", values.path_of(kind), *items)
 
 
 def _encode_passing(thing: Any, encode: Any) -> Value:
@@ -162,6 +164,9 @@ class _Walk:
         return self._before is None or not self._before.unseen or id(thing) in self._before.by_id or _is_passing(thing)
 
     def _meet(self, key: str, thing: Any) -> None:
+        own_class: Any = type(thing)
+        kind = thing if issubclass(own_class, type) else own_class
+        self._graph.types[id(kind)] = kind
         if values.is_value(thing) or id(thing) in self._graph.by_id:
             return
         if issubclass(type(thing), (tuple, frozenset)):
@@ -174,7 +179,6 @@ class _Walk:
         self._waiting.extend((f"{node.key}{way}", part) for way, part in _parts_of(node))
         for names, module in _code_in(thing):
             self._add_globals(module, *names)
-        own_class = type(thing)
         if node.kind is not OPAQUE and code.is_users(own_class.__module__) and own_class is not type:
             self._waiting.append((f"class {own_class.__qualname__}", own_class))
 

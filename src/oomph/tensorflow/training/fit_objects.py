@@ -119,7 +119,8 @@ class FitObjects:
         """
         now = self._picture(self._at_begin)
         undo = self._undoing(now, changes)
-        undone, restored = Restoration(self._at_begin, undo, now), Restoration(self._at_begin, changes, now)
+        undone = Restoration(self._at_begin, undo, now, own=True)
+        restored = Restoration(self._at_begin, changes, now)
         undone.apply(except_for)
         restored.apply(except_for)
         return [*restored.lost, *undone.lost]
@@ -140,7 +141,7 @@ class FitObjects:
 
     def restore_data(self, changes: Changes) -> list[str]:
         """Restore what the data are made from, before the iterator over them is created."""
-        undone = Restoration(self._at_begin, self._undoing(self.data_now(), changes))
+        undone = Restoration(self._at_begin, self._undoing(self.data_now(), changes), own=True)
         restored = Restoration(self._at_begin, changes)
         undone.apply()
         restored.apply()
