@@ -61,7 +61,9 @@ ENTRY = {"name": "model/0", "dtype": "float32", "shape": [2, 3], "offset": 8, "n
 
 
 def test_tensors_lie_in_their_file():
-    assert tensors_trouble([ENTRY, {**ENTRY, "shape": []}], 32) is None
+    assert tensors_trouble([ENTRY, {**ENTRY, "name": "model/1", "shape": []}], 32) is None
+    assert tensors_trouble([ENTRY, ENTRY], 32) == "two tensors have one name"
+    assert "is larger than its bytes" in tensors_trouble([{**ENTRY, "shape": [1 << 40, 3]}], 32)
     assert tensors_trouble([], 0) is None
     assert "is outside its file" in tensors_trouble([ENTRY], 31)
 

@@ -35,6 +35,10 @@ def keeps(path):
     return keras.callbacks.ModelCheckpoint(str(path), save_weights_only=True)
 
 
+def put_back(checkpoint, callbacks):
+    return written_files.put_back(checkpoint, list(written_files.patterns(callbacks)))
+
+
 @pytest.fixture
 def best(tmp_path):
     path = tmp_path / "best.weights.h5"
@@ -46,7 +50,7 @@ def test_a_file_that_is_as_it_was_is_left_alone(finished, best):
     checkpoint = finished([keeps(best)])
     before = best.stat().st_mtime_ns
     assert written_files.changed_since(checkpoint) == []
-    written_files.put_back(checkpoint, [keeps(best)])
+    put_back(checkpoint, [keeps(best)])
     assert best.stat().st_mtime_ns == before
 
 
@@ -55,7 +59,7 @@ def test_a_small_file_that_is_gone_or_another_one_is_put_back(finished, best, ha
     checkpoint = finished([keeps(best)])
     harm(best)
     assert written_files.changed_since(checkpoint) == []
-    written_files.put_back(checkpoint, [keeps(best)])
+    put_back(checkpoint, [keeps(best)])
     assert best.read_bytes() == b"best"
 
 
@@ -66,7 +70,7 @@ def test_a_folder_that_is_gone_is_made_again(finished, tmp_path):
     checkpoint = finished([keeps(path)])
     path.unlink()
     path.parent.rmdir()
-    written_files.put_back(checkpoint, [keeps(path)])
+    put_back(checkpoint, [keeps(path)])
     assert path.read_bytes() == b"best"
 
 
@@ -83,10 +87,10 @@ def test_a_checkpoint_names_no_file_to_write(finished, best, tmp_path):
     """Only where a callback of this process writes is anything written."""
     checkpoint = finished([keeps(best)])
     best.unlink()
-    written_files.put_back(checkpoint, [keeps(tmp_path / "other.weights.h5")])
+    put_back(checkpoint, [keeps(tmp_path / "other.weights.h5")])
     assert not best.exists()
     checkpoint.meta.files[0]["path"] = str(tmp_path / "evil")
-    written_files.put_back(checkpoint, [keeps(best)])
+    put_back(checkpoint, [keeps(best)])
     assert sorted(path.name for path in tmp_path.iterdir() if path.is_file()) == []
 
 
@@ -100,7 +104,7 @@ def test_files_of_a_pattern_are_those_of_a_callback_with_that_pattern(finished, 
         "e01-0.5.weights.h5", "e02-0.5.weights.h5"
     ]  # fmt: skip
     (tmp_path / "e02-0.5.weights.h5").unlink()
-    written_files.put_back(checkpoint, [callback])
+    put_back(checkpoint, [callback])
     assert (tmp_path / "e02-0.5.weights.h5").read_bytes() == b"2"
 
 
@@ -114,7 +118,7 @@ def test_a_pattern_with_special_characters_means_itself(finished, tmp_path):
     callback = keeps(folder / "e{epoch}.weights.h5")
     checkpoint = finished([callback])
     (folder / "e1.weights.h5").unlink()
-    written_files.put_back(checkpoint, [callback])
+    put_back(checkpoint, [callback])
     assert (folder / "e1.weights.h5").read_bytes() == b"1"
 
 

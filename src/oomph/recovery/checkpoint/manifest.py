@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -50,10 +51,25 @@ def tensors_trouble(entries: Any, file_bytes: int) -> str | None:
             return f"a tensor is invalid: {entry!r}"[:200]
         if min(entry["offset"], entry["nbytes"], *entry["shape"]) < 0 or entry["offset"] + entry["nbytes"] > file_bytes:
             return f"a tensor is outside its file: {entry['name']!r}"[:200]
-    return None
+        if _ITEM_BYTES.get(entry["dtype"], 1) * math.prod(entry["shape"]) > entry["nbytes"]:
+            return f"a tensor is larger than its bytes: {entry['name']!r}"[:200]
+    names = [entry["name"] for entry in entries]
+    return "two tensors have one name" if len(set(names)) < len(names) else None
 
 
 _ENTRY = {"name": str, "dtype": str, "shape": list[int], "offset": int, "nbytes": int}
+
+
+_ITEM_BYTES = {
+    f"{kind}{bits}": bits // 8
+    for kind, sizes in {
+        "int": (8, 16, 32, 64),
+        "uint": (8, 16, 32, 64),
+        "float": (16, 32, 64),
+        "complex": (64, 128),
+    }.items()
+    for bits in sizes
+} | {"bool": 1, "bfloat16": 2}
 
 
 def _lenient(count: int) -> int:
@@ -85,11 +101,60 @@ def _mapping_of(check: Check) -> Check:
 
 
 def _is_callback(value: Any) -> bool:
-    return isinstance(value, dict) and _is_text(value.get("class")) and _mapping_of(_is_scalar)(value.get("state"))
+    return isinstance(value, dict) and _is_text(value.get("class")) and _mapping_of(_is_counter)(value.get("state"))
 
 
-def _is_scalar(value: Any) -> bool:
-    return isinstance(value, _SCALARS)
+def _is_counter(value: Any) -> bool:
+    return value is None or isinstance(value, (bool, int, float))
+
+
+def _is_plain(value: Any) -> bool:
+    return isinstance(value, _SCALARS) or (isinstance(value, list) and all(map(_is_plain, value)))
+
+
+def _is_flag(value: Any) -> bool:
+    return isinstance(value, bool)
+
+
+def _record(**checks: Check) -> Check:
+    """An object with these fields; others are ignored."""
+    return lambda value: (
+        isinstance(value, dict) and all(name in value and check(value[name]) for name, check in checks.items())
+    )
+
+
+def _is_made_anew(value: Any) -> bool:
+    """An object that can be made again: its kind and its content."""
+    return isinstance(value, list) and len(value) == 2 and _is_text(value[0])
+
+
+def _is_python_random(value: Any) -> bool:
+    """The state of a Mersenne Twister as Python has it."""
+    if not (isinstance(value, list) and len(value) == 3 and isinstance(value[1], list)):
+        return False
+    return value[0] == 3 and len(value[1]) == 625 and all(map(_is_count, value[1])) and value[1][-1] <= 624
+
+
+def _is_numpy_random(value: Any) -> bool:
+    state = value.get("state") if isinstance(value, dict) else None
+    if not isinstance(state, dict) or not _list_of(_is_count)(state.get("key")) or len(state["key"]) != 624:
+        return False
+    return _is_count(state.get("pos")) and state["pos"] <= 624 and max(state["key"]) < 1 << 32
+
+
+def _is_random(value: Any) -> bool:
+    if not isinstance(value, dict):
+        return False
+    return all(_RANDOM.get(name, _is_plain)(each) for name, each in value.items())
+
+
+def _is_build_config(value: Any) -> bool:
+    """What a layer is built from: nested shapes and words, no dimension beyond 32 bits."""
+    if isinstance(value, dict):
+        return all(map(_is_build_config, value.values()))
+    if isinstance(value, list):
+        return all(map(_is_build_config, value))
+    return value is None or isinstance(value, (bool, str, float)) or (type(value) is int and abs(value) < 1 << 31)
 
 
 def _is_history(value: Any) -> bool:
@@ -106,15 +171,38 @@ def _is_pair(value: Any) -> bool:
     return isinstance(value, list) and len(value) == 2 and all(map(_is_count, value))
 
 
+_RANDOM: dict[str, Check] = {
+    "python": _is_python_random,
+    "numpy": _is_numpy_random,
+    "tensorflow_eager": _is_python_random,
+    "tensorflow_unseeded": _is_count,
+}
+"""Global generator → its state; of others it is numbers in lists."""
+_OBJECTS = _record(
+    changed=lambda value: isinstance(value, dict), new=_mapping_of(_is_made_anew), lost=_list_of(_is_text)
+)
 _CHECKS: dict[str, Check] = {
     "site": _is_text,
     "fingerprint": _is_text,
     "guard": _is_text,
     "optimizers": _list_of(_list_of(_is_whole)),
-    "random": lambda value: isinstance(value, dict),
+    "random": _is_random,
     "history": _is_history,
     "callbacks": _list_of(_is_callback),
-    "objects": lambda value: isinstance(value, dict),
+    "objects": lambda value: _OBJECTS(value) and _list_of(_is_text)(value.get("arrays", [])),
+    "moment": _optional(_record(random=_is_random, objects=_optional(_OBJECTS))),
+    "made": _optional(
+        _record(
+            variables=_list_of(_is_text),
+            layers=_mapping_of(_list_of(_is_build_config)),
+            optimizers=_mapping_of(_list_of(_is_text)),
+        )
+    ),
+    "own": _optional(lambda value: isinstance(value, dict)),
+    "trained": _optional(
+        _record(layers=_list_of(_is_flag), settings=_mapping_of(_mapping_of(_is_plain)), made_anew=_is_flag)
+    ),
+    "stop_training": _optional(_is_flag),
     "hidden": _list_of(_is_text),
     "taken": _is_count,
     "iterators_made": _is_count,
@@ -129,8 +217,8 @@ _CHECKS: dict[str, Check] = {
     "seconds": _is_number,
     "taken_at": _is_number,
     "fit_seconds": _is_number,
-    "opened": _list_of(lambda each: isinstance(each, dict)),
-    "files": _list_of(lambda each: isinstance(each, dict)),
+    "opened": _list_of(_record(path=_is_text, stamp=_list_of(_is_whole), copied=_is_flag)),
+    "files": _list_of(_record(path=_is_text, size=_is_count, digest=_is_text)),
     "draws": _list_of(_is_count),
 }
 """Field name → whether a value is valid; fields without a check are accepted."""

@@ -21,6 +21,7 @@ from typing import Any
 
 from oomph.recovery.script.appended import Appends
 from oomph.recovery.script.library_files import tell_of_openings
+from oomph.recovery.script.named_paths import may_be_restored
 from oomph.run_files import is_reaching
 
 _MOST_FILES = 1000
@@ -150,7 +151,7 @@ class OpenedFiles:
             self._busy.now = False
 
     def _put_back(self, state: FileState) -> None:
-        if state.content is None:
+        if state.content is None or not may_be_restored(state.path, state.content):
             self._on_lost(state.path)
             return
         try:

@@ -123,7 +123,7 @@ def restore(callbacks: list[Any], saved: list[dict[str, Any]], checkpoint: Check
         event_files.tell_step(callback)
         arrays = read_arrays(checkpoint, f"callback/{index}/")
         weights = [arrays[name] for name in sorted((n for n in arrays if n.isdigit()), key=int)]
-        if weights:
+        if weights and _keeps_best_weights(callback):
             callback.best_weights = weights
         if "own" in saved[index] and _tells_its_state(callback):
             try:
@@ -181,8 +181,11 @@ def _counted_by(callback: Any) -> list[str]:
 def _best_weights(callback: Any) -> list[Any]:
     """The best weights that EarlyStopping holds."""
     weights = vars(callback).get("best_weights")
-    inherits = any(kind.__name__ == "EarlyStopping" and _is_from_keras(kind) for kind in type(callback).__mro__)
-    return weights if inherits and isinstance(weights, list) else []
+    return weights if _keeps_best_weights(callback) and isinstance(weights, list) else []
+
+
+def _keeps_best_weights(callback: Any) -> bool:
+    return any(kind.__name__ == "EarlyStopping" and _is_from_keras(kind) for kind in type(callback).__mro__)
 
 
 def _tells_its_state(callback: Any) -> bool:

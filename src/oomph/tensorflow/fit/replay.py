@@ -146,12 +146,13 @@ def _move_on(fit: Fit, checkpoint: Checkpoint, epochs: Any, iterator: Any) -> No
 def _restore_python(fits: Fits, fit: Fit, checkpoint: Checkpoint) -> list[str]:
     """Restore callbacks, other objects and the random numbers; return what could not be restored."""
     lost: list[str] = []
+    named = list(written_files.patterns(fit.callbacks))
     if checkpoint.meta.objects is not None:
         changes = from_meta(checkpoint.meta.objects, training_state.read_arrays(checkpoint, "object/"))
         lost = fit.objects.restore_end(changes)
     callbacks.restore(fit.callbacks, said(checkpoint.meta.callbacks), checkpoint, lost.append)
     training_state.restore_random_state(said(checkpoint.meta.random))
-    others = written_files.put_back(checkpoint, fit.callbacks)
+    others = written_files.put_back(checkpoint, named)
     fits.files.put_back_when_opened(others, lambda path: None)  # each has a copy
     return lost
 

@@ -56,11 +56,18 @@ def restore(model: Any, kept: Any) -> None:
         return
     parts = _parts(model)
     for key, values in kept.get("settings", {}).items():
+        now = _settings_of(parts[key]) if key in parts else {}
         for name, value in values.items():
-            if key in parts and name in _names_of(parts[key]):
+            if name in now and _is_alike(value, now[name]):
                 setattr(parts[key], name, value)
     if _train_those(model, kept.get("layers", [])) and kept.get("made_anew"):
         model.make_train_function(force=True)
+
+
+def _is_alike(value: Any, now: Any) -> bool:
+    """True if both are numbers, or both are text."""
+    kinds = ((bool,), (int, float, type(None)), (str, type(None)))
+    return any(type(value) in each and type(now) in each for each in kinds)
 
 
 def _train_those(model: Any, wanted: list[bool]) -> bool:

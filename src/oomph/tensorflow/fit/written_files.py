@@ -13,13 +13,14 @@ import hashlib
 import os
 import re
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from oomph.recovery.checkpoint.container import Checkpoint
+from oomph.recovery.script.named_paths import may_be_restored
 from oomph.recovery.script.opened_files import FileState, replace_file, stamp_of
 from oomph.tensorflow.objects.instances import dict_of
 from oomph.tensorflow.state.training_state import Array, read_arrays
@@ -124,10 +125,13 @@ def changed_since(checkpoint: Checkpoint) -> list[str]:
     ]
 
 
-def put_back(checkpoint: Checkpoint, callbacks: list[Any]) -> dict[str, FileState]:
+def put_back(checkpoint: Checkpoint, named: Sequence[str]) -> dict[str, FileState]:
     """Restore the changed files that a callback of this process names.
 
     Returns the others, which are restored when the script opens them.
+
+    Args:
+        named: the `patterns` of the callbacks before anything was restored: a checkpoint must not add to them.
     """
     others, copies = {}, read_arrays(checkpoint, "file/")
     for entry in _entries(checkpoint):
@@ -135,7 +139,7 @@ def put_back(checkpoint: Checkpoint, callbacks: list[Any]) -> dict[str, FileStat
         if not isinstance(entry.get("copy"), int):
             continue
         content = copies[str(entry["copy"])].tobytes()
-        if not _is_named(entry["path"], callbacks):
+        if not _is_named(entry["path"], named) or not may_be_restored(path, content):
             others[path] = FileState(path, (len(content), 0), content)
         elif not _is_as_it_was(entry):
             replace_file(Path(path), content)
@@ -167,23 +171,22 @@ def _digest(path: Path, size: int) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
-def _is_named(path: str, callbacks: list[Any]) -> bool:
-    """Whether a callback of this process writes to that file or to a matching pattern."""
-    return any(
-        re.fullmatch(_PLACEHOLDER.sub(r"[^/]*", re.escape(pattern)), path) for pattern in _patterns(callbacks)
-    )  # fmt: skip
+def _is_named(path: str, named: Sequence[str]) -> bool:
+    """Whether the file has one of these names, or matches one as a pattern."""
+    return any(re.fullmatch(_PLACEHOLDER.sub(r"[^/]*", re.escape(pattern)), path) for pattern in named)
 
 
 def _named_by(callbacks: list[Any]) -> list[Path]:
     """The existing files whose names callbacks hold."""
     found: dict[str, None] = {}
-    for pattern in _patterns(callbacks):
+    for pattern in patterns(callbacks):
         names = glob.glob(_GLOB.sub("*", glob.escape(pattern).replace("[{]", "{"))) if "{" in pattern else [pattern]
         found |= dict.fromkeys(name for name in sorted(names) if os.path.isfile(name))
     return [Path(name) for name in found]
 
 
-def _patterns(callbacks: list[Any]) -> Iterator[str]:
+def patterns(callbacks: list[Any]) -> Iterator[str]:
+    """What callbacks hold that may be the name of a file, or a pattern of names."""
     for callback in callbacks:
         if any(base.__name__ in _APPENDED for base in type(callback).__mro__):
             continue

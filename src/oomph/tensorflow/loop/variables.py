@@ -98,7 +98,8 @@ class LoopVariables:
     def _build_optimizer(self, key: str, optimizer: Any, trained: list[str]) -> None:
         if optimizer.built or not trained:
             return
-        weights = [self._graph.nodes[name].thing for name in trained if name in self._graph.nodes]
+        weights = [node.thing for node in self._nodes() if node.key in set(trained)]
+        weights.sort(key=lambda weight: trained.index(self._graph.by_id[id(weight)].key))
         if len(weights) != len(trained):
             raise CheckpointError(f"the weights that {key} trains are not in the state of the loop")
         optimizer.build(weights)

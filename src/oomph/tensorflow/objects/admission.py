@@ -29,6 +29,7 @@ from types import (
 )
 from typing import Any
 
+from oomph.recovery.script.named_paths import is_hidden, is_of_a_program
 from oomph.tensorflow.objects import code
 from oomph.tensorflow.objects.kind import NOTHING, CannotGiveBackError
 from oomph.tensorflow.objects.values import HARMLESS_IDS
@@ -40,7 +41,6 @@ _CODE = (
 )
 _IN_A_HASH = frozenset(("hash", "tuple", "frozenset", "sorted", "id", "type", "str", "repr", "int", "float", "round"))
 _LONGEST_PATH = 4096
-_CODE_FILES = (".py", ".pyw", ".pyc", ".pyi", ".pth", ".so", ".sh", ".ipynb", ".ipy")
 
 
 class RefusedError(CannotGiveBackError):
@@ -136,21 +136,18 @@ def is_elsewhere(text: Any, old: Any = NOTHING) -> bool:
         return False
     leads_away = path.startswith(("/", "~")) or ".." in path.split(os.sep)
     if not leads_away:
-        return _is_of_a_program(path) or any(_is_hidden(part) for part in path.split(os.sep)[:-1])
+        return _is_a_program(path) or is_hidden(os.path.dirname(path))
     full = os.path.realpath(os.path.expanduser(path))
     if not os.path.isdir(os.path.dirname(full)):
         return False  # nothing can be written there
     folders = [*_folders(), *(os.path.dirname(_as_path(known)) for known in _flat(old) if _is_text(known))]
     inner = (os.path.relpath(full, each) for each in folders if each and _is_below(full, os.path.realpath(each)))
-    return all(_is_of_a_program(each) or any(map(_is_hidden, each.split(os.sep))) for each in inner)
+    return all(_is_a_program(each) or is_hidden(each) for each in inner)
 
 
-def _is_of_a_program(path: str) -> bool:
-    return path.endswith(_CODE_FILES) and (os.sep in path or os.path.lexists(path))
-
-
-def _is_hidden(part: str) -> bool:
-    return part.startswith(".") and part not in (".", "..")
+def _is_a_program(path: str) -> bool:
+    """A word such as `x.py` is only a path if there is such a file."""
+    return is_of_a_program(path) and (os.sep in path or os.path.lexists(path))
 
 
 def _is_below(path: str, folder: str) -> bool:
@@ -170,7 +167,7 @@ def _as_path(thing: Any) -> str:
         path = os.fsdecode(thing)
     except (TypeError, ValueError):
         return ""
-    looks_like_one = os.sep in path or path.endswith(_CODE_FILES)
+    looks_like_one = os.sep in path or is_of_a_program(path)
     can_be_one = len(path) < _LONGEST_PATH and not set("\0\n") & set(path) and any(map(str.isalnum, path))
     return path if looks_like_one and can_be_one else ""
 

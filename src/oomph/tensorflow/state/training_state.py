@@ -16,6 +16,7 @@ from oomph.recovery.checkpoint.container import Checkpoint, CheckpointWriter
 from oomph.tensorflow.graph.write_set import Slot, differs_by_replica, handles_of, tensorflow_variable
 from oomph.tensorflow.names.keras3 import KERAS
 from oomph.tensorflow.names.tensorflow2 import TENSORFLOW
+from oomph.tensorflow.objects.random_kinds import python_state, state_like
 from oomph.tensorflow.random_numbers import eager_ops
 from oomph.tensorflow.state.layer_state import hidden_variables
 from oomph.tensorflow.state.optimizers import optimizers_of
@@ -218,14 +219,14 @@ def random_state() -> dict[str, Any]:
 def restore_random_state(state: dict[str, Any]) -> None:
     """Restore the generators, except those that the script has not created this time."""
     if "python" in state:
-        random.setstate(_tupled(state["python"]))
+        random.setstate(python_state(_tupled(state["python"])))
     if "numpy" in state:
-        saved = state["numpy"]
+        saved, now = state["numpy"], np.random.get_state(legacy=False)
         key = np.array(saved["state"]["key"], dtype=np.uint32)
-        np.random.set_state({**saved, "state": {"key": key, "pos": saved["state"]["pos"]}})
+        np.random.set_state(state_like({**saved, "state": {"key": key, "pos": saved["state"]["pos"]}}, now))
     eager = _eager_generator()
     if eager is not None and "tensorflow_eager" in state:
-        eager.setstate(_tupled(state["tensorflow_eager"]))
+        eager.setstate(python_state(_tupled(state["tensorflow_eager"])))
     if eager_ops.installed is not None:
         eager_ops.installed.count = state.get("tensorflow_unseeded", eager_ops.installed.count)
     for name, variable in _generator_variables().items():
