@@ -180,9 +180,16 @@ MUTATIONS = (
     ),
     Mutation(
         "verified without a comparison",
-        "recovery/report/labels.py",
-        "    if not compared:\n        return Labelled(UNVERIFIED)\n    return Labelled(REPLAYED",
-        "    return Labelled(REPLAYED",
+        "recovery/report/coverage.py",
+        "self.is_any and self.covered >=",
+        "self.covered >=",
+        "recovery/report/test_labels.py",
+    ),
+    Mutation(
+        "a comparison of the first steps verifies a long repeat",
+        "recovery/report/coverage.py",
+        "self.covered >= _ENOUGH * self.repeated",
+        "self.covered >= 0",
         "recovery/report/test_labels.py",
     ),
     Mutation(

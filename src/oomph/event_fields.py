@@ -26,6 +26,7 @@ FIELDS: Mapping[str, Any] = {
     "code": str,
     "command": list[str],
     "conditions": Mapping[str, Any],
+    "covered": int,
     "created": str,
     "device_limit_bytes": int | None,
     "device_peak_bytes": int | None,

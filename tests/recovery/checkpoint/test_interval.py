@@ -11,9 +11,11 @@ from hypothesis import strategies as st
 
 from oomph.recovery.checkpoint.interval import (
     ASSUMED_SECONDS,
+    EARLY_SECONDS,
     SHARE,
     SHORTEST_SECONDS,
     WRITING_SHARE,
+    YOUNG_SECONDS,
     Cost,
     Interval,
     optimal_seconds,
@@ -89,6 +91,11 @@ def test_the_rule_in_words(rule, words):
     assert rule.describe(Cost(1)) == words
 
 
+def test_the_rule_in_words_after_the_first_checkpoint_does_not_promise_the_share_for_a_short_run():
+    after_the_first = Cost(1.7, trained_seconds=6.7, spent_seconds=1.7, is_rough=True)
+    assert Interval().describe(after_the_first) == "in 25 s, in the long run at most 2% of the time"
+
+
 @pytest.mark.parametrize(
     ("interval", "seconds", "spent", "due"),
     [
@@ -118,7 +125,7 @@ def simulated(duration: float, first: float, later: float, step: float = 0.1) ->
         now += step
         cost = Cost(
             typical(stalls), between_faults=seconds_between_faults(0, now), trained_seconds=saved_at,
-            spent_seconds=sum(stalls), is_first=len(stalls) == 1,
+            spent_seconds=sum(stalls), is_rough=len(stalls) <= 1,
         )  # fmt: skip
         if Interval().due(1, now - saved_at, cost):
             stalls.append(later if stalls else first)
@@ -147,8 +154,45 @@ def test_a_kill_at_a_random_moment_loses_seconds_although_the_first_checkpoint_t
 
 
 def test_the_second_checkpoint_comes_early_only_where_all_together_stay_within_their_share():
-    assert Interval().seconds_between(Cost(0.21, trained_seconds=5, spent_seconds=0.21, is_first=True)) == 5
-    assert Interval().seconds_between(Cost(1.0, trained_seconds=5, spent_seconds=1.0, is_first=True)) >= 50
+    assert Interval().seconds_between(Cost(0.21, trained_seconds=5, spent_seconds=0.21, is_rough=True)) == 5
+    assert Interval().seconds_between(Cost(1.0, trained_seconds=5, spent_seconds=1.0, is_rough=True)) == EARLY_SECONDS
+
+
+@pytest.mark.parametrize("first", [0.7, 1.7, 2.5])
+def test_a_slow_first_checkpoint_does_not_put_off_the_second_of_a_young_run(first):
+    """Saving what the first took beyond its share put the second off by 85 s and more."""
+    moments, spent = simulated(3600.0, first, later=0.3)
+    assert moments[0] <= SHORTEST_SECONDS + first + 0.2
+    assert moments[1] <= YOUNG_SECONDS + first + 0.5
+    assert all(after - before <= max(before, 66) + 0.5 for before, after in pairwise(moments))
+    assert spent <= SHARE * 3600.0
+
+
+@pytest.mark.parametrize("end_state", [0.7, 1.9])
+def test_an_end_state_does_not_put_off_the_first_checkpoint_of_the_next_training(end_state):
+    cost = Cost(end_state, trained_seconds=12.0, spent_seconds=end_state, is_rough=True)
+    assert Interval().seconds_between(cost) <= EARLY_SECONDS
+
+
+def test_no_checkpoint_takes_more_than_a_tenth_of_the_time_before_it():
+    assert Interval().seconds_between(Cost(20.0, trained_seconds=25, spent_seconds=20.0, is_rough=True)) == 200
+
+
+@given(st.lists(st.sampled_from([0.05, 0.3, 3.0, 30.0]), min_size=1))
+def test_however_long_single_checkpoints_take_a_long_run_spends_its_share(stalls):
+    """Also where most are short and some long, so that the typical one says little."""
+    now = saved_at = spent = 0.0
+    seen: list[float] = []
+    while now < 400_000:
+        cost = Cost(
+            typical(seen), trained_seconds=saved_at, spent_seconds=spent,
+            between_faults=seconds_between_faults(0, now), is_rough=len(seen) <= 1,
+        )  # fmt: skip
+        seen.append(stalls[len(seen) % len(stalls)])
+        now += Interval().seconds_between(cost) + seen[-1]
+        saved_at, spent = now, spent + seen[-1]
+        seen = seen[-200:]
+    assert spent <= SHARE * now + max(stalls)
 
 
 def test_one_slow_checkpoint_does_not_set_the_interval():

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from oomph.journal import Event
 from oomph.recovery.report.labels import MEANING, ORDER, SMALLER_BATCHES, STOPPED, Labelled, label_of, worst
 
-EQUAL = {"steps": 3, "equal": True, "cause": ""}
+EQUAL = {"steps": 12, "covered": 12, "repeated": 12, "equal": True, "cause": ""}
 OTHER_DATA = {"steps": 1, "equal": False, "cause": "the data or their order changed, from epoch 2, step 5 on"}
 
 
@@ -27,7 +27,10 @@ def killed(*fits: str, finished: tuple[str, ...] = ()) -> list[Event]:
 
 
 def resumed(fit: str = "a-0", kind: str = "exact", attempt: int = 2, **data: Any) -> list[Event]:
-    return [happened(attempt, "fit-started", fit, guard="exact"), happened(attempt, "resumed", fit, kind=kind, **data)]
+    return [
+        happened(attempt, "fit-started", fit, guard="exact"),
+        happened(attempt, "resumed", fit, **{"kind": kind, "steps": 400, **data}),
+    ]
 
 
 def returned(fit: str = "a-0", attempt: int = 2) -> Event:
@@ -111,6 +114,48 @@ def test_a_probe_that_found_more_than_the_first_makes_all_approximate():
 def test_a_resumed_fit_is_unverified_until_a_step_was_compared():
     assert labels(killed(), resumed()).label == "unverified"
     assert labels(killed(), resumed(), happened(2, "compared", **EQUAL)).label == "verified"
+
+
+@pytest.mark.parametrize("kind", ["exact", "replayed"])
+@pytest.mark.parametrize(
+    ("covered", "label"), [(3, "unverified"), (214, "unverified"), (215, "proved"), (280, "proved"), (286, "proved")]
+)
+def test_a_comparison_of_early_steps_is_not_the_label_of_a_long_repeat(covered: int, label: str, kind: str) -> None:
+    begun = [happened(1, "fit-started"), happened(1, "attempt-ended", steps=686, saved=400)]
+    compared = happened(2, "compared", steps=3, epochs=0, covered=covered, repeated=286, equal=True)
+    proved = {"exact": "verified", "replayed": "replayed"}[kind]
+    reasons = ("3 of 286 repeated steps compared, equal",)
+    assert labels(begun, resumed(kind=kind), compared) == Labelled(proved if label == "proved" else label, reasons)
+
+
+def test_steps_that_left_no_witness_count_as_repeated_too() -> None:
+    begun = [happened(1, "fit-started"), happened(1, "attempt-ended", steps=800, saved=400)]
+    compared = happened(2, "compared", steps=100, covered=100, repeated=100, equal=True)
+    assert labels(begun, resumed(), compared) == ("unverified", ("100 of 400 repeated steps compared, equal",))
+
+
+def test_the_state_at_the_end_of_an_epoch_covers_the_steps_before_it() -> None:
+    begun = [happened(1, "fit-started"), happened(1, "attempt-ended", steps=686, saved=400)]
+    compared = happened(2, "compared", steps=4, epochs=2, covered=280, repeated=286, equal=True)
+    words = "4 of 286 repeated steps and the state after 2 epochs compared, equal"
+    assert labels(begun, resumed(), compared) == ("verified", (words,))
+
+
+def test_of_an_attempt_that_was_killed_too_only_what_it_saved_needs_a_comparison() -> None:
+    begun = [happened(1, "fit-started"), happened(1, "attempt-ended", steps=686, saved=400)]
+    early = happened(2, "compared", steps=100, covered=100, repeated=286, equal=True)
+    saved = [*resumed(), early, happened(2, "checkpoint"), happened(2, "attempt-ended", steps=600, saved=500)]
+    rest = happened(3, "compared", steps=186, covered=186, repeated=186, equal=True)
+    assert labels(begun, saved, resumed(attempt=3, steps=500), rest) == ("verified", ())
+    later = [happened(2, "checkpoint"), happened(2, "attempt-ended", steps=650, saved=640)]
+    again = [*resumed(attempt=3, steps=640), happened(3, "compared", steps=46, covered=46, repeated=46, equal=True)]
+    assert labels(begun, resumed(), early, later, again).label == "unverified"
+
+
+def test_an_attempt_that_has_left_nothing_does_not_make_a_later_comparison_unverified() -> None:
+    nothing = [*resumed(), happened(2, "attempt-ended", steps=400, saved=400)]
+    assert labels(killed(), nothing, resumed(attempt=3), happened(3, "compared", **EQUAL)).label == "verified"
+    assert labels(killed(), nothing).label == "unverified"
 
 
 def test_batches_taken_anew_are_replayed_once_compared_and_unverified_before():
@@ -355,7 +400,7 @@ def test_the_worst_does_not_depend_on_the_order(found, shuffled):
 
 def test_an_attempt_that_could_not_resume_and_has_left_nothing_does_not_make_the_next_one_started_over():
     refused = [happened(2, "fit-started", guard="exact"), happened(2, "resume-postponed")]
-    last = [*resumed(attempt=3), happened(3, "compared", equal=True, steps=3)]
+    last = [*resumed(attempt=3), happened(3, "compared", **EQUAL)]
     assert labels(killed(), refused, last).label == "verified"
     assert labels(killed(), refused).label == "started-over", "nothing came after it"
     saved = [happened(2, "fit-started", guard="exact"), happened(2, "checkpoint")]

@@ -27,6 +27,10 @@ REASONS = [
         "the repeated steps had left no record of their results", "checkpoints more often",
     ),
     (
+        "3 of 286 repeated steps compared, equal", "recovery/report/coverage.py",
+        "compared, equal", "checkpoints more often",
+    ),
+    (
         "fit at train.py:9 continues with a generator that a resumed fit has taken batches from", "tensorflow/fit/reporting.py",
         "continues with a generator that a resumed fit has taken batches from", "a new generator for each fit",
     ),

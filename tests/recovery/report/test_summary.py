@@ -9,9 +9,10 @@ import pytest
 from oomph.journal import Event
 from oomph.recovery.report.account import account
 from oomph.recovery.report.labels import ORDER
+from oomph.recovery.report.repeats import repeats
 from oomph.recovery.report.story import story_of
 from oomph.recovery.report.story_text import as_text
-from oomph.recovery.report.summary import Summary, steps_repeated, summarise
+from oomph.recovery.report.summary import Summary, summarise
 
 
 def happened(attempt: int, name: str, **data: Any) -> Event:
@@ -75,8 +76,12 @@ def test_a_script_that_fails_by_itself_is_told_in_one_line_with_the_next_command
     ]
 
 
+def repeated_in(events: list[Event]) -> int:
+    return sum(each.steps for each in repeats(events).values())
+
+
 def test_steps_repeated_are_those_between_the_checkpoint_and_the_death() -> None:
-    assert steps_repeated(killed_once()) == 12
+    assert repeated_in(killed_once()) == 12
 
 
 def test_without_a_checkpoint_all_steps_are_repeated() -> None:
@@ -313,9 +318,9 @@ def test_restarts_and_resumes_are_counted_apart() -> None:
 @pytest.mark.parametrize(("reached", "repeated"), [(0, 0), (30, 0), (31, 1), (32, 2)])
 def test_an_attempt_that_is_stopped_has_repeated_only_the_steps_that_it_did(reached: int, repeated: int) -> None:
     stopped = happened(2, "attempt-ended", returncode=-15, seconds=9.0, steps=reached, saved=30)
-    assert steps_repeated([*cut_off_and_resumed(), stopped]) == repeated
+    assert repeated_in([*cut_off_and_resumed(), stopped]) == repeated
     later = [happened(3, "fit-started", fit=0), happened(3, "resumed", fit=0, steps=30), *finished(3)]
-    assert steps_repeated([*cut_off_and_resumed(), stopped, *later]) == repeated + 2
+    assert repeated_in([*cut_off_and_resumed(), stopped, *later]) == repeated + 2
 
 
 @pytest.mark.parametrize(
@@ -348,7 +353,7 @@ def test_where_no_step_was_repeated_there_is_no_record_to_miss() -> None:
 
 def test_a_replayed_result_names_the_operation_and_the_change_that_betters_it() -> None:
     stateful = happened(1, "checkpoint", bytes=9, seconds=0.1, iterator="RandomUniform is stateful")
-    compared = happened(2, "compared", fit=0, steps=12, equal=True)
+    compared = happened(2, "compared", fit=0, steps=12, covered=12, repeated=12, equal=True)
     events = [stateful, *killed_once("replayed"), compared]
     summary = summarise(events, 0)
     why = "the position in the data cannot be saved: RandomUniform is stateful"

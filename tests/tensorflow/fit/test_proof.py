@@ -11,6 +11,7 @@ import pytest
 
 from oomph.journal import Journal, read_journal
 from oomph.recovery.checkpoint.witness import END, EPOCH, STEP, WitnessBoard
+from oomph.recovery.report.coverage import Coverage
 from oomph.tensorflow.exact_step.step_protocol import Taken
 from oomph.tensorflow.fit.proof import FitProof
 from oomph.tensorflow.graph import fingerprints
@@ -160,7 +161,85 @@ def test_witnesses_that_cannot_be_written_are_in_the_journal(tmp_path: Path) -> 
     assert (event.name, event.data["reason"]) == ("no-witnesses", "Is a directory")
 
 
-@pytest.mark.parametrize(("is_replayed", "word"), [(False, "verified"), (True, "replayed")])
-def test_what_was_compared_is_called_as_the_result_will_be(is_replayed: bool, word: str) -> None:
-    found = SimpleNamespace(steps=182, noise=0.0)
-    assert _repeated(found, False, is_replayed) == f"{word}: 182 repeated steps gave the same results"
+@pytest.mark.parametrize(
+    ("coverage", "is_lost", "is_replayed", "words"),
+    [
+        (Coverage(182, 0, 182, 182), False, False, "verified: 182 repeated steps gave the same results"),
+        (Coverage(182, 0, 182, 182), False, True, "replayed: 182 repeated steps gave the same results"),
+        (
+            Coverage(182, 0, 182, 182),
+            True,
+            False,
+            "182 repeated steps gave the same results, but not everything was restored",
+        ),
+        (Coverage(30, 0, 280, 286), False, False, "verified: 30 of 286 repeated steps gave the same results"),
+        (
+            Coverage(3, 0, 3, 286),
+            False,
+            False,
+            "unverified: 3 of 286 repeated steps gave the same results; what comes after them was not compared",
+        ),
+    ],
+)
+def test_what_was_compared_is_called_as_the_result_will_be(
+    coverage: Coverage, is_lost: bool, is_replayed: bool, words: str
+) -> None:
+    assert _repeated(coverage, 0.0, is_lost, is_replayed) == words
+
+
+def test_on_a_gpu_a_step_in_each_last_eighth_is_read_and_compared_however_many_are_repeated(attempt, monkeypatch):
+    def steps(proof, last):
+        proof._on_host = False
+        for number in range(last):
+            proof.step(0, number, taken(number))
+
+    _, first = attempt()
+    steps(first, 286)
+    fit, again = attempt()
+    again.compare_from(0, 0)
+    steps(again, 286)
+    again.end(0, 286)
+    (_, told), *_ = reversed(fit.notes)
+    assert told["repeated"] == 286
+    assert 286 * 8 / 9 - 1 <= told["covered"] <= 286
+    assert 20 < told["steps"] < 60, "reading every step would make the training wait for the device"
+    assert fit.said == [f"verified: {told['steps']} of 286 repeated steps gave the same results"]
+
+
+def test_a_step_that_an_earlier_attempt_has_read_is_read_again_wherever_the_resume_began(attempt):
+    _, first = attempt()
+    for number in range(40):
+        first._on_host = number > 25
+        first.step(0, number, taken(number))
+    fit, again = attempt()
+    again._on_host = False
+    again.compare_from(0, 20)
+    for number in range(20, 40):
+        again.step(0, number, taken(number))
+    again.end(0, 40)
+    assert (fit.notes[-1][1]["steps"], fit.notes[-1][1]["covered"], fit.notes[-1][1]["repeated"]) == (16, 20, 20)
+
+
+def test_a_checkpoint_records_how_far_the_comparison_has_come(attempt):
+    _, first = attempt()
+    for number in range(9):
+        first.step(0, number, taken(number))
+    fit, again = attempt()
+    again.compare_from(0, 0)
+    for number in range(5):
+        again.step(0, number, taken(number))
+    again.checkpointed()
+    assert (fit.notes[-1][1]["covered"], fit.notes[-1][1]["repeated"]) == (5, 9)
+    assert fit.said == []
+
+
+def test_steps_of_one_execution_count_as_many(attempt):
+    _, first = attempt()
+    for number in range(0, 40, 10):
+        first.step(0, number, taken(number), count=10)
+    fit, again = attempt()
+    again.compare_from(0, 10)
+    for number in range(10, 40, 10):
+        again.step(0, number, taken(number), count=10)
+    assert fit.said == ["verified: 30 repeated steps gave the same results"]
+    assert (fit.notes[-1][1]["covered"], fit.notes[-1][1]["repeated"]) == (30, 30)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -43,11 +44,16 @@ class Comparison:
     def __init__(self, before: Iterable[Witness], key: int, epoch: int, step: int) -> None:
         mine = [witness for witness in before if witness.key == key]
         self._left = {(w.kind, w.epoch, w.step): w for w in mine if (w.epoch, w.step) >= (epoch, step)}
+        self._places = sorted({(epoch, step) for kind, epoch, step in self._left if kind == STEP})
         self._noise = -1.0
-        self._undecided: deque[tuple[Witness, Witness]] = deque()
-        """Pairs of witnesses that wait until the noise of this training is known."""
+        self._undecided: deque[tuple[Witness, Witness, int]] = deque()
+        """Pairs of witnesses, and the steps done by then, that wait until the noise of this training is known."""
         self.steps = self.epochs = 0
         """Those that were repeated with the same result."""
+        self.covered = 0
+        """The repeated steps up to the last that gave the same result: each rests on those before it."""
+        self.ahead = len(self._places)
+        """The steps after that one that an earlier attempt has done."""
         self.difference: Difference | None = None
 
     @property
@@ -69,12 +75,20 @@ class Comparison:
         """Whether there is a witness to compare this with."""
         return self.pending and (kind, epoch, step) in self._left
 
-    def see(self, now: Witness) -> bool:
-        """Compare one step or epoch; returns whether there was a witness for it."""
+    def awaits_result(self, epoch: int, step: int) -> bool:
+        """Whether there is the result of a step to compare this with."""
+        return self.awaits(STEP, epoch, step) and self._left[STEP, epoch, step].result != 0
+
+    def see(self, now: Witness, done: int = 0) -> bool:
+        """Compare one step or epoch; returns whether there was a witness for it.
+
+        Args:
+            done: the steps done since the resume, with this one.
+        """
         then = self._left.pop((now.kind, now.epoch, now.step), None)
         if then is None or self.difference is not None:
             return False
-        self._undecided.append((then, now))
+        self._undecided.append((then, now, done))
         if len(self._undecided) == 1:
             self._decide()
         return True
@@ -91,15 +105,15 @@ class Comparison:
     def _decide(self) -> None:
         """Compare the waiting pairs, up to the first that is in doubt."""
         while self._undecided and self.difference is None:
-            then, now = self._undecided[0]
+            then, now, done = self._undecided[0]
             if self._noise < 0 and _may_be_noise(then, now):
                 return
             self._undecided.popleft()
-            self._compare(then, now)
+            self._compare(then, now, done)
         if self.difference is not None:
             self._undecided.clear()
 
-    def _compare(self, then: Witness, now: Witness) -> None:
+    def _compare(self, then: Witness, now: Witness, done: int) -> None:
         what = self._differs(then, now)
         if what:
             self.difference = Difference(what, now.epoch, now.step, now.kind)
@@ -107,8 +121,13 @@ class Comparison:
             return  # the batch alone proves nothing about the state
         elif now.kind == STEP:
             self.steps += 1
+            self._cover(bisect_right(self._places, (now.epoch, now.step)), done)
         elif then.result == now.result:
             self.epochs += 1
+            self._cover(bisect_left(self._places, (now.epoch, now.step)), done)
+
+    def _cover(self, places: int, done: int) -> None:
+        self.covered, self.ahead = done, len(self._places) - places
 
     def _differs(self, then: Witness, now: Witness) -> str:
         """What differs, in words; empty when nothing does."""

@@ -7,8 +7,10 @@ dumps", Future Generation Computer Systems 22(3), 2006. Both inputs are measured
 training, and how often this run is interrupted.
 
 A run that has just begun has little to lose and little measured. The stall of its first checkpoint holds what happens
-once: imports, tracing. So the second comes early, where all checkpoints together still take their share of the time,
-and its stall counts. Until the best interval is reached, the next one comes after a part of the time trained so far.
+once: imports, tracing. So the second comes early, and its stall counts: at once if all checkpoints together still take
+their share of the time, otherwise within the first half minute. What they have taken beyond their share is saved later,
+but no single wait for it is longer than the best interval, or than the run has lasted. Until the best interval is
+reached, the next one comes after a part of the time trained so far.
 """
 
 from __future__ import annotations
@@ -24,7 +26,11 @@ WRITING_SHARE = 0.25
 """The background writer may be busy for this share of the time."""
 SHORTEST_SECONDS = 5.0
 YOUNG_SECONDS = 30.0
-"""A run is assumed to train at least this many seconds; by then, checkpoints have taken no more than their share."""
+"""A run is assumed to train at least this many seconds; checkpoints come early where that suffices for their share."""
+EARLY_SECONDS = 25.0
+"""The first two checkpoints of a run wait no longer than this, even if they exceed their share of a short run."""
+_MOST_OF_EARLY = 0.1
+"""But no checkpoint may take more than this share of the time before it."""
 _PART_AT_RISK = 0.25
 """A fault loses at most this part of the time trained, where checkpoints in such intervals are affordable."""
 ASSUMED_SECONDS = 3600.0
@@ -45,8 +51,8 @@ class Cost:
     """How long the run had trained at the last checkpoint."""
     spent_seconds: float = 0.0
     """How much of that all checkpoints took."""
-    is_first: bool = False
-    """Whether only one checkpoint has been measured, so that its stall holds what happens once."""
+    is_rough: bool = False
+    """Whether no more than one checkpoint of the run has been measured: its stall holds what happens once."""
 
 
 @dataclass(frozen=True)
@@ -70,11 +76,14 @@ class Interval:
             return self.seconds
         shortest = max(SHORTEST_SECONDS, cost.write_seconds / WRITING_SHARE)
         after_another = cost.spent_seconds + cost.stall_seconds
-        if cost.is_first and after_another <= SHARE * max(YOUNG_SECONDS, cost.trained_seconds):
+        if cost.is_rough and after_another <= SHARE * max(YOUNG_SECONDS, cost.trained_seconds):
             return shortest
-        bound = max(shortest, cost.stall_seconds / SHARE, after_another / SHARE - cost.trained_seconds)
         best = optimal_seconds(cost.stall_seconds, cost.between_faults)
-        return max(bound, min(best, cost.trained_seconds * _PART_AT_RISK))
+        saving = min(after_another / SHARE - cost.trained_seconds, max(best, cost.trained_seconds))
+        bound = max(shortest, cost.stall_seconds / SHARE, saving)
+        between = max(bound, min(best, cost.trained_seconds * _PART_AT_RISK))
+        early = max(shortest, EARLY_SECONDS, cost.stall_seconds / _MOST_OF_EARLY)
+        return min(between, early) if cost.is_rough else between
 
     def end_state_is_due(self, seconds: float, spent: float, expected: float) -> bool:
         """Whether to keep the end state of a fit.
@@ -92,8 +101,9 @@ class Interval:
             return f"every {self.steps} steps"
         if self.seconds is not None:
             return f"every {self.seconds:.0f} s"
-        when = "in" if cost.is_first else "every"
-        return f"{when} {self.seconds_between(cost):.0f} s, at most {SHARE:.0%} of the time"
+        if cost.is_rough:
+            return f"in {self.seconds_between(cost):.0f} s, in the long run at most {SHARE:.0%} of the time"
+        return f"every {self.seconds_between(cost):.0f} s, at most {SHARE:.0%} of the time"
 
 
 def typical(stalls: Sequence[float]) -> float:

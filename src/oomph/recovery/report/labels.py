@@ -12,7 +12,9 @@ from typing import Any, NamedTuple
 from oomph.journal import Event, by_attempt, by_name
 from oomph.recovery.policy.ladder import OPT_IN, change_in
 from oomph.recovery.protocol.unguarded import KINDS
+from oomph.recovery.report.coverage import ANY, Coverage, Range, coverage_of
 from oomph.recovery.report.left_out import left_out
+from oomph.recovery.report.repeats import Repeat, repeats
 
 EXACT = "exact"
 VERIFIED = "verified"
@@ -30,7 +32,7 @@ STOPPED = (75, 129, 130, 143)
 MEANING = {
     EXACT: "exact: as if nothing had happened, within rounding",
     VERIFIED: "verified: the repeated steps match the original ones",
-    UNVERIFIED: "unverified: everything known was restored, but no repeated step could be compared",
+    UNVERIFIED: "unverified: everything known was restored, but too few repeated steps could be compared",
     REPLAYED: "replayed: the batches of the epoch were read again; they and the repeated steps match the original ones",
     APPROXIMATE: "approximate: batches were split into micro-batches, which may not give the same result",
     NOT_EQUAL: "not equal to an undisturbed training",
@@ -152,6 +154,7 @@ def _resumes(events: Sequence[Event]) -> Iterator[Labelled]:
     """The labels of fits in later attempts that an earlier attempt had begun."""
     begun: set[Any] = set()
     finished: dict[Any, Event] = {}
+    repeated = repeats(events)
     if min((event.attempt for event in events), default=1) > 1:
         yield Labelled(STARTED_OVER)  # the journals of earlier attempts were removed
     for attempt in by_attempt(events):
@@ -159,15 +162,20 @@ def _resumes(events: Sequence[Event]) -> Iterator[Labelled]:
         yield from _not_reached(attempt, finished)
         yield from _returned_after_an_edit(attempt)
         yield from _from_before_an_edit(attempt)
+        is_last = attempt[0].attempt == events[-1].attempt
+        twice = repeated.get(attempt[0].attempt, Repeat())
+        counted = {key: twice.of(is_last) for key in begun - {*finished}}
         short = {key for key, event in finished.items() if event.data.get("too_dear")}
         finished |= {_key(event): event for event in by.get("fit-finished", ()) if "key" in event.data}
         fits = by.get("fit-started", [])
         resumed = {_key(event) for event in by.get("resumed", ())}  # also by a call that has been edited
         again = [
-            _begun_again(fit, by, short) for fit in fits if begun & {_key(fit), _number(fit)} or _key(fit) in resumed
+            _begun_again(fit, by, short, counted.get(_key(fit), ANY))
+            for fit in fits
+            if begun & {_key(fit), _number(fit)} or _key(fit) in resumed
         ]
-        is_gone = attempt[0].attempt != events[-1].attempt and not _has_left(by)
-        yield from (each for each in again if not (is_gone and each.label == STARTED_OVER))
+        is_gone = not is_last and not _has_left(by)
+        yield from (each for each in again if not (is_gone and each.label in (STARTED_OVER, UNVERIFIED)))
         if begun and not again and (fits or by.get("resumed")):
             yield Labelled(UNVERIFIED)  # the process ended between two fits: there was no step to repeat
         begun |= {_key(fit) for fit in fits}
@@ -242,11 +250,12 @@ def _abandoned(events: Sequence[Event], exit_code: int | None) -> Iterator[Label
             yield Labelled(NOT_EQUAL, (reason,))
 
 
-def _begun_again(fit: Event, by: Mapping[str, list[Event]], short: Container[Any]) -> Labelled:
+def _begun_again(fit: Event, by: Mapping[str, list[Event]], short: Container[Any], repeated: Range) -> Labelled:
     """The label of a fit that an earlier attempt had begun: resumed, or started again.
 
     Args:
         short: finished fits whose end states were too expensive to keep.
+        repeated: the least and the most steps that it has repeated, by the journal.
     """
     compared = [event for event in by.get("compared", ()) if _key(event) == _key(fit)]
     unequal = [str(event.data.get("cause")) for event in compared if not event.data.get("equal")]
@@ -254,14 +263,14 @@ def _begun_again(fit: Event, by: Mapping[str, list[Event]], short: Container[Any
         (e for e in by.get("resumed", ()) if _key(e) == _key(fit) and e.data.get("kind") != "finished"), None
     )
     if unequal:
-        known = () if resumed is None else _resumed(resumed, bool(compared)).reasons
+        known = () if resumed is None else _lost(resumed)
         return Labelled(NOT_EQUAL, (*known, *unequal))
     if resumed is not None:
-        return _within_noise(_resumed(resumed, bool(compared)), compared)
+        return _within_noise(_resumed(resumed, coverage_of(compared, repeated)), compared)
     restored = _key(fit) in short or any(event.data.get("kind") == "finished" for event in by.get("resumed", ()))
     if not (restored or _key(fit) in {_key(event) for event in by.get("trains-again", ())}):
         return Labelled(STARTED_OVER)
-    return _within_noise(Labelled(VERIFIED if compared else UNVERIFIED), compared)
+    return _within_noise(_proved(VERIFIED, coverage_of(compared, ANY)), compared)
 
 
 def _within_noise(label: Labelled, compared: Iterable[Event]) -> Labelled:
@@ -271,18 +280,26 @@ def _within_noise(label: Labelled, compared: Iterable[Event]) -> Labelled:
     return Labelled(label.label, (*label.reasons, *told))
 
 
-def _resumed(resumed: Event, compared: bool) -> Labelled:
-    kind = resumed.data.get("kind")
+def _resumed(resumed: Event, coverage: Coverage) -> Labelled:
+    lost = _lost(resumed)
+    if lost:
+        return Labelled(NOT_EQUAL, lost)
+    return _proved(REPLAYED if resumed.data.get("kind") == "replayed" else VERIFIED, coverage)
+
+
+def _proved(label: str, coverage: Coverage) -> Labelled:
+    """The label, if the comparison covers enough of the repeated steps; unverified otherwise."""
+    return Labelled(label if coverage.is_enough else UNVERIFIED, coverage.in_words())
+
+
+def _lost(resumed: Event) -> tuple[str, ...]:
+    """What is known not to be as it was."""
     reasons = [str(reason) for reason in (*resumed.data.get("lost", ()), *resumed.data.get("meant", ()))]
-    if kind == "epoch":
+    if resumed.data.get("kind") == "epoch":
         reasons.append("the interrupted epoch was restarted")
-    if kind == "over":
+    if resumed.data.get("kind") == "over":
         reasons.append("all epochs that the script asks for were trained before: the saved state is returned")
-    if reasons:
-        return Labelled(NOT_EQUAL, tuple(reasons))
-    if not compared:
-        return Labelled(UNVERIFIED)
-    return Labelled(REPLAYED if kind == "replayed" else VERIFIED)
+    return tuple(reasons)
 
 
 def _loops(events: Sequence[Event]) -> Iterator[Labelled]:

@@ -214,7 +214,7 @@ _OF_CHECKPOINTS = (
         "free disk space, or choose another folder with --run-dir",
     ),
     _Row(
-        r"^the repeated steps had left no record",
+        r"^the repeated steps had left no record|^\d+ of \d+ repeated steps?\b.* compared, equal$",
         "take checkpoints more often, with --checkpoint-every: the first steps after each leave a record",
     ),
     _Row(r" trains outside a resumable fit$", _RESUMABLE),
@@ -271,7 +271,7 @@ _GENERAL = (
     "set_state(state)"
 )
 _OF_LABELS = {
-    UNVERIFIED: "nothing to change in the script: no comparable step lay between the checkpoint and the fault",
+    UNVERIFIED: "nothing to change in the script: too few comparable steps lay between the checkpoint and the fault",
     REPLAYED: _TF_DATA,
     APPROXIMATE: _FITTING,
     NOT_EQUAL: _GENERAL,

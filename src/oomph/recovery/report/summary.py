@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from oomph.journal import Event, by_attempt, by_name
+from oomph.journal import Event, by_name
 from oomph.recovery.policy.ladder import change_in
 from oomph.recovery.report.amounts import counted
 from oomph.recovery.report.causes import causes
@@ -16,6 +16,7 @@ from oomph.recovery.report.found import NOTICE, Found, each_once, findings_of
 from oomph.recovery.report.labels import REPLAYED, UNVERIFIED, Labelled, label_of
 from oomph.recovery.report.larger_batch import LargerBatch, larger_batch
 from oomph.recovery.report.left_out import left_out
+from oomph.recovery.report.repeats import repeats
 from oomph.recovery.report.starts import restarts_of, resumes_of
 from oomph.recovery.report.uncompared import why_uncompared
 
@@ -128,7 +129,7 @@ def summarise(events: Sequence[Event], exit_code: int | None = None) -> Summary:
     decided = by.get("decided", [])
     stopped = ("give-up", "requeue")
     gave_up = decided[-1].data.get("reason") if decided and decided[-1].data.get("action") in stopped else ""
-    repeated = steps_repeated(events)
+    repeated = sum(each.steps for each in repeats(events).values())
     labelled = label_of(events, exit_code)
     return Summary(
         attempts=len(attempts),
@@ -166,10 +167,10 @@ def recovered_training(event: Event) -> bool:
 
 
 def _reasons(labelled: Labelled, repeated: int, events: Sequence[Event]) -> tuple[str, ...]:
+    if labelled.label == REPLAYED:
+        return (*causes(REPLAYED, events), *labelled.reasons)
     if labelled.reasons:
         return labelled.reasons
-    if labelled.label == REPLAYED:
-        return causes(REPLAYED, events)
     return why_uncompared(events) if labelled.label == UNVERIFIED and repeated else ()
 
 
@@ -183,23 +184,6 @@ def _unrecorded(events: Iterable[Event]) -> int:
     told = {event.attempt for event in events if event.name != "attempt-ended"}
     last = max(told, default=0)
     return max(0, last - 1 - sum(1 <= attempt < last for attempt in told))  # a forged number may be any
-
-
-def steps_repeated(events: Iterable[Event]) -> int:
-    """Over all attempts, the steps done that an earlier attempt had done too.
-
-    An attempt repeats the steps from where it resumed, by oomph or by the script's own loop, up to those that an
-    earlier one reached. One that ends sooner has repeated only what it did.
-    """
-    repeated, reached = 0, 0
-    for attempt in by_attempt(events):
-        resumed = [int(_number(event, "steps")) for event in attempt if event.name == "resumed"]
-        resumed += [int(_number(event, "restored")) for event in attempt if event.name == "loop-seen"]
-        ended = [int(_number(event, "steps")) for event in attempt if event.name == "attempt-ended"]
-        if resumed or any(event.name == "fit-started" for event in attempt):
-            repeated += max(0, min([reached, *ended]) - max(resumed, default=0))
-        reached = max([reached, *ended])
-    return repeated
 
 
 def _input_wait(endings: Iterable[Event]) -> float | None:

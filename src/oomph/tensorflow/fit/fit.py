@@ -250,7 +250,7 @@ class Fit(RunningFit):
     def after_step(self) -> None:
         """Called after each committed execution: one step, or `steps_per_execution` of them."""
         count = self.model.steps_per_execution
-        self._leave_witness()
+        self._leave_witness(count)
         self.step += count
         self.fits.steps += count
         self.data.taken += count
@@ -263,9 +263,9 @@ class Fit(RunningFit):
         if is_first:
             self._tell(tell_unsavable)
 
-    def _leave_witness(self) -> None:
+    def _leave_witness(self, count: int) -> None:
         try:
-            self.proof.step(self.epoch, self.step, self.model.train_function.taken)
+            self.proof.step(self.epoch, self.step, self.model.train_function.taken, count)
         except Exception as error:  # oomph's own error: the training matters more
             self.proof = FitProof(self, None)
             self.note_here("guard-failed", reason=f"no witnesses: {type(error).__name__}: {error}"[:2000])

@@ -50,6 +50,8 @@ class Fits:
         """How long the training has waited for checkpoints and end states."""
         self.end_state_seconds = 0.0
         """How long it waited for the last end state; 0 before the first."""
+        self.typical_stall, self.measured = 0.0, 0
+        """How long a checkpoint between steps stalls the training, and how many were measured in this process."""
         self.running: Any = None
         self._ordinal = 0
         self._lock = threading.Lock()

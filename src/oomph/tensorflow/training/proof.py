@@ -1,7 +1,8 @@
 """Proof: each step of a fit leaves a witness; those of a resumed fit are compared with the earlier ones.
 
-The result of a step is read at once if it is in host memory. On a GPU only the first steps after a checkpoint are
-read: reading every one would make the training wait for the device.
+The result of a step is read at once if it is in host memory. On a GPU the first steps after a checkpoint are read, then
+fewer and fewer: reading every one would make the training wait for the device. Wherever a fault strikes, one of the
+last eighth of the steps that are then repeated was read.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import tensorflow as tf
 
 from oomph.recovery.checkpoint.comparison import Comparison
 from oomph.recovery.checkpoint.witness import END, EPOCH, STEP, Witness, WitnessBoard
+from oomph.recovery.report.coverage import Coverage
 from oomph.tensorflow.exact_step.guarded_step import GuardedStep
 from oomph.tensorflow.exact_step.step_protocol import Taken
 from oomph.tensorflow.graph import fingerprints
@@ -25,7 +27,9 @@ from oomph.tensorflow.training.fits import Fits
 from oomph.tensorflow.training.identity import FitIdentity
 
 _DETAILED = 4
-"""This many steps after a checkpoint also record learning rate and random numbers, and are read from a GPU."""
+"""This many steps after a checkpoint also record learning rate and random numbers."""
+_PART_UNREAD = 8
+"""At most one in this many of the steps since a checkpoint come after the last that was read."""
 _SHARE = 0.005
 """The share of the time that fingerprints of the state may take."""
 
@@ -53,6 +57,10 @@ class Proof(ABC):
     def __init__(self, training: Witnessed, board: WitnessBoard | None) -> None:
         self._training, self._board = training, board
         self._detailed = _DETAILED
+        self._since = self._next_read = 0
+        """The steps since the last checkpoint, and how many they are when the next is read."""
+        self._done, self._stride = 0, 1
+        """The steps since the resume, and how many were in the last execution."""
         self._on_host = not tf.config.list_logical_devices("GPU")
         self._comparison: Comparison | None = None
         self._told = False
@@ -66,26 +74,34 @@ class Proof(ABC):
 
     def checkpointed(self) -> None:
         """A checkpoint was taken before the next step: a resume repeats the steps from there."""
-        self._detailed = _DETAILED
+        self._read_often()
+        if self._comparison is not None and self._told:
+            self._note(self._comparison)  # of what later attempts resume from, this much is known
 
     def compare_from(self, epoch: int, step: int) -> None:
         """The fit resumes here: compare the steps that an earlier attempt has done already."""
-        self._detailed = _DETAILED
+        self._read_often()
+        self._done = 0
         if self._board is not None:
             self._comparison = Comparison(self._board.before, self._key, epoch, step)
 
-    def step(self, epoch: int, step: int, taken: Taken | None) -> None:
+    def _read_often(self) -> None:
+        self._detailed, self._since, self._next_read = _DETAILED, 0, 0
+
+    def step(self, epoch: int, step: int, taken: Taken | None, count: int = 1) -> None:
         """A step is complete.
 
         Args:
             epoch, step: its position, counted from 0; for several steps in one execution, that of the first.
+            count: how many steps were in the execution.
         """
+        self._did(count)
         if self._board is None or taken is None:
             return
         batch = fingerprints.as_number(taken.fingerprint)
         witness = Witness(self._key, STEP, epoch, step, batch)
         detailed = self._detailed > 0
-        if detailed or self._on_host:
+        if self._is_read() or self._on_host or self._is_result_awaited(epoch, step):
             witness = witness._replace(result=fingerprints.of_logs(taken.logs), loss=loss_of(taken.logs))
         if detailed:
             self._detailed -= 1
@@ -107,11 +123,22 @@ class Proof(ABC):
     def _leave(self, witness: Witness) -> None:
         assert self._board is not None
         if self._comparison is not None and self._comparison.pending:
-            self._comparison.see(witness)
+            self._comparison.see(witness, self._done)
             if self._comparison.is_in_doubt:
                 self._measure_noise(self._comparison)
             self.tell(at_the_end=False)
         self._board.write(witness)
+
+    def _did(self, count: int) -> None:
+        self._done, self._stride = self._done + count, count
+
+    def _is_read(self) -> bool:
+        """Whether to read the result of this step from a GPU."""
+        self._since += 1
+        if self._since < self._next_read:
+            return False
+        self._next_read = self._since + max(1, self._since // _PART_UNREAD)
+        return True
 
     def _measure_noise(self, comparison: Comparison) -> None:
         """Measure the noise with the next step, if it is guarded: two computations of it may differ."""
@@ -142,22 +169,32 @@ class Proof(ABC):
         if self._told and not over:
             return
         self._told = True
-        self._training.note_here(
-            "compared",
-            key=self._training.identity.key,
-            steps=found.steps,
-            epochs=found.epochs,
-            equal=different is None,
-            cause="" if different is None else str(different),
-            noise=found.noise,
-        )
+        self._note(found)
         if different is not None:
             self._training.fits.say(f"not equal to the earlier attempt: {self._cause(str(different))}")
         elif over:
             lost = self._training.lost
-            self._training.fits.say(_repeated(found, bool(lost), self.is_replayed))
+            self._training.fits.say(_repeated(self._coverage(found), found.noise, bool(lost), self.is_replayed))
         if over:
             self._comparison = None
+
+    def _note(self, found: Comparison) -> None:
+        different, coverage = found.difference, self._coverage(found)
+        self._training.note_here(
+            "compared",
+            key=self._training.identity.key,
+            steps=coverage.compared,
+            epochs=found.epochs,
+            covered=coverage.covered,
+            repeated=coverage.repeated,
+            equal=different is None,
+            cause="" if different is None else str(different),
+            noise=found.noise,
+        )
+
+    def _coverage(self, found: Comparison) -> Coverage:
+        repeated = found.covered + found.ahead * self._stride
+        return Coverage(found.steps * self._stride, found.epochs, found.covered, repeated)
 
     def _cause(self, different: str) -> str:
         lost = self._training.lost
@@ -167,6 +204,9 @@ class Proof(ABC):
 
     def _is_compared(self, kind: int, epoch: int, step: int) -> bool:
         return self._comparison is not None and self._comparison.awaits(kind, epoch, step)
+
+    def _is_result_awaited(self, epoch: int, step: int) -> bool:
+        return self._comparison is not None and self._comparison.awaits_result(epoch, step)
 
     def _is_affordable(self) -> bool:
         return self._newest_state().is_affordable(_SHARE)
@@ -188,12 +228,14 @@ class Proof(ABC):
         """The learning rate; 0.0 if there is none."""
 
 
-def _repeated(found: Comparison, is_lost: bool, is_replayed: bool) -> str:
-    steps = f"{found.steps} repeated step" + ("" if found.steps == 1 else "s")
-    within = f", within this training's own noise of {found.noise:.1g}" if found.noise else ""
+def _repeated(coverage: Coverage, noise: float, is_lost: bool, is_replayed: bool) -> str:
+    within = f", within this training's own noise of {noise:.1g}" if noise else ""
+    same = f"{coverage} gave the same results{within}"
     if is_lost:
-        return f"{steps} gave the same results{within}, but not everything was restored"
-    return f"{'replayed' if is_replayed else 'verified'}: {steps} gave the same results{within}"
+        return f"{same}, but not everything was restored"
+    if not coverage.is_enough:
+        return f"unverified: {same}; what comes after them was not compared"
+    return f"{'replayed' if is_replayed else 'verified'}: {same}"
 
 
 def loss_of(logs: Any) -> float:

@@ -72,7 +72,8 @@ class StepCheckpoints(ABC):
         self._saved_at, self._stall, self._write = time.monotonic(), 0.0, 0.0
         self._stalls: list[float] = []
         """Of all checkpoints between steps."""
-        self._typical = 0.0
+        self._typical = training.fits.typical_stall or training.fits.end_state_seconds
+        """How long a checkpoint stalls; until one is measured, as in the trainings before."""
         self._between_saves = 0.0
         self._told_interval = self._told_not_finite = self._told_growth = False
         self._growing = Growing()
@@ -134,12 +135,13 @@ class StepCheckpoints(ABC):
             between_faults=fits.seconds_between_faults(),
             trained_seconds=max(0.0, fits.trained_seconds() - since),
             spent_seconds=fits.saving_seconds,
-            is_first=len(self._stalls) == 1,
+            is_rough=fits.measured <= 1,
         )
 
     def _measured(self, stall: float) -> None:
         self._stalls.append(stall)
-        self._typical = typical(self._stalls)
+        self._typical = self._fits.typical_stall = typical(self._stalls)
+        self._fits.measured += 1
 
     # -- how ----------------------------------------------------------------------------------------------------------
 
