@@ -104,8 +104,8 @@ MUTATIONS = (
     Mutation(
         "the word after --api-key is kept",
         "redaction.py",
-        "else MARK\n    return found",
-        "else found[number + 1]\n    return found",
+        "given[number][:start] + MARK",
+        "given[number]",
         "test_redaction.py",
     ),
     Mutation(

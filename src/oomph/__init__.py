@@ -6,8 +6,9 @@ Importing this package imports neither TensorFlow, Keras nor NumPy.
 
 from __future__ import annotations
 
-import importlib
-from typing import Any
+TYPE_CHECKING = False  # `oomph.entry` comes first, and may import nothing that PYTHONPATH could replace
+if TYPE_CHECKING:
+    from typing import Any
 
 __version__ = "0.1.0"
 
@@ -35,6 +36,8 @@ __all__ = sorted([*_PUBLIC, "__version__"])
 def __getattr__(name: str) -> Any:
     """Import public names on first use (PEP 562), so that start-up stays cheap."""
     if name in _PUBLIC:
+        import importlib
+
         return getattr(importlib.import_module(_PUBLIC[name]), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 

@@ -2,7 +2,7 @@
 
 import sys
 
-from oomph.cli import command
+from oomph.entry import command
 
 if __name__ == "__main__":
     sys.exit(command())

@@ -18,6 +18,7 @@ from oomph.demo.claims import OUT_OF_MEMORY, Compared, Ended
 from oomph.errors import OomphError
 from oomph.journal import read_journal
 from oomph.message import PREFIX
+from oomph.own_process import isolated_command, isolated_environ
 from oomph.recovery.posix import child
 from oomph.recovery.protocol.progress import read_progress
 from oomph.ticking import Ticking
@@ -47,7 +48,10 @@ def run_killed(
 ) -> tuple[Ended, bool]:
     """Run a command of `oomph run`, and kill the script after `kill_at` steps; also returns whether it was killed."""
     started, killed = time.monotonic(), False
-    with _started(command, environ, log) as process, log.open(encoding="utf-8", errors="replace") as output:
+    with (
+        _started(command, isolated_environ(environ), log) as process,
+        log.open(encoding="utf-8", errors="replace") as output,
+    ):
         tail = _Tail(output.readline, say)
 
         def watch() -> None:
@@ -65,7 +69,7 @@ def run_killed(
 def under_oomph(python: str, run_dir: Path, every: int, words: Sequence[str]) -> list[str]:
     """The command that runs the script under `oomph run`."""
     options = [f"--python={python}", f"--run-dir={run_dir}", f"--checkpoint-every={every}"]
-    return [sys.executable, "-m", "oomph", "run", *options, *words]
+    return isolated_command("oomph.__main__", "run", *options, *words)
 
 
 def compare(first: Path, second: Path, python: str = sys.executable) -> Compared:

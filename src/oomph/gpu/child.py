@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from oomph.own_process import isolated_command, isolated_environ
+
 _HERE = Path(__file__).parent
 _REAP_SECONDS = 0.2
 _SILENT_SECONDS = 2.0
@@ -35,13 +37,15 @@ class Child:
 
     def __init__(self, script: str, words: Sequence[str], environ: Mapping[str, str], bare: bool = True) -> None:
         """`bare` starts Python without site-packages, for a child that needs the standard library only."""
-        options = ("-I", "-S") if bare else ()
+        python = [sys.executable, "-I", "-S", str(_HERE / script)]
+        if not bare:
+            python, environ = isolated_command(f"{__package__}.{Path(script).stem}"), isolated_environ(_clean(environ))
         self._process: subprocess.Popen[bytes] | None = None
         self._refused = ""
         try:
             self._process = subprocess.Popen(
-                [sys.executable, *options, str(_HERE / script), *words],
-                env=_clean(environ),
+                [*python, *words],
+                env=_clean(environ) if bare else environ,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,

@@ -8,16 +8,16 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 from oomph.monitor.change_lines import from_documents
 from oomph.monitor.changes import Changes
 from oomph.monitor.finding import Finding
+from oomph.own_process import isolated_command, isolated_environ
 
 _MODULE = "oomph.monitor.sampler"
-_SEARCH_PATHS = {"PATH", "PYTHONPATH", "LD_LIBRARY_PATH"}
+_SEARCH_PATHS = {"PATH", "LD_LIBRARY_PATH"}
 _END_SECONDS = 1.0
 _READ_BYTES = 65536
 _MOST_BYTES = 1 << 20
@@ -104,9 +104,9 @@ class SamplerProcess:
 def _start(run_dir: Path, script_pid: int | None) -> subprocess.Popen[bytes]:
     """Start it in a session of its own: Ctrl-C in the terminal is not for it. Raises OSError."""
     process = subprocess.Popen(
-        [sys.executable, "-m", _MODULE, os.path.abspath(run_dir), str(os.getpid()), str(script_pid or 0)],
-        env=_environ(),
-        cwd="/",  # -m looks for modules here first, and a folder of scripts may hold a `json.py`
+        isolated_command(_MODULE, os.path.abspath(run_dir), str(os.getpid()), str(script_pid or 0)),
+        env=isolated_environ(_environ()),
+        cwd="/",
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ from pathlib import Path
 from oomph.errors import ExamineError, UsageError
 from oomph.journal import read_journal
 from oomph.message import PREFIX
+from oomph.own_process import isolated_command, isolated_environ
 from oomph.recovery.posix import child
 from oomph.recovery.protocol.creations import Earlier
 from oomph.recovery.protocol.injection import Injection, has_fired
@@ -123,11 +123,11 @@ def _run(plan: Plan, folder: Path, injection: Injection, limit: float | None) ->
     run_dir, started = folder / name, time.monotonic()
     every = plan.checkpoint_every or str(max(1, (plan.steps or _CHECKPOINTS**2) // _CHECKPOINTS))
     options = [f"--run-dir={run_dir}", f"--checkpoint-every={every}", *plan.options]
-    command = [sys.executable, "-m", "oomph", "run", *options, *plan.words]
+    command = isolated_command("oomph.__main__", "run", *options, *plan.words)
     with (folder / f"{name}.log").open("wb") as log:
         process = subprocess.Popen(
             command,
-            env={**os.environ, **injection.to_environment()},
+            env=isolated_environ({**os.environ, **injection.to_environment()}),
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=subprocess.STDOUT,

@@ -24,7 +24,7 @@ _SECONDS = 10
 def observe_python(executable: str, environ: Mapping[str, str]) -> Python:
     """The facts of this Python; raises ExamineError if it does not answer."""
     name, version, implementation, prefix, base_prefix, path = (
-        _own() if executable == sys.executable else _ask(executable, environ)
+        _own() if executable == sys.executable and not sys.flags.isolated else _ask(executable, environ)
     )
     return Python(
         executable=name,

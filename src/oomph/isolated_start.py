@@ -1,0 +1,33 @@
+"""`python -I isolated_start.py MODULE WORD…` runs a module of this oomph, without what PYTHON* variables change."""
+
+import os
+import sys
+
+_PACKAGE = os.path.dirname(os.path.abspath(__file__))
+
+
+def _load_package() -> None:
+    """Import this oomph by its location: another may be installed here."""
+    from importlib.util import module_from_spec, spec_from_file_location
+
+    init = os.path.join(_PACKAGE, "__init__.py")
+    spec = spec_from_file_location("oomph", init, submodule_search_locations=[_PACKAGE])
+    assert spec is not None
+    assert spec.loader is not None
+    sys.modules["oomph"] = module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+
+
+def _look_everywhere() -> None:
+    """Find modules in the folders of the Python that has started this one, too, but after our own."""
+    folders = os.environ.pop("OOMPH_SEARCH_PATH", "").split("\n")
+    sys.path += [folder for folder in (os.path.dirname(_PACKAGE), *folders) if folder and folder not in sys.path]
+
+
+if __name__ == "__main__":
+    import runpy
+
+    _load_package()
+    _look_everywhere()
+    sys.argv[:] = sys.argv[1:]
+    runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
