@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from oomph.preflight.facts.buffers import Buffer, Room
 from oomph.preflight.facts.data import ARRAYS, DATASET, GENERATOR, PY_DATASET, Data, Features, Part, Sample, Stage
 from oomph.preflight.facts.fit import Callback, Fit, Saved
 from oomph.preflight.facts.model import Input, Layer, Loss, Metric, Model, Optimizer, Output, Weights
@@ -664,3 +665,31 @@ def test_odd_batch_fails(in_validation):
 )
 def test_a_whole_model_that_is_saved(saved, rule, expected):
     assert found(rule, replace(PLAIN, fit=Fit(saves=(saved,)))) == expected
+
+
+GB = 1 << 30
+
+
+@pytest.mark.parametrize(
+    ("buffers", "expected"),
+    [
+        ([Buffer("shuffle", 100, GB // 4)], [ERROR]),
+        ([Buffer("shuffle", 80, GB // 4)], [WARNING]),
+        ([Buffer("shuffle", 50, GB // 4)], []),
+        ([Buffer("shuffle", 50, GB // 4), Buffer("cache", 50, GB // 4)], [ERROR]),
+        ([Buffer("shuffle", 10**9, None), Buffer("cache", None, GB)], []),
+        ([Buffer("cache", 90, GB, "/data/cached")], [ERROR]),  # on a disk with 60 GB
+        ([Buffer("cache", 50, GB, "/data/cached")], []),
+    ],
+)
+def test_buffers_beside_the_memory_and_the_disk(buffers, expected):
+    data = Data(DATASET, buffers=tuple(buffers), room=Room(memory=24 * GB, disk=60 * GB))
+    assert found("buffer-exceeds-memory", replace(PLAIN, data=data)) == expected
+    assert found("buffer-exceeds-memory", replace(PLAIN, validation=data)) == expected
+
+
+def test_a_buffer_is_told_with_its_size_and_a_number_that_fits():
+    data = Data(DATASET, buffers=(Buffer("shuffle", 100_000, 602_116),), room=Room(memory=24 * GB))
+    (told,) = BY_NAME["buffer-exceeds-memory"].find(replace(PLAIN, data=data))
+    assert told.message == "the shuffle keeps 100,000 elements of 588 KiB: 56.1 GiB, and the memory here is 24.0 GiB"
+    assert told.code == "dataset.shuffle(10000)"

@@ -50,6 +50,17 @@ def outcome(heard: Heard, returncode: int | None, output: bytes, request: Reques
     return _before_the_training(heard, returncode, output, request)
 
 
+def ran_out(heard: Heard, took: str, request: Request) -> NotReached:
+    """What became of a script that was ended because it `took` the memory of the machine."""
+    if heard.examining is not None:
+        while_ = f" while {heard.progress}" if heard.progress else ""
+        reason = f"the process that was examined at {heard.examining.site} took {took}{while_}, and was ended"
+        return NotReached("examiner", reason, heard.trained, heard.progress)
+    return NotReached(
+        "failed", f"the script took {took} before {_goal(request)}, and was ended; {_ELSEWHERE}", heard.trained
+    )
+
+
 def _before_the_training(heard: Heard, returncode: int, output: bytes, request: Request) -> NotReached:
     goal, before = _goal(request), heard.trained
     if returncode != 0:

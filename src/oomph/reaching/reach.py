@@ -10,8 +10,9 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Any, NoReturn
 
-from oomph.reaching.ending import may_be_a_crash, outcome
+from oomph.reaching.ending import may_be_a_crash, outcome, ran_out
 from oomph.reaching.heard import Heard, after
+from oomph.reaching.memory_guard import MemoryGuard
 from oomph.reaching.pipes import Pipes
 from oomph.reaching.request import NotReached, Reached, Request
 from oomph.reaching.started_script import StartedScript
@@ -48,6 +49,7 @@ class _Reaching:
     def __init__(self, request: Request, pipes: Pipes, script: StartedScript) -> None:
         self._request, self._pipes, self._script = request, pipes, script
         self._heard = Heard()
+        self._guard, self._took = MemoryGuard(script.pid), ""
         self._until = float("inf") if request.limit_seconds is None else time.monotonic() + request.limit_seconds
 
     def wait(self) -> Reached | NotReached:
@@ -66,6 +68,8 @@ class _Reaching:
         script.end()
         if returncode == -signal.SIGINT and not self._heard.is_over:
             raise KeyboardInterrupt  # Ctrl-C went to the script, which had the terminal
+        if self._took and not self._heard.is_over:
+            return ran_out(self._heard, self._took, self._request)
         return outcome(self._heard, returncode, script.output, self._request)
 
     def _hear(self) -> None:
@@ -78,7 +82,8 @@ class _Reaching:
                 )
 
     def _is_over(self) -> bool:
-        if self._heard.is_over or time.monotonic() >= self._until:
+        self._took = self._guard.said()
+        if self._took or self._heard.is_over or time.monotonic() >= self._until:
             return True
         if not self._has_ended():
             return False

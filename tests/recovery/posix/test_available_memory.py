@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from oomph.recovery.posix.available_memory import available_bytes, limit_bytes
+from oomph.recovery.posix.available_memory import available_bytes, limit_bytes, total_bytes
 
 
 @pytest.fixture
@@ -16,7 +16,12 @@ def root(tmp_path):
             "used": "sys/fs/cgroup/memory.current",
             "limit1": "sys/fs/cgroup/memory/memory.limit_in_bytes",
             "used1": "sys/fs/cgroup/memory/memory.usage_in_bytes",
+            "job_limit": "sys/fs/cgroup/job/memory.max",
+            "job_used": "sys/fs/cgroup/job/memory.current",
+            "job_stat": "sys/fs/cgroup/job/memory.stat",
+            "groups": "proc/self/cgroup",
         }
+        files.setdefault("groups", "1:memory:/\n" if "limit1" in files else "0::/job\n")
         for name, text in files.items():
             path = tmp_path / names[name]
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -39,6 +44,8 @@ MEMINFO = "MemTotal:  1000 kB\nMemFree:  10 kB\nMemAvailable:  500 kB\n"
         ({"meminfo": MEMINFO, "limit": "100000\n", "used": "40000\n"}, 60000),
         ({"meminfo": MEMINFO, "limit": "100\n", "used": "400\n"}, 0),
         ({"limit1": "1000\n", "used1": "200\n"}, 800),
+        ({"meminfo": MEMINFO, "job_limit": "1000\n", "job_used": "200\n"}, 800),
+        ({"meminfo": MEMINFO, "job_limit": "1000\n", "job_used": "900\n", "job_stat": "inactive_file 800\n"}, 900),
     ],
 )
 def test_the_least_of_what_the_machine_and_the_container_have_left(root, files, expected):
@@ -49,12 +56,15 @@ def test_this_machine_has_some():
     assert (available_bytes() or 0) > 1 << 20
 
 
-def test_the_limit_of_a_container_counts_whatever_is_used_of_it(tmp_path):
-    assert limit_bytes(tmp_path) is None
-    folder = tmp_path / "sys/fs/cgroup"
-    folder.mkdir(parents=True)
-    (folder / "memory.max").write_text("max\n")
-    assert limit_bytes(tmp_path) is None
-    (folder / "memory.max").write_text("4096\n")
-    (folder / "memory.current").write_text("4000\n")
-    assert limit_bytes(tmp_path) == 4096
+def test_a_limit_counts_whatever_is_used_of_it(root):
+    assert limit_bytes(root()) is None
+    assert limit_bytes(root(limit="max\n")) is None
+    assert limit_bytes(root(limit="4096\n", used="4000\n")) == 4096
+    assert limit_bytes(root(job_limit="1024\n")) == 1024
+
+
+def test_what_a_process_can_have_is_the_least_of_machine_and_limit(root):
+    assert total_bytes(root()) is None
+    assert total_bytes(root(meminfo=MEMINFO)) == 1000 * 1024
+    assert total_bytes(root(job_limit=f"{2000 * 1024}\n")) == 1000 * 1024
+    assert total_bytes(root(job_limit="4096\n")) == 4096

@@ -44,6 +44,7 @@ from oomph.preflight.rules.model import (
     zero_loss_weight,
 )
 from oomph.preflight.rules.pipeline import (
+    buffer_exceeds_memory,
     input_bound,
 )
 from oomph.preflight.rules.sample import (
@@ -286,5 +287,6 @@ RULES: tuple[Rule, ...] = (
     vanishing_gradient.RULE,
     value_range.RULE,
     saturated_layers.RULE,
+    buffer_exceeds_memory.RULE,
     input_bound.RULE,
 )

@@ -1,47 +1,35 @@
-"""How much host memory this process may still take. Runs in the script process; standard library only."""
+"""How much host memory there is, and how much of it may still be taken. In any process; standard library only."""
 
 from __future__ import annotations
 
+from math import inf
 from pathlib import Path
 
-_LIMITS = (
-    ("sys/fs/cgroup/memory.max", "sys/fs/cgroup/memory.current"),
-    ("sys/fs/cgroup/memory/memory.limit_in_bytes", "sys/fs/cgroup/memory/memory.usage_in_bytes"),
-)
-"""Of the cgroup that a container sees as its root; version 2, then version 1."""
+from oomph.monitor.memory_limit import MemoryLimit
 
 
 def available_bytes(root: Path = Path("/")) -> int | None:
-    """The bytes available without swapping within the container's limit; None if unknown."""
-    known = [_available(root), *(_left(root / limit, root / used) for limit, used in _LIMITS)]
-    return min((amount for amount in known if amount is not None), default=None)
+    """The bytes available without swapping within the limits of our control groups; None if unknown."""
+    limit = MemoryLimit(inf, root)
+    left = None if limit.bytes is None else max(0, limit.bytes - (limit.used(0) or 0))
+    return min((amount for amount in (_meminfo(root, "MemAvailable:"), left) if amount is not None), default=None)
 
 
 def limit_bytes(root: Path = Path("/")) -> int | None:
-    """The container's limit in bytes, whatever is used of it; None without one."""
-    known = [_number(root / limit) for limit, _ in _LIMITS]
-    return min((amount for amount in known if amount is not None), default=None)
+    """The tightest limit of our control groups in bytes, whatever is used of it; None without one."""
+    return MemoryLimit(_meminfo(root, "MemTotal:") or inf, root).bytes
 
 
-def _number(path: Path) -> int | None:
-    try:
-        return int(path.read_text())
-    except (OSError, ValueError):
-        return None  # "max": no limit
+def total_bytes(root: Path = Path("/")) -> int | None:
+    """The memory that a process here can have at most: that of the machine, or the limit; None if unknown."""
+    return limit_bytes(root) or _meminfo(root, "MemTotal:")
 
 
-def _available(root: Path) -> int | None:
+def _meminfo(root: Path, name: str) -> int | None:
     try:
         for line in (root / "proc/meminfo").read_text().splitlines():
-            if line.startswith("MemAvailable:"):
+            if line.startswith(name):
                 return int(line.split()[1]) * 1024
     except (OSError, ValueError, IndexError):
         pass  # this kernel does not report it
     return None
-
-
-def _left(limit: Path, used: Path) -> int | None:
-    try:
-        return max(0, int(limit.read_text()) - int(used.read_text()))
-    except (OSError, ValueError):
-        return None  # "max": no limit

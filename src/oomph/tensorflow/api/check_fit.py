@@ -17,9 +17,9 @@ from oomph.preflight.examine import examine
 from oomph.preflight.facts.fit import FIT
 from oomph.preflight.rules import RULES
 from oomph.recovery.script.script_line import calling
-from oomph.tensorflow.checking.rebuilding import linear, rebuilt
 from oomph.tensorflow.checking.training_facts import training_facts
 from oomph.tensorflow.names.keras3 import KERAS
+from oomph.tensorflow.planning.rebuilding import linear, rebuilt
 from oomph.tensorflow.planning.samples import first_batch
 from oomph.tensorflow.planning.subject import build
 from oomph.tensorflow.state import iterators, pipelines, training_state

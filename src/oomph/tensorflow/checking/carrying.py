@@ -15,7 +15,6 @@ from oomph.preflight.carry import Carried
 from oomph.recovery.report.causes import NOT_SAVED
 from oomph.recovery.report.remedies import remedy_of
 from oomph.tensorflow.batch import batches
-from oomph.tensorflow.checking.stages import chain, kind_of, static
 from oomph.tensorflow.exact_step.division import Division
 from oomph.tensorflow.exact_step.full_batch_step import FullBatchStep
 from oomph.tensorflow.exact_step.probe import SAMPLES
@@ -32,6 +31,7 @@ from oomph.tensorflow.micro_batch.exactness import (
 from oomph.tensorflow.names.keras3 import KERAS
 from oomph.tensorflow.names.tensorflow2 import TENSORFLOW
 from oomph.tensorflow.objects.picture import Picture
+from oomph.tensorflow.planning.readable import readable
 from oomph.tensorflow.state import iterators, pipelines
 from oomph.tensorflow.state.pipelines import KernelDraws
 
@@ -120,9 +120,17 @@ def _data(model: Any, given: Mapping[str, Any]) -> Carried:
     if draws is KernelDraws.UNSEEDED:
         return Carried("data", carry.LOST, "the pipeline draws random numbers without a seed",
                        "give the random operations of the pipeline a seed, or use the stateless ones")  # fmt: skip
-    if _bytes_in_buffers(dataset) > _MOST_BYTES:
+    if _are_too_large(given.get("x")):
         return Carried("data", carry.UNKNOWN, "the buffers of the pipeline are too large to be written for a trial")
     return _tried_position(dataset)
+
+
+def _are_too_large(x: Any) -> bool:
+    """True if the buffers of a pipeline cannot be filled and written for a trial."""
+    if not isinstance(x, tf.data.Dataset):
+        return False
+    found = readable(x)
+    return found.is_changed or sum(buffer.bytes or 0 for buffer in found.buffers) > _MOST_BYTES
 
 
 def _tried_position(dataset: Any) -> Carried:
@@ -148,19 +156,6 @@ def _tried_position(dataset: Any) -> Carried:
 
 def _fingerprint(batch: Any) -> int:
     return fingerprints.as_number(fingerprints.of_tensors(tf.nest.flatten(batch, expand_composites=True)))
-
-
-def _bytes_in_buffers(dataset: Any) -> int:
-    """About how much the shuffles of a pipeline hold, as far as the sizes of elements are known."""
-    return sum(_buffered(each) for each in chain(dataset) if kind_of(each) == "shuffle")
-
-
-def _buffered(shuffle: Any) -> int:
-    parts = tf.nest.flatten(shuffle.element_spec)
-    sizes: list[int] = [
-        spec.dtype.size * (spec.shape.num_elements() or 1) for spec in parts if isinstance(spec, tf.TensorSpec)
-    ]
-    return int(sum(sizes) * (static(TENSORFLOW.buffer_size.get(shuffle)) or 0))
 
 
 def _seeds() -> Carried:

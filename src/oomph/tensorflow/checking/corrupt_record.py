@@ -8,9 +8,9 @@ from typing import Any
 
 import tensorflow as tf
 
-from oomph.tensorflow.checking.rebuilding import function_of, in_any_order
-from oomph.tensorflow.checking.stages import kind_of
 from oomph.tensorflow.names.tensorflow2 import TENSORFLOW
+from oomph.tensorflow.planning.chains import kind_of
+from oomph.tensorflow.planning.rebuilding import function_of, in_any_order
 
 _MOST_CHARACTERS = 200
 

@@ -17,10 +17,12 @@ from oomph.preflight.facts.model import Shape
 from oomph.tensorflow.checking.corrupt_record import corrupt_records
 from oomph.tensorflow.checking.progress import Progress
 from oomph.tensorflow.checking.reading import USUAL, Limits, Read, as_array, read
-from oomph.tensorflow.checking.stages import are_shuffled_apart, chain, stages_of
+from oomph.tensorflow.checking.stages import are_shuffled_apart, stages_of
 from oomph.tensorflow.checking.statistics import classes_of, same_rows, sample_of
 from oomph.tensorflow.checking.structure import Leaf, leaves_of, named
 from oomph.tensorflow.checking.totals import Totals, totals_of
+from oomph.tensorflow.planning.chains import chain
+from oomph.tensorflow.planning.readable import readable, room_for
 
 Array = np.ndarray[Any, Any]
 Tell = Callable[[str], None]
@@ -72,16 +74,26 @@ def _dataset(dataset: Any, limits: Limits, input_rank: int | None, tell: Tell) -
     is_batched = _is_batched(specification, [stage.kind for stage in stages], input_rank)
     batches = _cardinality(dataset)
     limits = limits.of_an_epoch() if batches == ENDLESS else limits
-    found = read(dataset, limits, is_batched, Progress(limits.epoch if batches == ENDLESS else batches, tell))
+    source = readable(dataset)
+    given = source.dataset if source.dataset is not None else ()
+    found = read(given, limits, is_batched, Progress(limits.epoch if batches == ENDLESS else batches, tell))
+    found.is_whole = found.is_whole and source.dataset is not None
     sizes = [stage.batch for stage in stages if stage.kind in _BATCHING and stage.batch]
     data = Data(
         DATASET, tuple(_of_spec(leaf, spec, is_batched) for leaf, spec in leaves_of(specification)),
         batch=sizes[-1] if sizes else None, batches=found.batches if found.is_whole else batches, stages=stages,
-        shuffled_apart=are_shuffled_apart(dataset),
+        shuffled_apart=are_shuffled_apart(dataset), buffers=source.buffers, room=room_for(source.buffers),
         has_length=batches is not None, samples=found.rows if found.is_whole else None,
         failed_record=next(corrupt_records(chain(dataset), _SECONDS_TO_SEARCH), "") if found.failed else "",
     )  # fmt: skip
-    return _looked(data, found, is_batched)
+    looked = _looked(data, found, is_batched)
+    return replace(looked, data=_unmixed(looked.data)) if source.mixes_less and not found.is_whole else looked
+
+
+def _unmixed(data: Data) -> Data:
+    """The data without their targets' values: behind a smaller shuffle they may be those of one class only."""
+    parts = (replace(part, sample=None) if part.role == "y" else part for part in data.parts)
+    return replace(data, parts=tuple(parts), same_batches=0)
 
 
 def _is_batched(specification: Any, kinds: Sequence[str], input_rank: int | None) -> bool:

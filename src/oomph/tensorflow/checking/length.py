@@ -7,9 +7,9 @@ from typing import Any
 
 import tensorflow as tf
 
-from oomph.tensorflow.checking.rebuilding import Apply, as_it_was, batched
-from oomph.tensorflow.checking.stages import chain, kind_of
 from oomph.tensorflow.names.tensorflow2 import TENSORFLOW
+from oomph.tensorflow.planning.chains import chain, kind_of
+from oomph.tensorflow.planning.rebuilding import Apply, as_it_was, batched
 
 _UNKNOWN = int(tf.data.UNKNOWN_CARDINALITY)
 _OF_SAME_LENGTH = ("map", "shuffle", "prefetch", "cache", "options", "ignore_errors", "enumerate")

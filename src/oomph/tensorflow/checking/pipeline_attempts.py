@@ -12,8 +12,8 @@ import psutil
 import tensorflow as tf
 
 from oomph.preflight.facts.data import ENDLESS, Data, Stage
-from oomph.tensorflow.checking.rebuilding import Apply, as_it_was, function_of, interleaved, mapped
-from oomph.tensorflow.checking.stages import kind_of
+from oomph.tensorflow.planning.chains import kind_of
+from oomph.tensorflow.planning.rebuilding import Apply, as_it_was, function_of, interleaved, mapped
 
 _SHARE_OF_MEMORY = 0.25
 """A cache may take this share of the free memory."""

@@ -11,9 +11,9 @@ import tensorflow as tf
 from oomph.preflight.facts.data import Data
 from oomph.preflight.facts.pipeline import Change
 from oomph.tensorflow.checking.pipeline_attempts import Attempt, attempts_for
-from oomph.tensorflow.checking.rebuilding import Apply, linear, rebuilt
-from oomph.tensorflow.checking.stages import kind_of
 from oomph.tensorflow.checking.waiting import Trainer, seconds_of_step
+from oomph.tensorflow.planning.chains import kind_of
+from oomph.tensorflow.planning.rebuilding import Apply, linear, rebuilt
 
 _SECONDS = 1.25
 """For each measurement; there are two of either pipeline."""

@@ -12,8 +12,8 @@ from oomph.preflight.facts.data import Stage
 from oomph.recovery.script.script_line import is_of_script
 from oomph.tensorflow.checking.augmentation import moves_inputs_alone
 from oomph.tensorflow.checking.frozen_random import drawn_in
-from oomph.tensorflow.checking.plain_values import snake_case
 from oomph.tensorflow.names.tensorflow2 import TENSORFLOW
+from oomph.tensorflow.planning.chains import chain, functions_of, kind_of, static
 
 _SOURCES = ("tensor_slice", "tensor", "generator", "flat_map", "range", "tf_record", "text_line", "zip")
 _PYTHON = ("PyFunc", "EagerPyFunc", "PyFuncStateless")
@@ -23,28 +23,6 @@ _RANDOM = re.compile(r"Random|RngRead|Multinomial")
 def stages_of(dataset: Any) -> tuple[Stage, ...]:
     """The chain of stages. Where a stage has several inputs, as of zip, all come before it."""
     return tuple(_stage(each) for each in chain(dataset))
-
-
-def chain(dataset: Any) -> list[Any]:
-    """The datasets that this one is made from, source first, and itself."""
-    found: list[Any] = []
-    _collect(dataset, found, set())
-    return found
-
-
-def _collect(dataset: Any, found: list[Any], seen: set[int]) -> None:
-    if id(dataset) in seen or len(found) > 500:
-        return
-    seen.add(id(dataset))
-    for before in TENSORFLOW.dataset_inputs.call(dataset) if TENSORFLOW.dataset_inputs.on(dataset) else ():
-        _collect(before, found, seen)
-    found.append(dataset)
-
-
-def kind_of(dataset: Any) -> str:
-    """ "map" of a _ParallelMapDataset, for instance."""
-    name = re.sub(r"(Dataset)?(V\d)?$", "", type(dataset).__name__.lstrip("_"))
-    return snake_case(name).removeprefix("parallel_")
 
 
 def are_shuffled_apart(dataset: Any) -> bool:
@@ -72,7 +50,7 @@ def _order(dataset: Any) -> tuple[tuple[int, int, int] | None, ...]:
 
 def _stage(dataset: Any) -> Stage:
     kind = kind_of(dataset)
-    nodes = {node for function in _functions(dataset) for node in _operations(function)}
+    nodes = {node for function in functions_of(dataset) for node in _operations(function)}
     function, place = _written(dataset)
     return Stage(
         kind=kind,
@@ -102,13 +80,6 @@ def _cardinality(dataset: Any) -> int | None:
     return None if found == tf.data.UNKNOWN_CARDINALITY else found
 
 
-def _functions(dataset: Any) -> Iterator[Any]:
-    for wrapper in TENSORFLOW.dataset_functions.call(dataset) if TENSORFLOW.dataset_functions.on(dataset) else ():
-        function = getattr(wrapper, "function", None)
-        if function is not None:
-            yield function
-
-
 def _operations(function: Any) -> Iterator[str]:
     graph = getattr(function, "graph", None)
     if graph is None:
@@ -133,12 +104,3 @@ def _written(dataset: Any) -> tuple[str, str]:
         if code is not None and is_of_script(code.co_filename):
             return str(code.co_name), f"{code.co_filename.rpartition('/')[2]}:{code.co_firstlineno}"
     return "", ""
-
-
-def static(tensor: Any) -> int | None:
-    """A constant that a dataset was made with; None if it is none, or no number."""
-    try:
-        value = tf.get_static_value(tensor) if tensor is not None else None
-        return None if value is None else int(value)
-    except (TypeError, ValueError):
-        return None

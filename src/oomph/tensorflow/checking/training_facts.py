@@ -29,6 +29,7 @@ from oomph.tensorflow.checking.saving_facts import saving_facts
 from oomph.tensorflow.checking.trial_steps import decisive, try_steps
 from oomph.tensorflow.checking.waiting import INPUT_BOUND, Trainer, measure
 from oomph.tensorflow.loop.loss_calls import LossCall
+from oomph.tensorflow.planning.readable import readable
 from oomph.tensorflow.planning.samples import first_batch
 
 _SPLIT = ("x", "y", "sample_weight")
@@ -102,9 +103,10 @@ def _batch(model: Any, kind: str, given: Mapping[str, Any], looked: Looked) -> t
 
 
 def with_waiting(training: Training, model: Any, given: Mapping[str, Any], tunes: bool) -> Training:
-    """The same training with its measured wait for data: of a tf.data pipeline whose model trains without an error."""
+    """The same training with its measured wait for data: of a tf.data pipeline that can be read as it is, and whose
+    model trains without an error."""
     dataset = given.get("x")
-    if not isinstance(dataset, tf.data.Dataset) or training.data.failed:
+    if not isinstance(dataset, tf.data.Dataset) or training.data.failed or readable(dataset).is_changed:
         return training
 
     trainer = Trainer(model)

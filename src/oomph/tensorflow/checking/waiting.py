@@ -14,9 +14,9 @@ import tensorflow as tf
 
 from oomph.preflight.facts.data import Data
 from oomph.preflight.facts.pipeline import StageCost, Waiting
-from oomph.tensorflow.checking.rebuilding import linear
-from oomph.tensorflow.checking.stages import kind_of, static
 from oomph.tensorflow.names.tensorflow2 import TENSORFLOW
+from oomph.tensorflow.planning.chains import kind_of, static
+from oomph.tensorflow.planning.rebuilding import linear
 
 _SECONDS = 2.5
 """For each measurement of a training."""

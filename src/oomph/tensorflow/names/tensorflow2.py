@@ -58,6 +58,7 @@ class TensorFlow2:
     dataset_functions = Attribute(_DATASETS, "_functions", _RESUME)
     reshuffles = Attribute("tensorflow.python.data.ops.shuffle_op", "_reshuffle_each_iteration", _RESUME)
     cache_file = Attribute("tensorflow.python.data.ops.cache_op", "_filename", _RESUME)
+    source_tensors = Attribute("tensorflow.python.data.ops.from_tensor_slices_op", "_tensors", Feature.CHECKING)
     buffer_size = Attribute("tensorflow.python.data.ops.prefetch_op", "_buffer_size", Feature.CHECKING)
     dataset_batch_size = Attribute("tensorflow.python.data.ops.batch_op", "_batch_size", Feature.CHECKING)
     dataset_count = Attribute("tensorflow.python.data.ops.take_op", "_count", Feature.CHECKING)

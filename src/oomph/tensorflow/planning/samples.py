@@ -12,6 +12,7 @@ import tensorflow as tf
 from oomph.errors import ExamineError
 from oomph.reaching.error_words import in_words as error_in_words
 from oomph.tensorflow.names.keras3 import KERAS
+from oomph.tensorflow.planning.readable import readable
 
 _EPOCH_ARGUMENTS = ("x", "y", "sample_weight", "batch_size", "steps_per_epoch", "class_weight")
 
@@ -26,6 +27,8 @@ def first_batch(model: Any, arguments: Mapping[str, Any]) -> Any:
         return next(iter(dataset_of(model, arguments)))
     except StopIteration:
         raise ExamineError("the data given to fit yield no batch") from None
+    except ExamineError as error:
+        raise ExamineError(f"the data given to fit yield no batch: {error}") from None
     except Exception as error:  # the user's own data may raise anything
         raise ExamineError(f"the data given to fit yield no batch: {error_in_words(error)}") from error
 
@@ -33,6 +36,10 @@ def first_batch(model: Any, arguments: Mapping[str, Any]) -> Any:
 def dataset_of(model: Any, arguments: Mapping[str, Any]) -> Any:
     """What Keras makes of the data of such a fit, to iterate over."""
     given = {name: arguments[name] for name in _EPOCH_ARGUMENTS if arguments.get(name) is not None}
+    if isinstance(given.get("x"), tf.data.Dataset):
+        given["x"] = readable(given["x"]).dataset
+        if given["x"] is None:
+            raise ExamineError("they were not read: the buffers of the pipeline are too large for this machine")
     epochs = KERAS.epochs.value()(
         shuffle=False, distribute_strategy=model.distribute_strategy, steps_per_execution=1, **given
     )

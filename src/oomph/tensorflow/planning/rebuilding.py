@@ -7,8 +7,8 @@ from typing import Any
 
 import tensorflow as tf
 
-from oomph.tensorflow.checking.stages import chain, kind_of, static
 from oomph.tensorflow.names.tensorflow2 import TENSORFLOW
+from oomph.tensorflow.planning.chains import chain, kind_of, static
 from oomph.tensorflow.state.pipelines import shuffles
 
 Apply = Callable[[Any], Any]

@@ -1,0 +1,79 @@
+"""A script that takes the last memory of the machine is ended, and that is said."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from oomph.reaching.ending import ran_out
+from oomph.reaching.heard import Heard
+from oomph.reaching.memory_guard import MemoryGuard
+from oomph.reaching.request import Request, Training
+from oomph.recovery.supervisor.command import parse_command
+
+MB = 1 << 20
+
+
+@pytest.fixture(scope="module", name="pid")
+def _pid():
+    """A process whose child holds 60 MB; itself it holds less than 20."""
+    child = "x = bytearray(60 << 20); print(flush=True); import time; time.sleep(60)"
+    parent = f"import subprocess, sys; subprocess.run([sys.executable, '-S', '-c', {child!r}])"
+    with subprocess.Popen([sys.executable, "-S", "-c", parent], stdout=subprocess.PIPE, process_group=0) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        yield process.pid
+        subprocess.run(["kill", "-9", "--", f"-{process.pid}"], check=True)
+
+
+def machine(folder: Path, total: int, available: int, limit: int = 0, used: int = 0) -> Path:
+    """The files of a machine with so many bytes, in a control group with this limit."""
+    group = folder / "sys/fs/cgroup/job"
+    group.mkdir(parents=True)
+    (folder / "proc/self").mkdir(parents=True)
+    (folder / "proc/meminfo").write_text(f"MemTotal: {total // 1024} kB\nMemAvailable: {available // 1024} kB\n")
+    (folder / "proc/self/cgroup").write_text("0::/job\n")
+    (group / "memory.max").write_text(str(limit) if limit else "max")
+    (group / "memory.current").write_text(str(used))
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("total", "available", "limit", "used", "is_too_much"),
+    [
+        (100 * MB, 3 * MB, 0, 0, True),
+        (100 * MB, 20 * MB, 0, 0, False),
+        (1000 * MB, 3 * MB, 0, 0, False),  # others fill the machine
+        (64000 * MB, 32000 * MB, 100 * MB, 98 * MB, True),
+        (64000 * MB, 32000 * MB, 100 * MB, 70 * MB, False),
+    ],
+)
+def test_the_last_memory_of_machine_or_group(tmp_path, pid, total, available, limit, used, is_too_much):
+    said = MemoryGuard(pid, machine(tmp_path, total, available, limit, used)).said()
+    assert said.endswith("of the 100 MiB of memory here") is is_too_much
+    assert bool(said) is is_too_much
+
+
+def test_it_looks_ten_times_a_second(tmp_path, pid):
+    guard = MemoryGuard(pid, machine(tmp_path, 100 * MB, 3 * MB))
+    assert guard.said()
+    assert guard.said() == ""
+
+
+def test_the_kernel_would_take_the_script_first(tmp_path, pid):
+    MemoryGuard(pid, tmp_path)
+    assert int(Path(f"/proc/{pid}/oom_score_adj").read_text()) >= 900
+
+
+def test_what_is_said_of_it():
+    request = Request(parse_command(["-m", "train"]), sys.executable, "examiners:describe")
+    took = "20.1 GiB of the 23.5 GiB of memory here"
+    before = ran_out(Heard(joined=True), took, request)
+    assert before.reason.startswith(f"the script took {took} before its first training, and was ended")
+    reading = Heard(joined=True, examining=Training("fit", "train.py:9"), progress="reading a sample of the data")
+    assert ran_out(reading, took, request).reason == (
+        f"the process that was examined at train.py:9 took {took} while reading a sample of the data, and was ended"
+    )
