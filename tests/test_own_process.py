@@ -92,7 +92,7 @@ def test_an_oomph_on_the_search_path_only_is_the_one_that_runs(tmp_path):
 
 
 def test_a_python_that_is_gone_is_no_reason_to_stop(tmp_path):
-    code = "import sys; sys.executable, sys.argv[1:] = '/nowhere', ['--version']; from oomph import entry; entry.command()"
+    code = "import sys; sys.executable, sys.argv[1:] = '/no', ['--version']; from oomph import entry; entry.command()"
     environ = {**os.environ, "PYTHONPATH": str(SOURCE)}
     ended = subprocess.run([sys.executable, "-c", code], env=environ, capture_output=True, text=True, timeout=60)
     assert ended.stdout.startswith("oomph "), ended.stderr
