@@ -229,7 +229,7 @@ MUTATIONS = (
     ),
     Mutation(
         "the journal follows a clock that is set back",
-        "journal.py",
+        "journal_reader.py",
         "latest = max(latest, event.time)",
         "latest = event.time",
         "test_journal.py",

@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 
 import pytest
 
+from oomph import journal_reader
 from oomph.journal import Event, Journal, read_journal, unreadable_lines
+from oomph.journal_reader import JournalReader
+
+real = journal_reader._events_of
 
 
 def write_lines(run, name, *lines):
@@ -73,3 +79,91 @@ def test_a_line_that_is_no_event_is_left_out(tmp_path, change):
 def test_of_a_damaged_event_the_rest_is_kept(tmp_path):
     write_lines(tmp_path, "1-0-script.jsonl", line("attempt-ended", 1.0, steps=[5], saved=3))
     assert [event.data for event in read_journal(tmp_path)] == [{"saved": 3}]
+
+
+# -- read as a stream, and again ------------------------------------------------------------------------------------
+
+
+def names(events):
+    return [event.name for event in events]
+
+
+def test_a_second_look_reads_only_what_is_new(tmp_path, monkeypatch):
+    file = tmp_path / "journal" / "1-0-script.jsonl"
+    write_lines(tmp_path, file.name, line("a", 1.0), "damaged\n", line("b", 2.0))
+    reader = JournalReader(tmp_path)
+    first = reader.read()
+    assert names(first) == ["a", "b"]
+    assert reader.read() is first
+    parsed = []
+    monkeypatch.setattr(journal_reader, "_events_of", lambda lines, shared: parsed.append(lines) or real(lines, shared))
+    with file.open("a") as more:
+        more.write(line("c", 3.0))
+    write_lines(tmp_path, "1-0-worker7.jsonl", line("between", 1.5))
+    assert names(reader.read()) == ["a", "between", "b", "c"]
+    assert [len(lines) for lines in parsed] == [1, 1]
+    assert reader.unreadable_lines() == 1
+
+
+def test_a_line_that_is_written_in_two_parts_is_one_event(tmp_path):
+    file = tmp_path / "journal" / "1-0-script.jsonl"
+    whole = line("b", 2.0)
+    write_lines(tmp_path, file.name, line("a", 1.0), whole[:30])
+    reader = JournalReader(tmp_path)
+    assert names(reader.read()) == ["a"]
+    for part, expected in ((whole[30:-1], ["a", "b"]), ("\n", ["a", "b"]), (line("c", 3.0), ["a", "b", "c"])):
+        with file.open("a") as more:
+            more.write(part)
+        assert names(reader.read()) == expected
+    assert reader.unreadable_lines() == 0
+
+
+def test_a_file_that_was_written_anew_or_removed_is_read_anew(tmp_path):
+    write_lines(tmp_path, "1-0-script.jsonl", line("a", 1.0), line("b", 2.0))
+    reader = JournalReader(tmp_path)
+    assert names(reader.read()) == ["a", "b"]
+    write_lines(tmp_path, "1-0-script.jsonl", line("z", 1.0))
+    assert names(reader.read()) == ["z"]
+    (tmp_path / "journal" / "1-0-script.jsonl").unlink()
+    assert names(reader.read()) == []
+    assert reader.unreadable_lines() == 0
+
+
+def test_lines_that_are_documents_only_together_are_none(tmp_path):
+    whole = line("a", 1.0)
+    at = whole.index(',"attempt"')
+    write_lines(tmp_path, "1-0-script.jsonl", whole[:at] + "\n", whole[at + 1 :], line("b", 2.0), "[]\n", "{}\n")
+    assert names(read_journal(tmp_path)) == ["b"]
+    assert unreadable_lines(tmp_path) == 4
+
+
+def test_within_a_reader_everybody_uses_it(tmp_path, monkeypatch):
+    write_lines(tmp_path, "1-0-script.jsonl", line("a", 1.0))
+    write_lines(tmp_path, "2-0-script.jsonl", line("b", 2.0, attempt=2), "damaged\n")
+    with JournalReader(tmp_path) as reader:
+        assert read_journal(tmp_path) is reader.read()
+        assert names(read_journal(tmp_path, 2)) == ["b"]
+        assert unreadable_lines(tmp_path) == 1
+    assert read_journal(tmp_path) is not reader.read()
+
+
+def test_a_long_journal_takes_little_time_and_memory(tmp_path):
+    data = {"fit": 1, "epoch": 9, "bytes": 3179673, "seconds": 0.0258, "iterator": "saved"}
+    (tmp_path / "journal").mkdir()
+    with (tmp_path / "journal" / "1-0-script.jsonl").open("w") as file:
+        for number in range(50_000):
+            file.write(line("checkpoint", float(number), sequence=number, step=number, **data))
+    size = (tmp_path / "journal" / "1-0-script.jsonl").stat().st_size
+    code = (
+        "import resource, sys; from pathlib import Path; from oomph.journal import read_journal\n"
+        "used = lambda: resource.getrusage(resource.RUSAGE_SELF)\n"
+        "before = used(); events = read_journal(Path(sys.argv[1])); after = used()\n"
+        "print(len(events), after.ru_utime - before.ru_utime, (after.ru_maxrss - before.ru_maxrss) * 1024)"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-c", code, tmp_path], capture_output=True, text=True, timeout=60, check=True
+    )
+    count, seconds, memory = map(float, ended.stdout.split())
+    assert count == 50_000
+    assert seconds < 2  # 0.4; before, a read took 3, and `oomph explain` four of them
+    assert memory < 3 * size  # 2 times; as dicts, 8 times

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import types
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Union, get_args, get_origin
 
 _MOST = 2**63
@@ -21,6 +21,9 @@ def conforms(value: object, kind: Any) -> bool:
         kind: `bool`, `str`, `int` (64 bits, not a bool), `float` (any number, or a non-finite one in words),
             `None`, a union of them, or `list`, `tuple` and `Mapping` of them. Raises TypeError for others.
     """
+    plain = _PLAIN.get(kind)  # nearly all are
+    if plain is not None:
+        return plain(value)
     origin, parts = get_origin(kind), get_args(kind)
     if origin in (Union, types.UnionType):
         return any(conforms(value, part) for part in parts)
@@ -34,7 +37,7 @@ def conforms(value: object, kind: Any) -> bool:
         return isinstance(value, Mapping) and all(
             conforms(key, parts[0]) and conforms(each, parts[1]) for key, each in value.items()
         )
-    return _PLAIN[kind](value) if kind in _PLAIN else _refuse(kind)
+    raise TypeError(f"{kind} is not a type of JSON values")
 
 
 def _is_int(value: object) -> bool:
@@ -45,11 +48,7 @@ def _is_float(value: object) -> bool:
     return _is_int(value) or value in _NOT_FINITE or (isinstance(value, float) and math.isfinite(value))
 
 
-def _refuse(kind: Any) -> bool:
-    raise TypeError(f"{kind} is not a type of JSON values")
-
-
-_PLAIN = {
+_PLAIN: Mapping[Any, Callable[[object], bool]] = {
     Any: lambda value: True,
     None: lambda value: value is None,
     type(None): lambda value: value is None,

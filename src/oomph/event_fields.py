@@ -10,6 +10,7 @@ from typing import Any
 
 from oomph.conforming import conforms
 
+_SMALL = 2**62
 FIELDS: Mapping[str, Any] = {
     "action": str,
     "again": bool,
@@ -98,4 +99,15 @@ def sound_fields(data: Mapping[str, Any]) -> Mapping[str, Any]:
 
     Unknown fields, from another version of oomph, stay: nothing here reads them.
     """
-    return {name: value for name, value in data.items() if name not in FIELDS or conforms(value, FIELDS[name])}
+    damaged = [name for name, value in data.items() if name in FIELDS and not _is_sound(value, FIELDS[name])]
+    return {name: value for name, value in data.items() if name not in damaged} if damaged else data
+
+
+def _is_sound(value: object, kind: Any) -> bool:
+    """What `conforms` says; most values are plain words and small numbers, and a journal has millions of them."""
+    own = type(value)
+    if own is kind and (own is str or own is bool):
+        return True
+    if own is int and (kind is int or kind is float) and -_SMALL < value < _SMALL:  # type: ignore[operator]
+        return True
+    return conforms(value, kind)

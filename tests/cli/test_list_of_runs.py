@@ -132,3 +132,19 @@ def test_the_fault_of_an_earlier_attempt_did_not_end_a_run_that_was_stopped(caps
     text = told(capsys, str(run))
     assert "stopped by Ctrl-C (SIGINT) after 12 steps in 2 attempts" in text
     assert "the evidence:" not in text
+
+
+def test_a_folder_lists_all_of_its_runs_wherever_they_are(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    record = RunRecord(("train.py",), "python", str(tmp_path), "", status="finished")
+    runs = [".oomph/runs/a", ".oomph/runs/b", "named", "project/.oomph/runs/c", "lost"]
+    for run in runs:
+        (tmp_path / run).mkdir(parents=True)
+        (tmp_path / run / "run.json").write_text(record.to_json())
+    (tmp_path / "lost" / "run.json").unlink()
+    (tmp_path / "lost" / "journal").mkdir()
+    (tmp_path / "no-run").mkdir()
+    (tmp_path / "gone").symlink_to("nowhere")
+    assert main(["explain", "--json", "."]) == 0
+    found = json.loads(capsys.readouterr().out)["runs"]
+    assert sorted(each["path"] for each in found) == sorted(runs)

@@ -145,7 +145,7 @@ def test_the_journal_is_read_again_only_when_it_has_changed(tmp_path, monkeypatc
     run = new_run(tmp_path, "a")
     journal = Journal(run.path, 1, "supervisor")
     reader = RunReader(run.path)
-    assert reader.read().events == ()
+    assert not reader.read().events
     journal.write("finding", fault="memory-leak")
     first = reader.read()
     assert [event.name for event in first.events] == ["finding"]

@@ -96,6 +96,15 @@ def _run_one(args: argparse.Namespace) -> int:
     _check(args)
     if args.target not in (None, "-"):
         args.target = run_of(args.target)
+    if args.target not in (None, "-") and _exists(Path(args.target)) and is_run(Path(args.target)):
+        from oomph.journal_reader import JournalReader
+
+        with JournalReader(Path(args.target)):  # the journal is read once, and not by each part of the answer
+            return _answer(args)
+    return _answer(args)
+
+
+def _answer(args: argparse.Namespace) -> int:
     if args.decisions:
         return _explain_decisions(args)
     if args.target not in (None, "-") and not _exists(Path(args.target)):
@@ -134,8 +143,7 @@ def _runs(target: str | None) -> list[Path]:
         return []
     from oomph.cli.runs import runs_in
 
-    folder = Path(str(target))
-    return runs_in(folder) or runs_in(folder / ".oomph")
+    return runs_in(Path(str(target)))
 
 
 def _check(args: argparse.Namespace) -> None:

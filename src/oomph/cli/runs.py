@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import stat
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,15 +18,30 @@ _MOST_SHOWN = 20
 
 
 def runs_in(folder: Path) -> list[Path]:
-    """The run directories in the folder, or in the `runs` of an `.oomph`, the newest first; empty for other folders."""
-    from oomph.faults.reading.run_folder import is_run
+    """All run directories of a folder, the newest first: those that --run-dir named, and those below `.oomph`."""
+    places = (folder, folder / "runs", folder / ".oomph" / "runs", *_inside(folder, ".oomph/runs"))
+    runs = {run: at for place in places for run in _inside(place) if (at := _changed(run)) is not None}
+    return sorted(sorted(runs), key=lambda run: runs[run], reverse=True)
 
+
+def _inside(folder: Path, name: str = "") -> list[Path]:
+    """What is in a folder, or what has that name in each folder of it; nothing where it cannot be read."""
     try:
-        found = [path for place in (folder, folder / "runs") for path in sorted(place.glob("*/run.json"))]
-        runs = [path.parent for path in found if is_run(path.parent)]
-        return sorted(runs, key=lambda path: (path / "run.json").stat().st_mtime, reverse=True)
+        return [path / name for path in folder.iterdir()]
     except OSError:
         return []
+
+
+def _changed(run: Path) -> float | None:
+    """When a run last changed; None for what is no run. A run whose run.json is lost is one."""
+    for name in ("run.json", "journal"):
+        try:
+            found = (run / name).stat()
+        except OSError:
+            continue
+        if stat.S_ISDIR(found.st_mode) == (name == "journal"):
+            return found.st_mtime
+    return None
 
 
 def as_text(runs: Sequence[Path], width: int) -> str:

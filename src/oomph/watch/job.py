@@ -28,7 +28,7 @@ class Run:
     record: RunRecord
     going_on: bool
     progress: Progress | None = None
-    events: tuple[Event, ...] = ()
+    events: Sequence[Event] = ()
     samples: tuple[Sample, ...] = ()
     """The last minutes, oldest first."""
 

@@ -1,4 +1,4 @@
-"""Reads the runs of a folder again and again, and each file only when it has changed."""
+"""Reads the runs of a folder again and again, and of each journal only what is new."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from itertools import islice
 from pathlib import Path
 
-from oomph.journal import Event, read_journal
+from oomph.journal_reader import JournalReader
 from oomph.monitor.sample import Sample
 from oomph.monitor.store import MONITORED_PARENT, TAIL, latest, newest
 from oomph.recovery.posix.process_identity import ProcessIdentity
@@ -49,7 +49,7 @@ class RunReader:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._journal: tuple[object, tuple[Event, ...]] = (None, ())
+        self._journal = JournalReader(path)
         self._samples: deque[Sample] = deque(latest(path), maxlen=KEPT)
 
     def read(self) -> Run | None:
@@ -65,7 +65,7 @@ class RunReader:
             record=record,
             going_on=is_going_on(self.path, record) or record.status == MONITORED,
             progress=read_progress(self.path),
-            events=self._events(),
+            events=self._journal.read(),
             samples=tuple(self._samples),
         )
 
@@ -75,12 +75,6 @@ class RunReader:
             return None
         status = MEASURED if silence(time.time(), self._samples) else MONITORED
         return RunRecord((self.path.name,), "", "", "", status)
-
-    def _events(self) -> tuple[Event, ...]:
-        state = [(path.name, *_state(path)) for path in sorted((self.path / "journal").glob("*.jsonl"))]
-        if self._journal[0] != state:
-            self._journal = (state, tuple(read_journal(self.path)))
-        return self._journal[1]
 
 
 def is_going_on(path: Path, record: RunRecord) -> bool:
@@ -126,11 +120,3 @@ def _changed(path: Path) -> float:
         return path.stat().st_mtime
     except OSError:
         return 0.0
-
-
-def _state(path: Path) -> tuple[int, int]:
-    try:
-        found = path.stat()
-    except OSError:
-        return 0, 0
-    return found.st_size, found.st_mtime_ns

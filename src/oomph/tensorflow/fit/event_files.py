@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 import os
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -61,7 +61,7 @@ def tell_step(callback: Any) -> None:
             pass  # another version of Keras
 
 
-def _begin_of(fit: int, events: list[Event]) -> float | None:
+def _begin_of(fit: int, events: Sequence[Event]) -> float | None:
     """When the first attempt that reached this fit began it."""
     return min((e.time for e in events if e.name == "fit-started" and e.data.get("fit") == fit), default=None)
 

@@ -1,0 +1,79 @@
+"""EventData: the fields of an event in little memory. A long run has hundreds of thousands of events."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+_LONGEST = 64
+_MOST_SHARED = 4096
+
+
+class EventData(Mapping[str, Any]):
+    """A mapping whose names are shared by all events with the same fields."""
+
+    __slots__ = ("_names", "_values")
+
+    def __init__(self, names: tuple[str, ...], values: tuple[Any, ...]) -> None:
+        self._names, self._values = names, values
+
+    def __getitem__(self, name: str) -> Any:
+        for at, own in enumerate(self._names):
+            if own == name:
+                return self._values[at]
+        raise KeyError(name)
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """As a dict does; what a mapping inherits is several times as slow."""
+        for at, own in enumerate(self._names):
+            if own == name:
+                return self._values[at]
+        return default
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._names
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+    def __repr__(self) -> str:
+        return repr(dict(self))
+
+
+class Shared:
+    """What many events have in common is kept once: names of fields, and short words."""
+
+    def __init__(self) -> None:
+        self._names: dict[tuple[str, ...], tuple[str, ...]] = {}
+        self._words: dict[str, str] = {}
+        self._numbers: dict[float, float] = {}
+
+    def data(self, data: Mapping[str, Any]) -> EventData:
+        """The same fields in less memory."""
+        names = tuple(data)
+        if len(self._names) < _MOST_SHARED:
+            names = self._names.setdefault(names, names)
+        return EventData(names, tuple([self._shared(each) for each in data.values()]))
+
+    def _shared(self, value: Any) -> Any:
+        kind = type(value)
+        if kind is str:
+            return self.word(value)
+        if kind is not float and kind is not int:
+            return value
+        known = self._numbers.get(value)
+        if known is None and len(self._numbers) < _MOST_SHARED:
+            self._numbers[value] = value
+        return known if type(known) is kind and known != 0 else value
+
+    def word(self, word: str) -> str:
+        """That word, the same object every time."""
+        known = self._words.get(word)
+        if known is not None:
+            return known
+        if len(word) <= _LONGEST and len(self._words) < _MOST_SHARED:
+            self._words[word] = word
+        return word
