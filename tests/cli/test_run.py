@@ -220,8 +220,17 @@ def test_an_unknown_verb_gets_a_suggestion(capfd, verb, hint):
 def test_an_unknown_option_gets_a_suggestion(capfd):
     assert cli.main(["run", "--rechek=5", "train.py"]) == 2
     assert "unrecognized arguments: --rechek=5: did you mean --recheck?\n" in capfd.readouterr().err
-    assert cli.main(["run", "--zzzzzz", "train.py"]) == 2
-    assert "did you mean" not in capfd.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "option", ["--epochs=3", "--lr", "--model", "--steps", "--data", "--batch-size", "--zzzzzz", "-v"]
+)
+def test_an_option_of_the_script_before_it_is_taken_for_none_of_ours(capfd, option):
+    for verb in ("run", "check", "rehearse") if option != "--steps" else ("run",):
+        assert cli.main([verb, option, "3", "train.py"]) == 2
+        told = capfd.readouterr().err
+        assert "did you mean" not in told
+        assert told.endswith(f"unrecognized arguments: {option}; the script's own options belong after the script\n")
 
 
 def test_help_takes_a_verb(capfd):

@@ -14,7 +14,7 @@ import pytest
 
 from oomph.errors import UsageError
 from oomph.watch import server as server_module
-from oomph.watch.address import Address, address
+from oomph.watch.address import Address, address, may_be_asked_for
 from oomph.watch.server import Server
 
 _DIRECTLY = urllib.request.build_opener(urllib.request.ProxyHandler({}))
@@ -51,7 +51,7 @@ def test_an_address(text, expected):
     assert text in ("9400", str(expected))
 
 
-@pytest.mark.parametrize("text", ["", "x", "-1", "65536", ":9400", "host:", "::1:9400", "1.5", "٣"])
+@pytest.mark.parametrize("text", ["", "x", "-1", "65536", ":9400", "host:", "::1:9400", "1.5", "٣", "9" * 5000])
 def test_what_is_no_address_is_refused_in_one_sentence(text):
     with pytest.raises(UsageError, match="--serve=") as error:
         address(text)
@@ -82,6 +82,65 @@ def test_a_port_that_is_reserved_for_root(monkeypatch):
 def test_a_host_that_nobody_knows_is_one_sentence():
     with pytest.raises(UsageError, match=r"cannot serve at no\.such\.host\.invalid:9400: "):
         Server(Address("no.such.host.invalid", 9400), str)
+
+
+@pytest.mark.parametrize("host", ["a" * 70, "a..b", "é" * 70])
+def test_what_cannot_be_a_host_is_one_sentence(host):
+    with pytest.raises(UsageError, match=r"cannot serve at .*: that is not the name of a host$"):
+        Server(Address(host, 9400), str)
+
+
+@pytest.mark.parametrize(
+    ("host", "allowed"),
+    [
+        ("127.0.0.1:9400", True),
+        ("10.1.2.3", True),
+        ("[::1]:9400", True),
+        ("localhost:9400", True),
+        ("LOCALHOST.", True),
+        ("gpu7:9400", True),
+        ("gpu7.cluster:9400", True),
+        ("served.example:9400", True),
+        ("", True),
+        ("evil.example", False),
+        ("evil.example:9400", False),
+        ("gpu7.evil.example", False),
+        ("127.0.0.1.evil.example", False),
+        ("localhost.evil.example", False),
+        ("[evil.example]", False),
+    ],
+)
+def test_only_a_request_for_this_machine_is_answered(host, allowed):
+    assert may_be_asked_for(host, "served.example", "gpu7.cluster") is allowed
+
+
+def ask(server: Server, request: bytes) -> bytes:
+    with socket.create_connection(server.server_address[:2], timeout=5) as client:
+        client.sendall(request)
+        try:
+            return client.recv(1000)
+        except ConnectionResetError:
+            return b""
+
+
+def test_a_page_whose_name_was_made_to_mean_this_machine_learns_nothing(server):
+    answer = ask(server, b"GET /metrics HTTP/1.1\r\nHost: evil.example\r\n\r\n")
+    assert answer.startswith(b"HTTP/1.0 421 ")
+    assert b"oomph_x" not in answer
+    twice = ask(server, b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nHost: evil.example\r\n\r\n")
+    assert twice.startswith(b"HTTP/1.0 421 ")
+    assert ask(server, b"GET /metrics HTTP/1.0\r\n\r\n").startswith(b"HTTP/1.0 200 ")
+
+
+LINE = b"GET /metrics HTTP/1.1\r\n"
+
+
+@pytest.mark.parametrize(
+    "request_", [b"GET /" + b"a" * 20000, LINE + b"X: " + b"a" * 20000, LINE + b"X: y\r\n" * 90 + b"Y: " + b"z" * 16000]
+)
+def test_a_request_without_end_is_cut_off(server, request_):
+    assert b" 200 " not in ask(server, request_ + b"\r\n\r\n")
+    assert get(server)[0] == 200
 
 
 def test_half_open_scrapers_are_in_nobodys_way(server):

@@ -36,6 +36,8 @@ COMMANDS = {
 """Verb → (module, what it does)."""
 
 
+_OPTION_CUTOFF = 0.8
+"""Options of scripts, such as --lr and --model, are two thirds like --color and --help."""
 _OBJECTS_BETWEEN_COLLECTIONS = 50_000
 """A start makes tens of thousands of small values, none of them garbage. Python looks after every 700."""
 
@@ -43,13 +45,17 @@ _OBJECTS_BETWEEN_COLLECTIONS = 50_000
 class _Parser(argparse.ArgumentParser):
     """An ArgumentParser whose output fits the terminal, and works even if it is closed."""
 
+    about_unknown = ""
+    """What to say of an unknown option that is like none of ours."""
+
     def print_help(self, file: object = None) -> None:
         output.write(fitting(self.format_help()))
 
     def error(self, message: str) -> NoReturn:
         unknown = message.removeprefix("unrecognized arguments: ").partition(" ")[0].partition("=")[0]
-        if unknown.startswith("--") and message.startswith("unrecognized"):
-            message += _similar(unknown, self._option_string_actions)
+        if unknown.startswith("-") and message.startswith("unrecognized"):
+            names = [option[2:] for option in self._option_string_actions if option.startswith("--")]
+            message += _similar(unknown.lstrip("-"), names, "--", _OPTION_CUTOFF) or self.about_unknown
         output.tell(f"{self.format_usage()}{self.prog}: error: {message}\n")
         raise SystemExit(2)
 
@@ -103,6 +109,8 @@ def _dispatch(words: list[str]) -> int:
         formatter_class=Formatter,
         allow_abbrev=False,
     )
+    if count is not len:
+        parser.about_unknown = "; the script's own options belong after the script"
     module.add_arguments(parser)
     parser.add_argument(
         "--color", choices=screen.CHOICES, default="auto", help="colour (auto: on a terminal, unless NO_COLOR is set)"
@@ -142,9 +150,9 @@ def _unknown(verb: str) -> str:
     return f"unknown verb {verb}{_similar(verb, COMMANDS) or f': the verbs are {known}'}"
 
 
-def _similar(word: str, known: Iterable[str]) -> str:
+def _similar(word: str, known: Iterable[str], prefix: str = "", cutoff: float = 0.6) -> str:
     """A question about what a mistyped word may mean; empty where nothing comes close."""
     import difflib  # for a mistyped word only
 
-    close = difflib.get_close_matches(word, list(known), n=1)
-    return f": did you mean {close[0]}?" if close else ""
+    close = difflib.get_close_matches(word, list(known), n=1, cutoff=cutoff)
+    return f": did you mean {prefix}{close[0]}?" if close else ""

@@ -16,8 +16,8 @@ _EVERY_SECONDS = 1.0
 
 def serve(address: Address, look: Callable[[], View], say: Callable[[str], None]) -> int:
     """Serve until a signal ends it; returns 128 + its number, 0 for Ctrl-C. Raises UsageError."""
-    seen = look()
     server = Server(address, lambda: exposition(seen))
+    seen = look()
     server.start()
     say(f"serving http://{server.address}/metrics until Ctrl-C")
     try:

@@ -9,16 +9,20 @@ import time
 from collections.abc import Callable
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from io import BufferedIOBase
 from typing import Any
 
 from oomph import __version__
 from oomph.errors import UsageError
-from oomph.watch.address import Address
+from oomph.watch.address import Address, may_be_asked_for
 from oomph.watch.exposition import CONTENT_TYPE
 
 _SECONDS = 10.0
 """A connection that takes longer is closed."""
 _MOST_CONNECTIONS = 32
+_MOST_BYTES = 16384
+"""Of a request: its line and its headers."""
+_TEXT = "text/plain; charset=utf-8"
 _Accepted = tuple[socket.socket, Any]
 
 
@@ -46,6 +50,8 @@ class Server(ThreadingHTTPServer):
             super().__init__(found[0][4][:2], _Handler)  # type: ignore[arg-type]
         except OSError as error:
             raise UsageError(f"cannot serve at {address}: {error.strerror or error}{_advice(error)}") from error
+        except UnicodeError as error:
+            raise UsageError(f"cannot serve at {address}: that is not the name of a host") from error
         self.address = Address(address.host, self.server_address[1])
         """With the port that was chosen, if 0 was asked for."""
 
@@ -88,20 +94,47 @@ class Server(ThreadingHTTPServer):
         """A scraper that leaves early is nothing to report."""
 
 
+class _Bounded:
+    """The lines of a request, up to `_MOST_BYTES`; then it is as if nothing followed."""
+
+    def __init__(self, stream: BufferedIOBase) -> None:
+        self._stream, self.left = stream, _MOST_BYTES
+
+    def readline(self, most: int = _MOST_BYTES) -> bytes:
+        """The next line, or what is still allowed of it."""
+        line = self._stream.readline(min(most, self.left))
+        self.left -= len(line)
+        return line
+
+    def close(self) -> None:
+        """Close the stream."""
+        self._stream.close()
+
+
 class _Handler(BaseHTTPRequestHandler):
     server: Server
     timeout = _SECONDS
     server_version = f"oomph/{__version__}"
     sys_version = ""
 
+    def setup(self) -> None:
+        super().setup()
+        self._lines = _Bounded(self.rfile)
+        self.rfile = self._lines  # type: ignore[assignment]
+
     def do_GET(self) -> None:
         """Answer a scrape."""
-        if self.path.partition("?")[0] == "/metrics":
+        hosts = self.headers.get_all("Host", [""])
+        if self._lines.left <= 0:
+            self._answer(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, _TEXT, "the request is too long\n")
+        elif len(hosts) > 1 or not may_be_asked_for(hosts[0], self.server.address.host, socket.gethostname()):
+            self._answer(HTTPStatus.MISDIRECTED_REQUEST, _TEXT, "ask for the IP address or the name of this machine\n")
+        elif self.path.partition("?")[0] == "/metrics":
             self._answer(HTTPStatus.OK, CONTENT_TYPE, self.server.text())
         elif self.path == "/":
-            self._answer(HTTPStatus.OK, "text/plain; charset=utf-8", "oomph watch: the metrics are at /metrics\n")
+            self._answer(HTTPStatus.OK, _TEXT, "oomph watch: the metrics are at /metrics\n")
         else:
-            self._answer(HTTPStatus.NOT_FOUND, "text/plain; charset=utf-8", "the metrics are at /metrics\n")
+            self._answer(HTTPStatus.NOT_FOUND, _TEXT, "the metrics are at /metrics\n")
 
     do_HEAD = do_GET
 
