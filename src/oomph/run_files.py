@@ -15,10 +15,40 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
+from oomph.own_descriptor import OwnDescriptor
+
 FOLDER_MODE, FILE_MODE = 0o700, 0o600
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _WRITING = os.O_WRONLY | os.O_RDWR
 _reaching = threading.local()
+_pinned: dict[str, tuple[OwnDescriptor, tuple[int, int]]] = {}
+"""By path, the descriptor that a folder is reached through, and which folder it is."""
+
+
+def pin(root: Path, expected: tuple[int, int] | None = None) -> tuple[int, int]:
+    """From now on reach what is below `root` through a descriptor of the folder that has this name now.
+
+    Returns which folder it is: device and inode.
+
+    Args:
+        expected: the folder that it has to be; raises OSError for another one.
+    """
+    fd = os.open(root, _FOLDER)
+    found = os.fstat(fd)
+    identity = (found.st_dev, found.st_ino)
+    if expected is not None and identity != expected:
+        os.close(fd)
+        raise OSError(errno.ESTALE, f"{root} has been replaced by another folder", os.fspath(root))
+    unpin(root)
+    _pinned[os.fspath(root)] = OwnDescriptor(fd), identity
+    return identity
+
+
+def unpin(root: Path) -> None:
+    """Reach `root` by its name again."""
+    before = _pinned.pop(os.fspath(root), None)
+    if before is not None:
+        before[0].close()
 
 
 class OwnFile(NamedTuple):
@@ -94,7 +124,7 @@ def _in_folder_of(root: Path, name: str, make: bool) -> Iterator[tuple[int, str]
     *folders, own = name.split("/")
     before, _reaching.now = is_reaching(), True
     try:
-        current = os.open(root, _FOLDER & ~os.O_NOFOLLOW)
+        current = open_folder(root, os.O_DIRECTORY)
         try:
             for folder in folders:
                 inner = _folder_at(current, folder, make)
@@ -105,6 +135,37 @@ def _in_folder_of(root: Path, name: str, make: bool) -> Iterator[tuple[int, str]
             os.close(current)
     finally:
         _reaching.now = before
+
+
+def open_folder(root: Path, links: int = os.O_NOFOLLOW) -> int:
+    """Open a folder, from its descriptor if it or a folder above it is pinned; returns a descriptor.
+
+    Args:
+        links: how a link in its place is treated: by default, it is an OSError.
+    """
+    wanted = os.fspath(root)
+    for path, (own, identity) in _pinned.items():
+        if wanted != path and not wanted.startswith(path + os.sep):
+            continue
+        current = os.open(".", _FOLDER, dir_fd=own.fd) if own.is_ours else _open_again(path, identity)
+        for name in filter(None, wanted[len(path) :].split(os.sep)):
+            try:
+                inner = _folder_at(current, name, make=False)
+            finally:
+                os.close(current)
+            current = inner
+        return current
+    return os.open(root, _FOLDER & ~os.O_NOFOLLOW | links)
+
+
+def _open_again(path: str, identity: tuple[int, int]) -> int:
+    """A pinned folder whose descriptor the script has closed; raises OSError if another folder has its name."""
+    fd = os.open(path, _FOLDER)
+    found = os.fstat(fd)
+    if (found.st_dev, found.st_ino) != identity:
+        os.close(fd)
+        raise OSError(errno.ESTALE, f"{path} has been replaced by another folder", path)
+    return fd
 
 
 def _folder_at(parent: int, name: str, make: bool) -> int:

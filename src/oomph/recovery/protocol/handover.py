@@ -24,6 +24,8 @@ class Handover:
     """Folder of the oomph package; the script's Python loads it from there, not from sys.path."""
     run_dir: str | None
     """The run directory; None when the default one could not be written."""
+    run_dir_is: tuple[int, int] | None = None
+    """Which folder that is: its device and inode. Another one of the same name is not used."""
     attempt: int = 1
     """1 for the first process of the script; `--resume` continues the count."""
     guarding: Guarding = field(default_factory=Guarding)
@@ -57,9 +59,11 @@ class Handover:
         try:
             document = json.loads(text)
             document["changes"] = tuple((str(name), str(value)) for name, value in document.get("changes", ()))
+            known = document.get("run_dir_is")
+            document["run_dir_is"] = None if known is None else (int(known[0]), int(known[1]))
             document["guarding"] = Guarding(**document.get("guarding", {}))
             return cls(**document)
-        except (ValueError, TypeError, AttributeError):
+        except (ValueError, TypeError, AttributeError, IndexError, KeyError):
             return None
 
     def changed(self, name: str) -> list[str]:

@@ -15,9 +15,9 @@ from oomph import __version__
 from oomph.console import say
 from oomph.errors import RunDirectoryError
 from oomph.recovery.posix.process_identity import ProcessIdentity
-from oomph.recovery.run_directory.trust import close_to_others, why_not_trusted
+from oomph.recovery.run_directory.trust import close_to_others, make_own_parents, why_not_trusted
 from oomph.redaction import redacted_data
-from oomph.run_files import open_own, read_own, replace_own
+from oomph.run_files import open_own, pin, read_own, replace_own, unpin
 
 SCHEMA = 1
 DEFAULT_PARENT = Path(".oomph") / "runs"
@@ -115,8 +115,10 @@ def _number(value: object) -> int:
 class RunDirectory:
     """A run directory whose lock this process holds."""
 
-    def __init__(self, path: Path, record: RunRecord, lock_fd: int) -> None:
+    def __init__(self, path: Path, record: RunRecord, lock_fd: int, identity: tuple[int, int] | None = None) -> None:
         self.path, self.record, self.lock_fd = path, record, lock_fd
+        self.identity = identity
+        """Which folder `path` is: its device and inode."""
 
     @classmethod
     def create(cls, path: Path, record: RunRecord) -> RunDirectory:
@@ -126,30 +128,40 @@ class RunDirectory:
             path = path.resolve()
             _check_not_foreign(path)
             close_to_others(path)
+            identity = pin(path)
             lock_fd = _lock(path)
         except OSError as error:
+            unpin(path)
             raise RunDirectoryError(f"the run directory {path} cannot be written: {error.strerror}") from error
         try:
             _check_no_run(path)
-            run = cls(path, record, lock_fd)
+            run = cls(path, record, lock_fd, identity)
             run.update()
         except OSError as error:
             os.close(lock_fd)
+            unpin(path)
             raise RunDirectoryError(f"the run directory {path} cannot be written: {error.strerror}") from error
         except RunDirectoryError:
             os.close(lock_fd)
+            unpin(path)
             raise
         return run
 
     @classmethod
     def create_default(cls, name: str, record: RunRecord) -> RunDirectory:
         """Make a new run in its own folder below `.oomph/runs`, named after the time and the script."""
+        try:
+            parent = make_own_parents()
+        except OSError as error:
+            raise RunDirectoryError(
+                f"the run directory {DEFAULT_PARENT} cannot be written: {error.strerror}"
+            ) from error
         safe = re.sub(r"[^A-Za-z0-9._-]+", "-", name)[:60]
         stem = f"{time.strftime('%Y%m%d-%H%M%S')}-{safe}"
         for number in range(1, 1000):
-            path = DEFAULT_PARENT / (stem if number == 1 else f"{stem}-{number}")
+            path = parent / (stem if number == 1 else f"{stem}-{number}")
             try:
-                path.mkdir(parents=True)
+                path.mkdir()
             except FileExistsError:
                 if path.is_dir():
                     continue  # another run started in the same second
@@ -166,15 +178,19 @@ class RunDirectory:
         if record is None:
             raise RunDirectoryError(_why_not_a_run(path))
         path = path.resolve()
-        stranger = why_not_trusted(path)
-        if stranger is not None:
-            raise RunDirectoryError(f"{path} cannot be resumed: {stranger}")
         try:
+            identity = pin(path)  # before it is looked at: what is looked at is what is used
+            stranger = why_not_trusted(path)
+            if stranger is not None:
+                raise RunDirectoryError(f"{path} cannot be resumed: {stranger}")
             lock_fd = _lock(path)
+            return cls(path, read_record(path) or record, lock_fd, identity)
         except OSError as error:
+            unpin(path)
             raise RunDirectoryError(f"the run directory {path} cannot be written: {error.strerror}") from error
-        run = cls(path, read_record(path) or record, lock_fd)
-        return run
+        except RunDirectoryError:
+            unpin(path)
+            raise
 
     def update(self, **changes: Any) -> None:
         """Change the record and write it atomically."""
@@ -183,6 +199,7 @@ class RunDirectory:
 
     def close(self) -> None:
         """Release the lock; a script that still lives keeps its own hold on it."""
+        unpin(self.path)
         os.close(self.lock_fd)
 
 

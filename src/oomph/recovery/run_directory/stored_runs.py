@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from oomph.console import say
 from oomph.recovery.run_directory.run_directory import DEFAULT_PARENT, FINISHED, RunRecord, read_record
-from oomph.recovery.run_directory.trust import why_not_trusted
+from oomph.recovery.run_directory.trust import why_not_above, why_not_trusted
 
 
 class StoredRun(NamedTuple):
@@ -36,7 +36,30 @@ def first_trusted(runs: Iterable[StoredRun]) -> StoredRun | None:
 
 def _unfinished(cwd: str) -> Iterator[tuple[tuple[float, Path], RunRecord]]:
     parent = Path(cwd) / DEFAULT_PARENT
-    for path in parent.iterdir() if parent.is_dir() else ():
+    for path in _folders_in(parent):
         record = read_record(path)
         if record is not None and record.cwd == cwd and record.status != FINISHED:
-            yield ((path / "run.json").stat().st_mtime, path), record
+            yield (_changed(path / "run.json"), path), record
+
+
+def _folders_in(parent: Path) -> list[Path]:
+    """What the folder holds; nothing, with one line, if it is another user's or may not be read."""
+    try:
+        found = list(parent.iterdir())
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    except OSError as error:
+        say(f"no run in {parent} is resumed: {error.strerror}")
+        return []
+    stranger = why_not_above(parent / "run")
+    if stranger is not None and found:
+        say(f"no run is resumed: {stranger}")
+        return []
+    return found
+
+
+def _changed(path: Path) -> float:
+    try:
+        return path.lstat().st_mtime
+    except OSError:
+        return 0.0

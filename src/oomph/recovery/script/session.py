@@ -17,6 +17,7 @@ from oomph.recovery.protocol.progress import ProgressBoard
 from oomph.recovery.protocol.python_stacks import StackWriter
 from oomph.recovery.script.pulse import Pulse, inherited
 from oomph.redaction import know_secrets
+from oomph.run_files import pin
 from oomph.shown import shown_line
 
 _MESSAGE_CHARACTERS = 2000
@@ -86,7 +87,7 @@ def join(handover: Handover) -> Session:
     """Join the run: as the owner in the first Python process of the attempt, else as a worker."""
     global _joined
     know_secrets(sys.orig_argv, os.environ)
-    pid, run_dir = os.getpid(), handover.path
+    pid, run_dir = os.getpid(), _reached(handover)
     owner = claim_ownership(run_dir, handover.attempt)
     role = "script" if owner else f"worker{pid}"
     session = _joined = Session(
@@ -106,6 +107,18 @@ def join(handover: Handover) -> Session:
     version = ".".join(map(str, sys.version_info[:3]))
     session.journal.write("process-started", pid=pid, python=sys.executable, version=version, argv=list(sys.orig_argv))
     return session
+
+
+def _reached(handover: Handover) -> Path | None:
+    """The run directory, reached through its descriptor from now on; None if another folder has its name."""
+    if handover.path is None or handover.run_dir_is is None:
+        return handover.path
+    try:
+        pin(handover.path, handover.run_dir_is)
+    except OSError as error:
+        say(f"{error.strerror}: the script runs without checkpoints")
+        return None
+    return handover.path
 
 
 def _pulse(handover: Handover) -> Pulse:

@@ -54,6 +54,7 @@ def handover(
     return Handover(
         package=str(_PACKAGE),
         run_dir=None if run is None else str(run.path),
+        run_dir_is=None if run is None else run.identity,
         attempt=attempt,
         guarding=settings.guarding,
         lock_fd=None if run is None else run.lock_fd,

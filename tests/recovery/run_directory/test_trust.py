@@ -1,0 +1,197 @@
+"""A run directory is trusted as a whole, looked at through one descriptor, and never another user's."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from oomph.errors import RunDirectoryError
+from oomph.recovery.run_directory.run_directory import RunDirectory, RunRecord
+from oomph.recovery.run_directory.stored_runs import first_trusted, unfinished_runs
+from oomph.recovery.run_directory.trust import make_own_parents, why_not_trusted
+from oomph.run_files import open_own, pin, read_own, replace_own, unpin
+
+STRANGER = 12345
+NOBODY = 65534
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file to another user")
+
+
+def made(folder: Path, cwd: Path | None = None) -> Path:
+    record = RunRecord(command=("train.py",), python="python3", cwd=str(cwd or folder.parent), created="")
+    run = RunDirectory.create(folder, record)
+    run.close()
+    for name in ("journal/1-0-script.jsonl", "checkpoints/step-000001-fit0-epoch0-step1/manifest.json"):
+        replace_own(folder, name, b"{}")
+    return folder
+
+
+def test_a_run_of_ones_own_is_trusted(tmp_path):
+    assert why_not_trusted(made(tmp_path / "run")) is None
+
+
+PARTS = ["run.json", "journal", "journal/1-0-script.jsonl", "checkpoints", "checkpoints/step-000001-fit0-epoch0-step1"]
+
+
+@needs_root
+@pytest.mark.parametrize("part", PARTS)
+def test_no_part_of_it_may_belong_to_another_user(tmp_path, part):
+    run = made(tmp_path / "run")
+    os.chown(run / part, STRANGER, STRANGER)
+    assert why_not_trusted(run) == f"{part} in it belongs to another user"
+    with pytest.raises(RunDirectoryError, match="belongs to another user"):
+        RunDirectory.reopen(run)
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_no_part_that_others_reach_may_be_written_by_them(tmp_path, part):
+    run = made(tmp_path / "run")
+    (run / part).chmod(0o777)
+    assert why_not_trusted(run) is None, "nobody else gets into the folder"
+    run.chmod(0o755)
+    assert f"others may write to {part} in it; check it, then: chmod -R go-w" in str(why_not_trusted(run))
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_no_part_of_it_may_be_a_link(tmp_path, part):
+    run = made(tmp_path / "run")
+    (run / part).rename(tmp_path / "elsewhere")
+    (run / part).symlink_to(tmp_path / "elsewhere")
+    assert why_not_trusted(run) == f"{part} in it is a link, or not a file"
+
+
+def test_what_a_script_keeps_beside_it_is_its_own_affair(tmp_path):
+    run = made(tmp_path / "run")
+    (run / "latest").symlink_to("results")
+    assert why_not_trusted(run) is None
+
+
+@needs_root
+@pytest.mark.parametrize("which", [".oomph", ".oomph/runs"])
+@pytest.mark.parametrize("how", ["another user's", "a link"])
+def test_the_folders_of_oomph_above_it_are_ones_own(tmp_path, monkeypatch, capfd, which, how):
+    run = made(tmp_path / ".oomph" / "runs" / "one", tmp_path)
+    if how == "a link":
+        (tmp_path / which).rename(tmp_path / "elsewhere")
+        (tmp_path / which).symlink_to(tmp_path / "elsewhere")
+    else:
+        os.chown(tmp_path / which, STRANGER, STRANGER)
+    assert str(tmp_path / which) in str(why_not_trusted(run))
+    monkeypatch.chdir(tmp_path)
+    assert first_trusted(unfinished_runs(str(tmp_path))) is None
+    assert capfd.readouterr().err.count("\n") == 1
+    with pytest.raises(OSError, match=r".+"):
+        make_own_parents()
+
+
+def test_ones_own_folders_are_closed_to_the_writing_of_others(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    before = os.umask(0)
+    try:
+        make_own_parents()
+        (tmp_path / ".oomph").chmod(0o777)
+        assert make_own_parents() == Path(".oomph/runs")
+    finally:
+        os.umask(before)
+    assert [stat.S_IMODE((tmp_path / name).stat().st_mode) for name in (".oomph", ".oomph/runs")] == [0o755, 0o700]
+
+
+# -- the folder that was looked at is the one that is used -----------------------------------------------------------
+
+
+def test_a_folder_that_takes_the_name_in_between_is_not_used(tmp_path):
+    run, planted = made(tmp_path / "run"), made(tmp_path / "planted")
+    replace_own(planted, "journal/1-0-script.jsonl", b"planted")
+    opened = RunDirectory.reopen(run)
+    try:
+        run.rename(tmp_path / "away")
+        planted.rename(run)
+        assert read_own(run, "journal/1-0-script.jsonl") == b"{}"
+        assert read_own(run / "journal", "1-0-script.jsonl") == b"{}"
+        opened.update(attempts=5)
+        assert '"attempts": 5' in (tmp_path / "away" / "run.json").read_text()
+        assert '"attempts": 5' not in (run / "run.json").read_text()
+    finally:
+        opened.close()
+    assert read_own(run, "journal/1-0-script.jsonl") == b"planted", "from then on it is a name like any other"
+
+
+def test_when_the_script_has_closed_the_descriptor_another_folder_is_refused(tmp_path):
+    run, planted = made(tmp_path / "run"), made(tmp_path / "planted")
+    identity = pin(run)
+    try:
+        found = run.stat()
+        assert identity == (found.st_dev, found.st_ino)
+        for name in os.listdir("/proc/self/fd"):
+            try:
+                is_it = os.path.samestat(os.stat(f"/proc/self/fd/{name}"), found)
+            except OSError:
+                continue
+            if is_it:
+                os.close(int(name))
+        assert read_own(run, "journal/1-0-script.jsonl") == b"{}"
+        run.rename(tmp_path / "away")
+        planted.rename(run)
+        with pytest.raises(OSError, match="has been replaced by another folder"):
+            open_own(run, "run.json", os.O_RDONLY)
+        with pytest.raises(OSError, match="has been replaced by another folder"):
+            pin(run, identity)
+    finally:
+        unpin(run)
+
+
+# -- as a user meets it -----------------------------------------------------------------------------------------------
+
+
+def planted_folder(cwd: Path, kind: str, owner: int) -> None:
+    folder = cwd / ".oomph"
+    made(folder / "runs" / "one", cwd)
+    for path in [folder, *folder.rglob("*")]:
+        os.chown(path, owner, owner)
+    match kind:
+        case "a link":
+            folder.rename(cwd / "elsewhere")
+            folder.symlink_to(cwd / "elsewhere")
+        case "unreadable":
+            folder.chmod(0o700)
+        case mode:
+            folder.chmod(int(mode, 8))
+            (folder / "runs").chmod(int(mode, 8))
+
+
+@needs_root
+@pytest.mark.parametrize("user", ["root", "nobody"])
+@pytest.mark.parametrize("kind", ["0777", "1777", "a link", "unreadable"])
+def test_another_users_folder_is_named_in_one_line_and_the_script_runs(tmp_path, kind, user):
+    if user == "nobody" and not _may_be_run_by_all(sys.executable):
+        pytest.skip("this Python lies where others may not read it")
+    cwd = Path("/tmp") / f"oomph-test-{os.getpid()}-{tmp_path.name[:40]}"
+    cwd.mkdir(mode=0o777)
+    cwd.chmod(0o777)
+    try:
+        planted_folder(cwd, kind, STRANGER)
+        (cwd / "train.py").write_text("print('trained')\n")
+        as_user = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"] if user == "nobody" else []
+        for options in ([], ["--resume"]):
+            ended = subprocess.run(
+                [*as_user, sys.executable, "-P", "-m", "oomph", "run", *options, "train.py"],
+                cwd=cwd, capture_output=True, text=True, timeout=120, check=False, env={**os.environ, "HOME": "/tmp"},
+            )  # fmt: skip
+            assert (ended.returncode, ended.stdout) == (0, "trained\n"), ended.stderr
+            assert "Traceback" not in ended.stderr
+            assert "running without one" in ended.stderr
+            refused = [line for line in ended.stderr.splitlines() if ".oomph" in line]
+            assert len(refused) == (2 if options else 1), ended.stderr
+    finally:
+        shutil.rmtree(cwd)
+
+
+def _may_be_run_by_all(python: str) -> bool:
+    start = "import oomph, subprocess, sys; subprocess.run([sys.executable, '-c', ''], check=True)"
+    probe = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups", python, "-c", start]
+    return subprocess.run(probe, capture_output=True, timeout=60, check=False).returncode == 0

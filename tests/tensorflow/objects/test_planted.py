@@ -1,0 +1,652 @@
+"""A checkpoint whose author wants more than a resumed training: nothing that it says is run, called, or written to."""
+
+from __future__ import annotations
+
+import collections
+import copy
+import ctypes
+import io
+import itertools
+import json
+import os
+import random
+import subprocess
+import sys
+import threading
+from contextlib import contextmanager
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from oomph.tensorflow.objects.picture import Changes, Picture, changes_between
+from oomph.tensorflow.objects.restoration import Restoration
+
+RAN: list[object] = []
+OUT = "results.txt"
+Point = collections.namedtuple("Point", "a b")
+
+
+def danger(*arguments):
+    RAN.append(arguments)
+    return 1
+
+
+def uses():
+    """What the script's code names."""
+    return OUT, os, subprocess, danger, Runner, print, Entry
+
+
+class Entry:
+    def __init__(self, n=0):
+        self.n = n
+
+
+class Runner:
+    def __init__(self):
+        self.command = "true"
+
+    def __call__(self, *arguments):
+        danger(self.command)
+
+    def __del__(self):
+        if self.command != "true":
+            danger(self.command)
+
+
+class Hashed:
+    def __hash__(self):
+        return danger(self)
+
+    def __eq__(self, other):
+        return danger(self) == 1
+
+
+class Iterated:
+    def __iter__(self):
+        danger(self)
+        return iter([1])
+
+
+class Mine(keras.callbacks.ModelCheckpoint):
+    def __init__(self, path):
+        super().__init__(path)
+        self.seen, self.report, self.note, self.log = 0, print, "log.csv", None
+
+    def on_epoch_end(self, epoch, logs=None):
+        self.seen += 1
+
+
+class Rows(list):
+    pass
+
+
+def script(folder="."):
+    """The objects of a script, anew in each attempt."""
+    callback = Mine(f"{folder}/best.keras")
+    callback.held = {
+        "numbers": [1, 2, 3],
+        "by key": {"a": 1, (1, 2): [2]},
+        "map": map(str, [1, 2, 3]),
+        "cycle": itertools.cycle([1, 2]),
+        "array": np.zeros(3),
+        "objects": np.array([1, "a", None], object),
+        "generator": np.random.default_rng(1),
+        "state": np.random.RandomState(2),
+        "random": random.Random(3),
+        "buffer": io.BytesIO(b"abc"),
+        "address": ctypes.c_void_p(1),
+        "variable": tf.Variable([1.0]),
+        "entry": Entry(),
+        "point": Point(1, 2),
+        "rows": Rows([1]),
+        "runner": Runner(),
+        "hashed": Hashed(),
+        "iterated": Iterated(),
+        "steps": counting(),
+    }
+    return callback
+
+
+def counting():
+    n = 0
+    while True:
+        n += 1
+        yield n
+
+
+def picture(callback):
+    return Picture.of([("callback", callback), ("uses", uses)], seconds=30)
+
+
+def restored(callback, changed, new=None, arrays=None):
+    """What is lost when the changes are restored."""
+    restoration = Restoration(picture(callback), Changes(changed, new or {}, arrays or {}))
+    restoration.apply()
+    return restoration.lost
+
+
+def key_of(now, thing):
+    return now.graph.by_id[id(thing)].key
+
+
+@contextmanager
+def nothing_happens():
+    """Fails if anything is run, imported, compiled or opened for writing meanwhile."""
+    found = []
+    watching.found = found
+    try:
+        yield found
+    finally:
+        watching.found = None
+    assert found == []
+    assert RAN == []
+
+
+class Watching(threading.local):
+    found = None
+
+
+watching = Watching()
+FORBIDDEN = (
+    *("exec", "compile", "import", "os.system", "os.exec", "os.posix_spawn", "os.fork", "subprocess.Popen"),
+    *("os.remove", "os.rename", "os.mkdir", "os.rmdir", "os.link", "os.symlink", "os.chmod", "os.truncate"),
+    *("shutil.rmtree", "socket.connect", "ctypes.dlopen", "ctypes.string_at", "ctypes.call_function"),
+    *("pickle.find_class", "code.__new__", "function.__new__"),
+)  # fmt: skip
+
+
+def audit(event, arguments):
+    found = getattr(watching, "found", None)
+    if found is None:
+        return
+    writes = event == "open" and bool(arguments[2] & (os.O_WRONLY | os.O_RDWR | os.O_CREAT))
+    if writes or event in FORBIDDEN:
+        found.append((event, str(arguments)[:200]))
+
+
+sys.addaudithook(audit)
+
+
+@pytest.fixture(autouse=True)
+def none_ran():
+    RAN.clear()
+    yield
+    assert RAN == []
+
+
+# -- what is called ---------------------------------------------------------------------------------------------------
+
+SYSTEM = ("made", "", "iterator", ("map", (("named", "posix:system"), ("list", "touch ran"))))
+DANGER = ("ref", "global of test_planted: danger")
+CONSUMING = ("tuple", "list", "frozenset")
+
+
+def planted_iterators():
+    """Iterators that call, and those that read them as they are made."""
+    lazy = ("map", "filter", "starmap", "takewhile", "dropwhile", "filterfalse")
+    for function in (("named", "posix:system"), DANGER, ("type", "posix:system")):
+        for name in lazy:
+            yield ("made", "", "iterator", (name, (function, ("list", ("tuple", "touch ran")))))
+        yield ("made", "", "iterator", ("accumulate", (("list", "a", "b"), function)))
+        yield ("made", "", "iterator", ("iter", (function, 0)))
+        inner = ("made", "", "iterator", ("map", (function, ("list", "touch ran"))))
+        for name in ("product", "permutations", "cycle", "enumerate", "zip", "chain", "islice", "zip_longest", "iter"):
+            yield ("made", "", "iterator", (name, (inner, 1) if name in ("permutations", "islice") else (inner,)))
+        yield ("made", "", "iterator", ("combinations", (inner, 1)))
+
+
+@pytest.mark.parametrize("iterator", planted_iterators(), ids=str)
+def test_no_iterator_calls_what_a_checkpoint_names(iterator):
+    callback = script()
+    now = picture(callback)
+    path = now.contents["callback"][0]
+    for content in (
+        (path, "held", iterator),
+        (path, "seen", ("tuple", iterator, 1)),
+        (None, iterator),
+    ):
+        for key in ("callback", key_of(now, callback.held["numbers"]), key_of(now, callback.held["by key"])):
+            with nothing_happens():
+                assert restored(callback, {key: content}) != []
+
+
+def test_an_iterator_keeps_calling_what_it_calls_here_and_nothing_else():
+    callback = script()
+    now = picture(callback)
+    held = key_of(now, callback.held)
+    content = list(now.contents[held])
+    at = content.index("map") + 1
+    _, key, tag, (made_by, arguments, *state) = content[at]
+    content[at] = ("made", key, tag, (made_by, (DANGER, *arguments[1:]), *state))
+    with nothing_happens():
+        assert "a checkpoint does not choose what is called" in restored(callback, {held: tuple(content)})[0]
+    assert list(callback.held["map"]) == ["1", "2", "3"], "it is neither replaced nor read"
+
+
+def test_an_object_that_iterates_in_python_is_not_asked_to():
+    callback = script()
+    key = key_of(picture(callback), callback.held["iterated"])
+    content = ("made", "", "iterator", ("enumerate", (("ref", key), 0)))
+    with nothing_happens():
+        assert restored(callback, {key_of(picture(callback), callback.held["numbers"]): (None, content)}) != []
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        ("named", "posix:system"),
+        ("type", "posix:system"),
+        ("member", "posix:system", "x"),
+        ("named tuple", "subprocess:Popen", "true"),
+        DANGER,
+        ("ref", "global of test_planted: os"),
+        ("ref", "global of test_planted: subprocess"),
+        ("ref", "global of test_planted: Runner"),
+        ("tuple", 1, DANGER),
+        ("frozenset", DANGER),
+    ],
+    ids=str,
+)
+def test_no_place_gets_what_is_called(value):
+    callback = script()
+    now = picture(callback)
+    path = now.contents["callback"][0]
+    places = {
+        "callback": (path, "seen", 5, "report", value, "held", ("ref", key_of(now, callback.held))),
+        key_of(now, callback.held["numbers"]): (None, value),
+        key_of(now, callback.held["by key"]): ("dict", None, "a", value),
+        key_of(now, callback.held["objects"]): ((1,), value),
+        key_of(now, callback.held["entry"]): (f"{__name__}:Entry", "n", value),
+        "class Mine": ("late", value),
+        "uses": ((), "late", value),
+        "global of test_planted: ": ("OUT", value),
+    }
+    for key, content in places.items():
+        with nothing_happens():
+            assert restored(callback, {key: content}) != [], key
+    assert (callback.seen, callback.report, OUT) == (5, print, "results.txt"), "what is beside it comes back"
+    assert not hasattr(Mine, "late")
+    assert not hasattr(uses, "late")
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        ("OUT", 5, "print", 5),
+        ("__builtins__", 5),
+        ("__name__", "x"),
+        ("danger", 5),
+        ("os", 5),
+        ("Runner", 5),
+        ("len", 5),
+    ],
+)
+def test_a_global_that_is_no_variable_of_the_scripts_stays(content):
+    before = dict(globals())
+    try:
+        with nothing_happens():
+            assert restored(script(), {"global of test_planted: ": content}) != []
+        changed = {name for name, value in globals().items() if before.get(name) is not value} - {"OUT"}
+        assert changed - {"__builtins__"} == set()
+        assert "print" not in globals()
+        assert "len" not in globals()
+    finally:
+        globals()["OUT"] = "results.txt"
+
+
+@pytest.mark.parametrize(
+    "name", ["filepath", "monitor", "_model", "on_epoch_end", "__class__", "__dict__", "set_model", 5]
+)
+def test_an_attribute_of_keras_a_method_and_what_python_understands_are_not_set(name):
+    callback = script()
+    path = picture(callback).contents["callback"][0]
+    with nothing_happens():
+        assert restored(callback, {"callback": (path, name, "/tmp/elsewhere")}) != []
+    assert type(callback) is Mine
+    assert callback.filepath == "./best.keras"
+    assert callable(callback.on_epoch_end)
+
+
+@pytest.mark.parametrize("name", ["on_epoch_end", "__call__", "__getattribute__", "__del__", "__init__"])
+def test_what_a_class_does_is_not_its_state(name):
+    before = dict(vars(Mine))
+    with nothing_happens():
+        assert restored(script(), {"class Mine": (name, 5)}) != []
+    assert dict(vars(Mine)) == before
+
+
+@pytest.mark.parametrize("kind", ["Runner", "Hashed", "Iterated", "nowhere", "Mine", "Watching"])
+def test_an_object_that_runs_something_by_itself_is_not_made(kind):
+    callback = script()
+    numbers = key_of(picture(callback), callback.held["numbers"])
+    new = {"new": ("instance", (f"{__name__}:{kind}", "command", "touch ran"))}
+    changed = {numbers: (None, ("ref", "new"))}
+    if kind in ("Hashed", "Iterated"):  # is data, but no key
+        callback.held["keys"] = {}
+        changed = {key_of(picture(callback), callback.held["keys"]): ("dict", None, ("ref", "new"), 1)}
+        kind = "Hashed"
+        new = {"new": ("instance", (f"{__name__}:{kind}",))}
+    with nothing_happens():
+        assert restored(callback, changed, new) != []
+
+
+@pytest.mark.parametrize("path", ["posix:stat_result", "subprocess:Popen", "builtins:object", "threading:Thread", "x"])
+def test_types_of_others_are_not_made(path):
+    callback = script()
+    numbers = key_of(picture(callback), callback.held["numbers"])
+    for tag, content in (("instance", (path,)), ("list with attributes", ((None,), (path,)))):
+        with nothing_happens():
+            assert restored(callback, {numbers: (None, ("ref", "new"))}, {"new": (tag, content)}) != []
+    with nothing_happens():
+        assert restored(callback, {numbers: (None, ("named tuple", path, 1, 2))}) != []
+
+
+@pytest.mark.parametrize("tag", ["variable", "tensor", "tensorflow random", "array"])
+def test_what_is_made_of_numbers_is_made_of_nothing_else(tag):
+    """`tf.Variable` calls a function that it is given."""
+    callback = script()
+    numbers = key_of(picture(callback), callback.held["numbers"])
+    for content in (DANGER, ("ref", key_of(picture(callback), callback.held["runner"])), ("list", 1), 5, "x"):
+        with nothing_happens():
+            assert restored(callback, {numbers: (None, ("ref", "new"))}, {"new": (tag, content)}) != []
+
+
+# -- what is written --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "{home}/victim",
+        "~/victim",
+        "{home}/.bashrc",
+        "../victim",
+        "x/../../victim",
+        ".git/hooks/post-commit",
+        "train.py",
+    ],
+)
+def test_no_path_leads_out_of_the_folders_of_the_script(tmp_path, monkeypatch, path):
+    home, work = tmp_path / "home", tmp_path / "work"
+    home.mkdir()
+    work.mkdir()
+    (work / "train.py").touch()
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.chdir(work)
+    callback = script()
+    held = picture(callback).contents["callback"][0]
+    path = path.format(home=home)
+    for value in (path, path.encode(), ("text", "PosixPath", path), ("tuple", 1, path)):
+        with nothing_happens():
+            assert "outside the folders" in restored(callback, {"callback": (held, "note", value, "seen", 5)})[0]
+        assert (callback.note, callback.seen) == ("log.csv", 5)
+
+
+@pytest.mark.parametrize(
+    "path", ["log-2.csv", "logs/log.csv", "{work}/log.csv", "{work}", "a word", "</s>", "/", "x.py"]
+)
+def test_a_path_of_the_scripts_own_comes_back(tmp_path, monkeypatch, path):
+    monkeypatch.chdir(tmp_path)
+    callback = script()
+    held = picture(callback).contents["callback"][0]
+    assert restored(callback, {"callback": (held, "note", path.format(work=tmp_path))}) == []
+    assert callback.note == path.format(work=tmp_path)
+
+
+def test_a_file_beside_the_one_that_is_named_here_comes_back(tmp_path):
+    callback = script()
+    callback.note = str(tmp_path / "epoch-1.csv")
+    held = picture(callback).contents["callback"][0]
+    assert restored(callback, {"callback": (held, "note", str(tmp_path / "epoch-2.csv"))}) == []
+    assert restored(callback, {"callback": (held, "note", str(tmp_path.parent / "epoch-2.csv"))}) != []
+
+
+# -- numbers that size memory, or lead out of it ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("place", [625, 10**6, -1, 2**31])
+def test_a_place_beyond_the_buffer_of_a_generator_is_refused(place):
+    """NumPy does not check it, and would read the memory behind the buffer."""
+    callback = script()
+    callback.held["twister"] = np.random.Generator(np.random.MT19937(1))
+    callback.held["philox"] = np.random.Generator(np.random.Philox(1))
+    now = picture(callback)
+    for name in ("twister", "philox", "state"):
+        key = key_of(now, callback.held[name])
+        content = json.loads(json.dumps(str(now.contents[key])))
+        forged = replaced(now.contents[key], place)
+        assert str(forged) != content
+        assert restored(callback, {key: forged}) != [], name
+    bits = key_of(now, callback.held["random"])
+    version, numbers, gauss = now.contents[bits]
+    assert restored(callback, {bits: (version, (*numbers[:-1], place), gauss)}) != []
+    assert restored(callback, {bits: (version, numbers, "x")}) != []
+
+
+def replaced(content, place):
+    if type(content) is tuple:
+        found = [replaced(each, place) for each in content]
+        for name in ("pos", "buffer_pos"):
+            if name in found:
+                found[found.index(name) + 1] = place
+        return tuple(found)
+    return content
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("objects", ((1 << 40,), 1)),
+        ("objects", ((-1,), 1)),
+        ("buffer", ("BytesIO", b"abc", 1 << 40)),
+        ("buffer", ("BytesIO", b"abc", -1)),
+        ("buffer", ("BytesIO", "abc", 1)),
+        ("address", b"\0" * 8),
+        ("array", ("large", "", "<f8", (1 << 40,))),
+        ("array", ("large", "", "O", (3,))),
+        ("array", ("large", "", "(3,)f8", (1,))),
+    ],
+)
+def test_what_a_content_says_of_its_size_is_checked(name, content):
+    callback = script()
+    key = key_of(picture(callback), callback.held[name])
+    with nothing_happens():
+        assert restored(callback, {key: content}, arrays={key: bytes(24)}) != []
+
+
+def test_addresses_are_not_kept():
+    callback = script()
+    assert any("address" in key for key in picture(callback).troubles)
+
+
+def test_a_combination_does_not_take_more_memory_than_there_is():
+    callback = script()
+    numbers = key_of(picture(callback), callback.held["numbers"])
+    content = ("made", "", "iterator", ("combinations", (("tuple", 1, 2), 1 << 40)))
+    with nothing_happens():
+        assert restored(callback, {numbers: (None, content)}) != []
+
+
+# -- anything at all --------------------------------------------------------------------------------------------------
+
+WORDS = st.sampled_from(
+    [
+        *(
+            "ref",
+            "id",
+            "made",
+            "large",
+            "tuple",
+            "named tuple",
+            "frozenset",
+            "list",
+            "named",
+            "type",
+            "member",
+            "unknown",
+        ),
+        *("scalar", "dtype", "text", "date", "shape", "range", "slice", "complex", "timedelta", "iterator", "instance"),
+        *("map", "filter", "product", "iter", "cycle", "accumulate", "posix:system", "builtins:exec", "builtins:int"),
+        *(
+            "numpy",
+            "tf",
+            "Fraction",
+            "PosixPath",
+            "O",
+            "<f8",
+            "float32",
+            "resource",
+            "dict",
+            "defaultdict",
+            "RandomState",
+        ),
+        *(
+            "global of test_planted: danger",
+            "global of test_planted: os",
+            "callback",
+            "callback.held",
+            "seen",
+            "report",
+        ),
+        *(f"{__name__}:Entry", f"{__name__}:Runner", f"{__name__}:Hashed", "PCG64", "MT19937", "cell", "closed", "at"),
+        *(
+            "__class__",
+            "__dict__",
+            "__builtins__",
+            "on_epoch_end",
+            "filepath",
+            "/etc/passwd",
+            "touch ran",
+            "new",
+            "pos",
+        ),
+    ]
+)
+ATOMS = st.one_of(
+    WORDS, st.none(), st.booleans(), st.integers(-3, 700), st.sampled_from([1 << 40, -1, 1e308]), st.binary(max_size=9)
+)
+VALUES = st.recursive(ATOMS, lambda inner: st.lists(inner, max_size=6).map(tuple), max_leaves=12)
+TAGS = st.sampled_from(
+    [
+        *("instance", "mapping", "list", "set", "deque", "bytearray", "numpy random", "random", "variable", "tensor"),
+        *("array", "object array", "iterator", "buffer", "numbers", "history", "frame", "cell", "function", "type"),
+        *("list with attributes", "mapping with attributes", "tensorflow random", "lost", "outside", "memory", "class"),
+    ]
+)
+NEW = st.dictionaries(st.sampled_from(["new", "other"]), st.tuples(TAGS, VALUES), max_size=2)
+
+
+def survives(changed, new, arrays):
+    """Restores planted changes: nothing happens but changes of data."""
+    RAN.clear()
+    callback = script()
+    live, before = picture(callback), (dict(globals()), dict(vars(Mine)), dict(vars(Entry)))
+    document = Changes(changed, new, arrays).to_json()
+    try:
+        changes = Changes.from_json(json.loads(json.dumps(document)), arrays)
+        with nothing_happens():
+            restoration = Restoration(live, changes)
+            restoration.apply_early()
+            restoration.apply()
+            del restoration, changes
+    finally:
+        globals()["OUT"] = "results.txt"
+    for after, kept in zip((globals(), vars(Mine), vars(Entry)), before, strict=True):
+        assert {name: value for name, value in after.items() if callable(value)} == {
+            name: value for name, value in kept.items() if callable(value)
+        }
+    assert type(callback) is Mine
+    assert callback.filepath == "./best.keras"
+    assert callback.__dict__.get("report", print) is print
+
+
+def check_anything(data):
+    keys = st.sampled_from(list(picture(script()).graph.nodes))
+    changed = data.draw(st.dictionaries(keys, VALUES, max_size=3))
+    arrays = {key: bytes(24) for key in changed}
+    survives(changed, data.draw(NEW), arrays)
+
+
+def mutations():
+    """A real document, with one node of it replaced by anything."""
+    first = script()
+    before = picture(first)
+    first.seen, first.note, first.log = 5, "log-2.csv", [Entry(3)]
+    first.held["numbers"].append((4, Point(5, 6)))
+    first.held["by key"]["b"] = {"c": np.arange(3)}
+    next(first.held["map"])
+    next(first.held["cycle"])
+    first.held["generator"].normal()
+    first.held["random"].random()
+    first.held["array"][1] = 7
+    first.held["variable"].assign([2.0])
+    first.held["entry"].n = [1, 2]
+    next(first.held["steps"])
+    return changes_between(before, Picture.of([("callback", first), ("uses", uses)], before, seconds=30))
+
+
+def places_in(value, at=()):
+    yield at
+    if type(value) is tuple:
+        for number, each in enumerate(value):
+            yield from places_in(each, (*at, number))
+
+
+def with_one_replaced(value, at, new):
+    if not at:
+        return new
+    return tuple(with_one_replaced(each, at[1:], new) if n == at[0] else each for n, each in enumerate(value))
+
+
+def check_mutation(data):
+    real = mutations()
+    table = data.draw(st.sampled_from(["changed", "new"]))
+    found = copy.copy(getattr(real, table))
+    key = data.draw(st.sampled_from(sorted(found)))
+    content = found[key][1] if table == "new" else found[key]
+    forged = with_one_replaced(content, data.draw(st.sampled_from(list(places_in(content)))), data.draw(VALUES))
+    found[key] = (found[key][0], forged) if table == "new" else forged
+    changed, new = (found, real.new) if table == "changed" else (real.changed, found)
+    survives(changed, new, real.arrays)
+
+
+QUICK = settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+LONG = settings(max_examples=10_000, deadline=None, suppress_health_check=list(HealthCheck))
+
+
+def test_the_real_document_is_restored_whole():
+    real, second = mutations(), script()
+    restoration = Restoration(picture(second), real)
+    restoration.apply()
+    assert (real.lost, restoration.lost) == ([], [])
+    assert (second.seen, second.note, second.log[0].n, second.held["numbers"][-1]) == (5, "log-2.csv", 3, (4, (5, 6)))
+
+
+@QUICK
+@given(st.data())
+def test_any_content_runs_nothing(data):
+    check_anything(data)
+
+
+@QUICK
+@given(st.data())
+def test_a_real_document_with_one_change_runs_nothing(data):
+    check_mutation(data)
+
+
+@pytest.mark.slow
+@LONG
+@given(st.data())
+def test_ten_thousand_contents_run_nothing(data):
+    check_anything(data)
+
+
+@pytest.mark.slow
+@LONG
+@given(st.data())
+def test_ten_thousand_documents_with_one_change_run_nothing(data):
+    check_mutation(data)
