@@ -492,3 +492,11 @@ def test_a_writer_killed_in_the_middle_leaves_nothing_that_counts(tmp_path, call
     assert [path.name for path in root.iterdir()] == ["step-000001-fit0-epoch0-step1"]
     assert store.latest_step().position.step == 1
     assert store.finished(0) is None
+
+
+def test_a_file_that_the_checksums_do_not_list_is_not_read(store, refused, tmp_path):
+    """TensorFlow would read the parts of an iterator by their names."""
+    saved = save(store, 1)
+    (tmp_path / "checkpoints" / saved.name / "iterator.data-00000-of-00002").write_bytes(b"planted")
+    assert store.latest_step() is None
+    assert [reason for _, reason in refused] == ["iterator.data-00000-of-00002 is not in SHA256SUMS"]

@@ -8,11 +8,13 @@ import json
 import os
 import pickle
 import stat
+import time
 from pathlib import Path
 
 import pytest
 
 import oomph
+from oomph.recovery.protocol import creations
 from oomph.recovery.protocol.creations import DIRECTORY, FILE, LINK, SCHEMA, Creation, Earlier, Notes
 from oomph.recovery.script.created_before import FAILS, Before, _Link, _MakeDirectory, _Open, _OpenDescriptor
 from oomph.recovery.script.creating import Creating
@@ -319,3 +321,18 @@ def test_before_answers_that_it_fails_when_it_can_not_tell(first):
     assert first.before.accepts(FILE, 3, lambda *_: None) is FAILS
     assert first.before.accepts(LINK, object(), lambda *_: None) is FAILS
     assert Creation(FILE, "/a", "b", 1) == first.creating.next(FILE, "/a", "b")
+
+
+def test_an_older_file_is_not_the_one_that_was_about_to_be_created(tmp_path, monkeypatch):
+    """Notes from elsewhere must not open a script's own file for overwriting."""
+    monkeypatch.setattr(creations, "_TICK_NS", 0)
+    precious = tmp_path / "precious"
+    precious.touch()
+    time.sleep(0.05)
+    Notes(tmp_path, 1).about_to(Creation(FILE, str(precious), "train.py:1", 1))
+    earlier = Earlier.read(tmp_path)
+    assert not earlier.is_still(str(precious), precious.stat().st_ino)
+    time.sleep(0.05)
+    precious.unlink()
+    precious.touch()
+    assert earlier.is_still(str(precious), precious.stat().st_ino)

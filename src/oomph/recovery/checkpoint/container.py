@@ -171,6 +171,9 @@ def _compare_sums(folder: Path) -> None:
         listed[name] = digest
     if not {_MANIFEST, TENSORS} <= set(listed):
         raise CheckpointError(f"{_SUMS} is damaged")
+    unlisted = {path.name for path in folder.iterdir()} - {_SUMS, *listed}
+    if unlisted:
+        raise CheckpointError(f"{min(unlisted)} is not in {_SUMS}")
     for name, digest in listed.items():
         if name not in (_MANIFEST, TENSORS) and not (folder / name).exists():
             raise CheckpointError(f"{_SUMS} is damaged, or {name} is missing")

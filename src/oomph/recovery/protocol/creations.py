@@ -35,6 +35,10 @@ _MOST_NOTES = 10_000
 """Per attempt: a script that creates a million files must not pay for a million notes."""
 
 
+_TICK_NS = 2_000_000_000
+"""The clocks of file systems tick in seconds at worst."""
+
+
 class Creation(NamedTuple):
     """One thing that was created; equal in every attempt that does the same."""
 
@@ -95,8 +99,8 @@ class Earlier:
         """The paths that were created."""
         self._known: set[Creation] = set()
         self._inodes: dict[str, set[int]] = {}
-        self._unsure: set[str] = set()
-        """Paths that were about to be created when the process ended; whether they were is unknown."""
+        self._unsure: dict[str, int] = {}
+        """Paths that were about to be created when the process ended, and when that was noted, in nanoseconds."""
 
     @classmethod
     def read(cls, run_dir: Path, before: int | None = None, others: Iterable[str] = ()) -> Earlier:
@@ -118,7 +122,18 @@ class Earlier:
 
     def is_still(self, path: str, inode: int) -> bool:
         """Whether the path still holds what the script put there, not something put there since."""
-        return inode in self._inodes.get(path, ()) or path in self._unsure
+        return inode in self._inodes.get(path, ()) or self._is_newer_than_its_note(path)
+
+    def _is_newer_than_its_note(self, path: str) -> bool:
+        """True if what is there may have been created right after the last note.
+
+        Both times are the kernel's: notes from elsewhere cannot pass an older file for one that the script created.
+        """
+        noted = self._unsure.get(path)
+        try:
+            return noted is not None and os.lstat(path).st_ctime_ns >= noted - _TICK_NS
+        except OSError:
+            return False
 
     def renamed(self, path: str, inode: int) -> None:
         """Accept another file that the script puts under the name of something created."""
@@ -132,7 +147,8 @@ class Earlier:
             except (ValueError, KeyError, TypeError, RecursionError):
                 continue  # a line cut short by a kill, or of another schema
         self._known.update(begun.values())
-        self._unsure.update(creation.path for creation in begun.values())
+        noted = _noted_at(path)
+        self._unsure.update((creation.path, noted) for creation in begun.values())
 
     def _add_line(self, document: dict[str, Any], begun: dict[str, Creation]) -> None:
         if document["schema"] != SCHEMA or not all(conforms(document[name], _FIELDS[name]) for name in document):
@@ -151,6 +167,14 @@ def _files(folder: Path, before: int | None = None) -> list[Path]:
     """The notes of the attempts before this one; None: of all."""
     numbered = [(path.stem.rpartition("-")[2], path) for path in sorted(folder.glob("created-*.jsonl"))]
     return [path for number, path in numbered if _NUMBER.fullmatch(number) and (before is None or int(number) < before)]
+
+
+def _noted_at(path: Path) -> int:
+    """When the last note was written."""
+    try:
+        return path.stat().st_ctime_ns
+    except OSError:
+        return 0
 
 
 def _lines(path: Path) -> list[bytes]:
