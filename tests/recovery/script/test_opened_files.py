@@ -6,10 +6,11 @@ import logging
 import os
 import sqlite3
 import sys
+import time
 
 import pytest
 
-from oomph.recovery.script.opened_files import FileState, OpenedFiles, log_files, stamp_of
+from oomph.recovery.script.opened_files import FileState, OpenedFiles, log_files, origin_of, stamp_of
 
 
 @pytest.fixture
@@ -21,7 +22,8 @@ def files(tmp_path):
 
 
 def state_of(path, copied=True):
-    return FileState(str(path), stamp_of(str(path)), path.read_bytes() if copied else None)
+    content = path.read_bytes() if copied else None
+    return FileState(str(path), stamp_of(str(path)), content, origin_of(str(path)), time.time_ns())
 
 
 def arranged(files, path, before="one\n", now="one\ntwo\n", copied=True):
@@ -202,3 +204,58 @@ def test_a_log_goes_on_and_is_told_when_the_script_reads_it(files, tmp_path):
     finally:
         log.close()
         other.close()
+
+
+# -- from elsewhere ---------------------------------------------------------------------------------------------------
+
+PICKLE = b"\x80\x04K\x01."
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        *(("helpers.py", b"x"), ("lazy.pyc", b"x"), (".netrc", b"x"), (".git/config", b"x"), ("state.pkl", b"x")),
+        ("state.dat", PICKLE),
+    ],
+)
+@pytest.mark.parametrize("mode", ["r", "a"])
+def test_a_checkpoint_plants_no_program_no_setting_and_no_pickle(files, tmp_path, name, content, mode):
+    path = tmp_path / name
+    path.parent.mkdir(exist_ok=True)
+    path.write_text("mine")
+    state = FileState(str(path), (1, 1), content, origin_of(str(path)))
+    lost = []
+    files.put_back_when_opened({str(path): state}, lost.append)
+    with open(path, mode):
+        pass
+    assert (path.read_text(), lost) == ("mine", [str(path)])
+
+
+def test_a_file_of_somebody_else_that_a_checkpoint_names_is_left_alone(files, tmp_path, monkeypatch):
+    """The script reads its data: a checkpoint has no say in them."""
+    monkeypatch.setattr("oomph.recovery.script.opened_files._TICK_NS", 0)
+    data, other = tmp_path / "data.csv", tmp_path / "log.csv"
+    data.write_text("mine")
+    other.write_text("x")
+    time.sleep(0.05)
+    inode, folder = origin_of(str(other))
+    for origin in (None, (inode, folder), (data.stat().st_ino, folder + 1)):
+        lost = []
+        state = FileState(str(data), (1, 1), b"planted", origin, time.time_ns())
+        files.put_back_when_opened({str(data): state}, lost.append)
+        with open(data) as opened:
+            assert opened.read() == "mine"
+        assert lost == [str(data)]
+
+
+def test_a_file_that_took_the_place_of_the_one_at_the_checkpoint_comes_back(files, tmp_path):
+    """As `os.replace` puts it there."""
+    path, lost = tmp_path / "state.json", []
+    path.write_text("one")
+    state = state_of(path)
+    (tmp_path / "new").write_text("two, later")
+    os.replace(tmp_path / "new", path)
+    files.put_back_when_opened({state.path: state}, lost.append)
+    with open(path) as opened:
+        assert opened.read() == "one"
+    assert lost == []

@@ -27,8 +27,13 @@ from oomph.run_files import is_reaching
 _MOST_FILES = 1000
 _NOT_FILES = ("/dev/", "/proc/", "/sys/")
 
+_TICK_NS = 2_000_000_000
+"""The clocks of file systems tick in seconds at worst."""
+
 Stamp = tuple[int, int]
 """Size, and nanoseconds of the last change."""
+Origin = tuple[int, int]
+"""The inodes of a file and of its folder."""
 
 
 @dataclass(frozen=True)
@@ -38,6 +43,24 @@ class FileState:
     path: str
     stamp: Stamp
     content: bytes | None = None
+    origin: Origin | None = None
+    since_ns: int = 0
+    """When the checkpoint was written, by the clock of the kernel."""
+
+    def lies_where_it_lay(self) -> bool:
+        """True if nothing is there, or the file of the checkpoint, or one that took its place in its folder since.
+
+        Inodes and times of change are the kernel's: a checkpoint from elsewhere cannot have another file replaced by
+        naming it.
+        """
+        try:
+            now = os.lstat(self.path)
+        except OSError:
+            return True
+        found = origin_of(self.path)
+        if self.origin is None or found is None or found[1] != self.origin[1]:
+            return False
+        return found[0] == self.origin[0] or now.st_ctime_ns >= self.since_ns - _TICK_NS
 
     def holds_now(self) -> bool:
         """Whether the file is unchanged."""
@@ -56,6 +79,14 @@ def stamp_of(path: str) -> Stamp | None:
     except OSError:
         return None
     return (found.st_size, found.st_mtime_ns) if os.path.isfile(path) else None
+
+
+def origin_of(path: str) -> Origin | None:
+    """The inodes of a file and of its folder; None if there is none."""
+    try:
+        return os.stat(path).st_ino, os.stat(os.path.dirname(os.path.abspath(path))).st_ino
+    except OSError:
+        return None
 
 
 class OpenedFiles:
@@ -151,7 +182,7 @@ class OpenedFiles:
             self._busy.now = False
 
     def _put_back(self, state: FileState) -> None:
-        if state.content is None or not may_be_restored(state.path, state.content):
+        if state.content is None or not (state.lies_where_it_lay() and may_be_restored(state.path, state.content)):
             self._on_lost(state.path)
             return
         try:

@@ -238,7 +238,7 @@ class Resumption:
 
     def files_of(self, checkpoint: Checkpoint) -> dict[str, FileState]:
         """The content of the fit's files at a checkpoint, by path."""
-        return written_files.from_meta(checkpoint.meta.opened, training_state.read_arrays(checkpoint, "file/"))
+        return written_files.states_in(checkpoint)
 
     def _lost_file(self, path: str) -> None:
         cause = f"the file {path} is read, and is not what it was at the checkpoint"

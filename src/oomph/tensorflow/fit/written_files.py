@@ -21,7 +21,7 @@ import numpy as np
 
 from oomph.recovery.checkpoint.container import Checkpoint
 from oomph.recovery.script.named_paths import may_be_restored
-from oomph.recovery.script.opened_files import FileState, replace_file, stamp_of
+from oomph.recovery.script.opened_files import FileState, Origin, origin_of, replace_file, stamp_of
 from oomph.tensorflow.objects.instances import dict_of
 from oomph.tensorflow.state.training_state import Array, read_arrays
 
@@ -82,14 +82,18 @@ class Kept:
         if settled and known is not None and known.stamp == stamp and len(known.content or b"") <= most:
             return known
         try:
-            return FileState(path, stamp, Path(path).read_bytes() if stamp[0] <= most else None)
+            content = Path(path).read_bytes() if stamp[0] <= most else None
+            return FileState(path, stamp, content, origin_of(path))
         except OSError:
             return None
 
 
 def as_meta(states: list[FileState]) -> list[dict[str, Any]]:
     """The JSON part of file states; `as_arrays` holds the rest."""
-    return [{"path": s.path, "stamp": list(s.stamp), "copied": s.content is not None} for s in states]
+    return [
+        {"path": s.path, "stamp": list(s.stamp), "copied": s.content is not None, "origin": list(s.origin or ())}
+        for s in states
+    ]
 
 
 def as_arrays(states: list[FileState]) -> list[Array]:
@@ -101,19 +105,40 @@ def as_arrays(states: list[FileState]) -> list[Array]:
     ]
 
 
-def from_meta(document: Any, arrays: Mapping[str, Any]) -> dict[str, FileState]:
-    """The files in a checkpoint, by path; raises ValueError if the document is malformed."""
+def states_in(checkpoint: Checkpoint) -> dict[str, FileState]:
+    """The files in a checkpoint, by path; raises ValueError if its manifest is malformed."""
+    return from_meta(checkpoint.meta.opened, read_arrays(checkpoint, "file/"), _written_at(checkpoint))
+
+
+def from_meta(document: Any, arrays: Mapping[str, Any], since_ns: int = 0) -> dict[str, FileState]:
+    """The files in the metadata of a checkpoint that was written at that time, by path; raises ValueError."""
     try:
         return {
             str(each["path"]): FileState(
                 str(each["path"]),
                 (int(each["stamp"][0]), int(each["stamp"][1])),
                 arrays[str(number)].tobytes() if each["copied"] else None,
+                _origin_in(each),
+                since_ns,
             )
             for number, each in enumerate(document)
         }
     except (KeyError, TypeError, IndexError) as error:
         raise ValueError(f"not the state of any files: {error}") from error
+
+
+def _origin_in(entry: Mapping[str, Any]) -> Origin | None:
+    match entry.get("origin"):
+        case [int() as file, int() as folder]:
+            return file, folder
+    return None
+
+
+def _written_at(checkpoint: Checkpoint) -> int:
+    try:
+        return os.stat(checkpoint.path / "manifest.json").st_ctime_ns
+    except OSError:
+        return time.time_ns()
 
 
 def changed_since(checkpoint: Checkpoint) -> list[str]:
@@ -140,7 +165,7 @@ def put_back(checkpoint: Checkpoint, named: Sequence[str]) -> dict[str, FileStat
             continue
         content = copies[str(entry["copy"])].tobytes()
         if not _is_named(entry["path"], named) or not may_be_restored(path, content):
-            others[path] = FileState(path, (len(content), 0), content)
+            others[path] = FileState(path, (len(content), 0), content, _origin_in(entry), _written_at(checkpoint))
         elif not _is_as_it_was(entry):
             replace_file(Path(path), content)
     return others
@@ -155,7 +180,10 @@ def _entries(checkpoint: Checkpoint) -> Iterator[dict[str, Any]]:
 def _entry(path: Path) -> dict[str, Any] | None:
     try:
         size = path.stat().st_size
-        return {"path": str(path), "size": size, "digest": _digest(path, size)} if path.is_file() else None
+        if not path.is_file():
+            return None
+        origin = list(origin_of(str(path)) or ())
+        return {"path": str(path), "size": size, "digest": _digest(path, size), "origin": origin}
     except OSError:
         return None
 
