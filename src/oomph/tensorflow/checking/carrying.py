@@ -12,13 +12,14 @@ import tensorflow as tf
 
 from oomph.preflight import carry
 from oomph.preflight.carry import Carried
+from oomph.recovery.protocol.guarding import Guarding
 from oomph.recovery.report.causes import NOT_SAVED
 from oomph.recovery.report.remedies import remedy_of
 from oomph.tensorflow.batch import batches
 from oomph.tensorflow.exact_step.division import Division
 from oomph.tensorflow.exact_step.full_batch_step import FullBatchStep
 from oomph.tensorflow.exact_step.probe import SAMPLES
-from oomph.tensorflow.exact_step.verdict import Choice
+from oomph.tensorflow.exact_step.verdict import choice_of
 from oomph.tensorflow.graph import fingerprints
 from oomph.tensorflow.micro_batch.exactness import (
     APPROXIMATE,
@@ -81,7 +82,7 @@ def _micro_batches(model: Any, batch: Any) -> Carried:
     promise = promise_before_tracing(model)
     if promise.kind != RESTART_ONLY:
         step = FullBatchStep(model, model.train_step, can_go_back=False)
-        division = Division(model, model.train_step, step.commits, promise, Choice())
+        division = Division(model, model.train_step, step.commits, promise, choice_of(Guarding()))
         step.build_metrics(batch)
         found = division.probe(batch, batches.size_of(batch) or 0, step.state_of(batch), SAMPLES)
         promise = division.settle(found) if found is not None else promise

@@ -12,7 +12,7 @@ from oomph.preflight.examine import examine as apply
 from oomph.preflight.facts.fit import FIT, LOOP
 from oomph.preflight.rules import RULES
 from oomph.tensorflow.checking.carrying import carried_by_fit, carried_by_loop
-from oomph.tensorflow.checking.memory_line import memory_line
+from oomph.tensorflow.checking.memory_line import held_line, planned_line
 from oomph.tensorflow.checking.reading import FULL, USUAL
 from oomph.tensorflow.checking.training_facts import training_facts, with_waiting
 from oomph.tensorflow.reaching.reached import Reached
@@ -37,7 +37,8 @@ def examine(reached: Reached, arguments: Mapping[str, Any]) -> dict[str, Any]:
     memory: list[str] = []
 
     def before_trial(batch: Any) -> None:
-        memory.append(memory_line(reached, arguments.get("device")))
+        if arguments.get("device") is not None:
+            memory.append(planned_line(reached, arguments["device"]))
         if reached.kind == FIT:  # before the steps that are tried, which change the model
             reached.tell("trying whether micro-batches give the same update")
             carried.extend(carried_by_fit(reached.model, reached.fit_arguments, batch))
@@ -46,6 +47,8 @@ def examine(reached: Reached, arguments: Mapping[str, Any]) -> dict[str, Any]:
         reached.model, reached.kind, reached.fit_arguments, place, limits, reached.tell,
         optimizer=reached.optimizer, before_trial=before_trial, loss_calls=reached.loss_calls, graph=reached.graph,
     )  # fmt: skip
+    if not memory:
+        memory.append(held_line(reached.model))  # the trial has created what a first step creates
     if training.trial is not None and training.trial.failed:
         carried = [Carried("training", UNKNOWN, "its step fails before there is anything to carry")]
     elif reached.kind == FIT:

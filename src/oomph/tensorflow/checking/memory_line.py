@@ -10,16 +10,21 @@ from oomph.memory.estimate import Fits, Plan
 from oomph.tensorflow.planning import subject
 from oomph.tensorflow.planning.examine import examine as plan
 from oomph.tensorflow.reaching.reached import Reached
+from oomph.tensorflow.state.optimizers import optimizers_of
 
 _WORDS = {Fits.YES: "should fit", Fits.NO: "does not fit", Fits.UNKNOWN: "may or may not fit"}
 
 
-def memory_line(reached: Reached, device: Mapping[str, Any] | None) -> str:
-    """One sentence without a final stop; empty where nothing can be said."""
+def held_line(model: Any) -> str:
+    """What a training holds all the time, as far as it exists: in a sentence without a final stop."""
+    is_built = all(getattr(optimizer, "built", True) for optimizer in optimizers_of(model))
+    words = "weights and optimizer" if is_built else "weights, without the slots of the optimizer,"
+    return f"{words} take {_in_words(subject.held_by(model).total)}; oomph plan says which batch fits a GPU"
+
+
+def planned_line(reached: Reached, device: Mapping[str, Any]) -> str:
+    """What a step of it takes beside what the device has: in a sentence without a final stop."""
     try:
-        if device is None:
-            held = subject.held_by(reached.model)
-            return f"weights and optimizer take {_in_words(held.total)}; oomph plan says which batch fits a GPU"
         return _planned(plan_of(plan(reached, {"batches": [], "device": device, "is_brief": True})))
     except Exception as error:  # the plan is a line of the check, not a reason to fail it
         return f"not planned: {' '.join(str(error).split()) or type(error).__name__}"

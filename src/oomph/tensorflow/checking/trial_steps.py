@@ -143,14 +143,12 @@ def _train(model: Any, batch: Any, specification: Any) -> tuple[list[float], tup
 
 def _train_function(model: Any, specification: Any = None) -> Callable[[Any], Any]:
     """Trains on one batch, given as fit gives it to `train_step`; returns the logs."""
-    unknown = [
-        getattr(part, "shape", None) is not None and part.shape.rank is None for part in tf.nest.flatten(specification)
-    ]
+    unknown = [_shape_if_open(part) for part in tf.nest.flatten(specification)]
     model.make_train_function()
 
     def step(batch: Any) -> Any:
         dataset = tf.data.Dataset.from_tensors(batch).repeat()
-        if any(unknown):
+        if any(shape is not None for shape in unknown):
             dataset = dataset.map(lambda *parts: _without_shapes(parts if len(parts) > 1 else parts[0], unknown))
         if model.distribute_strategy.num_replicas_in_sync > 1:
             dataset = model.distribute_strategy.experimental_distribute_dataset(dataset)
@@ -159,11 +157,18 @@ def _train_function(model: Any, specification: Any = None) -> Callable[[Any], An
     return step
 
 
-def _without_shapes(parts: Any, unknown: Sequence[bool]) -> Any:
-    """The same tensors; where that is asked for, of a rank that a trace does not know."""
+def _shape_if_open(part: Any) -> tf.TensorShape | None:
+    """The shape that the data declare, if they leave some of it open; else None."""
+    if not isinstance(part, tf.TensorSpec) or part.shape.is_fully_defined():
+        return None
+    return part.shape
+
+
+def _without_shapes(parts: Any, unknown: Sequence[tf.TensorShape | None]) -> Any:
+    """The same tensors; a trace knows no more of their shapes than the data declare."""
     hidden = [
-        tf.compat.v1.placeholder_with_default(part, None) if hides else part
-        for part, hides in zip(tf.nest.flatten(parts), unknown, strict=True)
+        part if shape is None else tf.compat.v1.placeholder_with_default(part, shape)
+        for part, shape in zip(tf.nest.flatten(parts), unknown, strict=True)
     ]
     return tf.nest.pack_sequence_as(parts, hidden)
 

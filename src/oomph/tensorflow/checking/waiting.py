@@ -33,6 +33,7 @@ class Trainer:
     """Keras' own train function, over data of any kind."""
 
     def __init__(self, model: Any) -> None:
+        model.train_function = None  # one that has seen a smaller batch would take the size of a batch as unknown
         model.make_train_function()
         self._model = model
 
