@@ -89,6 +89,7 @@ FIELDS: Mapping[str, Any] = {
     "too_dear": bool,
     "type": str,
     "until": float,
+    "variables": list[str],
     "wanted": int,
     "xla": bool,
 }

@@ -37,6 +37,16 @@ def test_oomph_is_not_to_be_found_on_the_path_of_the_script(start):
         assert start(probe).stdout == "none\n"
 
 
+def test_what_the_script_reads_from_its_environment_is_seen(start):
+    look = """
+    import json, os
+    os.environ.get("RATE"), os.getenv("EPOCHS")
+    from oomph.recovery.script.environment_read import read_by_script
+    print(json.dumps(sorted(read_by_script())))
+    """
+    assert json.loads(start(look, RATE="1").stdout) == ["EPOCHS", "RATE"]
+
+
 def test_the_users_own_sitecustomize_runs_and_is_the_one_in_sys_modules(start, tmp_path):
     (tmp_path / "own").mkdir()
     (tmp_path / "own" / "sitecustomize.py").write_text("import sys; sys.own = 'ran'\n")

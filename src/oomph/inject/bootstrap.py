@@ -34,8 +34,10 @@ def start() -> None:
         return
     if session.handover.guarding.guard:
         from oomph.recovery.protocol.entropy import seeding
+        from oomph.recovery.script import environment_read
 
         awaited = {**_at_import(lambda: session), **seeding(session.handover.entropy)}
+        environment_read.watch()
         hook.after_import(awaited | hook.skipping() if session.handover.guarding.skip_corrupt else awaited)
     from oomph.recovery.script.second_start import begin
 

@@ -13,7 +13,7 @@ from oomph.recovery.checkpoint.container import Checkpoint, Position
 from oomph.recovery.checkpoint.meta import Meta
 from oomph.tensorflow.training import provenance
 from oomph.tensorflow.training.identity import fingerprint
-from oomph.tensorflow.training.provenance import CALLBACKS, DATA, SCRIPT, STRUCTURE, TURN, Beginning
+from oomph.tensorflow.training.provenance import CALLBACKS, DATA, ENVIRONMENT, SCRIPT, STRUCTURE, TURN, Beginning
 
 ARGUMENTS = {"epochs": 3, "batch_size": 16, "steps_per_epoch": None, "shuffle": True, "initial_epoch": 0}
 
@@ -104,14 +104,17 @@ def test_more_changes_than_a_line_holds_are_counted():
     assert provenance.listed([f"change {n}" for n in range(8)]).endswith("change 5; and 2 more")
 
 
-@pytest.mark.parametrize(("edited", "kept"), [("", 0.5), ("since", 0.1)])
-def test_a_learning_rate_is_that_of_the_checkpoint_unless_the_script_was_edited(begin, edited, kept):
+@pytest.mark.parametrize(("edited", "steps", "kept"), [("", 7, 0.5), ("", 0, 0.1), ("since", 7, 0.1)])
+def test_a_learning_rate_is_what_the_script_sets_and_else_that_of_the_checkpoint(begin, edited, steps, kept):
+    """A configuration may set it without an edit. After steps, it may come from a file of the script's own."""
     checkpoint = saved(begin(optimizer=keras.optimizers.SGD(1.0)))
-    now = begin(edited=edited, optimizer=keras.optimizers.SGD(0.1))
+    optimizer = keras.optimizers.SGD(0.1)
+    optimizer.iterations.assign(steps)
+    now = begin(edited=edited, optimizer=optimizer)
     now._model.optimizer.learning_rate = 0.5  # what the restore has put there: a callback had lowered it
     said = now.keep_edited_learning_rate(checkpoint)
     assert float(now._model.optimizer.learning_rate) == pytest.approx(kept)
-    assert said == ("learning rate: 1 → 0.1" if edited else "")
+    assert said == ("learning rate: 1 → 0.1" if kept == 0.1 else "")
 
 
 def test_an_unedited_learning_rate_that_a_callback_lowered_stays_lowered(begin):
@@ -183,3 +186,47 @@ def test_another_machine_and_other_versions_are_said(begin):
     for words in ("machine: node7 → ", "TensorFlow: 2.17.0 → ", "devices: /device:GPU:0 → /device:CPU:0"):
         assert words in said
     assert compared(begin(), checkpoint) == "same"
+
+
+def with_facts(beginning, group, **facts):
+    beginning._facts[group] |= facts
+    return beginning
+
+
+def test_variables_and_arguments_are_meant_and_those_of_the_job_only_named(begin):
+    def start(value, job, words):
+        now = with_facts(begin(), ENVIRONMENT, **{"environment variable EPOCHS": value})
+        with_facts(now, "surroundings", **{"environment variable SLURM_JOB_ID": job})
+        return with_facts(now, SCRIPT, **{"arguments of the script": words})
+
+    checkpoint = saved(start("6f1a", "1", "--rate 1"))
+    assert start("6f1a", "1", "--rate 1").meant(checkpoint) == []
+    now = start(None, "2", "--rate 2")
+    assert now.script_was_edited(checkpoint)
+    assert now.meant(checkpoint) == [
+        "arguments of the script: --rate 1 → --rate 2",
+        "environment variable EPOCHS is no longer set",
+    ]
+    assert "environment variable SLURM_JOB_ID has another value" in now.changes(checkpoint)
+    assert start(None, "1", "x").meant(saved(start("6f1a", "1", "x"))) == [
+        "environment variable EPOCHS is no longer set"
+    ]
+    assert begin().meant(saved(start("6f1a", "1", "x"))) == [], "a variable that is no longer read says nothing"
+
+
+def test_a_callback_with_another_setting_is_meant_without_an_edit_unless_it_is_a_name(begin):
+    def start(patience, path):
+        facts = {"EarlyStopping 0: patience": patience, "TensorBoard 1: log_dir": repr(path)}
+        return with_facts(begin(), CALLBACKS, **facts)
+
+    checkpoint = saved(start(3, "logs/0900"))
+    assert start(3, "logs/1000").meant(checkpoint) == []
+    assert start(5, "logs/1000").meant(checkpoint) == ["EarlyStopping 0: patience: 3 → 5"]
+
+
+def test_another_schedule_of_the_learning_rate_is_meant(begin):
+    def start(steps):
+        return begin(optimizer=keras.optimizers.SGD(keras.optimizers.schedules.CosineDecay(0.1, steps)))
+
+    (change,) = start(20).meant(saved(start(10)))
+    assert change.startswith("optimizer schedule: ")

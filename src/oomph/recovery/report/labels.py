@@ -221,7 +221,8 @@ def _from_before_an_edit(attempt: Iterable[Event]) -> Iterator[Labelled]:
             edited = event
         elif event.name == "resumed" and edited is not None and event.role == edited.role and "fit" in event.data:
             number, before = event.data["fit"] + 1, edited.data["edited_fit"] + 1
-            yield Labelled(NOT_EQUAL, (f"the state of fit {number} is from before fit {before} was edited",))
+            told = f"the state of fit {number} is from before fit {before} was edited"
+            yield Labelled(NOT_EQUAL, (told, *([str(edited.data["reason"])] if edited.data.get("reason") else [])))
 
 
 def _returned_after_an_edit(attempt: Iterable[Event]) -> Iterator[Labelled]:

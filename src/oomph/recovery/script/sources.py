@@ -92,6 +92,11 @@ def _own_file(given: str) -> str | None:
     return path if path.endswith(".py") and not _is_installed(path) else None
 
 
+def is_own_code(path: str) -> bool:
+    """True if code comes from one of the user's Python files, given the file name that it carries."""
+    return _own_file(path) is not None
+
+
 def _is_installed(path: str) -> bool:
     return path.startswith(_folders_of_others()) or any(part in path.split(os.sep) for part in _OF_OTHERS)
 

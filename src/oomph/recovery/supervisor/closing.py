@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ from oomph.recovery.policy.examination import last
 from oomph.recovery.report.account import HEAD, account
 from oomph.recovery.report.amounts import counted
 from oomph.recovery.report.labels import STOPPED
-from oomph.recovery.report.next_command import command_to_go_on
+from oomph.recovery.report.next_command import command_to_go_on, variables_read
 from oomph.recovery.report.reached import reached
 from oomph.recovery.report.stopped import stopped
 from oomph.recovery.report.summary import Summary, summarise
@@ -79,6 +80,8 @@ class Closing:
             for line in account(summary, shown(self.run), again, said, returncode, stopped(events)):
                 self.voice.say(line, HEAD if summary.eventful else 0, again or f"oomph explain {shown(self.run)}")
             self._tell_unused(kept)
+            if again:
+                self._tell_needed(events)
             self._advise(events)
         except Exception as error:
             self.voice.say(f"the summary could not be made: {type(error).__name__}: {error}")
@@ -126,7 +129,15 @@ class Closing:
         asked = decided is not None and decided.data.get("ending", {}).get("stopped")
         if self.run is None or action.exit_code == 0 or not (asked or action.exit_code in STOPPED):
             return ""
-        return command_to_go_on(self.settings.typed, self.command.words, str(shown(self.run)))
+        read = variables_read(events, os.environ)
+        return command_to_go_on(self.settings.typed, self.command.words, str(shown(self.run)), read.shown)
+
+    def _tell_needed(self, events: Sequence[Event]) -> None:
+        names = variables_read(events, os.environ).others
+        if names:
+            self.voice.say(
+                f"to resume, set what the script reads from its environment as it is now: {', '.join(names)}"
+            )
 
     def _advise(self, events: Sequence[Event]) -> None:
         own = [event for event in events if event.attempt == self.chronicle.attempt]

@@ -106,7 +106,7 @@ def _restore(fits: Fits, fit: Fit, checkpoint: Checkpoint) -> Any:
         fits.say(f"{path} holds NaN or infinity in the saved end state of fit at {fit.identity.site}")
     at = checkpoint.position
     fits.steps = fits.saved = max(fits.steps, at.steps)
-    seconds, edited = time.monotonic() - started, fit.beginning.edited_code(checkpoint)
+    seconds, edited = time.monotonic() - started, fit.beginning.given_otherwise(checkpoint)
     fits.note(
         "resumed", name=checkpoint.name, key=fit.identity.key, fit=at.fit, epoch=at.epoch, step=at.step,
         steps=at.steps, kind="finished", seconds=round(seconds, 3), lost=lost, meant=edited,

@@ -274,10 +274,7 @@ class Resumption:
         )
         site = fit.identity.site
         if kind == "over":
-            self._fits.say(
-                f"fit at {site}: {counted(at.epoch, 'epoch')} are trained, and the script asks for {self.epochs}:"
-                f" the saved state is returned, and checkpoint {checkpoint.name} stays"
-            )
+            self._fits.say(returned("fit", site, checkpoint, self.epochs))
         else:
             where = f"epoch {at.epoch + 1}, step {fit.step + 1}"
             self._fits.say(f"resumed fit at {site} at {where} ({kind}), {seconds:.1f} s")
@@ -320,6 +317,15 @@ def ended_before(checkpoint: Checkpoint) -> str:
     """Why a checkpoint cannot be used whose position the data do not reach, in words."""
     at = checkpoint.position
     return f"checkpoint {checkpoint.name} is of epoch {at.epoch + 1}, step {at.step + 1}, and the data end before"
+
+
+def returned(what: str, site: str, checkpoint: Checkpoint, epochs: int | None) -> str:
+    """That a training is not continued because it has all the epochs that the script asks for, in words."""
+    trained = counted(checkpoint.position.epoch, "epoch")
+    return (
+        f"{what} at {site} has trained {trained}, and the script asks for {epochs}: the saved state is returned,"
+        f" and checkpoint {checkpoint.name} stays"
+    )
 
 
 def may_pass(error: BaseException) -> bool:

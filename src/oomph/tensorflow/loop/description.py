@@ -10,7 +10,7 @@ from oomph.tensorflow.loop.roots import Root
 from oomph.tensorflow.loop.source import Source
 from oomph.tensorflow.loop.variables import LoopVariables
 from oomph.tensorflow.training import provenance
-from oomph.tensorflow.training.provenance import CONFIGURATION, DATA, SCRIPT, STRUCTURE, TURN, Facts
+from oomph.tensorflow.training.provenance import CONFIGURATION, DATA, ENVIRONMENT, SCRIPT, STRUCTURE, TURN, Facts
 from oomph.tensorflow.training.recognition import Recognised, Verdict
 
 
@@ -56,7 +56,7 @@ def recognised(record: Record | None, facts: Facts, came_another_way: bool) -> R
 
 def was_edited(record: Record, facts: Facts) -> bool:
     """Whether the script has changed since."""
-    return bool(provenance.changes(record.meta.made_by, facts, SCRIPT))
+    return bool(provenance.changes(record.meta.made_by, facts, SCRIPT, ENVIRONMENT))
 
 
 def other_data(before: Facts, now: Facts) -> bool:

@@ -106,6 +106,7 @@ class ResumableLoop(RunningLoop):
             key=self.identity.key,
             steps=self.fits.steps - self._first_step,
             reached=self.fits.steps,
+            over=self.is_over,
             micro_batch=None,
             guard="loop",
             seconds=round(time.monotonic() - self._started, 3),

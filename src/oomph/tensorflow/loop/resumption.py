@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import time
 
+from oomph.errors import CheckpointError
 from oomph.recovery.checkpoint.container import Checkpoint
 from oomph.recovery.checkpoint.meta import said
 from oomph.recovery.checkpoint.witness import STEP
-from oomph.tensorflow.fit.resumption import CannotResumeError, may_pass
+from oomph.tensorflow.fit.resumption import CannotResumeError, ended_before, may_pass, returned
 from oomph.tensorflow.loop.checkpoints import LoopCheckpoints
 from oomph.tensorflow.loop.description import other_data
 from oomph.tensorflow.loop.objects import OWN
@@ -16,7 +17,7 @@ from oomph.tensorflow.micro_batch.micro_batch_step import essence
 from oomph.tensorflow.state import pipelines, training_state
 from oomph.tensorflow.training import leaving, provenance
 from oomph.tensorflow.training.fit_objects import from_meta
-from oomph.tensorflow.training.provenance import CODE, CONFIGURATION, DATA, SCRIPT
+from oomph.tensorflow.training.provenance import CONFIGURATION, DATA, ENVIRONMENT, SCRIPT
 
 _TRIES = 3
 _PAUSE_SECONDS = 1.0
@@ -63,6 +64,8 @@ class LoopResumption:
         made, kind = False, ""
         for tried in range(1, _TRIES + 1):
             try:
+                if self._is_over(checkpoint):
+                    made, kind = True, self._skip_all()
                 if not made:
                     self._make_iterator(checkpoint)
                     made = True
@@ -78,6 +81,17 @@ class LoopResumption:
                 time.sleep(_PAUSE_SECONDS * tried)
         raise AssertionError("unreachable")
 
+    def _is_over(self, checkpoint: Checkpoint) -> bool:
+        """True if a checkpoint holds all the epochs that the script asks for."""
+        epochs = self._loop.steps.epochs
+        return epochs is not None and checkpoint.position.epoch >= len(epochs)
+
+    def _skip_all(self) -> str:
+        """Go to the end of the loop, whose body gets no batch."""
+        loop = self._loop
+        loop.steps.number, loop.is_over = len(loop.steps.epochs or ()), True
+        return "over"
+
     def _make_iterator(self, checkpoint: Checkpoint) -> None:
         """Restore what the data depend on, and create the iterator that the loop resumes with."""
         loop = self._loop
@@ -90,6 +104,8 @@ class LoopResumption:
         if other_data(checkpoint.meta.made_by, loop.facts):
             return "epoch"  # edited data: the old position means nothing
         kind = loop.data.restore(checkpoint, loop.steps.iterator, None, self._batches_before(checkpoint))
+        if kind == "epoch" or (loop.steps.length is not None and at.step > loop.steps.length):
+            raise CheckpointError(ended_before(checkpoint))
         loop.steps.step, loop.steps.drawn = at.step, loop.data.taken
         return kind
 
@@ -125,8 +141,8 @@ class LoopResumption:
         loop, at, before = self._loop, checkpoint.position, checkpoint.meta.made_by
         self._fits.steps = at.steps
         self._checkpoints.count_from(at.steps)
-        edited = bool(provenance.changes(before, loop.facts, SCRIPT))
-        rates = loop.keep_edited_learning_rates(checkpoint.meta.learning_rates) if edited else []
+        edited = bool(provenance.changes(before, loop.facts, SCRIPT, ENVIRONMENT))
+        rates = loop.keep_edited_learning_rates(checkpoint.meta.learning_rates, edited)
         found = [*provenance.changes(before, loop.facts), *rates]
         self._loop.lost = list(dict.fromkeys(self._loop.lost))
         loop.note_here(
@@ -138,9 +154,16 @@ class LoopResumption:
             seconds=round(seconds, 3),
             changes=found,
             lost=self._loop.lost,
-            meant=[*provenance.changes(before, loop.facts, CODE, CONFIGURATION, DATA), *rates],
+            meant=[
+                *provenance.what_was_given(before, loop.facts),
+                *provenance.changes(before, loop.facts, CONFIGURATION, DATA),
+                *rates,
+            ],
         )
-        self._fits.say(f"resumed loop at {loop.identity.site} at {loop.where} ({kind}), {seconds:.1f} s")
+        if kind == "over":
+            self._fits.say(returned("loop", loop.identity.site, checkpoint, loop.steps.number))
+        else:
+            self._fits.say(f"resumed loop at {loop.identity.site} at {loop.where} ({kind}), {seconds:.1f} s")
         if found:
             self._fits.say(f"since the checkpoint: {provenance.listed(found)}")
         for lost in self._loop.lost:

@@ -22,6 +22,7 @@ from oomph.tensorflow.names.keras3 import KERAS
 from oomph.tensorflow.random_numbers.uncheckpointed_ops import functions_with_draws
 from oomph.tensorflow.state import training_state
 from oomph.tensorflow.state.training_state import Array
+from oomph.tensorflow.training import provenance
 from oomph.tensorflow.training.fit_objects import as_saved
 from oomph.tensorflow.training.fits import Fits
 from oomph.tensorflow.training.growing import Sizes, sizes_of
@@ -61,6 +62,9 @@ class RunningLoop:
         self.sizes: Sizes = {}
         """Of its objects in the last checkpoint."""
         self._draws_to_come: list[list[Any]] = []
+        self._new = {key for key, optimizer in self.variables.optimizers() if provenance.is_new(optimizer)}
+        self.is_over = False
+        """True if an earlier attempt trained as many epochs as the script asks for now, or more."""
         self._names = CarriedNames(frame, {*self.variables.seen(), *self.objects.at_entry.graph.by_id})
 
     def kinds(self) -> list[str]:
@@ -132,12 +136,20 @@ class RunningLoop:
         """Continue with the batches that an earlier attempt had taken ahead."""
         self.steps.ahead[:] = self._held
 
-    def keep_edited_learning_rates(self, before: dict[str, float]) -> list[str]:
-        """After a restore, apply the learning rates of an edited script; returns the changes, in words."""
+    def keep_edited_learning_rates(self, before: dict[str, float], edited: bool) -> list[str]:
+        """After a restore, apply learning rates that the script sets anew; returns the changes, in words.
+
+        An optimizer that had made steps before the loop may have its learning rate from a file of the script's own.
+
+        Args:
+            before: those of the checkpoint.
+            edited: True if the script has changed since.
+        """
         found = []
         for key, optimizer in self.variables.optimizers():
             then, now = before.get(key), self._rates.get(key)
-            if then is not None and now is not None and then != now:
+            is_set = edited or key in self._new
+            if is_set and then is not None and now is not None and then != now:
                 _innermost(optimizer).learning_rate = now
                 found.append(f"learning rate of {key}: {then:g} → {now:g}")
         return found

@@ -21,6 +21,7 @@ from oomph.recovery.checkpoint.interval import Interval, seconds_between_faults
 from oomph.recovery.checkpoint.store import CheckpointStore, Record, Saved
 from oomph.recovery.checkpoint.witness import WitnessBoard
 from oomph.recovery.protocol.phases import Phase
+from oomph.recovery.script import environment_read
 from oomph.recovery.script.appended import Appends
 from oomph.recovery.script.background import Background
 from oomph.recovery.script.kept_micro_batches import MicroBatches, Start
@@ -75,6 +76,8 @@ class Fits:
         self._closed = False
         """Whether checkpoints are no longer written."""
         self._said: set[str] = set()
+        self._read: list[str] = []
+        """The environment variables that the script has read, as noted last."""
         self.preemption = Preemption(session.pulse)
         self.witnesses = _witness_board(session)
         """Where the steps of this process leave witnesses; None in workers, and without a run directory."""
@@ -122,12 +125,22 @@ class Fits:
         """The identity of the fit or loop that starts at a place."""
         occurrence = self._visits[place.key]
         self._visits[place.key] += 1
+        self._note_read()
         ordinal = self._ordinal
         self._ordinal += 1
         return FitIdentity(ordinal, place.site, fingerprint, place.key, occurrence, place.outline)
 
+    def _note_read(self) -> None:
+        """Record which environment variables the script has read, for the command that resumes the run."""
+        read = sorted(environment_read.read_by_script())
+        if read != self._read:
+            self._read = read
+            self.note("environment-read", variables=read)
+
     def known_state(self, identity: FitIdentity, was_edited: Callable[[Record], bool]) -> Record | None:
         """The newest state that an earlier attempt saved for the fit at this place; preferably its end state.
+
+        One that the script has saved as it is now comes before those from before a change.
 
         Args:
             was_edited: whether the script has changed since. Then the call itself may have been edited.
@@ -141,7 +154,7 @@ class Fits:
             mine = [r for r in same if was_edited(r)]
         if not mine:  # older versions of oomph only counted fits
             mine = [r for r in records if r.key is None and r.position.fit == identity.ordinal]
-        return next((r for r in mine if r.finished), mine[0] if mine else None)
+        return min(mine, key=lambda record: (was_edited(record), not record.finished), default=None)
 
     def interrupted_sites(self) -> list[str]:
         """The places of the fits that earlier attempts left unfinished."""

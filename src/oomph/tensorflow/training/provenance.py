@@ -18,6 +18,7 @@ import tensorflow as tf
 import oomph
 from oomph.recovery.checkpoint.container import Checkpoint
 from oomph.recovery.checkpoint.store import Record
+from oomph.recovery.script import environment_read
 from oomph.recovery.script.sources import code_in, script_files
 from oomph.redaction import redacted_words
 from oomph.tensorflow.names.keras3 import KERAS
@@ -25,10 +26,12 @@ from oomph.tensorflow.objects.instances import dict_of
 from oomph.tensorflow.training.call_place import plain
 
 Facts = dict[str, dict[str, Any]]
-SCRIPT, STRUCTURE, DATA = "script", "structure", "data"
+SCRIPT, ENVIRONMENT, STRUCTURE, DATA = "script", "environment", "structure", "data"
 CONFIGURATION, CALLBACKS, TURN, CODE = "configuration", "callbacks", "turn", "code"
 _SURROUNDINGS = "surroundings"
 BATCHES = "batches in an epoch"
+_VARIABLE = "environment variable"
+_ARGUMENTS_OF_SCRIPT = "arguments of the script"
 _WEIGHTS = "weights of"
 _NUMBERED = ("name", "shared_object_id")
 _MOST_CHANGES = 6
@@ -59,7 +62,7 @@ def facts_of(
         CONFIGURATION: _configuration(model) | {name: _plain(arguments.get(name)) for name in _ARGUMENTS},
         CALLBACKS: _settings(callbacks),
         TURN: dict(turn or {}),
-        _SURROUNDINGS: dict(_surroundings()),
+        _SURROUNDINGS: _surroundings(),
         DATA: {name: _plain(arguments.get(name)) for name in _DATA_ARGUMENTS} | dict(values or {}),
     }
 
@@ -81,12 +84,18 @@ def changes(before: Facts, now: Facts, *groups: str) -> list[str]:
     found: list[str] = []
     if not before:  # from a version that did not record facts
         return found
-    for group in groups or (SCRIPT, STRUCTURE, CONFIGURATION, CALLBACKS, DATA, _SURROUNDINGS):
+    for group in groups or (SCRIPT, ENVIRONMENT, STRUCTURE, CONFIGURATION, CALLBACKS, DATA, _SURROUNDINGS):
         old, new = before.get(group, {}), now.get(group, {})
         both = group != STRUCTURE  # an added or removed layer is a change; its weights are unknown until built
         names = [name for name in {**old, **new} if (name in old and name in new) or not (both or _WEIGHTS in name)]
         found += [_change(name, old.get(name), new.get(name)) for name in names if old.get(name) != new.get(name)]
     return found
+
+
+def what_was_given(before: Facts, now: Facts) -> list[str]:
+    """The intended differences of the script itself: its code, its arguments, what it reads from its environment."""
+    arguments = [each for each in changes(before, now, SCRIPT) if each.startswith(_ARGUMENTS_OF_SCRIPT)]
+    return [*changes(before, now, CODE), *arguments, *changes(before, now, ENVIRONMENT)]
 
 
 def listed(found: list[str]) -> str:
@@ -96,6 +105,8 @@ def listed(found: list[str]) -> str:
 
 
 def _change(name: str, old: Any, new: Any) -> str:
+    if name.startswith(_VARIABLE):  # its values are digests
+        return f"{name} {'is no longer set' if new is None else 'is set' if old is None else 'has another value'}"
     return f"{name} was edited" if name.endswith(".py") else f"{name}: {_shown(old)} → {_shown(new)}"
 
 
@@ -105,10 +116,12 @@ def _shown(value: Any) -> str:
 
 
 def _script() -> Facts:
-    """The script files, and their code alone: edits of comments and layout do not affect the training."""
+    """The script files, their code alone, since edits of comments and layout do not affect the training, and what the
+    script reads from its environment."""
     files = script_files()
     return {
-        SCRIPT: {**files, "arguments of the script": " ".join(redacted_words(sys.argv[1:]))},
+        SCRIPT: {**files, _ARGUMENTS_OF_SCRIPT: " ".join(redacted_words(sys.argv[1:]))},
+        ENVIRONMENT: _variables(environment_read.read_by_script()),
         CODE: dict(code_in(files)),
     }
 
@@ -138,12 +151,13 @@ def _configuration(model: Any) -> dict[str, Any]:
 
 
 def _settings(callbacks: Sequence[Any]) -> dict[str, Any]:
-    """The callbacks, and their public attributes that are strings, booleans or whole numbers."""
+    """The callbacks, and their public attributes that are strings, booleans or whole numbers; all numbers of Keras'."""
     facts: dict[str, Any] = {"callbacks": ", ".join(type(callback).__name__ for callback in callbacks)}
     for number, callback in enumerate(callbacks):
+        is_of_keras = type(callback).__module__.startswith("keras.")
         for name, value in dict_of(callback).items():
             is_setting = type(value) in (bool, str) or (type(value) is int and abs(value) < _LARGEST_SETTING)
-            if is_setting and not name.startswith("_"):
+            if (is_setting or (is_of_keras and type(value) is float)) and not name.startswith("_"):
                 facts[f"{type(callback).__name__} {number}: {name}"] = plain(value)
     return facts
 
@@ -153,12 +167,23 @@ def _configured(whose: str, thing: Any, without: tuple[str, ...]) -> dict[str, A
         config = dict(thing.get_config())
     except Exception:
         return {}  # a user's own layer or optimizer need not have a config
+    if isinstance(config.get("learning_rate"), Mapping):  # a schedule
+        config["schedule"] = config["learning_rate"]
     return {f"{whose} {name}": _plain(value) for name, value in config.items() if name not in without}
 
 
-@functools.cache
+def _variables(read: Mapping[str, str | None]) -> dict[str, Any]:
+    return {f"{_VARIABLE} {name}": value for name, value in read.items()}
+
+
 def _surroundings() -> dict[str, Any]:
-    """The versions and the machine, which do not change within a process."""
+    """The versions and the machine, and variables that describe the job."""
+    return {**_machine(), **_variables(environment_read.read_of_the_job())}
+
+
+@functools.cache
+def _machine() -> dict[str, Any]:
+    """What does not change within a process."""
     import keras
 
     return {
@@ -211,6 +236,7 @@ class Beginning:
         self._facts = facts_of(model, arguments, callbacks, values, turn)
         self.learning_rate = _learning_rate(model.optimizer)
         """The learning rate that the script sets before the fit; None for a schedule."""
+        self._is_new = is_new(model.optimizer)
         if self.learning_rate is not None:
             self._facts[TURN]["learning rate"] = self.learning_rate
 
@@ -240,21 +266,30 @@ class Beginning:
 
     def meant(self, checkpoint: Checkpoint) -> list[str]:
         """The intended differences that may change the result: edits of the script, or of what it reads."""
-        groups = (CODE, CONFIGURATION, DATA, *([CALLBACKS] if self.script_was_edited(checkpoint) else []))
-        return [change for change in self.changes(checkpoint, *groups) if not change.startswith("initial_epoch")]
+        before, now = _made_by(checkpoint), self._facts
+        found = [*what_was_given(before, now), *changes(before, now, CONFIGURATION, DATA)]
+        if self.script_was_edited(checkpoint):
+            found += changes(before, now, CALLBACKS)
+        else:  # paths may differ in each start
+            found += changes(_without_paths(before), _without_paths(now), CALLBACKS)
+        return [change for change in found if not change.startswith("initial_epoch")]
 
-    def edited_code(self, checkpoint: Checkpoint | Record) -> list[str]:
-        """Which files of the script have changed code, in words."""
-        return self.changes(checkpoint, CODE)
+    def given_otherwise(self, checkpoint: Checkpoint | Record) -> list[str]:
+        """What has changed of the script's code, its arguments and its environment, in words."""
+        return what_was_given(_made_by(checkpoint), self._facts)
 
     def script_was_edited(self, checkpoint: Checkpoint | Record) -> bool:
-        """Whether the script or its arguments have changed."""
-        return bool(changes(_made_by(checkpoint), self._facts, SCRIPT))
+        """Whether the script, its arguments, or what it reads from its environment have changed."""
+        return bool(changes(_made_by(checkpoint), self._facts, SCRIPT, ENVIRONMENT))
 
     def keep_edited_learning_rate(self, checkpoint: Checkpoint) -> str:
-        """After a restore, apply the learning rate of an edited script; returns the change, in words."""
+        """After a restore, apply a learning rate that the script sets anew; returns the change, in words.
+
+        An optimizer that had made steps before the fit may have its learning rate from a file of the script's own.
+        """
         before, now = checkpoint.meta.learning_rate, self.learning_rate
-        if None in (before, now) or before == now or not self.script_was_edited(checkpoint):
+        is_set = self._is_new or self.script_was_edited(checkpoint)
+        if None in (before, now) or before == now or not is_set:
             return ""
         _innermost(self._model.optimizer).learning_rate = now
         return f"learning rate: {before:g} → {now:g}"
@@ -274,6 +309,10 @@ def _whole(value: Any) -> int | None:
     return value if type(value) is int else None
 
 
+def _without_paths(facts: Facts) -> Facts:
+    return {CALLBACKS: {name: value for name, value in facts.get(CALLBACKS, {}).items() if "/" not in str(value)}}
+
+
 def _made_by(checkpoint: Checkpoint | Record) -> Facts:
     made_by: Facts = checkpoint.meta.made_by
     return made_by
@@ -282,6 +321,14 @@ def _made_by(checkpoint: Checkpoint | Record) -> Facts:
 def _learning_rate(optimizer: Any) -> float | None:
     rate: Any = KERAS.learning_rate.get(_innermost(optimizer))
     return float(rate.numpy()) if hasattr(rate, "numpy") else None
+
+
+def is_new(optimizer: Any) -> bool:
+    """True if an optimizer has made no step."""
+    try:
+        return int(_innermost(optimizer).iterations) == 0
+    except Exception:
+        return False  # an optimizer of the user's own
 
 
 def _innermost(optimizer: Any) -> Any:

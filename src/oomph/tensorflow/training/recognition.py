@@ -16,7 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 
-from oomph.tensorflow.training.provenance import CALLBACKS, CONFIGURATION, DATA, SCRIPT, STRUCTURE, TURN
+from oomph.tensorflow.training.provenance import CALLBACKS, CONFIGURATION, DATA, ENVIRONMENT, SCRIPT, STRUCTURE, TURN
 
 Differences = Callable[..., list[str]]
 """Returns what differs, in words, in the given groups of facts."""
@@ -48,7 +48,7 @@ class Known:
 
     finished: bool
     edited: bool
-    """Whether the script or its arguments have changed since."""
+    """Whether the script, its arguments, or what it reads from its environment have changed since."""
     same_fingerprint: bool
     differences: Differences
 
@@ -68,7 +68,7 @@ def recognise(known: Known | None, came_another_way: bool) -> Recognised:
 def _of_finished(known: Known) -> Recognised:
     other_structure = known.differences(STRUCTURE)
     if other_structure and known.edited:
-        return Recognised(Verdict.REFUSE, _words([*known.differences(SCRIPT), *other_structure]))
+        return Recognised(Verdict.REFUSE, _words([*known.differences(SCRIPT, ENVIRONMENT), *other_structure]))
     found = [*other_structure, *known.differences(CONFIGURATION, CALLBACKS, TURN, DATA)]
     if not (found or known.same_fingerprint):
         found = ["another model or optimizer"]
@@ -84,7 +84,7 @@ def _of_interrupted(known: Known, came_another_way: bool) -> Recognised:
         if came_another_way:
             return Recognised(Verdict.TRAIN, reason, another_way=True)
         if found or not known.edited:
-            return Recognised(Verdict.REFUSE, "; ".join([*known.differences(SCRIPT), reason]))
+            return Recognised(Verdict.REFUSE, "; ".join([*known.differences(SCRIPT, ENVIRONMENT), reason]))
     if known.edited:
         return Recognised(Verdict.RESUME)
     data, others = known.differences(DATA), known.differences(CONFIGURATION, CALLBACKS, TURN)

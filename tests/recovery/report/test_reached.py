@@ -1,0 +1,23 @@
+"""What the attempt that finished a run has trained of each fit."""
+
+from __future__ import annotations
+
+from oomph.journal import Event
+from oomph.recovery.report.reached import reached
+
+
+def event(attempt: int, name: str, role: str = "script", **data: object) -> Event:
+    return Event(name, data, attempt=attempt, role=role)
+
+
+def test_only_what_the_last_attempt_finished_or_returned_counts():
+    events = [
+        event(1, "fit-finished", fit=0, reached=10),
+        event(1, "fit-finished", fit=1, reached=20),
+        event(2, "resumed", fit=0, kind="finished", steps=10),
+        event(2, "resumed", fit=2, kind="exact", steps=25),
+        event(2, "fit-finished", fit=2, reached=40),
+        event(2, "fit-finished", fit=3, reached=60, over=True),
+        event(2, "fit-finished", role="worker9", fit=4, reached=60),
+    ]
+    assert reached(events, 2) == {0: 10, 2: 40}
