@@ -19,7 +19,7 @@ export PIP_NO_INPUT := 1
 export KERAS_HOME := $(CURDIR)/$(VENV)/keras
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all compat next-keras check rig gpu-lane overhead sizing exactness architectures chaos resumed survival hostile kills mutations docs golden install clean
+.PHONY: help demo test test-all compat next-keras check rig gpu-lane overhead sizing exactness architectures chaos resumed survival hostile kills changed mutations docs golden install clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -88,6 +88,9 @@ hostile: $(READY) ## attacks and odd surroundings, 836 of them (under 20 minutes
 
 kills: $(READY) ## 300 kills of script, supervisor and watchdog at random moments (8 minutes on two cores)
 	$(BIN)/python benchmarks/kills.py --out build/kills
+
+changed: $(READY) ## resume 174 trainings after a change of arguments, environment, code or data (half an hour on two cores)
+	$(BIN)/python benchmarks/changed.py --out build/changed
 
 mutations: $(READY) ## put mistakes into src one at a time, and see whether the nearest tests notice (16 minutes)
 	$(BIN)/python benchmarks/mutations.py
