@@ -10,14 +10,17 @@ def event(attempt: int, name: str, role: str = "script", **data: object) -> Even
     return Event(name, data, attempt=attempt, role=role)
 
 
-def test_only_what_the_last_attempt_finished_or_returned_counts():
+def test_only_what_the_last_attempt_trained_or_returned_counts():
     events = [
         event(1, "fit-finished", fit=0, reached=10),
         event(1, "fit-finished", fit=1, reached=20),
         event(2, "resumed", fit=0, kind="finished", steps=10),
         event(2, "resumed", fit=2, kind="exact", steps=25),
         event(2, "fit-finished", fit=2, reached=40),
+        event(2, "resumed", fit=3, kind="over", steps=50),
         event(2, "fit-finished", fit=3, reached=60, over=True),
+        event(2, "resumed", fit=5, kind="exact", steps=55),
+        event(2, "checkpoint", fit=5, steps=70),  # a loop that the script leaves by `break`
         event(2, "fit-finished", role="worker9", fit=4, reached=60),
     ]
-    assert reached(events, 2) == {0: 10, 2: 40}
+    assert reached(events, 2) == {0: 10, 2: 40, 5: 70}

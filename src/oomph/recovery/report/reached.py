@@ -8,19 +8,19 @@ from oomph.journal import Event
 
 
 def reached(events: Iterable[Event], attempt: int) -> dict[int, int]:
-    """By the number of each fit that this attempt finished or returned, the steps of the run by then.
+    """By the number of each fit or loop that this attempt trained, resumed or returned, the steps of the run by then.
 
-    A fit whose checkpoint holds more epochs than the script asked for is not among them.
+    It need not have finished: a script may leave a loop by `break`. One whose checkpoint holds more epochs than the
+    script asked for is not among them.
     """
     own = [event for event in events if event.attempt == attempt and not event.role.startswith("worker")]
-    returned = {
-        event.data["fit"]: event.data.get("steps", 0)
-        for event in own
-        if event.name == "resumed" and event.data.get("kind") == "finished" and "fit" in event.data
-    }
-    trained = {
-        event.data["fit"]: event.data.get("reached", 0)
-        for event in own
-        if event.name == "fit-finished" and not event.data.get("over") and "fit" in event.data
-    }
-    return returned | trained
+    of_fits = [
+        event for event in own if event.name in ("checkpoint", "resumed", "fit-finished") and "fit" in event.data
+    ]
+    over = {event.data["fit"] for event in of_fits if event.data.get("over") or event.data.get("kind") == "over"}
+    found: dict[int, int] = {}
+    for event in of_fits:
+        number, field = event.data["fit"], "reached" if event.name == "fit-finished" else "steps"
+        if number not in over:
+            found[number] = max(found.get(number, 0), event.data.get(field, 0))
+    return found

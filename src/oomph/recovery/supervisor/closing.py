@@ -89,20 +89,20 @@ class Closing:
 
     def _unused(self, events: Sequence[Event]) -> list[Record]:
         """The checkpoints that hold more than what was trained, unless `--start-over` was given."""
-        folder = None if self.run is None or self.settings.guarding.ignore_before is not None else self.run.path
-        if folder is None or not is_own_folder(folder, "checkpoints"):
+        attempt, starts_over = self.chronicle.attempt, self.settings.guarding.ignore_before is not None
+        if self.run is None or attempt == 1 or starts_over or not is_own_folder(self.run.path, "checkpoints"):
             return []
-        return unused(folder / "checkpoints", reached(events, self.chronicle.attempt))
+        return unused(self.run.path / "checkpoints", reached(events, attempt))
 
     def _tell_unused(self, kept: Sequence[Record]) -> None:
         if not kept or self.run is None:
             return
         at, record = kept[0].position, self.run.record
-        more = f" and {counted(len(kept) - 1, 'other')}" if len(kept) > 1 else ""
+        names = kept[0].path.name + (f" and {counted(len(kept) - 1, 'other')}" if len(kept) > 1 else "")
         again = command_to_go_on(record.options, record.command, str(shown(self.run)))
         self.voice.say(
-            f"{'kept':<{HEAD}}checkpoint {kept[0].path.name}{more} in {shown(self.run)}/checkpoints: it holds more of"
-            f" fit {at.fit + 1} than this training; to resume from it, undo the change: {again}",
+            f"{'kept':<{HEAD}}{names} in {shown(self.run)}/checkpoints, with more of fit {at.fit + 1} than was trained"
+            f" now; to resume from it, undo the change: {again}",
             HEAD,
             again,
         )

@@ -71,13 +71,14 @@ class Fit(RunningFit):
 
     def cannot_be_of_it(self, checkpoint: Checkpoint) -> str | None:
         """Why a checkpoint cannot belong to this fit, judged by its position alone; None if it can."""
-        at, made, first = checkpoint.position, checkpoint.meta.iterators_made or 0, self.epoch
+        at, made = checkpoint.position, checkpoint.meta.iterators_made or 0
+        first = 0 if self.beginning.script_was_edited(checkpoint) else self.epoch
         planned = provenance.epochs_of(checkpoint) or self.resumption.epochs
         if planned is not None and not first <= at.epoch < max(planned, first + 1):
             return f"it is of epoch {at.epoch + 1}, but the fit has epochs {first + 1} to {planned}"
-        batches = provenance.batches_of(checkpoint)
-        if batches is not None and at.step > batches:
-            return f"it is of step {at.step + 1}, but an epoch has {batches}"
+        steps = provenance.steps_of_an_epoch(checkpoint)
+        if steps is not None and at.step > steps:
+            return f"it is of step {at.step + 1}, but an epoch has {steps}"
         if made > _ITERATORS * (at.epoch + 1) + _ITERATORS:
             return f"it claims {made} iterators by epoch {at.epoch + 1}"
         return None

@@ -29,7 +29,7 @@ Facts = dict[str, dict[str, Any]]
 SCRIPT, ENVIRONMENT, STRUCTURE, DATA = "script", "environment", "structure", "data"
 CONFIGURATION, CALLBACKS, TURN, CODE = "configuration", "callbacks", "turn", "code"
 _SURROUNDINGS = "surroundings"
-BATCHES = "batches in an epoch"
+_BATCHES = "batches in an epoch"
 _VARIABLE = "environment variable"
 _ARGUMENTS_OF_SCRIPT = "arguments of the script"
 _WEIGHTS = "weights of"
@@ -76,7 +76,7 @@ def data_facts(epochs: Any) -> dict[str, Any]:
     """The facts about the data from Keras' epoch iterator."""
     spec = getattr(KERAS.distributed_dataset.get(epochs), "element_spec", None)
     adapter = getattr(epochs, "data_adapter", None)  # not from the iterator itself, whose count changes
-    return {"elements of the data": str(spec), BATCHES: _plain(getattr(adapter, "num_batches", None))}
+    return {"elements of the data": str(spec), _BATCHES: _plain(getattr(adapter, "num_batches", None))}
 
 
 def changes(before: Facts, now: Facts, *groups: str) -> list[str]:
@@ -300,9 +300,10 @@ def epochs_of(checkpoint: Checkpoint) -> int | None:
     return _whole(_made_by(checkpoint).get(CONFIGURATION, {}).get("epochs"))
 
 
-def batches_of(checkpoint: Checkpoint) -> int | None:
-    """How many batches an epoch of the fit of a checkpoint had; None if unknown."""
-    return _whole(_made_by(checkpoint).get(DATA, {}).get(BATCHES))
+def steps_of_an_epoch(checkpoint: Checkpoint) -> int | None:
+    """How many steps an epoch of the fit of a checkpoint had; None if unknown."""
+    facts = _made_by(checkpoint).get(DATA, {})
+    return _whole(facts.get("steps_per_epoch") or facts.get(_BATCHES))
 
 
 def _whole(value: Any) -> int | None:
