@@ -219,6 +219,14 @@ REASONS = [
     ),
     ("train.py was edited", "tensorflow/training/provenance.py", "was edited", "--start-over"),
     ("epochs: 2 → 5", "tensorflow/training/provenance.py", " → ", "--start-over"),
+    (
+        "environment variable EPOCHS is no longer set", "tensorflow/training/provenance.py",
+        "environment variable", "set EPOCHS in every start",
+    ),
+    (
+        "all epochs that the script asks for were trained before: the saved state is returned", "recovery/report/labels.py",
+        "all epochs that the script asks for were trained before", "as many epochs as in the first start",
+    ),
     ("learning rate: 0.1 → 0.01", "tensorflow/training/provenance.py", "learning rate: ", "--start-over"),
     (
         "the model was recompiled within the fit", "tensorflow/fit/checkpoints.py",

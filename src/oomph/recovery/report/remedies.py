@@ -197,6 +197,14 @@ _OF_FITS = (
         r"^a later probe found a coupling",
         "use --inexact=refuse, or make every layer treat each sample independently",
     ),
+    _Row(
+        r"^environment variable (?P<name>\S+) (?:is|has)",
+        "set {name} in every start as in the first; after a change, use --start-over",
+    ),
+    _Row(
+        r"^all epochs that the script asks for were trained before",
+        "ask for as many epochs as in the first start, and resume the run once more",
+    ),
     _Row(r"\.py was edited|→", "make every start of the script use the same values; after an edit, use --start-over"),
 )
 _OF_CHECKPOINTS = (
