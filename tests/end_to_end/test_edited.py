@@ -148,3 +148,36 @@ def test_a_run_of_a_later_oomph_is_left_alone(work, stopped):
     assert ours.stderr.count("\n") == 1
     assert "saved by oomph 9.0 in format 99; this oomph (" in ours.stderr
     assert sorted(path.name for path in stopped.folder.glob("checkpoints/*")) == before
+
+
+GENERATED = """
+import sys, time
+import keras, numpy as np, tensorflow as tf
+keras.utils.set_random_seed(1)
+x = np.random.normal(size=(160, 4)).astype("float32")[:int(sys.argv[1])]
+def batches():
+    for row in range(0, len(x), 8):
+        time.sleep(0.02)
+        yield x[row:row + 8], x[row:row + 8, :1]
+spec = tf.TensorSpec((None, 4)), tf.TensorSpec((None, 1))
+model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(1)])
+model.compile("adam", "mse", jit_compile=False)
+model.fit(tf.data.Dataset.from_generator(batches, output_signature=spec), epochs=1, verbose=0)
+print("done")
+"""
+
+
+@pytest.mark.slow
+def test_a_generator_that_ends_before_the_saved_position_is_refused(work):
+    """Its length is known to nobody before it ends: no step comes that would restore the checkpoint."""
+    work.write(GENERATED)
+    running = work.start("--checkpoint-every=5", "train.py", "160")
+    running.wait_for_step(12)
+    os.kill(running.process.pid, signal.SIGTERM)
+    assert running.finish().returncode == 75
+    before = sorted(path.name for path in running.folder.glob("checkpoints/*"))
+    ours = work.oomph(f"--resume={running.folder}", "--checkpoint-every=5", "train.py", "24")
+    assert ours.returncode == 93, ours.stderr[-3000:]
+    assert ours.stdout == ""
+    assert any("the data end before" in line for line in ours.said)
+    assert sorted(path.name for path in running.folder.glob("checkpoints/*")) == before

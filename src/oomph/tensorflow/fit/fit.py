@@ -151,11 +151,16 @@ class Fit(RunningFit):
         checkpoint = self.resumption.checkpoint
         if checkpoint is None or not self.resumption.is_over(checkpoint):
             return
-        step = self.model.train_function
-        if not self._announced:
-            self._announce(step)
-        self._failed, self.is_over = checkpoint, True
-        self.resumption.restore(step, iter(KERAS.distributed_dataset.of(self.epoch_iterator)))
+        step, self._failed = self.model.train_function, checkpoint
+        try:
+            if not self._announced:
+                self._announce(step)
+            self.resumption.restore(step, iter(KERAS.distributed_dataset.of(self.epoch_iterator)))
+        except CannotResumeError:
+            raise
+        except Exception as error:  # oomph's own error, or one of the data: the model would stay untrained
+            raise CannotResumeError(f"checkpoint {checkpoint.name}: {essence(error)}", passing=False) from error
+        self.is_over = True
 
     def check_restored(self) -> None:
         """After Keras' fit: raise CannotResumeError if no step came that would have restored the checkpoint."""

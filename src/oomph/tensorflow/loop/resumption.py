@@ -71,6 +71,7 @@ class LoopResumption:
                     made = True
                 kind = kind or self._find_position(checkpoint)
                 self._restore_state(checkpoint)
+                self._loop.is_over = kind == "over"
                 return kind
             except Exception as error:
                 passing = may_pass(error)
@@ -89,7 +90,7 @@ class LoopResumption:
     def _skip_all(self) -> str:
         """Go to the end of the loop, whose body gets no batch."""
         loop = self._loop
-        loop.steps.number, loop.is_over = len(loop.steps.epochs or ()), True
+        loop.steps.number = len(loop.steps.epochs or ())
         return "over"
 
     def _make_iterator(self, checkpoint: Checkpoint) -> None:
