@@ -246,7 +246,7 @@ def _unfinished(target: str | None) -> Unfinished | None:
 
     if os.path.lexists(Path(target) / "run.json") and read_record(Path(target)) is None:
         say(f"run.json in {target} is damaged: it is unknown whether the run is over")
-    return unfinished(Path(target))
+    return unfinished(Path(target), in_full=True)
 
 
 def _check_alone(args: argparse.Namespace, why: str, options: Sequence[str] = _WITHOUT_EFFECT) -> None:

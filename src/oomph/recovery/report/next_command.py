@@ -26,10 +26,15 @@ class Variables(NamedTuple):
     """Names of those whose values are not shown."""
 
 
+def names_read(events: Iterable[Event]) -> tuple[str, ...]:
+    """The names of the variables that the script has read and found set."""
+    read = (event for event in events if event.name == "environment-read")
+    return tuple(sorted({name for event in read for name in event.data.get("variables", ())}))
+
+
 def variables_read(events: Iterable[Event], environ: Mapping[str, str]) -> Variables:
     """Those that the script read in any attempt, by the environment of now."""
-    names = {name for event in events if event.name == "environment-read" for name in event.data.get("variables", ())}
-    there = {name: environ[name] for name in sorted(names) if name in environ}
+    there = {name: environ[name] for name in names_read(events) if name in environ}
     shown = {name: value for name, value in there.items() if _SHOWN.fullmatch(value) and not is_secret(name, value)}
     return Variables(
         tuple(f"{name}={value}" for name, value in shown.items()), tuple(name for name in there if name not in shown)

@@ -11,7 +11,7 @@ from typing import Any
 
 from oomph.journal import read_journal
 from oomph.recovery.posix.process_identity import ProcessIdentity
-from oomph.recovery.report.next_command import command_to_go_on
+from oomph.recovery.report.next_command import command_to_go_on, names_read
 from oomph.recovery.report.stopped import stopped
 from oomph.recovery.run_directory.run_directory import FAILED, KEPT, PREEMPTED, RUNNING, read_record
 from oomph.run_files import open_own
@@ -33,6 +33,8 @@ class Unfinished:
     """Whether the script finished, and has trained less than its checkpoints hold."""
     saved: bool = True
     """Whether there is a checkpoint to resume from."""
+    reads: tuple[str, ...] = ()
+    """Environment variables that the script has read and found set."""
 
     @property
     def name(self) -> str:
@@ -63,20 +65,26 @@ class Unfinished:
         when = "resumes from its last checkpoint" if self.saved else anew
         if self.going_on:
             when = "once it has ended, if it has not finished"
-        return f"Next: {self.command}  ({when})"
+        reads = f"; the script reads {', '.join(self.reads)} from its environment" if self.reads else ""
+        return f"Next: {self.command}  ({when}{reads})"
 
     def as_document(self) -> dict[str, Any]:
         """For `oomph explain RUN --json`."""
         return {"run": {"state": self.name, "next": self.command}}
 
 
-def unfinished(run_dir: Path) -> Unfinished | None:
-    """The state of a run that is not over, or was stopped; None for other runs, and without a record."""
+def unfinished(run_dir: Path, in_full: bool = False) -> Unfinished | None:
+    """The state of a run that is not over, or was stopped; None for other runs, and without a record.
+
+    Args:
+        in_full: also look for what the script reads from its environment, in a journal that may be long.
+    """
     record = read_record(run_dir)
     if record is None or record.status not in (RUNNING, PREEMPTED, FAILED, KEPT):
         return None
     was_stopped = record.status == FAILED
-    if was_stopped and not stopped(read_journal(run_dir, record.attempts)):
+    events = read_journal(run_dir, record.attempts) if was_stopped or in_full else []
+    if was_stopped and not stopped(events):
         return None
     there = Path(record.cwd) == Path.cwd()
     command = command_to_go_on(record.options, record.command, str(run_dir if there else run_dir.resolve()))
@@ -88,6 +96,7 @@ def unfinished(run_dir: Path) -> Unfinished | None:
         stopped=was_stopped,
         kept=record.status == KEPT,
         saved=_is_saved(run_dir),
+        reads=names_read(events),
     )
 
 

@@ -77,7 +77,7 @@ class Fits:
         """Whether checkpoints are no longer written."""
         self._said: set[str] = set()
         self._read: list[str] = []
-        """The environment variables that the script has read, as noted last."""
+        """The environment variables that the script has found set, as noted last."""
         self.preemption = Preemption(session.pulse)
         self.witnesses = _witness_board(session)
         """Where the steps of this process leave witnesses; None in workers, and without a run directory."""
@@ -131,8 +131,8 @@ class Fits:
         return FitIdentity(ordinal, place.site, fingerprint, place.key, occurrence, place.outline)
 
     def _note_read(self) -> None:
-        """Record which environment variables the script has read, for the command that resumes the run."""
-        read = sorted(environment_read.read_by_script())
+        """Record which environment variables the script has found set, for the command that resumes the run."""
+        read = sorted(name for name, value in environment_read.read_by_script().items() if value is not None)
         if read != self._read:
             self._read = read
             self.note("environment-read", variables=read)
