@@ -47,9 +47,9 @@ def know_secrets(words: Iterable[str], environ: Mapping[str, str]) -> None:
     _known.update(value for value in found if len(value) >= _SHORTEST)
 
 
-def is_secret(name: str, value: str) -> bool:
+def holds_secret(name: str, value: str) -> bool:
     """True if a value of that name is a key or a password, by the name or by its form."""
-    return (_is_name(name) and not _is_harmless(name, value)) or redacted(value) != value
+    return _names_secret(name, value) or redacted(value) != value
 
 
 def redacted(text: str) -> str:

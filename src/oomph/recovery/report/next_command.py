@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from oomph.journal import Event
-from oomph.redaction import is_secret
+from oomph.redaction import holds_secret
 
 _NAMES_THE_RUN = ("--run-dir", "--resume")
 _SHOWN = re.compile(r"[-+]?[\d.]{1,8}(e[-+]?\d{1,3})?|true|false|yes|no|on|off", re.IGNORECASE | re.ASCII)
@@ -35,7 +35,7 @@ def names_read(events: Iterable[Event]) -> tuple[str, ...]:
 def variables_read(events: Iterable[Event], environ: Mapping[str, str]) -> Variables:
     """Those that the script read in any attempt, by the environment of now."""
     there = {name: environ[name] for name in names_read(events) if name in environ}
-    shown = {name: value for name, value in there.items() if _SHOWN.fullmatch(value) and not is_secret(name, value)}
+    shown = {name: value for name, value in there.items() if _SHOWN.fullmatch(value) and not holds_secret(name, value)}
     return Variables(
         tuple(f"{name}={value}" for name, value in shown.items()), tuple(name for name in there if name not in shown)
     )

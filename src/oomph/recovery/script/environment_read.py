@@ -15,7 +15,7 @@ from types import CodeType
 from typing import Any
 
 from oomph.recovery.script.sources import is_own_code
-from oomph.redaction import is_secret
+from oomph.redaction import holds_secret
 
 SECRET = "set"
 """In place of a digest: that of a short key could be searched for."""
@@ -109,6 +109,6 @@ def describes_the_job(name: str) -> bool:
 def _digest(name: str, value: bytes | None) -> str | None:
     if value is None:
         return None
-    if is_secret(name, os.fsdecode(value)):
+    if holds_secret(name, os.fsdecode(value)):
         return SECRET
     return hashlib.blake2b(value, digest_size=_DIGEST_BYTES).hexdigest()
