@@ -9,6 +9,7 @@ begins a new line: an empty one is better than a message that `grep '^oomph:'` m
 from __future__ import annotations
 
 import fcntl
+import math
 import os
 import stat
 import time
@@ -28,6 +29,8 @@ class SharedOutput:
         """The time of oomph's last line, as the kernel notes it; None before the first."""
         self._until = 0.0
         """Until when a message follows at once."""
+        self._at_once = _AT_ONCE_SECONDS
+        """How long that is; without any end once nobody else can write here."""
 
     def is_at_line_start(self) -> bool:
         """Whether a line that is written now stands alone; False when that is unknown."""
@@ -47,11 +50,15 @@ class SharedOutput:
         """A line has just been written here, with its newline."""
         there = self._there()
         if there is not None:
-            self._written, self._until = there.st_mtime_ns, time.monotonic() + _AT_ONCE_SECONDS
+            self._written, self._until = there.st_mtime_ns, time.monotonic() + self._at_once
 
-    def writers_changed(self) -> None:
+    def writers_began(self) -> None:
         """The script has started, and may write here at once."""
-        self._until = 0.0
+        self._until, self._at_once = 0.0, _AT_ONCE_SECONDS
+
+    def writers_ended(self) -> None:
+        """The script and all that it has started are gone: what follows oomph's next line is oomph's, too."""
+        self._at_once = math.inf
 
     def _there(self) -> os.stat_result | None:
         """What both descriptors lead to; None if they differ, or lead to a terminal or another device."""

@@ -97,7 +97,20 @@ def test_in_a_pipe_the_place_is_unknown_as_soon_as_the_script_has_started(monkey
     pipe = Pipe(monkeypatch, notes_writes=False)
     shared = SharedOutput(pipe.fd, pipe.fd)
     shared.end_line()
-    shared.writers_changed()
+    shared.writers_began()
+    assert not shared.is_at_line_start()
+
+
+def test_in_a_pipe_the_lines_after_the_end_of_the_script_follow_one_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    pipe = Pipe(monkeypatch, notes_writes=False)
+    shared = SharedOutput(pipe.fd, pipe.fd)
+    shared.writers_began()
+    shared.writers_ended()
+    assert not shared.is_at_line_start() or shared._written is None
+    shared.end_line()
+    pipe.now += 60
+    assert shared.is_at_line_start()
+    shared.writers_began()
     assert not shared.is_at_line_start()
 
 

@@ -70,7 +70,7 @@ class Pump:
     def started(self) -> None:
         """Close our copy of the script's end once the script has it, so that the stream can end."""
         os.close(self.script_fd)
-        self._voice.shared.writers_changed()
+        self._voice.shared.writers_began()
 
     def carry(self) -> bool:
         """Pass on one chunk; False if there is none now, or the stream has ended."""
@@ -136,6 +136,8 @@ class Pump:
 
     def close(self) -> None:
         """Close the stream; the tail stays readable."""
+        if not self.open:  # every process that could have written to stdout has ended, as far as can be seen
+            self._voice.shared.writers_ended()
         os.close(self.source_fd)
         self._tail.close()
 
