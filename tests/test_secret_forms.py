@@ -243,7 +243,13 @@ def test_what_only_looks_like_a_secret_is_kept(text):
 
 
 def test_the_words_of_a_command_are_redacted_one_by_one():
-    assert redacted_words(["a.py", "-p", PW, "-p", "8080"]) == ["a.py", "-p", "***", "-p", "8080"]
+    assert redacted_words(["a.py", "-p", KEY, "-p", "8080"]) == ["a.py", "-p", "***", "-p", "8080"]
+    assert (
+        redacted_words(["a.py", "-p", "S3cretPW12"])
+        == redacted_words(["a.py", "-p", "p@ss-w0rd"])
+        == ["a.py", "-p", "***"]
+    )
+    assert redacted_words(["a.py", "-u", "bob", "-p", PW]) == ["a.py", "-u", "bob", "-p", "***"]
     assert redacted_words(["curl", "-u", f"bob:{WORD}"]) == ["curl", "-u", "bob:***"]
     assert redacted_words(["python", "-u", "a.py", "-p", "adam"]) == ["python", "-u", "a.py", "-p", "adam"]
     assert redacted_words(["login", "-u", "bob", "-p", WORD]) == ["login", "-u", "bob", "-p", "***"]
@@ -251,10 +257,15 @@ def test_the_words_of_a_command_are_redacted_one_by_one():
     assert redacted_words(["--sort-key", "loss", "--key", KEY]) == ["--sort-key", "loss", "--key", "***"]
 
 
+@pytest.mark.parametrize("value", ["fold7", "pinn12", "lr001", "ResNet50V2", "EfficientNetV2B0", "data2", "b4_s2"])
+def test_runs_that_differ_in_a_setting_are_told_apart(value):
+    assert redacted_words(["train.py", "-p", value]) == ["train.py", "-p", value]
+
+
 def test_a_secret_behind_a_short_option_is_known_where_it_stands_alone(monkeypatch):
     monkeypatch.setattr(redaction, "_known", set())
-    know_secrets(["a.py", "-p", f"{PW}{PW}", "-u", f"bob:{WORD}", "--sort-key", "accuracy"], {"KEY": "something"})
-    assert redacted(f"refused {PW}{PW} and {WORD} of accuracy") == "refused *** and *** of accuracy"
+    know_secrets(["a.py", "-p", f"{PW}{PW}2", "-u", f"bob:{WORD}", "--sort-key", "accuracy"], {"KEY": "something"})
+    assert redacted(f"refused {PW}{PW}2 and {WORD} of accuracy") == "refused *** and *** of accuracy"
 
 
 def test_the_key_of_a_mapping_stays():

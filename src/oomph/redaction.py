@@ -147,17 +147,17 @@ def _after_flags(text: str) -> Iterator[tuple[int, int]]:
     for found in PASSWORD_FLAG.pattern.finditer(text):
         group = _value_group(found)
         near = text[max(found.start() - _NEAR, 0) : found.end() + _NEAR]
-        if _is_password_of(found["flag"], found["between"], found[group], near):
+        if _is_password_of(found["flag"], found["between"], found[group], near, is_certain=False):
             yield found.span(group)
 
 
-def _is_password_of(flag: str, between: str, value: str, near: str) -> bool:
+def _is_password_of(flag: str, between: str, value: str, near: str, *, is_certain: bool) -> bool:
     """True if the value of a -p, or of a -a or -w beside a program that has such an option, is a password."""
     if value == MARK or value.startswith("-"):
         return False
     if ASKS_FOR_PASSWORD.search(near) is not None:
         return not is_setting(value)
-    return flag == "-p" and bool(between) and looks_like_password(value)
+    return flag == "-p" and bool(between) and looks_like_password(value, is_certain)
 
 
 def _value_group(found: re.Match[str]) -> str:
@@ -169,7 +169,7 @@ def _hidden(words: Sequence[str]) -> Iterator[tuple[int, int]]:
     near = " ".join(words)
     for number, (word, following) in enumerate(itertools.pairwise(words), start=1):
         if word in ("-p", "-a", "-w"):
-            hides = _is_password_of(word, " ", following, near)
+            hides = _is_password_of(word, " ", following, near, is_certain=True)
         elif found := USER_AND_PASSWORD.pattern.fullmatch(f"{word} {following}"):
             if not is_setting(found["value"]):
                 yield number, found.start("value") - len(word) - 1
@@ -179,7 +179,7 @@ def _hidden(words: Sequence[str]) -> Iterator[tuple[int, int]]:
         if hides:
             yield number, 0
         elif (flag := PASSWORD_FLAG.pattern.fullmatch(following)) and _is_password_of(
-            flag["flag"], flag["between"], flag[_value_group(flag)], near
+            flag["flag"], flag["between"], flag[_value_group(flag)], near, is_certain=True
         ):
             yield number, flag.start(_value_group(flag))
 

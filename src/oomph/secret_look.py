@@ -74,8 +74,8 @@ _FILE = lazy_pattern(
     r"(?:~|\.{0,2})/.*|[\w.-]+\.(?:py|ipynb|json|toml|ya?ml|txt|csv|pem|keras|h5|env|cfg|ini)", re.ASCII
 )
 _MADE = lazy_pattern(
-    r"(?:mixed_)?b?float\d+|[bft]f?p?\d+|u?int\d+|v\d.*|(?:resnet|vgg|bert|gpt|step|fold|seed|run|exp|gpu|layer|conv|top|"
-    r"epoch|stage|part|phase|model|dense|block|cuda|sm)[-_]?\d.*",
+    r"(?:mixed_)?b?float\d+|[bft]f?p?\d+|u?int\d+|v\d.*|(?:\w{0,9}(?:net|ception|vit|swin|yolo|next)|vgg|bert|gpt|step|fold|seed|run|exp|gpu|layer|conv|top|"
+    r"epoch|stage|part|phase|model|dense|block|cuda|sm)[-_]?v?\d.*",
     re.ASCII | re.I,
 )
 """Words with a number in them that people give to models and settings."""
@@ -156,11 +156,18 @@ def is_secret(name: SecretName, how: How, value: str, is_quoted: bool = False) -
     return _is_mixed(value) or (name.kind is Promise.PASSWORD and value.isdigit() and len(value) > 3)
 
 
-def looks_like_password(value: str) -> bool:
-    """True if a value of unknown meaning, such as that of -p, is rather a password than a setting."""
+def looks_like_password(value: str, is_certain: bool = False) -> bool:
+    """True if a value of unknown meaning, such as that of -p, is rather a password than a setting.
+
+    With `is_certain` only if it can hardly be anything else. Runs are told apart by their arguments: `-p fold7` and
+    `-p fold8` must not look the same, and any word with a number at its end may be such a setting.
+    """
     if is_setting(value) or _MADE.fullmatch(value) or "=" in value:
         return False
-    return looks_generated(value) or _is_mixed(value)
+    if not is_certain:
+        return looks_generated(value) or _is_mixed(value)
+    numbers = sum(run.isdigit() for run in _RUNS.findall(value))
+    return looks_generated(value) or (_is_mixed(value) and (_has_symbol(value) or (numbers > 1 and len(value) > 7)))
 
 
 def is_setting(value: str) -> bool:

@@ -82,3 +82,22 @@ def test_the_remedies_of_a_run_name_its_own_command(capsys: pytest.CaptureFixtur
     text = told(capsys, str(recorded), "--full")
     assert "oomph run --checkpoint-every 5m 'my train.py' --epochs 3\n" in text
     assert "oomph run train.py" not in text.partition("The machine when the run started:")[0]
+
+
+def test_a_log_of_a_run_that_recovered_is_told_as_that(tmp_path, capsys):
+    end = "oomph: the end        the script {}, 90 steps, 24 s, 9 checkpoints of 649 KiB (1.0% of the time)\n"
+    killed = "oomph: the script was killed by SIGKILL at fit 1, epoch 8, step 4; starting attempt 2\n"
+    for number, (text, is_told) in enumerate(
+        [
+            (killed + end.format("finished"), True),
+            (killed + end.format("failed with an error of its own"), False),
+            (killed + end.format("finished") + killed + end.format("failed with an error of its own"), False),
+            (killed, False),
+            (killed + f"it printed {end.format('finished')}", False),
+        ]
+    ):
+        log = tmp_path / f"{number}.log"
+        log.write_text(text)
+        assert main(["explain", str(log)]) == 0
+        told = " ".join(capsys.readouterr().out.split())
+        assert ("; oomph kept the run alive, and the script finished, all 90 steps" in told) is is_told

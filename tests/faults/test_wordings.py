@@ -109,3 +109,68 @@ def test_an_operation_that_only_the_gpu_has_is_a_matter_of_the_device() -> None:
     kernels = "Registered devices: [CPU]\nRegistered kernels:\n  device='GPU'; T in [DT_FLOAT]\n"
     assert first(head + kernels) == "device-placement"
     assert first(f"{head}{kernels}  device='CPU'; T in [DT_FLOAT]\n") == "operation-not-registered"
+
+
+HBM = "Ran out of memory in memory space hbm. Used 16.79G of 7.48G hbm. Exceeded hbm capacity by 9.31G."
+JAX = "jaxlib.xla_extension.XlaRuntimeError: RESOURCE_EXHAUSTED: Out of memory while trying to allocate 17179869 bytes."
+
+
+@pytest.mark.parametrize(
+    ("log", "words"),
+    [
+        (
+            "ResourceExhaustedError: 9 root error(s) found.\n  (0) Resource exhausted: {{function_node "
+            f"__inference_train_function_453721}}}} Compilation failure: {HBM}",
+            "needs 16.79G of the 7.48G",
+        ),
+        (f"UnfilteredStackTrace: RuntimeError: RESOURCE_EXHAUSTED: {HBM}\n\nTotal hbm usage >= 9.60G:", "TPU core"),
+        (f"jax.errors.JaxRuntimeError: RESOURCE_EXHAUSTED: {HBM}", "TPU core"),
+        (
+            "RuntimeError: Resource exhausted: Attempting to reserve 5.50G at the bottom of memory. That was not "
+            "possible. There are 5.23G free, 0B reserved, and 4.94G reservable.",
+            "TPU core",
+        ),
+        (f"F0000 00:00:1733229811.410829 12345 tpu_compile_op_common.cc:176] ...\n{JAX}", "17179869 bytes"),
+        ("XlaRuntimeError: RESOURCE_EXHAUSTED: Out of memory allocating 8589934592 bytes.", "not of JAX"),
+        (
+            "jax.errors.JaxRuntimeError: RESOURCE_EXHAUSTED: Out of memory while trying to allocate 2.0GiB.",
+            "not of JAX",
+        ),
+    ],
+)
+def test_memory_that_oomph_does_not_divide_is_not_promised_to_be(log: str, words: str) -> None:
+    found, *_ = diagnose_log(log.encode())
+    assert found.name == "device-oom"
+    assert words in str(found.remedies[0].text)
+    assert not any(remedy.action for remedy in found.remedies)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        "ValueError: Cannot create a tensor proto whose content is larger than 2GB.",
+        "ValueError: GraphDef cannot be larger than 2GB.",
+        "[libprotobuf ERROR google/protobuf/io/zero_copy_stream_impl_lite.cc:173] Cannot allocate buffer larger than "
+        "kint32max for StringOutputStream.\nValueError: GraphDef cannot be larger than 2GB.",
+        "InvalidArgumentError: Cannot serialize protocol buffer of type tensorflow.GraphDef as the serialized size "
+        "(2400000211bytes) would be larger than the limit (2147483647 bytes)",
+    ],
+)
+def test_a_graph_above_two_gigabytes_holds_the_data(error: str) -> None:
+    where = '  File "train.py", line 12, in load\n    data = tf.data.Dataset.from_tensor_slices(arrays)\n'
+    found, *_ = diagnose_log(f"Traceback (most recent call last):\n{where}{error}\n".encode())
+    assert found.name == "input-pipeline"
+    assert "out of the graph" in str(found.remedies[0].text)
+
+
+RETRACED = (
+    "WARNING:tensorflow:6 out of the last 6 calls to <function Model.make.<locals>.train_function at 0x7f2> "
+    "triggered tf.function retracing. Tracing is expensive\n"
+)
+
+
+def test_retracing_before_a_kill_is_what_filled_the_memory() -> None:
+    (found, *_) = diagnose_log(f"{RETRACED}Killed\n".encode())
+    assert found.name == "killed"
+    assert "(Model.make.<locals>.train_function was traced anew 6 times)" in str(found.remedies[0].text)
+    assert diagnose_log(RETRACED.encode()) == ()

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from oomph.cli import sources
 from oomph.cli.exit_status import meaning
+from oomph.cli.log_of_run import survived
 from oomph.cli.output import say, width, write, write_json
 from oomph.cli.target import is_text, run_of, status_of, unknown
 from oomph.errors import ExamineError, UsageError
@@ -166,6 +167,8 @@ def _print_diagnoses(args: argparse.Namespace, diagnoses: Sequence[Diagnosis]) -
         write_json({**render.as_document(diagnoses), **document, **told, **(left.as_document() if left else {})})
         return
     state, following = (left.state, left.following) if left else ("", _of_status(args, diagnoses))
+    if diagnoses and not args.is_text:
+        state = state or survived(args.target)
     if story is not None:
         from oomph.cli import run_story
 
