@@ -693,3 +693,92 @@ def test_a_buffer_is_told_with_its_size_and_a_number_that_fits():
     (told,) = BY_NAME["buffer-exceeds-memory"].find(replace(PLAIN, data=data))
     assert told.message == "the shuffle keeps 100,000 elements of 588 KiB: 56.1 GiB, and the memory here is 24.0 GiB"
     assert told.code == "dataset.shuffle(10000)"
+
+
+def sparse(held: Part, **inputs: object) -> Training:
+    """Three classes by their numbers, with these targets in validation."""
+    output = Output("o", (None, 3), activation="softmax", loss=Loss("sparse_categorical_crossentropy"))
+    model = replace(PLAIN.model, outputs=(output,), **inputs)  # type: ignore[arg-type]
+    given = Part("y", "y", shape=(None,), sample=numbers(0, 2))
+    return replace(PLAIN, model=model, data=Data(ARRAYS, (given,)), validation=Data(ARRAYS, (held,)))
+
+
+def numbers(low: int, high: int) -> Sample:
+    counts = {float(value): 10 for value in range(low, high + 1)}
+    return Sample(100, minimum=low, maximum=high, is_integral=True, counts=counts)
+
+
+def tables(ours: int, theirs: int | None, inputs: tuple[Input, ...] = ()) -> Training:
+    data, held = (Data(ARRAYS, (Part("x", "x", shape=(None, width)),)) for width in (ours, theirs))
+    return replace(with_model(inputs=inputs), data=data, validation=held)
+
+
+@pytest.mark.parametrize(
+    ("training", "expected"),
+    [
+        (sparse(Part("y", "y", shape=(None,), sample=numbers(0, 2))), []),
+        (sparse(Part("y", "y", shape=(None, 1), sample=numbers(0, 2))), []),
+        (sparse(Part("y", "y", shape=(None,), sample=numbers(0, 3))), [ERROR]),
+        (sparse(Part("y", "y", shape=(None, 3))), [ERROR]),
+        (sparse(Part("y", "y", shape=(None, 3)), own_train_step=True), []),
+        (tables(5, 4), [ERROR]),
+        (tables(5, 5), []),
+        (tables(5, None), []),
+        (tables(5, 4, (Input("i", (None, 5), "float32"),)), [ERROR]),
+        (tables(5, 4, (Input("i", (None, None), "float32"),)), []),
+        (tables(5, 5, (Input("i", (None, 6), "float32"),)), []),  # input-shape says that
+        (replace(tables(5, 4), validation=None), []),
+    ],
+)
+def test_validation_does_not_fit(training, expected):
+    assert found("validation-does-not-fit", training) == expected
+
+
+def network(*layers: tuple[str, str, tuple[str, ...]]) -> Training:
+    """Layers by name, kind and followers; those whose name begins with "s" have a softmax."""
+    made = tuple(
+        Layer(name, kind, settings={"activation": "softmax" if name[0] == "s" else "relu"}, feeds=feeds,
+              weights=Weights(9))
+        for name, kind, feeds in layers
+    )  # fmt: skip
+    return with_model(layers=made, outputs=(Output("o", (None, 1), layer=made[-1]),))
+
+
+@pytest.mark.parametrize(
+    ("training", "expected"),
+    [
+        (network(("s", "Dense", ("d",)), ("d", "Dense", ())), [WARNING]),
+        (network(("s", "Dense", ("x",)), ("x", "Dropout", ("d",)), ("d", "Dense", ())), [WARNING]),
+        (network(("d", "Dense", ("s",)), ("s", "Dense", ())), []),  # the output
+        (network(("s", "Dense", ("m",)), ("m", "Multiply", ("d",)), ("d", "Dense", ())), []),  # a gate
+        (network(("s", "Dense", ("m", "d")), ("m", "Multiply", ()), ("d", "Dense", ())), []),
+        (network(("r", "Dense", ("d",)), ("d", "Dense", ())), []),
+    ],
+)
+def test_hidden_softmax(training, expected):
+    assert found("hidden-softmax", training) == expected
+
+
+def piped(*kinds: str, epochs: int = 5, reshuffles: bool | None = True) -> Training:
+    stages = tuple(Stage(kind, reshuffles=reshuffles if kind == "shuffle" else None) for kind in kinds)
+    return replace(PLAIN, data=Data(DATASET, stages=stages), fit=Fit(epochs=epochs))
+
+
+@pytest.mark.parametrize(
+    ("training", "expected"),
+    [
+        (piped("source", "shuffle", "cache", "batch"), [WARNING]),
+        (piped("source", "cache", "shuffle", "batch"), []),
+        (piped("source", "shuffle", "cache", "shuffle", "batch"), []),
+        (piped("source", "shuffle", "cache", "batch", epochs=1), []),
+        (piped("source", "shuffle", "skip", "cache", "batch", reshuffles=False), []),  # a split that stays
+    ],
+)
+def test_an_order_that_a_cache_keeps(training, expected):
+    assert found("cached-too-late", training) == expected
+
+
+@pytest.mark.parametrize(("activation", "expected"), [("linear", [ERROR]), ("softmax", []), ("sigmoid", []), ("", [])])
+def test_a_divergence_of_what_is_no_distribution(activation, expected):
+    output = Output("o", (None, 4), activation=activation, loss=Loss("kl_divergence"))
+    assert found("logits-as-probabilities", with_model(outputs=(output,))) == expected

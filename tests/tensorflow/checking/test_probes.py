@@ -179,12 +179,21 @@ class Squared(keras.losses.Loss):
         return ops.square(y_true - y_pred)
 
 
+class Ranking(keras.losses.Loss):
+    """Compares all pairs on purpose."""
+
+    def call(self, y_true, y_pred):
+        wanted = ops.sign(y_true[:, None] - y_true[None, :])
+        return ops.maximum(0.0, 1 - wanted * (y_pred - ops.transpose(y_pred)))
+
+
 @pytest.mark.parametrize(
     ("loss", "target", "expected"),
     [
         (Squared(False), NUMBERS, "(16,) - (16, 1)"),
         (Squared(False), NUMBERS[:, None], ""),
         (Squared(True), NUMBERS, ""),
+        (Ranking(), NUMBERS, ""),
         (lambda y, p: ops.mean(ops.square(y - p)), NUMBERS, ""),  # Keras gives it the shape of the predictions
         ("mse", NUMBERS, ""),
     ],

@@ -119,6 +119,10 @@ def asked(tmp_path, rest="", callbacks=()):
             "    except OSError:\n        pass",
             [Save("model.save", "last.keras", "script.py:8")],
         ),
+        (
+            '\n    net.load_weights(folder / "last.keras")',
+            [Save("model.save", "last.keras", "script.py:8", gives_weights=True)],
+        ),
         ('\n    net.save(str(folder) + ".h5")', [
             Save("model.save", "last.keras", "script.py:8"), Save("model.save", ".h5", "script.py:9")
         ]),

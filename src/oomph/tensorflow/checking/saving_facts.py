@@ -35,17 +35,20 @@ def saving_facts(model: Any, callbacks: Sequence[Any], loads: bool) -> Iterator[
         if trouble is not None:
             yield Saved(save.by, save.path, save.site, str(trouble), trouble.culprit)
             continue
-        words, is_own = _load(model, save.load) if tries and save.path.endswith(".keras") else ("", False)
+        is_tried = tries and save.path.endswith(".keras")
+        words, is_own = _load(model, save.load, save.gives_weights) if is_tried else ("", False)
         site = "" if save.load is None else save.load.site
         yield Saved(save.by, save.path, save.site, is_loaded_at=site, load_trouble=words, is_own_load=is_own)
 
 
-def _load(model: Any, load: Load | None) -> tuple[str, bool]:
+def _load(model: Any, load: Load | None, is_for_weights: bool) -> tuple[str, bool]:
     """Why the file cannot be loaded: by the script's own line, or by any line."""
     if load is not None and not load.with_objects:
         trouble = _made_again(model, {}, load.with_compile)
         if trouble:
             return trouble, True
+    if is_for_weights:
+        return "", False
     trouble = _made_again(model, _own_classes(model), with_compile=False)
     return ("" if _NOT_FOUND in trouble else trouble), False
 

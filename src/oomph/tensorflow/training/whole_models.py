@@ -46,6 +46,8 @@ class Save:
     site: str = ""
     """"train.py:12"; empty for a callback."""
     load: Load | None = None
+    gives_weights: bool = False
+    """True if a line takes only the weights of the file, which needs no configuration."""
 
 
 def saves_ahead(model: Any, callbacks: Sequence[Any]) -> Iterator[Save]:
@@ -56,12 +58,13 @@ def saves_ahead(model: Any, callbacks: Sequence[Any]) -> Iterator[Save]:
     for callback in callbacks:
         if _saves_all(callback):
             path = os.fspath(callback.filepath)
-            yield Save("ModelCheckpoint", path, load=_load_of(path, frames))
+            yield Save("ModelCheckpoint", path, "", _load_of(path, frames), _gives_weights(path, frames))
     for frame in frames:
         for call in _calls_after(frame):
             path = _saved_by(call, frame, model)
             if path:
-                yield Save("model.save", path, _site(frame, call), _load_of(path, frames))
+                read = _load_of(path, frames), _gives_weights(path, frames)
+                yield Save("model.save", path, _site(frame, call), *read)
 
 
 def _saves_all(callback: Any) -> bool:
@@ -86,13 +89,23 @@ def _saved_by(call: ast.Call, frame: FrameType, model: Any) -> str:
 def _load_of(path: str, frames: Sequence[FrameType]) -> Load | None:
     for frame in frames:
         for call in _calls_after(frame):
-            function = call.func
-            name = function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
-            if name in _LOADERS and call.args and _path(call.args[0], frame) == path:
+            if _name_of(call) in _LOADERS and call.args and _path(call.args[0], frame) == path:
                 words = {each.arg for each in call.keywords}
                 has_objects = len(call.args) > 1 or bool(words & {"custom_objects", None}) or _names_a_scope(frame)
                 return Load(_site(frame, call), not (words & {"compile", None} or len(call.args) > 2), has_objects)
     return None
+
+
+def _gives_weights(path: str, frames: Sequence[FrameType]) -> bool:
+    calls = ((call, frame) for frame in frames for call in _calls_after(frame))
+    return any(
+        _name_of(call) == "load_weights" and call.args and _path(call.args[0], frame) == path for call, frame in calls
+    )
+
+
+def _name_of(call: ast.Call) -> str:
+    function = call.func
+    return function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
 
 
 def _site(frame: FrameType, node: ast.AST) -> str:

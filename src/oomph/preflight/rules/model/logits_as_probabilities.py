@@ -18,7 +18,8 @@ _ROUNDING = 1e-3
 def _find(training: Training) -> Iterator[Finding]:
     for output in training.model.outputs:
         loss = output.loss
-        if loss is None or not is_crossentropy(loss) or loss.from_logits:
+        is_distance = loss is not None and loss.is_keras and loss.kind == "kl_divergence"
+        if loss is None or not (is_crossentropy(loss) or is_distance) or loss.from_logits:
             continue
         found = training.prediction(output)
         seen = ""
@@ -30,8 +31,12 @@ def _find(training: Training) -> Iterator[Finding]:
         if output.activation in _NOT_PROBABILITIES or (not output.activation and outside):
             yield Finding(
                 f"the loss {loss.kind} takes probabilities, and the output {output.name} is not one{seen}",
-                "Say that the output holds logits, or give it a softmax or sigmoid",
-                f"loss=keras.losses.{_class_of(loss.kind)}(from_logits=True)",
+                "Give the output a softmax"
+                if is_distance
+                else "Say that the output holds logits, or give it a softmax or sigmoid",
+                'activation="softmax"'
+                if is_distance
+                else f"loss=keras.losses.{_class_of(loss.kind)}(from_logits=True)",
             )
 
 

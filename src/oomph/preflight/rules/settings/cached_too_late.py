@@ -1,4 +1,4 @@
-"""Random numbers that a cache freezes."""
+"""Random numbers, or an order, that a cache freezes."""
 
 from __future__ import annotations
 
@@ -22,6 +22,15 @@ def _find(training: Training) -> Iterator[Finding]:
             f"dataset.cache().map({drawn.function or 'augment'})",
             where=drawn.place,
         )
+        return
+    kinds = [stage.kind for stage in stages]
+    shuffled = next((stage for stage in stages[:cache] if stage.kind == "shuffle"), None)
+    if shuffled is not None and shuffled.reshuffles is not False and "shuffle" not in kinds[cache:]:
+        yield Finding(
+            "the samples are shuffled before the cache: every epoch takes them in the order of the first one",
+            "Cache before the shuffle",
+            "dataset.cache().shuffle(buffer_size)",
+        )
 
 
 RULE = Rule(
@@ -29,7 +38,7 @@ RULE = Rule(
     name="cached-too-late",
     severity=WARNING,
     depth=SETTINGS,
-    why=("The first epoch is stored: each later one repeats its augmentation exactly."),
+    why=("The first epoch is stored: each later one repeats its augmentation, or its order, exactly."),
     wrong="dataset.map(augment).cache()",
     right="dataset.cache().map(augment)",
     find=_find,

@@ -16,7 +16,7 @@ def _find(training: Training) -> Iterator[Finding]:
         yield Finding(
             f"{each.by} writes {each.path}, and {line} ({each.load_trouble})",
             "Put @keras.saving.register_keras_serializable() above each class and function of your own, "
-            "and return every argument of __init__ in get_config",
+            "return every argument of __init__ in get_config, and pass **kwargs on in __init__",
             where=each.is_loaded_at if each.is_own_load else each.place,
             severity=ERROR if each.is_own_load else WARNING,
         )
