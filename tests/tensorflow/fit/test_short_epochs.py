@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from oomph.preflight.facts.data import DATASET, GENERATOR, PY_DATASET, Data
+from oomph.preflight.facts.data import ARRAYS, DATASET, GENERATOR, PY_DATASET, Data
 from oomph.preflight.rules.spec.runs_out_of_data import _steps_of_epochs
 from oomph.tensorflow.fit.short_epochs import ShortEpoch, ShortEpochs
 
@@ -54,6 +54,7 @@ KINDS = {
     "known": (known, Data(DATASET, has_length=True)),
     "unknown": (unknown, Data(DATASET)),
     GENERATOR: (generator, Data(GENERATOR)),
+    ARRAYS: (lambda: np.ones((8 * BATCHES, 4), "float32"), Data(ARRAYS, has_length=True)),
 }
 
 
@@ -64,7 +65,8 @@ def test_the_steps_that_check_foretells_are_those_that_keras_takes(small_model, 
     make, data = KINDS[kind]
     counted, model = Counted(), small_model()
     model.run_eagerly = True
-    model.fit(make(), epochs=6, steps_per_epoch=per_epoch, verbose=0, callbacks=[counted], shuffle=False)
+    rest = {"y": np.ones((8 * BATCHES, 2), "float32"), "batch_size": 8} if kind == ARRAYS else {}
+    model.fit(make(), **rest, epochs=6, steps_per_epoch=per_epoch, verbose=0, callbacks=[counted], shuffle=False)
     assert _steps_of_epochs(BATCHES, per_epoch, 6, data) == counted.steps
 
 

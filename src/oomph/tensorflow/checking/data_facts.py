@@ -168,7 +168,7 @@ def _arrays(x: Any, y: Any, sample_weight: Any, batch_size: int | None, limits: 
         for leaf, value in leaves
         if (array := whole.get(leaf)) is not None
     )  # fmt: skip
-    data = Data(ARRAYS, parts, batch, -(-samples // batch) if samples else 0, samples)
+    data = Data(ARRAYS, parts, batch, -(-samples // batch) if samples else 0, samples, has_length=True)
     totals = {leaf: totals_of(array) for leaf, array in whole.items()} if limits.reads_on and kept < samples else {}
     looked = _with_samples(data, taken, kept == samples or bool(totals), rows if kept != samples else None, totals)
     head = min(batch, samples)

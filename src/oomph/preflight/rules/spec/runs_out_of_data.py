@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from oomph.preflight.facts.data import ARRAYS, ENDLESS, GENERATOR, Data
+from oomph.preflight.facts.data import ARRAYS, DATASET, ENDLESS, GENERATOR, Data
 from oomph.preflight.facts.fit import Fit
 from oomph.preflight.facts.training import Training
 from oomph.preflight.rule import SPEC, WARNING, Finding, Rule
@@ -15,7 +15,7 @@ _SHOWN = 3
 
 def _find(training: Training) -> Iterator[Finding]:
     fit, data = training.fit, training.data
-    if data.kind != ARRAYS and data.batches is not None and data.batches > 0:
+    if data.batches is not None and data.batches > 0:
         yield from _of_training(fit, data, data.batches)
     held = training.validation
     if (
@@ -44,8 +44,8 @@ def _of_training(fit: Fit, data: Data, batches: int) -> Iterator[Finding]:
     if batches < fit.steps_per_epoch:
         yield Finding(
             f"steps_per_epoch is {fit.steps_per_epoch:,}, and the data have {batches:,} batches",
-            "Leave steps_per_epoch out, or repeat the data",
-            "dataset = dataset.repeat()",
+            "Leave steps_per_epoch out" + ("" if data.kind == ARRAYS else ", or repeat the data"),
+            "dataset = dataset.repeat()" if data.kind == DATASET else "",
         )
         return
     steps = _steps_of_epochs(batches, fit.steps_per_epoch, min(epochs, _MOST_EPOCHS), data)
@@ -59,8 +59,8 @@ def _of_training(fit: Fit, data: Data, batches: int) -> Iterator[Finding]:
         f"{batches:,}: they run out in epoch {words}, and {wanted - sum(steps):,} steps are not trained",
         "Make the generator endless, with `while True`"
         if data.kind == GENERATOR
-        else "Leave steps_per_epoch out, or repeat the data",
-        "" if data.kind == GENERATOR else "dataset = dataset.repeat()",
+        else "Leave steps_per_epoch out" + ("" if data.kind == ARRAYS else ", or repeat the data"),
+        "dataset = dataset.repeat()" if data.kind == DATASET else "",
     )
 
 
