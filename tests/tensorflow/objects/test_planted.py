@@ -26,12 +26,14 @@ from oomph.tensorflow.objects.picture import Changes, Picture, changes_between
 from oomph.tensorflow.objects.restoration import Restoration
 
 RAN: list[object] = []
+tell = RAN.append
+"""A function of Python's: the walk does not look into it for the list."""
 OUT = "results.txt"
 Point = collections.namedtuple("Point", "a b")
 
 
 def danger(*arguments):
-    RAN.append(arguments)
+    tell(arguments)
     return 1
 
 
@@ -53,8 +55,8 @@ class Runner:
         danger(self.command)
 
     def __del__(self):
-        if self.command != "true":
-            danger(self.command)
+        if vars(self).get("command", "true") != "true":
+            danger(self)
 
 
 class Hashed:
@@ -103,7 +105,6 @@ def script(folder="."):
         "entry": Entry(),
         "point": Point(1, 2),
         "rows": Rows([1]),
-        "runner": Runner(),
         "hashed": Hashed(),
         "iterated": Iterated(),
         "steps": counting(),
@@ -199,19 +200,17 @@ def planted_iterators():
         yield ("made", "", "iterator", ("combinations", (inner, 1)))
 
 
-@pytest.mark.parametrize("iterator", planted_iterators(), ids=str)
+@pytest.mark.parametrize("iterator", list(planted_iterators()), ids=str)
 def test_no_iterator_calls_what_a_checkpoint_names(iterator):
-    callback = script()
-    now = picture(callback)
-    path = now.contents["callback"][0]
-    for content in (
-        (path, "held", iterator),
-        (path, "seen", ("tuple", iterator, 1)),
-        (None, iterator),
+    path = picture(script()).contents["callback"][0]
+    for key, content in (
+        ("callback", (path, "held", iterator)),
+        ("callback", (path, "seen", ("tuple", iterator, 1))),
+        ("callback.held['numbers']", (None, iterator)),
+        ("callback.held['by key']", ("dict", None, "a", iterator)),
     ):
-        for key in ("callback", key_of(now, callback.held["numbers"]), key_of(now, callback.held["by key"])):
-            with nothing_happens():
-                assert restored(callback, {key: content}) != []
+        with nothing_happens():
+            assert restored(script(), {key: content}) != []
 
 
 def test_an_iterator_keeps_calling_what_it_calls_here_and_nothing_else():
@@ -350,7 +349,7 @@ def test_what_is_made_of_numbers_is_made_of_nothing_else(tag):
     """`tf.Variable` calls a function that it is given."""
     callback = script()
     numbers = key_of(picture(callback), callback.held["numbers"])
-    for content in (DANGER, ("ref", key_of(picture(callback), callback.held["runner"])), ("list", 1), 5, "x"):
+    for content in (DANGER, ("ref", key_of(picture(callback), callback.held["iterated"])), ("list", 1), 5, "x"):
         with nothing_happens():
             assert restored(callback, {numbers: (None, ("ref", "new"))}, {"new": (tag, content)}) != []
 
@@ -446,7 +445,7 @@ def replaced(content, place):
         ("buffer", ("BytesIO", b"abc", -1)),
         ("buffer", ("BytesIO", "abc", 1)),
         ("address", b"\0" * 8),
-        ("array", ("large", "", "<f8", (1 << 40,))),
+        ("array", ("large", "", "<f8", (1 << 20, 1 << 20))),
         ("array", ("large", "", "O", (3,))),
         ("array", ("large", "", "(3,)f8", (1,))),
     ],
@@ -458,9 +457,12 @@ def test_what_a_content_says_of_its_size_is_checked(name, content):
         assert restored(callback, {key: content}, arrays={key: bytes(24)}) != []
 
 
-def test_addresses_are_not_kept():
+def test_an_address_that_has_changed_is_lost_by_its_name():
     callback = script()
-    assert any("address" in key for key in picture(callback).troubles)
+    before = picture(callback)
+    callback.held["address"].value = 5
+    changes = changes_between(before, Picture.of([("callback", callback), ("uses", uses)], before, seconds=30))
+    assert any("address" in line for line in [*changes.lost, *restored(script(), changes.changed)])
 
 
 def test_a_combination_does_not_take_more_memory_than_there_is():

@@ -11,7 +11,7 @@ import numpy as np
 
 from oomph.tensorflow.graph import fingerprints
 from oomph.tensorflow.objects.kind import NOTHING, CannotGiveBackError, Decode, Encode, Kind, Part, TypeNamed
-from oomph.tensorflow.objects.values import CannotEncodeError, Value
+from oomph.tensorflow.objects.values import Value
 
 _MOST_BYTES = 16 << 20
 _NUMBERS = "<>=@!|0123456789xcbB?hHiIlLqQnNefdgsu"
@@ -66,9 +66,9 @@ class Memory(Kind):
     tag = "memory"
 
     def content(self, thing: Any, encode: Encode) -> Value:
-        if _holds_addresses(thing):
-            raise CannotEncodeError(f"a {type(thing).__name__} that holds addresses")
         held = np.frombuffer(thing, np.uint8)
+        if _holds_addresses(thing):
+            return ("addresses", fingerprints.of_array(held))
         return ("large memory", fingerprints.of_array(held)) if held.nbytes > _MOST_BYTES else held.tobytes()
 
     def give_back(self, thing: Any, content: Value, decode: Decode) -> None:
