@@ -106,12 +106,12 @@ def listed(found: list[str]) -> str:
 
 def _change(name: str, old: Any, new: Any) -> str:
     if name.startswith(_VARIABLE):  # its values are digests
-        return f"{name} {'is no longer set' if new is None else 'is set' if old is None else 'has another value'}"
+        return f"{name} {'is no longer set' if new is None else 'is now set' if old is None else 'has another value'}"
     return f"{name} was edited" if name.endswith(".py") else f"{name}: {_shown(old)} → {_shown(new)}"
 
 
 def _shown(value: Any) -> str:
-    text = "none" if value is None else str(value)
+    text = "none" if value in (None, "") else str(value)
     return text if len(text) <= _LONGEST_VALUE else text[:_LONGEST_VALUE] + "…"
 
 
