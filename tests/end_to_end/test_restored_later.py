@@ -29,7 +29,8 @@ def stopped(work):
 
 
 def resume(work, mishap: str = "", *options: str):
-    return work.oomph("--resume=run", *options, "configured.py", "ours.npz", env={"MISHAP": mishap})
+    (work.folder / "mishap").write_text(mishap)
+    return work.oomph("--resume=run", *options, "configured.py", "ours.npz")
 
 
 def checkpoints(ended) -> list[str]:

@@ -1,20 +1,20 @@
 """A model whose size is read from configuration.json: `configured.py OUT.npz`.
 
-With MISHAP in the environment, putting back a checkpoint fails. `once` and `always`: too little memory for a moment, or
-for good; `broken`: an error that trying again does not mend.
+With a word in the file `mishap`, putting back a checkpoint fails. `once` and `always`: too little memory for a moment,
+or for good; `broken`: an error that trying again does not mend.
 """
 
 import json
-import os
 import sys
 import time
+from pathlib import Path
 
 import keras
 import numpy as np
 import tensorflow as tf
 
 keras.utils.set_random_seed(8)
-MISHAP = os.environ.get("MISHAP", "")
+MISHAP = Path("mishap").read_text() if Path("mishap").exists() else ""
 if MISHAP:
     from oomph.errors import CheckpointError
     from oomph.tensorflow.state import training_state
