@@ -40,6 +40,7 @@ FIELDS: Mapping[str, Any] = {
     "exit_code": int,
     "fault": str,
     "figures": Mapping[str, Any],
+    "first_epoch": int,
     "fit": int,
     "guard": str,
     "guarded": bool,

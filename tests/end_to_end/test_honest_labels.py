@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 NO_FIT = """
 import os, signal
 if not os.path.exists("killed"):
@@ -36,3 +38,41 @@ def test_a_fit_without_a_checkpoint_is_started_over(work):
     ours = work.oomph("--checkpoint-every=1000", "train.py")
     assert ours.returncode == 0, ours.stderr[-3000:]
     assert (ours.summary["exactness"], ours.summary["restarts"]) == ("started-over", 1)
+
+
+BY_ITSELF = EARLY.replace("batch == 3", "batch == 3 and self.epoch == 4").replace(
+    "class Kill(keras.callbacks.Callback):",
+    "class Kill(keras.callbacks.Callback):\n    def on_epoch_begin(self, epoch, logs=None): self.epoch = epoch",
+)
+FIRST_EPOCHS = {
+    "BackupAndRestore": BY_ITSELF.replace(
+        "callbacks=[", "epochs=6, callbacks=[keras.callbacks.BackupAndRestore('backup'), "
+    ),
+    "initial_epoch": BY_ITSELF.replace(
+        "model.compile", "first = 3 if os.path.exists('three.keras') else 0\nmodel.compile"
+    ).replace(
+        "callbacks=[",
+        "epochs=6, initial_epoch=first, callbacks=[keras.callbacks.LambdaCallback(on_epoch_end="
+        "lambda epoch, logs: epoch == 2 and model.save('three.keras')), ",
+    ),
+    "always": BY_ITSELF.replace("callbacks=[", "epochs=6, initial_epoch=2, callbacks=["),
+}
+
+
+@pytest.mark.parametrize(
+    ("how", "steps", "repeated", "label"),
+    [
+        ("BackupAndRestore", 36, 3, "not-equal"),
+        ("initial_epoch", 36, 9, "not-equal"),
+        ("always", 24, 15, "started-over"),
+    ],
+)
+def test_a_script_that_resumes_by_itself_has_done_what_it_had_done(work, how, steps, repeated, label):
+    """In all three the second attempt begins at a later epoch than 1; only in two of them is that a resume."""
+    work.write(FIRST_EPOCHS[how])
+    ours = work.oomph("--checkpoint-every=1000", "train.py")
+    assert ours.returncode == 0, ours.stderr[-3000:]
+    found = ours.summary
+    assert (found["steps"], found["steps_repeated"], found["exactness"]) == (steps, repeated, label)
+    assert bool(found["exactness_reasons"]) is (label == "not-equal"), found["exactness_reasons"]
+    assert all("the script resumed by itself at epoch" in each for each in found["exactness_reasons"][:1])

@@ -116,6 +116,29 @@ def test_a_resumed_fit_is_unverified_until_a_step_was_compared():
     assert labels(killed(), resumed(), happened(2, "compared", **EQUAL)).label == "verified"
 
 
+@pytest.mark.parametrize(
+    ("compared", "label", "reasons"),
+    [
+        ([], "not-equal", ("the script resumed by itself at epoch 18",)),
+        ([happened(2, "compared", **EQUAL)], "verified", ()),
+        (
+            [happened(2, "compared", **{**EQUAL, "covered": 3, "steps": 3})],
+            "not-equal",
+            ("the script resumed by itself at epoch 18",),
+        ),
+        (
+            [happened(2, "compared", **OTHER_DATA)],
+            "not-equal",
+            ("the script resumed by itself at epoch 18", OTHER_DATA["cause"]),
+        ),
+    ],
+)
+def test_a_script_that_resumes_by_itself_did_not_start_over(compared, label, reasons) -> None:
+    reason = "the script resumed by itself at epoch 18"
+    itself = [happened(2, "fit-started"), happened(2, "resumed-itself", steps=400, reason=reason)]
+    assert labels(killed(), itself, compared) == (label, reasons)
+
+
 @pytest.mark.parametrize("kind", ["exact", "replayed"])
 @pytest.mark.parametrize(
     ("covered", "label"), [(3, "unverified"), (214, "unverified"), (215, "proved"), (280, "proved"), (286, "proved")]

@@ -27,6 +27,10 @@ REASONS = [
         "the repeated steps had left no record of their results", "checkpoints more often",
     ),
     (
+        "the script resumed by itself at epoch 18", "tensorflow/fit/own_resume.py",
+        "{BY_ITSELF} at epoch", "leave resuming to oomph",
+    ),
+    (
         "3 of 286 repeated steps compared, equal", "recovery/report/coverage.py",
         "compared, equal", "checkpoints more often",
     ),

@@ -76,6 +76,13 @@ def test_a_script_that_fails_by_itself_is_told_in_one_line_with_the_next_command
     ]
 
 
+def test_a_script_that_resumes_by_itself_repeats_only_what_it_does_again() -> None:
+    begun = [happened(1, "fit-started"), happened(1, "attempt-ended", steps=360, saved=195)]
+    again = [happened(2, "fit-started"), happened(2, "resumed-itself", steps=340)]
+    again.append(happened(2, "attempt-ended", steps=600, saved=600))
+    assert repeated_in([*begun, *again]) == 20
+
+
 def repeated_in(events: list[Event]) -> int:
     return sum(each.steps for each in repeats(events).values())
 

@@ -44,6 +44,8 @@ SMALLER = "smaller batches"
 """The guard kind of --allow-smaller-batch."""
 _GUARDS = {"approximate": APPROXIMATE, SMALLER: NOT_EQUAL}
 """Guard kind → the label after recovering from an out-of-memory error; exact under all others."""
+BY_ITSELF = "the script resumed by itself"
+"""How the reason begins where a script goes on from checkpoints of its own."""
 SMALLER_BATCHES = "a batch that did not fit was split into smaller batches, each with its own update"
 
 
@@ -263,6 +265,10 @@ def _begun_again(fit: Event, by: Mapping[str, list[Event]], short: Container[Any
     resumed = next(
         (e for e in by.get("resumed", ()) if _key(e) == _key(fit) and e.data.get("kind") != "finished"), None
     )
+    itself = [str(e.data.get("reason")) for e in by.get("resumed-itself", ()) if _key(e) == _key(fit)]
+    if itself and resumed is None:
+        proved = _proved(VERIFIED, coverage_of(compared, repeated))
+        return proved if proved.label == VERIFIED and not unequal else Labelled(NOT_EQUAL, (*itself, *unequal))
     if unequal:
         known = () if resumed is None else _lost(resumed)
         return Labelled(NOT_EQUAL, (*known, *unequal))

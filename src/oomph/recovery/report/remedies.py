@@ -13,6 +13,7 @@ from typing import NamedTuple
 from oomph.recovery.protocol.unguarded import KINDS
 from oomph.recovery.report.labels import (
     APPROXIMATE,
+    BY_ITSELF,
     EXACT,
     FAILED,
     NOT_EQUAL,
@@ -180,6 +181,11 @@ _OF_COMPARISONS = (
     _Row(r"^the interrupted epoch was restarted", "make every start of the script use the same data"),
 )
 _OF_FITS = (
+    _Row(
+        rf"^{re.escape(BY_ITSELF)}",
+        "leave resuming to oomph: begin at the first epoch, without loading a checkpoint of your own; oomph also "
+        "restores random numbers and the position in the data",
+    ),
     _Row(r"^fit \d+ was (?:finished|begun) by an earlier attempt, and not reached again", _SAME_FITS),
     _Row(r"^the script reached (?:fit|loop) at .+ by another path than before", _SAME_FITS),
     _Row(r"^the state of fit \d+ is from before fit \d+ was edited", _ALL_ANEW),

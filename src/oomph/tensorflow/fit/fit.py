@@ -16,6 +16,7 @@ from oomph.tensorflow.exact_step.recheck import Inconsistent, Recheck
 from oomph.tensorflow.exact_step.step_protocol import Failure, Recovery, Step
 from oomph.tensorflow.fit import callbacks, event_files, reporting, trained
 from oomph.tensorflow.fit.checkpoints import FitCheckpoints
+from oomph.tensorflow.fit.own_resume import tell_own_resume
 from oomph.tensorflow.fit.proof import FitProof
 from oomph.tensorflow.fit.resumption import CannotResumeError, Resumption, ended_before
 from oomph.tensorflow.fit.running import RunningFit
@@ -366,6 +367,10 @@ class Fit(RunningFit):
         else:
             self._settle_for_restarts()
         reporting.tell_start(self, step)
+        if not self._resumed and tell_own_resume(self):
+            self._first_step = self.fits.steps
+            self.checkpoints.begin_at(self.fits.steps)
+            self.proof.compare_from(self.epoch, 0)
         self.write_board()
 
     def _set_up(self, step: GuardedStep) -> None:

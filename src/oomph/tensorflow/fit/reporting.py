@@ -27,6 +27,7 @@ def tell_start(fit: RunningFit, step: Step) -> None:
         reason=fit.promise.reason,
         fingerprint=fit.identity.fingerprint,
         epochs=fit.arguments.get("epochs"),
+        first_epoch=fit.epoch,
         xla=bool(fit.model.jit_compile),
         held_bytes=step.held_bytes if isinstance(step, GuardedStep) else None,
     )

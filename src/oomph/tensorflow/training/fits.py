@@ -21,6 +21,7 @@ from oomph.recovery.checkpoint.interval import Interval, seconds_between_faults
 from oomph.recovery.checkpoint.store import CheckpointStore, Record, Saved
 from oomph.recovery.checkpoint.witness import WitnessBoard
 from oomph.recovery.protocol.phases import Phase
+from oomph.recovery.protocol.progress import Progress, read_progress
 from oomph.recovery.script import environment_read
 from oomph.recovery.script.appended import Appends
 from oomph.recovery.script.background import Background
@@ -53,6 +54,8 @@ class Fits:
         """How long it waited for the last end state; 0 before the first."""
         self.typical_stall, self.measured = 0.0, 0
         """How long a checkpoint between steps stalls the training, and how many were measured in this process."""
+        self.before = _progress_before(session)
+        """Where the attempt before this one was."""
         self.running: Any = None
         self._ordinal = 0
         self._lock = threading.Lock()
@@ -297,6 +300,12 @@ class Fits:
         self._refusals.clear()
         for line in lines:
             self.session.say(line)
+
+
+def _progress_before(session: Session) -> Progress | None:
+    if session.handover.attempt == 1 or not session.is_owner_now() or session.run_dir is None:
+        return None
+    return read_progress(session.run_dir)
 
 
 def _witness_board(session: Session) -> WitnessBoard | None:

@@ -107,6 +107,10 @@ class StepCheckpoints(ABC):
         self._fits.saved = self._saved_at_step = steps
         self._saved_at = time.monotonic()
 
+    def begin_at(self, steps: int) -> None:
+        """Count the steps until the next checkpoint from here: the script itself has resumed."""
+        self._saved_at_step = steps
+
     def settle(self, wait: bool) -> None:
         """Record the outcome of the background write."""
         outcome = self._fits.background.take(wait)
