@@ -8,6 +8,7 @@ from typing import Any
 
 from oomph.preflight.carry import Carried, carried_of
 from oomph.preflight.examine import Examined, Result
+from oomph.preflight.facts.data import Data
 from oomph.preflight.facts.fit import LOOP
 from oomph.preflight.facts.training import Training
 from oomph.preflight.rule import ERROR, WARNING
@@ -89,11 +90,16 @@ def looked_at(training: Training) -> str:
     of_all = f" of {data.samples:,}" if data.samples is not None and data.samples > rows else ""
     if training.fit.kind == LOOP:
         return "the model and the first step only, not at the data"
-    words = [f"{rows:,}{of_all} samples"] if rows else ["no values of the data"]
+    words = [f"{rows:,}{of_all} samples"] if rows else [_no_values(data)]
     if training.trial is not None and training.trial.losses:
         steps, of = len(training.trial.losses), "of them" if rows else "samples"
         words.append(f"{steps} step{'s' * (steps != 1)} on {training.trial.samples} {of}")
     return ", ".join(words)
+
+
+def _no_values(data: Data) -> str:
+    unread = f", since it cannot read those of a {data.unread}" if data.unread else ""
+    return f"no values of the data{unread}"
 
 
 def _entry(result: Result, place: str) -> dict[str, Any]:

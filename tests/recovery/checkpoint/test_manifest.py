@@ -13,6 +13,7 @@ META = {
     "optimizers": [[0, 1], []],
     "random": {},
     "taken": 47,
+    "told": {"class": "grain.Iterator", "bytes": False, "state": {"next_index": 4}},
     "iterators_made": 4,
     "iterators_used": [1, 2, 3, 4],
     "validated_after": [[1, 1], [2, 0]],

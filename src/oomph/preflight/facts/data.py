@@ -10,6 +10,8 @@ from oomph.preflight.facts.model import Shape
 
 ARRAYS, DATASET, GENERATOR, PY_DATASET, BATCH = "arrays", "tf.data", "generator", "PyDataset", "batch"
 """Where data come from; BATCH: one call of `train_on_batch`, or one step of a custom loop."""
+LOADER, OTHER = "data loader", "other data"
+"""Data of Grain or PyTorch; and what `oomph check` does not read."""
 ENDLESS = -1
 """As a number of batches: there is always another one."""
 CLASSES = 4096
@@ -169,6 +171,8 @@ class Data:
     """Which file or record it was, where that was found."""
     has_length: bool = False
     """True if Keras knows the number of batches before it has read them."""
+    unread: str = ""
+    """The class of data that were not looked at."""
     seen_in_training: float | None = None
     """Of validation data: the share of samples that the training data hold too, in what was looked at."""
 

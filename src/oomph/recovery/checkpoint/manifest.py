@@ -10,6 +10,7 @@ from oomph.conforming import conforms
 
 _MOST = 1 << 53
 """Every JSON implementation holds integers up to this exactly; no training counts that far."""
+_TOLD = {"class", "bytes", "state"}
 _SCALARS = (bool, int, float, str, type(None))
 Check = Callable[[Any], bool]
 
@@ -163,6 +164,11 @@ def _is_history(value: Any) -> bool:
     return _list_of(_is_whole)(fields.get("epoch")) and series(fields.get("history"))
 
 
+def _is_told(value: Any) -> bool:
+    fields = value if isinstance(value, dict) else {}
+    return _is_text(fields.get("class")) and isinstance(fields.get("bytes"), bool) and {*fields} == _TOLD
+
+
 def _is_whole(value: Any) -> bool:
     return type(value) is int
 
@@ -209,6 +215,7 @@ _CHECKS: dict[str, Check] = {
     "iterators_used": _list_of(_is_count),
     "validated_after": _list_of(_is_pair),
     "logs": _mapping_of(_is_number),
+    "told": _is_told,
     "steps_seen": _is_count,
     "loop_steps": _is_count,
     "made_by": _mapping_of(lambda each: isinstance(each, dict)),

@@ -66,6 +66,8 @@ class Meta:
     """Whether the seeds of the dataset's own shuffling are saved (end states)."""
     moment: dict[str, Any] | None = None
     """The state that the current iterator started from, if its batches may have to be taken again."""
+    told: dict[str, Any] | None = None
+    """Where the current iterator is, as it tells it itself."""
     steps_seen: int | None = None
     loop_steps: int | None = None
     validated: bool | None = None

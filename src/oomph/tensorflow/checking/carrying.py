@@ -33,7 +33,7 @@ from oomph.tensorflow.names.keras3 import KERAS
 from oomph.tensorflow.names.tensorflow2 import TENSORFLOW
 from oomph.tensorflow.objects.picture import Picture
 from oomph.tensorflow.planning.readable import readable
-from oomph.tensorflow.state import iterators, pipelines
+from oomph.tensorflow.state import iterators, pipelines, told_positions
 from oomph.tensorflow.state.pipelines import KernelDraws
 
 _SEED = "call keras.utils.set_random_seed(1) at the top of the script"
@@ -113,6 +113,9 @@ def _data(model: Any, given: Mapping[str, Any]) -> Carried:
     epochs = KERAS.epochs.value()(
         shuffle=shuffle, distribute_strategy=model.distribute_strategy, steps_per_execution=1, **arguments
     )
+    telling = told_positions.telling(epochs)
+    if telling is not None:
+        return _told_position(telling)
     dataset = KERAS.distributed_dataset.of(epochs)
     if iterators.depends_on_python(epochs):
         return Carried("data", carry.PARTLY, "the batches depend on Python or on variables: a restart reads those of "
@@ -132,6 +135,18 @@ def _are_too_large(x: Any) -> bool:
         return False
     found = readable(x)
     return found.is_changed or sum(buffer.bytes or 0 for buffer in found.buffers) > _MOST_BYTES
+
+
+def _told_position(data: told_positions.TellingData) -> Carried:
+    """Have data of Grain tell their position after one batch, go there again, and compare the batch that comes next."""
+    iterator = iter(data.dataset)
+    next(iterator, None)
+    told, expected = data.position(1), next(iterator, None)
+    arrives = expected is not None and told is not None and data.go_to(told, 1)
+    if arrives and _fingerprint(expected) == _fingerprint(next(iter(data.dataset), None)):
+        return Carried("data", carry.EXACT, "the position that Grain told gave the same next batch")
+    return Carried("data", carry.PARTLY, "Grain does not tell its position: a restart reads the batches of the epoch "
+                   "again")  # fmt: skip
 
 
 def _tried_position(dataset: Any) -> Carried:

@@ -12,15 +12,17 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from oomph.preflight.facts.data import ARRAYS, DATASET, ENDLESS, GENERATOR, PY_DATASET, Data, Part
+from oomph.preflight.facts.data import ARRAYS, DATASET, ENDLESS, GENERATOR, LOADER, OTHER, PY_DATASET, Data, Part
 from oomph.preflight.facts.model import Shape
 from oomph.tensorflow.checking.corrupt_record import corrupt_records
+from oomph.tensorflow.checking.loaders import batches_of, is_loader, length_of
 from oomph.tensorflow.checking.progress import Progress
 from oomph.tensorflow.checking.reading import USUAL, Limits, Read, as_array, read
 from oomph.tensorflow.checking.stages import are_shuffled_apart, stages_of
 from oomph.tensorflow.checking.statistics import classes_of, same_rows, sample_of
 from oomph.tensorflow.checking.structure import Leaf, leaves_of, named
 from oomph.tensorflow.checking.totals import Totals, totals_of
+from oomph.tensorflow.names.tensorflow2 import TENSORFLOW
 from oomph.tensorflow.planning.chains import chain
 from oomph.tensorflow.planning.readable import readable, room_for
 
@@ -63,6 +65,10 @@ def look_at(
         return _dataset(x, limits, input_rank, tell)
     if isinstance(x, keras.utils.PyDataset):
         return _py_dataset(x, limits, tell)
+    if is_loader(x):
+        return _loader(x, limits, tell)
+    if TENSORFLOW.original_dataset.on(x):  # distributed by a strategy
+        return look_at(TENSORFLOW.original_dataset.of(x), limits=limits, input_rank=input_rank, tell=tell)
     if inspect.isgenerator(x) or (hasattr(x, "__next__") and hasattr(x, "__iter__")):
         return _looked(Data(GENERATOR), read(x, limits.of_an_epoch(), tell=Progress(limits.epoch, tell)))
     return _arrays(x, y, sample_weight, batch_size, limits)
@@ -94,6 +100,12 @@ def _unmixed(data: Data) -> Data:
     """The data without their targets' values: behind a smaller shuffle they may be those of one class only."""
     parts = (replace(part, sample=None) if part.role == "y" else part for part in data.parts)
     return replace(data, parts=tuple(parts), same_batches=0)
+
+
+def _loader(loader: Any, limits: Limits, tell: Tell) -> Looked:
+    batches, limits = length_of(loader), limits.of_an_epoch()
+    found = read(batches_of(loader), limits, tell=Progress(batches or limits.epoch, tell))
+    return _looked(Data(LOADER, batches=batches), found)
 
 
 def _is_batched(specification: Any, kinds: Sequence[str], input_rank: int | None) -> bool:
@@ -155,6 +167,8 @@ def _arrays(x: Any, y: Any, sample_weight: Any, batch_size: int | None, limits: 
     whole = {leaf: array for leaf, value in leaves if (array := as_array(value)) is not None}
     sizes = [int(array.shape[0]) for array in whole.values() if array.ndim]
     samples = min(sizes, default=0)
+    if not sizes:
+        return Looked(Data(OTHER, unread=type(x).__name__), None)
     size = sum(array.nbytes for array in whole.values())
     kept = samples if size <= limits.size else max(1, int(samples * limits.size / size))
     rows = np.arange(samples) if kept == samples else np.linspace(0, samples - 1, kept).astype(np.int64)

@@ -137,6 +137,8 @@ def as_array(value: Any) -> Array | None:
         return None
     if array.dtype.kind == "V" or str(array.dtype) == "bfloat16":
         array = array.astype(np.float32)
+    elif array.dtype == object and not array.ndim and not isinstance(array.item(), (str, bytes)):
+        return None  # NumPy cannot look into it, such as a sparse matrix of SciPy
     elif array.dtype == object:
         array = array.astype(str)
     return array

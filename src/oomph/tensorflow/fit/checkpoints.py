@@ -167,6 +167,7 @@ class FitCheckpoints(StepCheckpoints):
             objects=objects,
             hidden=[*untold, *step_draws.hidden_in(fit.model), *functions_with_draws(fit.functions)],
             taken=fit.data.taken,
+            told=fit.data.told,
             iterators_made=fit.data.iterators_made,
             iterators_used=fit.data.iterators_used,
             validated_after=fit.validation.made,

@@ -18,7 +18,8 @@ from oomph.tensorflow.graph import fingerprints
 from oomph.tensorflow.loop.source import Source
 from oomph.tensorflow.names.keras3 import KERAS
 from oomph.tensorflow.names.tensorflow2 import TENSORFLOW
-from oomph.tensorflow.state import pipelines, training_state
+from oomph.tensorflow.state import pipelines, told_positions, training_state
+from oomph.tensorflow.state.told_positions import Told
 from oomph.tensorflow.training import retaking
 from oomph.tensorflow.training.data_position import DataPosition, Moment, used_in
 from oomph.tensorflow.training.fit_objects import from_meta
@@ -73,6 +74,17 @@ class LoopData(DataPosition):
         if not known:
             retaking.pass_epochs(self.epochs, checkpoint.position.epoch)
         self.begins()
+
+    def _position_told(self) -> Told | None:
+        return told_positions.position_of(self._iterator) if self._tells else None
+
+    def _go_to_told(self, iterator: Any, told: Told) -> bool:
+        """Try it with another iterator first: one that does not arrive cannot be used any more."""
+        return self._tells and told_positions.go_to(self._source.begin(), told) and told_positions.go_to(iterator, told)
+
+    @property
+    def _tells(self) -> bool:
+        return not (self._source.is_one_pass or self._source.is_function or self._source.is_py_dataset)
 
     def order_to_come_is_by_chance(self, is_last_epoch: bool) -> bool:
         """Whether later epochs get a new random order, so that the result differs from an undisturbed run."""

@@ -110,6 +110,7 @@ class RunningLoop:
             hidden=[*functions_with_draws(self.functions), *self._hidden_in_steps()],
             draws=[len(values) for values in draws],
             taken=self.data.taken,
+            told=self.data.told,
             iterators_made=self.data.iterators_made,
             iterators_used=self.data.iterators_used,
             loop_steps=self.steps.steps,

@@ -73,6 +73,8 @@ class TensorFlow2:
     drop_remainder = Attribute("tensorflow.python.data.ops.batch_op", "_drop_remainder", Feature.CHECKING)
     structured_function = Attribute("tensorflow.python.data.ops.structured_function", "_func", Feature.CHECKING)
     original_dataset = Attribute("tensorflow.python.distribute.input_lib", "_original_dataset", _RESUME)
+    generator_state = Attribute(_DATASETS, "_GeneratorState", Feature.OBJECTS)
+    generator = Attribute(_DATASETS, "_generator", Feature.OBJECTS)
     dataset_of_iterator = Attribute(_ITERATORS, "_dataset", _RESUME)
     iterator_spec = Attribute(_ITERATORS, "_type_spec", _STEP)
     element_spec = Attribute("tensorflow.python.data.ops.optional_ops", "_element_spec", _STEP)

@@ -23,6 +23,8 @@ _WRAPPED = ("build", "quantize")
 """Methods that Keras wraps separately in each layer."""
 _FUNCTIONS = (FunctionType, MethodType, functools.partial)
 _SERIES = ("epoch", "history")
+_OF_ITS_OWN = ("_stats", "_rng_pool", "_iterator")
+"""What Grain and PyTorch keep for themselves: times, generators seeded anew for each element, workers."""
 _FILES = ("iterator.index", "iterator.data-00000-of-00001")
 
 
@@ -121,6 +123,16 @@ class OwnAttributes(LibraryObject):
 
     def _consists_of(self, thing: Any, held: dict[str, Any]) -> Iterator[Part]:
         return iter(())
+
+
+class Pipeline(Kind):
+    """A dataset, a sampler or an operation of Grain or PyTorch, which never changes: the user's objects in it."""
+
+    tag = "pipeline"
+
+    def parts(self, thing: Any) -> Iterator[Part]:
+        held = sorted(dict_of(thing).items())
+        yield from ((f".{name}", value) for name, value in held if name not in _OF_ITS_OWN)
 
 
 class Dataset(Kind):

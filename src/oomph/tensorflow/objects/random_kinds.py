@@ -1,8 +1,9 @@
-"""Random number generators of NumPy and Python."""
+"""Random number generators of NumPy, Python and PyTorch."""
 
 from __future__ import annotations
 
 import random
+import sys
 from typing import Any
 
 import numpy as np
@@ -43,6 +44,22 @@ class NumpyRandom(Kind):
         if content[0] not in _BIT_GENERATORS:
             raise CannotGiveBackError(str(content[0]))
         return np.random.Generator(_BIT_GENERATORS[content[0]]())
+
+
+class TorchRandom(Kind):
+    """A `torch.Generator`, such as one that orders the batches of a DataLoader."""
+
+    tag = "random of PyTorch"
+
+    def content(self, thing: Any, encode: Encode) -> Value:
+        return (str(thing.device), thing.get_state().numpy().tobytes())
+
+    def give_back(self, thing: Any, content: Value, decode: Decode) -> None:
+        state = thing.get_state().numpy()
+        if content[0] != str(thing.device) or len(content[1]) != state.nbytes:
+            raise CannotGiveBackError("a generator of another kind")
+        state[:] = np.frombuffer(content[1], np.uint8)
+        thing.set_state(sys.modules["torch"].from_numpy(state))
 
 
 class PythonRandom(Kind):

@@ -80,6 +80,7 @@ _BY_NAME: dict[str, Kind] = {
     "weakref.WeakKeyDictionary": containers.WeakKeys(),
     **dict.fromkeys(standard_kinds.MEMORY, standard_kinds.Memory()),
     **dict.fromkeys(standard_kinds.SHARED, standard_kinds.Shared()),
+    "torch._C.Generator": random_kinds.TorchRandom(),
     **dict.fromkeys(pandas_kinds.CLASSES, pandas_kinds.Frame()),
     **dict.fromkeys(standard_kinds.DATABASES, standard_kinds.Database()),
     TENSORFLOW.queue.path: arrays.Queue(),
@@ -96,6 +97,8 @@ _INERT = frozenset((
     "urllib", "wandb", "weakref", "zipfile", "oomph", "_thread", "_io", "io", "abc", "types", "builtins",
 ))  # fmt: skip
 """Libraries whose objects lie outside the training: locks, files, loggers, connections."""
+_PIPELINE, _PIPELINES = library_kinds.Pipeline(), ("grain.", "torch.utils.data.")
+_STATISTICS = "grain._src.python.dataset.stats"
 _STORED = tuple(f"optuna.storages.{name}" for name in ("_cached_storage", "_rdb", "_grpc", "journal"))
 """Modules whose objects cache state that lives on a disk or a server. The cache does not belong to the training."""
 
@@ -135,7 +138,7 @@ def kind_of_tag(tag: str) -> Kind:
 
 def is_outside(cls: type) -> bool:
     """Whether objects of this class lie outside the training: locks, files, loggers, connections."""
-    inert = cls.__module__.partition(".")[0] in _INERT or cls.__module__.startswith(_STORED)
+    inert = cls.__module__.partition(".")[0] in _INERT or cls.__module__.startswith((*_STORED, _STATISTICS))
     return inert and not _is_iterator_of_python(cls)
 
 
@@ -166,6 +169,8 @@ def _kind_of_class(cls: type, dtype: str) -> Kind:
         return arrays.Tensor()
     if _is_iterator_of_python(cls):
         return _UNSEEN
+    if cls.__module__.startswith(_PIPELINES) and not cls.__module__.startswith(_STATISTICS):
+        return _PIPELINE
     if is_outside(cls) or code.is_of_library(cls):
         return OPAQUE
     return _INSTANCE

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import random
+import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -24,6 +26,10 @@ from oomph.tensorflow.state.optimizers import optimizers_of
 Named = list[tuple[str, Slot]]
 _NO_VARIABLES = ("callback", "layer/", "object/", "data/", "draws/", "validation/", "file/", "own/", "history/")
 """Name prefixes of tensors that are not values of variables."""
+
+
+OF_PYTHON = ("python", "numpy", "torch")
+"""The names of the generators that code in Python may draw from."""
 
 
 class NotFiniteError(CheckpointError):
@@ -206,6 +212,9 @@ def random_state() -> dict[str, Any]:
     if numpy_state["bit_generator"] == "MT19937":
         key = numpy_state["state"]["key"].tolist()
         state["numpy"] = numpy_state | {"state": {"key": key, "pos": int(numpy_state["state"]["pos"])}}
+    torch = _torch()
+    if torch is not None:
+        state["torch"] = base64.b64encode(torch.get_rng_state().numpy().tobytes()).decode()
     eager = _eager_generator()
     if eager is not None:
         state["tensorflow_eager"] = _listed(eager.getstate())
@@ -224,6 +233,10 @@ def restore_random_state(state: dict[str, Any]) -> None:
         saved, now = state["numpy"], np.random.get_state(legacy=False)
         key = np.array(saved["state"]["key"], dtype=np.uint32)
         np.random.set_state(state_like({**saved, "state": {"key": key, "pos": saved["state"]["pos"]}}, now))
+    torch = _torch()
+    if torch is not None and "torch" in state:
+        kept = np.frombuffer(base64.b64decode(state["torch"], validate=True), np.uint8)
+        torch.set_rng_state(torch.from_numpy(kept.copy()))
     eager = _eager_generator()
     if eager is not None and "tensorflow_eager" in state:
         eager.setstate(python_state(_tupled(state["tensorflow_eager"])))
@@ -233,6 +246,12 @@ def restore_random_state(state: dict[str, Any]) -> None:
         if name in state:
             target = tensorflow_variable(variable)
             target.assign(tf.constant(state[name], target.dtype))
+
+
+def _torch() -> Any:
+    """PyTorch, whose global generator orders the batches of its DataLoader; None unless the script has imported it."""
+    torch = sys.modules.get("torch")
+    return torch if hasattr(torch, "get_rng_state") else None
 
 
 def _eager_generator() -> random.Random | None:

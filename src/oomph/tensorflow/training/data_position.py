@@ -18,9 +18,10 @@ from oomph.recovery.report.causes import NOT_SAVED
 from oomph.recovery.report.remedies import remedy_of
 from oomph.tensorflow.names.keras3 import KERAS
 from oomph.tensorflow.names.tensorflow2 import TENSORFLOW
-from oomph.tensorflow.objects.picture import Changes
-from oomph.tensorflow.state import iterators, pipelines, training_state
+from oomph.tensorflow.objects.picture import Changes, Picture
+from oomph.tensorflow.state import iterators, pipelines, told_positions, training_state
 from oomph.tensorflow.state.pipelines import KernelDraws
+from oomph.tensorflow.state.told_positions import Told
 from oomph.tensorflow.state.training_state import Array
 from oomph.tensorflow.training import retaking
 from oomph.tensorflow.training.fit_objects import FitObjects, as_saved
@@ -59,6 +60,8 @@ class DataPosition:
         """Iterators that Keras has created over the training data."""
         self.iterators_used: list[int] = []
         """The iterators that batches were taken from, counted from 1."""
+        self.told: Told | None = None
+        """Where the iterator was at the last checkpoint, if it tells that itself."""
         self.obstacle = ""
         """Why the iterator cannot be saved, once known."""
         self.moment: Moment | None = None
@@ -70,6 +73,9 @@ class DataPosition:
         self.lost: list[str] = []
         """What a restored position lacks, in words."""
         self._made_by_python: bool | None = None
+        self._telling: told_positions.TellingData | None = None
+        self._data_before: Picture | None = None
+        """What telling data were when the current iterator was made."""
         self._told = False
         self._drained = ""
         """Why the iterator could not be saved at the last checkpoint only."""
@@ -90,10 +96,14 @@ class DataPosition:
         Args:
             epochs: Keras' epoch iterator.
         """
+        if self._telling is None or self._telling.dataset is not KERAS.distributed_dataset.of(epochs):
+            self._telling = told_positions.telling(epochs)
         seen = KERAS.steps_seen.get(epochs, 1)  # Keras before 3.7 does not count, and keeps its iterator
         goes_on = epochs.steps_per_epoch is not None and KERAS.current_iterator.of(epochs) is not None and seen
         if goes_on or not (self.obstacle or self._is_made_by_python(epochs)):
             return
+        if self._telling is not None:
+            self._data_before = self._objects.data_now()
         first = self.iterators_made == 0
         self.moment = Moment(training_state.random_state(), None if first else self._objects.data_changed())
 
@@ -144,7 +154,7 @@ class DataPosition:
     @property
     def not_saved(self) -> str:
         """Why the last checkpoint does not hold the iterator; empty when it does."""
-        return self.obstacle or self._drained
+        return "" if self.told is not None else self.obstacle or self._drained
 
     def taken_moment(self) -> tuple[dict[str, Any] | None, list[Array]]:
         """For a checkpoint: what the current iterator started from, if its batches may have to be replayed."""
@@ -158,7 +168,8 @@ class DataPosition:
 
     def save(self, draft: Draft, between_saves: float) -> None:
         """Save the iterator into a checkpoint draft, if possible and worth the cost."""
-        if self.obstacle or not self._pays(between_saves):
+        self.told = self._position_told()
+        if self.told is not None or self.obstacle or not self._pays(between_saves):
             return
         started = time.monotonic()
         self.obstacle = draft.filled(lambda: iterators.save(self._iterator, draft.folder))
@@ -166,6 +177,24 @@ class DataPosition:
         size = sum(path.stat().st_size for path in draft.folder.iterdir())
         self._cost = (time.monotonic() - started, size)
         self._tell_obstacle()
+
+    def _position_told(self) -> Told | None:
+        """Where the data are, if they tell it, and if reading them again from there is all that it takes."""
+        told = None if self._telling is None else self._telling.position(self.taken)
+        return told if told is not None and self._nothing_was_drawn() else None
+
+    def _nothing_was_drawn(self) -> bool:
+        """True if reading has changed nothing since the iterator was made: what reads ahead would change it twice."""
+        if self.moment is None or self._data_before is None:
+            return False
+        now, then = training_state.random_state(), self.moment.random
+        if any(now.get(name) != then.get(name) for name in training_state.OF_PYTHON):
+            return False
+        return not _moved(self._data_before, self._objects.data_now(self._data_before))
+
+    def _go_to_told(self, iterator: Any, told: Told) -> bool:
+        """Go to a position that the data told; False if they do not have it."""
+        return self._telling is not None and self._telling.go_to(told, self.taken)
 
     def _tell_obstacle(self) -> None:
         reason = self.obstacle
@@ -195,6 +224,8 @@ class DataPosition:
         if steps is not None:
             KERAS.steps_seen.put(steps, said(checkpoint.meta.steps_seen))
         self.taken = said(checkpoint.meta.taken)
+        if checkpoint.meta.told is not None and self._go_to_told(iterator, checkpoint.meta.told):
+            return "exact"
         draws, saved = _draws_of(iterator), iterators.is_saved(checkpoint.path)
         if draws is KernelDraws.UNSEEDED:
             self.lost.append("random numbers of the data pipeline, which has no seed")
@@ -224,8 +255,7 @@ class DataPosition:
         self.expected = Expected(self.taken, batches[-self.taken :] if self.taken else ())
         skipped = retaking.skip(iterator, self.taken, Watched(self._fits.say, seconds), self.expected)
         after, random_after = self._objects.data_now(before), training_state.random_state()
-        moved = {key for key, content in after.contents.items() if before.contents.get(key) != content}
-        moved |= after.troubles.keys()  # only the data could have advanced these
+        moved = _moved(before, after)
         moved |= {name for name, value in random_after.items() if random.get(name) != value}
         self.drawn_by_pipeline = frozenset(moved)
         return "replayed" if skipped == self.taken else "epoch"
@@ -266,6 +296,11 @@ class DataPosition:
     def _replay_seconds(self) -> float:
         """The upper bound for replaying the epoch's batches: as long as training on them has taken."""
         return time.monotonic() - self._since
+
+
+def _moved(before: Picture, after: Picture) -> set[str]:
+    """The objects that only reading the data could have changed between two pictures."""
+    return {key for key, content in after.contents.items() if before.contents.get(key) != content} | {*after.troubles}
 
 
 def used_in(checkpoint: Checkpoint) -> list[int]:

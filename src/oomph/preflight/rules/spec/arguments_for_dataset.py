@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from oomph.preflight.facts.data import DATASET, GENERATOR, PY_DATASET
+from oomph.preflight.facts.data import DATASET, GENERATOR, LOADER, PY_DATASET
 from oomph.preflight.facts.training import Training
 from oomph.preflight.rule import ERROR, SPEC, WARNING, Finding, Rule
 
 
 def _find(training: Training) -> Iterator[Finding]:
     fit, kind = training.fit, training.data.kind
-    if kind not in (DATASET, GENERATOR, PY_DATASET) or fit.kind != "fit":
+    if kind not in (DATASET, GENERATOR, LOADER, PY_DATASET) or fit.kind != "fit":
         return
     if fit.has_y:
         yield Finding(f"y is given beside a {kind}, which has its own targets", "Leave y out")

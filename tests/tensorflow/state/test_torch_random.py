@@ -1,0 +1,29 @@
+"""The random numbers of PyTorch, which order the batches of its DataLoader, are restored; it is never imported."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import pytest
+
+from oomph.tensorflow.state import training_state
+
+torch = pytest.importorskip("torch", reason="needs PyTorch")
+
+
+def test_the_global_generator_goes_on_where_it_was():
+    torch.manual_seed(3)
+    state = json.loads(json.dumps(training_state.random_state()))
+    expected = torch.randperm(50).tolist()
+    torch.manual_seed(4)
+    training_state.restore_random_state(state)
+    assert torch.randperm(50).tolist() == expected
+
+
+def test_without_pytorch_nothing_is_saved_or_restored(monkeypatch):
+    state = training_state.random_state()
+    monkeypatch.delitem(sys.modules, "torch")
+    assert "torch" not in training_state.random_state()
+    training_state.restore_random_state(state)
+    assert "torch" not in sys.modules
