@@ -492,6 +492,14 @@ def test_image_range(operations, expected):
     assert found("image-range", photos(0, 255, "", operations=operations)) == expected
 
 
+@pytest.mark.parametrize(("own_call", "expected"), [(False, [WARNING]), (True, [])])
+def test_image_range_where_the_order_of_the_layers_says_nothing(own_call, expected):
+    training = photos(0, 255, "")
+    layers = (*training.model.layers, Layer("n", "Normalization"))  # an attribute created after the network
+    model = replace(training.model, layers=layers, own_call=own_call)
+    assert found("image-range", replace(training, model=model)) == expected
+
+
 def held_out(ours: dict[float, int], theirs: dict[float, int], role: str = "y") -> Training:
     """Whole numbers that occur so often in training, and so often in validation."""
 
@@ -523,14 +531,15 @@ def constant(name: str, *feeds: str) -> Layer:
 @pytest.mark.parametrize(
     ("layers", "own", "expected"),
     [
-        ((constant("last"), constant("last")), True, []),  # a network and its clone
-        ((constant("last"),), False, [WARNING]),
-        ((constant("hidden", "last"), constant("hidden", "last")), True, [WARNING]),
-        ((constant("one", "two"), constant("two", "three")), True, [ERROR]),
+        ((constant("last"), constant("last")), "own_train_step", []),  # a network and its clone
+        ((constant("last"),), "own_call", []),
+        ((constant("last"),), "run_eagerly", [WARNING]),
+        ((constant("hidden", "last"), constant("hidden", "last")), "own_train_step", [WARNING]),
+        ((constant("one", "two"), constant("two", "three")), "own_train_step", [ERROR]),
     ],
 )
 def test_constant_weights(layers, own, expected):
-    assert found("constant-weights", with_model(layers=layers, own_train_step=own)) == expected
+    assert found("constant-weights", with_model(layers=layers, **{own: True})) == expected
 
 
 @pytest.mark.parametrize(("differs", "expected"), [(False, [ERROR]), (True, [])])

@@ -18,7 +18,8 @@ def _find(training: Training) -> Iterator[Finding]:
         for layer in model.layers
         if layer.weights.is_constant and layer.weights.trainable and layer.kind in _KINDS and layer.is_keras
     ]
-    ends = {layer.name for layer in layers if model.own_train_step and layer.is_on_path and not layer.feeds}
+    has_own_code = model.own_train_step or model.own_call
+    ends = {layer.name for layer in layers if has_own_code and layer.is_on_path and not layer.feeds}
     names = dict.fromkeys(layer.name for layer in layers)  # a clone has the same
     hidden = [name for name in names if name not in outputs | ends]
     if hidden:

@@ -12,6 +12,8 @@ from oomph.preflight.rules.scaling import computes_first
 _SCALES = ("Rescaling", "Normalization", "BatchNormalization", "LayerNormalization", "GroupNormalization", "Lambda",
            "UnitNormalization", "TrueDivide", "Multiply", "Divide")  # fmt: skip
 """Layers or operations that may bring pixels to the scale of the weights."""
+_SCALES_ANYWHERE = ("Rescaling", "Normalization", "Lambda")
+"""Those of them that only ever stand before the weights."""
 _TRAINED = ("Dense", "Conv2D", "Conv1D", "Conv3D", "DepthwiseConv2D", "SeparableConv2D")
 
 
@@ -32,9 +34,11 @@ def _find(training: Training) -> Iterator[Finding]:
 
 
 def _is_scaled(model: Model) -> bool:
-    """Whether something may scale the input before the first trained layer; unknown code may."""
+    """True if something may scale the input before the first trained layer; unknown code may."""
     if computes_first(model):
         return True
+    if model.own_call and any(layer.kind in _SCALES_ANYWHERE for layer in model.layers):
+        return True  # the order of the layers says nothing of the order in which `call` takes them
     for layer in model.layers:
         if layer.kind in _SCALES or (not layer.is_keras and layer.kind not in _TRAINED) or "Preprocess" in layer.kind:
             return True
