@@ -53,7 +53,7 @@ def taken(iterator, count):
 
 
 @pytest.mark.parametrize("name", MAKERS)
-@pytest.mark.parametrize("at", [1, 5, 15])
+@pytest.mark.parametrize("at", [0, 1, 5, 15])
 def test_the_batches_after_a_position_are_those_that_came_after_it(name, at):
     first = TellingData(read_by_tensorflow(MAKERS[name]()))
     iterator = iter(first.dataset)

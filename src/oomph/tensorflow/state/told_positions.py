@@ -90,20 +90,25 @@ class TellingData:
 
     def position(self, taken: int) -> Told | None:
         """Where the data were after so many batches of this epoch; None if that is not known."""
+        if taken == 0:
+            fresh = self._fresh()
+            return None if fresh is None else position_of(fresh)
         return None if self._current is None else self._current.position(taken)
 
     def go_to(self, told: Any, taken: int) -> bool:
         """Let the next epoch begin there; False if that is not possible."""
-        if self._make is None:
+        fresh = self._fresh()
+        if fresh is None or not go_to(fresh, told):
             return False
-        try:
-            inner = iter(self._make())
-        except Exception:  # the user's data; the epoch will raise it
-            return False
-        if not go_to(inner, told):
-            return False
-        self._next = _Counted(inner, taken)
+        self._next = _Counted(fresh, taken)
         return True
+
+    def _fresh(self) -> Any:
+        """A new iterator at the beginning of the data; None if they give none."""
+        try:
+            return None if self._make is None else iter(self._make())
+        except Exception:  # the user's data; the epoch will raise it
+            return None
 
 
 class _Counted:
