@@ -23,8 +23,16 @@ def wait_for(look, seconds=30):
 @pytest.mark.parametrize(
     ("text", "kind", "reason"),
     [
-        ("print('no training here')", "no training", "the script ended without a training: it calls no fit of Keras"),
-        ("import sys; sys.exit()", "no training", "the script ended without a training: it calls no fit of Keras"),
+        (
+            "print('no training here')",
+            "no training",
+            "the script ended without a training: it calls no fit of Keras, no train_on_batch",
+        ),
+        (
+            "import sys; sys.exit()",
+            "no training",
+            "the script ended without a training: it calls no fit of Keras, no train_on_batch",
+        ),
         (
             "import sys; sys.exit('no data')",
             "failed",
@@ -194,3 +202,59 @@ def test_a_plan_within_a_run_is_not_part_of_the_run(scripts, monkeypatch, tmp_pa
     assert scripts.reach(text).reason.endswith("ValueError: ['OOMPH_REACH']")
     assert not Path(tmp_path, ".oomph").exists()
     assert os.environ["OOMPH_HANDOVER"]
+
+
+@pytest.mark.parametrize("how", ["[sys.executable, '-I', '-c', CHILD]", "[sys.executable, '-c', CHILD], env={}"])
+def test_a_python_that_uses_tensorflow_without_oomph_is_ended_and_named(scripts, how):
+    outcome = scripts.reach(
+        f"""
+        import subprocess, sys
+        with open("libtensorflow_framework.so.2", "wb") as file:
+            file.write(bytes(4096))
+        LOADS = "import mmap, time; f = open('libtensorflow_framework.so.2', 'r+b'); m = mmap.mmap(f.fileno(), 0); "
+        CHILD = LOADS + "time.sleep(30); open('trained', 'w')"
+        subprocess.run({how})
+        """
+    )
+    assert outcome.kind == "unsupported"
+    assert " uses TensorFlow where oomph cannot stop a training, and was ended: start it with" in outcome.reason
+    assert outcome.files == {"libtensorflow_framework.so.2"}
+
+
+def test_forks_and_children_that_oomph_has_joined_are_left_alone(scripts):
+    outcome = scripts.reach(
+        """
+        import mmap, os, subprocess, sys, time
+        with open("libtensorflow_framework.so.2", "wb") as file:
+            file.write(bytes(4096))
+        LOADS = "import mmap, time; f = open('libtensorflow_framework.so.2', 'r+b'); m = mmap.mmap(f.fileno(), 0); "
+        exec(LOADS)
+        if os.fork() == 0:
+            os.closerange(3, 100)
+            time.sleep(1.5)
+            os._exit(0)
+        subprocess.run([sys.executable, "-c", LOADS + "time.sleep(1.5)"], close_fds=True)
+        os.wait()
+        raise ValueError("done")
+        """
+    )
+    assert outcome.reason.endswith("ValueError: done")
+
+
+def test_processes_that_respawn_themselves_do_not_outlive_the_script(scripts):
+    outcome = scripts.reach(
+        """
+        import os, time
+        for _ in range(6):
+            if os.fork() == 0:
+                until = time.monotonic() + 20
+                while time.monotonic() < until:
+                    if os.fork() != 0:
+                        os._exit(0)
+                    os.setsid()
+                os._exit(0)
+        time.sleep(0.5)
+        raise ValueError("done")
+        """
+    )
+    assert outcome.reason.endswith("ValueError: done")  # `finish` has looked for what is left

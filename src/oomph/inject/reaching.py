@@ -13,6 +13,7 @@ from types import ModuleType
 from oomph.inject import hook
 from oomph.reaching.channel import Channel
 from oomph.reaching.handover import Handover
+from oomph.reaching.joined_mark import mark
 from oomph.recovery.script.unguarded_training import at_first_step
 
 TYPE_CHECKING = False
@@ -27,7 +28,7 @@ def start() -> None:
     if handover is None:
         raise RuntimeError("the handover is damaged")
     channel = Channel(handover)
-    channel.tell(joined=os.getpid(), python=sys.executable)
+    channel.tell(joined=os.getpid(), python=sys.executable, marked=mark())
     others = at_first_step(lambda kind: _refuse(kind, channel))
     installed: list[Any] = []
     awaited = {

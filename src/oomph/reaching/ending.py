@@ -17,6 +17,10 @@ _REFUSED = re.compile(r"\S{1,200}: error: |oomph: ")
 """How argparse refuses the script's own arguments, and how oomph refuses to go on in the script's process."""
 _OUT_OF_MEMORY = re.compile(r"[\w.]{0,200}(?:ResourceExhaustedError|MemoryError)\b")
 _ELSEWHERE = "use a machine with more memory, or a smaller model"
+_NONE_SEEN = (
+    "the script ended without a training: it calls no fit of Keras, no train_on_batch and no step of an optimizer of "
+    "Keras; a loop that assigns its weights itself would have run for real"
+)
 _CRASHES = (signal.SIGABRT, signal.SIGSEGV, signal.SIGBUS, signal.SIGILL, signal.SIGFPE)
 _LONGEST = 300
 
@@ -61,6 +65,15 @@ def ran_out(heard: Heard, took: str, request: Request) -> NotReached:
     )
 
 
+def hidden(heard: Heard, process: str) -> NotReached:
+    """What became of a script that was ended because a process of it uses TensorFlow without oomph."""
+    reason = (
+        f"{process} uses TensorFlow where oomph cannot stop a training, and was ended: start it with the environment "
+        "of the script, and without Python's options -I, -E and -S"
+    )
+    return NotReached("unsupported", reason, heard.trained)
+
+
 def _before_the_training(heard: Heard, returncode: int, output: bytes, request: Request) -> NotReached:
     goal, before = _goal(request), heard.trained
     if returncode != 0:
@@ -70,7 +83,7 @@ def _before_the_training(heard: Heard, returncode: int, output: bytes, request: 
     if request.fit > 1 and before:
         count = counted(len(before), "training")
         return NotReached("no training", f"the script ended after {count}: there is no number {request.fit}", before)
-    return NotReached("no training", "the script ended without a training: it calls no fit of Keras", before)
+    return NotReached("no training", _NONE_SEEN, before)
 
 
 def may_be_a_crash(returncode: int | None) -> bool:

@@ -16,6 +16,8 @@ class Heard:
 
     joined: bool = False
     """Whether a Python process has reported that it waits for a training."""
+    marks: bool = True
+    """Whether all that have joined could be marked, so that others can be told from them."""
     trained: tuple[Training, ...] = ()
     """The trainings that run for real."""
     examining: Training | None = None
@@ -61,6 +63,7 @@ def after(heard: Heard, line: bytes) -> Heard:
     return replace(
         heard,
         joined=heard.joined or "joined" in said,
+        marks=heard.marks and said.get("marked") is not False,
         answered=heard.answered or said.get("answered") is True,
         progress=str(said.get("progress", heard.progress)),
         failed=str(said.get("failed", heard.failed)),

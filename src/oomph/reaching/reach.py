@@ -10,12 +10,13 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Any, NoReturn
 
-from oomph.reaching.ending import may_be_a_crash, outcome, ran_out
+from oomph.reaching.ending import hidden, may_be_a_crash, outcome, ran_out
 from oomph.reaching.heard import Heard, after
 from oomph.reaching.memory_guard import MemoryGuard
 from oomph.reaching.pipes import Pipes
 from oomph.reaching.request import NotReached, Reached, Request
 from oomph.reaching.started_script import StartedScript
+from oomph.reaching.unjoined import Unjoined
 from oomph.recovery.posix import process_group
 from oomph.recovery.posix.descriptors import fill_standard, readable
 from oomph.recovery.protocol.handover import VARIABLE as RUN_VARIABLE
@@ -50,6 +51,7 @@ class _Reaching:
         self._request, self._pipes, self._script = request, pipes, script
         self._heard = Heard()
         self._guard, self._took = MemoryGuard(script.pid), ""
+        self._others, self._hidden = Unjoined(), ""
         self._until = float("inf") if request.limit_seconds is None else time.monotonic() + request.limit_seconds
 
     def wait(self) -> Reached | NotReached:
@@ -70,6 +72,8 @@ class _Reaching:
             raise KeyboardInterrupt  # Ctrl-C went to the script, which had the terminal
         if self._took and not self._heard.is_over:
             return ran_out(self._heard, self._took, self._request)
+        if self._hidden and not self._heard.is_over:
+            return hidden(self._heard, self._hidden)
         return outcome(self._heard, returncode, script.output, self._request)
 
     def _hear(self) -> None:
@@ -83,7 +87,9 @@ class _Reaching:
 
     def _is_over(self) -> bool:
         self._took = self._guard.said()
-        if self._took or self._heard.is_over or time.monotonic() >= self._until:
+        if self._heard.examining is None and self._heard.joined and self._heard.marks:
+            self._hidden = self._others.said()
+        if self._took or self._hidden or self._heard.is_over or time.monotonic() >= self._until:
             return True
         if not self._has_ended():
             return False

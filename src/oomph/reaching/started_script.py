@@ -86,7 +86,9 @@ class StartedScript:
             return
         self._ended = True
         process_group.send(self.pid, signal.SIGKILL)
-        end_own_strays(os.getpid())
+        left = end_own_strays(os.getpid())
+        if left:
+            self.say(f"the script starts processes as fast as they are ended; process {left[0]} is still there: end it")
         if not self._is_gone():
             self.say(f"process {self.pid} has survived SIGKILL: {process_group.why_it_stays(self.pid)}")
         self._pump.drain()

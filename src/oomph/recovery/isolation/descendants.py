@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import time
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     import psutil
 
 _PR_SET_CHILD_SUBREAPER, _PR_GET_CHILD_SUBREAPER = 36, 37
-_MOST_ROUNDS = 20
+_MOST_SECONDS = 3.0
 _ROUND_SECONDS = 0.01
 
 
@@ -54,17 +55,22 @@ def kill(processes: Iterable[psutil.Process]) -> None:
             pass  # it has ended, or belongs to another user
 
 
-def end_own_strays(pid: int) -> None:
-    """Kill every stray of this process, and reap those that it has adopted; does nothing in a fork of `pid`."""
+def end_own_strays(pid: int) -> list[int]:
+    """Kill every stray of this process, and reap those that it has adopted; does nothing in a fork of `pid`.
+
+    Returns those that are still there: a stray may start another one as fast as it is killed.
+    """
     if os.getpid() != pid:
-        return
+        return []
     import psutil
 
-    for _ in range(_MOST_ROUNDS):  # a stray may have started another meanwhile
-        if not _has_children() or not (found := strays(pid)):
-            return
+    until = time.monotonic() + _MOST_SECONDS
+    while _has_children() and (found := strays(pid)):
+        if time.monotonic() > until:
+            return [process.pid for process in found]
         kill(found)
         psutil.wait_procs(found, timeout=_ROUND_SECONDS)
+    return []
 
 
 def _has_children() -> bool:

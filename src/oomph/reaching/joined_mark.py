@@ -1,0 +1,27 @@
+"""Marks a process of the script as joined, so that its parent can tell it from others. Standard library only.
+
+A process that oomph has joined maps a page of this name. A fork inherits it, whatever descriptors it closes; a program
+that is started instead has none until oomph joins it, which it does before TensorFlow is imported.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+
+MARK = "oomph-joined"
+_kept: list[mmap.mmap] = []
+
+
+def mark() -> bool:
+    """Mark this process as joined; False if the kernel cannot."""
+    try:
+        fd = os.memfd_create(MARK, os.MFD_CLOEXEC)
+        try:
+            os.ftruncate(fd, mmap.PAGESIZE)
+            _kept.append(mmap.mmap(fd, mmap.PAGESIZE, prot=mmap.PROT_READ))
+        finally:
+            os.close(fd)
+    except (AttributeError, OSError, ValueError):
+        return False
+    return True
