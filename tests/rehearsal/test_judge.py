@@ -9,6 +9,8 @@ from dataclasses import replace
 import pytest
 
 from oomph.journal import Event
+from oomph.recovery.report.labels import NOT_EQUAL
+from oomph.recovery.report.stateless_draws import raced
 from oomph.rehearsal.faults import FAULTS, NAMES
 from oomph.rehearsal.judge import LOST, NOT_TRIED, SURVIVED, Rehearsed, judge
 from oomph.rehearsal.rehearse import Report
@@ -43,6 +45,12 @@ def test_each_fault_that_was_met_is_survived(name):
     verdict = judge(BY_NAME[name], UNDISTURBED, run(name))
     assert (verdict.survived, verdict.reason, verdict.result) == (SURVIVED, "", "the same bits")
     assert (verdict.restarts, verdict.steps_repeated, verdict.seconds_lost) == (1, 5, 4.0)
+
+
+def test_equal_bits_are_no_promise_where_parallel_calls_draw():
+    reason = raced("tf.image.random_flip_left_right")
+    summary = run("kill").summary | {"exactness": NOT_EQUAL, "exactness_reasons": [reason]}
+    assert judge(BY_NAME["kill"], UNDISTURBED, run("kill", summary=summary)).result == "the same bits, by chance"
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -10,6 +10,7 @@ from typing import Any
 from oomph.journal import Event
 from oomph.recovery.policy.not_restartable import NAME as NOT_RESTARTABLE
 from oomph.recovery.report.causes import causes
+from oomph.recovery.report.stateless_draws import RACED
 from oomph.rehearsal.faults import Rehearsable
 
 SURVIVED, LOST, NOT_TRIED = "yes", "no", "not tried"
@@ -95,7 +96,7 @@ def judge(fault: Rehearsable, undisturbed: Rehearsed, run: Rehearsed) -> Verdict
         restarts=int(run.summary.get("restarts") or 0),
         steps_repeated=int(run.summary.get("steps_repeated") or 0),
         seconds_lost=round(max(0.0, run.seconds - undisturbed.seconds), 1),
-        result=_result(undisturbed, run) if survived != NOT_TRIED else "",
+        result=_result(undisturbed, run, reasons) if survived != NOT_TRIED else "",
         at_risk=max(0, undisturbed.saved - run.saved) if fault.name in ("disk-full", "nan") else 0,
         label=label,
         label_reasons=reasons,
@@ -137,12 +138,13 @@ def _ended_not_finite(run: Rehearsed) -> bool:
     return bool(saves) and saves[-1] == "checkpoint-skipped"
 
 
-def _result(undisturbed: Rehearsed, run: Rehearsed) -> str:
+def _result(undisturbed: Rehearsed, run: Rehearsed, reasons: Sequence[str]) -> str:
     ours, theirs = run.end, undisturbed.end
     if not ours or run.exit_code != 0:
         return ""
     if ours.get("state") and ours.get("state") == theirs.get("state"):
-        return "the same bits"
+        is_raced = any(reason.startswith(RACED) for reason in reasons)
+        return "the same bits, by chance" if is_raced else "the same bits"
     if isinstance(ours.get("loss"), float) and isinstance(theirs.get("loss"), float):
         return f"loss {ours['loss']:.6g}, undisturbed {theirs['loss']:.6g}"
     return "weights differ from the undisturbed run"

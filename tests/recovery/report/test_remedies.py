@@ -121,6 +121,10 @@ REASONS = [
         "random numbers that TensorFlow's kernels count themselves, in", "name it in state=",
     ),
     (
+        "random numbers of the data pipeline, which parallel calls draw in any order (tf.image.random_hue)",
+        "recovery/report/stateless_draws.py", "which parallel calls draw in any order", "tf.image.stateless_random_hue(",
+    ),
+    (
         "random numbers of the data pipeline, which has no seed", "tensorflow/training/data_position.py",
         "random numbers of the data pipeline, which has no seed", "keras.utils.set_random_seed(1)",
     ),

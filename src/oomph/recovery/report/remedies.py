@@ -24,6 +24,7 @@ from oomph.recovery.report.labels import (
     UNVERIFIED,
     VERIFIED,
 )
+from oomph.recovery.report.stateless_draws import STATELESS, instead_of, raced
 
 BEST = (EXACT, VERIFIED)
 """Labels that need no remedy."""
@@ -123,6 +124,7 @@ _OF_OBJECTS = (
     ),
 )
 _OF_RANDOM_NUMBERS = (
+    *(_Row(rf"^{re.escape(raced(call))}", instead_of(call)) for call in STATELESS),
     _Row(
         r"^random numbers of the data pipeline, which has no seed",
         f"{_SEED}, or give the random operations of the pipeline a seed",

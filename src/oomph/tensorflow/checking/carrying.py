@@ -15,6 +15,7 @@ from oomph.preflight.carry import Carried
 from oomph.recovery.protocol.guarding import Guarding
 from oomph.recovery.report.causes import NOT_SAVED
 from oomph.recovery.report.remedies import remedy_of
+from oomph.recovery.report.stateless_draws import raced
 from oomph.tensorflow.batch import batches
 from oomph.tensorflow.exact_step.division import Division
 from oomph.tensorflow.exact_step.full_batch_step import FullBatchStep
@@ -121,6 +122,9 @@ def _data(model: Any, given: Mapping[str, Any]) -> Carried:
         return Carried("data", carry.PARTLY, "the batches depend on Python or on variables: a restart reads those of "
                        "the epoch again", remedy_of(f"{NOT_SAVED}: made by Python"))  # fmt: skip
     draws = pipelines.kernel_draws(dataset)
+    if draws is KernelDraws.RACED:
+        reason = raced(pipelines.raced_call(dataset))
+        return Carried("data", carry.LOST, f"a resumed run gets other batches: {reason}", remedy_of(reason))
     if draws is KernelDraws.UNSEEDED:
         return Carried("data", carry.LOST, "the pipeline draws random numbers without a seed",
                        "give the random operations of the pipeline a seed, or use the stateless ones")  # fmt: skip

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import enum
+import inspect
 import itertools
 import os
 from collections.abc import Iterator, Sequence
+from types import CodeType, FunctionType
 from typing import Any
 
 import tensorflow as tf
 
+from oomph.recovery.report.stateless_draws import CALLS, STATELESS
 from oomph.tensorflow.names.tensorflow2 import TENSORFLOW
 from oomph.tensorflow.random_numbers.random_ops import STATEFUL
 
 _OF_PYTHON_OR_VARIABLES = ("PyFunc", "VariableOp", "RngReadAndSkip", "LookupTable")
 """Parts of operation names."""
+_DEPTH = 3
+"""Of functions that call functions of the script."""
 BY_CHANCE = "the order of later epochs, which has no seed"
 """What a restart loses if `is_ordered_by_chance`."""
 
@@ -27,6 +32,8 @@ class KernelDraws(enum.Enum):
     """A new iterator draws the same numbers."""
     UNSEEDED = "unseeded"
     """They cannot be drawn again."""
+    RACED = "raced"
+    """Parallel calls draw them: which element gets which number differs from iterator to iterator, seed or not."""
 
 
 def datasets_in(dataset: Any) -> Iterator[Any]:
@@ -112,6 +119,8 @@ def kernel_draws(dataset: Any) -> KernelDraws:
 
     A map over a single element has drawn before the first element arrives. Keras shuffles arrays this way.
     """
+    if raced_call(dataset):
+        return KernelDraws.RACED
     found = KernelDraws.NONE
     for each in datasets_in(dataset):
         drawn = [node for node in _nodes_of(each) if node.op in STATEFUL]
@@ -120,6 +129,60 @@ def kernel_draws(dataset: Any) -> KernelDraws:
         if any(map(_draws_without_a_seed, drawn)):
             return KernelDraws.UNSEEDED
         found = KernelDraws.SEEDED
+    return found
+
+
+def raced_call(dataset: Any) -> str:
+    """The random operation, as scripts call it, that a parallel stage calls; empty if there is none.
+
+    TensorFlow runs such stages one call after the other under `enable_op_determinism`.
+    """
+    if TENSORFLOW.is_deterministic.value()():
+        return ""
+    for each in datasets_in(dataset):
+        nodes = list(_nodes_of(each))
+        drawn = next((node.op for node in nodes if node.op in CALLS), "")
+        if drawn and _is_parallel(each, nodes) and not _maps_one_element(each):
+            return _written_call(each) or CALLS[drawn]
+    return ""
+
+
+def _is_parallel(dataset: Any, nodes: Sequence[Any]) -> bool:
+    """Whether several calls of its function, or of a function within it, run at a time."""
+    calls = TENSORFLOW.parallel_calls.get(dataset, None)
+    number = None if calls is None else tf.get_static_value(calls)
+    is_parallel = "Parallel" in type(dataset).__name__ or "MapAndBatch" in type(dataset).__name__
+    return (is_parallel and number != 1) or any("ParallelMap" in n.op or "ParallelInterleave" in n.op for n in nodes)
+
+
+def _written_call(dataset: Any) -> str:
+    """The call that the user's function makes, by the names in its code; empty if none is known."""
+    for wrapper in TENSORFLOW.dataset_functions.call(dataset):
+        names = _names_in(TENSORFLOW.structured_function.get(wrapper), _DEPTH)
+        for call in STATELESS:
+            module, _, name = call.removeprefix("tf.").partition(".")
+            if name in names and module in names:
+                return call
+    return ""
+
+
+def _names_in(function: Any, depth: int) -> set[str]:
+    """The names that a function mentions, with those of functions that it calls."""
+    plain = inspect.unwrap(getattr(function, "__func__", function)) if callable(function) else None
+    code = getattr(plain, "__code__", None)
+    if code is None or depth == 0:
+        return set()
+    found, waiting = set(), [code]
+    while waiting:
+        each = waiting.pop()
+        found.update(each.co_names)
+        waiting += [constant for constant in each.co_consts if isinstance(constant, CodeType)]
+    known = inspect.getclosurevars(plain) if isinstance(plain, FunctionType) else None
+    called = [] if known is None else [*known.globals.values(), *known.nonlocals.values()]
+    own = plain.__globals__.get("__name__") if isinstance(plain, FunctionType) else None
+    for one in called:
+        if isinstance(one, FunctionType) and one.__module__ == own and one is not plain:
+            found |= _names_in(one, depth - 1)
     return found
 
 

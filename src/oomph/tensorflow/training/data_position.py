@@ -16,6 +16,7 @@ from oomph.recovery.checkpoint.store import Draft
 from oomph.recovery.policy.pipeline_buffers import PipelineCosts, has_room, worth_saving
 from oomph.recovery.report.causes import NOT_SAVED
 from oomph.recovery.report.remedies import remedy_of
+from oomph.recovery.report.stateless_draws import raced
 from oomph.tensorflow.names.keras3 import KERAS
 from oomph.tensorflow.names.tensorflow2 import TENSORFLOW
 from oomph.tensorflow.objects.picture import Changes, Picture
@@ -211,7 +212,8 @@ class DataPosition:
 
     def is_saved_whole(self, checkpoint: Checkpoint, dataset: Any) -> bool:
         """Whether a checkpoint holds all that the next batches of a dataset depend on."""
-        return iterators.is_saved(checkpoint.path) and pipelines.kernel_draws(dataset) is not KernelDraws.SEEDED
+        drawn_anew = (KernelDraws.SEEDED, KernelDraws.RACED)
+        return iterators.is_saved(checkpoint.path) and pipelines.kernel_draws(dataset) not in drawn_anew
 
     def restore(self, checkpoint: Checkpoint, iterator: Any, steps: Any, batches: Sequence[int] = ()) -> str:
         """Go to the position of a checkpoint; returns "exact", "replayed", or "epoch" if the data end before it.
@@ -229,6 +231,8 @@ class DataPosition:
         draws, saved = _draws_of(iterator), iterators.is_saved(checkpoint.path)
         if draws is KernelDraws.UNSEEDED:
             self.lost.append("random numbers of the data pipeline, which has no seed")
+        if draws is KernelDraws.RACED:
+            self.lost.append(raced(pipelines.raced_call(_dataset_of(iterator))))
         if draws is KernelDraws.SEEDED and saved:
             try:
                 return self._take_anew(iterator, batches, _MOST_SECONDS_ANEW)

@@ -1,0 +1,53 @@
+"""The random operations of TensorFlow that keep state in its kernels, and what to write instead. Pure."""
+
+from __future__ import annotations
+
+STATELESS = {
+    "tf.image.random_flip_left_right": "tf.image.stateless_random_flip_left_right(image, seed)",
+    "tf.image.random_flip_up_down": "tf.image.stateless_random_flip_up_down(image, seed)",
+    "tf.image.random_brightness": "tf.image.stateless_random_brightness(image, max_delta, seed)",
+    "tf.image.random_contrast": "tf.image.stateless_random_contrast(image, lower, upper, seed)",
+    "tf.image.random_saturation": "tf.image.stateless_random_saturation(image, lower, upper, seed)",
+    "tf.image.random_hue": "tf.image.stateless_random_hue(image, max_delta, seed)",
+    "tf.image.random_jpeg_quality": "tf.image.stateless_random_jpeg_quality(image, lowest, highest, seed)",
+    "tf.image.random_crop": "tf.image.stateless_random_crop(image, size, seed)",
+    "tf.image.sample_distorted_bounding_box": "tf.image.stateless_sample_distorted_bounding_box(size, boxes, seed)",
+    "tf.random.uniform": "tf.random.stateless_uniform(shape, seed)",
+    "tf.random.normal": "tf.random.stateless_normal(shape, seed)",
+    "tf.random.truncated_normal": "tf.random.stateless_truncated_normal(shape, seed)",
+    "tf.random.categorical": "tf.random.stateless_categorical(logits, number, seed)",
+    "tf.random.gamma": "tf.random.stateless_gamma(shape, seed, alpha)",
+    "tf.random.poisson": "tf.random.stateless_poisson(shape, seed, lam)",
+    "tf.random.shuffle": "tf.random.experimental.stateless_shuffle(value, seed)",
+    "tf.random.Generator": "tf.random.stateless_uniform(shape, seed) and the like",
+}
+"""By the name that scripts call."""
+CALLS = {
+    "RandomCrop": "tf.image.random_crop",
+    "SampleDistortedBoundingBox": "tf.image.sample_distorted_bounding_box",
+    "SampleDistortedBoundingBoxV2": "tf.image.sample_distorted_bounding_box",
+    "RandomUniform": "tf.random.uniform",
+    "RandomUniformInt": "tf.random.uniform",
+    "RandomStandardNormal": "tf.random.normal",
+    "TruncatedNormal": "tf.random.truncated_normal",
+    "ParameterizedTruncatedNormal": "tf.random.truncated_normal",
+    "Multinomial": "tf.random.categorical",
+    "RandomGamma": "tf.random.gamma",
+    "RandomPoisson": "tf.random.poisson",
+    "RandomPoissonV2": "tf.random.poisson",
+    "RandomShuffle": "tf.random.shuffle",
+    "RngReadAndSkip": "tf.random.Generator",
+}
+"""What a script calls for an operation of a graph, if nothing else is known."""
+RACED = "random numbers of the data pipeline, which parallel calls draw in any order"
+"""Why a run with such an operation in a parallel stage cannot be repeated; the call follows in parentheses."""
+
+
+def raced(call: str) -> str:
+    """The reason with the call that draws."""
+    return f"{RACED} ({call})"
+
+
+def instead_of(call: str) -> str:
+    """What to write in a pipeline instead of this call."""
+    return f"write {STATELESS[call]} instead of {call}, with the seed (1, number) of dataset.enumerate()"

@@ -1,0 +1,104 @@
+"""Random operations that parallel calls draw: found, named as the script wrote them, with what to write instead."""
+
+from __future__ import annotations
+
+import pytest
+
+tf = pytest.importorskip("tensorflow")
+
+from oomph.recovery.report.remedies import remedy_of  # noqa: E402
+from oomph.recovery.report.stateless_draws import STATELESS, instead_of, raced  # noqa: E402
+from oomph.tensorflow.state.pipelines import KernelDraws, kernel_draws, raced_call  # noqa: E402
+
+AUTOTUNE = tf.data.AUTOTUNE
+SEED = 3
+
+
+def flip(image):
+    return tf.image.random_flip_left_right(image, seed=SEED)
+
+
+def augment(image):
+    return flip(image)
+
+
+def images():
+    return tf.data.Dataset.range(8).map(lambda i: tf.fill((4, 4, 3), tf.cast(i, tf.float32)))
+
+
+DRAWING = {
+    "tf.image.random_flip_left_right": flip,
+    "tf.image.random_flip_up_down": lambda x: tf.image.random_flip_up_down(x, SEED),
+    "tf.image.random_brightness": lambda x: tf.image.random_brightness(x, 0.1, SEED),
+    "tf.image.random_contrast": lambda x: tf.image.random_contrast(x, 0.1, 0.2, SEED),
+    "tf.image.random_saturation": lambda x: tf.image.random_saturation(x, 0.1, 0.2, SEED),
+    "tf.image.random_hue": lambda x: tf.image.random_hue(x, 0.1, SEED),
+    "tf.image.random_jpeg_quality": lambda x: tf.image.random_jpeg_quality(x, 50, 90, SEED),
+    "tf.image.random_crop": lambda x: tf.image.random_crop(x, (2, 2, 3), SEED),
+    "tf.random.uniform": lambda x: x + tf.random.uniform((), seed=SEED),
+    "tf.random.normal": lambda x: x + tf.random.normal((), seed=SEED),
+    "tf.random.truncated_normal": lambda x: x + tf.random.truncated_normal((), seed=SEED),
+    "tf.random.categorical": lambda x: tf.random.categorical([[0.5, 0.5]], 1, seed=SEED),
+    "tf.random.gamma": lambda x: tf.random.gamma((), 1.0, seed=SEED),
+    "tf.random.poisson": lambda x: tf.random.poisson((), 1.0, seed=SEED),
+    "tf.random.shuffle": lambda x: tf.random.shuffle(x, SEED),
+}
+
+
+@pytest.mark.parametrize("call", DRAWING)
+def test_the_call_of_the_script_is_named_with_its_stateless_form(call):
+    dataset = images().map(DRAWING[call], num_parallel_calls=AUTOTUNE).batch(2)
+    assert kernel_draws(dataset) is KernelDraws.RACED
+    assert raced_call(dataset) == call
+    assert remedy_of(raced(call)) == instead_of(call)
+    name = STATELESS[call].partition("(")[0]
+    assert callable(eval(name, {"tf": tf}))
+    serial = images().map(DRAWING[call]).batch(2)
+    assert kernel_draws(serial) is KernelDraws.SEEDED
+
+
+def test_a_call_in_a_function_that_the_map_calls():
+    assert raced_call(images().map(augment, num_parallel_calls=4)) == "tf.image.random_flip_left_right"
+
+
+def test_no_name_but_the_operation_is_known():
+    function = tf.function(flip).get_concrete_function(tf.TensorSpec((4, 4, 3)))
+    assert raced_call(images().map(lambda x: function(x), num_parallel_calls=4)).startswith("tf.")
+
+
+@pytest.mark.parametrize("options", [{"deterministic": True}, {"deterministic": False}, {}])
+def test_an_order_of_elements_is_none_of_draws(options):
+    assert raced_call(images().map(flip, num_parallel_calls=2, **options))
+
+
+def test_interleaves_too():
+    def inner(i):
+        return images().map(flip)
+
+    def parallel_inner(i):
+        return images().map(flip, num_parallel_calls=2)
+
+    numbers = tf.data.Dataset.range(3)
+    assert raced_call(numbers.interleave(inner, num_parallel_calls=2)) == "tf.image.random_flip_left_right"
+    assert raced_call(numbers.interleave(parallel_inner)) == "tf.image.random_flip_left_right"
+    assert raced_call(numbers.interleave(inner)) == ""
+
+
+def test_a_generator_of_tensorflow():
+    generator = tf.random.Generator.from_seed(1)
+    dataset = images().map(lambda x: x + generator.uniform(()), num_parallel_calls=2)
+    assert raced_call(dataset) == "tf.random.Generator"
+
+
+@pytest.mark.parametrize(
+    "dataset",
+    [
+        lambda: images().map(flip, num_parallel_calls=1),
+        lambda: images().map(lambda x: tf.image.stateless_random_flip_left_right(x, (1, 2)), num_parallel_calls=4),
+        lambda: images().map(flip).map(lambda x: x + 1, num_parallel_calls=4).prefetch(AUTOTUNE),
+        lambda: images().shuffle(8, seed=1).batch(2, num_parallel_calls=2),
+    ],
+    ids=["one call", "stateless", "serial before parallel", "shuffle"],
+)
+def test_what_is_drawn_in_one_order_is_not(dataset):
+    assert raced_call(dataset()) == ""
