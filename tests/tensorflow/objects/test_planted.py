@@ -386,7 +386,7 @@ def test_no_path_leads_out_of_the_folders_of_the_script(tmp_path, monkeypatch, p
 
 
 @pytest.mark.parametrize(
-    "path", ["log-2.csv", "logs/log.csv", "{work}/log.csv", "{work}", "a word", "</s>", "/", "x.py"]
+    "path", ["log-2.csv", "logs/log.csv", "{work}/log.csv", "{work}", "a word", "</s>", "/", "/no", "x.py"]
 )
 def test_a_path_of_the_scripts_own_comes_back(tmp_path, monkeypatch, path):
     monkeypatch.chdir(tmp_path)

@@ -138,11 +138,17 @@ def is_elsewhere(text: Any, old: Any = NOTHING) -> bool:
     if not leads_away:
         return _is_a_program(path) or is_hidden(os.path.dirname(path))
     full = os.path.realpath(os.path.expanduser(path))
-    if not os.path.isdir(os.path.dirname(full)):
-        return False  # nothing can be written there
+    if not _can_be_written(full):
+        return False
     folders = [*_folders(), *(os.path.dirname(_as_path(known)) for known in _flat(old) if _is_text(known))]
     inner = (os.path.relpath(full, each) for each in folders if each and _is_below(full, os.path.realpath(each)))
     return all(_is_a_program(each) or is_hidden(each) for each in inner)
+
+
+def _can_be_written(path: str) -> bool:
+    """True for a folder, and for a file in a folder that this user may write to. Words may begin with a slash."""
+    folder = os.path.dirname(path)
+    return os.path.isdir(path) or (folder != os.sep and os.access(folder, os.W_OK))
 
 
 def _is_a_program(path: str) -> bool:
