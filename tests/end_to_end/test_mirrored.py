@@ -15,10 +15,11 @@ def plain(shared):
     return shared.undisturbed("mirrored.py")
 
 
-@pytest.fixture(scope="module")
-def short(shared, plain, memory):
+@pytest.fixture(scope="module", params=[(), ("--inside",)], ids=["outside the scope", "inside"])
+def short(request, shared, plain, memory):
     """Two replicas that have less memory than their batches need."""
-    ended = shared.start("mirrored.py", "short.npz", run="short", env=memory(32)).finish(PATIENCE)
+    run = "-".join(["short", *request.param]).replace("--", "")
+    ended = shared.start("mirrored.py", "short.npz", *request.param, run=run, env=memory(32)).finish(PATIENCE)
     assert ended.returncode == 0, ended.stderr[-3000:]
     return ended
 
@@ -30,8 +31,10 @@ def assert_close(got, expected) -> None:
         assert abs(got[name] - value).max() <= TOLERANCE * max(1.0, abs(value).max()), name
 
 
-def test_micro_batches_of_each_replica_give_the_step_of_the_whole_batch(shared, plain, load):
-    ended = shared.oomph("--micro-batch=50", "--verify=2", "mirrored.py", "divided.npz", run="divided")
+@pytest.mark.parametrize("where", [pytest.param((), id="outside the scope", marks=pytest.mark.slow), ("--inside",)])
+def test_micro_batches_of_each_replica_give_the_step_of_the_whole_batch(shared, plain, load, where):
+    run = f"divided-{len(where)}"
+    ended = shared.oomph("--micro-batch=50", "--verify=2", "mirrored.py", "divided.npz", *where, run=run)
     assert ended.returncode == 0, ended.stderr[-3000:]
     assert_close(load(plain.parent / "divided.npz"), load(plain))
     (verified,) = ended.events("verified")
@@ -65,11 +68,12 @@ def test_predict_had_to_be_divided_too_and_evaluate_begins_divided(short):
 
 
 @pytest.mark.slow
-def test_kill_9_in_micro_batches_ends_in_the_same_bits(work, same_bits):
+@pytest.mark.parametrize("where", [(), ("--inside",)], ids=["outside the scope", "inside"])
+def test_kill_9_in_micro_batches_ends_in_the_same_bits(work, same_bits, where):
     work.script("mirrored.py")
-    alone = work.oomph("--micro-batch=50", "mirrored.py", "alone.npz", EPOCHS, run="alone")
+    alone = work.oomph("--micro-batch=50", "mirrored.py", "alone.npz", EPOCHS, *where, run="alone")
     assert alone.returncode == 0, alone.stderr[-3000:]
-    running = work.start("--micro-batch=50", "--checkpoint-every=7", "mirrored.py", "killed.npz", EPOCHS)
+    running = work.start("--micro-batch=50", "--checkpoint-every=7", "mirrored.py", "killed.npz", EPOCHS, *where)
     running.kill_at_step(20)
     ours = running.finish()
     assert ours.returncode == 0, ours.stderr[-3000:]

@@ -1,6 +1,10 @@
-"""Two replicas of a MirroredStrategy, in float64; the last batch is smaller: `mirrored.py OUT.npz [epochs]`."""
+"""Two replicas of a MirroredStrategy, in float64; the last batch is smaller: `mirrored.py OUT.npz [epochs] [--inside]`.
+
+With --inside, everything is called within the scope, as Keras' guide to distribution shows.
+"""
 
 import sys
+from contextlib import ExitStack
 
 import keras
 import numpy as np
@@ -12,7 +16,11 @@ keras.utils.set_random_seed(1)
 keras.config.set_floatx("float64")
 rng = np.random.default_rng(0)
 x, y = rng.normal(size=(600, 64)), rng.integers(0, 3, 600)
-with tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"]).scope():
+strategy, scope = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"]), ExitStack()
+if "--inside" in sys.argv:
+    sys.argv.remove("--inside")
+    scope.enter_context(strategy.scope())
+with strategy.scope():
     layers = keras.layers
     model = keras.Sequential(
         [
@@ -30,6 +38,7 @@ history = model.fit(x, y, batch_size=256, epochs=epochs, shuffle=False, verbose=
 x, y = np.tile(x, (3, 1)), np.tile(y, 3)
 evaluated = model.evaluate(x, y, batch_size=1800, verbose=0)
 predicted = model.predict(x, batch_size=1800, verbose=0)
+scope.close()
 variables = [*model.variables, *model.optimizer.variables]
 np.savez(
     sys.argv[1], evaluated, predicted, *[np.array(v) for v in variables], **{k: np.array(v) for k, v in history.items()}

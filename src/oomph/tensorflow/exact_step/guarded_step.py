@@ -20,6 +20,7 @@ import tensorflow as tf
 from oomph.recovery.script.kept_micro_batches import Start
 from oomph.tensorflow.batch import batches, host_batches
 from oomph.tensorflow.batch.replicas import Replicas
+from oomph.tensorflow.batch.strategy_scope import outside_strategy_scope
 from oomph.tensorflow.exact_step import verdict
 from oomph.tensorflow.exact_step.division import Division
 from oomph.tensorflow.exact_step.full_batch_step import FullBatchStep
@@ -96,6 +97,10 @@ class GuardedStep:
         self._on_noise = tell
 
     def __call__(self, iterator: Any) -> Any:
+        with outside_strategy_scope():
+            return self._executed(iterator)
+
+    def _executed(self, iterator: Any) -> Any:
         if not self._full_batch.eagerly:  # building calls the model once more, and Python code in it may count calls
             self.prepare(iterator)
         watch = self._watch()

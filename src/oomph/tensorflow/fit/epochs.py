@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from oomph.errors import UnsupportedError
+from oomph.tensorflow.batch.strategy_scope import outside_strategy_scope
 from oomph.tensorflow.fit.fit import Fit
 from oomph.tensorflow.fit.validation_data import ValidationData
 from oomph.tensorflow.names.keras3 import KERAS
@@ -63,13 +64,7 @@ def _replace_beginnings(cls: Any, fits: Fits) -> None:
     @functools.wraps(enumerate_steps)
     def enumerate_from_where_it_was(self: Any) -> Iterator[Any]:
         running = _fit_of(fits, self)
-        first = 0
-        if running is not None:
-            first = running.skipped_steps
-            running.pass_over_iterators(self)
-            if not running.prepare_data():
-                retaking.pass_epochs(self, running.skipped_epochs)
-            running.data.epoch_begins(self)
+        first = 0 if running is None else _resumed_at(running, self)
         if name == KERAS.enumerate_epoch.name and not (self.steps_per_epoch and KERAS.current_iterator.of(self)):
             _note_iterator(fits, self)
         validation = _validation_of(fits, self)
@@ -86,6 +81,17 @@ def _replace_beginnings(cls: Any, fits: Fits) -> None:
 
     patch(cls, KERAS.get_iterator.name, noted_iterator)
     patch(cls, name, enumerate_from_where_it_was)
+
+
+@outside_strategy_scope()
+def _resumed_at(fit: Fit, epochs: Any) -> int:
+    """Bring the data of an epoch that begins to where an earlier attempt was. Returns the first step to take."""
+    first = fit.skipped_steps
+    fit.pass_over_iterators(epochs)
+    if not fit.prepare_data():
+        retaking.pass_epochs(epochs, fit.skipped_epochs)
+    fit.data.epoch_begins(epochs)
+    return first
 
 
 def _replace_ends(cls: Any, fits: Fits) -> None:

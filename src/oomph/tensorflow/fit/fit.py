@@ -10,6 +10,7 @@ from typing import Any, NoReturn
 from oomph.recovery.checkpoint.container import Checkpoint
 from oomph.recovery.protocol.phases import Phase
 from oomph.recovery.script.kept_micro_batches import Start
+from oomph.tensorflow.batch.strategy_scope import outside_strategy_scope
 from oomph.tensorflow.exact_step.guarded_step import GuardedStep
 from oomph.tensorflow.exact_step.probe import Finding
 from oomph.tensorflow.exact_step.recheck import Inconsistent, Recheck
@@ -133,6 +134,7 @@ class Fit(RunningFit):
         """
         return self._in_epoch and self.resumption.prepare_data()
 
+    @outside_strategy_scope()
     def begin_training(self) -> None:
         """Called after the user's own `on_train_begin` callbacks. Sets the epoch to start with."""
         self.objects.begin(to_be_resumed=self._resumed)
@@ -174,6 +176,7 @@ class Fit(RunningFit):
             self._start_of_next = (KERAS.initial_epoch.of(self.model),)
         KERAS.initial_epoch.put(self.model, epoch)
 
+    @outside_strategy_scope()
     def begin_epoch(self, epoch: int) -> None:
         """Called at the start of every epoch."""
         self.epoch, self.step, self._in_epoch = epoch, 0, True
@@ -182,12 +185,14 @@ class Fit(RunningFit):
         if self._stepped:
             self.fits.beat(Phase.EPOCH_START)
 
+    @outside_strategy_scope()
     def end_epoch_steps(self) -> None:
         """Called when the steps of an epoch are done: validation and callbacks follow."""
         if self._stepped:
             self.fits.beat(Phase.EPOCH_END)
             self._tell(reporting.tell_short_epoch)
 
+    @outside_strategy_scope()
     def leave(self) -> None:
         """Called on every exit from Keras' fit. Restores Keras' initial epoch for the model's next fit."""
         self.checkpoints.settle(wait=True)
@@ -207,11 +212,13 @@ class Fit(RunningFit):
         for name in [name for name in vars(self) if name not in ("fits", "identity", "promise")]:
             delattr(self, name)
 
+    @outside_strategy_scope()
     def end_epoch(self) -> None:
         """Called after the epoch's other callbacks, since what they did is part of the state."""
         if self._stepped:
             self.proof.epoch_end(self.epoch, self.step)
 
+    @outside_strategy_scope()
     def finish(self, history: Any) -> None:
         """Called when the fit has returned: save its end state, so that a restarted script need not train it again."""
         seconds = time.monotonic() - self._started
@@ -223,6 +230,7 @@ class Fit(RunningFit):
         steps, too_dear = self.fits.steps - self._first_step, self.checkpoints.end_state_was_too_dear
         reporting.tell_end(self, steps, seconds, history, saved, too_dear)
 
+    @outside_strategy_scope()
     def leave_if_preempted(self) -> None:
         """End the process if preemption was requested after the last step."""
         if self.fits.preemption.asked and self.fits.own_session().is_owner_now():
@@ -230,6 +238,7 @@ class Fit(RunningFit):
 
     # -- StepWatch ------------------------------------------------------------------------------------------------
 
+    @outside_strategy_scope()
     def before_step(self, step: Step, iterator: Any) -> None:
         """Between two steps: announce the fit, resume it, or checkpoint if due."""
         try:
@@ -254,6 +263,7 @@ class Fit(RunningFit):
                 f"{type(error).__name__}: {error}; training continues, without checkpoints while this error persists"
             )
 
+    @outside_strategy_scope()
     def after_step(self) -> None:
         """Called after each committed execution: one step, or `steps_per_execution` of them."""
         count = self.model.steps_per_execution

@@ -17,6 +17,7 @@ from oomph.recovery.protocol.phases import Phase
 from oomph.recovery.script.script_line import without_ours
 from oomph.recovery.script.session import Session
 from oomph.tensorflow.batch.replicas import Replicas
+from oomph.tensorflow.batch.strategy_scope import outside_strategy_scope
 from oomph.tensorflow.exact_step.guarded_step import GuardedStep
 from oomph.tensorflow.exact_step.step_protocol import PlainStep, Step, StepWatch
 from oomph.tensorflow.exact_step.verdict import choice_of
@@ -104,7 +105,8 @@ def _replace_fit(trainer: Any, fits: Fits, tell_left_out: Callable[[], None]) ->
         if running is None:
             return public(self, *args, **kwargs)
         try:
-            finished = replay.finished_history(fits, running)
+            with outside_strategy_scope():
+                finished = replay.finished_history(fits, running)
             if finished is not None:
                 return finished
             history = _trained(fits, running, lambda: inner(self, **running.arguments))
@@ -161,13 +163,15 @@ def _begin(fits: Fits, model: Any, signature: inspect.Signature, args: Any, kwar
     try:
         identity, place = fits.identify(model)
         promise = exactness.promise_before_tracing(model)
-        running = Fit(fits, model, identity, promise, arguments, place.turn)
+        with outside_strategy_scope():
+            running = Fit(fits, model, identity, promise, arguments, place.turn)
         arguments["callbacks"] = _with_ours(arguments["callbacks"], running)
         fits.running = running
         if fits.own_session().is_owner_now():
             fits.preemption.arm()
             memory_wait.start_once(fits.session)
-        continuation.settle(fits, running)
+        with outside_strategy_scope():
+            continuation.settle(fits, running)
         fits.beat(Phase.FIRST_STEP, running.identity.ordinal)
         return running
     except Exception as error:
@@ -289,8 +293,9 @@ def _guarded(fits: Fits, model: Any, plain: Callable[[Any], Any]) -> Step:
     promise = exactness.promise_before_tracing(model)
     if promise.kind == exactness.RESTART_ONLY:
         return PlainStep(model, plain, watch)
-    choice = choice_of(fits.session.handover.guarding)
-    return GuardedStep(model, model.train_step, plain, watch, promise, choice, witnessed=fits.witnesses is not None)
+    choice, witnessed = choice_of(fits.session.handover.guarding), fits.witnesses is not None
+    with outside_strategy_scope():
+        return GuardedStep(model, model.train_step, plain, watch, promise, choice, witnessed=witnessed)
 
 
 def _guarded_test(fits: Fits, model: Any, plain: Callable[[Any], Any]) -> Step:
@@ -299,7 +304,8 @@ def _guarded_test(fits: Fits, model: Any, plain: Callable[[Any], Any]) -> Step:
     if promise.kind == exactness.RESTART_ONLY:
         return PlainStep(model, plain, watch)
     choice = choice_of(fits.session.handover.guarding)
-    return GuardedStep(model, model.test_step, plain, watch, promise, choice, trains=False)
+    with outside_strategy_scope():
+        return GuardedStep(model, model.test_step, plain, watch, promise, choice, trains=False)
 
 
 def _guarded_predict(fits: Fits, model: Any, plain: Callable[[Any], Any]) -> Callable[[Any], Any]:

@@ -12,6 +12,7 @@ import tensorflow as tf
 
 from oomph.tensorflow.batch import batches
 from oomph.tensorflow.batch.replicas import Replicas, cuts
+from oomph.tensorflow.batch.strategy_scope import outside_strategy_scope
 from oomph.tensorflow.exact_step.out_of_memory import Failed, attempt
 from oomph.tensorflow.exact_step.probe import Finding
 from oomph.tensorflow.exact_step.size_search import SizeSearch
@@ -51,6 +52,10 @@ class GuardedPredict:
         """The promise for each batch layout."""
 
     def __call__(self, data: Any) -> Any:
+        with outside_strategy_scope():
+            return self._executed(data)
+
+    def _executed(self, data: Any) -> Any:
         loops.note_called(self._plain)  # guarded calls are not noted elsewhere
         if not self._search.is_whole and not self._judged(data[0]).refused:
             return _joined([self._in_parts(batch, None, time.monotonic()) for batch in data])

@@ -131,8 +131,11 @@ class _Watched:
         self._release()
 
     def _safely(self, action: Callable[[], T]) -> T | None:
+        from oomph.tensorflow.batch.strategy_scope import outside_strategy_scope
+
         try:
-            return action()
+            with outside_strategy_scope():
+                return action()
         except Exception as error:  # oomph's own error: the training matters more
             self._loop = None
             self._fits.note("guard-failed", reason=f"{type(error).__name__}: {error}"[:2000])

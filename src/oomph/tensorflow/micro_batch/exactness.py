@@ -10,6 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import tensorflow as tf
+
 from oomph.tensorflow.graph.write_set import Slot, handles_of
 from oomph.tensorflow.micro_batch.by_construction import unproved_layer, unproved_loss, unproved_metric
 from oomph.tensorflow.names import support
@@ -52,6 +54,8 @@ def promise_before_tracing(model: Any, step: str = "train_step") -> Promise:
         return Promise(RESTART_ONLY, lacking)
     if type(model).make_train_function is not KERAS.trainer.value().make_train_function:
         return Promise(RESTART_ONLY, "custom make_train_function")
+    if tf.distribute.has_strategy() and KERAS.distribute_strategy.get(model) is None:
+        return Promise(RESTART_ONLY, "the model was made outside the scope that it is trained in")
     if type(model.distribute_strategy).__name__ not in _STRATEGIES:
         return Promise(RESTART_ONLY, type(model.distribute_strategy).__name__)
     if model.run_eagerly and model.distribute_strategy.num_replicas_in_sync > 1:

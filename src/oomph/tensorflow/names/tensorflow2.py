@@ -27,6 +27,8 @@ class TensorFlow2:
     func_graph = Global("tensorflow.python.framework.func_graph", "FuncGraph", _STEP)
     add_control_input = Attribute(_OPS, "_add_control_input", _STEP)
     update_input = Attribute(_OPS, "_update_input", _STEP)
+    strategy_stack = Attribute(_OPS, "_distribution_strategy_stack", _STEP | _RESUME)
+    variable_creators = Attribute(_OPS, "_variable_creator_stack", _STEP | _RESUME)
     handle_data = Attribute("tensorflow.python.ops.handle_data_util", "_handle_data", _STEP)
     read_only_inputs = Global(
         "tensorflow.python.framework.auto_control_deps_utils", "get_read_only_resource_input_indices_graph", _STEP
