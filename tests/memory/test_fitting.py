@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from oomph.memory.device_limit import limit_of
-from oomph.memory.estimate import Device, Fits, Interval
+from oomph.memory.estimate import Device, Estimate, Fits, Interval
 from oomph.memory.gpu_costs import CONTEXT, reserve
 from oomph.memory.verdict import Verdict, notes, why_open
 
@@ -20,19 +20,39 @@ CARD = Device("a card", 8 * GIB, 6 * GIB)
         (Interval(4, 5, 7), False, Fits.UNKNOWN),
         (Interval(4, 7, 8), False, Fits.UNKNOWN),
         (Interval(6, 7, 8), False, Fits.NO),
+        (Interval(0.5, 0.7, 0.75), True, Fits.YES),
+        (Interval(0.5, 0.7, 0.76), True, Fits.UNKNOWN),
         (Interval(1, 2, 3), True, Fits.UNKNOWN),
         (Interval(7, 8, 9), True, Fits.UNKNOWN),
         (Interval(9, 10, 12), True, Fits.NO),
     ],
 )
-def test_yes_by_the_high_end_no_by_half_of_the_lower_doubt_and_under_xla_never_yes(peak, is_xla, says) -> None:
-    scaled = Interval(peak.low * GIB, peak.expected * GIB, peak.high * GIB)
+def test_yes_by_the_high_end_no_by_half_of_the_lower_doubt_and_under_xla_yes_by_eight_times_that(
+    peak, is_xla, says
+) -> None:
+    scaled = Interval(*(round(size * GIB) for size in (peak.low, peak.expected, peak.high)))
     assert Verdict(CARD, is_xla, held=0).fits(scaled) is says
 
 
 def test_without_a_device_nothing_is_said() -> None:
     assert Verdict(None, False, 0).fits(Interval(0, 0, 0)) is Fits.UNKNOWN
     assert notes(Verdict(None, False, 0), ()) == ()
+
+
+def test_a_doubt_is_not_outweighed_by_room_for_xla() -> None:
+    small = Interval(GIB // 200, GIB // 100, GIB // 50)
+    assert Verdict(CARD, True, 0).fits(small) is Fits.YES
+    assert Verdict(CARD, True, 0, doubt="a size is unknown").fits(small) is Fits.UNKNOWN
+    assert Verdict(CARD, True, held=GIB).fits(small) is Fits.UNKNOWN
+
+
+def test_a_yes_without_asking_xla_says_by_how_much_xla_may_exceed_it() -> None:
+    verdict = Verdict(CARD, True, 0)
+    peaks = {32: Interval(GIB // 8, GIB // 5, GIB // 4), 512: Interval(2 * GIB, 3 * GIB, 4 * GIB)}
+    said = notes(verdict, (), [Estimate(size, peak, verdict.fits(peak)) for size, peak in peaks.items()])
+    (room,) = [note for note in said if "unless XLA" in note]
+    assert room.startswith("A batch of 32 fits unless XLA takes more than 24 times the upper bound")
+    assert not any("unless XLA" in note for note in notes(Verdict(CARD, False, 0), (), []))
 
 
 def test_what_the_training_holds_alone_may_be_too_much_under_xla() -> None:

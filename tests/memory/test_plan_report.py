@@ -36,7 +36,13 @@ def test_the_first_lines_say_what_fits_what_to_type_and_how_much_it_needs():
     [
         ({"batch": 512}, "the script's batch of 512 does not fit", "oomph run --micro-batch 320 train.py --epochs 3"),
         ({"max_batch": 0, "micro_batch": 0}, "No batch is sure to fit GeForce RTX 4090", ""),
-        ({"max_batch": None}, "Which batch fits is open on GeForce RTX 4090", "oomph run train.py --epochs 3"),
+        ({"max_batch": None}, "The script's batch of 32 should fit GeForce RTX 4090", "oomph run train.py --epochs 3"),
+        ({"max_batch": None}, "Which is the largest is open.", "oomph run train.py --epochs 3"),
+        (
+            {"max_batch": None, "batch": 64},
+            "Which batch fits is open on GeForce RTX 4090",
+            "oomph run train.py --epochs 3",
+        ),
         ({"device": None, "max_batch": None}, "--gpu 'RTX 4090'", "oomph run train.py --epochs 3"),
     ],
 )
@@ -54,7 +60,7 @@ def words_of(made):
 
 
 def test_why_it_is_open_is_in_the_first_sentence_and_not_said_again():
-    made = plan(max_batch=None, why_open=XLA, notes=(f"{XLA}.", "Another."))
+    made = plan(max_batch=None, batch=64, why_open=XLA, notes=(f"{XLA}.", "Another."))
     lines = list(as_text(made, WORDS, 100))
     assert " ".join(lines[1].split()) == (
         f"Which batch fits is open on GeForce RTX 4090, where TensorFlow gets 22 GiB of 24 GiB: {XLA}."

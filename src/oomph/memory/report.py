@@ -64,6 +64,8 @@ def _verdict(plan: Plan) -> str:
     if plan.max_batch is None:
         if _own_fits(plan) is Fits.NO:
             return f"The script's batch of {plan.batch:,} does not fit {on}.{open_too}"
+        if _own_fits(plan) is Fits.YES:
+            return f"The script's batch of {plan.batch:,} should fit {on}. Which is the largest is open.{open_too}"
         return f"Which batch fits is open on {on}: {plan.why_open or 'the notes say why'}."
     if plan.max_batch == 0:
         return f"No batch is sure to fit {on}."

@@ -75,7 +75,7 @@ class Making:
             peak_operation=inside.operation,
             timeline=inside.timeline,
             savers=self._savers(last, part, figures),
-            notes=(*self._remarks(), *notes(self._verdict, figures.unknown)),
+            notes=(*self._remarks(), *notes(self._verdict, figures.unknown, estimates)),
             warnings=warnings(self._verdict.device, self._training.policies),
             replicas=self._replicas.count,
             why_open=why_open(self._verdict),
