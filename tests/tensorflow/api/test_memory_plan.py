@@ -33,7 +33,7 @@ def test_it_tells_what_a_training_takes_and_leaves_the_model_as_it_was(model, mo
     assert plan.batch == 20
     assert [estimate.batch for estimate in plan.estimates] == [4, 2000]
     assert plan.estimates[0].peak.expected < plan.estimates[1].peak.expected < GIB
-    assert {estimate.fits for estimate in plan.estimates} == {Fits.UNKNOWN}, "XLA"
+    assert {estimate.fits for estimate in plan.estimates} == {Fits.YES}, "XLA, with many times the room"
     assert "jit_compile=False" in plan.why_open
     assert next(saver.line for saver in plan.savers if saver.name == "without XLA").startswith("jit_compile=False")
     assert plan.engine == "graph"
