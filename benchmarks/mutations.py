@@ -398,8 +398,8 @@ MUTATIONS = (
     Mutation(
         "a progress board of another format is believed",
         "recovery/protocol/progress.py",
-        "return Progress(*values) if magic == _MAGIC else None",
-        "return Progress(*values)",
+        "if magic != _MAGIC:\n        return None",
+        "if False:\n        return None",
         "recovery/protocol/test_progress.py",
     ),
     Mutation(

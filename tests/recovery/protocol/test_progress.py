@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from oomph.recovery.policy.decide import Ending
 from oomph.recovery.protocol.progress import PROGRESS, ProgressBoard, read_progress
+from oomph.recovery.report.account import restart_line
 
 
 def written(folder: Path) -> bytes:
@@ -23,7 +25,7 @@ def test_the_position_that_was_written_is_read(tmp_path: Path) -> None:
     assert read.heartbeat_ns > 0
 
 
-@pytest.mark.parametrize("magic", [0, 1, 0x6F6F6D7068_02, -1])
+@pytest.mark.parametrize("magic", [0, 1, 0x6F6F6D7068_01, -1])
 def test_a_board_of_another_format_is_not_believed(tmp_path: Path, magic: int) -> None:
     (tmp_path / PROGRESS).write_bytes(struct.pack("<q", magic) + written(tmp_path)[8:])
     assert read_progress(tmp_path) is None
@@ -33,3 +35,15 @@ def test_a_board_of_another_format_is_not_believed(tmp_path: Path, magic: int) -
 def test_nor_is_one_of_another_length(tmp_path: Path, change) -> None:
     (tmp_path / PROGRESS).write_bytes(change(written(tmp_path)))
     assert read_progress(tmp_path) is None
+
+
+def test_a_restart_between_two_epochs_is_at_the_end_of_the_first(tmp_path: Path) -> None:
+    board = ProgressBoard(tmp_path, 1)
+    board.write(fit=0, epoch=9, step=55, steps=550, saved=500, is_epoch_over=True)
+    killed = Ending(-9, "killed")
+    line = restart_line(killed, read_progress(tmp_path), 2)
+    assert line.startswith(
+        "the script was killed by SIGKILL at the end of epoch 10 of fit 1 (550 steps done, 500 saved)"
+    )
+    board.write(fit=0, epoch=10, step=1, steps=551, saved=500)
+    assert "at fit 1, epoch 11, step 2 (551 steps done" in restart_line(killed, read_progress(tmp_path), 2)

@@ -15,10 +15,10 @@ from pathlib import Path
 
 from oomph.run_files import open_own
 
-_LAYOUT = struct.Struct("<8q")
+_LAYOUT = struct.Struct("<9q")
 PROGRESS = "progress"
 """The name of the board in a run directory."""
-_MAGIC = 0x6F6F6D7068_01  # "oomph", format 1
+_MAGIC = 0x6F6F6D7068_02  # "oomph", format 2
 
 
 @dataclass(frozen=True)
@@ -37,6 +37,8 @@ class Progress:
     """The value of `steps` in the newest checkpoint."""
     heartbeat_ns: int = 0
     """`time.monotonic_ns()` of the last write, comparable between processes of one boot."""
+    is_epoch_over: bool = False
+    """Whether the steps of the epoch are done: validation and callbacks follow."""
 
 
 class ProgressBoard:
@@ -52,13 +54,14 @@ class ProgressBoard:
             os.close(fd)
         self._attempt = attempt
 
-    def write(self, fit: int, epoch: int, step: int, steps: int, saved: int) -> None:
+    def write(self, fit: int, epoch: int, step: int, steps: int, saved: int, is_epoch_over: bool = False) -> None:
         """Write the current position."""
-        _LAYOUT.pack_into(self._map, 0, _MAGIC, self._attempt, fit, epoch, step, steps, saved, time.monotonic_ns())
+        now = time.monotonic_ns()
+        _LAYOUT.pack_into(self._map, 0, _MAGIC, self._attempt, fit, epoch, step, steps, saved, now, is_epoch_over)
 
     def count_step(self, restored: int = 0) -> None:
         """Count one more step outside any fit; `restored`: steps that the script had done before this process began."""
-        magic, attempt, fit, epoch, step, steps, saved, _ = _LAYOUT.unpack_from(self._map, 0)
+        magic, attempt, fit, epoch, step, steps, saved, *_ = _LAYOUT.unpack_from(self._map, 0)
         if magic != _MAGIC:
             fit, epoch, step, steps, saved = -1, 0, restored, restored, 0
         elif attempt != self._attempt:  # of a loop, only what the script itself restores is resumed
@@ -75,5 +78,7 @@ def read_progress(run_dir: Path) -> Progress | None:
         return None
     if len(raw) != _LAYOUT.size:
         return None
-    magic, *values = _LAYOUT.unpack(raw)
-    return Progress(*values) if magic == _MAGIC else None
+    magic, attempt, fit, epoch, step, steps, saved, heartbeat_ns, is_epoch_over = _LAYOUT.unpack(raw)
+    if magic != _MAGIC:
+        return None
+    return Progress(attempt, fit, epoch, step, steps, saved, heartbeat_ns, bool(is_epoch_over))

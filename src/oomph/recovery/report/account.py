@@ -56,8 +56,9 @@ def restart_line(ending: Ending, progress: Progress | None, attempt: int, change
     how, changed = _how(ending), "" if change is None else f", {change}"
     if progress is None:
         return f"the script {how}; starting attempt {attempt}{changed}"
-    at_fit = f"at fit {progress.fit + 1}, epoch {progress.epoch + 1}, step {progress.step + 1}"
-    place = at_fit if progress.fit >= 0 else "in a training loop"
+    step = f"at fit {progress.fit + 1}, epoch {progress.epoch + 1}, step {progress.step + 1}"
+    end = f"at the end of epoch {progress.epoch + 1} of fit {progress.fit + 1}"
+    place = (end if progress.is_epoch_over else step) if progress.fit >= 0 else "in a training loop"
     steps = f"({progress.steps} steps done, {progress.saved} saved)"
     origin = "from the last checkpoint" if progress.saved else "from the beginning"
     return f"the script {how} {place} {steps}; starting attempt {attempt} {origin}{changed}"

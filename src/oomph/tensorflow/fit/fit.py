@@ -190,6 +190,7 @@ class Fit(RunningFit):
         """Called when the steps of an epoch are done: validation and callbacks follow."""
         if self._stepped:
             self.fits.beat(Phase.EPOCH_END)
+            self.write_board(is_epoch_over=True)
             self._tell(reporting.tell_short_epoch)
 
     @outside_strategy_scope()

@@ -36,11 +36,23 @@ def tell_start(fit: RunningFit, step: Step) -> None:
         fit.fits.note("passed-on", fit=fit.identity.ordinal, key=fit.identity.key, reason=reason)
         fit.fits.say(f"{reason}: it may be further along than in an undisturbed run")
     alone = "" if fit.fits.own_session().owner else "; in a process of its own: neither checkpointed nor resumed"
-    fit.fits.say_once(f"guarding fit at {fit.identity.site} ({fit.promise}{alone})")
+    is_split = isinstance(step, GuardedStep) and step.micro_batch is not None
+    fit.fits.say_once(f"guarding fit at {fit.identity.site} ({announced(fit.promise, is_split)}{alone})")
     if isinstance(step, GuardedStep) and step.held_bytes == 0:
         fit.fits.say_once(
             "weights fill most of the device: an out-of-memory error in a full batch restarts from the checkpoint"
         )
+
+
+def announced(promise: exactness.Promise, is_split: bool) -> str:
+    """What a promise means before anything has happened.
+
+    Args:
+        is_split: whether every batch is split from the start.
+    """
+    if promise.kind == exactness.APPROXIMATE and not is_split:
+        return f"exact until a batch must be split, then {promise}"
+    return str(promise)
 
 
 def tell_out_of_memory(fit: RunningFit, failure: Failure) -> None:

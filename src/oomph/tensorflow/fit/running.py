@@ -78,9 +78,9 @@ class RunningFit:
         """Write an event with the position of the fit."""
         self.fits.note(event, fit=self.identity.ordinal, epoch=self.epoch, step=self.step, **data)
 
-    def write_board(self) -> None:
+    def write_board(self, is_epoch_over: bool = False) -> None:
         """Bring the progress board up to date."""
-        self.fits.write_board(self.identity.ordinal, self.epoch, self.step)
+        self.fits.write_board(self.identity.ordinal, self.epoch, self.step, is_epoch_over)
 
     def measure_epoch(self) -> None:
         """Tell the meter of the epoch that begins."""

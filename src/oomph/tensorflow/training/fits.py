@@ -253,13 +253,13 @@ class Fits:
         self.say(text)
         return True
 
-    def write_board(self, ordinal: int, epoch: int, step: int) -> None:
+    def write_board(self, ordinal: int, epoch: int, step: int, is_epoch_over: bool = False) -> None:
         """Bring the progress board up to date."""
         if self.session.board is None:
             return
-        self.session.board.write(ordinal, epoch, step, self.steps, self.saved)
+        self.session.board.write(ordinal, epoch, step, self.steps, self.saved, is_epoch_over)
         injector = testing.active()
-        if injector is not None:
+        if injector is not None and not is_epoch_over:
             injector.steps_committed(self.steps)
 
     def note_probe(self, promise: Promise, finding: Finding, **where: Any) -> None:
