@@ -23,7 +23,7 @@ from oomph.secret_forms import (
     USER_AND_PASSWORD,
     WHOLE,
 )
-from oomph.secret_look import MARK, How, Promise, SecretName, is_secret, is_setting, looks_like_password, named
+from oomph.secret_look import MARK, How, Secrecy, SecretName, is_secret, is_setting, looks_like_password, named
 
 _HINTS = tuple({hint for form in (*WHOLE, USER_AND_PASSWORD, PASSWORD_FLAG) for hint in form.hints} | {*NAME_HINTS})
 _LONGEST_IN_WORDS = 80
@@ -192,7 +192,7 @@ def _is_followed_by_secret(word: str, following: str) -> bool:
 def _names_secret(name: str, value: str) -> bool:
     """True if JSON data or a variable of that name are a secret. The key of a mapping or a fit is none."""
     found = _whole_name(name)
-    return found is not None and found.kind is not Promise.KEY and is_secret(found, How.ASSIGNED, value)
+    return found is not None and found.kind is not Secrecy.KEY and is_secret(found, How.ASSIGNED, value)
 
 
 def _whole_name(text: str) -> SecretName | None:

@@ -11,7 +11,7 @@ from oomph.patterns import lazy_pattern
 MARK = "***"
 
 
-class Promise(enum.Enum):
+class Secrecy(enum.Enum):
     """What a name promises."""
 
     PASSWORD = 1
@@ -35,7 +35,7 @@ class How(enum.Enum):
 class SecretName(NamedTuple):
     """The name of what may be a secret."""
 
-    kind: Promise
+    kind: Secrecy
     is_option: bool = False
     """True if it begins with a dash, so that what follows is its value."""
 
@@ -98,29 +98,29 @@ def named(word: str, before: str, *, is_several: bool, goes_on: bool) -> SecretN
         return None
     own = before[len(before) - _OF_A_NAME.match(before[::-1]).end() :]  # type: ignore[union-attr]
     if goes_on or (is_several and word.lower() == "token"):
-        return SecretName(Promise.KEY)
+        return SecretName(Secrecy.KEY)
     return SecretName(kind, own.startswith("-"))
 
 
-def _kind(lower: str, before: str, word: str) -> Promise | None:
+def _kind(lower: str, before: str, word: str) -> Secrecy | None:
     joined = before[-1:].isalnum()
     if lower.startswith(("passw", "passp", "passc")):
-        return Promise.PASSWORD
+        return Secrecy.PASSWORD
     if lower == "key":
         *_, last = ["", *re.split(r"[\W_]+", before[-_LONGEST_WORD:].lower().rstrip("_- "))]
         if last.endswith(_STRONG_KEYS) and not before.endswith(("/", "'", '"', ",", ":", "=")):
-            return Promise.SECRET
-        return None if joined and not (word[0] == "K" and before[-1].islower()) else Promise.KEY
+            return Secrecy.SECRET
+        return None if joined and not (word[0] == "K" and before[-1].islower()) else Secrecy.KEY
     if lower in ("pass", "auth", "pwd"):
         if joined:
             return (
-                Promise.PASSWORD if lower == "pwd" and before.lower().endswith(("db", "user", "my", "root")) else None
+                Secrecy.PASSWORD if lower == "pwd" and before.lower().endswith(("db", "user", "my", "root")) else None
             )
         own = before[-1:] in ("_", "-") and before[-2:-1] not in ("", " ", "-")
-        return Promise.PASSWORD if lower == "pwd" or own else Promise.MAYBE
+        return Secrecy.PASSWORD if lower == "pwd" or own else Secrecy.MAYBE
     if lower == "token" and _of_a_vocabulary(before):
         return None
-    return Promise.SECRET
+    return Secrecy.SECRET
 
 
 def _of_a_vocabulary(before: str) -> bool:
@@ -139,21 +139,21 @@ def is_secret(name: SecretName, how: How, value: str, is_quoted: bool = False) -
         return False  # in a usage
     if looks_generated(value):
         return _FILE.fullmatch(value) is None
-    if name.kind is Promise.KEY:
+    if name.kind is Secrecy.KEY:
         return (name.is_option or how is How.ASSIGNED) and _has_symbol(value) and _is_mixed(value)
-    if _FILE.fullmatch(value) or (_CODE.fullmatch(value) and (name.kind is not Promise.PASSWORD or value[-1] in "([")):
+    if _FILE.fullmatch(value) or (_CODE.fullmatch(value) and (name.kind is not Secrecy.PASSWORD or value[-1] in "([")):
         return False
-    if name.kind is not Promise.PASSWORD and _NUMBER.fullmatch(value):
+    if name.kind is not Secrecy.PASSWORD and _NUMBER.fullmatch(value):
         return False
     if how is How.ASSIGNED or name.is_option:
-        if name.kind is Promise.MAYBE and not name.is_option:
+        if name.kind is Secrecy.MAYBE and not name.is_option:
             return _is_mixed(value)
         return is_quoted or lower not in _SAID_OF_IT
-    if how is How.SAID and name.kind is Promise.PASSWORD:
+    if how is How.SAID and name.kind is Secrecy.PASSWORD:
         return is_quoted or not (lower in _SAID_OF_IT or (lower.isalpha() and lower.endswith(("ed", "ing", "ly"))))
-    if name.kind is Promise.MAYBE:
+    if name.kind is Secrecy.MAYBE:
         return False
-    return _is_mixed(value) or (name.kind is Promise.PASSWORD and value.isdigit() and len(value) > 3)
+    return _is_mixed(value) or (name.kind is Secrecy.PASSWORD and value.isdigit() and len(value) > 3)
 
 
 def looks_like_password(value: str, is_certain: bool = False) -> bool:

@@ -7,9 +7,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from oomph.preflight.facts.buffers import Buffer, Room
+from oomph.preflight.facts.buffers import DataBuffer, Room
 from oomph.preflight.facts.data import ARRAYS, DATASET, GENERATOR, PY_DATASET, Data, Features, Part, Sample, Stage
-from oomph.preflight.facts.fit import Callback, Fit, Saved
+from oomph.preflight.facts.fit import Callback, Fit, SavedWhole
 from oomph.preflight.facts.model import Input, Layer, Loss, Metric, Model, Optimizer, Output, Weights
 from oomph.preflight.facts.training import Training
 from oomph.preflight.facts.trial import InputRange, LossOrder, OddBatch, Prediction, Trial
@@ -661,15 +661,19 @@ def test_odd_batch_fails(in_validation):
 @pytest.mark.parametrize(
     ("saved", "rule", "expected"),
     [
-        (Saved("ModelCheckpoint", "a.keras", trouble="TypeError: x", culprit="Scale"), "model-not-savable", [ERROR]),
-        (Saved("ModelCheckpoint", "a.keras"), "model-not-savable", []),
-        (Saved("model.save", "a.keras", load_trouble="TypeError: x"), "saved-model-not-loadable", [WARNING]),
         (
-            Saved("model.save", "a.keras", is_loaded_at="t.py:9", load_trouble="TypeError: x", is_own_load=True),
+            SavedWhole("ModelCheckpoint", "a.keras", trouble="TypeError: x", culprit="Scale"),
+            "model-not-savable",
+            [ERROR],
+        ),
+        (SavedWhole("ModelCheckpoint", "a.keras"), "model-not-savable", []),
+        (SavedWhole("model.save", "a.keras", load_trouble="TypeError: x"), "saved-model-not-loadable", [WARNING]),
+        (
+            SavedWhole("model.save", "a.keras", is_loaded_at="t.py:9", load_trouble="TypeError: x", is_own_load=True),
             "saved-model-not-loadable",
             [ERROR],
         ),
-        (Saved("model.save", "a.keras", is_loaded_at="t.py:9"), "saved-model-not-loadable", []),
+        (SavedWhole("model.save", "a.keras", is_loaded_at="t.py:9"), "saved-model-not-loadable", []),
     ],
 )
 def test_a_whole_model_that_is_saved(saved, rule, expected):
@@ -682,13 +686,13 @@ GB = 1 << 30
 @pytest.mark.parametrize(
     ("buffers", "expected"),
     [
-        ([Buffer("shuffle", 100, GB // 4)], [ERROR]),
-        ([Buffer("shuffle", 80, GB // 4)], [WARNING]),
-        ([Buffer("shuffle", 50, GB // 4)], []),
-        ([Buffer("shuffle", 50, GB // 4), Buffer("cache", 50, GB // 4)], [ERROR]),
-        ([Buffer("shuffle", 10**9, None), Buffer("cache", None, GB)], []),
-        ([Buffer("cache", 90, GB, "/data/cached")], [ERROR]),  # on a disk with 60 GB
-        ([Buffer("cache", 50, GB, "/data/cached")], []),
+        ([DataBuffer("shuffle", 100, GB // 4)], [ERROR]),
+        ([DataBuffer("shuffle", 80, GB // 4)], [WARNING]),
+        ([DataBuffer("shuffle", 50, GB // 4)], []),
+        ([DataBuffer("shuffle", 50, GB // 4), DataBuffer("cache", 50, GB // 4)], [ERROR]),
+        ([DataBuffer("shuffle", 10**9, None), DataBuffer("cache", None, GB)], []),
+        ([DataBuffer("cache", 90, GB, "/data/cached")], [ERROR]),  # on a disk with 60 GB
+        ([DataBuffer("cache", 50, GB, "/data/cached")], []),
     ],
 )
 def test_buffers_beside_the_memory_and_the_disk(buffers, expected):
@@ -698,7 +702,7 @@ def test_buffers_beside_the_memory_and_the_disk(buffers, expected):
 
 
 def test_a_buffer_is_told_with_its_size_and_a_number_that_fits():
-    data = Data(DATASET, buffers=(Buffer("shuffle", 100_000, 602_116),), room=Room(memory=24 * GB))
+    data = Data(DATASET, buffers=(DataBuffer("shuffle", 100_000, 602_116),), room=Room(memory=24 * GB))
     (told,) = BY_NAME["buffer-exceeds-memory"].find(replace(PLAIN, data=data))
     assert told.message == "the shuffle keeps 100,000 elements of 588 KiB: 56.1 GiB, and the memory here is 24.0 GiB"
     assert told.code == "dataset.shuffle(10000)"

@@ -17,7 +17,7 @@ class Heard:
     joined: bool = False
     """Whether a Python process has reported that it waits for a training."""
     marks: bool = True
-    """Whether all that have joined could be marked, so that others can be told from them."""
+    """True if all that have joined could be marked, so that others can be told from them."""
     trained: tuple[Training, ...] = ()
     """The trainings that run for real."""
     examining: Training | None = None

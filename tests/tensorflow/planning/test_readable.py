@@ -9,7 +9,7 @@ import pytest
 
 tf = pytest.importorskip("tensorflow")
 
-from oomph.preflight.facts.buffers import Buffer  # noqa: E402
+from oomph.preflight.facts.buffers import DataBuffer  # noqa: E402
 from oomph.tensorflow.checking.data_facts import look_at  # noqa: E402
 from oomph.tensorflow.planning import readable as module  # noqa: E402
 from oomph.tensorflow.planning.readable import readable  # noqa: E402
@@ -37,7 +37,7 @@ def test_a_shuffle_that_no_machine_has_room_for_is_read_with_a_small_buffer():
     found = readable(images().shuffle(LARGE).batch(4).prefetch(2))
     assert found.is_changed
     assert found.mixes_less
-    assert found.buffers[0] == Buffer("shuffle", LARGE, 128 * 128 * 4 + 8)
+    assert found.buffers[0] == DataBuffer("shuffle", LARGE, 128 * 128 * 4 + 8)
     batch, numbers = first(found.dataset)[0]
     assert batch.shape == (4, 128, 128)
     assert sorted(numbers) != [0, 1, 2, 3]  # it still shuffles
@@ -111,7 +111,7 @@ def test_a_cache_file_is_seen_and_not_written(tmp_path):
     file = str(tmp_path / "cached")
     dataset = images(10).cache(file).batch(5)
     found = readable(dataset)
-    assert found.buffers == (Buffer("cache", 10, 128 * 128 * 4 + 8, file),)
+    assert found.buffers == (DataBuffer("cache", 10, 128 * 128 * 4 + 8, file),)
     looked = look_at(dataset).data
     assert looked.samples == 10
     assert list(tmp_path.iterdir()) == []

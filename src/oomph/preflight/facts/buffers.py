@@ -8,7 +8,7 @@ SHUFFLE, CACHE, PREFETCH = "shuffle", "cache", "prefetch"
 
 
 @dataclass(frozen=True)
-class Buffer:
+class DataBuffer:
     """The elements that one stage of a tf.data pipeline keeps."""
 
     kind: str

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from oomph.preflight.facts.buffers import NO_ROOM_KNOWN, Buffer, Room
+from oomph.preflight.facts.buffers import NO_ROOM_KNOWN, DataBuffer, Room
 from oomph.preflight.facts.model import Shape
 
 ARRAYS, DATASET, GENERATOR, PY_DATASET, BATCH = "arrays", "tf.data", "generator", "PyDataset", "batch"
@@ -153,7 +153,7 @@ class Data:
     """How many samples there are; None where it is not known."""
     stages: tuple[Stage, ...] = ()
     """Of a tf.data pipeline."""
-    buffers: tuple[Buffer, ...] = ()
+    buffers: tuple[DataBuffer, ...] = ()
     """What the stages keep, source first."""
     room: Room = NO_ROOM_KNOWN
     """What they may take on this machine."""

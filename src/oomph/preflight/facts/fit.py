@@ -34,7 +34,7 @@ class Callback:
 
 
 @dataclass(frozen=True)
-class Saved:
+class SavedWhole:
     """A place that saves the whole model, tried on its configuration."""
 
     by: str
@@ -78,4 +78,4 @@ class Fit:
     callbacks: tuple[Callback, ...] = ()
     place: str = ""
     """The file and line of the call."""
-    saves: tuple[Saved, ...] = ()
+    saves: tuple[SavedWhole, ...] = ()

@@ -76,7 +76,7 @@ class Comparison:
         return self.pending and (kind, epoch, step) in self._left
 
     def awaits_result(self, epoch: int, step: int) -> bool:
-        """Whether there is the result of a step to compare this with."""
+        """True if there is the result of a step to compare this with."""
         return self.awaits(STEP, epoch, step) and self._left[STEP, epoch, step].result != 0
 
     def see(self, now: Witness, done: int = 0) -> bool:

@@ -52,7 +52,7 @@ class Cost:
     spent_seconds: float = 0.0
     """How much of that all checkpoints took."""
     is_rough: bool = False
-    """Whether no more than one checkpoint of the run has been measured: its stall holds what happens once."""
+    """True if no more than one checkpoint of the run has been measured: its stall holds what happens once."""
 
 
 @dataclass(frozen=True)

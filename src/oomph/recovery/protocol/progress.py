@@ -38,7 +38,7 @@ class Progress:
     heartbeat_ns: int = 0
     """`time.monotonic_ns()` of the last write, comparable between processes of one boot."""
     is_epoch_over: bool = False
-    """Whether the steps of the epoch are done: validation and callbacks follow."""
+    """True if the steps of the epoch are done: validation and callbacks follow."""
 
 
 class ProgressBoard:

@@ -46,17 +46,17 @@ class Coverage(NamedTuple):
 
     @property
     def is_any(self) -> bool:
-        """Whether anything was compared."""
+        """True if anything was compared."""
         return self.compared > 0 or self.epochs > 0
 
     @property
     def is_complete(self) -> bool:
-        """Whether every repeated step was compared."""
+        """True if every repeated step was compared."""
         return self.compared >= self.repeated
 
     @property
     def is_enough(self) -> bool:
-        """Whether the comparisons cover enough for a claim about the result."""
+        """True if the comparisons cover enough for a claim about the result."""
         return self.is_any and self.covered >= _ENOUGH * self.repeated
 
     def in_words(self) -> tuple[str, ...]:

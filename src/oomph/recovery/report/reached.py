@@ -1,4 +1,4 @@
-"""What the attempt that finished a run has trained of each fit. Pure."""
+"""Counts the steps of each fit by the end of the attempt that finished a run. Pure."""
 
 from __future__ import annotations
 

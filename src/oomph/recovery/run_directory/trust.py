@@ -1,4 +1,4 @@
-"""Whether another user may have written a run directory, and how to keep others out of it.
+"""Decides if another user may have written a run directory, and says how to keep others out of it.
 
 A run directory decides what a resumed training believes. So it is trusted only as a whole: the folder, the folders of
 oomph above it, and oomph's files in it belong to this user, nobody else can write to them, and none is a link. They

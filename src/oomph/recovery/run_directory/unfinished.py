@@ -30,7 +30,7 @@ class Unfinished:
     stopped: bool = False
     """Whether somebody stopped it, as with Ctrl-C; how is part of its story."""
     kept: bool = False
-    """Whether the script finished, and has trained less than its checkpoints hold."""
+    """True if the script finished, and has trained less than its checkpoints hold."""
     saved: bool = True
     """Whether there is a checkpoint to resume from."""
     reads: tuple[str, ...] = ()

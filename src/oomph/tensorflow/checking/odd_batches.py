@@ -1,4 +1,4 @@
-"""Whether a model takes batches of the other sizes that its data have: the last one, and those of the validation."""
+"""Tries a model on the other batch sizes that its data have: the last batch, and those of the validation."""
 
 from __future__ import annotations
 

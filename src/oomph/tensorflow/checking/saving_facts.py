@@ -1,4 +1,4 @@
-"""Whether the whole model can be saved where the script will save it, and loaded again. No file is written."""
+"""Tries to save the whole model as the script will, and to load it again. No file is written."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 import keras
 
-from oomph.preflight.facts.fit import Saved
+from oomph.preflight.facts.fit import SavedWhole
 from oomph.tensorflow.checking.plain_values import is_of_keras
 from oomph.tensorflow.names.keras3 import KERAS
 from oomph.tensorflow.training.saving import cannot_be_saved, trouble_of
@@ -21,7 +21,7 @@ _NOT_FOUND = "Could not locate"
 """Of a class that is not in the model itself, as that of a regulariser: a script may well pass it."""
 
 
-def saving_facts(model: Any, callbacks: Sequence[Any], loads: bool) -> Iterator[Saved]:
+def saving_facts(model: Any, callbacks: Sequence[Any], loads: bool) -> Iterator[SavedWhole]:
     """Each place that saves the model.
 
     Args:
@@ -33,12 +33,12 @@ def saving_facts(model: Any, callbacks: Sequence[Any], loads: bool) -> Iterator[
     for save in saves_ahead(model, callbacks):
         trouble = cannot_be_saved(model, save.path)
         if trouble is not None:
-            yield Saved(save.by, save.path, save.site, str(trouble), trouble.culprit)
+            yield SavedWhole(save.by, save.path, save.site, str(trouble), trouble.culprit)
             continue
         is_tried = tries and save.path.endswith(".keras")
         words, is_own = _load(model, save.load, save.gives_weights) if is_tried else ("", False)
         site = "" if save.load is None else save.load.site
-        yield Saved(save.by, save.path, save.site, is_loaded_at=site, load_trouble=words, is_own_load=is_own)
+        yield SavedWhole(save.by, save.path, save.site, is_loaded_at=site, load_trouble=words, is_own_load=is_own)
 
 
 def _load(model: Any, load: Load | None, is_for_weights: bool) -> tuple[str, bool]:

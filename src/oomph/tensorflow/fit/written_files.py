@@ -200,7 +200,7 @@ def _digest(path: Path, size: int) -> str:
 
 
 def _is_named(path: str, named: Sequence[str]) -> bool:
-    """Whether the file has one of these names, or matches one as a pattern."""
+    """True if the file has one of these names, or matches one as a pattern."""
     return any(re.fullmatch(_PLACEHOLDER.sub(r"[^/]*", re.escape(pattern)), path) for pattern in named)
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from oomph.preflight.facts.buffers import CACHE, PREFETCH, SHUFFLE, Buffer
+from oomph.preflight.facts.buffers import CACHE, PREFETCH, SHUFFLE, DataBuffer
 from oomph.tensorflow.names.tensorflow2 import TENSORFLOW
 from oomph.tensorflow.planning.chains import chain, kind_of, static
 
@@ -28,7 +28,7 @@ _OF_TEXT = 24
 class Filling:
     """A buffer of a pipeline, and how long one of its elements takes to come."""
 
-    buffer: Buffer
+    buffer: DataBuffer
     declared: int
     """Its size as it was written; below 0: all elements."""
     seconds: float
@@ -54,7 +54,7 @@ def _filling(dataset: Any, readable: Callable[[Any], Any]) -> Iterator[Filling]:
     size = _static_bytes(before.element_spec)
     measured, seconds = (size, 0.0) if _is_small(size, elements) else _measured(readable(before))
     file = _text(TENSORFLOW.cache_file.get(dataset)) if kind == CACHE else ""
-    yield Filling(Buffer(kind, elements, size or measured, file), declared, seconds)
+    yield Filling(DataBuffer(kind, elements, size or measured, file), declared, seconds)
 
 
 def declared_size(dataset: Any) -> int | None:

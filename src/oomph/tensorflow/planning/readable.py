@@ -15,7 +15,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from oomph.preflight.facts.buffers import CACHE, PREFETCH, SHUFFLE, Buffer, Room
+from oomph.preflight.facts.buffers import CACHE, PREFETCH, SHUFFLE, DataBuffer, Room
 from oomph.recovery.posix.available_memory import available_bytes, total_bytes
 from oomph.tensorflow.names.tensorflow2 import TENSORFLOW
 from oomph.tensorflow.planning.buffers import Filling, bytes_of_element, declared_size, fillings_of
@@ -36,12 +36,12 @@ _WARN = 1
 
 
 @dataclass(frozen=True)
-class Readable:
+class ReadableDataset:
     """A pipeline as an examiner may read it."""
 
     dataset: Any
     """The pipeline itself, or one with smaller buffers; None if it cannot be made smaller, and must not be read."""
-    buffers: tuple[Buffer, ...] = ()
+    buffers: tuple[DataBuffer, ...] = ()
     """What the stages of the pipeline itself keep."""
     is_changed: bool = False
     """True if it is not the pipeline itself."""
@@ -49,30 +49,30 @@ class Readable:
     """True if a shuffle was made smaller: the first elements are those of the beginning of the data."""
 
 
-_KNOWN: weakref.WeakKeyDictionary[Any, Readable] = weakref.WeakKeyDictionary()
+_KNOWN: weakref.WeakKeyDictionary[Any, ReadableDataset] = weakref.WeakKeyDictionary()
 
 
-def readable(dataset: Any) -> Readable:
+def readable(dataset: Any) -> ReadableDataset:
     """The pipeline as it can be read; made once for each."""
     known = _KNOWN.get(dataset)
     if known is None:
         known = _KNOWN[dataset] = _readable(dataset)
-    return known if known.dataset is not None or known.is_changed else Readable(dataset, known.buffers)
+    return known if known.dataset is not None or known.is_changed else ReadableDataset(dataset, known.buffers)
 
 
-def _readable(dataset: Any) -> Readable:
+def _readable(dataset: Any) -> ReadableDataset:
     """The same, with None for the pipeline itself, which would keep itself alive."""
     fillings = fillings_of(dataset, lambda each: readable(each).dataset)
     buffers = tuple(filling.buffer for filling in fillings)
     is_large, writes = _are_large(fillings), _writes(dataset, buffers)
     if not is_large and not writes:
-        return Readable(None, buffers)
+        return ReadableDataset(None, buffers)
     sizes = {filling.declared: _small(filling) for filling in fillings if filling.buffer.kind != CACHE}
     made = _made_smaller(dataset, sizes if is_large else {})
-    return Readable(made, buffers, True, is_large and any(buffer.kind == SHUFFLE for buffer in buffers))
+    return ReadableDataset(made, buffers, True, is_large and any(buffer.kind == SHUFFLE for buffer in buffers))
 
 
-def room_for(buffers: Sequence[Buffer]) -> Room:
+def room_for(buffers: Sequence[DataBuffer]) -> Room:
     """What buffers may take on this machine."""
     file = next((buffer.file for buffer in buffers if buffer.file), "")
     return Room(total_bytes(), _free_disk(file) if file else None)
@@ -97,7 +97,7 @@ def _are_large(fillings: Sequence[Filling]) -> bool:
     return size > room or seconds > _MOST_SECONDS or has_no_end
 
 
-def _writes(dataset: Any, buffers: Sequence[Buffer]) -> bool:
+def _writes(dataset: Any, buffers: Sequence[DataBuffer]) -> bool:
     """True if reading it would write files."""
     caches = any(buffer.file and not os.path.exists(f"{buffer.file}.index") for buffer in buffers)
     return caches or any(kind_of(each) == _SNAPSHOT for each in chain(dataset))

@@ -148,7 +148,7 @@ def raced_call(dataset: Any) -> str:
 
 
 def _is_parallel(dataset: Any, nodes: Sequence[Any]) -> bool:
-    """Whether several calls of its function, or of a function within it, run at a time."""
+    """True if several calls of its function, or of a function within it, run at a time."""
     calls = TENSORFLOW.parallel_calls.get(dataset, None)
     number = None if calls is None else tf.get_static_value(calls)
     is_parallel = "Parallel" in type(dataset).__name__ or "MapAndBatch" in type(dataset).__name__

@@ -133,7 +133,7 @@ class Proof(ABC):
         self._done, self._stride = self._done + count, count
 
     def _is_read(self) -> bool:
-        """Whether to read the result of this step from a GPU."""
+        """True if the result of this step is to be read from a GPU."""
         self._since += 1
         if self._since < self._next_read:
             return False

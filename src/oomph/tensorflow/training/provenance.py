@@ -279,7 +279,7 @@ class Beginning:
         return what_was_given(_made_by(checkpoint), self._facts)
 
     def script_was_edited(self, checkpoint: Checkpoint | Record) -> bool:
-        """Whether the script, its arguments, or what it reads from its environment have changed."""
+        """True if the script, its arguments, or what it reads from its environment have changed."""
         return bool(changes(_made_by(checkpoint), self._facts, SCRIPT, ENVIRONMENT))
 
     def keep_edited_learning_rate(self, checkpoint: Checkpoint) -> str:

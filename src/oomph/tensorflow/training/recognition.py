@@ -48,7 +48,7 @@ class Known:
 
     finished: bool
     edited: bool
-    """Whether the script, its arguments, or what it reads from its environment have changed since."""
+    """True if the script, its arguments, or what it reads from its environment have changed since."""
     same_fingerprint: bool
     differences: Differences
 

@@ -1,4 +1,4 @@
-"""Whether Keras can save a whole model, tried without its weights: on its configuration, which is saved first."""
+"""Tries if Keras can save a whole model: on its configuration, which it saves first."""
 
 from __future__ import annotations
 

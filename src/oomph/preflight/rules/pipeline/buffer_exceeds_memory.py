@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from oomph.preflight.facts.buffers import CACHE, PREFETCH, Buffer
+from oomph.preflight.facts.buffers import CACHE, PREFETCH, DataBuffer
 from oomph.preflight.facts.data import Data
 from oomph.preflight.facts.training import Training
 from oomph.preflight.rule import ERROR, PIPELINE, WARNING, Finding, Rule
@@ -48,14 +48,14 @@ def _on_disk(data: Data) -> Iterator[Finding]:
             )
 
 
-def _in_words(buffer: Buffer) -> str:
+def _in_words(buffer: DataBuffer) -> str:
     """ "the shuffle keeps 100,000 elements of 588 KiB: 56.1 GiB"."""
     name = f"the cache {buffer.file}" if buffer.file else f"the {buffer.kind}"
     each, all_of_them = as_size(buffer.element_bytes or 0), as_size(buffer.bytes or 0)
     return f"{name} keeps {buffer.elements:,} elements of {each}: {all_of_them}"
 
 
-def _remedy(buffer: Buffer, room: int) -> tuple[str, str]:
+def _remedy(buffer: DataBuffer, room: int) -> tuple[str, str]:
     if buffer.kind == CACHE:
         return "Cache to a file, or before the stage that makes the elements large", 'dataset.cache("FILE")'
     most = _round(int(_USUAL * room) // (buffer.element_bytes or 1))
