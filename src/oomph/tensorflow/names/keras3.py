@@ -76,7 +76,7 @@ class Keras3:
     wrapped_metric = Attribute("keras.src.metrics.reduction_metrics", "_fn", Feature.CHECKING)
     metric_direction = Attribute("keras.src.metrics.accuracy_metrics", "_direction", Feature.CHECKING)
     history_of_tensor = Attribute("keras.src.ops.node", "_keras_history", Feature.CHECKING)
-    mask_of_tensor = Attribute("keras.src.backend.common.masking", "_keras_mask", Feature.CHECKING)
+    mask_of_tensor = Attribute("keras.src.legacy.backend", "_keras_mask", Feature.CHECKING)
     inbound_nodes = Attribute("keras.src.ops.operation", "_inbound_nodes", Feature.CHECKING)
     outbound_nodes = Attribute("keras.src.ops.operation", "_outbound_nodes", Feature.CHECKING)
     inputs_structure = Attribute("keras.src.ops.function", "_inputs_struct", Feature.CHECKING)
