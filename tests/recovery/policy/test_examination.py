@@ -5,8 +5,10 @@ from __future__ import annotations
 import signal
 
 from oomph.journal import Event
-from oomph.recovery.policy.decide import Finish, Ledger, Requeue, Restart, decide
+from oomph.recovery.policy.decide import Finish, Ledger, Requeue, Restart, decide, record
 from oomph.recovery.policy.examination import Trail, examine
+from oomph.recovery.protocol.progress import Progress
+from oomph.recovery.report.account import restart_line
 
 SAVED_AND_LEFT = Event("preempted", {"signal": "SIGTERM"})
 
@@ -35,6 +37,18 @@ def test_a_kill_after_a_scheduler_asked_is_a_preemption_and_without_one_a_kill()
     plain = Trail(-signal.SIGKILL, 0, b"", stopped=False, events=[Event("fit-started")], progress=None)
     names, ending = examine(plain)
     assert (names[0].name, ending.preempted) == ("killed", "")
+
+
+def test_a_crash_between_two_epochs_is_at_no_step_that_could_be_left_out() -> None:
+    """A callback ends the process twice: no batch is at fault."""
+    for is_over, place in ((True, "the end of epoch 2 of fit 1"), (False, "fit 1, epoch 2, step 11")):
+        at = Progress(epoch=1, step=10, steps=20, fit=0, is_epoch_over=is_over)
+        trail = Trail(-6, 0, b"", stopped=False, events=[Event("fit-started")], progress=at)
+        _, ending = examine(trail)
+        again = decide(ending, record(ending, decide(ending, Ledger()), Ledger()), allowed=["skip-batch"])
+        assert isinstance(again, Restart)
+        assert (again.change is None) is is_over
+        assert f"at {place}" in restart_line(ending, at, 2)
 
 
 def test_a_signal_while_a_training_is_to_go_on_is_a_preemption_and_before_any_training_the_scripts_end() -> None:

@@ -64,6 +64,12 @@ def test_each_fault_is_told_once_with_what_was_done_and_what_it_cost():
     assert [incident.shown_by for incident in story.incidents] == [OOM, "death by signal 9"]
 
 
+def test_a_fault_between_two_epochs_is_at_the_end_of_the_first_as_in_the_line_of_the_restart():
+    between = decided("restart", ending={"place": [0, 9, 55], "epoch_over": True}, reason="killed", change=None)
+    (incident,) = told([*KILLED[:2], between, *FINISHED]).incidents
+    assert incident.place == "the end of epoch 10 of fit 1"
+
+
 def test_what_would_have_saved_the_cost_is_a_command_to_paste():
     repeated = [event("fit-started", 2), event("resumed", 2, steps=40)]
     story = told([*RECOVERED, *KILLED, *repeated, *FINISHED], typed=("--run-dir", "r", "--verify", "2"))

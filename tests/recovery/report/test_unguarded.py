@@ -67,6 +67,21 @@ def test_a_loop_of_its_own_beside_a_guarded_training_is_told_and_labelled(beside
     assert second.startswith(f"unguarded: {reason}, {SUPERVISED}. To have it guarded, make the loop at train.py:9 ")
 
 
+def test_after_a_fault_it_is_told_once_with_what_to_do() -> None:
+    seen = event("loop-seen", site="train.py:9")
+    killed = event("attempt-ended", returncode=-9, seconds=9.0, steps=45, saved=40)
+    again = event("decided", action="restart", reason="killed", change=None, ending={})
+    lost = [Event("decided", {"action": "restart", "change": {"name": "skip-batch", "value": "fit 1"}})]
+    ended = Event("attempt-ended", {"returncode": 0, "seconds": 9.0, "steps": 60}, attempt=2)
+    for more in ([], lost):
+        events = [STARTED, FIT, seen, killed, again, *more, ended]
+        said = unguarded(events, guard=True, loaded=True)
+        text = "\n".join(account(summarise(events, 0), "runs/x", unguarded=said))
+        assert text.count("unguarded") == text.count("train.py:9 does not iterate") == 1, text
+        assert f"the result     {said}" in text
+        assert ("; also: " in text) is bool(more)
+
+
 OUTSIDE = event("trained-outside-fit", site="train.py:7")
 
 

@@ -19,6 +19,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from oomph.recovery.policy.ladder import OPT_IN, Change, Conditions, climb
+from oomph.recovery.protocol.progress import place_in_words
 
 GAVE_UP_EXIT_CODE = 93
 """oomph gave up on a fault that another start would only repeat: do not requeue."""
@@ -114,6 +115,8 @@ class Ending:
     """Why the guard gave up, when the script died of that error; empty otherwise."""
     place: Place | None = None
     """The step that was running; None when unknown."""
+    epoch_over: bool = False
+    """Whether the steps of its epoch were done: the place is the end of the epoch."""
     same_data: bool = False
     """Whether that step gets the same samples in every attempt."""
 
@@ -230,8 +233,7 @@ def poison_step(ending: Ending, ledger: Ledger) -> str:
     again = ending.same_data and ending.place is not None and ending.place == ledger.failed_at
     if not again or ending.fault != ledger.failed_by or ending.fault in FROM_OUTSIDE:
         return ""
-    fit, epoch, step = ending.place or (0, 0, 0)
-    return f"fit {fit + 1}, epoch {epoch + 1}, step {step + 1}"
+    return place_in_words(*(ending.place or (0, 0, 0)))
 
 
 def is_crash(returncode: int) -> bool:

@@ -30,6 +30,7 @@ from oomph.recovery.policy.decide import (
     refill,
 )
 from oomph.recovery.policy.ladder import SAME, Conditions, change_in, change_of, ladder, why_not
+from oomph.recovery.protocol.progress import place_in_words
 
 SCHEMA = 1
 
@@ -178,8 +179,7 @@ def _what_happened(decision: Decision) -> str:
     name = "" if isinstance(decision.action, Finish) and code == 0 else f" ({ending.fault})"
     where = f"; {ending.steps} steps done, {ending.saved} saved" if ending.steps else ""
     if ending.place is not None and not isinstance(decision.action, Finish):
-        fit, epoch, step = ending.place
-        where += f", at fit {fit + 1}, epoch {epoch + 1}, step {step + 1}"
+        where += f", at {place_in_words(*ending.place, ending.epoch_over)}"
     return f"attempt {decision.attempt} ended by {how}{name}{where}"
 
 

@@ -77,7 +77,8 @@ def examine(trail: Trail, wrapped: bool = False, blind: bool = False) -> tuple[t
         restart_requested="" if requested is None else _reason(requested),
         gave_up=_reason(gave_up) if gave_up is not None and died_of_it else refused,
         place=None if progress is None else (progress.fit, progress.epoch, progress.step),
-        same_data=progress is not None and _gets_the_same_data(events),
+        epoch_over=progress is not None and progress.is_epoch_over,
+        same_data=progress is not None and not progress.is_epoch_over and _gets_the_same_data(events),
     )
     return names, ending
 

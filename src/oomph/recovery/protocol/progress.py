@@ -41,6 +41,13 @@ class Progress:
     """True if the steps of the epoch are done: validation and callbacks follow."""
 
 
+def place_in_words(fit: int, epoch: int, step: int, is_epoch_over: bool = False) -> str:
+    """The place of a step, counted from 1, or the end of its epoch."""
+    if is_epoch_over:
+        return f"the end of epoch {epoch + 1} of fit {fit + 1}"
+    return f"fit {fit + 1}, epoch {epoch + 1}, step {step + 1}"
+
+
 class ProgressBoard:
     """The writing end, held by the owner process of the run."""
 

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from oomph.recovery.policy.decide import Ending
 from oomph.recovery.policy.fault_name import signal_name
 from oomph.recovery.policy.ladder import Change
-from oomph.recovery.protocol.progress import Progress
+from oomph.recovery.protocol.progress import Progress, place_in_words
 from oomph.recovery.report.amounts import as_size, counted, times
-from oomph.recovery.report.labels import SMALLER_BATCHES, STOPPED
+from oomph.recovery.report.labels import SMALLER_BATCHES, STOPPED, UNGUARDED
 from oomph.recovery.report.larger_batch import larger_batch_in_words
 from oomph.recovery.report.result import improvement, result_in_words
 from oomph.recovery.report.summary import ALL_ENDED, CUT_OFF, UNRELATED, Summary
@@ -44,11 +44,13 @@ def account(
         stopped: who stopped it, in words; empty when it ended otherwise.
     """
     end = _ended(summary, returncode, stopped)
-    remarks = [unguarded] if unguarded not in ("", *_NOTES) else []
+    remark = unguarded if unguarded not in _NOTES else ""
+    result = _result(summary, remark)
+    remarks = [remark] * bool(remark and remark not in result)
     remarks += [_found(summary, run_dir)] * bool(summary.findings)
     if not summary.eventful:
         return [_one_line(summary, run_dir, again, unguarded, end), *remarks]
-    return [*(f"{head:<{HEAD}}{text}" for head, text in _rows(summary, run_dir, again, end)), *remarks]
+    return [*(f"{head:<{HEAD}}{text}" for head, text in _rows(summary, run_dir, again, end, result)), *remarks]
 
 
 def restart_line(ending: Ending, progress: Progress | None, attempt: int, change: Change | None = None) -> str:
@@ -56,9 +58,8 @@ def restart_line(ending: Ending, progress: Progress | None, attempt: int, change
     how, changed = _how(ending), "" if change is None else f", {change}"
     if progress is None:
         return f"the script {how}; starting attempt {attempt}{changed}"
-    step = f"at fit {progress.fit + 1}, epoch {progress.epoch + 1}, step {progress.step + 1}"
-    end = f"at the end of epoch {progress.epoch + 1} of fit {progress.fit + 1}"
-    place = (end if progress.is_epoch_over else step) if progress.fit >= 0 else "in a training loop"
+    at = place_in_words(progress.fit, progress.epoch, progress.step, progress.is_epoch_over)
+    place = f"at {at}" if progress.fit >= 0 else "in a training loop"
     steps = f"({progress.steps} steps done, {progress.saved} saved)"
     origin = "from the last checkpoint" if progress.saved else "from the beginning"
     return f"the script {how} {place} {steps}; starting attempt {attempt} {origin}{changed}"
@@ -112,7 +113,17 @@ def _unrecorded(summary: Summary) -> str:
     return f"nothing is recorded of {counted(summary.unrecorded, 'earlier attempt')}"
 
 
-def _rows(summary: Summary, run_dir: str | None, again: str, end: str) -> Iterator[tuple[str, str]]:
+def _result(summary: Summary, remark: str) -> str:
+    """The label with its reasons; where both tell of a training without a guard, the remark is the label."""
+    result = result_in_words(summary, _MOST_REASONS)
+    if not remark or not result.startswith(UNGUARDED):
+        return result
+    label = remark if remark.startswith(UNGUARDED) else f"{UNGUARDED}: {remark}"
+    others = [reason for reason in summary.exactness_reasons[:_MOST_REASONS] if reason not in remark]
+    return "; also: ".join([label, *(["; ".join(others)] if others else [])])
+
+
+def _rows(summary: Summary, run_dir: str | None, again: str, end: str, result: str) -> Iterator[tuple[str, str]]:
     happened = [f"{_SPELT_OUT.get(name, name)} {times(count)}" for name, count in summary.faults.items()]
     happened += [f"{CUT_OFF} {times(summary.cut_off)} ({ALL_ENDED})"] * bool(summary.cut_off)
     happened += [_unrecorded(summary)] * bool(summary.unrecorded)
@@ -124,7 +135,6 @@ def _rows(summary: Summary, run_dir: str | None, again: str, end: str) -> Iterat
     cost = list(_cost(summary))
     if cost:
         yield "what it cost", ", ".join(cost)
-    result = result_in_words(summary, _MOST_REASONS)
     if result:
         yield "the result", result
     better = improvement(summary)

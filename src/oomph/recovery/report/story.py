@@ -13,6 +13,7 @@ from typing import Any
 
 from oomph.journal import Event, by_attempt
 from oomph.recovery.policy.ladder import change_in
+from oomph.recovery.protocol.progress import place_in_words
 from oomph.recovery.report.amounts import counted
 from oomph.recovery.report.found import Found, each_once, findings_of
 from oomph.recovery.report.labels import SMALLER
@@ -284,19 +285,20 @@ def _given(typed: Sequence[str], option: str) -> bool:
 
 
 def _place(data: Mapping[str, Any]) -> str:
-    numbers = [data.get(key) for key in ("fit", "epoch", "step")]
-    return _in_words(*numbers) if all(isinstance(number, int) for number in numbers) else ""
+    numbers = (data.get(key) for key in ("fit", "epoch", "step"))
+    fit, epoch, step = numbers
+    if not (isinstance(fit, int) and isinstance(epoch, int) and isinstance(step, int)):
+        return ""
+    return place_in_words(fit, epoch, step)
 
 
 def _place_of_ending(ending: Any) -> str:
-    place = ending.get("place") if isinstance(ending, Mapping) else None
+    if not isinstance(ending, Mapping):
+        return ""
+    place = ending.get("place")
     if not isinstance(place, Sequence) or len(place) != 3 or not all(isinstance(number, int) for number in place):
         return ""
-    return _in_words(*place) if place[0] >= 0 else ""
-
-
-def _in_words(fit: Any, epoch: Any, step: Any) -> str:
-    return f"fit {fit + 1}, epoch {epoch + 1}, step {step + 1}"
+    return place_in_words(place[0], place[1], place[2], ending.get("epoch_over") is True) if place[0] >= 0 else ""
 
 
 def _shown(event: Event) -> str:

@@ -184,6 +184,7 @@ class Fit(RunningFit):
             self.resumption.restore_early()  # as before the callbacks began this epoch a second time
         if self._stepped:
             self.fits.beat(Phase.EPOCH_START)
+            self.write_board()
 
     @outside_strategy_scope()
     def end_epoch_steps(self) -> None:
