@@ -1,4 +1,4 @@
-"""A scheduler takes the machine away: the training is saved at the next border of two steps, and goes on elsewhere."""
+"""A scheduler takes the machine away, or somebody presses Ctrl-C: all is saved at the next border of two steps."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ import signal
 import time
 
 import pytest
+
+from oomph.package import PACKAGE
 
 STEPS = 120  # three_fits.py
 
@@ -94,3 +96,48 @@ def test_a_wish_that_comes_after_the_last_step_is_granted_at_the_end_of_the_fit(
     again = work.oomph("--resume=run", "train.py")
     assert (again.returncode, again.stdout) == (0, "after it\n"), again.stderr[-3000:]
     assert (again.summary["steps"], again.summary["steps_repeated"]) == (10, 0)
+
+
+def test_ctrl_c_saves_first_and_the_run_goes_on_where_it_was(work, plain, same_bits):
+    work.script("three_fits.py")
+    running = work.start("--checkpoint-every=1000", "three_fits.py", "ours.npz")
+    running.wait_for_step(20)
+    running.process.send_signal(signal.SIGINT)
+    first = running.finish(seconds=30)
+    assert first.returncode == 130
+    assert first.own.rstrip().endswith("KeyboardInterrupt")
+    assert f'File "{PACKAGE}' not in first.own
+    assert "contextlib" not in first.own
+    (event,) = first.events("interrupted")
+    assert event.data["steps"] == event.data["saved"] >= 20
+    assert "; all is saved; to resume: oomph run --resume=run --checkpoint-every=1000 " in first.said[-1]
+    last = work.oomph("--resume=run", "three_fits.py", "ours.npz")
+    assert last.returncode == 0, last.stderr[-3000:]
+    same_bits(work.folder / "ours.npz", plain)
+    assert (last.summary["steps"], last.summary["steps_repeated"]) == (STEPS, 0)
+
+
+def test_a_script_that_answers_ctrl_c_itself_keeps_its_checkpoint_even_if_it_ends_well(work):
+    """After a fault, and in a loop of the script's own that is resumable."""
+    work.write(
+        "import os, signal, sys, time, keras, numpy as np, tensorflow as tf, oomph\n"
+        "x = tf.zeros((16, 4))\nstate = tf.Variable(0)\n"
+        "try:\n"
+        "    for batch in oomph.steps(tf.data.Dataset.from_tensors(x).repeat(20), epochs=5, state=[state]):\n"
+        "        state.assign_add(1)\n"
+        "        if state.numpy() == 10 and not os.path.exists('killed'):\n"
+        "            open('killed', 'w').close(); os.kill(os.getpid(), signal.SIGKILL)\n"
+        "        if state.numpy() == 50 and '--on' not in sys.argv:\n"
+        "            os.kill(os.getppid(), signal.SIGINT); time.sleep(0.5)\n"
+        "except KeyboardInterrupt:\n"
+        "    print('saved my model at', int(state.numpy()))\n"
+        "else:\n"
+        "    print('done', int(state.numpy()))\n"
+    )
+    ended = work.oomph("--checkpoint-every=8", "train.py")
+    assert (ended.returncode, ended.stdout) == (0, "saved my model at 50\n"), ended.stderr[-3000:]
+    assert "Ctrl-C: 50 of 50 steps are saved" in ended.stderr
+    assert "of fit 1, which was interrupted; to go on with it: oomph run --resume=run " in ended.said[-1]
+    again = work.oomph("--resume=run", "train.py", "--on")
+    assert (again.returncode, again.stdout) == (0, "done 100\n"), again.stderr[-3000:]
+    assert not (again.folder / "checkpoints").exists()

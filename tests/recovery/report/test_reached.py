@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from oomph.journal import Event
-from oomph.recovery.report.reached import reached
+from oomph.recovery.report.reached import interrupted, reached
 
 
 def event(attempt: int, name: str, role: str = "script", **data: object) -> Event:
@@ -24,3 +24,17 @@ def test_only_what_the_last_attempt_trained_or_returned_counts():
         event(2, "fit-finished", role="worker9", fit=4, reached=60),
     ]
     assert reached(events, 2) == {0: 10, 2: 40, 5: 70}
+
+
+def test_a_training_that_was_interrupted_has_reached_nothing_that_would_make_its_checkpoint_useless():
+    events = [
+        event(1, "interrupted", fit=3),
+        event(2, "fit-finished", fit=0, reached=10),
+        event(2, "checkpoint", fit=1, steps=15),
+        event(2, "interrupted", fit=1),
+        event(2, "interrupted", fit=2),
+        event(2, "fit-finished", fit=2, reached=30),  # resumed by the script itself, in the same process
+        event(2, "interrupted", role="worker9", fit=4),
+    ]
+    assert interrupted(events, 2) == {1}
+    assert reached(events, 2) == {0: 10, 2: 30}

@@ -186,7 +186,24 @@ def test_a_run_that_was_stopped_says_how_many_steps_are_not_saved() -> None:
     ]
     assert "; the last 5 steps are not saved; to resume: again" in account(summarise(events, 130), "runs/x", "again")[0]
     events[-1] = happened(1, "attempt-ended", seconds=3.0, steps=30, saved=30)
-    assert "not saved" not in account(summarise(events, 130), "runs/x", "again")[0]
+    assert "; all is saved; to resume: again" in account(summarise(events, 130), "runs/x", "again")[0]
+
+
+@pytest.mark.parametrize(
+    ("saved", "told"),
+    [
+        (412, "the last 88 steps are not saved"),
+        (500, "all is saved"),
+        (None, "no checkpoint was taken, so there is nothing to resume from"),
+    ],
+)
+def test_after_a_fault_too(saved: int | None, told: str) -> None:
+    checkpoint = [happened(2, "checkpoint", seconds=0.1, bytes=10)] * (saved is not None)
+    stopped = happened(2, "attempt-ended", seconds=3.0, steps=500, saved=saved or 0)
+    rows = account(summarise([*killed_once()[:-1], *checkpoint, stopped], 130), "runs/x", "again")
+    (end,) = [row for row in rows if row.startswith("the end")]
+    assert end.endswith(f"; {told}")
+    assert rows[-1] == "next           again"
 
 
 def test_a_run_that_was_stopped_says_how_to_go_on() -> None:

@@ -242,6 +242,30 @@ def test_a_third_ctrl_c_kills(work):
     assert decision.reproduced
 
 
+@pytest.mark.parametrize("presses", [1, 2])
+def test_ctrl_c_in_a_training_goes_first_to_the_process_that_saves_and_only_then_to_all(work, presses):
+    """A worker that dies at once would leave the step without its data."""
+    work.script("import os, time\nopen(f'up{os.getpid()}', 'w').close()\ntime.sleep(50)", "worker.py")
+    work.script(
+        "import glob, os, signal, subprocess, sys, time\nfrom oomph.recovery.script import session\n"
+        "from oomph.recovery.script.preemption import Preemption\n"
+        "asked = Preemption(session.current().pulse, lambda: True, lambda text: None)\nasked.arm()\n"
+        "worker = subprocess.Popen([sys.executable, '-I', 'worker.py'], stderr=subprocess.DEVNULL)\n"
+        "while not glob.glob('up*'): time.sleep(0.01)\n"
+        "time.sleep(0.3); f = open('ready', 'w'); f.write('x\\n'); f.close()\n"
+        "try:\n    while not asked.asked: time.sleep(0.01)\n"
+        f"    time.sleep({0.5 if presses == 1 else 9}); print(worker.poll(), flush=True); asked.interrupt()\n"
+        "except KeyboardInterrupt:\n    print(-worker.wait(9)); raise SystemExit(5)"
+    )
+    process = work.start("train.py")
+    work.wait_for("ready")
+    for _ in range(presses):
+        process.send_signal(signal.SIGINT)
+        time.sleep(0.2)
+    out = process.communicate(timeout=LIMIT)[0]
+    assert (out, process.returncode) == ((b"None\n2\n", 5) if presses == 1 else (b"15\n", 5))
+
+
 def test_sigterm_is_passed_on_and_ends_the_run(work):
     work.script("import time; f = open('ready', 'w'); f.write('x\\n'); f.close(); time.sleep(50)")
     process = work.start("train.py")

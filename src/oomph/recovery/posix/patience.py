@@ -13,7 +13,7 @@ class Patience:
     """After SIGTERM, until SIGKILL: Slurm and Kubernetes give 30 s by default, of which oomph needs some itself."""
     interrupt_seconds: float = 5.0
     """After the second Ctrl-C (SIGTERM), until SIGKILL."""
-    double_seconds: float = 10.0
+    double_seconds: float = 15.0
     """Two Ctrl-C within this time are a request to stop; a later one counts as a new Ctrl-C for the script."""
     echo_seconds: float = 0.5
     """Schedulers send SIGTERM to every process of a job and to its steps: within this time these are one signal."""

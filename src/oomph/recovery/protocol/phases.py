@@ -75,6 +75,8 @@ class Power(enum.IntFlag):
     """After SIGTERM, save and exit between two steps."""
     CHECKPOINT_ON_USR1 = 2
     """The same after SIGUSR1."""
+    CHECKPOINT_ON_INT = 4
+    """After SIGINT, save between two steps, then raise KeyboardInterrupt."""
 
 
 @dataclass(frozen=True)

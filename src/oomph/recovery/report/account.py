@@ -86,13 +86,19 @@ def _one_line(summary: Summary, run_dir: str | None, again: str, unguarded: str,
         return f"{told}; {unguarded}" if unguarded in _NOTES else told
     told = ", ".join([end, *facts])
     if again and summary.checkpoints.count:
-        lost = summary.steps - summary.steps_saved
-        unsaved = f"; the last {counted(lost, 'step')} {'is' if lost == 1 else 'are'} not saved" if lost > 0 else ""
-        return f"{told}{unsaved}; to resume: {again}"
+        return f"{told}; {_saved(summary)}; to resume: {again}"
     if again and summary.steps:
-        return f"{told}; no checkpoint was taken, so there is nothing to resume from"
+        return f"{told}; {_saved(summary)}"
     known = run_dir is not None and summary.faults
     return told + (f"; the cause: oomph explain {run_dir}" if known else "")
+
+
+def _saved(summary: Summary) -> str:
+    """What of a stopped training is saved, and what is lost."""
+    if not summary.checkpoints.count:
+        return "no checkpoint was taken, so there is nothing to resume from"
+    lost = summary.steps - summary.steps_saved
+    return f"the last {counted(lost, 'step')} {'is' if lost == 1 else 'are'} not saved" if lost > 0 else "all is saved"
 
 
 def _found(summary: Summary, run_dir: str | None) -> str:
@@ -140,7 +146,7 @@ def _rows(summary: Summary, run_dir: str | None, again: str, end: str, result: s
     better = improvement(summary)
     if better:
         yield "to improve it", better
-    yield "the end", ", ".join([end, *_facts(summary)])
+    yield "the end", ", ".join([end, *_facts(summary)]) + (f"; {_saved(summary)}" if again and summary.steps else "")
     if summary.gave_up:
         yield "stopped" if summary.exit_code in STOPPED else "gave up", summary.gave_up
     if run_dir is not None:

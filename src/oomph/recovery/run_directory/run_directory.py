@@ -42,7 +42,7 @@ class RunRecord:
     created: str
     status: str = RUNNING
     """"running", "finished" (exit code 0), "failed" (the script's own failure), "gave-up" (oomph's decision),
-    "preempted" (to be restarted elsewhere or later) or "kept" (exit code 0, with checkpoints that hold more)."""
+    "preempted" (to be restarted elsewhere or later) or "kept" (exit code 0, with checkpoints that may be needed)."""
     attempts: int = 0
     host: str = ""
     """The machine that runs it, or ran it last; empty in records of an older oomph."""

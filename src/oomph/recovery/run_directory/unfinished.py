@@ -30,7 +30,7 @@ class Unfinished:
     stopped: bool = False
     """Whether somebody stopped it, as with Ctrl-C; how is part of its story."""
     kept: bool = False
-    """True if the script finished, and has trained less than its checkpoints hold."""
+    """True if the script was interrupted, or finished with less than its checkpoints hold."""
     saved: bool = True
     """Whether there is a checkpoint to resume from."""
     reads: tuple[str, ...] = ()
@@ -53,7 +53,7 @@ class Unfinished:
         if self.preempted:
             return "; the run has not finished: its machine was taken away, or could not continue"
         if self.kept:
-            return "; it has finished with less training than its checkpoints hold, which are kept"
+            return "; it has finished with less training than its checkpoints hold, or was interrupted: they are kept"
         if self.stopped:
             return ""
         return "; the run has not finished: oomph was ended from outside, as by kill -9 or a power failure"

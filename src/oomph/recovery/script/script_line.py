@@ -6,6 +6,7 @@ the text of the line are compared. Standard library only.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 from collections.abc import Iterable, Iterator
@@ -16,6 +17,7 @@ from oomph.package import PACKAGE
 
 _OURS = PACKAGE + os.sep
 _STANDARD = os.path.dirname(os.path.abspath(os.__file__)) + os.sep
+_DECORATORS = contextlib.__file__
 _INSTALLED = ("site-packages", "dist-packages")
 _GENERATED = os.sep + "__autograph_generated_file"
 """The prefix of files that AutoGraph generates from functions; their lines mean nothing to a user."""
@@ -80,7 +82,11 @@ def caller() -> FrameType | None:
 
 def without_ours(traceback: TracebackType | None) -> TracebackType | None:
     """The traceback without the frames of oomph. Keras hides them in errors, but not in an interrupt."""
-    kept = [each for each in _links(traceback) if not each.tb_frame.f_code.co_filename.startswith(_OURS)]
+    links = list(_links(traceback))
+    paths = [each.tb_frame.f_code.co_filename for each in links]
+    decorators = zip(paths, [*paths[1:], ""], strict=False)
+    ours = [path.startswith(_OURS) or (path == _DECORATORS and inner.startswith(_OURS)) for path, inner in decorators]
+    kept = [link for link, is_ours in zip(links, ours, strict=True) if not is_ours]
     for link, following in zip(kept, [*kept[1:], None], strict=False):
         link.tb_next = following
     return kept[0] if kept else None

@@ -201,9 +201,12 @@ class Attempt:
 
     def _forward(self, signum: int) -> None:
         """Forward a signal, in the signal handler. The second Ctrl-C in a row sends SIGTERM, the third SIGKILL."""
-        if signum == signal.SIGINT:
-            self._group.send({1: signal.SIGINT, 2: signal.SIGTERM}.get(self._presses_in_a_row(), signal.SIGKILL))
-        elif signum in _PREEMPTIONS and self._watch is not None and self._watch.can(_PREEMPTIONS[signum]):
+        presses = self._presses_in_a_row() if signum == signal.SIGINT else 0
+        if presses == 1 and self._can(Power.CHECKPOINT_ON_INT):
+            self._send_to_owner(signum)  # which passes it on once it has saved: that needs its workers
+        elif presses:
+            self._group.send({1: signal.SIGINT, 2: signal.SIGTERM}.get(presses, signal.SIGKILL))
+        elif signum in _PREEMPTIONS and self._can(_PREEMPTIONS[signum]):
             self._preempt(signum)
         elif signum in FORWARDED or signum == signal.SIGTSTP:
             self._group.send(signum)
@@ -212,7 +215,10 @@ class Attempt:
         """Let the script save and end by itself, which needs its workers; a second request kills it at once."""
         if self._announcements() > 1:
             self._group.send(signal.SIGKILL)
-            return
+        else:
+            self._send_to_owner(signum)
+
+    def _send_to_owner(self, signum: int) -> None:
         owner = self._watch.owner if self._watch is not None and self._watch.owner_lives else None
         if owner is None:  # it has ended, and its parent still runs
             self._group.send(signum)
@@ -273,8 +279,11 @@ class Attempt:
         return stop_requests.without_echoes(self._asked_by(), self._patience.echo_seconds)
 
     def _asked_by(self) -> list[Arrival]:
-        usr1 = self._watch is not None and self._watch.can(Power.CHECKPOINT_ON_USR1)
+        usr1 = self._can(Power.CHECKPOINT_ON_USR1)
         return stop_requests.announcements(self._signals.history, self._started, usr1)
+
+    def _can(self, power: Power) -> bool:
+        return self._watch is not None and self._watch.can(power)
 
     def _was_stopped(self) -> bool:
         latest = time.monotonic() - self._patience.terminate_seconds

@@ -18,7 +18,7 @@ from oomph.recovery.report.account import HEAD, account
 from oomph.recovery.report.amounts import counted
 from oomph.recovery.report.labels import STOPPED
 from oomph.recovery.report.next_command import command_to_go_on, variables_read
-from oomph.recovery.report.reached import reached
+from oomph.recovery.report.reached import interrupted, reached
 from oomph.recovery.report.stopped import stopped
 from oomph.recovery.report.summary import Summary, summarise
 from oomph.recovery.report.unguarded import unguarded
@@ -79,7 +79,7 @@ class Closing:
             returncode = None if ended is None else ended.data.get("returncode")
             for line in account(summary, shown(self.run), again, said, returncode, stopped(events)):
                 self.voice.say(line, HEAD if summary.eventful else 0, again or f"oomph explain {shown(self.run)}")
-            self._tell_unused(kept)
+            self._tell_unused(kept, interrupted(events, self.chronicle.attempt))
             if again:
                 self._tell_needed(events)
             self._advise(events)
@@ -88,24 +88,27 @@ class Closing:
         return Outcome(action.exit_code, summary)
 
     def _unused(self, events: Sequence[Event]) -> list[Record]:
-        """The checkpoints that hold more than what was trained, unless `--start-over` was given."""
-        attempt, starts_over = self.chronicle.attempt, self.settings.guarding.ignore_before is not None
-        if self.run is None or attempt == 1 or starts_over or not is_own_folder(self.run.path, "checkpoints"):
-            return []
-        return unused(self.run.path / "checkpoints", reached(events, attempt))
+        """The checkpoints that hold more than what was trained, and those of a training that was interrupted.
 
-    def _tell_unused(self, kept: Sequence[Record]) -> None:
+        With `--start-over`, those of earlier attempts are not looked at.
+        """
+        attempt, starts_over = self.chronicle.attempt, self.settings.guarding.ignore_before is not None
+        cut, own_alone = interrupted(events, attempt), attempt == 1 or starts_over
+        if self.run is None or (own_alone and not cut) or not is_own_folder(self.run.path, "checkpoints"):
+            return []
+        found = unused(self.run.path / "checkpoints", reached(events, attempt))
+        return [each for each in found if each.position.fit in cut] if own_alone else found
+
+    def _tell_unused(self, kept: Sequence[Record], cut: set[int]) -> None:
         if not kept or self.run is None:
             return
         at, record = kept[0].position, self.run.record
         names = kept[0].path.name + (f" and {counted(len(kept) - 1, 'other')}" if len(kept) > 1 else "")
         again = command_to_go_on(record.options, record.command, str(shown(self.run)))
-        self.voice.say(
-            f"{'kept':<{HEAD}}{names} in {shown(self.run)}/checkpoints, with more of fit {at.fit + 1} than was trained"
-            f" now; to resume from it, undo the change: {again}",
-            HEAD,
-            again,
-        )
+        more = f"with more of fit {at.fit + 1} than was trained now; to resume from it, undo the change: {again}"
+        if at.fit in cut:
+            more = f"of fit {at.fit + 1}, which was interrupted; to go on with it: {again}"
+        self.voice.say(f"{'kept':<{HEAD}}{names} in {shown(self.run)}/checkpoints, {more}", HEAD, again)
 
     def _keep_safely(self, folder: Path, events: Sequence[Event], summary: Summary, status: str) -> None:
         """Keep what is left of the run. On a full disk the user still hears how it ended."""

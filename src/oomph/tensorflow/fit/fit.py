@@ -197,13 +197,18 @@ class Fit(RunningFit):
     @outside_strategy_scope()
     def leave(self) -> None:
         """Called on every exit from Keras' fit. Restores Keras' initial epoch for the model's next fit."""
-        self.checkpoints.settle(wait=True)
+        self.checkpoints.settle(wait=not self.fits.preemption.is_hurried)
         self.fits.files.end()
         data = self.arguments.get("x")
         if self._resumed and iterators.is_one_pass(data):
             self.fits.passed_on.append(data)
         if self._start_of_next is not None:
             KERAS.initial_epoch.put(self.model, self._start_of_next[0])
+
+    def tell_interrupted(self) -> None:
+        """Called when a KeyboardInterrupt ends Keras' fit: say what is saved."""
+        self.checkpoints.settle(wait=not self.fits.preemption.is_hurried)
+        leaving.tell_interrupted(self.fits, self.note_here)
 
     def let_go(self) -> None:
         """Release the data, on the device and in host memory.
@@ -236,7 +241,7 @@ class Fit(RunningFit):
     def leave_if_preempted(self) -> None:
         """End the process if preemption was requested after the last step."""
         if self.fits.preemption.asked and self.fits.own_session().is_owner_now():
-            self._leave_preempted()
+            leaving.leave_as_asked(self.fits, self.note_here)
 
     # -- StepWatch ------------------------------------------------------------------------------------------------
 
@@ -254,7 +259,7 @@ class Fit(RunningFit):
             self.checkpoints.at_border(iterator)
             if self.fits.preemption.asked and self.fits.own_session().is_owner_now():
                 self.checkpoints.save_now()
-                self._leave_preempted()
+                leaving.leave_as_asked(self.fits, self.note_here)
             if self._poison:
                 self._skip_poison(iterator)
         except CannotResumeError:
@@ -355,13 +360,6 @@ class Fit(RunningFit):
             tell(self)
         except Exception as error:  # oomph's own error: the training matters more
             self.note_here("guard-failed", reason=f"{type(error).__name__}: {error}"[:2000])
-
-    def _leave_preempted(self) -> None:
-        """A scheduler takes the machine away and everything is saved: end the process."""
-        signal_name = self.fits.preemption.asked
-        self.note_here("preempted", signal=signal_name, steps=self.fits.steps, saved=self.fits.saved)
-        self.fits.say(f"{signal_name}: {self.fits.saved} of {self.fits.steps} steps are saved; ending")
-        leaving.leave_process()
 
     def _skip_poison(self, iterator: Any) -> None:
         """Skip the batches of steps that failed twice, where the user allowed it (`--skip-poison`)."""

@@ -80,7 +80,9 @@ class RunningFit:
 
     def write_board(self, is_epoch_over: bool = False) -> None:
         """Bring the progress board up to date."""
-        self.fits.write_board(self.identity.ordinal, self.epoch, self.step, is_epoch_over)
+        of_epoch = getattr(self.epoch_iterator, "num_batches", None)
+        is_over = is_epoch_over or (of_epoch is not None and 0 < of_epoch <= self.step)  # callbacks of the last step
+        self.fits.write_board(self.identity.ordinal, self.epoch, self.step, is_over)
 
     def measure_epoch(self) -> None:
         """Tell the meter of the epoch that begins."""

@@ -118,11 +118,15 @@ def _replace_fit(trainer: Any, fits: Fits, tell_left_out: Callable[[], None]) ->
             raise
         except KeyboardInterrupt as error:
             error.__traceback__ = without_ours(error.__traceback__)
+            _fail_open(fits, running.tell_interrupted)
             raise
         finally:
-            _fail_open(fits, running.leave)
-            _end(fits, running.arguments["callbacks"])
-            running.let_go()
+            try:
+                _fail_open(fits, running.leave)
+            finally:  # also if Ctrl-C comes again
+                _end(fits, running.arguments["callbacks"])
+                running.let_go()
+                fits.preemption.disarm()
         return history
 
     # Keras' own decorator around ours: the traceback of an error in fit looks as under plain Keras.
@@ -176,19 +180,20 @@ def _begin(fits: Fits, model: Any, signature: inspect.Signature, args: Any, kwar
         return running
     except Exception as error:
         _end(fits, arguments["callbacks"])
+        fits.preemption.disarm()
         fits.note("guard-failed", reason=f"{type(error).__name__}: {error}")
         fits.say(f"{type(error).__name__}: {error}; this fit runs unguarded")
         return None
     except BaseException:  # the checkpoint was refused, which ends the script
         _end(fits, arguments["callbacks"])
+        fits.preemption.disarm()
         raise
 
 
 def _end(fits: Fits, callbacks: Any) -> None:
-    """Release everything that a fit holds: claim, signal handler, phase, and our callback in the user's own list."""
+    """Release everything that a fit holds except the signals: claim, phase, and our callback in the user's own list."""
     fits.release()
     fits.meter.end()
-    fits.preemption.disarm()
     fits.beat(Phase.OWN_CODE, -1)
     added_to = getattr(callbacks, "callbacks", None)
     if isinstance(added_to, list):

@@ -149,8 +149,8 @@ class _Watched:
             return
         self._is_over, _running = True, None
         self._fits.release()
-        self._fits.preemption.disarm()
         self._fits.beat(Phase.OWN_CODE, -1)
+        self._fits.preemption.disarm()
 
 
 def _frame_of_the_script() -> FrameType | None:

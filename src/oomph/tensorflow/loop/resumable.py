@@ -9,6 +9,7 @@ from typing import Any, NoReturn
 from oomph.recovery.protocol.phases import Phase
 from oomph.recovery.script.kept_micro_batches import Start
 from oomph.recovery.script.loop_location import enclosing_loops
+from oomph.recovery.script.preemption import CTRL_C
 from oomph.tensorflow.batch import batches
 from oomph.tensorflow.loop.checkpoints import LoopCheckpoints
 from oomph.tensorflow.loop.description import recognised, was_edited
@@ -114,12 +115,12 @@ class ResumableLoop(RunningLoop):
             device_peak_bytes=peak_bytes_of_device(),
         )
         if self.fits.preemption.asked and self.fits.own_session().is_owner_now():
-            self._leave_preempted()
+            self._leave()
 
     def left(self) -> None:
         """The loop is over: by its end, by `break`, or by an exception."""
         self.fits.meter.end()
-        self.checkpoints.settle(wait=True)
+        self.checkpoints.settle(wait=not self.fits.preemption.is_hurried)
         self.proof.tell(at_the_end=True)
 
     # -- its steps ----------------------------------------------------------------------------------------------------
@@ -138,7 +139,7 @@ class ResumableLoop(RunningLoop):
         self.checkpoints.at_border()
         if self.fits.preemption.asked and self.fits.own_session().is_owner_now():
             self.checkpoints.save_now()
-            self._leave_preempted()
+            self._leave()
         if self._poison:
             self._skip_poison()
         self._asked = time.perf_counter()
@@ -175,12 +176,10 @@ class ResumableLoop(RunningLoop):
             self.note_here("batch-skipped")
             self.fits.say(f"skipping the batch at {here}")
 
-    def _leave_preempted(self) -> None:
-        """A scheduler takes the machine away and everything is saved: end the process."""
-        signal_name = self.fits.preemption.asked
-        self.note_here("preempted", signal=signal_name, steps=self.fits.steps, saved=self.fits.saved)
-        self.fits.say(f"{signal_name}: {self.fits.saved} of {self.fits.steps} steps are saved; ending")
-        leaving.leave_process()
+    def _leave(self) -> NoReturn:
+        if self.fits.preemption.asked == CTRL_C:  # in a fit, `intercept` sees the exception
+            leaving.tell_interrupted(self.fits, self.note_here)
+        leaving.leave_as_asked(self.fits, self.note_here)
 
     # -- guarded steps within -----------------------------------------------------------------------------------------
 

@@ -81,7 +81,7 @@ class Fits:
         self._said: set[str] = set()
         self._read: list[str] = []
         """The environment variables that the script has found set, as noted last."""
-        self.preemption = Preemption(session.pulse)
+        self.preemption = Preemption(session.pulse, lambda: self.steps > self.saved and self.can_save, session.say)
         self.witnesses = _witness_board(session)
         """Where the steps of this process leave witnesses; None in workers, and without a run directory."""
         self.meter = Meter(_training_board(session), self.say_once)
@@ -196,6 +196,11 @@ class Fits:
                 session.journal.write("checkpoint-failed", reason=str(error))
                 session.say(f"no checkpoints: {error}")
         return self._store if session.is_owner_now() and not self._closed else None
+
+    @property
+    def can_save(self) -> bool:
+        """True once the store is open, unless nothing more may be saved from this process."""
+        return self._store is not None and not self._closed and not self.context_lost
 
     def finished(self, number: int) -> Checkpoint | None:
         """The end state of a fit that an earlier attempt finished, if it exists and is readable."""

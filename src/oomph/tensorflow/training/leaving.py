@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
 from typing import NoReturn
 
 from oomph.recovery.policy.decide import GAVE_UP_EXIT_CODE
+from oomph.recovery.script.preemption import CTRL_C
 from oomph.recovery.script.preemption import EXIT_CODE as RESTART_EXIT_CODE
 from oomph.tensorflow.micro_batch.micro_batch_step import essence
 from oomph.tensorflow.runtime.errors import lost_context
@@ -74,6 +76,22 @@ def leave_if_lost(fits: Fits, error: BaseException) -> None:
             fits.background.take(wait=True)  # a copy in host memory, taken before the error
             leave_process()
         fits.note("context-lost", fault=fault, reason=reason)
+
+
+def leave_as_asked(fits: Fits, note_here: Callable[..., None]) -> NoReturn:
+    """End the training as the signal asks that came, once everything is saved that can be."""
+    if fits.preemption.asked == CTRL_C:
+        fits.preemption.interrupt()
+    note_here("preempted", signal=fits.preemption.asked, steps=fits.steps, saved=fits.saved)
+    fits.say(f"{fits.preemption.asked}: {fits.saved} of {fits.steps} steps are saved; ending")
+    leave_process()
+
+
+def tell_interrupted(fits: Fits, note_here: Callable[..., None]) -> None:
+    """Say what is saved of a training that a KeyboardInterrupt ends: the script may go on."""
+    if fits.steps and fits.can_save:
+        note_here("interrupted", steps=fits.steps, saved=fits.saved)
+        fits.say(f"Ctrl-C: {fits.saved} of {fits.steps} steps are saved")
 
 
 def leave_process() -> NoReturn:

@@ -246,7 +246,8 @@ class StepCheckpoints(ABC):
             background_seconds=round(self._write, 4),
             iterator=snapshot.iterator or "saved",
         )
-        if not self._told_interval and not saved.name.startswith("finished"):
+        is_last = saved.name.startswith("finished") or self._fits.preemption.asked
+        if not self._told_interval and not is_last:
             self._told_interval = True
             behind = f" and {self._write:.2f} s in the background" if self._write else ""
             rule = self._fits.interval.describe(self._cost())

@@ -1,0 +1,165 @@
+"""Ctrl-C while a fit runs: real signals to a real process, which saves first, but never waits long."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+HEAD = """
+import os, signal, sys, time
+from oomph.recovery.script import preemption
+from oomph.recovery.script.preemption import Preemption
+from oomph.recovery.script.pulse import Pulse
+
+preemption.SECONDS_TO_SAVE = 1.5
+unsaved = [True]
+asked = Preemption(Pulse(), lambda: unsaved[0], lambda text: print(text, flush=True))
+asked.arm()
+
+def press(signum=signal.SIGINT):
+    os.kill(os.getpid(), signum)
+
+def nap(seconds):
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        time.sleep(0.01)
+"""
+INTERRUPTED = -signal.SIGINT
+
+
+def ended(script: str) -> tuple[int, str]:
+    """The exit code and the output of a script in a process group of its own."""
+    code = HEAD + textwrap.dedent(script)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=30,
+        start_new_session=True,
+    )  # fmt: skip
+    assert done.stderr.endswith("\nKeyboardInterrupt\n") is (done.returncode == INTERRUPTED), done.stderr
+    assert done.stderr.count("Traceback") == (done.returncode == INTERRUPTED), done.stderr
+    return done.returncode, done.stdout
+
+
+def test_it_waits_for_the_border_and_is_then_the_keyboard_interrupt_of_plain_python():
+    script = """
+        press()
+        print("a step goes on", asked.asked)
+        try:
+            asked.interrupt()
+        except KeyboardInterrupt:
+            print("caught", repr(asked.asked), signal.getsignal(signal.SIGINT) is signal.default_int_handler)
+        asked.disarm()
+        press()  # while the script saves its model: nothing waits any more
+        nap(9)
+    """
+    assert ended(script) == (INTERRUPTED, "a step goes on SIGINT\ncaught '' True\n")
+
+
+def test_where_nothing_is_unsaved_it_does_not_wait():
+    assert ended("unsaved[0] = False\npress()\nprint('went on')") == (INTERRUPTED, "")
+
+
+@pytest.mark.parametrize("again", ["press()", "press(signal.SIGTERM)"])
+def test_a_second_one_ends_it_at_once(again: str):
+    """The supervisor passes the second one on as SIGTERM."""
+    script = f"""
+        began = time.monotonic()
+        press()
+        nap(0.6)
+        try:
+            {again}
+            nap(9)
+        except KeyboardInterrupt:
+            print(asked.is_hurried, time.monotonic() - began < 1.2)
+            raise
+    """
+    assert ended(script) == (INTERRUPTED, "True True\n")
+
+
+def test_the_same_one_sent_twice_is_one():
+    assert ended("press(); press(); press(signal.SIGUSR1)\nprint(asked.asked)\nos._exit(0)") == (0, "SIGINT\n")
+
+
+def test_without_a_border_it_is_raised_after_a_limit_that_is_announced():
+    script = """
+        press()
+        began = time.monotonic()
+        try:
+            time.sleep(9)
+        except KeyboardInterrupt:
+            print(1.3 < time.monotonic() - began < 5, asked.is_hurried)
+            raise
+    """
+    said = "Ctrl-C: saving after this step, within 2 s; press it again to end at once\n"
+    assert ended(script) == (INTERRUPTED, f"{said}True True\n")
+
+
+def test_a_fit_that_ends_before_the_border_raises_it():
+    assert ended("press()\nprint('the end')\nasked.disarm()\nprint('went on')") == (INTERRUPTED, "the end\n")
+
+
+def test_after_the_border_nothing_comes_a_second_time():
+    script = """
+        press()
+        try:
+            asked.interrupt()
+        except KeyboardInterrupt:
+            asked.disarm()
+        nap(2)
+        asked.arm()  # the next fit
+        press()
+        print("the next fit waits", asked.asked)
+        os._exit(0)
+    """
+    assert ended(script) == (0, "the next fit waits SIGINT\n")
+
+
+def test_what_the_script_has_started_is_interrupted_only_then():
+    script = """
+        import subprocess
+        own = "import time\\nprint('up', flush=True)\\ntry: time.sleep(20)\\nexcept KeyboardInterrupt: print('end')"
+        child = subprocess.Popen([sys.executable, "-c", own], stdout=subprocess.PIPE, text=True)
+        child.stdout.readline()
+        press()
+        nap(0.3)
+        print(child.poll())
+        try:
+            asked.interrupt()
+        except KeyboardInterrupt:
+            print(child.communicate(timeout=9)[0], end="")
+            raise
+    """
+    assert ended(script) == (INTERRUPTED, "None\nend\n")
+
+
+def test_a_fork_has_nothing_to_save():
+    script = """
+        pid = os.fork()
+        if not pid:
+            press()
+            nap(9)
+        print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) != 0)
+        sys.stdout.flush()
+        os._exit(0)
+    """
+    code = HEAD + textwrap.dedent(script)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=30)
+    assert (done.returncode, done.stdout) == (0, "True\n"), done.stderr
+
+
+@pytest.mark.parametrize("own", ["signal.SIG_IGN", "lambda *_: print('own')"])
+def test_a_handler_of_the_scripts_own_and_nohup_stay(own: str):
+    script = f"""
+        asked.disarm()
+        own = {own}
+        signal.signal(signal.SIGINT, own)
+        asked.arm()
+        press()
+        nap(0.1)
+        asked.disarm()
+        print(signal.getsignal(signal.SIGINT) is own, asked.asked)
+    """
+    assert ended(script) == (0, "own\n" * own.startswith("lambda") + "True \n")
