@@ -328,7 +328,7 @@ MUTATIONS = (
     Mutation(
         "a resumed process draws other numbers from NumPy",
         "tensorflow/state/training_state.py",
-        'np.random.set_state({**saved, "state": {"key": key, "pos": saved["state"]["pos"]}})',
+        'np.random.set_state(state_like({**saved, "state": {"key": key, "pos": saved["state"]["pos"]}}, now))',
         "del key",
         "tensorflow/state",
     ),

@@ -158,6 +158,93 @@ def test_an_older_or_odd_checkpoint_names_no_files(finished, best):
     for files in ([], [5, None, {"path": 3}, {}, "x"], ()):
         odd = replace(checkpoint, meta=replace(checkpoint.meta, files=files))
         assert written_files.changed_since(odd) == []
-        written_files.put_back(odd, [keeps(best)])
+        put_back(odd, [keeps(best)])
     older = replace(checkpoint, meta=Meta.of({}))
     assert written_files.changed_since(older) == []
+
+
+# -- files that are named after the time ------------------------------------------------------------------------------
+
+
+def named_after(folder, clock):
+    return [
+        keras.callbacks.CSVLogger(str(folder / f"log-{clock}.csv")),
+        keeps(folder / f"{clock}-e{{epoch:02d}}.weights.h5"),
+    ]
+
+
+OLD, NEW = "20260102-030405", "20260103-040506"
+
+
+@pytest.fixture
+def of_old(tmp_path, finished):
+    (tmp_path / f"log-{OLD}.csv").write_bytes(b"epoch,loss")
+    (tmp_path / f"{OLD}-e01.weights.h5").write_bytes(b"weights")
+    return finished(named_after(tmp_path, OLD))
+
+
+def changed(checkpoint, callbacks):
+    return written_files.changed_since(checkpoint, list(written_files.patterns(callbacks)))
+
+
+@pytest.mark.parametrize("old_ones", ["stay", "are gone"])
+def test_they_have_the_names_that_the_callbacks_give_them_now(of_old, tmp_path, old_ones):
+    callbacks = named_after(tmp_path, NEW)
+    if old_ones == "are gone":
+        for path in tmp_path.glob(f"*{OLD}*"):
+            path.unlink()
+    assert changed(of_old, callbacks) == []
+    put_back(of_old, callbacks)
+    assert (tmp_path / f"log-{NEW}.csv").read_bytes() == b"epoch,loss"
+    assert (tmp_path / f"{NEW}-e01.weights.h5").read_bytes() == b"weights"
+
+
+def test_one_that_was_not_copied_is_read_where_it_still_is(finished, tmp_path, monkeypatch):
+    monkeypatch.setattr(written_files, "_MOST_COPIED", 3)
+    old, callbacks = tmp_path / f"log-{OLD}.csv", named_after(tmp_path, NEW)
+    old.write_bytes(b"epoch,loss")
+    checkpoint = finished(named_after(tmp_path, OLD))
+    assert changed(checkpoint, callbacks) == []
+    put_back(checkpoint, callbacks)
+    assert (tmp_path / f"log-{NEW}.csv").read_bytes() == b"epoch,loss"
+    monkeypatch.setattr(written_files, "_MOST_READ", 3)  # nothing vouches for the content
+    (tmp_path / f"log-{NEW}.csv").unlink()
+    assert changed(checkpoint, callbacks)[-1].endswith(f"log-{NEW}.csv now")
+    put_back(checkpoint, callbacks)
+    assert not (tmp_path / f"log-{NEW}.csv").exists()
+
+
+def test_a_checkpoint_still_names_no_file_to_write_or_to_read(of_old, tmp_path):
+    """A forged path has a new name only below a callback of this process, and a file is copied only by its digest."""
+    secret = tmp_path / f"log-{OLD}.csv"
+    secret.write_bytes(b"a secret that the checkpoint does not hold")
+    for entry in of_old.meta.files:
+        entry.pop("copy")
+    assert len(changed(of_old, named_after(tmp_path, NEW))) == 2
+    put_back(of_old, named_after(tmp_path, NEW))
+    assert not list(tmp_path.glob(f"*{NEW}*.csv"))
+    of_old.meta.files[0]["path"] = str(tmp_path / "evil" / f"log-{OLD}.csv")
+    put_back(of_old, named_after(tmp_path, NEW))
+    assert not (tmp_path / "evil").exists()
+
+
+@pytest.mark.parametrize("name", ["log-{}.py", ".log-{}.csv", "log-{}.pkl"])
+def test_no_program_setting_or_pickle_gets_a_new_name(finished, tmp_path, name, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / name.format(OLD)).write_bytes(b"x")
+    checkpoint = finished([keras.callbacks.CSVLogger(str(tmp_path / name.format(OLD)))])
+    callbacks = [keras.callbacks.CSVLogger(str(tmp_path / name.format(NEW)))]
+    assert changed(checkpoint, callbacks)
+    put_back(checkpoint, callbacks)
+    assert not (tmp_path / name.format(NEW)).exists()
+
+
+def test_two_that_cannot_be_told_apart_make_the_fit_train_again(finished, tmp_path):
+    both = [keras.callbacks.CSVLogger(str(tmp_path / f"log-{clock}.csv")) for clock in (OLD, "20260102-030406")]
+    for callback in both:
+        open(callback.filename, "w").close()
+    checkpoint = finished(both)
+    callbacks = [keras.callbacks.CSVLogger(str(tmp_path / f"log-{NEW}.csv"))]
+    assert changed(checkpoint, callbacks)
+    put_back(checkpoint, callbacks)
+    assert not (tmp_path / f"log-{NEW}.csv").exists()

@@ -62,7 +62,7 @@ def _not_restorable(fit: Fit, checkpoint: Checkpoint) -> list[str]:
     lost = list(kept.get("lost", ())) if isinstance(kept, dict) else []
     lost += checkpoint.meta.hidden
     lost += [READ_AHEAD] if fit.validation.is_guessed(checkpoint) else []
-    return [*lost, *written_files.changed_since(checkpoint)]
+    return [*lost, *written_files.changed_since(checkpoint, list(written_files.patterns(fit.callbacks)))]
 
 
 def _trains_again(fits: Fits, fit: Fit, checkpoint: Checkpoint, reason: str) -> None:

@@ -22,6 +22,7 @@ import numpy as np
 from oomph.recovery.checkpoint.container import Checkpoint
 from oomph.recovery.script.named_paths import may_be_restored
 from oomph.recovery.script.opened_files import FileState, Origin, origin_of, replace_file, stamp_of
+from oomph.tensorflow.fit.renamed_files import new_names
 from oomph.tensorflow.objects.instances import dict_of
 from oomph.tensorflow.state.training_state import Array, read_arrays
 
@@ -141,13 +142,22 @@ def _written_at(checkpoint: Checkpoint) -> int:
         return time.time_ns()
 
 
-def changed_since(checkpoint: Checkpoint) -> list[str]:
-    """The files that have changed and cannot be restored, in words."""
-    return [
+def changed_since(checkpoint: Checkpoint, named: Sequence[str] = ()) -> list[str]:
+    """The files that have changed and cannot be restored, in words.
+
+    Args:
+        named: the `patterns` of the callbacks, which may name a file otherwise now.
+    """
+    entries = {entry["path"]: entry for entry in _entries(checkpoint)}
+    changed = [
         f"the file {entry['path']}, which it wrote, is {'another one' if os.path.exists(entry['path']) else 'gone'}"
-        for entry in _entries(checkpoint)
+        for entry in entries.values()
         if not _is_as_it_was(entry) and not isinstance(entry.get("copy"), int)
     ]
+    for new, old in new_names(entries, named).items():
+        if len(old) > 1 or not _may_be_copied(entries[old[0]], new):
+            changed.append(f"the file {old[0]}, which it wrote, is to be {new} now")
+    return changed
 
 
 def put_back(checkpoint: Checkpoint, named: Sequence[str]) -> dict[str, FileState]:
@@ -159,6 +169,7 @@ def put_back(checkpoint: Checkpoint, named: Sequence[str]) -> dict[str, FileStat
         named: the `patterns` of the callbacks before anything was restored: a checkpoint must not add to them.
     """
     others, copies = {}, read_arrays(checkpoint, "file/")
+    _give_new_names(checkpoint, copies, named)
     for entry in _entries(checkpoint):
         path = os.path.abspath(entry["path"])
         if not isinstance(entry.get("copy"), int):
@@ -169,6 +180,29 @@ def put_back(checkpoint: Checkpoint, named: Sequence[str]) -> dict[str, FileStat
         elif not _is_as_it_was(entry):
             replace_file(Path(path), content)
     return others
+
+
+def _give_new_names(checkpoint: Checkpoint, copies: Mapping[str, Any], named: Sequence[str]) -> None:
+    """Write the files that callbacks of this process name otherwise, as scripts do that name them after the time."""
+    entries = {entry["path"]: entry for entry in _entries(checkpoint)}
+    for new, old in new_names(entries, named).items():
+        entry = entries[old[0]]
+        kept = isinstance(entry.get("copy"), int)
+        if len(old) == 1 and (kept or _may_be_copied(entry, new)):
+            content = copies[str(entry["copy"])].tobytes() if kept else Path(old[0]).read_bytes()
+            if may_be_restored(new, content):
+                replace_file(Path(new), content)
+
+
+def _may_be_copied(entry: Mapping[str, Any], new: str) -> bool:
+    """True if the content is known: copied in the checkpoint, or still in the file, by its digest.
+
+    So nothing is copied that whoever made the checkpoint did not know already.
+    """
+    if isinstance(entry.get("copy"), int):
+        return may_be_restored(new, b"")
+    is_read = isinstance(entry.get("size"), int) and entry["size"] <= _MOST_READ
+    return is_read and may_be_restored(new, b"") and _is_as_it_was(dict(entry))
 
 
 def _entries(checkpoint: Checkpoint) -> Iterator[dict[str, Any]]:

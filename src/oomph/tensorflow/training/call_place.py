@@ -31,9 +31,11 @@ _MACHINERY = ("<frozen", "runpy.py")
 _LOOPS = (ast.For, ast.AsyncFor, ast.While)
 _MOST_FRAMES = 30
 _MOST_BYTES = 4 << 20
-_CLOCK = re.compile(
-    r"(?<!\d)(?:20\d\d[-_.]?[01]\d[-_.]?[0-3]\d(?:[-_T .]?[0-2]\d[-_:.h]?[0-5]\d(?:[-_:.m]?[0-5]\d)?)?"
-    r"|1[4-9]\d{8}(?:\.\d+)?|[0-2]\d[-_:][0-5]\d[-_:][0-5]\d)(?!\d)"
+_FRACTION = r"(?:[-_.,]?\d{6}|[.,]\d{3})?"
+CLOCK = re.compile(
+    r"(?<!\d)(?:20\d\d[-_.]?[01]\d[-_.]?[0-3]\d"
+    rf"(?:[-_T .]?[0-2]\d[-_:.h]?[0-5]\d(?:[-_:.m]?[0-5]\d{_FRACTION})?)?"
+    rf"|1[4-9]\d{{8}}(?:\.\d+|\d{{3}}|\d{{6}}|\d{{9}})?|[0-2]\d[-_:][0-5]\d[-_:][0-5]\d{_FRACTION})(?!\d)"
     r"|\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b"
 )
 """Dates, times and random names, as scripts put them into folder names."""
@@ -102,7 +104,7 @@ def without_clock(text: str) -> str:
     if text.startswith(temporary):
         _, _, rest = text[len(temporary) :].partition(os.sep)
         text = f"<temporary>{os.sep}{rest}"
-    return _CLOCK.sub("<time>", text)
+    return CLOCK.sub("<time>", text)
 
 
 def frames_of_the_script() -> Iterator[FrameType]:

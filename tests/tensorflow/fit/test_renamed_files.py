@@ -1,0 +1,54 @@
+"""Files that a script names after the time have another name at each start."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+
+import pytest
+
+from oomph.tensorflow.fit.renamed_files import new_names
+
+IN_TMP = os.path.join(tempfile.gettempdir(), "tmpab12", "best.keras")
+
+
+@pytest.mark.parametrize(
+    ("old", "pattern", "new"),
+    [
+        ("/a/log-20260102-030405.csv", "/a/log-20260103-040506.csv", "/a/log-20260103-040506.csv"),
+        ("/a/2026-01-02T03:04:05.123456/w.h5", "/a/2026-01-02T03:05:06.654321/w.h5", None),
+        ("/a/log-1795363320.csv", "/a/log-1795363329.csv", None),
+        ("/a/1795363320/e01-0.5.h5", "/a/1795363329/e{epoch:02d}-{loss:.1f}.h5", "/a/1795363329/e01-0.5.h5"),
+        (IN_TMP, IN_TMP.replace("ab12", "cd34"), None),
+    ],
+)
+def test_the_name_is_that_of_the_pattern(old: str, pattern: str, new: str | None):
+    assert new_names([old], [pattern]) == {new or pattern: [old]}
+    assert new_names([old], ["/a/other", pattern, pattern]) == {new or pattern: [old]}
+
+
+@pytest.mark.parametrize(
+    ("paths", "pattern"),
+    [
+        (["/a/log-20260102-030405.csv"], "/a/log-20260102-030405.csv"),  # a name that the script has written out
+        (["/a/e01.h5"], "/a/e{epoch:02d}.h5"),
+        (["/a/log-20260102.csv"], "/b/log-20260103.csv"),
+        (["/a/log-20260102.csv"], "/a/log-20260103.h5"),
+        (["/a/x/20260102/etc"], "/a/20260103/{name}"),
+        (["/a/log-7.csv"], "/a/log-8.csv"),
+        ([], "/a/log-20260103.csv"),
+    ],
+)
+def test_other_files_and_the_same_name_are_left_out(paths: list[str], pattern: str):
+    assert new_names(paths, [pattern]) == {}
+
+
+def test_names_that_cannot_be_told_apart_are_all_told():
+    paths = ["/a/log-20260102-030405.csv", "/a/log-20260102-030406.csv"]
+    assert new_names(paths, ["/a/log-20260103-030405.csv"]) == {"/a/log-20260103-030405.csv": paths}
+
+
+def test_a_relative_name_is_the_same_file():
+    assert new_names(["log-20260102.csv"], ["log-20260103.csv"]) == {
+        os.path.abspath("log-20260103.csv"): ["log-20260102.csv"]
+    }
