@@ -13,6 +13,7 @@ import random
 import subprocess
 import sys
 import threading
+import time
 from contextlib import contextmanager
 
 import keras
@@ -22,6 +23,7 @@ import tensorflow as tf
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from oomph.tensorflow.objects import forward
 from oomph.tensorflow.objects.picture import Changes, Picture, changes_between
 from oomph.tensorflow.objects.restoration import Restoration
 
@@ -367,7 +369,18 @@ def test_what_is_made_of_numbers_is_made_of_nothing_else(tag):
         "x/../../victim",
         ".git/hooks/post-commit",
         "train.py",
+        "random.py",
+        ".bashrc",
+        "./.bashrc",
+        "/",
+        "..",
+        "../..",
+        "~",
+        "{home}/a\nb.pth",
+        "/" + 5000 * "/" + "{home}/victim",
+        5000 * "x/../" + "../victim",
     ],
+    ids=lambda path: path[:20],
 )
 def test_no_path_leads_out_of_the_folders_of_the_script(tmp_path, monkeypatch, path):
     home, work = tmp_path / "home", tmp_path / "work"
@@ -386,7 +399,7 @@ def test_no_path_leads_out_of_the_folders_of_the_script(tmp_path, monkeypatch, p
 
 
 @pytest.mark.parametrize(
-    "path", ["log-2.csv", "logs/log.csv", "{work}/log.csv", "{work}", "a word", "</s>", "/", "/no", "x.py"]
+    "path", ["log-2.csv", "logs/log.csv", "{work}/log.csv", "{work}", "a word", "</s>", "/no", "see train.py"]
 )
 def test_a_path_of_the_scripts_own_comes_back(tmp_path, monkeypatch, path):
     monkeypatch.chdir(tmp_path)
@@ -394,6 +407,55 @@ def test_a_path_of_the_scripts_own_comes_back(tmp_path, monkeypatch, path):
     held = picture(callback).contents["callback"][0]
     assert restored(callback, {"callback": (held, "note", path.format(work=tmp_path))}) == []
     assert callback.note == path.format(work=tmp_path)
+
+
+def test_words_of_a_vocabulary_come_back():
+    callback = script()
+    words = ["/", "..", "~", "a/b", ".5", "...", "</s>"]
+    changed = {
+        "numbers": (None, *words),
+        "by key": ("dict", None, *(each for number, word in enumerate(words) for each in (word, number))),
+    }
+    now = picture(callback)
+    assert restored(callback, {key_of(now, callback.held[name]): content for name, content in changed.items()}) == []
+    assert callback.held["numbers"] == list(callback.held["by key"]) == words
+
+
+@pytest.mark.parametrize("holder", ["words", "tensor", "table", "frame", "objects", "numbers"])
+def test_no_path_leads_out_from_within_an_array_or_a_table(tmp_path, monkeypatch, holder):
+    """The script may keep the names of its files in any of them."""
+    pandas = pytest.importorskip("pandas")
+    (tmp_path / "work").mkdir()
+    monkeypatch.chdir(tmp_path / "work")
+    callback, other = script(), script()
+    for each in (callback, other):
+        each.held["words"] = np.array(["a.csv", "b.csv"], "<U300")
+        each.held["table"] = tf.lookup.experimental.MutableHashTable(tf.int64, tf.string, "")
+        each.held["frame"] = pandas.DataFrame({"path": ["a.csv"], "loss": [1.0]})
+        each.held["tensor"] = tf.constant(["a.csv"])
+    before = picture(callback)
+    for path, comes_back in (("c.csv", True), (str(tmp_path / "victim"), False)):
+        callback.held["words"][0] = callback.held["frame"].loc[0, "path"] = path
+        callback.held["objects"][1], callback.held["tensor"] = path, tf.constant([path])
+        callback.held["numbers"][:] = [path]
+        callback.held["table"].insert(tf.constant([1], tf.int64), tf.constant([path]))
+        now = Picture.of([("callback", callback), ("uses", uses)], before, seconds=30)
+        changes = changes_between(before, now)
+        key = key_of(now, callback.held if holder == "tensor" else callback.held[holder])
+        lost = restored(other, {key: changes.changed[key]}, changes.new, changes.arrays)
+        assert (lost == []) is comes_back, lost
+
+
+def test_many_paths_in_another_order_come_back_soon(tmp_path):
+    """Each may take the place of any."""
+    callback = script()
+    names = [f"{tmp_path}/images/{number}.png" for number in range(20_000)]
+    callback.held["numbers"][:] = names
+    key = key_of(picture(callback), callback.held["numbers"])
+    began = time.monotonic()
+    assert restored(callback, {key: (None, *reversed(names))}) == []
+    assert callback.held["numbers"] == names[::-1]
+    assert time.monotonic() - began < 20
 
 
 def test_a_file_beside_the_one_that_is_named_here_comes_back(tmp_path):
@@ -471,6 +533,42 @@ def test_a_combination_does_not_take_more_memory_than_there_is():
     content = ("made", "", "iterator", ("combinations", (("tuple", 1, 2), 1 << 40)))
     with nothing_happens():
         assert restored(callback, {numbers: (None, content)}) != []
+
+
+# -- time -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("content", [(2, "n", 5), (10**9, "n", 5), (2, 5, 5), (2, "n"), 5, (), ("x", "n", 5)])
+def test_a_generator_is_not_run_to_a_place_that_it_does_not_have(content):
+    generator = endless()
+    callback = script()
+    callback.held["endless"] = generator
+    key = key_of(picture(callback), generator)
+    with nothing_happens():
+        assert restored(callback, {key: content}) != []
+    assert next(generator) == 1
+
+
+def test_all_generators_together_take_no_longer_than_one(monkeypatch):
+    monkeypatch.setattr(forward.Allowance.__init__, "__defaults__", (0.5,))
+    callback = script()
+    callback.held["endless"] = generators = [endless() for _ in range(8)]
+    now = picture(callback)
+    for each in generators:
+        next(each)
+    at = generators[0].gi_frame.f_lasti
+    began = time.monotonic()
+    keys = [key_of(now, each) for each in generators]
+    assert len(restored(callback, dict.fromkeys(keys, (at, "each", 1, "n", -1)))) == 8
+    assert time.monotonic() - began < 3
+
+
+def endless():
+    """It cannot be moved: it stands within a `for`."""
+    n = 0
+    for each in itertools.repeat(1):
+        n += each
+        yield n
 
 
 # -- anything at all --------------------------------------------------------------------------------------------------

@@ -9,10 +9,7 @@ from __future__ import annotations
 
 import builtins
 import functools
-import os
-import sys
 from collections.abc import Iterator, Mapping
-from pathlib import PurePath
 from types import (
     BuiltinFunctionType,
     ClassMethodDescriptorType,
@@ -29,9 +26,9 @@ from types import (
 )
 from typing import Any
 
-from oomph.recovery.script.named_paths import is_hidden, is_of_a_program
 from oomph.tensorflow.objects import code
 from oomph.tensorflow.objects.kind import NOTHING, CannotGiveBackError
+from oomph.tensorflow.objects.named_texts import leads_elsewhere
 from oomph.tensorflow.objects.values import HARMLESS_IDS
 
 _CODE = (
@@ -40,7 +37,6 @@ _CODE = (
     *(GetSetDescriptorType, MemberDescriptorType, CodeType, FrameType, staticmethod, classmethod, property),
 )
 _IN_A_HASH = frozenset(("hash", "tuple", "frozenset", "sorted", "id", "type", "str", "repr", "int", "float", "round"))
-_LONGEST_PATH = 4096
 
 
 class RefusedError(CannotGiveBackError):
@@ -56,8 +52,8 @@ def admitted(new: Any, old: Any = NOTHING) -> Any:
     for part in _flat(new):
         if is_called(part) and not any(part is known for known in _flat(old)):
             raise RefusedError(f"a {type(part).__name__}: a checkpoint does not choose what is called")
-        if _is_text(part) and is_elsewhere(part, old):
-            raise RefusedError("a path outside the folders of the script")
+    if leads_elsewhere(new, old):
+        raise RefusedError("a path outside the folders of the script")
     return new
 
 
@@ -123,63 +119,6 @@ def may_be_global(name: Any, module: Mapping[str, Any], names: set[str]) -> bool
     if not is_plain_name(name):
         return False
     return not is_called(module[name]) if name in module else name in names and not hasattr(builtins, name)
-
-
-def is_elsewhere(text: Any, old: Any = NOTHING) -> bool:
-    """True for a path that this process has not named, outside its folders, hidden, or of a program.
-
-    Args:
-        old: the text that is there now, or a tuple of several; its folder is one of the script's.
-    """
-    path = _as_path(text)
-    if not path or any(_as_path(known) == path for known in _flat(old) if _is_text(known)):
-        return False
-    leads_away = path.startswith(("/", "~")) or ".." in path.split(os.sep)
-    if not leads_away:
-        return _is_a_program(path) or is_hidden(os.path.dirname(path))
-    full = os.path.realpath(os.path.expanduser(path))
-    if not _can_be_written(full):
-        return False
-    folders = [*_folders(), *(os.path.dirname(_as_path(known)) for known in _flat(old) if _is_text(known))]
-    inner = (os.path.relpath(full, each) for each in folders if each and _is_below(full, os.path.realpath(each)))
-    return all(_is_a_program(each) or is_hidden(each) for each in inner)
-
-
-def _can_be_written(path: str) -> bool:
-    """True for a folder, and for a file in a folder that this user may write to. Words may begin with a slash."""
-    folder = os.path.dirname(path)
-    return os.path.isdir(path) or (folder != os.sep and os.access(folder, os.W_OK))
-
-
-def _is_a_program(path: str) -> bool:
-    """A word such as `x.py` is only a path if there is such a file."""
-    return is_of_a_program(path) and (os.sep in path or os.path.lexists(path))
-
-
-def _is_below(path: str, folder: str) -> bool:
-    return folder != os.sep and (path == folder or path.startswith(folder + os.sep))
-
-
-def _folders() -> list[str]:
-    """The folders of the script: the one it runs in, its own, and those that its arguments name."""
-    named = [os.path.dirname(word) for word in sys.argv[1:] if word.startswith("/")]
-    whole = [word for word in sys.argv[1:] if word.startswith("/") and os.path.isdir(word)]
-    return [os.getcwd(), os.path.dirname(os.path.abspath(sys.argv[0])) if sys.argv[0] else "", *named, *whole]
-
-
-def _as_path(thing: Any) -> str:
-    """The text as a path; empty if it can be none, such as a word."""
-    try:
-        path = os.fsdecode(thing)
-    except (TypeError, ValueError):
-        return ""
-    looks_like_one = os.sep in path or is_of_a_program(path)
-    can_be_one = len(path) < _LONGEST_PATH and not set("\0\n") & set(path) and any(map(str.isalnum, path))
-    return path if looks_like_one and can_be_one else ""
-
-
-def _is_text(thing: Any) -> bool:
-    return issubclass(type(thing), (str, bytes, PurePath))
 
 
 def _flat(thing: Any) -> Iterator[Any]:

@@ -13,6 +13,7 @@ from oomph.tensorflow.graph import fingerprints
 from oomph.tensorflow.objects import values
 from oomph.tensorflow.objects.containers import all_plain
 from oomph.tensorflow.objects.kind import CannotGiveBackError, Decode, Encode, Kind, Part, TypeNamed
+from oomph.tensorflow.objects.named_texts import Among, texts_in
 from oomph.tensorflow.objects.values import Value
 
 
@@ -40,7 +41,7 @@ class Array(Kind):
         return np.array(thing)
 
     def give_back(self, thing: Any, content: Value, decode: Decode) -> None:
-        array = numbers(decode(content))
+        array = numbers(decode(content, thing))
         if thing.shape != array.shape or thing.dtype != array.dtype or not thing.flags.writeable:
             raise CannotGiveBackError("an array of another shape")
         np.copyto(thing, array)
@@ -66,7 +67,7 @@ class ObjectArray(Kind):
     def give_back(self, thing: Any, content: Value, decode: Decode) -> None:
         if tuple(content[0]) != thing.shape:
             raise CannotGiveBackError("an array of another shape")
-        old = tuple(thing.reshape(-1).tolist())
+        old = Among(thing.reshape(-1).tolist())
         made: Any = np.empty(len(content) - 1, dtype=object)
         for number, each in enumerate(content[1:]):
             made[number] = decode(each, old)
@@ -131,8 +132,10 @@ class Table(Kind):
         return tuple(array_as_value(tensor.numpy()) for tensor in (keys, found))
 
     def give_back(self, thing: Any, content: Value, decode: Decode) -> None:
-        keys, found = (tf.constant(value_as_array(each)) for each in content)
-        before = thing.export()[0]
+        before, held = thing.export()
+        keys, found = (
+            tf.constant(admit_texts(value_as_array(each), decode, Among((before, held)))) for each in content
+        )
         if keys.dtype != thing.key_dtype or found.dtype != thing.value_dtype:
             raise CannotGiveBackError("a table of other types")
         thing.remove(before)
@@ -160,6 +163,17 @@ def value_as_array(value: Value) -> Any:
         made.reshape(-1)[:] = value[2:]
         return made
     return np.frombuffer(value[3], values.dtype_of(value[1])).reshape(value[2]).copy()
+
+
+def admit_texts(array: Any, decode: Decode, *old: Any) -> Any:
+    """The array, if a checkpoint may choose the texts in it.
+
+    Args:
+        old: what holds texts there now.
+    """
+    for text in texts_in(array):
+        decode(text, *old)
+    return array
 
 
 def empty_objects(shape: Value, size: int) -> Any:

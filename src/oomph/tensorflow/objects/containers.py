@@ -20,6 +20,7 @@ from oomph.tensorflow.objects.kind import (
     TypeNamed,
     pairs,
 )
+from oomph.tensorflow.objects.named_texts import Among
 from oomph.tensorflow.objects.values import PLAIN, Value
 
 _SMALLEST_ADDRESS = 1 << 32
@@ -84,7 +85,7 @@ class Mapping(Kind):
 
     def _items(self, content: Value, decode: Decode, thing: Any) -> tuple[list[tuple[Any, Any]], list[str]]:
         """The items, with what is there now in place of those that cannot be had; and why they cannot."""
-        items, missing, keys = [], [], tuple(dict.keys(thing))
+        items, missing, keys = [], [], Among(dict.keys(thing))
         for encoded, value in pairs(content[2:]):
             key = hashed(decode(encoded, keys))
             old = dict.get(thing, key, NOTHING)
@@ -123,7 +124,7 @@ class Sequence(Kind):
 
     def give_back(self, thing: Any, content: Value, decode: Decode) -> None:
         numbers = number_lists.decoded(content[1]) if len(content) == 2 else None
-        old = tuple(self._base.__iter__(thing)) if numbers is None else ()
+        old = Among(self._base.__iter__(thing)) if numbers is None else Among()
         self._fill(thing, [decode(each, old) for each in content[1:]] if numbers is None else numbers)
 
     def shell(self, content: Value, type_named: TypeNamed) -> Any:
@@ -166,7 +167,7 @@ class WeakKeys(Kind):
         return tuple(encode(each) for item in thing.items() for each in item)
 
     def give_back(self, thing: Any, content: Value, decode: Decode) -> None:
-        old = tuple(each for item in thing.items() for each in item)
+        old = Among(each for item in thing.items() for each in item)
         items = [(hashed(decode(key, old)), decode(value, old)) for key, value in pairs(content)]
         thing.clear()
         for key, value in items:

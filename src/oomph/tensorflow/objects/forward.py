@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from types import CodeType
 from typing import Any
 
 from oomph.tensorflow.objects import suspended
@@ -15,11 +16,24 @@ from oomph.tensorflow.objects.kind import NOTHING, CannotGiveBackError, Decode
 from oomph.tensorflow.objects.table import kind_of
 from oomph.tensorflow.objects.values import Value, unknown_in
 
-_MOST_SECONDS = 30.0
 _ENDED = ("ended",)
 
 
-def bring_to(node: Any, content: Value, graph: Any, new: Mapping[str, tuple[str, Value]], decode: Decode) -> None:
+class Allowance:
+    """The time that all generators of one restoration may take together, in seconds."""
+
+    def __init__(self, seconds: float = 30.0) -> None:
+        self.seconds = seconds
+
+
+def bring_to(
+    node: Any,
+    content: Value,
+    graph: Any,
+    new: Mapping[str, tuple[str, Value]],
+    decode: Decode,
+    allowance: Allowance,
+) -> None:
     """Bring the generator to the state in `content`; raises CannotGiveBackError if that is impossible.
 
     Args:
@@ -28,6 +42,7 @@ def bring_to(node: Any, content: Value, graph: Any, new: Mapping[str, tuple[str,
         graph: encodes what its frame holds now.
         new: objects it referred to that do not exist yet: how each was made, and its content.
         decode: resolves a reference to an object of this process.
+        allowance: how long it may run.
     """
     generator = node.thing
     if _holds(generator, content, graph, new):
@@ -39,12 +54,29 @@ def bring_to(node: Any, content: Value, graph: Any, new: Mapping[str, tuple[str,
         suspended.put_at(generator, content[0], {name: decode(held, now.get(name, NOTHING)) for name, held in wanted})
     elif suspended.receives(generator):
         raise CannotGiveBackError("a generator that values are sent to")
+    elif content != _ENDED and not _is_of_this_code(generator.gi_code, content):
+        raise CannotGiveBackError("the state of another generator")
     else:
-        _run_forward(generator, content, graph, new)
+        began = time.monotonic()
+        try:
+            _run_forward(generator, content, graph, new, began + allowance.seconds)
+        finally:
+            allowance.seconds -= time.monotonic() - began
 
 
-def _run_forward(generator: Any, content: Value, graph: Any, new: Mapping[str, tuple[str, Value]]) -> None:
-    until = time.monotonic() + _MOST_SECONDS
+def _is_of_this_code(code: CodeType, content: Value) -> bool:
+    """True if a generator may stand there at all: it would be run for nothing to a place that it does not have."""
+    if type(content) is not tuple or not content or type(content[0]) is not int:
+        return False
+    names = content[1::2]
+    known = {*code.co_varnames, *code.co_cellvars, *code.co_freevars}
+    is_text = all(type(name) is str for name in names)
+    return len(content) % 2 == 1 and is_text and known.issuperset(names) and suspended.may_stand_at(code, content[0])
+
+
+def _run_forward(
+    generator: Any, content: Value, graph: Any, new: Mapping[str, tuple[str, Value]], until: float
+) -> None:
     while time.monotonic() < until:
         try:
             next(generator)

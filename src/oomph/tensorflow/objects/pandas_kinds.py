@@ -11,6 +11,7 @@ import numpy as np
 from oomph.tensorflow.graph import fingerprints
 from oomph.tensorflow.objects.arrays import array_as_value, value_as_array
 from oomph.tensorflow.objects.kind import CannotGiveBackError, Decode, Encode, Kind
+from oomph.tensorflow.objects.named_texts import Among
 from oomph.tensorflow.objects.values import PLAIN, Value
 
 CLASSES = (
@@ -38,10 +39,27 @@ class Frame(Kind):
         return (type(thing).__name__, _index(thing.index), _index(names), *map(_values, columns))
 
     def give_back(self, thing: Any, content: Value, decode: Decode) -> None:
-        thing._update_inplace(_made(type(thing).__name__, content))  # as pandas' own methods with inplace=True do
+        made, held = _made(type(thing).__name__, content), Among(_texts_of(thing))
+        for text in _texts_of(made):
+            decode(text, held)
+        thing._update_inplace(made)  # as pandas' own methods with inplace=True do
 
     def build(self, content: Value, decode: Decode) -> Any:
-        return _made(str(content[0]), content)
+        made = _made(str(content[0]), content)
+        for text in _texts_of(made):
+            decode(text)
+        return made
+
+
+def _texts_of(thing: Any) -> set[str]:
+    """The texts in its columns, its index and the names of its columns."""
+    columns, names = _columns_of(thing)
+    series = [each for each in (*columns, thing.index, names) if not _is_of_numbers(each)]
+    return {item for each in series for item in each.astype(object) if type(item) is str}
+
+
+def _is_of_numbers(column: Any) -> bool:
+    return isinstance(column.dtype, np.dtype) and column.dtype.kind != "O"
 
 
 def _columns_of(thing: Any) -> tuple[list[Any], Any]:
@@ -70,8 +88,7 @@ def _values(column: Any) -> Value:
 
 def _fingerprint(column: Any) -> Value:
     """Columns of numbers only. Text in a table of that size is assumed not to change."""
-    is_numbers = isinstance(column.dtype, np.dtype) and column.dtype.kind != "O"
-    return fingerprints.of_array(np.asarray(column)) if is_numbers else None
+    return fingerprints.of_array(np.asarray(column)) if _is_of_numbers(column) else None
 
 
 def _made(name: str, content: Value) -> Any:

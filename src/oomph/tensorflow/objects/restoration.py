@@ -10,7 +10,7 @@ import numpy as np
 
 from oomph.tensorflow.objects import values
 from oomph.tensorflow.objects.admission import admitted, may_be_hashed
-from oomph.tensorflow.objects.forward import bring_to
+from oomph.tensorflow.objects.forward import Allowance, bring_to
 from oomph.tensorflow.objects.kind import NOTHING, CannotGiveBackError, OutsideError
 from oomph.tensorflow.objects.own_types import OwnTypes
 from oomph.tensorflow.objects.picture import LOST, OUTSIDE, Changes, Picture, references_in
@@ -42,6 +42,7 @@ class Restoration:
         self._live, self._changes, self._now, self._own = live, changes, now, own
         self._type_named = OwnTypes(live.graph.types.values())
         self._made: dict[str, Any] = {}
+        self._allowance = Allowance()
         self._unfilled: list[tuple[str, Any, Any]] = []
         self.lost: list[str] = []
         """What could not be restored, in words."""
@@ -75,7 +76,9 @@ class Restoration:
             return  # its holders get a new one
         if node.kind.tag == "generator":
             new, graph = self._changes.new, self._live.graph
-            self._attempt(key, lambda: bring_to(node, content, graph, new, partial(self._admitted, key)))
+            self._attempt(
+                key, lambda: bring_to(node, content, graph, new, partial(self._admitted, key), self._allowance)
+            )
         else:
             self._attempt(key, lambda: node.kind.give_back(node.thing, content, partial(self._admitted, key)))
             self._fill()

@@ -72,6 +72,14 @@ def receives(generator: GeneratorType[Any, Any, Any]) -> bool:
     return any(each.receives for each in yields_of(code).values()) or "SEND" in {s.opname for s in _steps(code)}
 
 
+def may_stand_at(code: CodeType, offset: int) -> bool:
+    """False for an offset at which none of its `yield`s is."""
+    steps = _steps(code)
+    if any(step.opname == "YIELD_FROM" for step in steps):  # Python 3.10: it stands before the instruction
+        return True
+    return any(step.offset == offset and step.opname in ("YIELD_VALUE", "SEND") for step in steps)
+
+
 def can_be_put_at(generator: GeneratorType[Any, Any, Any], offset: int) -> bool:
     """Whether `put_at` can bring it to the `yield` at this offset."""
     frame = generator.gi_frame
