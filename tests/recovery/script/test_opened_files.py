@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import bz2
+import gzip
+import io
 import logging
+import lzma
 import os
 import sqlite3
 import sys
 import time
+import zipfile
+import zlib
+from pathlib import Path
 
+import numpy as np
 import pytest
 
+from oomph.recovery.script.named_paths import may_be_restored
 from oomph.recovery.script.opened_files import FileState, OpenedFiles, log_files, origin_of, stamp_of
 
 
@@ -209,6 +218,73 @@ def test_a_log_goes_on_and_is_told_when_the_script_reads_it(files, tmp_path):
 # -- from elsewhere ---------------------------------------------------------------------------------------------------
 
 PICKLE = b"\x80\x04K\x01."
+OLD_PICKLE = b"cposix\nsystem\n(S'true'\ntR."
+INSTANCE = b"(S'true'\niposix\nsystem\n."
+
+
+def in_array(objects):
+    file = io.BytesIO()
+    np.save(file, np.array([1.0, None] if objects else [1.0, 2.0]), allow_pickle=objects)
+    return file.getvalue()
+
+
+def in_archive(content):
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("value.npy", in_array(objects=False))
+        archive.writestr("other.npy", content)
+    return file.getvalue()
+
+
+RUN = {
+    "a pickle": PICKLE,
+    "one of protocol 0": OLD_PICKLE,
+    "one that makes an instance": INSTANCE,
+    "an array of objects": in_array(objects=True),
+    "an archive with one": in_archive(in_array(objects=True)),
+    "an archive with a pickle": in_archive(OLD_PICKLE),
+    "gzip": gzip.compress(PICKLE),
+    "zlib": zlib.compress(OLD_PICKLE),
+    "bz2": bz2.compress(PICKLE),
+    "xz": lzma.compress(PICKLE),
+    "lzma": lzma.compress(PICKLE, lzma.FORMAT_ALONE),
+    "a script": b"#!/bin/sh\ntrue\n",
+    "a binary": b"\x7fELF" + bytes(60),
+}
+NOT_RUN = {
+    "numbers": in_array(objects=False),
+    "an archive of numbers": in_archive(in_array(objects=False)),
+    "gzip of text": gzip.compress(b"epoch,loss\n0,1.5\n"),
+    "words": b"cat\ndog\nemu\n",
+    "a table": b"count,loss\nRoot,5\n",
+    "indexed": b"index\nnumber\n.",
+    "JSON": b'{"loss": [1.5]}',
+    "nothing": b"",
+    "text": b"xyz",
+}
+
+
+@pytest.mark.parametrize(
+    ("content", "is_run"),
+    [*((each, True) for each in RUN.values()), *((each, False) for each in NOT_RUN.values())],
+    ids=[*RUN, *NOT_RUN],
+)
+def test_what_runs_when_it_is_read_is_not_put_back_under_any_name(tmp_path, content, is_run):
+    assert may_be_restored(str(tmp_path / "state.dat"), content) is not is_run
+
+
+def test_a_file_of_the_kernels_is_not_read(monkeypatch):
+    """It says that it is empty, and has no end."""
+    monkeypatch.setattr(Path, "read_bytes", lambda path: pytest.fail(str(path)))
+    assert not FileState("/proc/self/pagemap", (0, 1), b"").holds_now()
+    assert not FileState("/proc/self/environ", (0, 1), b"x").holds_now()
+
+
+def test_a_large_file_is_not_compared_with_a_small_content(tmp_path, monkeypatch):
+    path = tmp_path / "large"
+    path.touch()
+    os.truncate(path, 1 << 40)
+    assert not FileState(str(path), (1 << 40, 1), b"x").holds_now()
 
 
 @pytest.mark.parametrize(

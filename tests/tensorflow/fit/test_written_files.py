@@ -63,6 +63,27 @@ def test_a_small_file_that_is_gone_or_another_one_is_put_back(finished, best, ha
     assert best.read_bytes() == b"best"
 
 
+def test_what_a_callback_only_reads_is_left_alone(finished, best, tmp_path, monkeypatch):
+    """A checkpoint from elsewhere says that the fit wrote it."""
+    monkeypatch.setattr("oomph.recovery.script.opened_files._TICK_NS", 0)
+    labels = tmp_path / "pretrained.weights.h5"
+    labels.write_bytes(b"mine")
+    time.sleep(0.05)
+    checkpoint = finished([keeps(best)])
+    origin = checkpoint.meta.files[0]["origin"]
+    for planted in ([], origin, [labels.stat().st_ino, origin[1] + 1]):
+        checkpoint.meta.files[0] |= {"path": str(labels), "origin": planted}
+        assert written_files.changed_since(checkpoint) == [f"the file {labels}, which it wrote, is another one"]
+        put_back(checkpoint, [keeps(labels)])
+        assert labels.read_bytes() == b"mine"
+
+
+def test_a_file_of_the_kernels_is_not_read_for_its_digest(finished, best):
+    checkpoint = finished([keeps(best)])
+    checkpoint.meta.files[0] |= {"path": "/proc/self/pagemap", "size": 0}
+    assert written_files.changed_since(checkpoint) != []
+
+
 def test_a_folder_that_is_gone_is_made_again(finished, tmp_path):
     path = tmp_path / "models" / "best.weights.h5"
     path.parent.mkdir()

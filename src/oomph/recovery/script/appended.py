@@ -78,7 +78,7 @@ def _note(file: OwnFile, key: bytes) -> None:
 
 def _keys(path: Path) -> set[bytes]:
     try:
-        content = read_regular(path)
+        content = read_regular(path, _KEY_BYTES * _MOST_NOTES)
     except OSError:
         return set()
     return {content[start : start + _KEY_BYTES] for start in range(0, len(content), _KEY_BYTES)}

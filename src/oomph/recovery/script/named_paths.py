@@ -10,10 +10,13 @@ import os
 import sys
 from pathlib import Path
 
-_PROGRAMS = (".py", ".pyw", ".pyc", ".pyi", ".pth", ".so", ".sh", ".ipynb", ".ipy")
+from oomph.recovery.script.run_when_read import is_run_when_read
+
+_PROGRAMS = (
+    *(".py", ".pyw", ".pyc", ".pyi", ".pyz", ".pth", ".so", ".sh", ".bash", ".zsh", ".fish", ".ipynb", ".ipy"),
+    *(".desktop", ".service"),
+)
 _PICKLED = (".pkl", ".pickle", ".joblib", ".dill", ".pt", ".pth")
-_PICKLES = tuple(b"\x80" + bytes([protocol]) for protocol in range(2, 6))
-"""How a pickle begins, by its protocol."""
 
 
 def is_of_a_program(path: str) -> bool:
@@ -38,7 +41,7 @@ def may_be_restored(path: str, content: bytes) -> bool:
         is_of_a_program(path)
         or is_hidden(below)
         or path.endswith(_PICKLED)
-        or content.startswith(_PICKLES)
+        or is_run_when_read(content)
         or is_ours
         or Path(path).is_symlink()
     )

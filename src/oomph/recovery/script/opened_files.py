@@ -22,6 +22,7 @@ from typing import Any
 from oomph.recovery.script.appended import Appends
 from oomph.recovery.script.library_files import tell_of_openings
 from oomph.recovery.script.named_paths import may_be_restored
+from oomph.regular_file import read_regular
 from oomph.run_files import is_reaching
 
 _MOST_FILES = 1000
@@ -67,9 +68,12 @@ class FileState:
         found = stamp_of(self.path)
         if found == self.stamp:
             return True
-        if found is None or self.content is None or found[0] != self.stamp[0]:
+        if found is None or self.content is None or not found[0] == self.stamp[0] == len(self.content):
             return False
-        return Path(self.path).read_bytes() == self.content
+        try:
+            return read_regular(Path(self.path), found[0]) == self.content
+        except OSError:
+            return False  # one of the kernel's says that it is empty, and has no end
 
 
 def stamp_of(path: str) -> Stamp | None:

@@ -22,6 +22,7 @@ import numpy as np
 from oomph.recovery.checkpoint.container import Checkpoint
 from oomph.recovery.script.named_paths import may_be_restored
 from oomph.recovery.script.opened_files import FileState, Origin, origin_of, replace_file, stamp_of
+from oomph.regular_file import read_regular
 from oomph.tensorflow.fit.renamed_files import new_names
 from oomph.tensorflow.objects.instances import dict_of
 from oomph.tensorflow.state.training_state import Array, read_arrays
@@ -145,14 +146,17 @@ def _written_at(checkpoint: Checkpoint) -> int:
 def changed_since(checkpoint: Checkpoint, named: Sequence[str] = ()) -> list[str]:
     """The files that have changed and cannot be restored, in words.
 
+    Another file that lay there before the checkpoint stays: it may be one that a callback only reads.
+
     Args:
         named: the `patterns` of the callbacks, which may name a file otherwise now.
     """
-    entries = {entry["path"]: entry for entry in _entries(checkpoint)}
+    entries, written_at = {entry["path"]: entry for entry in _entries(checkpoint)}, _written_at(checkpoint)
     changed = [
         f"the file {entry['path']}, which it wrote, is {'another one' if os.path.exists(entry['path']) else 'gone'}"
         for entry in entries.values()
-        if not _is_as_it_was(entry) and not isinstance(entry.get("copy"), int)
+        if not _is_as_it_was(entry)
+        and not (isinstance(entry.get("copy"), int) and _state(entry, None, written_at).lies_where_it_lay())
     ]
     for new, old in new_names(entries, named).items():
         if len(old) > 1 or not _may_be_copied(entries[old[0]], new):
@@ -161,7 +165,7 @@ def changed_since(checkpoint: Checkpoint, named: Sequence[str] = ()) -> list[str
 
 
 def put_back(checkpoint: Checkpoint, named: Sequence[str]) -> dict[str, FileState]:
-    """Restore the changed files that a callback of this process names.
+    """Restore the changed files that a callback of this process names, unless another lay there before.
 
     Returns the others, which are restored when the script opens them.
 
@@ -175,8 +179,10 @@ def put_back(checkpoint: Checkpoint, named: Sequence[str]) -> dict[str, FileStat
         if not isinstance(entry.get("copy"), int):
             continue
         content = copies[str(entry["copy"])].tobytes()
-        if not _is_named(entry["path"], named) or not may_be_restored(path, content):
-            others[path] = FileState(path, (len(content), 0), content, _origin_in(entry), _written_at(checkpoint))
+        state = _state(entry, content, _written_at(checkpoint))
+        is_its_own = state.lies_where_it_lay() and may_be_restored(path, content)
+        if not (is_its_own and _is_named(entry["path"], named)):
+            others[path] = state
         elif not _is_as_it_was(entry):
             replace_file(Path(path), content)
     return others
@@ -205,6 +211,11 @@ def _may_be_copied(entry: Mapping[str, Any], new: str) -> bool:
     return is_read and may_be_restored(new, b"") and _is_as_it_was(dict(entry))
 
 
+def _state(entry: Mapping[str, Any], content: bytes | None, written_at: int) -> FileState:
+    path = os.path.abspath(entry["path"])
+    return FileState(path, (len(content or b""), 0), content, _origin_in(entry), written_at)
+
+
 def _entries(checkpoint: Checkpoint) -> Iterator[dict[str, Any]]:
     for entry in checkpoint.meta.files:
         if isinstance(entry, dict) and isinstance(entry.get("path"), str):
@@ -230,7 +241,7 @@ def _is_as_it_was(entry: dict[str, Any]) -> bool:
 def _digest(path: Path, size: int) -> str:
     if size > _MOST_READ:
         return f"written {path.stat().st_mtime_ns}"
-    return hashlib.sha256(path.read_bytes()).hexdigest()
+    return hashlib.sha256(read_regular(path, size)).hexdigest()
 
 
 def _is_named(path: str, named: Sequence[str]) -> bool:
