@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 
 import pytest
 
 from oomph import journal_reader
-from oomph.journal import Event, Journal, read_journal, unreadable_lines
+from oomph.journal import Event, Journal, read_journal, refuse_later, unreadable_lines
 from oomph.journal_reader import JournalReader
+from oomph.run_files import read_own
 
 real = journal_reader._events_of
 
@@ -167,3 +169,31 @@ def test_a_long_journal_takes_little_time_and_memory(tmp_path):
     assert count == 50_000
     assert seconds < 2  # 0.4; before, a read took 3, and `oomph explain` four of them
     assert memory < 3 * size  # 2 times; as dicts, 8 times
+
+
+def test_a_file_with_a_hole_does_not_fill_the_memory(tmp_path, monkeypatch):
+    monkeypatch.setattr("oomph.journal_reader._LONGEST", 1 << 20)
+    write_lines(tmp_path, "1-0-script.jsonl", line("one", 1.0))
+    path = tmp_path / "journal" / "1-0-script.jsonl"
+    os.truncate(path, 1 << 40)
+    assert names(read_journal(tmp_path)) == ["one"]
+    assert unreadable_lines(tmp_path) == 1
+
+
+@pytest.mark.parametrize("name", ["run.json", "summary.json", "micro_batch.json"])
+def test_no_file_of_a_run_is_read_whole_when_it_has_a_hole(tmp_path, name):
+    (tmp_path / name).touch()
+    os.truncate(tmp_path / name, 1 << 40)
+    with pytest.raises(OSError, match="larger than expected"):
+        read_own(tmp_path, name)
+
+
+def test_what_was_written_before_an_attempt_began_is_not_of_it(tmp_path):
+    """Somebody who plants a run directory could say that its steps were compared."""
+    write_lines(tmp_path, "1-0-script.jsonl", line("one", 1.0), line("planted", 2.0, attempt=2))
+    for name in ("2-0-script.jsonl", "02-0-script.jsonl", "3-1-script.jsonl", "x-0-script.jsonl"):
+        write_lines(tmp_path, name, line("planted", 2.0, attempt=2), line("planted", 2.0, attempt=3))
+    refuse_later(tmp_path, 2)
+    Journal(tmp_path, 2, "script").write("two")
+    assert names(read_journal(tmp_path)) == ["one", "two"]
+    assert names(read_journal(tmp_path, 2)) == ["two"]

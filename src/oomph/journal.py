@@ -8,6 +8,7 @@ the end of its file, which the reader drops.
 from __future__ import annotations
 
 import os
+import re
 import time
 from collections.abc import Iterable
 from pathlib import Path
@@ -19,7 +20,9 @@ from oomph.journal_reader import read_journal as read_journal
 from oomph.journal_reader import unreadable_lines as unreadable_lines
 from oomph.own_descriptor import OwnDescriptor
 from oomph.redaction import redacted_data
-from oomph.run_files import FOLDER_MODE, OwnFile
+from oomph.run_files import FOLDER_MODE, OwnFile, open_folder
+
+_OF_ATTEMPT = re.compile(r"([0-9]{1,9})-.*\.jsonl")
 
 
 class Journal:
@@ -68,6 +71,24 @@ class Journal:
         except OSError:
             return None
         return OwnDescriptor(fd)
+
+
+def refuse_later(run_dir: Path, attempt: int) -> None:
+    """Rename what claims to be the journal of an attempt that has not begun, or of a later one.
+
+    No process of this run has written it, and the reader would take its events for those of the attempt that begins.
+    """
+    try:
+        folder = open_folder(run_dir / "journal")
+    except OSError:
+        return  # there is none yet
+    try:
+        for name in os.listdir(folder):
+            found = _OF_ATTEMPT.fullmatch(name)
+            if found is not None and int(found[1]) >= attempt:
+                os.rename(name, f"{name}.refused", src_dir_fd=folder, dst_dir_fd=folder)
+    finally:
+        os.close(folder)
 
 
 def _end_half_line(fd: int) -> None:

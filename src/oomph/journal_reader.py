@@ -6,8 +6,10 @@
 from __future__ import annotations
 
 import heapq
+import io
 import json
 import os
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -18,6 +20,9 @@ from oomph.regular_file import open_regular
 
 _CHUNK = 1 << 16
 _LONGEST_FIRST = 1 << 20
+_LONGEST = 64 << 20
+"""Of a line, in bytes. A file with a hole is one line without an end."""
+_NAME = re.compile("([0-9]{1,9})-.*")
 _Place = tuple[int, float, str, int, Event]
 
 
@@ -116,6 +121,8 @@ class _File:
 
     def __init__(self, path: Path) -> None:
         self._path = path
+        found = _NAME.fullmatch(path.name)
+        self._attempt = -1 if found is None else int(found[1])
         self._state: tuple[int, ...] | None = None
         self._end, self.unreadable = 0, 0
         self._events: list[Event] = []
@@ -153,13 +160,29 @@ class _File:
     def _take(self, stream: BinaryIO, shared: Shared) -> None:
         self._half_line = []
         stream.seek(self._end)
-        while lines := stream.readlines(_CHUNK):
+        while lines := _some_lines(stream):
+            is_endless = len(lines[-1]) > _LONGEST
             if not lines[-1].endswith(b"\n"):
-                self._half_line = list(_events_of([lines.pop()], shared))
+                self._half_line = list(self._events_in([lines.pop()], shared))
             self._end += sum(map(len, lines))
             before = len(self._events)
-            self._events += _events_of(lines, shared)
+            self._events += self._events_in(lines, shared)
             self.unreadable += sum(map(bool, map(bytes.strip, lines))) - len(self._events) + before
+            if is_endless:
+                self.unreadable += 1
+                return
+
+    def _events_in(self, lines: list[bytes], shared: Shared) -> Iterator[Event]:
+        """The events in these lines that are of the attempt that the file is named after, as all that oomph writes."""
+        return (event for event in _events_of(lines, shared) if event.attempt == self._attempt)
+
+
+def _some_lines(stream: BinaryIO) -> list[bytes]:
+    """The next lines, the last of which may be cut off; no event is longer than that."""
+    chunk = stream.read(_CHUNK)
+    if not chunk.endswith(b"\n"):
+        chunk += stream.readline(_LONGEST + 1)
+    return io.BytesIO(chunk).readlines()
 
 
 def _events_of(lines: list[bytes], shared: Shared) -> Iterator[Event]:

@@ -18,6 +18,8 @@ from typing import NamedTuple
 from oomph.own_descriptor import OwnDescriptor
 
 FOLDER_MODE, FILE_MODE = 0o700, 0o600
+MOST_READ = 64 << 20
+"""What is read at once of a small file of oomph's, in bytes."""
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _WRITING = os.O_WRONLY | os.O_RDWR
 _reaching = threading.local()
@@ -74,10 +76,15 @@ def open_own(root: Path, name: str, flags: int) -> int:
         return _open_at(folder, own, flags)
 
 
-def read_own(root: Path, name: str) -> bytes:
-    """Read a whole file; raises what `open_own` raises."""
+def read_own(root: Path, name: str, most: int = MOST_READ) -> bytes:
+    """Read a whole file; raises what `open_own` raises, and OSError for more than `most` bytes.
+
+    A file with a hole is as large as its author likes, and takes no disk.
+    """
     with os.fdopen(open_own(root, name, os.O_RDONLY), "rb") as file:
-        return file.read()
+        if os.fstat(file.fileno()).st_size > most:
+            raise OSError(errno.EFBIG, "larger than expected", name)
+        return file.read(most)
 
 
 def replace_own(root: Path, name: str, content: bytes) -> None:

@@ -62,9 +62,9 @@ ENTRY = {"name": "model/0", "dtype": "float32", "shape": [2, 3], "offset": 8, "n
 
 
 def test_tensors_lie_in_their_file():
-    assert tensors_trouble([ENTRY, {**ENTRY, "name": "model/1", "shape": []}], 32) is None
+    assert tensors_trouble([ENTRY, {**ENTRY, "name": "model/1", "shape": [], "nbytes": 4}], 32) is None
     assert tensors_trouble([ENTRY, ENTRY], 32) == "two tensors have one name"
-    assert "is larger than its bytes" in tensors_trouble([{**ENTRY, "shape": [1 << 40, 3]}], 32)
+    assert "is of another size than its bytes" in tensors_trouble([{**ENTRY, "shape": [1 << 40, 3]}], 32)
     assert tensors_trouble([], 0) is None
     assert "is outside its file" in tensors_trouble([ENTRY], 31)
 
@@ -74,6 +74,8 @@ def test_tensors_lie_in_their_file():
     [
         {"offset": -1},
         {"nbytes": 10**12},
+        {"nbytes": 23},
+        {"nbytes": 25},
         {"nbytes": 2**70},
         {"nbytes": None},
         {"shape": [-1]},
@@ -87,3 +89,13 @@ def test_tensors_lie_in_their_file():
 def test_a_tensor_that_cannot_be_is_told(change):
     assert tensors_trouble([ENTRY, {**ENTRY, **change}], 32).startswith("a tensor is ")
     assert tensors_trouble({"a": ENTRY}, 32) == tensors_trouble([5], 32) == "its tensors are not a table"
+
+
+def test_the_scripts_objects_take_no_more_memory_than_is_ever_saved():
+    """A tensor file may have holes: its size costs its author nothing."""
+    size = 9 << 30
+    for under in ("object/", "data/", "file/"):
+        entry = {**ENTRY, "name": f"{under}0", "dtype": "uint8", "shape": [size], "offset": 0, "nbytes": size}
+        assert "bytes of the script's objects" in tensors_trouble([entry], size)
+    unknown = {**ENTRY, "dtype": "float8_e4m3fn", "nbytes": 1 << 40}
+    assert "is of another size" in tensors_trouble([unknown], 1 << 41)

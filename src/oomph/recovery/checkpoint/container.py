@@ -32,6 +32,7 @@ _SUMS = "SHA256SUMS"
 _MANIFEST = "manifest.json"
 TENSORS = "tensors.bin"
 _CHUNK = 1 << 20
+_MOST_OF_MANIFEST = 1 << 29
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
 _NO_FLUSH_OF_FOLDERS = (errno.EINVAL, errno.ENOTSUP, errno.EBADF, errno.EACCES, errno.EISDIR)
 """Errors of network and user-space file systems for fsync of a folder; the files in it are flushed by then."""
@@ -122,7 +123,7 @@ def read_checkpoint(path: Path) -> Checkpoint:
     """Read the checkpoint in a folder and verify the checksum of every byte; raises CheckpointError."""
     try:
         _compare_sums(path)
-        manifest = json.loads(read_own(path, _MANIFEST))
+        manifest = json.loads(read_own(path, _MANIFEST, _MOST_OF_MANIFEST))
         if manifest["schema"] not in _READABLE:
             raise FormatError(f"format {manifest['schema']}, {_reads()}")
         return Checkpoint(path, *_what_it_says(manifest), _tensors_in(manifest, path))
@@ -232,7 +233,7 @@ def replace(folder: Path, target: Path) -> None:
 def read_manifest(folder: Path) -> tuple[Position, Meta]:
     """The position and metadata of a checkpoint, unverified; raises CheckpointError."""
     try:
-        manifest = json.loads(read_own(folder, _MANIFEST))
+        manifest = json.loads(read_own(folder, _MANIFEST, _MOST_OF_MANIFEST))
         return _what_it_says(manifest)
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise CheckpointError(f"{folder.name}: {error}") from error
@@ -244,7 +245,7 @@ def format_trouble(folder: Path) -> str | None:
     Raises CheckpointError when the manifest cannot be read.
     """
     try:
-        manifest = json.loads(read_own(folder, _MANIFEST))
+        manifest = json.loads(read_own(folder, _MANIFEST, _MOST_OF_MANIFEST))
         schema, by = manifest["schema"], manifest.get("oomph", "an unknown version")
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise CheckpointError(f"{folder.name}: {error}") from error

@@ -52,12 +52,20 @@ def tensors_trouble(entries: Any, file_bytes: int) -> str | None:
             return f"a tensor is invalid: {entry!r}"[:200]
         if min(entry["offset"], entry["nbytes"], *entry["shape"]) < 0 or entry["offset"] + entry["nbytes"] > file_bytes:
             return f"a tensor is outside its file: {entry['name']!r}"[:200]
-        if _ITEM_BYTES.get(entry["dtype"], 1) * math.prod(entry["shape"]) > entry["nbytes"]:
-            return f"a tensor is larger than its bytes: {entry['name']!r}"[:200]
+        size, least = math.prod(entry["shape"]), _ITEM_BYTES.get(entry["dtype"], 1)
+        if not least * size <= entry["nbytes"] <= _ITEM_BYTES.get(entry["dtype"], _LARGEST_ITEM) * size:
+            return f"a tensor is of another size than its bytes: {entry['name']!r}"[:200]
+    of_objects = sum(entry["nbytes"] for entry in entries if entry["name"].startswith(_OF_OBJECTS))
+    if of_objects > _MOST_OF_OBJECTS:
+        return f"it claims {of_objects} bytes of the script's objects and files"
     names = [entry["name"] for entry in entries]
     return "two tensors have one name" if len(set(names)) < len(names) else None
 
 
+_LARGEST_ITEM = 16
+"""Of a dtype that only TensorFlow knows, in bytes."""
+_OF_OBJECTS, _MOST_OF_OBJECTS = ("object/", "data/", "file/"), 8 << 30
+"""Twice what is ever saved of them, in bytes: a tensor file may have holes, which take memory only."""
 _ENTRY = {"name": str, "dtype": str, "shape": list[int], "offset": int, "nbytes": int}
 
 

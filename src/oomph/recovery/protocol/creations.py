@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from oomph.conforming import conforms
 from oomph.regular_file import read_regular
-from oomph.run_files import OwnFile
+from oomph.run_files import MOST_READ, OwnFile
 
 SCHEMA = 1
 _NUMBER = re.compile("[0-9]{1,9}")
@@ -179,6 +179,6 @@ def _noted_at(path: Path) -> int:
 
 def _lines(path: Path) -> list[bytes]:
     try:
-        return read_regular(path).splitlines()
+        return read_regular(path, MOST_READ).splitlines()
     except OSError:
         return []

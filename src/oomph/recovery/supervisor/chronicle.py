@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import oomph
-from oomph.journal import Event, Journal, read_journal
+from oomph.journal import Event, Journal, read_journal, refuse_later
 from oomph.monitor.board import BOARD, BoardReader
 from oomph.recovery.hang.limits import Hang
 from oomph.recovery.policy import decisions
@@ -62,6 +62,8 @@ class Chronicle:
         """Open the journal of the next attempt."""
         self.attempt += 1
         self._forget_board()
+        if self._run_dir is not None:
+            refuse_later(self._run_dir, self.attempt)
         self._journal = Journal(self._run_dir, self.attempt, "supervisor")
         if not self._own:
             self.write("run-started", oomph=oomph.__version__)
