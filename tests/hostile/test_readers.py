@@ -33,8 +33,9 @@ MOST_GROWTH_KIB = 32_000
 whole says nothing about the reader."""
 
 _META = {
-    "site": "train.py:8", "guard": "exact", "random": {"python": [1, 2]}, "taken": 4, "iterators_made": 1, "draws": [1],
-    "history": {"epoch": [0], "history": {"loss": [1.0]}}, "callbacks": [{"class": "History", "state": {"a": 1}}],
+    "site": "train.py:8", "guard": "exact", "random": {"python": [3, [*range(624), 0], None]}, "taken": 4, "draws": [1],
+    "history": {"epoch": [0], "history": [{"list": ["loss", {"list": [1.0]}]}]}, "iterators_made": 1,
+    "callbacks": [{"class": "History", "state": {"a": 1}}],
     "learning_rate": 0.1, "opened": [], "iterators_used": [1], "validated_after": [[0, 1]], "logs": {"loss": 1.0},
 }  # fmt: skip
 

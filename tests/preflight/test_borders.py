@@ -782,6 +782,7 @@ def piped(*kinds: str, epochs: int = 5, reshuffles: bool | None = True) -> Train
     [
         (piped("source", "shuffle", "cache", "batch"), [WARNING]),
         (piped("source", "cache", "shuffle", "batch"), []),
+        (piped("source", "shuffle", "batch", "cache"), []),
         (piped("source", "shuffle", "cache", "shuffle", "batch"), []),
         (piped("source", "shuffle", "cache", "batch", epochs=1), []),
         (piped("source", "shuffle", "skip", "cache", "batch", reshuffles=False), []),  # a split that stays

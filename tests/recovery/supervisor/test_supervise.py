@@ -475,7 +475,10 @@ def test_a_default_directory_that_can_not_be_made_costs_a_warning(work):
     work.script("import os; open('count', 'a').write('x')\nif len(open('count').read()) < 2: os.abort()\nprint('end')")
     result = work.run("train.py")
     assert (result.returncode, result.stdout) == (0, b"end\n")
-    assert "cannot be written: Not a directory; running without one" in lines(result.stderr)[0]
+    assert (
+        ".oomph/runs cannot be written: .oomph is a link, or not a folder; running without one"
+        in lines(result.stderr)[0]
+    )
 
 
 def test_an_explicit_directory_that_can_not_be_made_is_an_error(work):

@@ -220,6 +220,14 @@ def test_they_have_the_names_that_the_callbacks_give_them_now(of_old, tmp_path, 
     assert (tmp_path / f"{NEW}-e01.weights.h5").read_bytes() == b"weights"
 
 
+def test_another_file_of_the_new_name_is_not_replaced(of_old, tmp_path):
+    other = tmp_path / f"log-{NEW}.csv"
+    other.write_bytes(b"of another training")
+    assert changed(of_old, named_after(tmp_path, NEW))[-1].endswith(f"log-{NEW}.csv now")
+    put_back(of_old, named_after(tmp_path, NEW))
+    assert other.read_bytes() == b"of another training"
+
+
 def test_one_that_was_not_copied_is_read_where_it_still_is(finished, tmp_path, monkeypatch):
     monkeypatch.setattr(written_files, "_MOST_COPIED", 3)
     old, callbacks = tmp_path / f"log-{OLD}.csv", named_after(tmp_path, NEW)

@@ -194,17 +194,19 @@ def _give_new_names(checkpoint: Checkpoint, copies: Mapping[str, Any], named: Se
     for new, old in new_names(entries, named).items():
         entry = entries[old[0]]
         kept = isinstance(entry.get("copy"), int)
-        if len(old) == 1 and (kept or _may_be_copied(entry, new)):
+        if len(old) == 1 and _may_be_copied(entry, new):
             content = copies[str(entry["copy"])].tobytes() if kept else Path(old[0]).read_bytes()
             if may_be_restored(new, content):
                 replace_file(Path(new), content)
 
 
 def _may_be_copied(entry: Mapping[str, Any], new: str) -> bool:
-    """True if the content is known: copied in the checkpoint, or still in the file, by its digest.
+    """True if the content is known, copied in the checkpoint or still in the file by its digest, and the name is free.
 
-    So nothing is copied that whoever made the checkpoint did not know already.
+    So nothing is copied that whoever made the checkpoint did not know already, and no other file is replaced.
     """
+    if os.path.lexists(new) and not _is_as_it_was({**entry, "path": new}):
+        return False
     if isinstance(entry.get("copy"), int):
         return may_be_restored(new, b"")
     is_read = isinstance(entry.get("size"), int) and entry["size"] <= _MOST_READ

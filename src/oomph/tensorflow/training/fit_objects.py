@@ -193,10 +193,10 @@ def from_meta(document: Any, arrays: Mapping[str, Any]) -> Changes:
     if not isinstance(document, dict):
         raise ValueError("not the state of any objects")
     names, apart = document.get("arrays", []), document.get("apart", 0)
-    if not isinstance(names, list) or type(apart) is not int or not 0 <= apart <= len(arrays):
-        raise ValueError("not the state of any objects")
+    if not isinstance(names, list) or type(apart) is not int or not 0 <= len(names) + apart <= len(arrays):
+        raise ValueError("the state of objects lacks arrays")
     if not all(str(number) in arrays for number in range(len(names) + apart)):
-        raise ValueError("arrays of the script's objects are missing")
+        raise ValueError("the state of objects lacks arrays")
     parts = [arrays[str(number)] for number in range(len(names) + apart)]
     return Changes.from_json(
         document, dict(zip(map(str, names), parts, strict=False)), [part.tobytes() for part in parts[len(names) :]]

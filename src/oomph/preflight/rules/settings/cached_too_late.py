@@ -25,7 +25,8 @@ def _find(training: Training) -> Iterator[Finding]:
         return
     kinds = [stage.kind for stage in stages]
     shuffled = next((stage for stage in stages[:cache] if stage.kind == "shuffle"), None)
-    if shuffled is not None and shuffled.reshuffles is not False and "shuffle" not in kinds[cache:]:
+    is_batched = "batch" in kinds[:cache]  # as Keras' own directory loaders do, before the cache that its guides add
+    if shuffled is not None and not is_batched and shuffled.reshuffles is not False and "shuffle" not in kinds[cache:]:
         yield Finding(
             "the samples are shuffled before the cache: every epoch takes them in the order of the first one",
             "Cache before the shuffle",
