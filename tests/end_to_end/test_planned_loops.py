@@ -103,7 +103,7 @@ def test_a_loop_is_planned_from_the_step_that_it_traces(tmp_path: Path) -> None:
 
 def test_a_loop_whose_step_xla_compiles_is_not_said_to_fit_without_room_to_spare(tmp_path: Path) -> None:
     compiled = LOOP.replace("{DECORATOR}", "@tf.function(jit_compile=True)")
-    document = json.loads(plan(tmp_path, compiled, gpu="200MiB").stdout)
+    document = json.loads(plan(tmp_path, compiled, gpu="64MiB").stdout)
     assert document["max_batch"] is None
     assert [estimate["fits"] for estimate in document["estimates"]] == ["unknown"]
 
@@ -153,7 +153,7 @@ def test_a_training_of_two_replicas_is_planned_for_one_of_them(tmp_path: Path) -
 
 
 def test_two_replicas_that_xla_compiles_are_not_said_to_fit_without_room_to_spare(tmp_path: Path) -> None:
-    document = json.loads(plan(tmp_path, two_replicas("model.fit(x, y)", ", jit_compile=True"), gpu="200MiB").stdout)
+    document = json.loads(plan(tmp_path, two_replicas("model.fit(x, y)", ", jit_compile=True"), gpu="64MiB").stdout)
     assert document["max_batch"] is None
     assert [estimate["fits"] for estimate in document["estimates"]] == ["unknown"]
 
