@@ -110,7 +110,7 @@ def test_ctrl_c_saves_first_and_the_run_goes_on_where_it_was(work, plain, same_b
     assert "contextlib" not in first.own
     (event,) = first.events("interrupted")
     assert event.data["steps"] == event.data["saved"] >= 20
-    assert "; all is saved; to resume: oomph run --resume=run --checkpoint-every=1000 " in first.said[-1]
+    assert "; all steps are saved; to resume: oomph run --resume=run --checkpoint-every=1000 " in first.said[-1]
     last = work.oomph("--resume=run", "three_fits.py", "ours.npz")
     assert last.returncode == 0, last.stderr[-3000:]
     same_bits(work.folder / "ours.npz", plain)
@@ -136,7 +136,7 @@ def test_a_script_that_answers_ctrl_c_itself_keeps_its_checkpoint_even_if_it_end
     )
     ended = work.oomph("--checkpoint-every=8", "train.py")
     assert (ended.returncode, ended.stdout) == (0, "saved my model at 50\n"), ended.stderr[-3000:]
-    assert "Ctrl-C: 50 of 50 steps are saved" in ended.stderr
+    assert "interrupted: 50 of 50 steps are saved" in ended.stderr
     assert "of fit 1, which was interrupted; to go on with it: oomph run --resume=run " in ended.said[-1]
     again = work.oomph("--resume=run", "train.py", "--on")
     assert (again.returncode, again.stdout) == (0, "done 100\n"), again.stderr[-3000:]

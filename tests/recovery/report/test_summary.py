@@ -186,14 +186,14 @@ def test_a_run_that_was_stopped_says_how_many_steps_are_not_saved() -> None:
     ]
     assert "; the last 5 steps are not saved; to resume: again" in account(summarise(events, 130), "runs/x", "again")[0]
     events[-1] = happened(1, "attempt-ended", seconds=3.0, steps=30, saved=30)
-    assert "; all is saved; to resume: again" in account(summarise(events, 130), "runs/x", "again")[0]
+    assert "; all steps are saved; to resume: again" in account(summarise(events, 130), "runs/x", "again")[0]
 
 
 @pytest.mark.parametrize(
     ("saved", "told"),
     [
         (412, "the last 88 steps are not saved"),
-        (500, "all is saved"),
+        (500, "all steps are saved"),
         (None, "no checkpoint was taken, so there is nothing to resume from"),
     ],
 )

@@ -82,6 +82,13 @@ def test_after_a_fault_it_is_told_once_with_what_to_do() -> None:
         assert ("; also: " in text) is bool(more)
 
 
+def test_without_a_fault_it_is_the_second_line_whatever_was_trained() -> None:
+    events = [STARTED, FIT, event("loop-seen", site="train.py:9"), event("attempt-ended", seconds=9.0, steps=45)]
+    said = unguarded(events, guard=True, loaded=True)
+    first, second = account(summarise(events, 0), "runs/x", unguarded=said)
+    assert (first, second) == ("finished, 45 steps, 9 s", said)
+
+
 OUTSIDE = event("trained-outside-fit", site="train.py:7")
 
 

@@ -45,11 +45,11 @@ def account(
     """
     end = _ended(summary, returncode, stopped)
     remark = unguarded if unguarded not in _NOTES else ""
-    result = _result(summary, remark)
-    remarks = [remark] * bool(remark and remark not in result)
-    remarks += [_found(summary, run_dir)] * bool(summary.findings)
+    found = [_found(summary, run_dir)] * bool(summary.findings)
     if not summary.eventful:
-        return [_one_line(summary, run_dir, again, unguarded, end), *remarks]
+        return [_one_line(summary, run_dir, again, unguarded, end), *([remark] if remark else []), *found]
+    result = _result(summary, remark)
+    remarks = [*([remark] if remark not in result else []), *found]
     return [*(f"{head:<{HEAD}}{text}" for head, text in _rows(summary, run_dir, again, end, result)), *remarks]
 
 
@@ -98,7 +98,11 @@ def _saved(summary: Summary) -> str:
     if not summary.checkpoints.count:
         return "no checkpoint was taken, so there is nothing to resume from"
     lost = summary.steps - summary.steps_saved
-    return f"the last {counted(lost, 'step')} {'is' if lost == 1 else 'are'} not saved" if lost > 0 else "all is saved"
+    return (
+        f"the last {counted(lost, 'step')} {'is' if lost == 1 else 'are'} not saved"
+        if lost > 0
+        else "all steps are saved"
+    )
 
 
 def _found(summary: Summary, run_dir: str | None) -> str:

@@ -127,7 +127,10 @@ class Preemption:
     def _receive_ctrl_c(self, is_echo: bool) -> None:
         if not self.asked and self._is_unsaved():
             self._note(signal.SIGINT)
-            _thread.start_new_thread(self._limit, (self._asked_at,))  # without a lock, since this is a signal handler
+            try:
+                _thread.start_new_thread(self._limit, (self._asked_at,))  # takes no lock: this is a signal handler
+            except RuntimeError:  # there may be no more threads
+                self._hurry()
         elif not (self.asked == CTRL_C and is_echo):
             self._hurry()
 

@@ -91,7 +91,7 @@ def tell_interrupted(fits: Fits, note_here: Callable[..., None]) -> None:
     """Say what is saved of a training that a KeyboardInterrupt ends: the script may go on."""
     if fits.steps and fits.can_save:
         note_here("interrupted", steps=fits.steps, saved=fits.saved)
-        fits.say(f"Ctrl-C: {fits.saved} of {fits.steps} steps are saved")
+        fits.say(f"interrupted: {fits.saved} of {fits.steps} steps are saved")
 
 
 def leave_process() -> NoReturn:
