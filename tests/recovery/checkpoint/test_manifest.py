@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from oomph.recovery.checkpoint.manifest import meta_trouble, position_trouble, tensors_trouble
+from oomph.recovery.checkpoint.manifest import meta_trouble, missing_tensor, position_trouble, tensors_trouble
 
 POSITION = {"fit": 0, "epoch": 3, "step": 2, "steps": 47}
 META = {
@@ -99,3 +99,19 @@ def test_the_scripts_objects_take_no_more_memory_than_is_ever_saved():
         assert "bytes of the script's objects" in tensors_trouble([entry], size)
     unknown = {**ENTRY, "dtype": "float8_e4m3fn", "nbytes": 1 << 40}
     assert "is of another size" in tensors_trouble([unknown], 1 << 41)
+
+
+@pytest.mark.parametrize(
+    ("meta", "missing"),
+    [
+        ({"opened": [{"copied": False}, {"copied": True}]}, "file/1"),
+        ({"files": [{}, {"copy": 3}]}, "file/3"),
+        ({"objects": {"arrays": ["a"], "apart": 1}}, "object/1"),
+        ({"moment": {"objects": {"arrays": ["a", "b"]}}}, "data/1"),
+        ({"moment": {"objects": None}, "objects": None, "opened": [], "files": []}, None),
+    ],
+)
+def test_what_the_metadata_refer_to_is_there(meta, missing):
+    """Otherwise the fit would find out while it begins, and run without its guard."""
+    assert missing_tensor(meta, {"object/0", "data/0", "file/0"}) == missing
+    assert missing_tensor(meta, {"object/0", "data/0", "file/0", missing}) is None

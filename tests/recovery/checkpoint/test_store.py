@@ -99,6 +99,24 @@ def test_numbers_go_on_in_the_next_process_also_after_a_refusal(store, tmp_path)
     assert third.latest_step().position.step == 3
 
 
+def test_a_number_that_no_run_reaches_does_not_make_names_too_long(store, tmp_path):
+    """Somebody who plants a checkpoint may call it so that none can be written after it."""
+    save(store, 1)
+    save(store, 2)
+    folder = tmp_path / "checkpoints"
+    for name, number in zip(names(tmp_path), ("8" * 220, "9" * 220), strict=True):
+        (folder / name).rename(folder / name.replace(name[5:11], number))
+    (folder / f"refused-step-{'9' * 200}-fit0-epoch0-step0").mkdir()
+    again = CheckpointStore(folder)
+    again.open()
+    assert again.latest_step().position.step == 2
+    save(again, 3)
+    assert again.latest_step().position.step == 3
+    third = CheckpointStore(folder)
+    third.open()
+    assert third.latest_step().position.step == 3
+
+
 def test_end_states_stay_when_the_steps_of_their_fit_go(store, tmp_path):
     save(store, 1)
     store.save_finished(Position(0, 2, 0, 30), Meta(stop_training=True), write)

@@ -336,3 +336,20 @@ def test_an_older_file_is_not_the_one_that_was_about_to_be_created(tmp_path, mon
     precious.unlink()
     precious.touch()
     assert earlier.is_still(str(precious), precious.stat().st_ino)
+
+
+def test_notes_that_name_every_file_name_none(tmp_path, monkeypatch):
+    """Somebody who does not know the number of a file could name all that it may have."""
+    monkeypatch.setattr(creations, "_TICK_NS", 0)
+    precious = tmp_path / "precious"
+    precious.touch()
+    time.sleep(0.05)
+    inode = precious.stat().st_ino
+    notes = Notes(tmp_path, 1)
+    name = notes.about_to(Creation(FILE, str(precious), "train.py:1", 1))
+    notes.ended(name, inode - 50)
+    for number in range(inode - 50, inode + 50):
+        notes.renamed(str(precious), number)
+    assert not Earlier.read(tmp_path).is_still(str(precious), inode)
+    notes.renamed(str(precious), inode)
+    assert Earlier.read(tmp_path).is_still(str(precious), inode)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 
 import keras
 import numpy as np
@@ -12,6 +13,7 @@ import tensorflow as tf
 from oomph.recovery.checkpoint.container import Position
 from oomph.recovery.checkpoint.meta import Meta
 from oomph.recovery.checkpoint.store import CheckpointStore
+from oomph.recovery.script.opened_files import FileState
 from oomph.tensorflow.fit import callbacks
 from oomph.tensorflow.state import training_state
 
@@ -211,6 +213,17 @@ def test_lines_of_epochs_that_come_again_are_dropped_from_the_log(tmp_path):
     callbacks.continue_logs([keras.callbacks.CSVLogger(str(log))], 1, {})
     assert log.read_bytes() == b"epoch,loss\r\n0,1.0\r\n"
     assert [path.name for path in tmp_path.iterdir()] == ["log.csv"]
+
+
+def test_lines_of_another_run_stay_in_the_log(tmp_path):
+    """Whatever a checkpoint says of its epoch, and of what the file held."""
+    log = tmp_path / "log.csv"
+    before = b"epoch,loss\n0,9\n1,8\n2,7\n"
+    planted = FileState(str(log), (1, 1), b"", (1, 2), time.time_ns())
+    for epoch, kept in ((0, b""), (1, b"0,6\n"), (2, b"0,6\n1,5\n")):
+        log.write_bytes(before + b"0,6\n1,5\n2,4\n")
+        callbacks.continue_logs([keras.callbacks.CSVLogger(str(log))], epoch, {str(log): planted})
+        assert log.read_bytes() == before + kept
 
 
 def test_a_users_csv_logger_is_not_touched():

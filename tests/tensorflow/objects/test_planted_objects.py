@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import collections
 import copy
 import ctypes
@@ -533,6 +534,34 @@ def test_a_combination_does_not_take_more_memory_than_there_is():
     content = ("made", "", "iterator", ("combinations", (("tuple", 1, 2), 1 << 40)))
     with nothing_happens():
         assert restored(callback, {numbers: (None, content)}) != []
+
+
+@pytest.mark.parametrize("kind", ["list", "tuple", "set", "dict", "bytes", "bytearray", "frozenset"])
+@pytest.mark.parametrize("maker", ["map", "starmap", "filter"])
+def test_no_iterator_fills_the_memory(kind, maker):
+    callback = script()
+    numbers = key_of(picture(callback), callback.held["numbers"])
+    endless = ("made", "", "iterator", ("repeat", (("tuple", 1 << 40),)))
+    content = ("made", "", "iterator", (maker, (("type", f"builtins:{kind}"), endless)))
+    assert restored(callback, {numbers: (None, content)}) != []
+    callback.held["map"] = map(getattr(builtins, kind), [[], [], []])
+    next(callback.held["map"])
+    now = picture(callback)
+    held = key_of(now, callback.held)
+    assert restored(callback, {held: now.contents[held]}) == [], "it calls that here, too"
+    words = ("made", "", "iterator", (maker, (("type", "builtins:str"), ("list", "a"))))
+    assert restored(callback, {numbers: (None, words)}) == []
+
+
+@pytest.mark.parametrize("name", ["DataFrame", "Series"])
+def test_one_number_does_not_fill_a_table(name):
+    pandas = pytest.importorskip("pandas")
+    callback = script()
+    callback.held["frame"] = pandas.DataFrame({"loss": [1.0]}) if name == "DataFrame" else pandas.Series([1.0])
+    key = key_of(picture(callback), callback.held["frame"])
+    index, names = ("range", 0, 1 << 44, 1, None), ("index", None, ("items", "object", "loss"))
+    content = (name, index, names, ("numbers", "<f8", (), bytes(8)))
+    assert "as long as its index" in restored(callback, {key: content})[0]
 
 
 # -- time -------------------------------------------------------------------------------------------------------------

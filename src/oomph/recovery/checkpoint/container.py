@@ -22,7 +22,7 @@ from typing import Any, BinaryIO
 
 from oomph import __version__, testing
 from oomph.errors import CheckpointError
-from oomph.recovery.checkpoint.manifest import meta_trouble, position_trouble, tensors_trouble
+from oomph.recovery.checkpoint.manifest import meta_trouble, missing_tensor, position_trouble, tensors_trouble
 from oomph.recovery.checkpoint.meta import Meta
 from oomph.run_files import FILE_MODE, open_own, read_own
 
@@ -148,6 +148,9 @@ def _tensors_in(manifest: dict[str, Any], folder: Path) -> tuple[TensorEntry, ..
     trouble = tensors_trouble(entries, (folder / TENSORS).stat().st_size)
     if trouble is not None:
         raise ValueError(trouble)
+    missing = missing_tensor(manifest["meta"], {entry["name"] for entry in entries})
+    if missing is not None:
+        raise ValueError(f"its tensor {missing} is missing")
     return tuple(TensorEntry(**{**entry, "shape": tuple(entry["shape"])}) for entry in entries)
 
 

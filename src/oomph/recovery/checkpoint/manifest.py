@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from typing import Any
 
 from oomph.conforming import conforms
@@ -62,6 +62,24 @@ def tensors_trouble(entries: Any, file_bytes: int) -> str | None:
     return "two tensors have one name" if len(set(names)) < len(names) else None
 
 
+def missing_tensor(meta: Mapping[str, Any], names: Container[str]) -> str | None:
+    """The first tensor that the metadata refer to and the table lacks; None if it has all.
+
+    Args:
+        meta: in which `meta_trouble` has found nothing.
+        names: the names in the table.
+    """
+    opened = (number for number, each in enumerate(meta.get("opened") or ()) if each["copied"])
+    copied = (each.get("copy") for each in meta.get("files") or ())
+    needed = [f"file/{number}" for number in (*opened, *copied) if number is not None]
+    for under, saved in (("object/", meta.get("objects")), ("data/", (meta.get("moment") or {}).get("objects"))):
+        named, apart = (saved or {}).get("arrays"), (saved or {}).get("apart")
+        count = (len(named) if isinstance(named, list) else 0) + (apart if type(apart) is int and apart > 0 else 0)
+        needed += [f"{under}{number}" for number in range(min(count, _MOST_ARRAYS))]
+    return next((name for name in needed if name not in names), None)
+
+
+_MOST_ARRAYS = 10**6
 _LARGEST_ITEM = 16
 """Of a dtype that only TensorFlow knows, in bytes."""
 _OF_OBJECTS, _MOST_OF_OBJECTS = ("object/", "data/", "file/"), 8 << 30

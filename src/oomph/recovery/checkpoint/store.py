@@ -40,6 +40,7 @@ KEEP = 2
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 _READ_TRIES = 3
 _READ_PAUSE_SECONDS = 0.2
+_MOST_NUMBER = 10**9
 _STEP = re.compile(r"step-(\d{6,})-fit(\d+)-epoch(\d+)-step(\d+)")
 
 
@@ -97,10 +98,18 @@ class CheckpointStore:
             make_own_folder(self._root.parent, self._root.name)
             for leftover in self._root.glob("tmp-*"):
                 shutil.rmtree(leftover, ignore_errors=True)
+            self._number = self._last_number()
         except OSError as error:
             raise CheckpointError(f"{self._root}: {error.strerror}") from error
+
+    def _last_number(self) -> int:
+        """The number of the newest checkpoint. Those that no run reaches are numbered anew: names have an end."""
         numbers = [int(match[1]) for path in self._root.iterdir() if (match := _STEP.search(path.name))]
-        self._number = max(numbers, default=0)
+        last = max((number for number in numbers if number <= _MOST_NUMBER), default=0)
+        beyond = [path for path in self._steps() if _number(path.name) > _MOST_NUMBER]
+        for number, path in enumerate(beyond, last + 1):
+            path.rename(path.with_name(_STEP.sub(rf"step-{number:06d}-fit\2-epoch\3-step\4", path.name)))
+        return last + len(beyond)
 
     def draft_step(self, at: Position) -> Draft:
         """Begin a checkpoint within a fit. Raises CheckpointError."""

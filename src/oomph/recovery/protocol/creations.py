@@ -35,6 +35,9 @@ _MOST_NOTES = 10_000
 """Per attempt: a script that creates a million files must not pay for a million notes."""
 
 
+_MOST_INODES = 16
+"""Of one path: as many processes or attempts may have put a file there, the last of them a moment ago."""
+
 _TICK_NS = 2_000_000_000
 """The clocks of file systems tick in seconds at worst."""
 
@@ -98,7 +101,7 @@ class Earlier:
         self.paths: set[str] = set()
         """The paths that were created."""
         self._known: set[Creation] = set()
-        self._inodes: dict[str, set[int]] = {}
+        self._inodes: dict[str, tuple[int, ...]] = {}
         self._unsure: dict[str, int] = {}
         """Paths that were about to be created when the process ended, and when that was noted, in nanoseconds."""
 
@@ -137,7 +140,12 @@ class Earlier:
 
     def renamed(self, path: str, inode: int) -> None:
         """Accept another file that the script puts under the name of something created."""
-        self._inodes.setdefault(path, set()).add(inode)
+        self._keep(path, inode)
+
+    def _keep(self, path: str, inode: int) -> None:
+        """The last ones only: notes from elsewhere could name every number that a file may have."""
+        kept = [each for each in self._inodes.get(path, ()) if each != inode]
+        self._inodes[path] = (*kept[1 - _MOST_INODES :], inode)
 
     def _add(self, path: Path) -> None:
         begun: dict[str, Creation] = {}
@@ -159,7 +167,7 @@ class Earlier:
         inode = document["inode"]
         created = begun.pop(document["id"]) if "id" in document else None
         if inode is not None:
-            self._inodes.setdefault(created.path if created else document["path"], set()).add(inode)
+            self._keep(created.path if created else document["path"], inode)
             self._known.update(() if created is None else (created,))
 
 

@@ -6,6 +6,7 @@ For Keras' own callbacks and their subclasses, a table names the counters. A use
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -65,7 +66,7 @@ def continue_logs(callbacks: list[Any], epoch: int, kept: Mapping[str, FileState
             path = Path(os.path.abspath(callback.filename))
             state = kept.get(str(path))
             try:
-                if state is not None and state.content is not None:
+                if state is not None and state.content is not None and state.lies_where_it_lay():
                     replace_file(path, state.content)
                 else:
                     _drop_lines_from(path, callback.sep, epoch)
@@ -75,15 +76,17 @@ def continue_logs(callbacks: list[Any], epoch: int, kept: Mapping[str, FileState
 
 def _drop_lines_from(path: Path, separator: str, epoch: int) -> None:
     lines = path.read_bytes().splitlines(keepends=True)  # unchanged: Keras writes Windows line ends
-    kept = [line for line in lines if not _is_from(line.partition(separator.encode())[0], epoch)]
+    kept, last = list(lines), math.inf
+    while kept:
+        field = kept[-1].partition(separator.encode())[0].strip()
+        if not field.isdigit() or not epoch <= int(field) < last:
+            break  # of this run no more: an earlier one may have written to the same file
+        last = int(field)
+        kept.pop()
     if len(kept) < len(lines):
         temporary = path.with_name(f"{path.name}.oomph")
         temporary.write_bytes(b"".join(kept))
         os.replace(temporary, path)
-
-
-def _is_from(first_field: bytes, epoch: int) -> bool:
-    return first_field.strip().isdigit() and int(first_field) >= epoch
 
 
 # -- saving -----------------------------------------------------------------------------------------------------------

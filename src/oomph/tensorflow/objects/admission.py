@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import builtins
 import functools
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sized
 from types import (
     BuiltinFunctionType,
     ClassMethodDescriptorType,
@@ -26,16 +26,22 @@ from types import (
 )
 from typing import Any
 
+import numpy as np
+
 from oomph.tensorflow.objects import code
 from oomph.tensorflow.objects.kind import NOTHING, CannotGiveBackError
 from oomph.tensorflow.objects.named_texts import leads_elsewhere
-from oomph.tensorflow.objects.values import HARMLESS_IDS
+from oomph.tensorflow.objects.values import HARMLESS_IDS, HARMLESS_TYPES
 
 _CODE = (
     *(type, ModuleType, FunctionType, BuiltinFunctionType, MethodType, functools.partial, functools.partialmethod),
     *(MethodWrapperType, WrapperDescriptorType, MethodDescriptorType, ClassMethodDescriptorType),
     *(GetSetDescriptorType, MemberDescriptorType, CodeType, FrameType, staticmethod, classmethod, property),
 )
+_FILLING = frozenset(
+    id(kind) for kind in HARMLESS_TYPES if issubclass(kind, (Sized, np.void)) and kind not in (str, np.str_)
+)
+"""Types that fill the memory when an iterator calls them, as with a number or with another iterator that has no end."""
 _IN_A_HASH = frozenset(("hash", "tuple", "frozenset", "sorted", "id", "type", "str", "repr", "int", "float", "round"))
 
 
@@ -55,6 +61,17 @@ def admitted(new: Any, old: Any = NOTHING) -> Any:
     if leads_elsewhere(new, old):
         raise RefusedError("a path outside the folders of the script")
     return new
+
+
+def admitted_to_iterator(new: Any, old: tuple[Any, ...]) -> Any:
+    """`new`, if a checkpoint may give it to an iterator, which may call it; raises RefusedError.
+
+    Args:
+        old: what the iterator holds now.
+    """
+    if id(new) in _FILLING and not any(new is known for known in old):
+        raise RefusedError(f"an iterator that calls {new.__name__}")
+    return admitted(new, old)
 
 
 def is_called(thing: Any) -> bool:

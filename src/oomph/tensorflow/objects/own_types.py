@@ -12,7 +12,7 @@ import enum
 import functools
 import sys
 from collections.abc import Iterable, Iterator
-from types import FunctionType, ModuleType
+from types import ModuleType
 from typing import Any
 
 from oomph.tensorflow.objects import code
@@ -60,7 +60,7 @@ def is_made_as_data(kind: type) -> bool:
         return False
     if issubclass(kind, enum.Enum):
         return True
-    if any(type(vars(base).get(name)) is FunctionType for base in kind.__mro__ for name in _RUNS_BY_ITSELF):
+    if any(name in vars(base) for base in kind.__mro__ for name in _RUNS_BY_ITSELF):
         return False
     made_by: Any = kind.__new__
     if issubclass(kind, tuple):

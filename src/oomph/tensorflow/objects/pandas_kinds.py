@@ -99,6 +99,8 @@ def _made(name: str, content: Value) -> Any:
     _, index, names, *columns = content
     found = [_column(pandas, each) for each in columns]
     made_index, made_names = _made_index(pandas, index), _made_index(pandas, names)
+    if any(np.shape(each) != (len(made_index),) for each in found) or (name == "Series" and len(found) != 1):
+        raise CannotGiveBackError("a table of pandas whose columns are not as long as its index")
     if name == "Series":
         return pandas.Series(found[0], index=made_index, name=made_names[0])
     made = pandas.DataFrame(dict(enumerate(found)), index=range(len(made_index)))

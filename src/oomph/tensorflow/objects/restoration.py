@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from oomph.tensorflow.objects import values
-from oomph.tensorflow.objects.admission import admitted, may_be_hashed
+from oomph.tensorflow.objects.admission import admitted, admitted_to_iterator, may_be_hashed
 from oomph.tensorflow.objects.forward import Allowance, bring_to
 from oomph.tensorflow.objects.kind import NOTHING, CannotGiveBackError, OutsideError
 from oomph.tensorflow.objects.own_types import OwnTypes
@@ -97,6 +97,10 @@ class Restoration:
         """What a value stands for; raises RefusedError if it must not take the place of what is there."""
         found = self._decode(value, holder)
         return found if self._own else admitted(found, old)
+
+    def _for_iterator(self, holder: str, value: Value, old: tuple[Any, ...]) -> Any:
+        found = self._decode(value, holder)
+        return found if self._own else admitted_to_iterator(found, old)
 
     def _decode(self, value: Value, holder: str) -> Any:
         if type(value) is not tuple:
@@ -187,7 +191,7 @@ class Restoration:
         if key not in self._made or not key:
             if tag == "iterator":
                 self._fill_parts(content)
-            decode = partial(self._admitted, key, old=self._held_by(key))
+            decode = partial(self._for_iterator if tag == "iterator" else self._admitted, key, old=self._held_by(key))
             self._made[key] = kind_of_tag(tag).build(content, decode)
         return self._made[key]
 
