@@ -48,3 +48,14 @@ def test_a_script_that_oomph_had_to_kill_as_its_end_was_wished_for_was_not_kille
     journal.write("attempt-ended", returncode=-9)
     journal.write("decided", action="requeue", ending=ending)
     assert [fact.source for fact in run.read_run(tmp_path)] == sources
+
+
+def test_a_log_with_a_hole_takes_no_hours(tmp_path: Path) -> None:
+    """Its end is read, as oomph keeps the end of what a script prints."""
+    log = tmp_path / "stderr" / "1.log"
+    log.parent.mkdir()
+    log.touch()
+    os.truncate(log, 1 << 40)
+    with log.open("ab") as file:
+        file.write(b'\nTraceback (most recent call last):\n  File "a.py", line 1, in <module>\nValueError: told\n')
+    assert "ValueError" in str(list(run.read_run(tmp_path)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
@@ -17,6 +18,8 @@ from oomph.journal import Event, foreign_format, read_journal, unreadable_lines
 from oomph.regular_file import open_regular
 
 _ATTEMPT = re.compile(r"[0-9]{1,9}")
+_MOST_OF_A_LOG = 16 << 20
+"""Many times what is kept of one, in bytes: a planted one may be a hole that takes hours to read."""
 _NOT_RESTARTABLE = "not-restartable"
 
 
@@ -68,6 +71,7 @@ def what_is_missing(directory: Path) -> str:
 
 def _stderr(path: Path, attempt: int, words: Words | None) -> Iterator[Evidence]:
     with open_regular(path) as stream:
+        stream.seek(max(stream.seek(0, os.SEEK_END) - _MOST_OF_A_LOG, 0))
         yield from read_log(stream, f"attempt {attempt}, stderr", words)
 
 
