@@ -49,7 +49,9 @@ FIRST_EPOCHS = {
         "callbacks=[", "epochs=6, callbacks=[keras.callbacks.BackupAndRestore('backup'), "
     ),
     "initial_epoch": BY_ITSELF.replace(
-        "model.compile", "first = 3 if os.path.exists('three.keras') else 0\nmodel.compile"
+        "model.compile(",
+        "first = 3 if os.path.exists('three.keras') else 0\n"
+        "if first: model = keras.models.load_model('three.keras')\nelse: model.compile(",
     ).replace(
         "callbacks=[",
         "epochs=6, initial_epoch=first, callbacks=[keras.callbacks.LambdaCallback(on_epoch_end="
