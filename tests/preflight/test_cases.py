@@ -17,8 +17,8 @@ CASES = sorted((FOLDER / "cases").glob("*.py"))
 HEALTHY = sorted((FOLDER / "healthy").glob("*.py"))
 MISSED = sorted((FOLDER / "missed").glob("*.py"))
 """Mistakes that no rule names: what the data mean, or what happens after the first step of a loop."""
-QUICK = 10
-"""One of so many cases runs in `make test`, all of them in `make test-all`."""
+QUICK, QUICK_HEALTHY = 10, 3
+"""One of so many cases, and of healthy scripts, runs in `make test`, all of them in `make test-all`."""
 MARKS = ("wrong", "right")
 SECONDS = 900
 ENVIRON = {"TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": ""}
@@ -43,10 +43,10 @@ def expected_of(file: Path) -> set[str]:
     return {name.strip() for name in match[1].split(",")}
 
 
-def groups() -> list[object]:
-    """Each case with those that share its child: every tenth quickly, the others in the slow lane."""
-    quick = tuple(CASES[::QUICK])
-    rest = [file for file in CASES if file not in quick]
+def groups(scripts: list[Path], one_of: int) -> list[object]:
+    """Each script with those that share its child: one of so many quickly, the others in the slow lane."""
+    quick = tuple(scripts[::one_of])
+    rest = [file for file in scripts if file not in quick]
     slow = [tuple(rest[start : start + 30]) for start in range(0, len(rest), 30)]
     found = [pytest.param(quick, file, id=file.stem) for file in quick]
     return found + [
@@ -56,7 +56,7 @@ def groups() -> list[object]:
     ]
 
 
-@pytest.mark.parametrize(("files", "file"), groups())
+@pytest.mark.parametrize(("files", "file"), groups(CASES, QUICK))
 def test_the_mistake_is_named(files, file):
     found = found_in(files, "wrong")[file]
     named = {*found["errors"], *found["warnings"]}
@@ -65,7 +65,7 @@ def test_the_mistake_is_named(files, file):
     assert not found["broken"]
 
 
-@pytest.mark.parametrize(("files", "file"), groups())
+@pytest.mark.parametrize(("files", "file"), groups(CASES, QUICK))
 def test_the_corrected_twin_gets_no_error(files, file):
     found = found_in(files, "right")[file]
     assert not found["ended"]
@@ -74,9 +74,9 @@ def test_the_corrected_twin_gets_no_error(files, file):
     assert not found["broken"]
 
 
-@pytest.mark.parametrize("file", HEALTHY, ids=lambda path: path.stem)
-def test_a_healthy_training_gets_silence(file):
-    found = found_in(tuple(HEALTHY), "right")[file]
+@pytest.mark.parametrize(("files", "file"), groups(HEALTHY, QUICK_HEALTHY))
+def test_a_healthy_training_gets_silence(files, file):
+    found = found_in(files, "right")[file]
     assert (found["ended"], found["messages"], found["broken"]) == ("", [], [])
 
 
