@@ -24,6 +24,9 @@ def shuffled(batches=0):
         (lambda: shuffled(8).map(lambda x: x), 3, None),
         (lambda: tf.data.Dataset.range(64).batch(8), 8, True),
         (lambda: shuffled().repeat(), 8, True),
+        (lambda: tf.data.Dataset.range(64).shuffle(64, seed=1).shuffle(8, seed=1).batch(8), 3, True),
+        (lambda: tf.data.Dataset.range(64).shuffle(64, seed=1).shuffle(100, seed=1).batch(8), 3, False),
+        (lambda: tf.data.Dataset.range(64).shuffle(64, 1, False).shuffle(100, seed=1).batch(8), 3, True),
     ],
 )
 def test_a_state_without_the_seeds_of_later_epochs_is_not_kept(tmp_path, make, taken, whole):

@@ -59,7 +59,8 @@ def drop_drained(iterator: Any, folder: Path) -> str:
 
     A shuffle that has emitted its last element saves nothing (`ShuffleDatasetOpBase` in
     tensorflow/core/kernels/data/shuffle_dataset_op.cc). With prefetching, that happens some batches before the end of
-    the epoch. Restored, the rest of the epoch is right, but the next epoch is shuffled like an earlier one. Skipping
+    the epoch, and below another shuffle with a large buffer at its beginning, as when the files and then their lines
+    are shuffled. Restored, the rest of the epoch is right, but the next epoch is shuffled like an earlier one. Skipping
     avoids this.
 
     The state of a pipeline that is writing a cache file is incomplete too: a new process starts the file over.
@@ -67,10 +68,11 @@ def drop_drained(iterator: Any, folder: Path) -> str:
     if pipelines.writes_cache_file(TENSORFLOW.dataset_of_iterator.get(iterator)):
         _remove(folder)
         return "a cache file is being written"
-    if not pipelines.shuffles(TENSORFLOW.dataset_of_iterator.get(iterator)) or _holds(folder, _OF_A_LIVE_SHUFFLE):
+    shuffles = pipelines.count_of_shuffles(TENSORFLOW.dataset_of_iterator.get(iterator))
+    if not shuffles or _occurrences(folder, _OF_A_LIVE_SHUFFLE) >= shuffles:
         return ""
     _remove(folder)
-    return "the shuffle of this epoch is over"
+    return "the shuffle of this epoch is over" if shuffles == 1 else "a shuffle of this epoch is over"
 
 
 def _remove(folder: Path) -> None:
@@ -78,16 +80,16 @@ def _remove(folder: Path) -> None:
         file.unlink()
 
 
-def _holds(folder: Path, key: bytes) -> bool:
-    """Whether one of the iterator's files holds these bytes; they may be large and are read in chunks."""
+def _occurrences(folder: Path, key: bytes) -> int:
+    """How often the iterator's files hold these bytes; they may be large and are read in chunks."""
+    found = 0
     for file in folder.glob(f"{_PREFIX}*"):
         with file.open("rb") as opened:
             tail = b""
             while piece := opened.read(1 << 20):
-                if key in tail + piece:
-                    return True
-                tail = piece[-len(key) :]
-    return False
+                found += (tail + piece).count(key)
+                tail = (tail + piece)[1 - len(key) :]
+    return found
 
 
 def _of_the_disk(error: Any) -> OSError | None:

@@ -49,8 +49,13 @@ def datasets_in(dataset: Any) -> Iterator[Any]:
 
 
 def shuffles(dataset: Any) -> bool:
-    """Whether a shuffle is among the datasets that this one is made from."""
+    """True if a shuffle is among the datasets that this one is made from."""
     return any("Shuffle" in type(each).__name__ for each in datasets_in(dataset))
+
+
+def count_of_shuffles(dataset: Any) -> int:
+    """The number of shuffles among the datasets that this one is made from, less those that keep one order."""
+    return sum(map(_reshuffles, datasets_in(dataset)))
 
 
 def writes_cache_file(dataset: Any) -> bool:
