@@ -185,7 +185,7 @@ def none_ran():
 # -- what is called ---------------------------------------------------------------------------------------------------
 
 SYSTEM = ("made", "", "iterator", ("map", (("named", "posix:system"), ("list", "touch ran"))))
-DANGER = ("ref", "global of test_planted: danger")
+DANGER = ("ref", "global of test_planted_objects: danger")
 CONSUMING = ("tuple", "list", "frozenset")
 
 
@@ -245,9 +245,9 @@ def test_an_object_that_iterates_in_python_is_not_asked_to():
         ("member", "posix:system", "x"),
         ("named tuple", "subprocess:Popen", "true"),
         DANGER,
-        ("ref", "global of test_planted: os"),
-        ("ref", "global of test_planted: subprocess"),
-        ("ref", "global of test_planted: Runner"),
+        ("ref", "global of test_planted_objects: os"),
+        ("ref", "global of test_planted_objects: subprocess"),
+        ("ref", "global of test_planted_objects: Runner"),
         ("tuple", 1, DANGER),
         ("frozenset", DANGER),
     ],
@@ -265,7 +265,7 @@ def test_no_place_gets_what_is_called(value):
         key_of(now, callback.held["entry"]): (f"{__name__}:Entry", "n", value),
         "class Mine": ("late", value),
         "uses": ((), "late", value),
-        "global of test_planted: ": ("OUT", value),
+        "global of test_planted_objects: ": ("OUT", value),
     }
     for key, content in places.items():
         with nothing_happens():
@@ -291,7 +291,7 @@ def test_a_global_that_is_no_variable_of_the_scripts_stays(content):
     before = dict(globals())
     try:
         with nothing_happens():
-            assert restored(script(), {"global of test_planted: ": content}) != []
+            assert restored(script(), {"global of test_planted_objects: ": content}) != []
         changed = {name for name, value in globals().items() if before.get(name) is not value} - {"OUT"}
         assert changed - {"__builtins__"} == set()
         assert "print" not in globals()
@@ -634,8 +634,8 @@ WORDS = st.sampled_from(
             "RandomState",
         ),
         *(
-            "global of test_planted: danger",
-            "global of test_planted: os",
+            "global of test_planted_objects: danger",
+            "global of test_planted_objects: os",
             "callback",
             "callback.held",
             "seen",

@@ -55,6 +55,8 @@ def admitted(new: Any, old: Any = NOTHING) -> Any:
     Args:
         old: what is there now; a tuple stands for all that it holds.
     """
+    if old is not NOTHING and new is not old and is_called(old):
+        raise RefusedError(f"in place of a {type(old).__name__}: what is called stays")
     for part in _flat(new):
         if is_called(part) and not any(part is known for known in _flat(old)):
             raise RefusedError(f"a {type(part).__name__}: a checkpoint does not choose what is called")
