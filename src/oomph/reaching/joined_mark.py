@@ -10,18 +10,21 @@ import mmap
 import os
 
 MARK = "oomph-joined"
-_kept: list[mmap.mmap] = []
 
 
 def mark() -> bool:
     """Mark this process as joined; False if the kernel cannot."""
     try:
+        import ctypes
+
         fd = os.memfd_create(MARK, os.MFD_CLOEXEC)
         try:
             os.ftruncate(fd, mmap.PAGESIZE)
-            _kept.append(mmap.mmap(fd, mmap.PAGESIZE, prot=mmap.PROT_READ))
+            page = mmap.mmap(fd, mmap.PAGESIZE, prot=mmap.PROT_READ)
         finally:
             os.close(fd)
-    except (AttributeError, OSError, ValueError):
+    except (AttributeError, ImportError, OSError, ValueError):
         return False
+    # Never freed: at the end of Python its modules go first, and TensorFlow's libraries stay mapped for a while.
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(page))
     return True

@@ -25,7 +25,8 @@ class Unjoined:
         if now < self._due:
             return ""
         self._due = now + _EVERY_SECONDS
-        return next((_in_words(pid) for pid in _descendants() if _hides(pid)), "")
+        # A process that ends between two pages of its list shows a part of it: what it hides is read twice.
+        return next((_in_words(pid) for pid in _descendants() if _hides(pid) and _hides(pid)), "")
 
 
 def _descendants() -> list[int]:

@@ -1,0 +1,26 @@
+"""The mark of a joined process, which has to outlive Python: TensorFlow's libraries do."""
+
+import subprocess
+import sys
+
+ENDS = """
+import os, sys
+from oomph.reaching.joined_mark import MARK, mark
+
+assert mark()
+
+class Last:
+    def __del__(self, open_=os.open, read=os.read, write=os.write, mark=MARK.encode()):
+        fd, maps = open_("/proc/self/maps", 0), b""
+        while piece := read(fd, 1 << 20):
+            maps += piece
+        write(1, b"marked" if mark in maps else b"not marked")
+
+del mark, os
+sys.last_one = Last()  # the last module that Python clears
+"""
+
+
+def test_the_mark_is_there_until_the_process_is_gone():
+    ended = subprocess.run([sys.executable, "-c", ENDS], capture_output=True, text=True, timeout=60, check=False)
+    assert (ended.stdout, ended.stderr) == ("marked", "")
