@@ -43,6 +43,8 @@ class Comparison:
 
     def __init__(self, before: Iterable[Witness], key: int, epoch: int, step: int) -> None:
         mine = [witness for witness in before if witness.key == key]
+        self.began_with = next((w for w in reversed(mine) if w.kind == EPOCH and w.epoch == epoch - 1), None)
+        """The state at the end of the epoch before, which a fit that resumes at an epoch has to begin with."""
         self._left = {(w.kind, w.epoch, w.step): w for w in mine if (w.epoch, w.step) >= (epoch, step)}
         self._places = sorted({(epoch, step) for kind, epoch, step in self._left if kind == STEP})
         self._noise = -1.0
@@ -78,6 +80,12 @@ class Comparison:
     def awaits_result(self, epoch: int, step: int) -> bool:
         """True if there is the result of a step to compare this with."""
         return self.awaits(STEP, epoch, step) and self._left[STEP, epoch, step].result != 0
+
+    def begins_with(self, state: int) -> None:
+        """Compare the state before the first step with the one at the end of the epoch before, if that is known."""
+        then = self.began_with
+        if then is not None:
+            self._compare(then, then._replace(result=state), 0)
 
     def see(self, now: Witness, done: int = 0) -> bool:
         """Compare one step or epoch; returns whether there was a witness for it.

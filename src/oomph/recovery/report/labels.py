@@ -267,8 +267,7 @@ def _begun_again(fit: Event, by: Mapping[str, list[Event]], short: Container[Any
     )
     itself = [str(e.data.get("reason")) for e in by.get("resumed-itself", ()) if _key(e) == _key(fit)]
     if itself and resumed is None:
-        proved = _proved(VERIFIED, coverage_of(compared, repeated))
-        return proved if proved.label == VERIFIED and not unequal else Labelled(NOT_EQUAL, (*itself, *unequal))
+        return _resumed_itself(itself, unequal, coverage_of(compared, repeated))
     if unequal:
         known = () if resumed is None else _lost(resumed)
         return Labelled(NOT_EQUAL, (*known, *unequal))
@@ -278,6 +277,13 @@ def _begun_again(fit: Event, by: Mapping[str, list[Event]], short: Container[Any
     if not (restored or _key(fit) in {_key(event) for event in by.get("trains-again", ())}):
         return Labelled(STARTED_OVER)
     return _within_noise(_proved(VERIFIED, coverage_of(compared, ANY)), compared)
+
+
+def _resumed_itself(itself: Sequence[str], unequal: Sequence[str], coverage: Coverage) -> Labelled:
+    """The label of a fit that the script resumed by itself: what it loaded is known by comparison alone."""
+    if coverage.epochs and coverage.is_enough and not unequal:
+        return Labelled(VERIFIED, coverage.in_words())
+    return Labelled(NOT_EQUAL, (*itself, *unequal))
 
 
 def _within_noise(label: Labelled, compared: Iterable[Event]) -> Labelled:

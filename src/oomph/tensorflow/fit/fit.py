@@ -380,7 +380,7 @@ class Fit(RunningFit):
         if not self._resumed and tell_own_resume(self):
             self._first_step = self.fits.steps
             self.checkpoints.begin_at(self.fits.steps)
-            self.proof.compare_from(self.epoch, 0)
+            self.proof.compare_loaded(self.epoch)
         self.write_board()
 
     def _set_up(self, step: GuardedStep) -> None:

@@ -29,6 +29,8 @@ keep such arrays either."""
 _PIECES, _PIECE = 4096, 512
 _BYTES_PER_SECOND = 2e9
 """Estimated speed of hashing variables, before the first measurement."""
+_GRANTED_SECONDS = 0.05
+"""What fingerprints of a state may take at once, so that the first, short epochs of a small model leave theirs."""
 _ROW = 512
 """Row length, in words, of the table in which a larger array is summed by rows and by columns: as fast as memory, and
 sensitive to order."""
@@ -121,9 +123,11 @@ class StateFingerprint:
     def __init__(self, slots: Iterable[Slot], since: float | None = None) -> None:
         self.slots = list(slots)
         self._compute = compiled(self._of_all)
-        self._at = time.monotonic() if since is None else since
-        self.seconds = -1.0
-        """Duration of the last computation; 0 for the first, which includes tracing, and negative before it."""
+        self._since = time.monotonic() if since is None else since
+        self._spent = 0.0
+        """The seconds that computations have taken, without the first, which includes tracing."""
+        self._last = -1.0
+        """Duration of the last computation; 0 for the first, and negative before it."""
 
     def is_of(self, slots: Sequence[Slot]) -> bool:
         """Whether `slots` are its variables."""
@@ -132,18 +136,18 @@ class StateFingerprint:
         )
 
     def is_affordable(self, share: float) -> bool:
-        """Whether computing it now takes at most this share of the time since the last computation."""
-        seconds = self.seconds
+        """True if all computations, with one more now, take at most this share of the time, or are hardly noticed."""
+        seconds = self._last
         if seconds < 0:
             seconds = sum(slot.nbytes for slot in self.slots) / _BYTES_PER_SECOND
-        return (time.monotonic() - self._at) * share >= seconds
+        return self._spent + seconds <= _GRANTED_SECONDS + (time.monotonic() - self._since) * share
 
     def compute(self) -> int:
         """The fingerprint of the current values; 0 if there are no variables."""
         started = time.monotonic()
         found = as_number(self._compute()) if self.slots else 0
-        self._at = time.monotonic()
-        self.seconds = self._at - started if self.seconds >= 0 else 0.0
+        self._last = time.monotonic() - started if self._last >= 0 else 0.0
+        self._spent += self._last
         return found
 
     def _of_all(self) -> Any:

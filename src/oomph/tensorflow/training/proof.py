@@ -85,6 +85,13 @@ class Proof(ABC):
         if self._board is not None:
             self._comparison = Comparison(self._board.before, self._key, epoch, step)
 
+    def compare_loaded(self, epoch: int) -> None:
+        """The script itself resumes at the beginning of an epoch: compare what it has loaded, too."""
+        self.compare_from(epoch, 0)
+        if self._comparison is not None and self._comparison.began_with is not None:
+            self._comparison.begins_with(self._state_now())
+            self.tell(at_the_end=False)
+
     def _read_often(self) -> None:
         self._detailed, self._since, self._next_read = _DETAILED, 0, 0
 
