@@ -11,6 +11,8 @@ settings.load_profile("any machine")
 
 
 def pytest_configure() -> None:
-    """A shell has what it starts in the background ignore Ctrl-C, and whatever the tests start would inherit that."""
+    """A process of the background may ignore Ctrl-C and hang-ups, and whatever the tests start would inherit that."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)

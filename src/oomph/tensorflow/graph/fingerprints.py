@@ -126,7 +126,7 @@ class StateFingerprint:
         self._since = time.monotonic() if since is None else since
         self._spent = 0.0
         """The seconds that computations have taken, without the first, which includes tracing."""
-        self._last = -1.0
+        self.seconds = -1.0
         """Duration of the last computation; 0 for the first, and negative before it."""
 
     def is_of(self, slots: Sequence[Slot]) -> bool:
@@ -137,7 +137,7 @@ class StateFingerprint:
 
     def is_affordable(self, share: float) -> bool:
         """True if all computations, with one more now, take at most this share of the time, or are hardly noticed."""
-        seconds = self._last
+        seconds = self.seconds
         if seconds < 0:
             seconds = sum(slot.nbytes for slot in self.slots) / _BYTES_PER_SECOND
         return self._spent + seconds <= _GRANTED_SECONDS + (time.monotonic() - self._since) * share
@@ -146,8 +146,8 @@ class StateFingerprint:
         """The fingerprint of the current values; 0 if there are no variables."""
         started = time.monotonic()
         found = as_number(self._compute()) if self.slots else 0
-        self._last = time.monotonic() - started if self._last >= 0 else 0.0
-        self._spent += self._last
+        self.seconds = time.monotonic() - started if self.seconds >= 0 else 0.0
+        self._spent += self.seconds
         return found
 
     def _of_all(self) -> Any:
