@@ -120,9 +120,10 @@ def test_a_resumed_fit_is_unverified_until_a_step_was_compared():
     ("compared", "label", "reasons"),
     [
         ([], "not-equal", ("the script resumed by itself at epoch 18",)),
-        ([happened(2, "compared", **EQUAL)], "verified", ()),
+        ([happened(2, "compared", **EQUAL, epochs=1)], "verified", ()),
+        ([happened(2, "compared", **EQUAL)], "not-equal", ("the script resumed by itself at epoch 18",)),
         (
-            [happened(2, "compared", **{**EQUAL, "covered": 3, "steps": 3})],
+            [happened(2, "compared", **{**EQUAL, "covered": 3, "steps": 3}, epochs=1)],
             "not-equal",
             ("the script resumed by itself at epoch 18",),
         ),
