@@ -96,7 +96,7 @@ mutations: $(READY) ## put mistakes into src one at a time, and see whether the 
 	$(BIN)/python benchmarks/mutations.py
 
 docs: $(READY) ## write docs/reference from the fault pages, the doctor's checks, the monitor's metrics and detectors
-	$(BIN)/python -m oomph.faults.catalogue.docs docs/reference/faults
+	$(BIN)/python -m oomph.explain.catalogue.docs docs/reference/faults
 	$(BIN)/python -m oomph.doctor.docs docs/reference/doctor-checks.md
 	$(BIN)/python -m oomph.monitor.docs docs/reference/monitor-findings.md
 	$(BIN)/python -m oomph.preflight.docs docs/reference/check-rules.md

@@ -35,8 +35,8 @@ from typing import Any
 
 import numpy as np
 
-from oomph.journal import read_journal
-from oomph.recovery.protocol.progress import read_progress
+from oomph.journal.journal import read_journal
+from oomph.protocol.progress import read_progress
 
 SAME = ("exact", "verified", "unverified", "replayed")
 OTHERWISE = ("not-equal", "started-over")

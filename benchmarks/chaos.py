@@ -29,9 +29,9 @@ from pathlib import Path
 import numpy as np
 import psutil
 
-from oomph.journal import read_journal
-from oomph.recovery.hang.limits import FLOOR_VARIABLE
-from oomph.recovery.policy.decisions import replay
+from oomph.journal.journal import read_journal
+from oomph.run.hang.limits import FLOOR_VARIABLE
+from oomph.run.policy.decisions import replay
 
 SCRIPT = Path(__file__).with_name("chaos_training.py")
 INSIDE = ("kill", "segv", "abort", "bus", "hang", "hang-cpp", "hang-gil", "corrupt", "child", "full")

@@ -1,6 +1,6 @@
 """Trains the word classifier of faults on labelled logs: `python benchmarks/classifier.py FOLDER [FOLDER ...]`.
 
-Folders are those of `benchmarks/naming.py`. Writes `src/oomph/faults/matching/classifier.txt`, which holds only words
+Folders are those of `benchmarks/naming.py`. Writes `src/oomph/explain/matching/classifier.txt`, which holds only words
 and numbers from the logs. With `--measure` it writes nothing, but shows for each folder what its words alone name when
 trained on the others. Needs scikit-learn (`pip install scikit-learn`).
 """
@@ -19,12 +19,12 @@ from naming import labelled
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
 
-from oomph.faults.catalogue.catalogue import load
-from oomph.faults.diagnose import words
-from oomph.faults.matching import classifier
-from oomph.faults.matching.classifier import Classifier
-from oomph.faults.matching.fallback import GENERAL
-from oomph.faults.reading.file import read_file
+from oomph.explain.catalogue.catalogue import load
+from oomph.explain.diagnose import words
+from oomph.explain.matching import classifier
+from oomph.explain.matching.classifier import Classifier
+from oomph.explain.matching.fallback import GENERAL
+from oomph.explain.reading.file import read_file
 
 INVERSE_REGULARISATION = 100.0
 FEWEST_LOGS = 3  # a word in fewer logs is a name, or says nothing

@@ -14,7 +14,7 @@ import sys
 import time
 from pathlib import Path
 
-from oomph.faults.catalogue.catalogue import load
+from oomph.explain.catalogue.catalogue import load
 
 LOGS = Path(__file__).parents[1] / "tests/logs"
 BAR = b"".join(

@@ -30,7 +30,7 @@ from pathlib import Path
 import numpy as np
 import psutil
 
-from oomph.journal import read_journal
+from oomph.journal.journal import read_journal
 
 SCRIPT = '''
 import subprocess, sys, time

@@ -28,7 +28,7 @@ import tensorflow as tf
 
 import oomph
 from oomph.monitor.board import TrainingBoard
-from oomph.tensorflow.monitoring.meter import Meter
+from oomph.monitor.live.meter import Meter
 
 STEPS, BATCH, WIDTH, EPOCHS = 400, 64, 128, 3
 CASES = {"1 ms step": False, "1 ms step, XLA": True}

@@ -17,8 +17,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from oomph.faults.diagnose import diagnose, words
-from oomph.faults.reading.file import read_file
+from oomph.explain.diagnose import diagnose, words
+from oomph.explain.reading.file import read_file
 
 SOUND = ("none", "unrelated")
 

@@ -32,13 +32,13 @@ from keras.src.backend.tensorflow import trainer
 from keras.src.optimizers.base_optimizer import BaseOptimizer
 from tensorflow.python.eager.polymorphic_function.polymorphic_function import Function
 
-from oomph.journal import Journal
-from oomph.recovery.protocol.guarding import Guarding
-from oomph.recovery.protocol.handover import Handover
-from oomph.recovery.protocol.progress import ProgressBoard
-from oomph.recovery.script.session import Session
-from oomph.tensorflow.exact_step import full_batch_step
-from oomph.tensorflow.interception import intercept
+from oomph.exact_step.step import full_batch_step
+from oomph.hooks import intercept
+from oomph.journal.journal import Journal
+from oomph.protocol.guarding import Guarding
+from oomph.protocol.handover import Handover
+from oomph.protocol.progress import ProgressBoard
+from oomph.script.session import Session
 
 
 @dataclass(frozen=True)

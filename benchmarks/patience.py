@@ -26,7 +26,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
-from oomph.journal import read_journal
+from oomph.journal.journal import read_journal
 
 TRAIN = """
 import pathlib, sys, threading, time

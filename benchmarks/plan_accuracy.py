@@ -71,8 +71,8 @@ def predicted(path: Path, name: str, batches: list[int], graph: bool, first: boo
 
     import tensorflow as tf
 
-    from oomph.tensorflow.planning import subject
-    from oomph.tensorflow.planning.engine import engine_for
+    from oomph.planning.live import subject
+    from oomph.planning.live.engine import engine_for
 
     model, x, y = load(path).MODELS[name](batches[0])
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

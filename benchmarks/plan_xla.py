@@ -20,11 +20,11 @@ NAMES = ("convolutions", "transformer", "resnet50")
 
 def measure(model: Any, batch: Any, size: int, target: Any, memory: int) -> tuple[Any, float]:
     """What XLA assigns at this size, and the seconds that TensorFlow took to hand the step over."""
-    from oomph.memory.xla.compiling import compile_step
-    from oomph.memory.xla.targets import description
-    from oomph.recovery.posix.available_memory import available_bytes
-    from oomph.tensorflow.planning import samples
-    from oomph.tensorflow.planning.compiled_step import serialized
+    from oomph.planning.live import samples
+    from oomph.planning.live.compiled_step import serialized
+    from oomph.planning.xla.compiling import compile_step
+    from oomph.planning.xla.targets import description
+    from oomph.process.available_memory import available_bytes
 
     began = time.monotonic()
     step = serialized(model, samples.specification(batch), samples.size_of(batch), size)
@@ -35,9 +35,9 @@ def measure(model: Any, batch: Any, size: int, target: Any, memory: int) -> tupl
 def rows(name: str, sizes: list[int], gpu: Any) -> None:
     import tensorflow as tf
 
-    from oomph.memory.xla.growth import Growth
-    from oomph.memory.xla.targets import choose
-    from oomph.tensorflow.planning import subject
+    from oomph.planning.live import subject
+    from oomph.planning.xla.growth import Growth
+    from oomph.planning.xla.targets import choose
 
     model, x, y = load(FOLDER / "development.py").MODELS[name](4)
     batch = tf.nest.map_structure(tf.convert_to_tensor, batch_of(x, y))
@@ -54,7 +54,7 @@ def rows(name: str, sizes: list[int], gpu: Any) -> None:
 
 
 def main() -> None:
-    from oomph.memory.gpu_list import find_gpu
+    from oomph.planning.gpu_list import find_gpu
 
     parser = argparse.ArgumentParser()
     parser.add_argument("--gpu", default="RTX 4090")

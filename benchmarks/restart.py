@@ -19,7 +19,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from oomph.journal import read_journal
+from oomph.journal.journal import read_journal
 
 SCRIPT = Path(__file__).with_name("chaos_training.py")
 SECONDS = 120

@@ -31,7 +31,7 @@ from pathlib import Path
 
 import numpy as np
 
-from oomph.recovery.protocol.progress import read_progress
+from oomph.protocol.progress import read_progress
 
 HERE = Path(__file__).with_name("resumed")
 CLAIMS = ("verified", "exact", "unverified", "replayed")

@@ -42,7 +42,7 @@ Tick = Callable[[], object]
 
 def nvml() -> Tick:
     """NVML in a thread of its own, as the sampler asks it."""
-    from oomph.faults.reading.kernel_log import KernelLog
+    from oomph.explain.reading.kernel_log import KernelLog
     from oomph.gpu.gpus import Gpus
     from oomph.monitor.gpu_thread import GpuThread
     from oomph.monitor.gpu_watch import GpuWatch
@@ -76,7 +76,7 @@ def nvml_host_processes() -> Tick:
 
 def whole() -> Tick:
     """All that the sampler does, with what it keeps and what it looks for."""
-    from oomph.faults.reading.kernel_log import KernelLog
+    from oomph.explain.reading.kernel_log import KernelLog
     from oomph.gpu.gpus import Gpus
     from oomph.monitor.board import BoardReader
     from oomph.monitor.gpu_thread import GpuThread

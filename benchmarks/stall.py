@@ -16,7 +16,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from oomph.journal import Event, read_journal
+from oomph.journal.journal import Event, read_journal
 
 TRAIN = """
 import sys

@@ -1,7 +1,7 @@
 """Rewrites the table of Xids from NVIDIA's spreadsheet: `python benchmarks/xids.py Xid-Catalog.xlsx`.
 
 The spreadsheet is linked at https://docs.nvidia.com/deploy/xid-errors/analyzing-xid-catalog.html. The table keeps
-codes, mnemonics and actions. See `src/oomph/faults/catalogue/xid.py`.
+codes, mnemonics and actions. See `src/oomph/explain/catalogue/xid.py`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from xml.etree import ElementTree
 from xml.etree.ElementTree import Element
 from zipfile import ZipFile
 
-from oomph.faults.catalogue.xid import COLUMNS, TABLE, Xid
+from oomph.explain.catalogue.xid import COLUMNS, TABLE, Xid
 
 _HEADINGS = {
     "code": "code",

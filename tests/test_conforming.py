@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from oomph.conforming import conforms
-from oomph.event_fields import FIELDS, sound_fields
+from oomph.files.conforming import conforms
+from oomph.journal.event_fields import FIELDS, sound_fields
 
 
 @pytest.mark.parametrize(

@@ -9,10 +9,9 @@ import sys
 
 import pytest
 
-from oomph import journal_reader
-from oomph.journal import Event, Journal, read_journal, refuse_later, unreadable_lines
-from oomph.journal_reader import JournalReader
-from oomph.run_files import read_own
+from oomph.files.run_files import read_own
+from oomph.journal.journal import Event, Journal, journal_reader, read_journal, refuse_later, unreadable_lines
+from oomph.journal.journal_reader import JournalReader
 
 real = journal_reader._events_of
 
@@ -157,7 +156,7 @@ def test_a_long_journal_takes_little_time_and_memory(tmp_path):
             file.write(line("checkpoint", float(number), sequence=number, step=number, **data))
     size = (tmp_path / "journal" / "1-0-script.jsonl").stat().st_size
     code = (
-        "import resource, sys; from pathlib import Path; from oomph.journal import read_journal\n"
+        "import resource, sys; from pathlib import Path; from oomph.journal.journal import read_journal\n"
         "used = lambda: resource.getrusage(resource.RUSAGE_SELF)\n"
         "before = used(); events = read_journal(Path(sys.argv[1])); after = used()\n"
         "print(len(events), after.ru_utime - before.ru_utime, (after.ru_maxrss - before.ru_maxrss) * 1024)"
@@ -172,7 +171,7 @@ def test_a_long_journal_takes_little_time_and_memory(tmp_path):
 
 
 def test_a_file_with_a_hole_does_not_fill_the_memory(tmp_path, monkeypatch):
-    monkeypatch.setattr("oomph.journal_reader._LONGEST", 1 << 20)
+    monkeypatch.setattr("oomph.journal.journal_reader._LONGEST", 1 << 20)
     write_lines(tmp_path, "1-0-script.jsonl", line("one", 1.0))
     path = tmp_path / "journal" / "1-0-script.jsonl"
     os.truncate(path, 1 << 40)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from oomph import own_process
+from oomph.process import own_process
 
 SOURCE = Path(own_process.__file__).parents[1]
 SCRIPT = """

@@ -20,8 +20,8 @@ from oomph.demo import scenario, show
 from oomph.demo.children import DemoError, compare, run_plain
 from oomph.demo.claims import Claim, Compared, Ended, Measured, Survived, Trial, judge, rows
 from oomph.errors import UsageError
-from oomph.recovery.run_directory.work_folder import work_folder
-from oomph.tables import table
+from oomph.run.directory.work_folder import work_folder
+from oomph.terminal.tables import table
 
 ROOT = Path(__file__).resolve().parents[1]
 LIMIT = 120
@@ -110,13 +110,13 @@ def test_every_module_is_on_the_map(module):
 
 def test_a_module_is_not_on_the_map_for_a_word_that_stands_somewhere():
     rows = "| file of `recovery/` | idea |\n| --- | --- |\n| `report/` `labels` | x |\n| | `proof` |\n| `own` | x |"
-    assert on_the_map(f"`run` and `faults/reading/log.py`, `joined`\n{rows}") >= {
-        "faults/reading/joined",
-        "recovery/report/labels",
+    assert on_the_map(f"`run` and `explain/reading/log.py`, `joined`\n{rows}") >= {
+        "explain/reading/joined",
+        "run/report/labels",
         "recovery/report/proof",
         "recovery/own",
     }
-    assert not {"cli/run", "recovery/labels", "recovery/proof", "tensorflow/fit/proof"} & on_the_map(rows)
+    assert not {"cli/run", "recovery/labels", "recovery/proof", "resume/fit/proof"} & on_the_map(rows)
 
 
 # -- mistakes put in by hand ------------------------------------------------------------------------------------------

@@ -11,12 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from oomph import redaction
-from oomph.recovery.posix.stderr import Tail
-from oomph.recovery.run_directory.run_directory import RunRecord
-from oomph.redaction import know_secrets, redacted, redacted_data, redacted_words
-from oomph.run_files import OwnFile
-from oomph.shown import shown, shown_line
+from oomph.files.run_files import OwnFile
+from oomph.process.stderr import Tail
+from oomph.redaction.redaction import know_secrets, redacted, redacted_data, redacted_words, redaction
+from oomph.run.directory.run_directory import RunRecord
+from oomph.terminal.shown import shown, shown_line
 
 KEY = "Zq8vN3kLmP0xR7tW"  # no form of its own: only the name before it tells
 LETTERS = (string.ascii_letters + string.digits) * 2

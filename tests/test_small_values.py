@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 import oomph
-from oomph.recovery.isolation.isolate import Isolated
-from oomph.recovery.report.summary import summarise
-from oomph.recovery.supervisor.closing import Outcome
+from oomph.process.isolation.isolate import Isolated
+from oomph.run.report.summary import summarise
+from oomph.run.supervisor.closing import Outcome
 
 DIAGNOSES = oomph.diagnose(MemoryError())
 SUMMARY = summarise([], 1)

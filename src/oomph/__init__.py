@@ -13,21 +13,21 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _PUBLIC = {
-    "Diagnosis": "oomph.faults.matching.named_fault",
-    "Evidence": "oomph.faults.evidence.evidence",
-    "Fault": "oomph.faults.catalogue.fault",
-    "Isolated": "oomph.recovery.isolation.isolate",
+    "Diagnosis": "oomph.explain.matching.named_fault",
+    "Evidence": "oomph.explain.evidence.evidence",
+    "Fault": "oomph.explain.catalogue.fault",
+    "Isolated": "oomph.process.isolation.isolate",
     "IsolatedError": "oomph.errors",
-    "Monitor": "oomph.tensorflow.monitoring.callback",
+    "Monitor": "oomph.monitor.live.callback",
     "OomphError": "oomph.errors",
-    "check": "oomph.tensorflow.api.check_fit",
-    "diagnose": "oomph.faults.diagnose",
-    "guard": "oomph.tensorflow.api.guard",
-    "isolate": "oomph.recovery.isolation.isolate",
-    "plan": "oomph.tensorflow.api.memory_plan",
-    "map_batches": "oomph.tensorflow.api.map_batches",
-    "read_journal": "oomph.journal",
-    "steps": "oomph.tensorflow.api.steps",
+    "check": "oomph.api.check_fit",
+    "diagnose": "oomph.explain.diagnose",
+    "guard": "oomph.api.guard",
+    "isolate": "oomph.process.isolation.isolate",
+    "plan": "oomph.api.memory_plan",
+    "map_batches": "oomph.api.map_batches",
+    "read_journal": "oomph.journal.journal",
+    "steps": "oomph.api.steps",
 }
 
 __all__ = sorted([*_PUBLIC, "__version__"])

@@ -3,7 +3,7 @@
 import os
 import sys
 
-from oomph.own_process import is_disturbed, isolated_command, isolated_environ
+from oomph.process.own_process import is_disturbed, isolated_command, isolated_environ
 
 
 def command() -> int:

@@ -9,7 +9,7 @@ import pytest
 from oomph import cli
 from oomph.cli import output
 from oomph.demo import show
-from oomph.screen import Screen
+from oomph.terminal.screen import Screen
 
 
 @pytest.mark.parametrize(("options", "width"), [([], 99), (["--json"], 55)])

@@ -18,8 +18,8 @@ import pytest
 
 from oomph.cli import explain
 from oomph.errors import ExamineError, OomphError, UsageError
-from oomph.journal import Journal
-from oomph.recovery.run_directory.run_directory import RunRecord
+from oomph.journal.journal import Journal
+from oomph.run.directory.run_directory import RunRecord
 
 LOGS = Path(__file__).parents[1] / "logs"
 OOM = str(LOGS / "oomgraph.log")
@@ -407,7 +407,7 @@ def test_a_named_pipe_is_read_when_somebody_writes(tmp_path: Path) -> None:
 
 
 def test_of_a_file_that_grows_is_read_what_there_was(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    from oomph.faults.reading import file
+    from oomph.explain.reading import file
 
     path = tmp_path / "grows.log"
     path.write_bytes(b"a line\n" * 20000)

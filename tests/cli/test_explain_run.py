@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from oomph.cli import main
-from oomph.journal import Journal
-from oomph.recovery.run_directory.run_directory import RunRecord
+from oomph.journal.journal import Journal
+from oomph.run.directory.run_directory import RunRecord
 
 RECORDED = Path(__file__).parents[1] / "hostile" / "run"
 """It finished, after two faults, on a machine with a problem."""

@@ -9,7 +9,7 @@ import pytest
 
 from oomph.cli import main
 from oomph.errors import ExamineError, UsageError
-from oomph.faults.reading import kernel_log
+from oomph.explain.reading import kernel_log
 
 RECORDED = Path(__file__).parents[1] / "hostile" / "run"
 CRASH, CLEAN = "Segmentation fault (core dumped)\n", "Epoch 1/1\n"

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from oomph.cli import main
-from oomph.journal import Journal
-from oomph.recovery.run_directory.run_directory import RunRecord
+from oomph.journal.journal import Journal
+from oomph.run.directory.run_directory import RunRecord
 
 CTRL_C = {"stopped": True, "interrupted": True}
 

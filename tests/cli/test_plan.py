@@ -10,19 +10,19 @@ import pytest
 
 from oomph import cli
 from oomph.cli import plan as plan_verb
-from oomph.recovery.isolation.descendants import adopt_orphans
+from oomph.process.isolation.descendants import adopt_orphans
 
 PLANS = str(Path(__file__).parents[1] / "memory")
 SCRIPT = f"""
 import os, sys
 from oomph.inject import hook
-from oomph.reaching.channel import Channel
-from oomph.reaching.handover import Handover
+from oomph.reach.channel import Channel
+from oomph.reach.handover import Handover
 sys.path.insert(0, {PLANS!r})
 handover = Handover.read()
 channel = Channel(handover)
 import plans
-from oomph.memory.document import as_document
+from oomph.planning.document import as_document
 assert channel.take_turn()
 channel.tell(examines="fit", pid=os.getpid(), site="train.py:9")
 if "--dies" in sys.argv and handover.arguments.get("probe"):

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from oomph import cli
-from oomph.rehearsal.faults import NAMES
+from oomph.rehearse.faults import NAMES
 
 
 @pytest.mark.parametrize(

@@ -15,11 +15,11 @@ import pytest
 import oomph
 from oomph import cli
 from oomph.cli import run as run_verb
-from oomph.recovery.protocol.guarding import Guarding
-from oomph.recovery.report.summary import summarise
-from oomph.recovery.supervisor import launch as launching
-from oomph.recovery.supervisor.closing import Outcome
-from oomph.recovery.supervisor.launch import Request
+from oomph.protocol.guarding import Guarding
+from oomph.run.report.summary import summarise
+from oomph.run.supervisor import launch as launching
+from oomph.run.supervisor.closing import Outcome
+from oomph.run.supervisor.launch import Request
 
 LIMIT = 60
 _FROM_STDIN = "oomph: a script from standard input cannot be started a second time: save it to a file\n"
@@ -253,9 +253,15 @@ def test_the_summary_of_each_verb_is_that_of_its_module():
 def test_no_verb_is_imported_before_it_is_named(tmp_path):
     code = "import sys, oomph.cli as c; c.main(['--help']); print([m for m in sys.modules if m.startswith('oomph.')])"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=_environ(), timeout=LIMIT)
-    screen = ["oomph.screen", "oomph.patterns", "oomph.secret_forms", "oomph.secret_look", "oomph.redaction"]
-    needed = [*screen, "oomph.shown", "oomph.message", "oomph.ticking"]
-    needed += ["oomph.errors", "oomph.wrapping", "oomph.cli.output", "oomph.cli.help_text", "oomph.cli"]
+    screen = [
+        "oomph.terminal.screen",
+        "oomph.files.patterns",
+        "oomph.redaction.secret_forms",
+        "oomph.redaction.secret_look",
+        "oomph.redaction.redaction",
+    ]
+    needed = [*screen, "oomph.terminal.shown", "oomph.terminal.message", "oomph.terminal.ticking"]
+    needed += ["oomph.errors", "oomph.terminal.wrapping", "oomph.cli.output", "oomph.cli.help_text", "oomph.cli"]
     assert result.stdout.splitlines()[-1] == str(needed)
 
 

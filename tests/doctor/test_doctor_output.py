@@ -15,7 +15,7 @@ from oomph.doctor.examine import choose, examine
 from oomph.doctor.report import as_report, redact
 from oomph.doctor.verdict import verdict
 from oomph.errors import UsageError
-from oomph.faults.catalogue.catalogue import load
+from oomph.explain.catalogue.catalogue import load
 
 
 def test_a_check_that_breaks_is_one_that_could_not_run(healthy):

@@ -9,9 +9,9 @@ import pytest
 
 from oomph.cli import main
 from oomph.doctor.recorded import behind, recorded
-from oomph.journal import Journal
-from oomph.recovery.supervisor.command import Command
-from oomph.recovery.supervisor.machine_at_start import look
+from oomph.journal.journal import Journal
+from oomph.process.command import Command
+from oomph.run.supervisor.machine_at_start import look
 
 
 @pytest.fixture

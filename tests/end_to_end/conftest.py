@@ -20,9 +20,9 @@ from typing import Any
 
 import pytest
 
-from oomph.event_fields import sound_fields
-from oomph.journal import Event, read_journal
-from oomph.recovery.protocol.progress import Progress, read_progress
+from oomph.journal.event_fields import sound_fields
+from oomph.journal.journal import Event, read_journal
+from oomph.protocol.progress import Progress, read_progress
 
 SCRIPTS = Path(__file__).parent / "scripts"
 ABSENT = Path(__file__).parent / "absent"

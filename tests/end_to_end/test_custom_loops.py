@@ -206,7 +206,7 @@ def test_no_guard_and_a_failing_guard_leave_a_plain_loop(work, plain, same_bits)
     assert work.oomph("--no-guard", "steps.py", "ours.npz").returncode == 0
     same_bits(work.folder / "ours.npz", plain())
     work.write(
-        "import keras, oomph.tensorflow.loop.resumable as broken, runpy\n"
+        "import keras, oomph.resume.loop.resumable as broken, runpy\n"
         "broken.LoopCheckpoints.at_border = lambda self: 1 / 0\n"
         "import sys; sys.argv[0] = 'steps.py'; runpy.run_path('steps.py', run_name='__main__')\n"
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from oomph.recovery.hang.limits import FLOOR_VARIABLE
+from oomph.run.hang.limits import FLOOR_VARIABLE
 
 FLOOR = {FLOOR_VARIABLE: "3"}
 

@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from oomph.tensorflow.names.keras3 import KERAS
-from oomph.tensorflow.names.row import Feature, rows_of
+from oomph.keras_bridge.names.keras3 import KERAS
+from oomph.keras_bridge.names.row import Feature, rows_of
 
 LIBRARY = Path(importlib.util.find_spec("keras").origin).parent
 PUBLIC = {

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from oomph.memory.xla.compiling import why_not
+from oomph.planning.xla.compiling import why_not
 
 LIMIT = 120
 SCRIPT = """

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from oomph.journal import read_journal
-from oomph.recovery.policy.decisions import replay
+from oomph.journal.journal import read_journal
+from oomph.run.policy.decisions import replay
 
 SCRIPT = """
 import os
@@ -19,7 +19,7 @@ class Poison(keras.callbacks.Callback):
             if handover.changed("skip-batch") == []:
                 os.abort()
 
-from oomph.recovery.protocol.handover import Handover
+from oomph.protocol.handover import Handover
 handover = Handover.read()
 x = np.zeros((160, 4), "float32")
 model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(1)])

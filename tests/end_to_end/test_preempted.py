@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from oomph.package import PACKAGE
+from oomph.files.package import PACKAGE
 
 STEPS = 120  # three_fits.py
 

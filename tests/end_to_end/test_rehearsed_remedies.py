@@ -15,7 +15,7 @@ BELOW_KERNEL_LOG = """
 import sys
 from pathlib import Path
 from oomph.cli import main
-from oomph.faults.reading.kernel_log import KernelLog
+from oomph.explain.reading.kernel_log import KernelLog
 KernelLog.__init__.__defaults__ = (Path("kmsg"),)  # the machine's own log is not for tests to write in
 sys.exit(main())
 """

@@ -8,7 +8,7 @@ import signal
 
 import pytest
 
-from oomph.recovery.checkpoint.container import read_checkpoint
+from oomph.checkpoint.container import read_checkpoint
 
 
 @pytest.fixture(scope="module")

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from oomph.faults.diagnose import diagnose_log
-from oomph.faults.matching.named_fault import Diagnosis
+from oomph.explain.diagnose import diagnose_log
+from oomph.explain.matching.named_fault import Diagnosis
 
 
 def first(log: str) -> Diagnosis:

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from oomph.faults.catalogue.catalogue import load
-from oomph.faults.catalogue.fault import Fault, Signature
-from oomph.faults.diagnose import diagnose_log
+from oomph.explain.catalogue.catalogue import load
+from oomph.explain.catalogue.fault import Fault, Signature
+from oomph.explain.diagnose import diagnose_log
 
 GLUED = "0.98765"
 """What a progress bar leaves without a line break in front of what comes next."""

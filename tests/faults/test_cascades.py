@@ -6,9 +6,9 @@ import io
 
 import pytest
 
-from oomph.faults.diagnose import diagnose, words
-from oomph.faults.matching.named_fault import SUSPICION, Diagnosis
-from oomph.faults.reading.log import read_log
+from oomph.explain.diagnose import diagnose, words
+from oomph.explain.matching.named_fault import SUSPICION, Diagnosis
+from oomph.explain.reading.log import read_log
 
 
 def found(*lines: str) -> tuple[Diagnosis, ...]:

@@ -6,7 +6,7 @@ import os
 import subprocess
 from pathlib import Path
 
-from oomph.faults.diagnose import diagnose_log
+from oomph.explain.diagnose import diagnose_log
 
 LIBDEVICE = diagnose_log(b"Can't find libdevice directory ${CUDA_DIR}/nvvm/libdevice.")[0]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import itertools
 from pathlib import Path
 
-from oomph.faults.diagnose import diagnose_log
-from oomph.faults.evidence.evidence import Evidence
-from oomph.faults.matching.named_fault import SUSPICION, Diagnosis
+from oomph.explain.diagnose import diagnose_log
+from oomph.explain.evidence.evidence import Evidence
+from oomph.explain.matching.named_fault import SUSPICION, Diagnosis
 
 LOG = (Path(__file__).parents[1] / "logs/crash/cpu_pool.log").read_text()
 """6.12 MiB are asked for; 6.74 MiB are free, in two pieces."""

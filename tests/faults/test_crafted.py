@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from attacks import attacks, sample
 
-from oomph.faults.catalogue.catalogue import load
+from oomph.explain.catalogue.catalogue import load
 
 pytestmark = pytest.mark.alone
 

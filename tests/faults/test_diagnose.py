@@ -13,12 +13,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oomph.faults.catalogue.catalogue import load
-from oomph.faults.catalogue.neighbours import neighbours
-from oomph.faults.diagnose import diagnose, diagnose_log
-from oomph.faults.evidence.evidence import Evidence
-from oomph.faults.matching.named_fault import SUSPICION
-from oomph.faults.reading.log import read_log
+from oomph.explain.catalogue.catalogue import load
+from oomph.explain.catalogue.neighbours import neighbours
+from oomph.explain.diagnose import diagnose, diagnose_log
+from oomph.explain.evidence.evidence import Evidence
+from oomph.explain.matching.named_fault import SUSPICION
+from oomph.explain.reading.log import read_log
 
 LOGS = Path(__file__).parents[1] / "logs"
 
@@ -484,9 +484,9 @@ def test_parts_of_tensorflow_that_get_by_are_never_reported(part: str) -> None:
 READ_ALL = """
 import io, sys
 from pathlib import Path
-from oomph.faults.catalogue.catalogue import load
-from oomph.faults.diagnose import diagnose
-from oomph.faults.reading.log import read_log
+from oomph.explain.catalogue.catalogue import load
+from oomph.explain.diagnose import diagnose
+from oomph.explain.reading.log import read_log
 GLOO = "terminate called after throwing an instance of 'gloo::IoException'\\nFatal Python error: Aborted"
 logs = [path.read_text() for path in sorted(Path(sys.argv[1]).glob("*.log"))]
 for text in [GLOO, *logs, *(fault.example for fault in load())]:

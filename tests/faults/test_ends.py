@@ -6,8 +6,8 @@ import io
 
 import pytest
 
-from oomph.faults.diagnose import diagnose
-from oomph.faults.reading.log import read_log
+from oomph.explain.diagnose import diagnose
+from oomph.explain.reading.log import read_log
 
 ENDS = {
     "killed": [

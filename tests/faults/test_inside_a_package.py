@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from advised import first_remedy
 
-from oomph.faults.diagnose import diagnose_log
+from oomph.explain.diagnose import diagnose_log
 
 HEAD = 'Traceback (most recent call last):\n  File "train.py", line 7, in <module>\n    main()\n'
 FRAME = '  File "/opt/v/lib/python3.8/site-packages/{}/core.py", line 12, in run\n    go()\n'

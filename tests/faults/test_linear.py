@@ -13,12 +13,14 @@ from collections.abc import Iterator
 import pytest
 from attacks import attacks
 
-from oomph import doctor, faults, gpu, recovery
-from oomph.faults.catalogue.catalogue import load
-from oomph.faults.evidence.evidence import TEXT_LIMIT
-from oomph.faults.matching import systems
-from oomph.faults.reading import joined
-from oomph.patterns import LazyPattern
+from oomph import doctor, gpu
+from oomph import explain as faults
+from oomph import run as recovery
+from oomph.explain.catalogue.catalogue import load
+from oomph.explain.evidence.evidence import TEXT_LIMIT
+from oomph.explain.matching import systems
+from oomph.explain.reading import joined
+from oomph.files.patterns import LazyPattern
 
 pytestmark = pytest.mark.alone
 

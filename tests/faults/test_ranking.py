@@ -6,10 +6,10 @@ from itertools import pairwise
 
 import pytest
 
-from oomph.faults.diagnose import diagnose_log
-from oomph.faults.matching.hits import calibrated
-from oomph.faults.matching.named_fault import Diagnosis
-from oomph.faults.render import as_text
+from oomph.explain.diagnose import diagnose_log
+from oomph.explain.matching.hits import calibrated
+from oomph.explain.matching.named_fault import Diagnosis
+from oomph.explain.render import as_text
 
 ABORTED = "Aborted (core dumped)\n"
 THROWN = "terminate called after throwing an instance of '{}'\n  what():  {}\n"

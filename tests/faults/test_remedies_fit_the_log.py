@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from advised import first, first_remedy
 
-from oomph.faults.diagnose import diagnose_log
+from oomph.explain.diagnose import diagnose_log
 
 FEED = "ValueError: Cannot feed value of shape {} for Tensor 'x:0', which has shape '{}'"
 LAUNCH = "E cuda_event.cc:29] Error polling: failed to query event: CUDA_ERROR_LAUNCH_FAILED: unspecified"

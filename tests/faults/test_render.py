@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from oomph.faults.catalogue.catalogue import find, load
-from oomph.faults.catalogue.docs import documents
-from oomph.faults.catalogue.fault import Remedy
-from oomph.faults.diagnose import diagnose_log
-from oomph.faults.evidence.evidence import Evidence
-from oomph.faults.matching.named_fault import CAUSE, Diagnosis
-from oomph.faults.render import as_text, page_text
-from oomph.shown import shown
+from oomph.explain.catalogue.catalogue import find, load
+from oomph.explain.catalogue.docs import documents
+from oomph.explain.catalogue.fault import Remedy
+from oomph.explain.diagnose import diagnose_log
+from oomph.explain.evidence.evidence import Evidence
+from oomph.explain.matching.named_fault import CAUSE, Diagnosis
+from oomph.explain.render import as_text, page_text
+from oomph.terminal.shown import shown
 
 KEY = "hunter2hunter2"
 WIDTHS = range(20, 140)

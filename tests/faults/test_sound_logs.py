@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from oomph.faults.diagnose import diagnose_log
+from oomph.explain.diagnose import diagnose_log
 
 
 def names(text: str) -> list[str]:

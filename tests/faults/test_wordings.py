@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from oomph.faults.diagnose import diagnose_log
+from oomph.explain.diagnose import diagnose_log
 
 BAR = "━" * 20
 RAN_OUT = "UserWarning: Your input ran out of data; interrupting training.\n"

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from oomph.faults.catalogue.catalogue import load
-from oomph.faults.diagnose import diagnose_log
+from oomph.explain.catalogue.catalogue import load
+from oomph.explain.diagnose import diagnose_log
 
 LOGS = Path(__file__).parents[1] / "logs"
 PREFIXES = [
@@ -82,6 +82,6 @@ def test_a_block_may_be_indented_within_a_log_that_is_not() -> None:
 
 @pytest.mark.parametrize("prefix", ["ERROR:root:", "2024-01-01 00:00:00,123 - root - ERROR - "])
 def test_what_a_logger_says_itself_keeps_its_level(prefix: str) -> None:
-    from oomph.faults.reading.prefixes import without_prefixes
+    from oomph.explain.reading.prefixes import without_prefixes
 
     assert without_prefixes(f"{prefix}the reader has stopped")[0] == f"{prefix}the reader has stopped"

@@ -13,6 +13,8 @@ from typing import Any
 from damage import as_text, damaged, damaged_bytes, damaged_lines
 from hypothesis import strategies as st
 
+from oomph.checkpoint.container import format_trouble, read_checkpoint, read_manifest, seal
+from oomph.checkpoint.witness import WitnessBoard
 from oomph.cli import main
 from oomph.doctor.observe.elf import names_in, problem_of, read_elf
 from oomph.doctor.observe.fatbin import architectures
@@ -22,35 +24,33 @@ from oomph.doctor.observe.search import read_cache
 from oomph.doctor.observe.tensorflow import observe_tensorflow
 from oomph.doctor.recorded import behind
 from oomph.errors import OomphError
-from oomph.faults.catalogue import front_matter
-from oomph.faults.catalogue.catalogue import PageError, parse_page
-from oomph.faults.catalogue.xid import read_table
-from oomph.faults.reading.heap_dump import read_dump
+from oomph.explain.catalogue import front_matter
+from oomph.explain.catalogue.catalogue import PageError, parse_page
+from oomph.explain.catalogue.xid import read_table
+from oomph.explain.reading.heap_dump import read_dump
 from oomph.gpu.child import parse
-from oomph.journal import Event, foreign_format, read_journal, unreadable_lines
-from oomph.recovery.checkpoint.container import format_trouble, read_checkpoint, read_manifest, seal
-from oomph.recovery.checkpoint.witness import WitnessBoard
-from oomph.recovery.policy import decisions
-from oomph.recovery.policy.decide import decide
-from oomph.recovery.policy.examination import Trail, examine
-from oomph.recovery.protocol.creations import DIRECTORY, Creation, Earlier
-from oomph.recovery.protocol.handover import VARIABLE as HANDOVER
-from oomph.recovery.protocol.handover import Handover
-from oomph.recovery.protocol.injection import VARIABLE as INJECTION
-from oomph.recovery.protocol.injection import Injection
-from oomph.recovery.protocol.progress import ProgressBoard, read_progress
-from oomph.recovery.report.account import account
-from oomph.recovery.report.story import story_of
-from oomph.recovery.report.story_text import as_text as story_as_text
-from oomph.recovery.report.summary import summarise
-from oomph.recovery.run_directory.run_directory import RunDirectory, read_record
-from oomph.recovery.run_directory.stored_runs import first_trusted, unfinished_runs
-from oomph.recovery.run_directory.summary_file import read_summary
-from oomph.recovery.run_directory.unfinished import unfinished
-from oomph.recovery.script.kept_micro_batches import MicroBatches, Start
-from oomph.recovery.supervisor.attempt_conditions import Machine, conditions
-from oomph.recovery.supervisor.chronicle import Chronicle
-from oomph.recovery.supervisor.effects import environ_after, for_the_script, most_samples, set_aside
+from oomph.journal.journal import Event, foreign_format, read_journal, unreadable_lines
+from oomph.protocol.creations import DIRECTORY, Creation, Earlier
+from oomph.protocol.handover import VARIABLE as HANDOVER
+from oomph.protocol.handover import Handover
+from oomph.protocol.injection import VARIABLE as INJECTION
+from oomph.protocol.injection import Injection
+from oomph.protocol.progress import ProgressBoard, read_progress
+from oomph.run.directory.run_directory import RunDirectory, read_record
+from oomph.run.directory.stored_runs import first_trusted, unfinished_runs
+from oomph.run.directory.summary_file import read_summary
+from oomph.run.directory.unfinished import unfinished
+from oomph.run.policy import decisions
+from oomph.run.policy.decide import decide
+from oomph.run.policy.examination import Trail, examine
+from oomph.run.report.account import account
+from oomph.run.report.story import story_of
+from oomph.run.report.story_text import as_text as story_as_text
+from oomph.run.report.summary import summarise
+from oomph.run.supervisor.attempt_conditions import Machine, conditions
+from oomph.run.supervisor.chronicle import Chronicle
+from oomph.run.supervisor.effects import environ_after, for_the_script, most_samples, set_aside
+from oomph.script.kept_micro_batches import MicroBatches, Start
 
 DATA = Path(__file__).parent
 RUN = DATA / "run"

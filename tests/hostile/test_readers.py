@@ -20,10 +20,10 @@ from damage import VICTIM
 from hypothesis import HealthCheck, Phase, given, settings
 from watched import Watch
 
-from oomph.event_fields import sound_fields
-from oomph.faults.catalogue.catalogue import PAGES
-from oomph.recovery.checkpoint.container import TENSORS, CheckpointWriter, Position, seal, write_manifest
-from oomph.recovery.checkpoint.meta import Meta
+from oomph.checkpoint.container import TENSORS, CheckpointWriter, Position, seal, write_manifest
+from oomph.checkpoint.meta import Meta
+from oomph.explain.catalogue.catalogue import PAGES
+from oomph.journal.event_fields import sound_fields
 
 FEW, MANY = 40, 10_000
 MOST_SECONDS = 5.0

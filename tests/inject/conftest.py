@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 import oomph
-from oomph.recovery.protocol.guarding import Guarding
-from oomph.recovery.protocol.handover import Handover
+from oomph.protocol.guarding import Guarding
+from oomph.protocol.handover import Handover
 
 PACKAGE = Path(oomph.__file__).parent
 Start = Callable[..., "subprocess.CompletedProcess[str]"]

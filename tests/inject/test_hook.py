@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from oomph.inject.hook import after_import
-from oomph.journal import read_journal
+from oomph.journal.journal import read_journal
 
 _SCRIPT = """
 import sys
@@ -32,10 +32,10 @@ def fake_keras(tmp_path: Path) -> Path:
 
 
 def _stand_in(fake_keras: Path, body: str) -> str:
-    """A script that puts a stand-in for oomph.tensorflow.interception.intercept in place before it imports Keras."""
+    """A script that puts a stand-in for oomph.hooks.intercept in place before it imports Keras."""
     return (
         "import sys, types\n"
-        "name = 'oomph.tensorflow.interception.intercept'\n"
+        "name = 'oomph.hooks.intercept'\n"
         "module = types.ModuleType(name)\n"
         "def install(trainer, session):\n"
         f"    {body}\n"
@@ -73,7 +73,7 @@ def test_a_trainer_that_fails_to_import_fails_as_without_oomph(start, fake_keras
 
 
 def test_a_script_without_keras_never_wakes_the_hook(start):
-    result = start("import sys, json; print([m for m in sys.modules if m.startswith('oomph.tensorflow')])")
+    result = start("import sys, json; print([m for m in sys.modules if m.startswith('oomph.keras_bridge')])")
     assert json.loads(result.stdout.replace("'", '"')) == []
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import oomph
-from oomph.recovery.protocol.handover import VARIABLE
+from oomph.protocol.handover import VARIABLE
 
 _LOOK = """
 import json, sys
@@ -41,7 +41,7 @@ def test_what_the_script_reads_from_its_environment_is_seen(start):
     look = """
     import json, os
     os.environ.get("RATE"), os.getenv("EPOCHS")
-    from oomph.recovery.script.environment_read import read_by_script
+    from oomph.script.environment_read import read_by_script
     print(json.dumps(sorted(read_by_script())))
     """
     assert json.loads(start(look, RATE="1").stdout) == ["EPOCHS", "RATE"]

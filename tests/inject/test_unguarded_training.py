@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from oomph.journal import read_journal
+from oomph.journal.journal import read_journal
 
 _MODULE = """
 class {owner}:

@@ -10,7 +10,7 @@ import sys
 
 import pytest
 
-from oomph.memory.allocator import Allocator, chunks_of
+from oomph.planning.allocator import Allocator, chunks_of
 
 MIB = 1 << 20
 REQUESTS = """

@@ -6,8 +6,8 @@ import itertools
 
 import pytest
 
-from oomph.memory.calibration import LOWER, SCRATCH, UPPER, Correction, Measured, correction
-from oomph.memory.estimate import Interval
+from oomph.planning.calibration import LOWER, SCRATCH, UPPER, Correction, Measured, correction
+from oomph.planning.estimate import Interval
 
 MIB = 1 << 20
 

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from oomph.memory import counting
+from oomph.planning import counting
 
 GIB = 1 << 30
 

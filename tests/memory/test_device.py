@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from oomph.errors import UsageError
-from oomph.memory.device import device_of
-from oomph.memory.gpu_list import capability_of
+from oomph.planning.device import device_of
+from oomph.planning.gpu_list import capability_of
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "watch"))
 from rig import driver

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from oomph.memory.device import pool_of
-from oomph.memory.device_limit import limit_of
+from oomph.planning.device import pool_of
+from oomph.planning.device_limit import limit_of
 
 POOL = {"TF_CPU_ALLOCATOR_USE_BFC": "1", "TF_CPU_BFC_MEM_LIMIT_IN_MB": "48", "CUDA_VISIBLE_DEVICES": "-1"}
 

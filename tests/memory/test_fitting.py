@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from oomph.memory.device_limit import limit_of
-from oomph.memory.estimate import Device, Estimate, Fits, Interval
-from oomph.memory.gpu_costs import CONTEXT, reserve
-from oomph.memory.verdict import Verdict, notes, why_open
+from oomph.planning.device_limit import limit_of
+from oomph.planning.estimate import Device, Estimate, Fits, Interval
+from oomph.planning.gpu_costs import CONTEXT, reserve
+from oomph.planning.verdict import Verdict, notes, why_open
 
 GIB = 1 << 30
 CARD = Device("a card", 8 * GIB, 6 * GIB)

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from oomph.errors import UsageError
-from oomph.memory.gpu_list import GIB, find_gpu, gpus, size_of
+from oomph.planning.gpu_list import GIB, find_gpu, gpus, size_of
 
 
 @pytest.mark.parametrize(

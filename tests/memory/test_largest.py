@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from oomph.memory.largest import MOST, largest_batch
+from oomph.planning.largest import MOST, largest_batch
 
 
 @pytest.mark.parametrize("most", [1, 2, 3, 7, 31, 32, 33, 100, 1000, 54_321])

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from oomph.memory.breakdown import Held, items, layers, timeline
-from oomph.memory.estimate import Interval
-from oomph.memory.liveness import simulate
-from oomph.memory.prediction import Step, predict, widened
-from oomph.memory.program import Operation, Program, Size, Storage
-from oomph.memory.schedule import Order
+from oomph.planning.breakdown import Held, items, layers, timeline
+from oomph.planning.estimate import Interval
+from oomph.planning.liveness import simulate
+from oomph.planning.prediction import Step, predict, widened
+from oomph.planning.program import Operation, Program, Size, Storage
+from oomph.planning.schedule import Order
 
 KIB = 1024
 

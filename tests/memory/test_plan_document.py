@@ -7,8 +7,8 @@ import json
 import pytest
 from plans import plan
 
-from oomph.memory.document import as_document, as_document_without, plan_of
-from oomph.memory.estimate import Fits
+from oomph.planning.document import as_document, as_document_without, plan_of
+from oomph.planning.estimate import Fits
 
 
 @pytest.mark.parametrize(

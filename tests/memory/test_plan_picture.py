@@ -8,9 +8,9 @@ from xml.etree import ElementTree
 import pytest
 from plans import GIB, WORDS, around, plan
 
-from oomph.memory.chart import against_batch, through_one_step
-from oomph.memory.estimate import Estimate, Fits, Layer, Moment
-from oomph.memory.picture import as_page
+from oomph.planning.chart import against_batch, through_one_step
+from oomph.planning.estimate import Estimate, Fits, Layer, Moment
+from oomph.planning.picture import as_page
 
 
 def pictures(page: str) -> list[ElementTree.Element]:

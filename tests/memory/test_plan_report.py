@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from plans import GIB, WORDS, exactly, plan
 
-from oomph.memory.commands import next_command
-from oomph.memory.estimate import Device, Estimate, Fits
-from oomph.memory.report import as_text
-from oomph.memory.sizes import in_words
+from oomph.planning.commands import next_command
+from oomph.planning.estimate import Device, Estimate, Fits
+from oomph.planning.report import as_text
+from oomph.planning.sizes import in_words
 
 
 def test_the_first_lines_say_what_fits_what_to_type_and_how_much_it_needs():

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from oomph.memory.estimate import Device
-from oomph.memory.gpu_list import find_gpu
-from oomph.memory.precision import suits_bfloat16, warnings
+from oomph.planning.estimate import Device
+from oomph.planning.gpu_list import find_gpu
+from oomph.planning.precision import suits_bfloat16, warnings
 
 
 def device(name: str) -> Device:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from plans import WORDS, around, plan
 
-from oomph.memory.commands import SCRIPT, with_script
-from oomph.memory.estimate import Saver
-from oomph.memory.report import as_text
+from oomph.planning.commands import SCRIPT, with_script
+from oomph.planning.estimate import Saver
+from oomph.planning.report import as_text
 
 
 def test_a_saver_names_the_script_with_its_arguments() -> None:

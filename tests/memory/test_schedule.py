@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from random import Random
 
-from oomph.memory.schedule import Order, schedule
+from oomph.planning.schedule import Order, schedule
 
 
 def pool(is_cheap: list[bool], workers: int = 1):

@@ -5,15 +5,15 @@ from __future__ import annotations
 import pytest
 from plans import plan
 
-from oomph.memory.all_reduce import ARRIVED, exchanged
-from oomph.memory.breakdown import PACKED, Held, items
-from oomph.memory.document import as_document
-from oomph.memory.gpu_costs import nccl_buffers
-from oomph.memory.picture import as_page
-from oomph.memory.prediction import Step, predict
-from oomph.memory.program import Operation, Program, Size, Storage
-from oomph.memory.replicas import ALONE, Replicas
-from oomph.memory.report import as_text
+from oomph.planning.all_reduce import ARRIVED, exchanged
+from oomph.planning.breakdown import PACKED, Held, items
+from oomph.planning.document import as_document
+from oomph.planning.gpu_costs import nccl_buffers
+from oomph.planning.picture import as_page
+from oomph.planning.prediction import Step, predict
+from oomph.planning.program import Operation, Program, Size, Storage
+from oomph.planning.replicas import ALONE, Replicas
+from oomph.planning.report import as_text
 
 MIB = 1 << 20
 

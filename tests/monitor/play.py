@@ -13,7 +13,7 @@ from dataclasses import asdict
 from pathlib import Path
 from types import SimpleNamespace
 
-from oomph.faults.reading.kernel_log import KernelLog
+from oomph.explain.reading.kernel_log import KernelLog
 from oomph.gpu.gpus import Gpus
 from oomph.monitor import gpu_watch
 from oomph.monitor.gpu_thread import GpuThread

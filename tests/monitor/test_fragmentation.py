@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from oomph.faults.catalogue.catalogue import find
+from oomph.explain.catalogue.catalogue import find
 from oomph.monitor.finding import Finding
 from oomph.monitor.fragmentation import of_report
 

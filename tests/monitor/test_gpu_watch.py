@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from oomph.faults.reading.kernel_log import KernelLog
+from oomph.explain.reading.kernel_log import KernelLog
 from oomph.gpu.reading import Event, Holder, Reading
 from oomph.monitor import gpu_watch
 from oomph.monitor.gpu_thread import Answer, GpuThread

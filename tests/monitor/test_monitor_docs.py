@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from oomph.faults.catalogue.catalogue import load
+from oomph.explain.catalogue.catalogue import load
 from oomph.monitor.detectors import DETECTORS, Detector
 from oomph.monitor.docs import document
 

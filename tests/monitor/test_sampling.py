@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from oomph.faults.reading.kernel_log import KernelLog
+from oomph.explain.reading.kernel_log import KernelLog
 from oomph.gpu.reading import Reading
 from oomph.monitor import sampler
 from oomph.monitor.board import BoardReader, TrainingBoard

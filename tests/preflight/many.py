@@ -23,14 +23,14 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from oomph.keras_bridge.names.keras3 import KERAS
 from oomph.preflight.examine import examine
-from oomph.preflight.facts.fit import FIT, LOOP, ON_BATCH
+from oomph.preflight.live.training_facts import training_facts
 from oomph.preflight.rules import RULES
-from oomph.tensorflow.checking.training_facts import training_facts
-from oomph.tensorflow.loop.loss_calls import listen
-from oomph.tensorflow.names.keras3 import KERAS
-from oomph.tensorflow.reaching.arrival import outside_of_traces
-from oomph.tensorflow.reaching.trained_model import model_of
+from oomph.reach.live.arrival import outside_of_traces
+from oomph.reach.live.trained_model import model_of
+from oomph.reach.training_kind import FIT, LOOP, ON_BATCH
+from oomph.resume.loop.loss_calls import listen
 
 MARKS = {"wrong": "# RIGHT", "right": "# WRONG"}
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from oomph.preflight.facts.buffers import DataBuffer, Room
+from oomph.planning.data_buffers import DataBuffer, Room
 from oomph.preflight.facts.data import ARRAYS, DATASET, GENERATOR, PY_DATASET, Data, Features, Part, Sample, Stage
 from oomph.preflight.facts.fit import Callback, Fit, SavedWhole
 from oomph.preflight.facts.model import Input, Layer, Loss, Metric, Model, Optimizer, Output, Weights

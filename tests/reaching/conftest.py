@@ -23,9 +23,9 @@ ABSENT = Path(__file__).parents[1] / "end_to_end" / "absent"
 EXAMINERS = Path(__file__).parent / "examiners"
 _DRIVER = """
 import json, sys
-from oomph.reaching.reach import reach
-from oomph.reaching.request import Reached, Request
-from oomph.recovery.supervisor.command import parse_command
+from oomph.reach.reach import reach
+from oomph.reach.request import Reached, Request
+from oomph.process.command import parse_command
 options, words = json.loads(sys.argv[1]), sys.argv[2:]
 command = parse_command(words)
 found = reach(Request(command, command.own_python or sys.executable, **options))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from oomph.reaching.error_words import in_words, is_of_memory, what_went_wrong, without_nodes
+from oomph.reach.error_words import in_words, is_of_memory, what_went_wrong, without_nodes
 
 SHAPES = """Exception encountered when calling Sequential.call().
 

@@ -7,11 +7,11 @@ from functools import reduce
 
 import pytest
 
-from oomph.reaching.ending import last_error, outcome
-from oomph.reaching.heard import Heard, after
-from oomph.reaching.isolated_python import hiding_option
-from oomph.reaching.request import NotReached, Reached, Request, Training
-from oomph.recovery.supervisor.command import Command
+from oomph.process.command import Command
+from oomph.reach.ending import last_error, outcome
+from oomph.reach.heard import Heard, after
+from oomph.reach.isolated_python import hiding_option
+from oomph.reach.request import NotReached, Reached, Request, Training
 
 REQUEST = Request(Command(("train.py",)), "python", "module:function", fit=2)
 FIT = {"pid": 7, "site": "train.py:4", "function": "main", "source": "model.fit(x)"}

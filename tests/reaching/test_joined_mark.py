@@ -5,7 +5,7 @@ import sys
 
 ENDS = """
 import os, sys
-from oomph.reaching.joined_mark import MARK, mark
+from oomph.reach.joined_mark import MARK, mark
 
 assert mark()
 

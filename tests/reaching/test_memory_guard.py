@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from oomph.reaching.ending import ran_out
-from oomph.reaching.heard import Heard
-from oomph.reaching.memory_guard import MemoryGuard
-from oomph.reaching.request import Request, Training
-from oomph.recovery.supervisor.command import parse_command
+from oomph.process.command import parse_command
+from oomph.reach.ending import ran_out
+from oomph.reach.heard import Heard
+from oomph.reach.memory_guard import MemoryGuard
+from oomph.reach.request import Request, Training
 
 MB = 1 << 20
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from oomph.reaching.start_up_noise import StartUpNoise
+from oomph.reach.start_up_noise import StartUpNoise
 
 HEAD = b"W0000 00:00:1795712924.111805 7 "
 REPORT = (

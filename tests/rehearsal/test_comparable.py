@@ -9,12 +9,12 @@ import sys
 
 import pytest
 
-from oomph.journal import Event
-from oomph.recovery.protocol.injection import Injection
-from oomph.rehearsal import rehearse as module
-from oomph.rehearsal.judge import SURVIVED, Rehearsed, Verdict
-from oomph.rehearsal.rehearse import Plan, Report, rehearse
-from oomph.rehearsal.report import as_text
+from oomph.journal.journal import Event
+from oomph.protocol.injection import Injection
+from oomph.rehearse import rehearse as module
+from oomph.rehearse.judge import SURVIVED, Rehearsed, Verdict
+from oomph.rehearse.rehearse import Plan, Report, rehearse
+from oomph.rehearse.report import as_text
 
 
 def test_every_run_is_given_the_number_of_the_undisturbed_one(tmp_path, monkeypatch):

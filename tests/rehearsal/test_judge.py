@@ -8,13 +8,13 @@ from dataclasses import replace
 
 import pytest
 
-from oomph.journal import Event
-from oomph.recovery.report.labels import NOT_EQUAL
-from oomph.recovery.report.stateless_draws import raced
-from oomph.rehearsal.faults import FAULTS, NAMES
-from oomph.rehearsal.judge import LOST, NOT_TRIED, SURVIVED, Rehearsed, judge
-from oomph.rehearsal.rehearse import Report
-from oomph.rehearsal.report import as_document, as_text
+from oomph.journal.journal import Event
+from oomph.protocol.stateless_draws import raced
+from oomph.rehearse.faults import FAULTS, NAMES
+from oomph.rehearse.judge import LOST, NOT_TRIED, SURVIVED, Rehearsed, judge
+from oomph.rehearse.rehearse import Report
+from oomph.rehearse.report import as_document, as_text
+from oomph.run.report.labels import NOT_EQUAL
 
 BY_NAME = {fault.name: fault for fault in FAULTS}
 END = {"state": "abc", "loss": 0.5}

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from oomph.journal import Event
-from oomph.recovery.protocol.injection import VARIABLE, Injection
-from oomph.rehearsal.faults import FAULTS
-from oomph.rehearsal.judge import LOST, NOT_TRIED, Rehearsed, Verdict, judge
-from oomph.rehearsal.rehearse import Report, _refused
-from oomph.rehearsal.report import as_document, as_text
+from oomph.journal.journal import Event
+from oomph.protocol.injection import VARIABLE, Injection
+from oomph.rehearse.faults import FAULTS
+from oomph.rehearse.judge import LOST, NOT_TRIED, Rehearsed, Verdict, judge
+from oomph.rehearse.rehearse import Report, _refused
+from oomph.rehearse.report import as_document, as_text
 
 WHY = "the script cannot be started a second time: train.py:9, `os.mkdir(out)` ends with ..."
 ENDED = Rehearsed(0, 9.0, {"steps": 40}, [Event("rehearsal-ended", {"state": "a", "loss": 0.5})])

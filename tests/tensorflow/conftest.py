@@ -53,9 +53,9 @@ class Guarded:
     """A model whose step is to be taken in parts."""
 
     def __init__(self, model, batch, step=None, trains=True):
-        from oomph.tensorflow.exact_step.full_batch_step import FullBatchStep
-        from oomph.tensorflow.micro_batch.gradient_accumulation import AccumulatedStep
-        from oomph.tensorflow.micro_batch.micro_batch_step import MicroBatchStep
+        from oomph.exact_step.micro_batch.gradient_accumulation import AccumulatedStep
+        from oomph.exact_step.micro_batch.micro_batch_step import MicroBatchStep
+        from oomph.exact_step.step.full_batch_step import FullBatchStep
 
         self.model = model
         self.batch = tensorflow.nest.map_structure(tensorflow.constant, batch)
@@ -79,7 +79,7 @@ class Guarded:
 
     def find(self):
         """What a probe finds."""
-        from oomph.tensorflow.exact_step import verdict
+        from oomph.exact_step.step import verdict
 
         return verdict.find(self.model, self.divided, self.step, self.batch, self.size, self.small)
 
@@ -210,9 +210,9 @@ def watch():
 def guard(watch):
     """Put a guarded step where Keras puts its own."""
 
-    from oomph.tensorflow.exact_step.guarded_step import GuardedStep
-    from oomph.tensorflow.exact_step.verdict import Choice
-    from oomph.tensorflow.micro_batch.exactness import promise_before_tracing
+    from oomph.exact_step.micro_batch.exactness import promise_before_tracing
+    from oomph.exact_step.step.guarded_step import GuardedStep
+    from oomph.exact_step.step.verdict import Choice
 
     def put(model, *accepted):
         model.make_train_function()
@@ -228,9 +228,9 @@ def guard(watch):
 def guard_evaluation(watch):
     """Put a guarded step where Keras puts its own to evaluate."""
 
-    from oomph.tensorflow.exact_step.guarded_step import GuardedStep
-    from oomph.tensorflow.exact_step.verdict import Choice
-    from oomph.tensorflow.micro_batch.exactness import promise_before_tracing
+    from oomph.exact_step.micro_batch.exactness import promise_before_tracing
+    from oomph.exact_step.step.guarded_step import GuardedStep
+    from oomph.exact_step.step.verdict import Choice
 
     def put(model):
         model.make_test_function()

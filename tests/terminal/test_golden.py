@@ -11,7 +11,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))
 from captures import COMMANDS, GOLDEN, PLACES, all_of
 
-from oomph.faults.catalogue.catalogue import load
+from oomph.explain.catalogue.catalogue import load
 
 LABEL = re.compile(r"(?:fault |example: )?\s*")
 PARTS = re.compile(r"^==== (.*)\n", re.MULTILINE)

@@ -13,7 +13,7 @@ from captures import on_terminal
 from emulator import screen
 
 BAR = "3/90 [==>...........] loss: 0.5"
-SAY = "from oomph.recovery.script.session import say; say('from the script: ' + 'a word ' * 12)"
+SAY = "from oomph.script.session import say; say('from the script: ' + 'a word ' * 12)"
 
 
 def run(folder: Path, script: str, columns: int = 70, *options: str, **environ: str) -> list[str]:

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from oomph.shared_output import SharedOutput
+from oomph.terminal.shared_output import SharedOutput
 
 LIMIT = 60
-GUARD = "from oomph.recovery.script.session import say; say('from the script')"
+GUARD = "from oomph.script.session import say; say('from the script')"
 UNFINISHED = f"""
 import os, time
 print('10/32 loss: 82.8', end='', flush=True)

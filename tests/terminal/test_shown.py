@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from oomph import screen as screens
-from oomph import ticking
-from oomph.faults.markdown import inline, plain
-from oomph.message import from_script, message
-from oomph.paint import painted
-from oomph.screen import Screen, screen_of
-from oomph.tables import table
-from oomph.wrapping import reflowed, wrapped
+from oomph.explain.markdown import inline, plain
+from oomph.terminal import screen as screens
+from oomph.terminal import ticking
+from oomph.terminal.message import from_script, message
+from oomph.terminal.paint import painted
+from oomph.terminal.screen import Screen, screen_of
+from oomph.terminal.tables import table
+from oomph.terminal.wrapping import reflowed, wrapped
 
 sys.path.insert(0, str(Path(__file__).parent))
 from emulator import screen

@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from oomph.journal import Journal
+from oomph.journal.journal import Journal
 from oomph.monitor.changes import Changes
 from oomph.monitor.finding import Finding
 from oomph.monitor.sample import GpuSample, Sample
 from oomph.monitor.store import Store
-from oomph.recovery.posix.process_identity import ProcessIdentity
-from oomph.recovery.protocol.progress import ProgressBoard
-from oomph.recovery.run_directory.run_directory import FINISHED, RunDirectory, RunRecord
+from oomph.process.process_identity import ProcessIdentity
+from oomph.protocol.progress import ProgressBoard
+from oomph.run.directory.run_directory import FINISHED, RunDirectory, RunRecord
 from oomph.watch import feed as feed_module
 from oomph.watch.feed import Feed
 from oomph.watch.runs import KEPT, RunReader, runs_of

@@ -18,11 +18,11 @@ from typing import Any
 import pytest
 from test_metrics_docs import DASHBOARD, expressions
 
-from oomph.journal import Journal
+from oomph.journal.journal import Journal
 from oomph.monitor.metrics import Scope, of_scope
 from oomph.monitor.sample import GpuSample, Sample
 from oomph.monitor.store import Store
-from oomph.recovery.run_directory.run_directory import RunDirectory, RunRecord
+from oomph.run.directory.run_directory import RunDirectory, RunRecord
 
 LIMIT = 60
 SCOPES: tuple[Scope, ...] = ("gpu", "host", "process", "training")

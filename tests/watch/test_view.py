@@ -8,10 +8,10 @@ import math
 import views
 from views import NOW, gpu
 
-from oomph.journal import Event
+from oomph.journal.journal import Event
 from oomph.monitor.sample import GpuProcess, Sample
-from oomph.recovery.protocol.progress import Progress
-from oomph.recovery.run_directory.run_directory import FINISHED, RUNNING, RunRecord
+from oomph.protocol.progress import Progress
+from oomph.run.directory.run_directory import FINISHED, RUNNING, RunRecord
 from oomph.watch.document import as_document
 from oomph.watch.exposition import exposition
 from oomph.watch.incidents import Incident, incidents_of

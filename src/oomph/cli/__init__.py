@@ -12,10 +12,11 @@ import sys
 from collections.abc import Iterable, Sequence
 from typing import NoReturn
 
-from oomph import __version__, screen, ticking
+from oomph import __version__
 from oomph.cli import output
 from oomph.cli.help_text import Formatter, fitting
 from oomph.errors import OomphError, UsageError
+from oomph.terminal import screen, ticking
 
 COMMANDS = {
     "run": ("oomph.cli.run", "run a training script, unmodified, and keep it alive through GPU errors"),

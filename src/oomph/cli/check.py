@@ -12,7 +12,7 @@ from oomph.cli.checking import checked, request_for
 from oomph.cli.output import say, width, write, write_json
 from oomph.cli.run import positive
 from oomph.errors import ExamineError
-from oomph.redaction import know_secrets
+from oomph.redaction.redaction import know_secrets
 
 if TYPE_CHECKING:
     from oomph.preflight.document import Checked
@@ -88,7 +88,7 @@ def _machine(python: str) -> str:
     from oomph.doctor import examine
     from oomph.doctor.observe import observe
     from oomph.doctor.verdict import verdict
-    from oomph.recovery.supervisor.interpreter import choose_python
+    from oomph.run.supervisor.interpreter import choose_python
 
     try:
         snapshot = observe(python or choose_python(None, say))

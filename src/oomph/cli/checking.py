@@ -11,9 +11,9 @@ from oomph.errors import ExamineError
 
 if TYPE_CHECKING:
     from oomph.preflight.document import Checked
-    from oomph.reaching.request import Request
+    from oomph.reach.request import Request
 
-_EXAMINER = "oomph.tensorflow.checking.examine:examine"
+_EXAMINER = "oomph.preflight.live.examine:examine"
 
 
 def request_for(
@@ -31,8 +31,8 @@ def request_for(
     Raises:
         UsageError: the script cannot be reached.
     """
-    from oomph.memory.counting import counting_environ
-    from oomph.memory.device import device_of, pool_of
+    from oomph.planning.counting import counting_environ
+    from oomph.planning.device import device_of, pool_of
 
     device = pool_of(os.environ) or device_of(None, os.environ, lambda text: None)
     arguments = {"full": full, "tune": tune, "device": device}

@@ -41,7 +41,7 @@ def run(args: argparse.Namespace) -> int:
     from oomph.doctor import examine, render, report
     from oomph.doctor.observe import observe
     from oomph.doctor.repairs import repairs
-    from oomph.recovery.supervisor.interpreter import choose_python
+    from oomph.run.supervisor.interpreter import choose_python
 
     checks = examine.choose(args.only, args.skip)
     snapshot = observe(choose_python(args.python, say), say=say)

@@ -9,7 +9,7 @@ from oomph.cli.output import say
 from oomph.errors import ExamineError, UsageError
 
 if TYPE_CHECKING:
-    from oomph.reaching.request import NotReached, Reached, Request
+    from oomph.reach.request import NotReached, Reached, Request
 
 
 class EndedWhileExaminedError(ExamineError):
@@ -38,10 +38,10 @@ def request_with(
     Raises:
         UsageError: the script cannot be reached.
     """
-    from oomph.reaching.isolated_python import hiding_option
-    from oomph.reaching.request import Request
-    from oomph.recovery.supervisor.command import parse_command
-    from oomph.recovery.supervisor.interpreter import python_of
+    from oomph.process.command import parse_command
+    from oomph.reach.isolated_python import hiding_option
+    from oomph.reach.request import Request
+    from oomph.run.supervisor.interpreter import python_of
 
     command = parse_command(list(words), verb)
     hiding = hiding_option(command.words[1:]) if command.form == "command" else ""
@@ -52,8 +52,8 @@ def request_with(
 
 def examined(request: Request, verb: str, done: str) -> Reached:
     """Run the script up to its training and have it examined. Raises ExamineError: nothing was `done`."""
-    from oomph.reaching.reach import reach
-    from oomph.reaching.request import NotReached
+    from oomph.reach.reach import reach
+    from oomph.reach.request import NotReached
 
     found = reach(request)
     if isinstance(found, NotReached):
@@ -64,7 +64,7 @@ def examined(request: Request, verb: str, done: str) -> Reached:
 
 def _why(found: NotReached, request: Request, verb: str, done: str) -> str:
     """Why nothing was done, with the Python to use if the script's own lacks TensorFlow."""
-    from oomph.recovery.supervisor.interpreter import advise, module_in
+    from oomph.run.supervisor.interpreter import advise, module_in
 
     missing = module_in(found.reason)
     python = request.python

@@ -16,16 +16,16 @@ from oomph.cli.log_of_run import survived
 from oomph.cli.output import say, width, write, write_json
 from oomph.cli.target import is_text, run_of, status_of, unknown
 from oomph.errors import ExamineError, UsageError
-from oomph.faults import render
-from oomph.faults.diagnose import diagnose
-from oomph.faults.matching.named_fault import Diagnosis
-from oomph.faults.reading.file import Unreadable
-from oomph.faults.reading.run_folder import is_run
-from oomph.wrapping import reflowed
+from oomph.explain import render
+from oomph.explain.diagnose import diagnose
+from oomph.explain.matching.named_fault import Diagnosis
+from oomph.explain.reading.file import Unreadable
+from oomph.explain.reading.run_folder import is_run
+from oomph.terminal.wrapping import reflowed
 
 if TYPE_CHECKING:
-    from oomph.recovery.report.story import Story
-    from oomph.recovery.run_directory.unfinished import Unfinished
+    from oomph.run.directory.unfinished import Unfinished
+    from oomph.run.report.story import Story
 
 SUMMARY = "name the fault in a log, an exception or a run, and say what to do"
 
@@ -98,7 +98,7 @@ def _run_one(args: argparse.Namespace) -> int:
     if args.target not in (None, "-"):
         args.target = run_of(args.target)
     if args.target not in (None, "-") and _exists(Path(args.target)) and is_run(Path(args.target)):
-        from oomph.journal_reader import JournalReader
+        from oomph.journal.journal_reader import JournalReader
 
         with JournalReader(Path(args.target)):  # the journal is read once, and not by each part of the answer
             return _answer(args)
@@ -244,8 +244,8 @@ def _unfinished(target: str | None) -> Unfinished | None:
     """The state of a run that is not over; None for other targets."""
     if target is None or not Path(target).is_dir():
         return None
-    from oomph.recovery.run_directory.run_directory import read_record
-    from oomph.recovery.run_directory.unfinished import unfinished
+    from oomph.run.directory.run_directory import read_record
+    from oomph.run.directory.unfinished import unfinished
 
     if os.path.lexists(Path(target) / "run.json") and read_record(Path(target)) is None:
         say(f"run.json in {target} is damaged: it is unknown whether the run is over")
@@ -262,9 +262,9 @@ def _check_alone(args: argparse.Namespace, why: str, options: Sequence[str] = _W
 
 def _explain_decisions(args: argparse.Namespace) -> int:
     """Replay the journal; with --exit-code, 1 when a recomputed decision differs from the recorded one."""
-    from oomph.faults.reading.run import why_nothing_is_known
-    from oomph.journal import read_journal
-    from oomph.recovery.policy import decisions
+    from oomph.explain.reading.run import why_nothing_is_known
+    from oomph.journal.journal import read_journal
+    from oomph.run.policy import decisions
 
     path = Path(args.target or "")
     if not path.is_dir() or not is_run(path):

@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 
 from oomph.cli import output
-from oomph.patterns import lazy_pattern
-from oomph.wrapping import reflowed, wrapped
+from oomph.files.patterns import lazy_pattern
+from oomph.terminal.wrapping import reflowed, wrapped
 
 _COMMAND = lazy_pattern(r"(?P<whole> *(?:examples?: )?(?P<words>(?:oomph|python|eval)(?: \S+)+)) *")
 

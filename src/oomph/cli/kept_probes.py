@@ -11,10 +11,10 @@ import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from oomph.memory.gpu_list import is_same
-from oomph.memory.probe.record import Record, as_document, record_of
-from oomph.recovery.run_directory.trust import close_to_others, why_not_trusted
-from oomph.run_files import FOLDER_MODE, open_own, replace_own
+from oomph.files.run_files import FOLDER_MODE, open_own, replace_own
+from oomph.planning.gpu_list import is_same
+from oomph.planning.probe.record import Record, as_document, record_of
+from oomph.run.directory.trust import close_to_others, why_not_trusted
 
 _MOST_FILES, _MOST_USED = 256, 32
 _MOST_BYTES = 16 << 10

@@ -6,13 +6,13 @@ import json
 import sys
 from typing import Any
 
-from oomph import ticking
 from oomph.errors import OutputError
-from oomph.message import PREFIX, coloured, laid_out
-from oomph.redaction import redacted_data
-from oomph.screen import screen_of_stream
-from oomph.shown import escaped, shown
-from oomph.wrapping import reflowed
+from oomph.redaction.redaction import redacted_data
+from oomph.terminal import ticking
+from oomph.terminal.message import PREFIX, coloured, laid_out
+from oomph.terminal.screen import screen_of_stream
+from oomph.terminal.shown import escaped, shown
+from oomph.terminal.wrapping import reflowed
 
 
 def check() -> None:

@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from oomph.cli.exit_status import meaning
-from oomph.faults import render
-from oomph.faults.catalogue.catalogue import find, load
-from oomph.faults.catalogue.fault import Fault
-from oomph.faults.diagnose import diagnose_log
-from oomph.wrapping import wrapped
+from oomph.explain import render
+from oomph.explain.catalogue.catalogue import find, load
+from oomph.explain.catalogue.fault import Fault
+from oomph.explain.diagnose import diagnose_log
+from oomph.terminal.wrapping import wrapped
 
 if TYPE_CHECKING:
     from oomph.doctor.check import Check

@@ -13,11 +13,11 @@ from oomph.cli import run as run_verb
 from oomph.cli.output import say, width, write, write_json
 from oomph.cli.planning import planned, request_with
 from oomph.errors import ExamineError, OutputError, UsageError
-from oomph.redaction import know_secrets, redacted, redacted_words
+from oomph.redaction.redaction import know_secrets, redacted, redacted_words
 
 if TYPE_CHECKING:
-    from oomph.memory.estimate import Plan
-    from oomph.reaching.request import Request
+    from oomph.planning.estimate import Plan
+    from oomph.reach.request import Request
 
 SUMMARY = "predict which batch size fits a GPU, this one or another, without training"
 
@@ -79,9 +79,9 @@ def _with_negative_values(words: Sequence[str]) -> list[str]:
 
 def run(args: argparse.Namespace) -> int:
     """Plan; 0 if what was asked for fits, 1 if it does not. Raises ExamineError where nothing can be planned."""
-    from oomph.memory.commands import with_script
-    from oomph.memory.document import as_document, as_document_without
-    from oomph.memory.report import as_text
+    from oomph.planning.commands import with_script
+    from oomph.planning.document import as_document, as_document_without
+    from oomph.planning.report import as_text
 
     request = _request(args)
     try:
@@ -103,7 +103,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _request(args: argparse.Namespace) -> Request:
     """What is asked of the script. Whatever can be refused is refused here, before the script starts."""
-    from oomph.memory.device import device_of, pool_of
+    from oomph.planning.device import device_of, pool_of
 
     fit = _fit(args.fit)
     _check_policy(args.policy)
@@ -137,7 +137,7 @@ def _batches(text: str | None) -> list[int]:
 
 def _fit(text: str) -> int:
     """The number of --fit; raises UsageError for anything but a number that a script may reach."""
-    from oomph.reaching.pipes import MOST_FITS
+    from oomph.reach.pipes import MOST_FITS
 
     if not text.isdecimal() or not 1 <= int(text) <= MOST_FITS:
         raise UsageError(f"--fit takes a whole number from 1 to {MOST_FITS}, not {text or 'an empty word'}")
@@ -160,7 +160,7 @@ def _check_page(path: str | None) -> None:
 
 
 def _write_page(path: str, plan: Plan, words: Sequence[str]) -> None:
-    from oomph.memory.picture import as_page
+    from oomph.planning.picture import as_page
 
     try:
         Path(path).write_text(redacted(as_page(plan, words)), encoding="utf-8")
@@ -169,6 +169,6 @@ def _write_page(path: str, plan: Plan, words: Sequence[str]) -> None:
 
 
 def _exit_code(plan: Plan) -> int:
-    from oomph.memory.estimate import Fits
+    from oomph.planning.estimate import Fits
 
     return int(any(estimate.fits is Fits.NO for estimate in plan.estimates))

@@ -16,7 +16,7 @@ def planned_micro_batch(words: Sequence[str], python: str | None) -> int | None:
     None, after a line that says so, where its batch fits as it is and where nothing can be planned: the run then begins
     as it would without a plan.
     """
-    from oomph.memory.device import device_of, pool_of
+    from oomph.planning.device import device_of, pool_of
 
     try:
         device = pool_of(os.environ) or device_of(None, os.environ, say)

@@ -12,12 +12,12 @@ from oomph.cli.output import say
 from oomph.errors import ExamineError
 
 if TYPE_CHECKING:
-    from oomph.memory.estimate import Plan
-    from oomph.reaching.request import Request
+    from oomph.planning.estimate import Plan
+    from oomph.reach.request import Request
 
 _IDLE_BYTES = 1 << 30
 """The driver and a desktop hold less."""
-_EXAMINER = "oomph.tensorflow.planning.examine:examine"
+_EXAMINER = "oomph.planning.live.examine:examine"
 
 
 def request_for(words: Sequence[str], python: str | None, device: dict[str, Any]) -> Request:
@@ -27,7 +27,7 @@ def request_for(words: Sequence[str], python: str | None, device: dict[str, Any]
 
 def request_with(words: Sequence[str], python: str | None, arguments: dict[str, Any], fit: int) -> Request:
     """What is asked of a script; `arguments` are those of the examiner. Raises UsageError."""
-    from oomph.memory.counting import counting_environ
+    from oomph.planning.counting import counting_environ
 
     device, is_idle = arguments["device"], False
     if device is not None and device.get("is_card", True):
@@ -41,8 +41,8 @@ def planned(request: Request) -> Plan:
     A step on the GPU may end the script's process, as a library does that does not fit the driver. The script is then
     planned once more, without such steps.
     """
-    from oomph.memory.document import plan_of
-    from oomph.memory.probe.sizes_to_run import PROBING
+    from oomph.planning.document import plan_of
+    from oomph.planning.probe.sizes_to_run import PROBING
 
     try:
         found = examining.examined(request, "plan", "planned")
@@ -70,7 +70,7 @@ def _is_idle() -> bool:
 def _kept(gpu: str) -> list[dict[str, Any]]:
     """What earlier plans have measured on GPUs of this kind, as JSON."""
     from oomph.cli.kept_probes import kept_for
-    from oomph.memory.probe.record import as_document
+    from oomph.planning.probe.record import as_document
 
     return [as_document(record) for record in kept_for(gpu, os.environ, say)]
 
@@ -78,7 +78,7 @@ def _kept(gpu: str) -> list[dict[str, Any]]:
 def _keep(probed: object) -> None:
     """Keep what this plan has measured, if it has."""
     from oomph.cli.kept_probes import keep
-    from oomph.memory.probe.record import record_of
+    from oomph.planning.probe.record import record_of
 
     if probed is None:
         return

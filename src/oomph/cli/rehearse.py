@@ -11,10 +11,10 @@ from oomph.cli import run as run_verb
 from oomph.cli.output import say, tell, width, write, write_json
 from oomph.cli.run import every, positive
 from oomph.errors import ExamineError, UsageError
-from oomph.rehearsal.faults import FAULTS, NAMES
+from oomph.rehearse.faults import FAULTS, NAMES
 
 if TYPE_CHECKING:
-    from oomph.recovery.supervisor.command import Command
+    from oomph.process.command import Command
 
 SUMMARY = "inject faults into a script on this machine, and see whether it would survive them on the cluster"
 
@@ -65,8 +65,8 @@ def parse_arguments(parser: argparse.ArgumentParser, words: Sequence[str]) -> ar
 
 def run(args: argparse.Namespace) -> int:
     """Rehearse; 0 only if the script survives every fault."""
-    from oomph.rehearsal.rehearse import Plan, rehearse
-    from oomph.rehearsal.report import as_document, as_document_without, as_text
+    from oomph.rehearse.rehearse import Plan, rehearse
+    from oomph.rehearse.report import as_document, as_document_without, as_text
 
     command = _checked(args)
     given = {"--python": args.python, "--micro-batch": args.micro_batch, "--inexact": args.inexact}
@@ -94,8 +94,8 @@ def run(args: argparse.Namespace) -> int:
 
 def _checked(args: argparse.Namespace) -> Command:
     """Refuse before the first run what every run would refuse."""
-    from oomph.recovery.supervisor.command import parse_command
-    from oomph.recovery.supervisor.interpreter import python_of
+    from oomph.process.command import parse_command
+    from oomph.run.supervisor.interpreter import python_of
 
     command = parse_command(args.words, "rehearse")
     python = python_of(command, args.python, say)

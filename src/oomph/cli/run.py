@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from oomph.cli.output import say, write
 from oomph.errors import OutputError, UsageError
-from oomph.recovery.protocol.guarding import Guarding
+from oomph.protocol.guarding import Guarding
 
 SUMMARY = "run a training script, unmodified, and keep it alive through GPU errors"
 
@@ -145,7 +145,7 @@ def parse_arguments(parser: argparse.ArgumentParser, words: Sequence[str]) -> ar
 
 def run(args: argparse.Namespace) -> int:
     """Run the script; returns the exit code of `oomph run`."""
-    from oomph.recovery.supervisor.launch import Request, launch
+    from oomph.run.supervisor.launch import Request, launch
 
     _check_guarded(args)
     if args.check and args.resume is None:  # a resumed run has been checked, or begun without

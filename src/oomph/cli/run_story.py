@@ -6,16 +6,16 @@ import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
-from oomph.faults import render
-from oomph.faults.catalogue.catalogue import find
-from oomph.faults.matching.named_fault import Diagnosis
-from oomph.faults.matching.own_command import OwnCommand
-from oomph.journal import Event, read_journal
-from oomph.recovery.report.next_command import options_without_a_run
-from oomph.recovery.report.story import Story, story_of
-from oomph.recovery.report.story_text import as_text
-from oomph.recovery.report.summary import summarise
-from oomph.recovery.run_directory.run_directory import read_record
+from oomph.explain import render
+from oomph.explain.catalogue.catalogue import find
+from oomph.explain.matching.named_fault import Diagnosis
+from oomph.explain.matching.own_command import OwnCommand
+from oomph.journal.journal import Event, read_journal
+from oomph.run.directory.run_directory import read_record
+from oomph.run.report.next_command import options_without_a_run
+from oomph.run.report.story import Story, story_of
+from oomph.run.report.story_text import as_text
+from oomph.run.report.summary import summarise
 
 _MORE = "the evidence of every fault, and what to do about it"
 

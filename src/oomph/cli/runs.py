@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from oomph.shown import shown_line
+from oomph.terminal.shown import shown_line
 
 if TYPE_CHECKING:
-    from oomph.recovery.run_directory.run_directory import RunRecord
+    from oomph.run.directory.run_directory import RunRecord
 
 SCHEMA = 1
 _MOST_SHOWN = 20
@@ -46,8 +46,8 @@ def _changed(run: Path) -> float | None:
 
 def as_text(runs: Sequence[Path], width: int) -> str:
     """One line for each run, and the command that explains the newest."""
-    from oomph.faults import render
-    from oomph.recovery.run_directory.run_directory import RUNNING, read_record
+    from oomph.explain import render
+    from oomph.run.directory.run_directory import RUNNING, read_record
 
     lines = []
     for path in runs[:_MOST_SHOWN]:
@@ -66,7 +66,7 @@ def as_text(runs: Sequence[Path], width: int) -> str:
 
 def as_document(runs: Sequence[Path]) -> dict[str, Any]:
     """The same for programs."""
-    from oomph.recovery.run_directory.run_directory import read_record
+    from oomph.run.directory.run_directory import read_record
 
     records = [(path, read_record(path)) for path in runs]
     entries = [
@@ -83,7 +83,7 @@ def as_document(runs: Sequence[Path]) -> dict[str, Any]:
 
 def _state(path: Path, record: RunRecord) -> str:
     """The state that `oomph explain RUN --json` names; of a run that is over, what run.json says."""
-    from oomph.recovery.run_directory.unfinished import unfinished
+    from oomph.run.directory.unfinished import unfinished
 
     left = unfinished(path)
     return record.status if left is None else left.name

@@ -11,12 +11,12 @@ from pathlib import Path
 
 from oomph.cli.output import say
 from oomph.errors import ExamineError
-from oomph.faults.diagnose import words
-from oomph.faults.evidence.evidence import Evidence
-from oomph.faults.matching.named_fault import Diagnosis
-from oomph.faults.reading.file import read_file, read_stream
-from oomph.faults.reading.log import read_log
-from oomph.faults.reading.run_folder import is_run
+from oomph.explain.diagnose import words
+from oomph.explain.evidence.evidence import Evidence
+from oomph.explain.matching.named_fault import Diagnosis
+from oomph.explain.reading.file import read_file, read_stream
+from oomph.explain.reading.log import read_log
+from oomph.explain.reading.run_folder import is_run
 
 LINE_END = b"\n"
 THIS_MACHINE = ""
@@ -45,7 +45,7 @@ def evidence(
 
 
 def _kernel(where: str) -> Iterator[Evidence]:
-    from oomph.faults.reading.kernel_log import ORIGIN, messages
+    from oomph.explain.reading.kernel_log import ORIGIN, messages
 
     if where == THIS_MACHINE:
         log = messages()
@@ -57,7 +57,7 @@ def _kernel(where: str) -> Iterator[Evidence]:
 
 def tell_what_the_kernel_shows(diagnoses: Sequence[Diagnosis]) -> None:
     """Report that the kernel's log was read and shows nothing, unless it is the evidence of a fault."""
-    from oomph.faults.reading.kernel_log import ORIGIN
+    from oomph.explain.reading.kernel_log import ORIGIN
 
     if not any(fact.origin == ORIGIN for diagnosis in diagnoses for fact in diagnosis.evidence):
         say("the kernel's log shows no fault of a GPU or of memory")
@@ -96,7 +96,7 @@ def _is_terminal(path: Path) -> bool:
 
 
 def _read_run(path: Path) -> Iterator[Evidence]:
-    from oomph.faults.reading.run import read_run  # a log needs no journal
+    from oomph.explain.reading.run import read_run  # a log needs no journal
 
     yield from read_run(path, words())
     tell_what_is_missing(path)
@@ -104,7 +104,7 @@ def _read_run(path: Path) -> Iterator[Evidence]:
 
 def tell_what_is_missing(path: Path) -> None:
     """Report the parts of a run's journal that cannot be read."""
-    from oomph.faults.reading.run import what_is_missing
+    from oomph.explain.reading.run import what_is_missing
 
     if missing := what_is_missing(path):
         say(missing)

@@ -6,10 +6,10 @@ import re
 from pathlib import Path
 
 from oomph.errors import ExamineError, UsageError
-from oomph.faults.catalogue.catalogue import load
-from oomph.faults.diagnose import diagnose_log
-from oomph.faults.reading.run_folder import is_run
-from oomph.patterns import lazy_pattern
+from oomph.explain.catalogue.catalogue import load
+from oomph.explain.diagnose import diagnose_log
+from oomph.explain.reading.run_folder import is_run
+from oomph.files.patterns import lazy_pattern
 
 _CODE = lazy_pattern(r"[A-Za-z]{3}\d{3}\Z")
 _PATH = lazy_pattern(r"[/\\.]")
@@ -88,7 +88,7 @@ def _codes_beside(code: str) -> str:
 
 def _page_of_xid(code: int) -> str:
     """A hint to the fault of this Xid in the kernel's log."""
-    from oomph.faults.reading.kernel_log import ORIGIN  # which can start processes
+    from oomph.explain.reading.kernel_log import ORIGIN  # which can start processes
 
     line = f"NVRM: Xid (PCI:0000:01:00): {code}, pid=1, name=python\n".encode()
     found = diagnose_log(line, origin=ORIGIN)

@@ -16,12 +16,12 @@ import psutil
 
 from oomph.demo.claims import OUT_OF_MEMORY, Compared, Ended
 from oomph.errors import OomphError
-from oomph.journal import read_journal
-from oomph.message import PREFIX
-from oomph.own_process import isolated_command, isolated_environ
-from oomph.recovery.posix import child
-from oomph.recovery.protocol.progress import read_progress
-from oomph.ticking import Ticking
+from oomph.journal.journal import read_journal
+from oomph.process import child
+from oomph.process.own_process import isolated_command, isolated_environ
+from oomph.protocol.progress import read_progress
+from oomph.terminal.message import PREFIX
+from oomph.terminal.ticking import Ticking
 
 LONGEST_SECONDS = 240.0
 """A child that takes longer is stuck; none normally comes near."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from oomph.errors import UsageError
-from oomph.recovery.protocol.handover import VARIABLE
+from oomph.protocol.handover import VARIABLE
 
 EPOCHS = 15
 BATCH = 256

@@ -16,11 +16,11 @@ from oomph.demo.children import DemoError, Say, compare, run_killed, run_plain, 
 from oomph.demo.claims import Claim, Ended, Measured, Survived, Trial, judge, rows
 from oomph.demo.scenario import FLOAT32, FLOAT64, Precision
 from oomph.errors import UsageError
-from oomph.message import PREFIX
-from oomph.recovery.run_directory.summary_file import read_summary
-from oomph.recovery.run_directory.work_folder import work_folder
-from oomph.recovery.supervisor.interpreter import choose_python, has_itself, has_module
-from oomph.tables import table
+from oomph.run.directory.summary_file import read_summary
+from oomph.run.directory.work_folder import work_folder
+from oomph.run.supervisor.interpreter import choose_python, has_itself, has_module
+from oomph.terminal.message import PREFIX
+from oomph.terminal.tables import table
 
 SCHEMA = 1
 _NEEDED = {"tensorflow": "tensorflow", "keras": "keras", "sklearn": "scikit-learn"}

@@ -13,9 +13,9 @@ from oomph.doctor.examine import Result
 from oomph.doctor.repairs import repairs
 from oomph.doctor.snapshot import Snapshot
 from oomph.doctor.trial_process import Life, Limits, Say, live
-from oomph.faults.catalogue.fault import Remedy
+from oomph.explain.catalogue.fault import Remedy
 
-_SCRIPT = Path(oomph.__file__).parent / "tensorflow" / "trials.py"
+_SCRIPT = Path(oomph.__file__).parent / "doctor" / "live" / "trials.py"
 _EACH = ("list", "allocate", "matmul", "convolution", "rnn", "mixed-precision", "xla", "bandwidth")
 _WHY = {
     "import": "Nothing works without it.",
@@ -127,7 +127,7 @@ def _fault(trial: str, life: Life, detail: str) -> str:
 
 
 def _diagnosed(life: Life, detail: str) -> str:
-    from oomph.faults.diagnose import diagnose_log
+    from oomph.explain.diagnose import diagnose_log
 
     found = diagnose_log(life.stderr + detail.encode())
     return found[0].name if found else ""

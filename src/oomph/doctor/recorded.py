@@ -10,7 +10,7 @@ from oomph.doctor.check import FAIL, WARN
 from oomph.doctor.examine import Result, examine
 from oomph.doctor.render import entry, problem
 from oomph.doctor.snapshot import Snapshot
-from oomph.journal import read_journal
+from oomph.journal.journal import read_journal
 
 
 def recorded(run_dir: Path) -> Snapshot | None:

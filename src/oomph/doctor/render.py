@@ -12,11 +12,11 @@ from oomph.doctor.examine import Result
 from oomph.doctor.repairs import Repair, repairs
 from oomph.doctor.snapshot import Snapshot
 from oomph.doctor.verdict import verdict
-from oomph.faults.catalogue.fault import Remedy
-from oomph.faults.catalogue.front_matter import PAGES
-from oomph.screen import USUAL_WIDTH
-from oomph.shown import shown_line
-from oomph.wrapping import wrapped
+from oomph.explain.catalogue.fault import Remedy
+from oomph.explain.catalogue.front_matter import PAGES
+from oomph.terminal.screen import USUAL_WIDTH
+from oomph.terminal.shown import shown_line
+from oomph.terminal.wrapping import wrapped
 
 SCHEMA = 1
 _NO_GPU = "gpu-present"

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import IO, Any
 
 from oomph.gpu.child import ending, kill_group, parse
-from oomph.ticking import Ticking
+from oomph.terminal.ticking import Ticking
 
 Say = Callable[[str], None]
 _LOOK_SECONDS, _REAP_SECONDS = 0.1, 10.0

@@ -9,7 +9,7 @@ from oomph.doctor.checks import CHECKS
 from oomph.doctor.checks.driver.gpu_present import no_gpu
 from oomph.doctor.examine import Result
 from oomph.doctor.snapshot import Snapshot
-from oomph.faults.catalogue.fault import Remedy
+from oomph.explain.catalogue.fault import Remedy
 
 
 def verdict(snapshot: Snapshot, results: Sequence[Result]) -> str:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from oomph.own_process import isolated_command, isolated_environ
+from oomph.process.own_process import isolated_command, isolated_environ
 
 _HERE = Path(__file__).parent
 _REAP_SECONDS = 0.2

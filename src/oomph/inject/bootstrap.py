@@ -9,11 +9,11 @@ from __future__ import annotations
 import os
 
 from oomph.inject import hook
-from oomph.recovery.protocol.ownership import below_owner
+from oomph.protocol.ownership import below_owner
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from oomph.recovery.script.session import Session
+    from oomph.script.session import Session
 
 
 def start() -> None:
@@ -33,19 +33,19 @@ def start() -> None:
     if session is None:
         return
     if session.handover.guarding.guard:
-        from oomph.recovery.protocol.entropy import seeding
-        from oomph.recovery.script import environment_read
+        from oomph.protocol.entropy import seeding
+        from oomph.script import environment_read
 
         awaited = {**_at_import(lambda: session), **seeding(session.handover.entropy)}
         environment_read.watch()
         hook.after_import(awaited | hook.skipping() if session.handover.guarding.skip_corrupt else awaited)
-    from oomph.recovery.script.second_start import begin
+    from oomph.script.second_start import begin
 
     begin(session)
 
 
 def _at_import(join: hook.Join) -> dict[str, hook.Act]:
-    from oomph.recovery.script.unguarded_training import watching
+    from oomph.script.unguarded_training import watching
 
     return {**hook.guarding(join), **watching(join)}
 
@@ -58,8 +58,8 @@ def _join_to_guard() -> Session | None:
 
 def _join() -> Session | None:
     """The session of this process; None outside a run."""
-    from oomph.recovery.protocol.handover import Handover
-    from oomph.recovery.script.session import current, join
+    from oomph.protocol.handover import Handover
+    from oomph.script.session import current, join
 
     handover = Handover.read()
     return None if handover is None else current() or join(handover)

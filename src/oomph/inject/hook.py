@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from importlib.machinery import ModuleSpec
     from types import ModuleType
 
-    from oomph.recovery.script.session import Session
+    from oomph.script.session import Session
 
     Join = Callable[[], Session | None]
     Act = Callable[[ModuleType], None]
@@ -32,7 +32,7 @@ def guarding(join: Join) -> dict[str, Act]:
 
 def skipping() -> dict[str, Act]:
     """How to leave corrupt data out, as soon as the module with the methods of `tf.data.Dataset` is imported."""
-    return {DATASETS: lambda datasets: _act("oomph.tensorflow.interception.skip_corrupt", datasets)}
+    return {DATASETS: lambda datasets: _act("oomph.hooks.skip_corrupt", datasets)}
 
 
 def after_import(actions: Mapping[str, Act]) -> None:
@@ -107,7 +107,7 @@ def _install(trainer: ModuleType, join: Join) -> None:
     try:
         session = join()
         if session is not None:
-            import_module("oomph.tensorflow.interception.intercept").install(trainer, session)
+            import_module("oomph.hooks.intercept").install(trainer, session)
     except Exception as error:
         if session is not None:
             session.journal.write("guard-failed", reason=f"{type(error).__name__}: {error}")

@@ -11,10 +11,10 @@ from importlib import import_module
 from types import ModuleType
 
 from oomph.inject import hook
-from oomph.reaching.channel import Channel
-from oomph.reaching.handover import Handover
-from oomph.reaching.joined_mark import mark
-from oomph.recovery.script.unguarded_training import at_first_step
+from oomph.reach.channel import Channel
+from oomph.reach.handover import Handover
+from oomph.reach.joined_mark import mark
+from oomph.script.unguarded_training import at_first_step
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -49,14 +49,14 @@ def _listen(installed: Sequence[Any]) -> None:
 
 def _install(trainer: ModuleType, channel: Channel) -> Any:
     try:
-        return import_module("oomph.tensorflow.reaching.interception").install(trainer, channel)
+        return import_module("oomph.reach.live.interception").install(trainer, channel)
     except Exception as error:
         channel.end(unsupported=f"this version of Keras cannot be examined: {type(error).__name__}: {error}")
 
 
 def _refuse(kind: str, channel: Channel) -> None:
-    from oomph.recovery.protocol.unguarded import KINDS
-    from oomph.recovery.script.script_line import calling
+    from oomph.protocol.unguarded import KINDS
+    from oomph.script.script_line import calling
 
     line = calling()
     site = "the script" if line is None else line.site

@@ -12,9 +12,9 @@ import struct
 import time
 from pathlib import Path
 
+from oomph.files.run_files import open_own
 from oomph.monitor.metrics import of_scope
 from oomph.monitor.sample import Baseline
-from oomph.run_files import open_own
 
 BOARD = "training"
 """The name of the board in a run directory."""

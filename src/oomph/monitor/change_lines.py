@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 from typing import Any
 
-from oomph.conforming import conforms
+from oomph.files.conforming import conforms
 from oomph.monitor.changes import Changes, Ended
 from oomph.monitor.finding import SEVERITIES, Finding
 

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from oomph.faults.catalogue.catalogue import find
+from oomph.explain.catalogue.catalogue import find
 from oomph.monitor import fragmentation
 from oomph.monitor.detectors import DETECTORS
 

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from io import BytesIO
 
-from oomph.faults.evidence import memory_map
-from oomph.faults.evidence.memory_map import MemoryMap
-from oomph.faults.reading.log import Words, read_log
+from oomph.explain.evidence import memory_map
+from oomph.explain.evidence.memory_map import MemoryMap
+from oomph.explain.reading.log import Words, read_log
 from oomph.monitor.finding import Finding
 from oomph.monitor.outlook import amount
 

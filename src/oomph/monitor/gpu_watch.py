@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from oomph.faults.reading.kernel_log import KernelLog, known_bus, xids
+from oomph.explain.reading.kernel_log import KernelLog, known_bus, xids
 from oomph.gpu.reading import Reading
 from oomph.monitor.gpu_thread import Answer, GpuThread
 from oomph.monitor.sample import GpuEvent, GpuProcess, GpuSample

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from oomph.faults.catalogue.catalogue import find
+from oomph.explain.catalogue.catalogue import find
 from oomph.monitor.finding import Finding
 
 

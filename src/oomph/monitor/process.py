@@ -14,7 +14,7 @@ from typing import Any
 from oomph.monitor.change_lines import from_documents
 from oomph.monitor.changes import Changes
 from oomph.monitor.finding import Finding
-from oomph.own_process import isolated_command, isolated_environ
+from oomph.process.own_process import isolated_command, isolated_environ
 
 _MODULE = "oomph.monitor.sampler"
 _SEARCH_PATHS = {"PATH", "LD_LIBRARY_PATH"}

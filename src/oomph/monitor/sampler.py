@@ -16,7 +16,8 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from oomph.faults.reading.kernel_log import KernelLog
+from oomph.explain.reading.kernel_log import KernelLog
+from oomph.files.run_files import open_own
 from oomph.gpu.gpus import Gpus
 from oomph.monitor.board import BoardReader
 from oomph.monitor.gpu_thread import GpuThread
@@ -26,7 +27,6 @@ from oomph.monitor.parent import Parent
 from oomph.monitor.process_tree import ProcessTree
 from oomph.monitor.sampling import Sampling
 from oomph.monitor.store import Store
-from oomph.run_files import open_own
 
 EVERY_SECONDS = 1.0
 _LOCK = "monitor/sampler"

@@ -23,10 +23,10 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import BinaryIO
 
+from oomph.files.run_files import open_own, replace_own
 from oomph.monitor.sample import Sample
 from oomph.monitor.sample_line import Header, header_line, read_header, read_sample, sample_line
 from oomph.monitor.stored_lines import GZIP, MOST_LINE, MOST_MEMBER, compressed_lines, plain_lines
-from oomph.run_files import open_own, replace_own
 
 MONITORED_PARENT = Path(".oomph") / "monitor"
 """Where `oomph.Monitor` makes a folder for each training that it watches without `oomph run`."""

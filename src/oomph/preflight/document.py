@@ -9,9 +9,9 @@ from typing import Any
 from oomph.preflight.carry import Carried, carried_of
 from oomph.preflight.examine import Examined, Result
 from oomph.preflight.facts.data import Data
-from oomph.preflight.facts.fit import LOOP
 from oomph.preflight.facts.training import Training
 from oomph.preflight.rule import ERROR, WARNING
+from oomph.reach.training_kind import LOOP
 
 SCHEMA = 1
 

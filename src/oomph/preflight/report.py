@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from oomph.preflight.carry import EXACT, LOST, PARTLY, UNCOMPARED, UNKNOWN, Carried
 from oomph.preflight.document import Checked, Found
 from oomph.preflight.rule import ERROR, WARNING
-from oomph.shown import shown_line
-from oomph.wrapping import wrapped
+from oomph.terminal.shown import shown_line
+from oomph.terminal.wrapping import wrapped
 
 _STATES = {
     EXACT: "yes",

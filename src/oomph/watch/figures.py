@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from oomph.monitor.sample import Values
-from oomph.recovery.report.amounts import as_size
+from oomph.terminal.amounts import as_size
 
 UNKNOWN = "-"
 _GIB = 1 << 30

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-from oomph.journal import Event
+from oomph.journal.journal import Event
 from oomph.monitor.finding import Finding
-from oomph.recovery.report.amounts import counted
-from oomph.recovery.report.found import Found, findings_of
+from oomph.run.report.found import Found, findings_of
+from oomph.terminal.amounts import counted
 
 _MOST = 100
 """The newest incidents of a run, beside the findings that are there now; a view shows no more."""

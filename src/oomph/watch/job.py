@@ -6,11 +6,11 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from oomph.journal import Event
+from oomph.journal.journal import Event
 from oomph.monitor.sample import Sample, Values
-from oomph.recovery.protocol.progress import Progress
-from oomph.recovery.report.starts import restarts_of
-from oomph.recovery.run_directory.run_directory import RUNNING, RunRecord
+from oomph.protocol.progress import Progress
+from oomph.run.directory.run_directory import RUNNING, RunRecord
+from oomph.run.report.starts import restarts_of
 from oomph.watch.incidents import Incident, incidents_of
 
 UNFINISHED = "unfinished"

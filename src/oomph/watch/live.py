@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from oomph.screen import screen_of
+from oomph.terminal.screen import screen_of
 from oomph.watch.choice import Choice, pressed
 from oomph.watch.keyboard import Keyboard
 from oomph.watch.screen import lines_of

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from oomph.faults.reading.kernel_log import KernelLog
+from oomph.explain.reading.kernel_log import KernelLog
 from oomph.gpu.gpus import Gpus
 from oomph.monitor.gpu_thread import GpuThread
 from oomph.monitor.gpu_watch import GpuWatch

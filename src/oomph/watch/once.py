@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from oomph.shown import shown_line
-from oomph.tables import table
+from oomph.terminal.shown import shown_line
+from oomph.terminal.tables import table
+from oomph.terminal.wrapping import reflowed
 from oomph.watch import figures, wording
 from oomph.watch.incidents import Incident
 from oomph.watch.view import Gpu, Process, View
-from oomph.wrapping import reflowed
 
 _MOST_INCIDENTS = 10
 

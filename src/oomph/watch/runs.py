@@ -9,13 +9,13 @@ from collections.abc import Iterable
 from itertools import islice
 from pathlib import Path
 
-from oomph.journal_reader import JournalReader
+from oomph.files.run_files import open_own
+from oomph.journal.journal_reader import JournalReader
 from oomph.monitor.sample import Sample
 from oomph.monitor.store import MONITORED_PARENT, TAIL, latest, newest
-from oomph.recovery.posix.process_identity import ProcessIdentity
-from oomph.recovery.protocol.progress import read_progress
-from oomph.recovery.run_directory.run_directory import DEFAULT_PARENT, RUNNING, RunRecord, read_record
-from oomph.run_files import open_own
+from oomph.process.process_identity import ProcessIdentity
+from oomph.protocol.progress import read_progress
+from oomph.run.directory.run_directory import DEFAULT_PARENT, RUNNING, RunRecord, read_record
 from oomph.watch.job import Run, silence
 
 KEPT = 120

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 
 from rich.text import Text
 
-from oomph.shown import shown_line
+from oomph.terminal.shown import shown_line
+from oomph.terminal.wrapping import wrapped
 from oomph.watch import figures, gpu_lines, wording
 from oomph.watch.allotment import Wish, allot, cut
 from oomph.watch.choice import Choice
@@ -15,7 +16,6 @@ from oomph.watch.incidents import Incident
 from oomph.watch.job import Job
 from oomph.watch.sparkline import BLOCKS
 from oomph.watch.view import Process, View
-from oomph.wrapping import wrapped
 
 LEAST_WIDTH, LEAST_HEIGHT = 60, 12
 _STYLES = {"critical": "red", "warning": "yellow", "notice": "cyan"}

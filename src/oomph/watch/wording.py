@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 
 from oomph.monitor.sample import Values
-from oomph.recovery.report.amounts import as_duration
-from oomph.shown import shown_line
+from oomph.terminal.amounts import as_duration
+from oomph.terminal.shown import shown_line
 from oomph.watch import figures
 from oomph.watch.incidents import Incident
 from oomph.watch.job import Job

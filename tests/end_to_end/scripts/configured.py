@@ -17,7 +17,7 @@ keras.utils.set_random_seed(8)
 MISHAP = Path("mishap").read_text() if Path("mishap").exists() else ""
 if MISHAP:
     from oomph.errors import CheckpointError
-    from oomph.tensorflow.state import training_state
+    from oomph.resume.state import training_state
 
     restored, tries = training_state.restore_variables, []
 

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from oomph.faults.catalogue.catalogue import PageError, find, load, parse_page
-from oomph.faults.catalogue.fault import Fault
-from oomph.faults.diagnose import diagnose
-from oomph.faults.evidence.evidence import TEXT_LIMIT, Evidence
-from oomph.faults.reading.log import read_log
+from oomph.explain.catalogue.catalogue import PageError, find, load, parse_page
+from oomph.explain.catalogue.fault import Fault
+from oomph.explain.diagnose import diagnose
+from oomph.explain.evidence.evidence import TEXT_LIMIT, Evidence
+from oomph.explain.reading.log import read_log
 
 if sys.version_info >= (3, 11):
     from re import _parser as parser
@@ -129,7 +129,7 @@ def test_a_fault_is_found_by_its_code_or_its_name_in_any_case() -> None:
     ],
 )
 def test_a_page_that_can_not_be_read_says_what_is_wrong(change: tuple[str, str], complaint: str) -> None:
-    source = Path(__file__).parents[3] / "src/oomph/faults/pages/memory/OOM101-device-oom.md"
+    source = Path(__file__).parents[3] / "src/oomph/explain/pages/memory/OOM101-device-oom.md"
     with pytest.raises(PageError, match=complaint):
         parse_page(source.read_text().replace(*change).encode(), source)
 

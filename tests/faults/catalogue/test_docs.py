@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from oomph.faults.catalogue import front_matter
-from oomph.faults.catalogue.catalogue import PageError, find, load, parse_page
-from oomph.faults.catalogue.docs import documents, write
-from oomph.faults.catalogue.front_matter import PAGES
+from oomph.explain.catalogue import front_matter
+from oomph.explain.catalogue.catalogue import PageError, find, load, parse_page
+from oomph.explain.catalogue.docs import documents, write
+from oomph.explain.catalogue.front_matter import PAGES
 
 REFERENCE = Path(__file__).parents[3] / "docs/reference/faults"
 LOGS = Path(__file__).parents[2] / "logs"
@@ -19,7 +19,7 @@ PAGE = PAGES / "memory/OOM101-device-oom.md"
 
 
 def test_the_reference_is_what_the_pages_say() -> None:
-    """When this fails: python -m oomph.faults.catalogue.docs docs/reference/faults"""
+    """When this fails: python -m oomph.explain.catalogue.docs docs/reference/faults"""
     assert {path.name: path.read_text() for path in REFERENCE.glob("*.md")} == documents(load())
 
 
@@ -70,8 +70,8 @@ def test_a_diagnosis_reads_only_the_signatures_that_the_log_may_bear() -> None:
 
 
 COUNT = f"""
-from oomph.faults.catalogue import fault
-from oomph.faults.diagnose import diagnose_log
+from oomph.explain.catalogue import fault
+from oomph.explain.diagnose import diagnose_log
 diagnose_log(open({str(LOGS / "oomgraph.log")!r}, "rb").read())
 print(fault._signature.cache_info().currsize)
 """

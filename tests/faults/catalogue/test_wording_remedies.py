@@ -13,12 +13,12 @@ from pathlib import Path
 
 import pytest
 
-from oomph.faults.catalogue.catalogue import PageError, find, load, parse_page
-from oomph.faults.catalogue.docs import documents
-from oomph.faults.catalogue.fault import SYSTEMS, Fault, Remedy, split
-from oomph.faults.catalogue.front_matter import PAGES
-from oomph.faults.matching.advice import remedies_for
-from oomph.faults.render import page_text
+from oomph.explain.catalogue.catalogue import PageError, find, load, parse_page
+from oomph.explain.catalogue.docs import documents
+from oomph.explain.catalogue.fault import SYSTEMS, Fault, Remedy, split
+from oomph.explain.catalogue.front_matter import PAGES
+from oomph.explain.matching.advice import remedies_for
+from oomph.explain.render import page_text
 
 if sys.version_info >= (3, 11):
     import tomllib

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from oomph.faults.catalogue.catalogue import find, load
-from oomph.faults.catalogue.docs import xid_table
-from oomph.faults.catalogue.xid import Xid, catalogue, described
-from oomph.faults.diagnose import diagnose, diagnose_log
-from oomph.faults.evidence.evidence import Evidence
+from oomph.explain.catalogue.catalogue import find, load
+from oomph.explain.catalogue.docs import xid_table
+from oomph.explain.catalogue.xid import Xid, catalogue, described
+from oomph.explain.diagnose import diagnose, diagnose_log
+from oomph.explain.evidence.evidence import Evidence
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "benchmarks"))
 from xids import read_spreadsheet, write_table  # what writes the table is not part of the package
@@ -55,7 +55,7 @@ def test_an_xid_brings_its_name_and_what_to_do() -> None:
 
 
 def test_the_reference_is_what_the_table_says() -> None:
-    """When this fails: python -m oomph.faults.catalogue.docs docs/reference/faults"""
+    """When this fails: python -m oomph.explain.catalogue.docs docs/reference/faults"""
     assert REFERENCE.read_text() == xid_table(catalogue().values())
 
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from oomph.faults.diagnose import diagnose, words
-from oomph.faults.reading.log import read_log
+from oomph.explain.diagnose import diagnose, words
+from oomph.explain.reading.log import read_log
 
 KERAS = "/usr/lib/python3.11/site-packages/keras/src/layers/layer.py"
 TENSORFLOW = "/usr/lib/python3.11/site-packages/tensorflow/python/framework/ops.py"

@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oomph.faults.diagnose import diagnose, words
-from oomph.faults.evidence.memory_map import condense
-from oomph.faults.evidence.sizes import read_size, write_size
-from oomph.faults.reading.heap_dump import describe, looks_like_one, read_dump
-from oomph.faults.reading.log import CHUNK_BYTES, read_log
+from oomph.explain.diagnose import diagnose, words
+from oomph.explain.evidence.memory_map import condense
+from oomph.explain.evidence.sizes import read_size, write_size
+from oomph.explain.reading.heap_dump import describe, looks_like_one, read_dump
+from oomph.explain.reading.log import CHUNK_BYTES, read_log
 
 LOGS = Path(__file__).parents[2] / "logs"
 DUMP = LOGS / "memory_map_bfc.1795269674182208"

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from oomph.faults.catalogue.catalogue import find
-from oomph.faults.catalogue.fault import Fault, Remedy, Signature
-from oomph.faults.diagnose import diagnose_log
-from oomph.faults.matching.advice import MOST, remedies_for
+from oomph.explain.catalogue.catalogue import find
+from oomph.explain.catalogue.fault import Fault, Remedy, Signature
+from oomph.explain.diagnose import diagnose_log
+from oomph.explain.matching.advice import MOST, remedies_for
 
 LINUX = frozenset({"linux"})
 

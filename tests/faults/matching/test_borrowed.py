@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from oomph.faults.catalogue.catalogue import load
-from oomph.faults.diagnose import diagnose_log
-from oomph.faults.evidence.evidence import Evidence
-from oomph.faults.matching.borrowed import borrowed
+from oomph.explain.catalogue.catalogue import load
+from oomph.explain.diagnose import diagnose_log
+from oomph.explain.evidence.evidence import Evidence
+from oomph.explain.matching.borrowed import borrowed
 
 ERROR = "ValueError: The training dataset must have an asserted cardinality"
 

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from oomph.faults.catalogue.catalogue import load
-from oomph.faults.diagnose import diagnose
-from oomph.faults.evidence.evidence import Evidence
-from oomph.faults.matching import classifier
-from oomph.faults.matching.classifier import ALWAYS, SOUND, TABLE, Classifier, Sample, trained, words
+from oomph.explain.catalogue.catalogue import load
+from oomph.explain.diagnose import diagnose
+from oomph.explain.evidence.evidence import Evidence
+from oomph.explain.matching import classifier
+from oomph.explain.matching.classifier import ALWAYS, SOUND, TABLE, Classifier, Sample, trained, words
 
 LEARNED = f"""{ALWAYS} 0 OOM101=0 {SOUND}=50
 exhausted 300 OOM101=400

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from oomph.faults.matching.derived import derived
+from oomph.explain.matching.derived import derived
 
 
 @pytest.mark.parametrize(

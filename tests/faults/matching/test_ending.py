@@ -6,10 +6,10 @@ import io
 
 import pytest
 
-from oomph.faults.diagnose import diagnose, words
-from oomph.faults.evidence.evidence import Evidence
-from oomph.faults.matching.ending import LINES, LastLines, tells_of_failure
-from oomph.faults.reading.log import read_log
+from oomph.explain.diagnose import diagnose, words
+from oomph.explain.evidence.evidence import Evidence
+from oomph.explain.matching.ending import LINES, LastLines, tells_of_failure
+from oomph.explain.reading.log import read_log
 
 START = "2024-08-11 20:04:18.331017: "
 ALARMING = [

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from oomph.faults.catalogue.fault import Signature
-from oomph.faults.diagnose import diagnose_log
-from oomph.faults.matching.excerpt import excerpt
-from oomph.faults.render import as_text
+from oomph.explain.catalogue.fault import Signature
+from oomph.explain.diagnose import diagnose_log
+from oomph.explain.matching.excerpt import excerpt
+from oomph.explain.render import as_text
 
 MOST = 120
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from oomph.faults.catalogue.catalogue import load
-from oomph.faults.diagnose import diagnose
-from oomph.faults.evidence.evidence import Evidence
-from oomph.faults.matching.guesses import Guesses
-from oomph.faults.matching.hits import narrowed
-from oomph.faults.matching.likeness import Likeness
-from oomph.faults.matching.named_fault import CAUSE, Diagnosis
+from oomph.explain.catalogue.catalogue import load
+from oomph.explain.diagnose import diagnose
+from oomph.explain.evidence.evidence import Evidence
+from oomph.explain.matching.guesses import Guesses
+from oomph.explain.matching.hits import narrowed
+from oomph.explain.matching.likeness import Likeness
+from oomph.explain.matching.named_fault import CAUSE, Diagnosis
 
 PEER = "the grpc channel to peer task worker 2 is dead: unavailable"
 UNKNOWN = "tensorflow.python.framework.errors_impl.UnavailableError: the grpc channel to peer task worker 2 is shut"

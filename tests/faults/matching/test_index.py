@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from oomph.faults.catalogue.catalogue import load
-from oomph.faults.catalogue.filing import key
-from oomph.faults.diagnose import diagnose, words
-from oomph.faults.evidence.evidence import TEXT_LIMIT, Evidence
-from oomph.faults.matching.index import index
-from oomph.faults.reading.log import read_log
+from oomph.explain.catalogue.catalogue import load
+from oomph.explain.catalogue.filing import key
+from oomph.explain.diagnose import diagnose, words
+from oomph.explain.evidence.evidence import TEXT_LIMIT, Evidence
+from oomph.explain.matching.index import index
+from oomph.explain.reading.log import read_log
 
 LOGS = Path(__file__).parents[2] / "logs"
 SLOWEST = 0.5  # seconds for a text of TEXT_LIMIT that was made to be slow; a linear pass takes milliseconds

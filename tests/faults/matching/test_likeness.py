@@ -7,12 +7,12 @@ import time
 
 import pytest
 
-from oomph.faults.catalogue.catalogue import load
-from oomph.faults.diagnose import diagnose
-from oomph.faults.evidence.evidence import TEXT_LIMIT
-from oomph.faults.matching.likeness import MOST, SUREST, likely, likely_of_check, likely_of_library
-from oomph.faults.matching.vocabulary import AT_IMPORT, CLASSES, COMMON_WORDS, OPERATIONS, PATHS, WORDS
-from oomph.faults.reading.log import read_log
+from oomph.explain.catalogue.catalogue import load
+from oomph.explain.diagnose import diagnose
+from oomph.explain.evidence.evidence import TEXT_LIMIT
+from oomph.explain.matching.likeness import MOST, SUREST, likely, likely_of_check, likely_of_library
+from oomph.explain.matching.vocabulary import AT_IMPORT, CLASSES, COMMON_WORDS, OPERATIONS, PATHS, WORDS
+from oomph.explain.reading.log import read_log
 
 
 def names(*lines: str) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from oomph.faults.matching.own_command import OwnCommand
+from oomph.explain.matching.own_command import OwnCommand
 
 SCRIPT = ("my script.py", "--epochs", "3")
 PROGRAM = ("--", "env", "A=1", "python", "t.py")

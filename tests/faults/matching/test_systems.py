@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from oomph.faults.catalogue.fault import LINUX, SYSTEMS
-from oomph.faults.diagnose import diagnose, diagnose_log
-from oomph.faults.matching.systems import Systems
+from oomph.explain.catalogue.fault import LINUX, SYSTEMS
+from oomph.explain.diagnose import diagnose, diagnose_log
+from oomph.explain.matching.systems import Systems
 
 
 def systems(*lines: str) -> frozenset[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from oomph.faults.matching.training import goes_on
+from oomph.explain.matching.training import goes_on
 
 
 @pytest.mark.parametrize("line", ["Epoch 3/10", "epoch: 12 loss: 0.3", "step 100 loss 0.31", "12s 3ms/step"])

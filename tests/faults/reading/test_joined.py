@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from oomph.faults.reading.joined import apart
+from oomph.explain.reading.joined import apart
 
 FRAME = 'File "train.py", line 3, in <module>'
 STAMPED = "2024-01-01 00:00:00.123456: E tensorflow/core/a.cc:12] it failed"

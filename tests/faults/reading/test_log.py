@@ -9,9 +9,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from oomph.faults.evidence.evidence import TEXT_LIMIT, Evidence
-from oomph.faults.reading.encodings import looks_binary
-from oomph.faults.reading.log import CHUNK_BYTES, Words, clean, read_log
+from oomph.explain.evidence.evidence import TEXT_LIMIT, Evidence
+from oomph.explain.reading.encodings import looks_binary
+from oomph.explain.reading.log import CHUNK_BYTES, Words, clean, read_log
 
 
 def texts(data: bytes) -> list[tuple[int | None, str]]:

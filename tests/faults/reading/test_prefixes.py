@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oomph.faults.reading.prefixes import from_json, without_prefixes
+from oomph.explain.reading.prefixes import from_json, without_prefixes
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from oomph.faults.reading import run
-from oomph.journal import Event, Journal
+from oomph.explain.reading import run
+from oomph.journal.journal import Event, Journal
 
 
 def test_ten_thousand_attempts_are_read_in_a_time_that_grows_with_their_number(tmp_path: Path, monkeypatch) -> None:

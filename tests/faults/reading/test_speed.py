@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from oomph.faults.catalogue.catalogue import load
-from oomph.faults.diagnose import diagnose_log
+from oomph.explain.catalogue.catalogue import load
+from oomph.explain.diagnose import diagnose_log
 
 pytestmark = pytest.mark.alone
 

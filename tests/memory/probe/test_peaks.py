@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 
-from oomph.memory.probe.peaks import LOWER, LOWER_XLA, UPPER, UPPER_XLA, Peaks, grown_course, rising, simulated_course
+from oomph.planning.probe.peaks import LOWER, LOWER_XLA, UPPER, UPPER_XLA, Peaks, grown_course, rising, simulated_course
 
 MIB = 1 << 20
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from oomph.memory.estimate import Interval
-from oomph.memory.probe.record import Point, Record, as_document, evidence, of_same_training, record_of, seen_in_words
+from oomph.planning.estimate import Interval
+from oomph.planning.probe.record import Point, Record, as_document, evidence, of_same_training, record_of, seen_in_words
 
 RECORD = Record("NVIDIA T4", "2.21.0", "graph", False, "abc", 1000, 10, (Point(2, 110, 100), Point(8, 190, 200)))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from oomph.memory.probe.sizes_to_run import MOST_SIZES, is_time_left, next_to_run, sizes_wanted
+from oomph.planning.probe.sizes_to_run import MOST_SIZES, is_time_left, next_to_run, sizes_wanted
 
 
 def order(wanted: tuple[int, ...], fits: int, known_to: float, limit: int = 1000) -> tuple[list[int], int | None]:

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oomph.memory.estimate import Interval
-from oomph.memory.xla.growth import Growth
+from oomph.planning.estimate import Interval
+from oomph.planning.xla.growth import Growth
 
 LINES = st.lists(st.tuples(st.integers(0, 10**9), st.integers(0, 10**7)), min_size=1, max_size=4)
 SIZES = st.sets(st.integers(1, 4096), min_size=1, max_size=3)

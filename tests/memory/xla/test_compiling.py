@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from oomph.memory.xla import compiling
-from oomph.memory.xla.compiling import Compiled, NotCompiledError, compile_step, why_not
-from oomph.memory.xla.toolkit import write_toolkit
+from oomph.planning.xla import compiling
+from oomph.planning.xla.compiling import Compiled, NotCompiledError, compile_step, why_not
+from oomph.planning.xla.toolkit import write_toolkit
 
 ROOM = 4 << 30
 SIZES = {"argument": 100, "output": 60, "alias": 50, "temp": 1000, "version": "0.0"}

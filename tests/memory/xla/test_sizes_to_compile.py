@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from oomph.memory.xla.sizes_to_compile import ENOUGH_SECONDS, is_time_left, next_size
+from oomph.planning.xla.sizes_to_compile import ENOUGH_SECONDS, is_time_left, next_size
 
 
 def each_ten(batch: int) -> int:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from oomph.memory.breakdown import Held
-from oomph.memory.estimate import Interval
-from oomph.memory.xla.compiling import Compiled
-from oomph.memory.xla.step import CompiledStep
+from oomph.planning.breakdown import Held
+from oomph.planning.estimate import Interval
+from oomph.planning.xla.compiling import Compiled
+from oomph.planning.xla.step import CompiledStep
 
 MIB = 1 << 20
 HELD = Held(weights=100 * MIB, slots=200 * MIB, other=0, largest=10 * MIB)

@@ -6,8 +6,8 @@ import itertools
 
 import pytest
 
-from oomph.memory.gpu_list import gpus
-from oomph.memory.xla.targets import TARGETS, choose, description
+from oomph.planning.gpu_list import gpus
+from oomph.planning.xla.targets import TARGETS, choose, description
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oomph.recovery.checkpoint.comparison import Comparison
-from oomph.recovery.checkpoint.witness import END, EPOCH, STEP, Witness
+from oomph.checkpoint.comparison import Comparison
+from oomph.checkpoint.witness import END, EPOCH, STEP, Witness
 
 KEY = 7
 

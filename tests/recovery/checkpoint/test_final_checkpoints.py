@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from oomph.recovery.checkpoint.final_checkpoints import FinalCheckpoints, of_end_states, of_steps
+from oomph.checkpoint.final_checkpoints import FinalCheckpoints, of_end_states, of_steps
 
 BROKEN = "tensors.bin does not match its checksum"
 
@@ -45,11 +45,11 @@ def test_when_none_is_left_it_is_said_that_the_fit_starts_from_its_beginning():
 
 TWENTY_FITS = """
 import sys
-from oomph.journal import Journal
-from oomph.recovery.checkpoint.container import Position
-from oomph.recovery.checkpoint.meta import Meta
-from oomph.recovery.protocol.handover import Handover
-from oomph.recovery.checkpoint.store import CheckpointStore
+from oomph.journal.journal import Journal
+from oomph.checkpoint.container import Position
+from oomph.checkpoint.meta import Meta
+from oomph.protocol.handover import Handover
+from oomph.checkpoint.store import CheckpointStore
 
 handover = Handover.read()
 store = CheckpointStore(handover.path / "checkpoints")

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oomph.recovery.checkpoint.interval import (
+from oomph.checkpoint.interval import (
     ASSUMED_SECONDS,
     EARLY_SECONDS,
     SHARE,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from oomph.recovery.checkpoint.manifest import meta_trouble, missing_tensor, position_trouble, tensors_trouble
+from oomph.checkpoint.manifest import meta_trouble, missing_tensor, position_trouble, tensors_trouble
 
 POSITION = {"fit": 0, "epoch": 3, "step": 2, "steps": 47}
 META = {

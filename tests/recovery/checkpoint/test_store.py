@@ -17,12 +17,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import oomph
+from oomph.checkpoint import container as checkpoint_module
+from oomph.checkpoint import store as store_module
+from oomph.checkpoint.container import CheckpointWriter, Position, read_checkpoint
+from oomph.checkpoint.meta import Meta
+from oomph.checkpoint.store import CheckpointStore, foreign_format, unused
 from oomph.errors import CheckpointError
-from oomph.recovery.checkpoint import container as checkpoint_module
-from oomph.recovery.checkpoint import store as store_module
-from oomph.recovery.checkpoint.container import CheckpointWriter, Position, read_checkpoint
-from oomph.recovery.checkpoint.meta import Meta
-from oomph.recovery.checkpoint.store import CheckpointStore, foreign_format, unused
 
 SOURCE = Path(oomph.__file__).parents[1]
 
@@ -482,9 +482,9 @@ _KILLED_WHILE_WRITING = """
 import os, signal, sys
 sys.path.insert(0, {source!r})
 from pathlib import Path
-from oomph.recovery.checkpoint.container import Position
-from oomph.recovery.checkpoint.meta import Meta
-from oomph.recovery.checkpoint.store import CheckpointStore, foreign_format
+from oomph.checkpoint.container import Position
+from oomph.checkpoint.meta import Meta
+from oomph.checkpoint.store import CheckpointStore, foreign_format
 store = CheckpointStore(Path({root!r}))
 store.open()
 

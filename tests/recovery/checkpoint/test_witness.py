@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from oomph.recovery.checkpoint.witness import EPOCH, STEP, Witness, WitnessBoard
+from oomph.checkpoint.witness import EPOCH, STEP, Witness, WitnessBoard
 
 KEY = (1 << 64) - 1
 
@@ -94,7 +94,7 @@ def test_nobody_else_can_read_it(tmp_path):
 def test_what_was_written_survives_a_kill(tmp_path):
     script = (
         "import os, signal, sys; from pathlib import Path\n"
-        "from oomph.recovery.checkpoint.witness import STEP, Witness, WitnessBoard\n"
+        "from oomph.checkpoint.witness import STEP, Witness, WitnessBoard\n"
         "board = WitnessBoard(Path(sys.argv[1]), 1)\n"
         "for n in range(100): board.write(Witness(1, STEP, 0, n, loss=n / 7))\n"
         "os.kill(os.getpid(), signal.SIGKILL)"

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from oomph.recovery.hang import activity
+from oomph.run.hang import activity
 
 SECONDS = 2.0
 WAITS = "import threading; lock = threading.Lock(); lock.acquire(); print(flush=True); lock.acquire()"

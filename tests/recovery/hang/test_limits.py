@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oomph.recovery.hang.limits import FLOOR_VARIABLE, Silence, Timings, floor_seconds, is_over, limit
-from oomph.recovery.hang.watch import Watch
-from oomph.recovery.protocol.phases import Beat, Phase, Power, has_been_timed, unpack
-from oomph.recovery.script.pulse import Pulse, inherited
+from oomph.protocol.phases import Beat, Phase, Power, has_been_timed, unpack
+from oomph.run.hang.limits import FLOOR_VARIABLE, Silence, Timings, floor_seconds, is_over, limit
+from oomph.run.hang.watch import Watch
+from oomph.script.pulse import Pulse, inherited
 
 FLOOR = 60.0
 
@@ -122,7 +122,7 @@ def pipe():
 
 def test_each_change_of_phase_is_told_and_what_lies_between_is_summed_up(pipe: Pipe, monkeypatch) -> None:
     pulse, now = Pulse(pipe.write_fd), 0
-    monkeypatch.setattr("oomph.recovery.script.pulse.time.monotonic_ns", lambda: now)
+    monkeypatch.setattr("oomph.script.pulse.time.monotonic_ns", lambda: now)
     pulse._told_ns = pulse._seen_ns = 0
     pulse.beat(Phase.STEP, 2)
     for milliseconds in (1, 9, 2, 3, 40):

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from oomph.journal import read_journal
-from oomph.recovery.hang.limits import FLOOR_VARIABLE
+from oomph.journal.journal import read_journal
+from oomph.run.hang.limits import FLOOR_VARIABLE
 
 SCRIPT = """
 import faulthandler, os, signal, time
-from oomph.recovery.script import session
-from oomph.recovery.protocol.phases import Phase
+from oomph.script import session
+from oomph.protocol.phases import Phase
 
 def waits_for_nothing():
     time.sleep(50)

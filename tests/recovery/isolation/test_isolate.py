@@ -18,7 +18,7 @@ import pytest
 import oomph
 from oomph import IsolatedError, isolate
 from oomph.errors import UsageError
-from oomph.recovery.isolation import serialisation
+from oomph.process.isolation import serialisation
 
 SOURCE = Path(oomph.__file__).parents[1]
 SECONDS = 60
@@ -407,7 +407,7 @@ def test_it_returns_though_a_process_of_another_session_writes_to_its_stderr_wit
 
 def test_a_function_whose_caller_has_died_before_it_began_is_not_called(tmp_path):
     call = serialisation.pack_call(os.mkdir, (str(tmp_path / "called"),), {})
-    code = "import sys; from oomph.recovery.isolation.isolated import main; main()"
+    code = "import sys; from oomph.process.isolation.isolated import main; main()"
     for caller, called in ((os.getpid() + 1, False), (os.getpid(), True)):
         theirs, ours = os.pipe()
         out, answer = os.pipe()

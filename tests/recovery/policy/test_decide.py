@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oomph.recovery.policy.decide import (
+from oomph.run.policy.decide import (
     MOST_IN_ALL,
     MOST_WITHOUT_CHECKPOINT,
     Action,
@@ -20,7 +20,7 @@ from oomph.recovery.policy.decide import (
     decide,
     record,
 )
-from oomph.recovery.policy.ladder import LADDERS, MOST_SAME, SAME, Change, Conditions
+from oomph.run.policy.ladder import LADDERS, MOST_SAME, SAME, Change, Conditions
 
 
 def play(

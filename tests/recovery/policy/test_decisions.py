@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from oomph.cli import main
-from oomph.journal import Event, Journal, read_journal
-from oomph.recovery.policy import decisions
-from oomph.recovery.policy.decide import Action, Ending, Finish, GiveUp, Ledger, Restart, decide, record
-from oomph.recovery.policy.ladder import Conditions
+from oomph.journal.journal import Event, Journal, read_journal
+from oomph.run.policy import decisions
+from oomph.run.policy.decide import Action, Ending, Finish, GiveUp, Ledger, Restart, decide, record
+from oomph.run.policy.ladder import Conditions
 
 ENDINGS = st.builds(
     Ending,
@@ -162,7 +162,7 @@ def test_half_a_line_at_the_end_of_a_journal_takes_no_other_with_it(tmp_path: Pa
 def test_a_clock_that_is_set_back_does_not_reorder_what_one_writer_wrote(tmp_path: Path, monkeypatch) -> None:
     journal = Journal(tmp_path, 1, "script")
     for name, now in (("one", 1000.0), ("two", 400.0), ("three", 401.0)):
-        monkeypatch.setattr("oomph.journal.time.time", lambda now=now: now)
+        monkeypatch.setattr("oomph.journal.journal.time.time", lambda now=now: now)
         journal.write(name)
     journal.close()
     assert [event.name for event in read_journal(tmp_path)] == ["one", "two", "three"]

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import signal
 
-from oomph.journal import Event
-from oomph.recovery.policy.decide import Finish, Ledger, Requeue, Restart, decide, record
-from oomph.recovery.policy.examination import Trail, examine
-from oomph.recovery.protocol.progress import Progress
-from oomph.recovery.report.account import restart_line
+from oomph.journal.journal import Event
+from oomph.protocol.progress import Progress
+from oomph.run.policy.decide import Finish, Ledger, Requeue, Restart, decide, record
+from oomph.run.policy.examination import Trail, examine
+from oomph.run.report.account import restart_line
 
 SAVED_AND_LEFT = Event("preempted", {"signal": "SIGTERM"})
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from oomph.recovery.policy.ladder import LADDERS, OPT_IN
+from oomph.run.policy.ladder import LADDERS, OPT_IN
 
 PAGE = (Path(__file__).parents[3] / "docs" / "explanation" / "decisions.md").read_text()
 

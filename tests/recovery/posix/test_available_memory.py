@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from oomph.recovery.posix.available_memory import available_bytes, limit_bytes, total_bytes
+from oomph.process.available_memory import available_bytes, limit_bytes, total_bytes
 
 
 @pytest.fixture

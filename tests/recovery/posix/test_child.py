@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from oomph.recovery.posix.child import end
+from oomph.process.child import end
 
 DEAF = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(flush=True); import time; time.sleep(60)"
 HEARS = "print(flush=True); import time; time.sleep(60)"

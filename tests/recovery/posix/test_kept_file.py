@@ -7,9 +7,9 @@ import tracemalloc
 
 import pytest
 
-from oomph.recovery.posix import kept_file
-from oomph.recovery.posix.kept_file import KeptFile
-from oomph.run_files import OwnFile
+from oomph.files.run_files import OwnFile
+from oomph.process import kept_file
+from oomph.process.kept_file import KeptFile
 
 
 def test_the_file_holds_the_end_and_is_never_twice_as_long(tmp_path):

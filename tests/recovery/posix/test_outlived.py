@@ -11,9 +11,9 @@ import time
 import psutil
 import pytest
 
-from oomph.recovery.posix.spawn import spawn
-from oomph.recovery.posix.tripwire import Tripwire
-from oomph.recovery.posix.watchdog import Watchdog
+from oomph.process.spawn import spawn
+from oomph.process.tripwire import Tripwire
+from oomph.process.watchdog import Watchdog
 
 LIMIT = 30
 SCRIPT = """

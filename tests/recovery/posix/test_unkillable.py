@@ -18,17 +18,17 @@ from pathlib import Path
 import psutil
 import pytest
 
-from oomph.journal import read_journal
-from oomph.recovery.isolation.isolate import isolate
-from oomph.recovery.policy import decisions
-from oomph.recovery.policy.decide import Ending, Ledger, Requeue, decide
-from oomph.recovery.policy.ladder import Conditions
-from oomph.recovery.posix import process_group
-from oomph.recovery.posix.patience import Patience
-from oomph.recovery.run_directory.run_directory import RunDirectory, RunRecord
-from oomph.recovery.supervisor import supervise
-from oomph.recovery.supervisor.command import Command
-from oomph.recovery.supervisor.settings import Settings
+from oomph.journal.journal import read_journal
+from oomph.process import process_group
+from oomph.process.command import Command
+from oomph.process.isolation.isolate import isolate
+from oomph.process.patience import Patience
+from oomph.run.directory.run_directory import RunDirectory, RunRecord
+from oomph.run.policy import decisions
+from oomph.run.policy.decide import Ending, Ledger, Requeue, decide
+from oomph.run.policy.ladder import Conditions
+from oomph.run.supervisor import supervise
+from oomph.run.supervisor.settings import Settings
 
 SECONDS = 60
 HOLD = """
@@ -175,8 +175,8 @@ def stay(folder: str) -> None:
 
 
 def test_a_function_whose_process_can_not_be_killed_does_not_keep_the_caller(work, let_go, monkeypatch):
-    monkeypatch.setattr("oomph.recovery.isolation.isolated_process._GRACE_SECONDS", 0.2)
-    monkeypatch.setattr("oomph.recovery.isolation.isolated_process._KILLED_SECONDS", 0.5)
+    monkeypatch.setattr("oomph.process.isolation.isolated_process._GRACE_SECONDS", 0.2)
+    monkeypatch.setattr("oomph.process.isolation.isolated_process._KILLED_SECONDS", 0.5)
     began = time.monotonic()
     outside = subprocess.Popen([sys.executable, "-c", HOLD + FROM_OUTSIDE], cwd=work.folder)
     outcome = isolate(stay, (str(work.folder),), timeout=3)

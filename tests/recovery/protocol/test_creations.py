@@ -14,10 +14,10 @@ from pathlib import Path
 import pytest
 
 import oomph
-from oomph.recovery.protocol import creations
-from oomph.recovery.protocol.creations import DIRECTORY, FILE, LINK, SCHEMA, Creation, Earlier, Notes
-from oomph.recovery.script.created_before import FAILS, Before, _Link, _MakeDirectory, _Open, _OpenDescriptor
-from oomph.recovery.script.creating import Creating
+from oomph.protocol import creations
+from oomph.protocol.creations import DIRECTORY, FILE, LINK, SCHEMA, Creation, Earlier, Notes
+from oomph.script.created_before import FAILS, Before, _Link, _MakeDirectory, _Open, _OpenDescriptor
+from oomph.script.creating import Creating
 
 _NEW = os.O_CREAT | os.O_EXCL | os.O_WRONLY
 OTHER = "some.other.event"
@@ -282,7 +282,7 @@ def test_notes_that_are_damaged_are_left_out(first):
 
 
 def test_only_so_many_notes_are_taken(first, monkeypatch):
-    monkeypatch.setattr("oomph.recovery.protocol.creations._MOST_NOTES", 5)
+    monkeypatch.setattr("oomph.protocol.creations._MOST_NOTES", 5)
     for number in range(9):
         make(first, f"out{number}")
         first.on()

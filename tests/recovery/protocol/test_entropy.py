@@ -8,12 +8,12 @@ import sys
 
 import pytest
 
-from oomph.recovery.protocol.entropy import fresh, hash_seed, seeding
+from oomph.protocol.entropy import fresh, hash_seed, seeding
 
 DRAWS = """
 import random, sys
 from oomph.inject.hook import after_import
-from oomph.recovery.protocol.entropy import seeding
+from oomph.protocol.entropy import seeding
 after_import(seeding(sys.argv[1]))
 import numpy as np
 for statement in sys.argv[2:]:

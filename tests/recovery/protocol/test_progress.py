@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from oomph.recovery.policy.decide import Ending
-from oomph.recovery.protocol.progress import PROGRESS, ProgressBoard, read_progress
-from oomph.recovery.report.account import restart_line
+from oomph.protocol.progress import PROGRESS, ProgressBoard, read_progress
+from oomph.run.policy.decide import Ending
+from oomph.run.report.account import restart_line
 
 
 def written(folder: Path) -> bytes:

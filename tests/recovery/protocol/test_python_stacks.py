@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from oomph.recovery.protocol.python_stacks import (
+from oomph.protocol.python_stacks import (
     blocking_line,
     parse,
     stands_in,
     stands_in_machinery,
     waits_for_the_script,
 )
-from oomph.recovery.script.loop_location import enclosing_loops
+from oomph.script.loop_location import enclosing_loops
 
 OURS = "/nowhere/oomph"
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from oomph.journal import Event
-from oomph.recovery.report.account import account
-from oomph.recovery.report.found import each_once, findings_of
-from oomph.recovery.report.summary import summarise
+from oomph.journal.journal import Event
+from oomph.run.report.account import account
+from oomph.run.report.found import each_once, findings_of
+from oomph.run.report.summary import summarise
 
 HOT = {"fault": "thermal-throttle", "code": "HWD802", "subject": "GPU 0", "kind": "heat"}
 

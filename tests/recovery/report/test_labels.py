@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oomph.journal import Event
-from oomph.recovery.report.labels import MEANING, ORDER, SMALLER_BATCHES, STOPPED, Labelled, label_of, worst
+from oomph.journal.journal import Event
+from oomph.run.report.labels import MEANING, ORDER, SMALLER_BATCHES, STOPPED, Labelled, label_of, worst
 
 EQUAL = {"steps": 12, "covered": 12, "repeated": 12, "equal": True, "cause": ""}
 OTHER_DATA = {"steps": 1, "equal": False, "cause": "the data or their order changed, from epoch 2, step 5 on"}

@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from oomph.journal import Event
-from oomph.recovery.report.account import account
-from oomph.recovery.report.larger_batch import LargerBatch, larger_batch, larger_batch_in_words
-from oomph.recovery.report.summary import summarise
+from oomph.journal.journal import Event
+from oomph.run.report.account import account
+from oomph.run.report.larger_batch import LargerBatch, larger_batch, larger_batch_in_words
+from oomph.run.report.summary import summarise
 
 MIB = 1 << 20
 

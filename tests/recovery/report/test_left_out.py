@@ -1,8 +1,8 @@
 from __future__ import annotations
 
-from oomph.journal import Event
-from oomph.recovery.report.labels import NOT_EQUAL, label_of
-from oomph.recovery.report.left_out import left_out
+from oomph.journal.journal import Event
+from oomph.protocol.left_out import left_out
+from oomph.run.report.labels import NOT_EQUAL, label_of
 
 
 def _event(**data: object) -> Event:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from oomph.journal import Event
-from oomph.recovery.report.next_command import Variables, command_to_go_on, variables_read
+from oomph.journal.journal import Event
+from oomph.run.report.next_command import Variables, command_to_go_on, variables_read
 
 ENVIRON = {
     "EPOCHS": "30", "RATE": "1e-3", "DEBUG": "True", "NAME": "run-7", "PASSWORD": "123456", "TOKEN": "hf_abcdefghij",

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from oomph.journal import Event
-from oomph.recovery.report.reached import interrupted, reached
+from oomph.journal.journal import Event
+from oomph.run.report.reached import interrupted, reached
 
 
 def event(attempt: int, name: str, role: str = "script", **data: object) -> Event:

@@ -10,237 +10,237 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import oomph
-from oomph.journal import Event
-from oomph.recovery.report.causes import causes
-from oomph.recovery.report.labels import ORDER, SMALLER_BATCHES
-from oomph.recovery.report.remedies import Remedy, remedies, remedy_of
+from oomph.journal.journal import Event
+from oomph.run.report.causes import causes
+from oomph.run.report.labels import ORDER, SMALLER_BATCHES
+from oomph.run.report.remedies import Remedy, remedies, remedy_of
 
 SOURCE = Path(oomph.__file__).parent
 REASONS = [
     # a reason, the file that produces it, words of its source, words of its remedy
     (
-        "the records of the steps could not be written: No space left on device", "recovery/report/uncompared.py",
+        "the records of the steps could not be written: No space left on device", "run/report/uncompared.py",
         "the records of the steps could not be written", "free disk space",
     ),
     (
-        "the repeated steps had left no record of their results", "recovery/report/uncompared.py",
+        "the repeated steps had left no record of their results", "run/report/uncompared.py",
         "the repeated steps had left no record of their results", "checkpoints more often",
     ),
     (
-        "the script resumed by itself at epoch 18", "tensorflow/fit/own_resume.py",
+        "the script resumed by itself at epoch 18", "resume/fit/own_resume.py",
         "{BY_ITSELF} at epoch", "leave resuming to oomph",
     ),
     (
-        "3 of 286 repeated steps compared, equal", "recovery/report/coverage.py",
+        "3 of 286 repeated steps compared, equal", "protocol/coverage.py",
         "compared, equal", "checkpoints more often",
     ),
     (
-        "fit at train.py:9 continues with a generator that a resumed fit has taken batches from", "tensorflow/fit/reporting.py",
+        "fit at train.py:9 continues with a generator that a resumed fit has taken batches from", "resume/fit/reporting.py",
         "continues with a generator that a resumed fit has taken batches from", "a new generator for each fit",
     ),
-    ("train.py:7 trains outside a resumable fit", "recovery/report/labels.py", "trains outside a resumable fit", "oomph.steps("),
-    ("callback Own.counts (Strange)", "tensorflow/training/fit_objects.py", "callback {type(callback)", "give Own get_state()"),
-    ("layer 3 Mine.cache (Strange)", "tensorflow/training/fit_objects.py", "layer {number}", "give Mine save_own_variables"),
-    ("model.seen (Strange)", "tensorflow/training/fit_objects.py", '("model", model)', "tf.Variable, as an attribute"),
-    ("optimizer.seen (Strange)", "tensorflow/training/fit_objects.py", '("optimizer"', "tf.Variable, as an attribute"),
-    ("loss.seen (Strange)", "tensorflow/training/fit_objects.py", '("loss"', "tf.Variable, as an attribute"),
-    ("metric Mine.seen (Strange)", "tensorflow/training/fit_objects.py", "metric {type(metric)", "tf.Variable, as an attribute"),
-    ("data x.order (Strange)", "tensorflow/training/fit_objects.py", "data {name}", "of the data set"),
-    ("data.order (Strange)", "tensorflow/loop/objects.py", '("data", data)', "of the data set"),
-    ("class Mine.calls (Strange)", "tensorflow/objects/walk.py", "class {own_class", "instead of the class Mine"),
-    ("global of __main__: best (Strange)", "tensorflow/objects/walk.py", "global of {name}: ", "attribute of a callback"),
-    ("state[1].seen (Strange)", "tensorflow/loop/roots.py", 'f"state[{number}]"', "give its class get_state()"),
-    ("state['best'].seen (Strange)", "tensorflow/loop/roots.py", 'f"state[{name!r}]"', "give its class get_state()"),
+    ("train.py:7 trains outside a resumable fit", "run/report/labels.py", "trains outside a resumable fit", "oomph.steps("),
+    ("callback Own.counts (Strange)", "resume/training/fit_objects.py", "callback {type(callback)", "give Own get_state()"),
+    ("layer 3 Mine.cache (Strange)", "resume/training/fit_objects.py", "layer {number}", "give Mine save_own_variables"),
+    ("model.seen (Strange)", "resume/training/fit_objects.py", '("model", model)', "tf.Variable, as an attribute"),
+    ("optimizer.seen (Strange)", "resume/training/fit_objects.py", '("optimizer"', "tf.Variable, as an attribute"),
+    ("loss.seen (Strange)", "resume/training/fit_objects.py", '("loss"', "tf.Variable, as an attribute"),
+    ("metric Mine.seen (Strange)", "resume/training/fit_objects.py", "metric {type(metric)", "tf.Variable, as an attribute"),
+    ("data x.order (Strange)", "resume/training/fit_objects.py", "data {name}", "of the data set"),
+    ("data.order (Strange)", "resume/loop/objects.py", '("data", data)', "of the data set"),
+    ("class Mine.calls (Strange)", "resume/objects/walk.py", "class {own_class", "instead of the class Mine"),
+    ("global of __main__: best (Strange)", "resume/objects/walk.py", "global of {name}: ", "attribute of a callback"),
+    ("state[1].seen (Strange)", "resume/loop/roots.py", 'f"state[{number}]"', "give its class get_state()"),
+    ("state['best'].seen (Strange)", "resume/loop/roots.py", 'f"state[{name!r}]"', "give its class get_state()"),
     (
-        "callback Own.table: there was no time to look at it", "tensorflow/objects/picture.py",
+        "callback Own.table: there was no time to look at it", "resume/objects/picture.py",
         "there was no time to look at it", "let it hold less",
     ),
-    ("callback Own.last (no longer there)", "tensorflow/objects/restoration.py", "(no longer there)", "create it before"),
+    ("callback Own.last (no longer there)", "resume/objects/restoration.py", "(no longer there)", "create it before"),
     (
-        "callback Own.step (a generator that values are sent to)", "tensorflow/objects/forward.py",
+        "callback Own.step (a generator that values are sent to)", "resume/objects/forward.py",
         "a generator that values are sent to", "with __iter__ and __next__",
     ),
     (
         "callback Own.step (a generator that cannot be run to where it was)",
-        "tensorflow/objects/forward.py", "a generator that cannot be run to where it was", "with __iter__ and __next__",
+        "resume/objects/forward.py", "a generator that cannot be run to where it was", "with __iter__ and __next__",
     ),
     (
-        "callback Own.step (a generator that values are sent to)", "tensorflow/objects/forward.py",
+        "callback Own.step (a generator that values are sent to)", "resume/objects/forward.py",
         "a generator that values are sent to", "with __iter__ and __next__",
     ),
     (
         "callback Own.step (a generator that cannot be moved to where it was)",
-        "tensorflow/objects/suspended.py", "a generator that cannot be moved", "with __iter__ and __next__",
+        "resume/objects/suspended.py", "a generator that cannot be moved", "with __iter__ and __next__",
     ),
-    ("callback Own.new (generator)", "tensorflow/objects/picture.py", "{key} ({kind})", "with __iter__ and __next__"),
+    ("callback Own.new (generator)", "resume/objects/picture.py", "{key} ({kind})", "with __iter__ and __next__"),
     (
-        "callback Own.queue (an object that other threads change)", "tensorflow/objects/walk.py",
+        "callback Own.queue (an object that other threads change)", "resume/objects/walk.py",
         "an object that other threads change", "do not change it from other threads",
     ),
     (
-        "callback Own.log (a large open file)", "tensorflow/objects/open_file.py",
+        "callback Own.log (a large open file)", "resume/objects/open_file.py",
         "a large open file", 'with mode "a"',
     ),
     (
         "callback Own.it (an iterator that TensorFlow cannot save)",
-        "tensorflow/objects/library_kinds.py", "an iterator that TensorFlow cannot save", "create a new iterator",
+        "resume/objects/library_kinds.py", "an iterator that TensorFlow cannot save", "create a new iterator",
     ),
     (
-        "callback Own.sums (an array of another shape)", "tensorflow/objects/arrays.py",
+        "callback Own.sums (an array of another shape)", "resume/objects/arrays.py",
         "an array of another shape", "assign a new array",
     ),
     (
-        "callback Own.sums (a variable of another shape)", "tensorflow/objects/arrays.py",
+        "callback Own.sums (a variable of another shape)", "resume/objects/arrays.py",
         "a variable of another shape", "the shape [None]",
     ),
     (
         "callback Own.optimizer (an optimizer with other variables)",
-        "tensorflow/objects/library_kinds.py", "an optimizer with other variables", "optimizer.build",
+        "resume/objects/library_kinds.py", "an optimizer with other variables", "optimizer.build",
     ),
-    ("callback Own.rows (12.0 GB, too large to be kept)", "tensorflow/objects/picture.py", "too large to be kept", "keep less"),
-    ("callback Own.rows (an array of V12)", "tensorflow/objects/picture.py", "an array of {content", "arrays of numbers"),
+    ("callback Own.rows (12.0 GB, too large to be kept)", "resume/objects/picture.py", "too large to be kept", "keep less"),
+    ("callback Own.rows (an array of V12)", "resume/objects/picture.py", "an array of {content", "arrays of numbers"),
     (
-        "state[2] (Mine): get_state failed (ValueError: no)", "tensorflow/loop/objects.py", "failed ({type(error)",
+        "state[2] (Mine): get_state failed (ValueError: no)", "resume/loop/objects.py", "failed ({type(error)",
         "fix get_state()",
     ),
-    ("state[2] (Mine), which was not saved", "tensorflow/loop/objects.py", "which was not saved", "first start"),
+    ("state[2] (Mine), which was not saved", "resume/loop/objects.py", "which was not saved", "first start"),
     (
-        "best, which the loop changes and state= does not hold", "tensorflow/loop/running.py",
+        "best, which the loop changes and state= does not hold", "resume/loop/running.py",
         "which the loop changes and state= does not hold", 'kept["best"] = ',
     ),
     (
-        "random numbers of RandomGamma in the train step", "tensorflow/exact_step/full_batch_step.py", "in the train step",
+        "random numbers of RandomGamma in the train step", "exact_step/step/full_batch_step.py", "in the train step",
         "keras.random.SeedGenerator(1), and draw with keras.random.normal(..., seed=self.random) and the like, not with RandomG",
     ),
     (
-        "random numbers that TensorFlow's kernels count themselves", "tensorflow/fit/step_draws.py",
+        "random numbers that TensorFlow's kernels count themselves", "resume/fit/step_draws.py",
         "random numbers that TensorFlow's kernels count themselves", "keras.random.SeedGenerator(1)",
     ),
     (
-        "random numbers that TensorFlow's kernels count themselves, in train_step", "tensorflow/random_numbers/uncheckpointed_ops.py",
+        "random numbers that TensorFlow's kernels count themselves, in train_step", "keras_bridge/random_numbers/uncheckpointed_ops.py",
         "random numbers that TensorFlow's kernels count themselves, in", "name it in state=",
     ),
     (
         "random numbers of the data pipeline, which parallel calls draw in any order (tf.image.random_hue)",
-        "recovery/report/stateless_draws.py", "which parallel calls draw in any order", "tf.image.stateless_random_hue(",
+        "protocol/stateless_draws.py", "which parallel calls draw in any order", "tf.image.stateless_random_hue(",
     ),
     (
-        "random numbers of the data pipeline, which has no seed", "tensorflow/training/data_position.py",
+        "random numbers of the data pipeline, which has no seed", "resume/training/data_position.py",
         "random numbers of the data pipeline, which has no seed", "keras.utils.set_random_seed(1)",
     ),
     (
-        "the order of later epochs, which has no seed", "tensorflow/state/pipelines.py",
+        "the order of later epochs, which has no seed", "keras_bridge/pipelines/datasets.py",
         "the order of later epochs, which has no seed", "keras.utils.set_random_seed(1)",
     ),
     (
-        "random numbers of the data pipeline: drawing them again takes too long", "tensorflow/training/data_position.py",
+        "random numbers of the data pipeline: drawing them again takes too long", "resume/training/data_position.py",
         "drawing them again takes too long", "dataset.enumerate()",
     ),
     (
-        "the order of the data: replaying earlier epochs takes too long", "tensorflow/training/data_position.py",
+        "the order of the data: replaying earlier epochs takes too long", "resume/training/data_position.py",
         "replaying earlier epochs takes too long", "make shuffle() the last",
     ),
     (
-        "the replayed batches differ, from batch 3 on", "tensorflow/fit/resumption.py",
+        "the replayed batches differ, from batch 3 on", "resume/fit/resumption.py",
         "the replayed batches differ", "np.random.default_rng((seed, epoch))",
     ),
     (
-        "the data or their order changed, from epoch 2, step 5 on", "recovery/checkpoint/comparison.py",
+        "the data or their order changed, from epoch 2, step 5 on", "checkpoint/comparison.py",
         "the data or their order changed", "keras.utils.set_random_seed(1)",
     ),
     (
-        "the random numbers differ, from epoch 2, step 5 on", "recovery/checkpoint/comparison.py",
+        "the random numbers differ, from epoch 2, step 5 on", "checkpoint/comparison.py",
         "the random numbers differ", "SeedGenerator",
     ),
     (
-        "the learning rate is 0.1, was 0.01, from epoch 2, step 5 on", "recovery/checkpoint/comparison.py",
+        "the learning rate is 0.1, was 0.01, from epoch 2, step 5 on", "checkpoint/comparison.py",
         "the learning rate is", "LearningRateScheduler",
     ),
     (
-        "the same batch gives a different result (loss 1, was 2), from epoch 2, step 5 on", "recovery/checkpoint/comparison.py",
+        "the same batch gives a different result (loss 1, was 2), from epoch 2, step 5 on", "checkpoint/comparison.py",
         "the same batch gives a different result", "enable_op_determinism",
     ),
-    ("the state differs after epoch 2", "recovery/checkpoint/comparison.py", "the state differs", "what callbacks do"),
+    ("the state differs after epoch 2", "checkpoint/comparison.py", "the state differs", "what callbacks do"),
     (
-        "the final state differs after epoch 2", "recovery/checkpoint/comparison.py",
+        "the final state differs after epoch 2", "checkpoint/comparison.py",
         "the final state differs", "what callbacks do",
     ),
     (
-        "not bit for bit: within this training's own noise of 1e-07", "recovery/report/labels.py",
+        "not bit for bit: within this training's own noise of 1e-07", "run/report/labels.py",
         "not bit for bit: ", "enable_op_determinism",
     ),
     (
-        "the file log.csv is read, and is not what it was at the checkpoint", "tensorflow/fit/resumption.py",
+        "the file log.csv is read, and is not what it was at the checkpoint", "resume/fit/resumption.py",
         "is read, and is not what it was at the checkpoint", "read back from log.csv in an attribute",
     ),
     (
-        "the order of the validation data, which are read ahead while they repeat", "tensorflow/fit/validation_data.py",
+        "the order of the validation data, which are read ahead while they repeat", "resume/fit/validation_data.py",
         "the order of the validation data", "leave repeat() out",
     ),
     (
-        "the data had advanced before it turned out that the fit must train again", "tensorflow/fit/replay.py",
+        "the data had advanced before it turned out that the fit must train again", "resume/fit/replay.py",
         "the data had advanced before", "its own dataset",
     ),
     (
-        "train.py:45 appends to results.csv a second time", "recovery/report/labels.py",
+        "train.py:45 appends to results.csv a second time", "run/report/labels.py",
         " a second time", "write results.csv as a whole",
     ),
     (
-        "the file a/best.h5, which it wrote, is gone", "tensorflow/fit/written_files.py", "which it wrote, is",
+        "the file a/best.h5, which it wrote, is gone", "resume/fit/written_files.py", "which it wrote, is",
         "leave a/best.h5 as",
     ),
-    ("the interrupted epoch was restarted", "recovery/report/labels.py", "the interrupted epoch was restarted", "same data"),
+    ("the interrupted epoch was restarted", "run/report/labels.py", "the interrupted epoch was restarted", "same data"),
     (
-        "fit 1 was finished by an earlier attempt, and not reached again", "recovery/report/labels.py",
+        "fit 1 was finished by an earlier attempt, and not reached again", "run/report/labels.py",
         "was finished by an earlier attempt, and not reached again", "the same fits in the same order",
     ),
     (
-        "fit 1 was begun by an earlier attempt, and not reached again", "recovery/report/labels.py",
+        "fit 1 was begun by an earlier attempt, and not reached again", "run/report/labels.py",
         "was begun by an earlier attempt, and not reached again", "the same fits in the same order",
     ),
     (
-        "the script reached fit at a.py:3 by another path than before (epochs: 2 → 5)", "tensorflow/fit/continuation.py",
+        "the script reached fit at a.py:3 by another path than before (epochs: 2 → 5)", "resume/fit/continuation.py",
         "by another path than before", "the same fits in the same order",
     ),
     (
-        "the script reached loop at a.py:3 by another path than before (epochs: 2 → 5)", "tensorflow/loop/resumable.py",
+        "the script reached loop at a.py:3 by another path than before (epochs: 2 → 5)", "resume/loop/resumable.py",
         "by another path than before", "the same fits in the same order",
     ),
     (
-        "fit at a.py:3: not restored: callback Own.last (Strange)", "tensorflow/fit/replay.py", ": not restored: ",
+        "fit at a.py:3: not restored: callback Own.last (Strange)", "resume/fit/replay.py", ": not restored: ",
         "leave --trust-finished-fits out",
     ),
     (
-        "the checkpoint is of another fit: values of x: ndarray 12 → ndarray 34", "tensorflow/fit/continuation.py",
+        "the checkpoint is of another fit: values of x: ndarray 12 → ndarray 34", "resume/fit/continuation.py",
         "the checkpoint is of another fit: ", "keras.utils.set_random_seed(1)",
     ),
     (
-        "the checkpoint is of another loop: epochs: 2 → 5", "tensorflow/loop/resumable.py",
+        "the checkpoint is of another loop: epochs: 2 → 5", "resume/loop/resumable.py",
         "the checkpoint is of another loop: ", "build the same model and the same data",
     ),
-    (SMALLER_BATCHES, "recovery/report/labels.py", SMALLER_BATCHES, "--allow-smaller-batch"),
-    ("in mixed_bfloat16", "recovery/policy/ladder.py", "in mixed_bfloat16", "--allow-bfloat16"),
-    ("leaving out the batch at fit 1, epoch 1, step 3", "recovery/policy/ladder.py", "leaving out the batch at", "--skip-poison"),
+    (SMALLER_BATCHES, "run/report/labels.py", SMALLER_BATCHES, "--allow-smaller-batch"),
+    ("in mixed_bfloat16", "run/policy/ladder.py", "in mixed_bfloat16", "--allow-bfloat16"),
+    ("leaving out the batch at fit 1, epoch 1, step 3", "run/policy/ladder.py", "leaving out the batch at", "--skip-poison"),
     (
-        "a later probe found a coupling that the first one missed", "recovery/report/labels.py",
+        "a later probe found a coupling that the first one missed", "run/report/labels.py",
         "a later probe found a coupling", "--inexact=refuse",
     ),
-    ("train.py was edited", "tensorflow/training/provenance.py", "was edited", "--start-over"),
-    ("epochs: 2 → 5", "tensorflow/training/provenance.py", " → ", "--start-over"),
+    ("train.py was edited", "resume/training/provenance.py", "was edited", "--start-over"),
+    ("epochs: 2 → 5", "resume/training/provenance.py", " → ", "--start-over"),
     (
-        "environment variable EPOCHS is no longer set", "tensorflow/training/provenance.py",
+        "environment variable EPOCHS is no longer set", "resume/training/provenance.py",
         "environment variable", "set EPOCHS in every start",
     ),
     (
-        "all epochs that the script asks for were trained before: the saved state is returned", "recovery/report/labels.py",
+        "all epochs that the script asks for were trained before: the saved state is returned", "run/report/labels.py",
         "all epochs that the script asks for were trained before", "as many epochs as in the first start",
     ),
-    ("learning rate: 0.1 → 0.01", "tensorflow/training/provenance.py", "learning rate: ", "--start-over"),
+    ("learning rate: 0.1 → 0.01", "resume/training/provenance.py", "learning rate: ", "--start-over"),
     (
-        "the model was recompiled within the fit", "tensorflow/fit/checkpoints.py",
+        "the model was recompiled within the fit", "resume/fit/checkpoints.py",
         "the model was recompiled within the fit", "call compile() before fit",
     ),
-    ("dense/kernel is not finite", "tensorflow/training/step_checkpoints.py", "is not finite", "TerminateOnNaN"),
+    ("dense/kernel is not finite", "resume/training/step_checkpoints.py", "is not finite", "TerminateOnNaN"),
 ]  # fmt: skip
 
 

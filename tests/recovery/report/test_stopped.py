@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from oomph.journal import Event
-from oomph.recovery.report.account import account
-from oomph.recovery.report.stopped import stopped
-from oomph.recovery.report.summary import summarise
+from oomph.journal.journal import Event
+from oomph.run.report.account import account
+from oomph.run.report.stopped import stopped
+from oomph.run.report.summary import summarise
 
 
 def ended(attempt: int, code: int, **ending: Any) -> list[Event]:

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oomph.journal import Event, read_journal
-from oomph.recovery.report.account import account
-from oomph.recovery.report.story import story_of
-from oomph.recovery.report.story_text import as_text
-from oomph.recovery.report.summary import summarise
+from oomph.journal.journal import Event, read_journal
+from oomph.run.report.account import account
+from oomph.run.report.story import story_of
+from oomph.run.report.story_text import as_text
+from oomph.run.report.summary import summarise
 
 RUN = Path(__file__).parents[2] / "hostile" / "run"
 PLACE = {"fit": 0, "epoch": 0, "step": 4}

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from oomph.journal import Event
-from oomph.recovery.report.account import account
-from oomph.recovery.report.labels import ORDER
-from oomph.recovery.report.repeats import repeats
-from oomph.recovery.report.story import story_of
-from oomph.recovery.report.story_text import as_text
-from oomph.recovery.report.summary import Summary, summarise
+from oomph.journal.journal import Event
+from oomph.run.report.account import account
+from oomph.run.report.labels import ORDER
+from oomph.run.report.repeats import repeats
+from oomph.run.report.story import story_of
+from oomph.run.report.story_text import as_text
+from oomph.run.report.summary import Summary, summarise
 
 
 def happened(attempt: int, name: str, **data: Any) -> Event:

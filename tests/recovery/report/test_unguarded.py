@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from oomph.journal import Event
-from oomph.recovery.protocol.unguarded import KINDS, SUPERVISED, of_event
-from oomph.recovery.report.account import account
-from oomph.recovery.report.labels import UNGUARDED, label_of
-from oomph.recovery.report.remedies import remedies
-from oomph.recovery.report.summary import summarise
-from oomph.recovery.report.unguarded import (
+from oomph.journal.journal import Event
+from oomph.protocol.unguarded import KINDS, SUPERVISED, of_event
+from oomph.run.report.account import account
+from oomph.run.report.labels import UNGUARDED, label_of
+from oomph.run.report.remedies import remedies
+from oomph.run.report.summary import summarise
+from oomph.run.report.unguarded import (
     NO_PYTHON,
     NONE_SEEN,
     NOT_ASKED,

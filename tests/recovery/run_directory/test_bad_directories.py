@@ -14,15 +14,15 @@ from pathlib import Path
 import pytest
 
 from oomph.errors import RunDirectoryError
-from oomph.journal import Event, Journal, foreign_format, read_journal, unreadable_lines
-from oomph.recovery.policy import decisions
-from oomph.recovery.policy.decide import Ending, Ledger, decide, record
-from oomph.recovery.policy.ladder import Conditions
-from oomph.recovery.report.summary import summarise
-from oomph.recovery.run_directory.run_directory import RunDirectory, RunRecord
-from oomph.recovery.supervisor import launch
-from oomph.recovery.supervisor.machine_at_start import other_gpus
-from oomph.run_files import replace_own
+from oomph.files.run_files import replace_own
+from oomph.journal.journal import Event, Journal, foreign_format, read_journal, unreadable_lines
+from oomph.run.directory.run_directory import RunDirectory, RunRecord
+from oomph.run.policy import decisions
+from oomph.run.policy.decide import Ending, Ledger, decide, record
+from oomph.run.policy.ladder import Conditions
+from oomph.run.report.summary import summarise
+from oomph.run.supervisor import launch
+from oomph.run.supervisor.machine_at_start import other_gpus
 
 RECORD = RunRecord(("train.py",), "python", "/", "2026-01-01")
 LIMIT = 60
@@ -138,10 +138,10 @@ def test_the_journal_of_ten_thousand_restarts_is_read_and_played_again(tmp_path:
 
 
 def test_a_script_that_ignores_sigterm_is_killed_when_its_time_is_up(work, monkeypatch) -> None:
-    from oomph.recovery.posix.patience import Patience
-    from oomph.recovery.supervisor import supervise
-    from oomph.recovery.supervisor.command import Command
-    from oomph.recovery.supervisor.settings import Settings
+    from oomph.process.command import Command
+    from oomph.process.patience import Patience
+    from oomph.run.supervisor import supervise
+    from oomph.run.supervisor.settings import Settings
 
     work.script(
         "import os, signal, time\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\n"

@@ -14,16 +14,16 @@ import pytest
 
 from oomph.errors import RunDirectoryError
 from oomph.gpu.memory_in_use import Gpu
-from oomph.journal import Event, foreign_format, read_journal
-from oomph.recovery.policy import decisions
-from oomph.recovery.policy.ladder import Change
-from oomph.recovery.posix import process_identity
-from oomph.recovery.posix.process_identity import ProcessIdentity
-from oomph.recovery.report.summary import summarise
-from oomph.recovery.run_directory.run_directory import RunDirectory, RunRecord
-from oomph.recovery.supervisor import effects
-from oomph.recovery.supervisor.chronicle import Chronicle
-from oomph.recovery.supervisor.machine_at_start import other_gpus
+from oomph.journal.journal import Event, foreign_format, read_journal
+from oomph.process import process_identity
+from oomph.process.process_identity import ProcessIdentity
+from oomph.run.directory.run_directory import RunDirectory, RunRecord
+from oomph.run.policy import decisions
+from oomph.run.policy.ladder import Change
+from oomph.run.report.summary import summarise
+from oomph.run.supervisor import effects
+from oomph.run.supervisor.chronicle import Chronicle
+from oomph.run.supervisor.machine_at_start import other_gpus
 
 RECORD = RunRecord(("train.py",), "python", "/", "2026-01-01")
 LIMIT = 60
@@ -175,10 +175,10 @@ def test_what_is_cut_off_or_none_of_ours_is_no_other_format(tmp_path: Path, text
 
 TRAINING = """
 import json, os, signal, sys, time
-import oomph.journal
-from oomph.journal import Journal
-from oomph.recovery.protocol.handover import Handover
-from oomph.recovery.protocol.progress import ProgressBoard
+import oomph.journal.journal
+from oomph.journal.journal import Journal
+from oomph.protocol.handover import Handover
+from oomph.protocol.progress import ProgressBoard
 
 handover = Handover.read()
 journal = Journal(handover.path, handover.attempt, "script")
@@ -214,8 +214,8 @@ def test_a_run_whose_journals_were_cut_off_goes_on(work, cut, wait_until) -> Non
 JUMPING = """
 jumps = iter([-3.2e8, 1.6e9, 0, -1e5, 7e8] * 1000)
 real = time.time
-oomph.journal.time = type(sys)("clock")
-oomph.journal.time.time = lambda: real() + next(jumps)
+oomph.journal.journal.time = type(sys)("clock")
+oomph.journal.journal.time.time = lambda: real() + next(jumps)
 """
 
 
@@ -245,8 +245,8 @@ def test_an_attempt_whose_end_nobody_saw_lasted_no_longer_than_its_clock_can_tel
 
 def test_heartbeats_are_counted_by_a_clock_that_nobody_sets(monkeypatch) -> None:
     """What decides on a hang never looks at the time of day."""
-    from oomph.recovery.hang.limits import Timings
-    from oomph.recovery.hang.watch import Watch
+    from oomph.run.hang.limits import Timings
+    from oomph.run.hang.watch import Watch
 
     def forbidden() -> float:
         raise AssertionError("the time of day decides on a hang")

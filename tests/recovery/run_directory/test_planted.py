@@ -12,23 +12,23 @@ from pathlib import Path
 
 import pytest
 
+from oomph.checkpoint.container import Position
+from oomph.checkpoint.meta import Meta
+from oomph.checkpoint.store import CheckpointStore
+from oomph.checkpoint.witness import WitnessBoard
 from oomph.errors import CheckpointError, RunDirectoryError
-from oomph.journal import Journal, read_journal
-from oomph.recovery.checkpoint.container import Position
-from oomph.recovery.checkpoint.meta import Meta
-from oomph.recovery.checkpoint.store import CheckpointStore
-from oomph.recovery.checkpoint.witness import WitnessBoard
-from oomph.recovery.posix.stderr import Tail
-from oomph.recovery.protocol.creations import FILE, Creation, Notes
-from oomph.recovery.protocol.injection import mark_fired
-from oomph.recovery.protocol.ownership import claim_ownership
-from oomph.recovery.protocol.progress import ProgressBoard, read_progress
-from oomph.recovery.run_directory.run_directory import RunDirectory, RunRecord, read_record
-from oomph.recovery.run_directory.stored_runs import StoredRun, first_trusted, unfinished_runs
-from oomph.recovery.run_directory.unfinished import unfinished
-from oomph.recovery.script.appended import Appends
-from oomph.recovery.script.kept_micro_batches import MicroBatches, Start
-from oomph.run_files import OwnFile, open_own, read_own, replace_own
+from oomph.files.run_files import OwnFile, open_own, read_own, replace_own
+from oomph.journal.journal import Journal, read_journal
+from oomph.process.stderr import Tail
+from oomph.protocol.creations import FILE, Creation, Notes
+from oomph.protocol.injection import mark_fired
+from oomph.protocol.ownership import claim_ownership
+from oomph.protocol.progress import ProgressBoard, read_progress
+from oomph.run.directory.run_directory import RunDirectory, RunRecord, read_record
+from oomph.run.directory.stored_runs import StoredRun, first_trusted, unfinished_runs
+from oomph.run.directory.unfinished import unfinished
+from oomph.script.appended import Appends
+from oomph.script.kept_micro_batches import MicroBatches, Start
 
 CONTENT = "precious\n" * 9000
 RECORD = RunRecord(command=("train.py",), python="/usr/bin/python3", cwd="/somewhere", created="2026-11-23")

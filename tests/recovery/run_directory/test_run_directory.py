@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from oomph.errors import RunDirectoryError
-from oomph.recovery.run_directory.run_directory import (
+from oomph.run.directory.run_directory import (
     RunDirectory,
     RunRecord,
     read_record,

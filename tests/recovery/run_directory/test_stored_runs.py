@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from oomph.recovery.run_directory.run_directory import RunDirectory, RunRecord
-from oomph.recovery.run_directory.stored_runs import StoredRun, first_trusted, unfinished_runs
+from oomph.run.directory.run_directory import RunDirectory, RunRecord
+from oomph.run.directory.stored_runs import StoredRun, first_trusted, unfinished_runs
 
 
 def made(folder: Path, name: str, status: str, at: int, cwd: str = "") -> StoredRun:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from oomph.recovery.run_directory.summary_file import read_summary
+from oomph.run.directory.summary_file import read_summary
 
 
 def test_it_is_what_the_run_has_written(tmp_path: Path) -> None:

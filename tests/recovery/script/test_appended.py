@@ -6,8 +6,8 @@ import os
 
 import pytest
 
-from oomph.recovery.script.appended import Appends
-from oomph.recovery.script.opened_files import OpenedFiles
+from oomph.script.appended import Appends
+from oomph.script.opened_files import OpenedFiles
 
 SCRIPT = """
 def rows(path, count):

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from oomph.recovery.script.background import Background
+from oomph.script.background import Background
 
 
 def test_the_result_is_taken_once():

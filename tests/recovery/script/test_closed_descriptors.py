@@ -7,10 +7,10 @@ import os
 
 import pytest
 
-from oomph.journal import Journal, read_journal
-from oomph.own_descriptor import OwnDescriptor
-from oomph.recovery.protocol.phases import Phase
-from oomph.recovery.script.pulse import Pulse
+from oomph.files.own_descriptor import OwnDescriptor
+from oomph.journal.journal import Journal, read_journal
+from oomph.protocol.phases import Phase
+from oomph.script.pulse import Pulse
 
 SCRIPT = """
     import os, sys, threading, time

@@ -10,7 +10,7 @@ import pytest
 
 HEAD = """
 import json, os, sys
-from oomph.recovery.script import environment_read
+from oomph.script import environment_read
 environment_read.watch()
 """
 TAIL = """

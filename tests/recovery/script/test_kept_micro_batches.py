@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from oomph.recovery.script.kept_micro_batches import MicroBatches, Start
+from oomph.script.kept_micro_batches import MicroBatches, Start
 
 
 def test_what_is_kept_is_found_under_each_of_its_names(tmp_path):

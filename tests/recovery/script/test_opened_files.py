@@ -18,8 +18,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from oomph.recovery.script.named_paths import may_be_restored
-from oomph.recovery.script.opened_files import FileState, OpenedFiles, log_files, origin_of, stamp_of
+from oomph.script.named_paths import may_be_restored
+from oomph.script.opened_files import FileState, OpenedFiles, log_files, origin_of, stamp_of
 
 
 @pytest.fixture
@@ -309,7 +309,7 @@ def test_a_checkpoint_plants_no_program_no_setting_and_no_pickle(files, tmp_path
 
 def test_a_file_of_somebody_else_that_a_checkpoint_names_is_left_alone(files, tmp_path, monkeypatch):
     """The script reads its data: a checkpoint has no say in them."""
-    monkeypatch.setattr("oomph.recovery.script.opened_files._TICK_NS", 0)
+    monkeypatch.setattr("oomph.script.opened_files._TICK_NS", 0)
     data, other = tmp_path / "data.csv", tmp_path / "log.csv"
     data.write_text("mine")
     other.write_text("x")

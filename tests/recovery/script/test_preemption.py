@@ -11,9 +11,9 @@ import pytest
 
 HEAD = """
 import os, signal, sys, time
-from oomph.recovery.script import preemption
-from oomph.recovery.script.preemption import Preemption
-from oomph.recovery.script.pulse import Pulse
+from oomph.script import preemption
+from oomph.script.preemption import Preemption
+from oomph.script.pulse import Pulse
 
 preemption.SECONDS_TO_SAVE = 1.5
 unsaved = [True]

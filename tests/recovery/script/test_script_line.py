@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import traceback
 
-from oomph.package import PACKAGE
-from oomph.recovery.script.script_line import without_ours
+from oomph.files.package import PACKAGE
+from oomph.script.script_line import without_ours
 
 _CALLS = "def call(function):\n    return function()\n"
 

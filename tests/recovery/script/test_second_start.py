@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from oomph.faults.catalogue.catalogue import find
-from oomph.journal import read_journal
-from oomph.recovery.policy.examination import Trail, examine
-from oomph.recovery.policy.not_restartable import NAME, refuses, why_not_restartable
+from oomph.explain.catalogue.catalogue import find
+from oomph.journal.journal import read_journal
+from oomph.protocol.not_restartable import NAME, refuses, why_not_restartable
+from oomph.run.policy.examination import Trail, examine
 
 _KILLED_ONCE = """
 if not os.path.exists("killed"):
@@ -21,8 +21,8 @@ if not os.path.exists("killed"):
 """
 # What the part of oomph that knows TensorFlow does in a real script: say that a training has begun.
 _TRAINS = """
-from oomph.journal import Journal
-from oomph.recovery.protocol.handover import Handover
+from oomph.journal.journal import Journal
+from oomph.protocol.handover import Handover
 handover = Handover.read()
 Journal(handover.path, handover.attempt, "script").write("fit-started", fit=0, guard="exact")
 """
@@ -288,7 +288,7 @@ def test_nothing_is_known_of_it(tmp_path):
 
 
 def trail(**changes):
-    from oomph.journal import Event
+    from oomph.journal.journal import Event
 
     facts = {"returncode": 1, "oom_kills": 0, "stderr": b"", "stopped": False, "progress": None, "again": True}
     return Trail(**{**facts, "went_further": True, "events": [Event("stopped-at", STOPPED)], **changes})

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 import oomph
-from oomph.journal import Event, read_journal
-from oomph.recovery.protocol.handover import Handover
+from oomph.journal.journal import Event, read_journal
+from oomph.protocol.handover import Handover
 
 PACKAGE = Path(oomph.__file__).parent
 
@@ -142,9 +142,9 @@ def test_the_lock_is_not_handed_on_to_children(start, tmp_path):
 def test_the_session_of_the_owner(start, tmp_path):
     script = """
         import os, sys
-        from oomph.recovery.protocol.handover import Handover
-        from oomph.recovery.protocol.ownership import claim_ownership
-        from oomph.recovery.script.session import join
+        from oomph.protocol.handover import Handover
+        from oomph.protocol.ownership import claim_ownership
+        from oomph.script.session import join
         session = join(Handover.read())  # a second time: the lock is ours already, so this one is not the owner
         session.say("words")
         print(session.owner, session.is_owner_now(), session.pid == os.getpid(), session.run_dir, session.board)
@@ -159,14 +159,14 @@ def test_the_session_of_the_owner(start, tmp_path):
 
 
 def test_the_board_of_the_owner_is_read_by_the_supervisor(tmp_path, monkeypatch):
-    from oomph.recovery.protocol.ownership import VARIABLE
-    from oomph.recovery.protocol.progress import read_progress
+    from oomph.protocol.ownership import VARIABLE
+    from oomph.protocol.progress import read_progress
 
     monkeypatch.delenv(VARIABLE, raising=False)
     code = (
         f"import sys; sys.path.insert(0, {str(PACKAGE.parent)!r})\n"
-        "from oomph.recovery.protocol.handover import Handover\n"
-        "from oomph.recovery.script.session import join\n"
+        "from oomph.protocol.handover import Handover\n"
+        "from oomph.script.session import join\n"
         f"session = join(Handover(package='', run_dir={str(tmp_path)!r}, attempt=2))\n"
         "session.board.write(fit=0, epoch=1, step=2, steps=12, saved=10)\n"
         "import os; print(session.owner, session.is_owner_now()); sys.stdout.flush(); os.kill(os.getpid(), 9)\n"
@@ -181,8 +181,8 @@ def test_the_board_of_the_owner_is_read_by_the_supervisor(tmp_path, monkeypatch)
 def test_without_a_run_directory_there_is_a_session_all_the_same(tmp_path):
     code = (
         f"import sys; sys.path.insert(0, {str(PACKAGE.parent)!r})\n"
-        "from oomph.recovery.protocol.handover import Handover\n"
-        "from oomph.recovery.script.session import join\n"
+        "from oomph.protocol.handover import Handover\n"
+        "from oomph.script.session import join\n"
         "session = join(Handover(package='', run_dir=None))\n"
         "session.journal.write('oom')\n"
         "print(session.owner, session.board, session.run_dir)\n"

@@ -8,14 +8,14 @@ import sys
 from pathlib import Path
 
 import oomph
-from oomph.recovery.script.sources import code_in
+from oomph.script.sources import code_in
 
 _SCRIPT = """
 import json, sys
 sys.path.insert(0, {source!r})
 sys.path.append({installed!r})
 import argparse, helper, package.deep, other
-from oomph.recovery.script.sources import script_files
+from oomph.script.sources import script_files
 print(json.dumps(script_files()))
 """
 

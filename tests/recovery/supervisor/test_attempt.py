@@ -16,9 +16,9 @@ from pathlib import Path
 
 import pytest
 
-from oomph.recovery.posix.cgroup import oom_kills
-from oomph.recovery.posix.stderr import Tail
-from oomph.run_files import OwnFile
+from oomph.files.run_files import OwnFile
+from oomph.process.cgroup import oom_kills
+from oomph.process.stderr import Tail
 
 LIMIT = 60
 

@@ -10,15 +10,15 @@ from pathlib import Path
 import pytest
 
 import oomph
-from oomph.faults.catalogue import xid
-from oomph.faults.reading import kernel_log
-from oomph.faults.reading.kernel_log import KernelLog, broken_bus, that_concern
+from oomph.explain.catalogue import xid
+from oomph.explain.reading import kernel_log
+from oomph.explain.reading.kernel_log import KernelLog, broken_bus, that_concern
 from oomph.gpu.memory_in_use import Gpu
-from oomph.journal import Event
-from oomph.recovery.policy.ladder import LADDERS, OPT_IN, SAME, Change, climb
-from oomph.recovery.supervisor import effects
-from oomph.recovery.supervisor.attempt_conditions import Machine, conditions
-from oomph.recovery.supervisor.devices import Reading, memory_is_back, visible
+from oomph.journal.journal import Event
+from oomph.run.policy.ladder import LADDERS, OPT_IN, SAME, Change, climb
+from oomph.run.supervisor import effects
+from oomph.run.supervisor.attempt_conditions import Machine, conditions
+from oomph.run.supervisor.devices import Reading, memory_is_back, visible
 
 SOURCE = Path(oomph.__file__).parents[1]
 BUSES = {"00000000:3B:00.0", "00000000:AF:00.0"}
@@ -139,7 +139,7 @@ def test_a_child_that_the_kernel_reaps_itself_is_no_trouble() -> None:
     """Who starts oomph may ignore SIGCHLD; then no child is there to be waited for, or killed."""
     code = (
         "import signal, time; signal.signal(signal.SIGCHLD, signal.SIG_IGN)\n"
-        "from oomph.recovery.supervisor.devices import Reading\n"
+        "from oomph.run.supervisor.devices import Reading\n"
         "asked, given_up = Reading(), Reading()\ntime.sleep(1)\n"
         "given_up.close()\nprint(isinstance(asked.gpus(), tuple))"
     )
@@ -149,7 +149,7 @@ def test_a_child_that_the_kernel_reaps_itself_is_no_trouble() -> None:
 
 def test_a_fork_lets_go_of_descriptors_beyond_the_limit_too() -> None:
     code = (
-        "import os, resource\nfrom oomph.recovery.posix.descriptors import close_all_but\n"
+        "import os, resource\nfrom oomph.process.descriptors import close_all_but\n"
         "high, kept = os.dup2(0, 900), os.dup2(1, 800)\n"
         "resource.setrlimit(resource.RLIMIT_NOFILE, (64, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))\n"
         "close_all_but(1, kept)\n"

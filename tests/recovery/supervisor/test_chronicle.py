@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from oomph.recovery.supervisor.chronicle import Chronicle
+from oomph.run.supervisor.chronicle import Chronicle
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from oomph.recovery.policy.ladder import Change, change_of
-from oomph.recovery.supervisor.effects import most_samples, set_aside
+from oomph.run.policy.ladder import Change, change_of
+from oomph.run.supervisor.effects import most_samples, set_aside
 
 
 def test_a_checkpoint_is_set_aside_by_its_name(tmp_path):

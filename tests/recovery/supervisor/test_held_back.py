@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oomph.recovery.supervisor.held_back import HeldBack
+from oomph.process.held_back import HeldBack
 
 LOGS = Path(__file__).parents[2] / "logs"
 NOW = b"W0000 00:00:1795237229.045565     889 "

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from oomph.errors import UsageError
-from oomph.journal import Event
-from oomph.recovery.supervisor import interpreter
-from oomph.recovery.supervisor.command import parse_command, what_runs
-from oomph.recovery.supervisor.interpreter import (
+from oomph.journal.journal import Event
+from oomph.process.command import parse_command, what_runs
+from oomph.run.supervisor import interpreter
+from oomph.run.supervisor.interpreter import (
     advise,
     candidates,
     choose_python,

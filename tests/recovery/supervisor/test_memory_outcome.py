@@ -6,9 +6,9 @@ import os
 
 import pytest
 
-from oomph.journal import Journal
-from oomph.recovery.supervisor import memory_outcome
-from oomph.recovery.supervisor.memory_outcome import MemoryOutcome, Outcome
+from oomph.journal.journal import Journal
+from oomph.run.supervisor import memory_outcome
+from oomph.run.supervisor.memory_outcome import MemoryOutcome, Outcome
 
 AGAIN = {"fault": "device-oom"}
 

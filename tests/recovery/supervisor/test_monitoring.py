@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from oomph.console import Voice
-from oomph.faults.catalogue.catalogue import find
+from oomph.explain.catalogue.catalogue import find
 from oomph.monitor.changes import Changes, Ended
 from oomph.monitor.finding import Finding
 from oomph.monitor.in_words import as_data, in_words
-from oomph.recovery.supervisor import monitoring
-from oomph.recovery.supervisor.monitoring import Monitoring
+from oomph.run.supervisor import monitoring
+from oomph.run.supervisor.monitoring import Monitoring
+from oomph.terminal.console import Voice
 
 HOT = Finding(
     "thermal-throttle", "GPU 0", "it runs at 60 % of its clock", remedy="Clean the fan", evidence={"share": 0.6}

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from oomph.journal import Journal
-from oomph.recovery.protocol.phases import Phase
-from oomph.recovery.supervisor import native_reports
-from oomph.recovery.supervisor.memory_outcome import MemoryOutcome
-from oomph.recovery.supervisor.native_reports import NativeReports
-from oomph.run_files import OwnFile
+from oomph.files.run_files import OwnFile
+from oomph.journal.journal import Journal
+from oomph.protocol.phases import Phase
+from oomph.run.supervisor import native_reports
+from oomph.run.supervisor.memory_outcome import MemoryOutcome
+from oomph.run.supervisor.native_reports import NativeReports
 
 NOW = b"W0000 00:00:1795237229.045565     889 "
 DUMP = [

@@ -9,16 +9,16 @@ import time
 
 import pytest
 
-from oomph.recovery.posix.terminal import Terminal
-from oomph.recovery.supervisor.attempt import Attempt
-from oomph.recovery.supervisor.native_reports import NativeReports
-from oomph.recovery.supervisor.stop_requests import Signals
+from oomph.process.terminal import Terminal
+from oomph.run.supervisor.attempt import Attempt
+from oomph.run.supervisor.native_reports import NativeReports
+from oomph.run.supervisor.stop_requests import Signals
 
 LIMIT = 60
 GUARD = """
     import os, signal, subprocess, sys, threading, time
-    from oomph.recovery.protocol.phases import Phase
-    from oomph.recovery.script import session
+    from oomph.protocol.phases import Phase
+    from oomph.script import session
     joined = session.current()
     beat, note = joined.pulse.beat, joined.journal.write
     NATIVE = b"W0000 00:00:1795237229.045565     889 "

@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from oomph.journal import read_journal
-from oomph.recovery.policy.decisions import replay
-from oomph.recovery.run_directory.run_directory import read_record
+from oomph.journal.journal import read_journal
+from oomph.run.directory.run_directory import read_record
+from oomph.run.policy.decisions import replay
 
 LIMIT = 60
 
@@ -24,9 +24,9 @@ LIMIT = 60
 _TRAINING = """
 import json, os, signal, sys, time
 from pathlib import Path
-from oomph.journal import Journal
-from oomph.recovery.protocol.handover import Handover
-from oomph.recovery.protocol.progress import ProgressBoard
+from oomph.journal.journal import Journal
+from oomph.protocol.handover import Handover
+from oomph.protocol.progress import ProgressBoard
 
 handover = Handover.read()
 journal = Journal(handover.path, handover.attempt, "script")
@@ -247,8 +247,8 @@ def test_ctrl_c_in_a_training_goes_first_to_the_process_that_saves_and_only_then
     """A worker that dies at once would leave the step without its data."""
     work.script("import os, time\nopen(f'up{os.getpid()}', 'w').close()\ntime.sleep(50)", "worker.py")
     work.script(
-        "import glob, os, signal, subprocess, sys, time\nfrom oomph.recovery.script import session\n"
-        "from oomph.recovery.script.preemption import Preemption\n"
+        "import glob, os, signal, subprocess, sys, time\nfrom oomph.script import session\n"
+        "from oomph.script.preemption import Preemption\n"
         "asked = Preemption(session.current().pulse, lambda: True, lambda text: None)\nasked.arm()\n"
         "worker = subprocess.Popen([sys.executable, '-I', 'worker.py'], stderr=subprocess.DEVNULL)\n"
         "while not glob.glob('up*'): time.sleep(0.01)\n"
@@ -518,13 +518,13 @@ def test_a_run_below_a_run_is_a_run_of_its_own(work):
 
 
 def test_what_the_kernel_killed_for_memory_is_told_from_a_kill(work, monkeypatch, tmp_path):
-    from oomph.recovery.run_directory.run_directory import RunDirectory, RunRecord
-    from oomph.recovery.supervisor import supervise
-    from oomph.recovery.supervisor.command import Command
-    from oomph.recovery.supervisor.settings import Settings
+    from oomph.process.command import Command
+    from oomph.run.directory.run_directory import RunDirectory, RunRecord
+    from oomph.run.supervisor import supervise
+    from oomph.run.supervisor.settings import Settings
 
     counts = iter([3, 4, 4, 4])
-    monkeypatch.setattr("oomph.recovery.posix.cgroup.oom_kills", lambda: next(counts))
+    monkeypatch.setattr("oomph.process.cgroup.oom_kills", lambda: next(counts))
     monkeypatch.chdir(work.folder)
     work.script(_TRAINING + "committed(5)\nif handover.attempt == 1: killed()")
     run = RunDirectory.create(tmp_path / "run", RunRecord(("train.py",), sys.executable, str(tmp_path), ""))
@@ -572,7 +572,7 @@ def test_no_process_is_left_after_a_run(work):
 def test_a_wish_to_end_reaches_the_shell_that_goes_on_after_the_training_has_ended(work, signum):
     """The process that could save is gone, and its number may be another's."""
     work.script(
-        "import os, time\nfrom oomph.recovery.script import session\nfrom oomph.recovery.protocol.phases import Power\n"
+        "import os, time\nfrom oomph.script import session\nfrom oomph.protocol.phases import Power\n"
         "session.current().pulse.tell_power(Power.CHECKPOINT_ON_TERM | Power.CHECKPOINT_ON_USR1)\ntime.sleep(0.5)\n"
         "os._exit(0)"
     )

@@ -13,7 +13,7 @@ import pytest
 import tensorflow as tf
 
 import oomph
-from oomph.tensorflow.api import map_batches as module
+from oomph.api import map_batches as module
 
 TEXT = "OOM when allocating tensor with shape[8,8] and type float on /job:x/device:CPU:0 by allocator cpu_bfc"
 

@@ -8,8 +8,8 @@ import pytest
 
 import oomph
 from oomph.errors import ExamineError, UsageError
-from oomph.memory.estimate import Fits
-from oomph.tensorflow.planning import compiled_step
+from oomph.planning.estimate import Fits
+from oomph.planning.live import compiled_step
 
 GIB = 1 << 30
 

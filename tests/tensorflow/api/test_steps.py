@@ -13,16 +13,16 @@ import pytest
 import tensorflow as tf
 
 import oomph
+from oomph.checkpoint.meta import Meta
 from oomph.errors import CheckpointError
-from oomph.recovery.checkpoint.meta import Meta
-from oomph.tensorflow.loop import description
-from oomph.tensorflow.loop.data import Digests, digest_of
-from oomph.tensorflow.loop.names import CarriedNames, _names
-from oomph.tensorflow.loop.objects import LoopObjects
-from oomph.tensorflow.loop.roots import roots_of
-from oomph.tensorflow.loop.variables import LoopVariables
-from oomph.tensorflow.random_numbers import uncheckpointed_ops
-from oomph.tensorflow.training.recognition import Verdict
+from oomph.keras_bridge.random_numbers import uncheckpointed_ops
+from oomph.resume.loop import description
+from oomph.resume.loop.data import Digests, digest_of
+from oomph.resume.loop.names import CarriedNames, _names
+from oomph.resume.loop.objects import LoopObjects
+from oomph.resume.loop.roots import roots_of
+from oomph.resume.loop.variables import LoopVariables
+from oomph.resume.training.recognition import Verdict
 
 # -- the loop ---------------------------------------------------------------------------------------------------------
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from oomph.tensorflow.batch import batches
+from oomph.keras_bridge.batch import batches
 
 X = np.arange(20, dtype="float32").reshape(10, 2)
 DENSE = (tf.constant(X), tf.constant(X[:, 0]))

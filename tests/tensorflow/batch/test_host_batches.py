@@ -9,8 +9,8 @@ from functools import partial
 import numpy as np
 import tensorflow as tf
 
-from oomph.tensorflow.batch import batches, host_batches
-from oomph.tensorflow.exact_step.out_of_memory import Failed, attempt
+from oomph.exact_step.step.out_of_memory import Failed, attempt
+from oomph.keras_bridge.batch import batches, host_batches
 
 
 def test_arrays_of_numbers_are_held_and_all_else_becomes_tensors():

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from oomph.tensorflow.batch.replicas import Replicas, cuts, replica_id
+from oomph.keras_bridge.batch.replicas import Replicas, cuts, replica_id
 
 
 @pytest.fixture(params=["no strategy", "mirrored"])

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from oomph.tensorflow.batch.samples import in_batches
+from oomph.keras_bridge.batch.samples import in_batches
 
 X = np.arange(20, dtype="float32").reshape(10, 2)
 Y = np.arange(10)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from oomph.tensorflow.batch.sparse_slices import JoinedSlices, Origin, Piece, TracedSlices
+from oomph.keras_bridge.batch.sparse_slices import JoinedSlices, Origin, Piece, TracedSlices
 
 N, LENGTH, WORDS, SIZES = 8, 6, 20, [4, 3, 1]
 SAMPLES, DISTINCT, SAME = Origin

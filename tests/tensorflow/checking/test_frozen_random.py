@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from oomph.tensorflow.checking.frozen_random import drawn_in
+from oomph.preflight.live.frozen_random import drawn_in
 
 GENERATOR = np.random.default_rng(0)
 

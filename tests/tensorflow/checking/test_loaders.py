@@ -7,8 +7,8 @@ import pytest
 import tensorflow as tf
 
 from oomph.preflight.facts.data import ARRAYS, DATASET, LOADER, OTHER
-from oomph.tensorflow.checking.data_facts import look_at
-from oomph.tensorflow.checking.reading import Limits
+from oomph.preflight.live.data_facts import look_at
+from oomph.preflight.live.reading import Limits
 
 X = np.arange(80, dtype=np.float32).reshape(20, 4)
 Y = X.sum(1, keepdims=True)

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from oomph.tensorflow.checking.loop_facts import loop_facts
-from oomph.tensorflow.loop.loss_calls import listen
+from oomph.preflight.live.loop_facts import loop_facts
+from oomph.resume.loop.loss_calls import listen
 
 
 @pytest.fixture

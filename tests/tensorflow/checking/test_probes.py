@@ -13,14 +13,14 @@ from oomph.preflight.facts.fit import Fit
 from oomph.preflight.facts.model import Model
 from oomph.preflight.facts.training import Training
 from oomph.preflight.facts.trial import Trial
+from oomph.preflight.live.augmentation import moves_inputs_alone
+from oomph.preflight.live.last_layers import last_layers
+from oomph.preflight.live.layer_facts import layers_of
+from oomph.preflight.live.odd_batches import odd_batches
+from oomph.preflight.live.output_facts import outputs_of
+from oomph.preflight.live.probes import loss_broadcasts, loss_orders, reads_ahead
+from oomph.preflight.live.stages import are_shuffled_apart
 from oomph.preflight.rules.model import probabilities_as_logits
-from oomph.tensorflow.checking.augmentation import moves_inputs_alone
-from oomph.tensorflow.checking.last_layers import last_layers
-from oomph.tensorflow.checking.layer_facts import layers_of
-from oomph.tensorflow.checking.odd_batches import odd_batches
-from oomph.tensorflow.checking.output_facts import outputs_of
-from oomph.tensorflow.checking.probes import loss_broadcasts, loss_orders, reads_ahead
-from oomph.tensorflow.checking.stages import are_shuffled_apart
 
 VOCABULARY, LENGTH = 11, 8
 TEXT = np.random.default_rng(0).integers(0, VOCABULARY, (16, LENGTH + 1))

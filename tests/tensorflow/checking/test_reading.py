@@ -7,9 +7,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from oomph.tensorflow.checking.data_facts import look_at
-from oomph.tensorflow.checking.progress import in_words
-from oomph.tensorflow.checking.reading import FULL, USUAL, read
+from oomph.preflight.live.data_facts import look_at
+from oomph.preflight.live.progress import in_words
+from oomph.preflight.live.reading import FULL, USUAL, read
 
 
 def batches(number: int, size: int = 4):

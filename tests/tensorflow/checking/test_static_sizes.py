@@ -10,9 +10,9 @@ tf = pytest.importorskip("tensorflow")
 import keras  # noqa: E402
 
 from oomph.preflight.carry import LOST  # noqa: E402
-from oomph.tensorflow.checking.carrying import carried_by_fit  # noqa: E402
-from oomph.tensorflow.checking.memory_line import held_line  # noqa: E402
-from oomph.tensorflow.checking.training_facts import training_facts, with_waiting  # noqa: E402
+from oomph.preflight.live.carrying import carried_by_fit  # noqa: E402
+from oomph.preflight.live.memory_line import held_line  # noqa: E402
+from oomph.preflight.live.training_facts import training_facts, with_waiting  # noqa: E402
 
 
 @keras.saving.register_keras_serializable("test_static_sizes")

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from oomph.keras_bridge.pipelines.rebuilding import in_any_order, linear, rebuilt
 from oomph.preflight.facts.data import DATASET, Data
-from oomph.tensorflow.checking.pipeline_attempts import attempts_for
-from oomph.tensorflow.checking.pipeline_changes import changes_that_pay
-from oomph.tensorflow.checking.stages import stages_of
-from oomph.tensorflow.checking.waiting import Trainer, measure
-from oomph.tensorflow.planning.rebuilding import in_any_order, linear, rebuilt
+from oomph.preflight.live.pipeline_attempts import attempts_for
+from oomph.preflight.live.pipeline_changes import changes_that_pay
+from oomph.preflight.live.stages import stages_of
+from oomph.preflight.live.waiting import Trainer, measure
 
 ROWS = tf.data.Dataset.from_tensor_slices((np.arange(240, dtype="float32")[:, None], np.arange(240)))
 

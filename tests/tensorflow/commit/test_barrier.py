@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from oomph.tensorflow.commit.barrier import behind_barrier
-from oomph.tensorflow.runtime.patching import replaced
+from oomph.exact_step.commit.barrier import behind_barrier
+from oomph.keras_bridge.runtime.patching import replaced
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from oomph.tensorflow.batch import batches
+from oomph.keras_bridge.batch import batches
 
 RANDOM = np.random.default_rng(0)
 X, Y = RANDOM.normal(size=(16, 6)), RANDOM.normal(size=(16, 1))

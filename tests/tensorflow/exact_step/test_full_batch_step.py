@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from oomph.tensorflow.exact_step import out_of_memory as module
-from oomph.tensorflow.exact_step.full_batch_step import FullBatchStep
-from oomph.tensorflow.exact_step.out_of_memory import Failed, attempt
+from oomph.exact_step.step import out_of_memory as module
+from oomph.exact_step.step.full_batch_step import FullBatchStep
+from oomph.exact_step.step.out_of_memory import Failed, attempt
 
 RANDOM = np.random.default_rng(0)
 X, Y = RANDOM.normal(size=(38, 4)).astype("float32"), RANDOM.normal(size=(38, 1)).astype("float32")

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from oomph.recovery.script.kept_micro_batches import Start
-from oomph.tensorflow.exact_step import verdict
-from oomph.tensorflow.exact_step.probe import Finding
+from oomph.exact_step.step import verdict
+from oomph.exact_step.step.probe import Finding
+from oomph.script.kept_micro_batches import Start
 
 RANDOM = np.random.default_rng(0)
 X, Y = RANDOM.normal(size=(190, 4)), RANDOM.normal(size=(190, 1))

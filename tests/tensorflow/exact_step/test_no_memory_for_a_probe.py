@@ -9,8 +9,8 @@ import keras
 import pytest
 import tensorflow as tf
 
-from oomph.tensorflow.exact_step import verdict
-from oomph.tensorflow.micro_batch import exactness
+from oomph.exact_step.micro_batch import exactness
+from oomph.exact_step.step import verdict
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "benchmarks"))
 import exactness_cases

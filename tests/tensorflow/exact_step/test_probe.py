@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from oomph.tensorflow.exact_step.probe import Finding
-from oomph.tensorflow.exact_step.verdict import Choice, judge
-from oomph.tensorflow.micro_batch.exactness import EXACT, TO_BE_PROBED, Promise
+from oomph.exact_step.micro_batch.exactness import EXACT, TO_BE_PROBED, Promise
+from oomph.exact_step.step.probe import Finding
+from oomph.exact_step.step.verdict import Choice, judge
 
 N = 20
 RANDOM = np.random.default_rng(0)

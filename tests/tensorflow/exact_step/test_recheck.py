@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from oomph.tensorflow.exact_step.recheck import Recheck
+from oomph.exact_step.step.recheck import Recheck
 
 X, Y = np.random.default_rng(0).normal(size=(48, 4)).astype("float32"), np.ones((48, 2), "float32")
 
@@ -112,7 +112,7 @@ def test_sparse_gradients_are_compared():
     found, clean = [], []
     recheck = Recheck(model, model.train_step, 1, found.append, lambda: clean.append(True))
     batch = (tf.constant([[1, 2, 3], [2, 2, 8]]), tf.ones((2, 1)))
-    from oomph.tensorflow.exact_step.full_batch_step import FullBatchStep
+    from oomph.exact_step.step.full_batch_step import FullBatchStep
 
     recheck.check(batch, 2, FullBatchStep(model, model.train_step).state_of(batch))
     assert (found, len(clean)) == ([], 1)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 import tensorflow as tf
 
-from oomph.recovery.policy.micro_batch_search import MicroBatchSearch, Regrowth
-from oomph.recovery.script.kept_micro_batches import Start
-from oomph.tensorflow.exact_step import size_search as module
-from oomph.tensorflow.exact_step.out_of_memory import Failed
-from oomph.tensorflow.exact_step.size_search import SizeSearch
-from oomph.tensorflow.runtime.errors import OutOfMemory, as_out_of_memory
+from oomph.exact_step.step import size_search as module
+from oomph.exact_step.step.micro_batch_search import MicroBatchSearch, Regrowth
+from oomph.exact_step.step.out_of_memory import Failed
+from oomph.exact_step.step.size_search import SizeSearch
+from oomph.keras_bridge.runtime.errors import OutOfMemory, as_out_of_memory
+from oomph.script.kept_micro_batches import Start
 
 TEXT = "OOM when allocating tensor with shape[8,8] and type float on /job:x/device:CPU:0 by allocator cpu_bfc"
 ERROR = tf.errors.ResourceExhaustedError(None, None, TEXT)

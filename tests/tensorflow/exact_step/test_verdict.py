@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from oomph.tensorflow.exact_step.probe import Finding
-from oomph.tensorflow.exact_step.verdict import Choice, batch_normalizations, judge
-from oomph.tensorflow.graph.write_set import Slot, SmallState
-from oomph.tensorflow.micro_batch.exactness import APPROXIMATE, EXACT, REFUSED, SMALLER, TO_BE_PROBED, Promise
+from oomph.exact_step.micro_batch.exactness import APPROXIMATE, EXACT, REFUSED, SMALLER, TO_BE_PROBED, Promise
+from oomph.exact_step.step.probe import Finding
+from oomph.exact_step.step.verdict import Choice, batch_normalizations, judge
+from oomph.keras_bridge.graph.write_set import Slot, SmallState
 
 KNOWN, UNKNOWN = Promise(EXACT), Promise(TO_BE_PROBED, "custom loss mine")
 EQUAL = Finding(16, 1e-8, 1e-8, "layer/state", 1e-3)

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from oomph.tensorflow.exact_step.verification import OUT_OF_MEMORY, Verification
-from oomph.tensorflow.fit.reporting import verified_in_words
-from oomph.tensorflow.graph.write_set import Slot
+from oomph.exact_step.step.verification import OUT_OF_MEMORY, Verification
+from oomph.keras_bridge.graph.write_set import Slot
+from oomph.resume.fit.reporting import verified_in_words
 
 
 @pytest.fixture

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from oomph.recovery.checkpoint.container import Position
-from oomph.recovery.checkpoint.meta import Meta
-from oomph.recovery.checkpoint.store import CheckpointStore
-from oomph.recovery.script.opened_files import FileState
-from oomph.tensorflow.fit import callbacks
-from oomph.tensorflow.state import training_state
+from oomph.checkpoint.container import Position
+from oomph.checkpoint.meta import Meta
+from oomph.checkpoint.store import CheckpointStore
+from oomph.resume.fit import callbacks
+from oomph.resume.state import training_state
+from oomph.script.opened_files import FileState
 
 
 @pytest.fixture

@@ -12,8 +12,8 @@ import tensorflow as tf
 from google.protobuf.message import DecodeError
 from tensorflow.core.util.event_pb2 import Event as Record
 
-from oomph.journal import Journal
-from oomph.tensorflow.fit.event_files import drop_repeated
+from oomph.journal.journal import Journal
+from oomph.resume.fit.event_files import drop_repeated
 
 
 @pytest.fixture

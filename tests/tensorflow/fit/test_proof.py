@@ -9,15 +9,15 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from oomph.journal import Journal, read_journal
-from oomph.recovery.checkpoint.witness import END, EPOCH, STEP, WitnessBoard
-from oomph.recovery.report.coverage import Coverage
-from oomph.tensorflow.exact_step.step_protocol import Taken
-from oomph.tensorflow.fit.proof import FitProof
-from oomph.tensorflow.graph import fingerprints
-from oomph.tensorflow.training import fits
-from oomph.tensorflow.training.identity import FitIdentity
-from oomph.tensorflow.training.proof import _repeated
+from oomph.checkpoint.witness import END, EPOCH, STEP, WitnessBoard
+from oomph.exact_step.step.step_protocol import Taken
+from oomph.journal.journal import Journal, read_journal
+from oomph.keras_bridge.graph import fingerprints
+from oomph.protocol.coverage import Coverage
+from oomph.resume.fit.proof import FitProof
+from oomph.resume.training import fits
+from oomph.resume.training.identity import FitIdentity
+from oomph.resume.training.proof import _repeated
 
 
 class Fit:

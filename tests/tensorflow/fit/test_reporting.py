@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from oomph.tensorflow.fit.reporting import announced
-from oomph.tensorflow.micro_batch.exactness import APPROXIMATE, EXACT, RESTART_ONLY, Promise
+from oomph.exact_step.micro_batch.exactness import APPROXIMATE, EXACT, RESTART_ONLY, Promise
+from oomph.resume.fit.reporting import announced
 
 
 @pytest.mark.parametrize(

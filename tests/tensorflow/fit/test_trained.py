@@ -7,7 +7,7 @@ import json
 import keras
 import numpy as np
 
-from oomph.tensorflow.fit.trained import Trained, is_made_anew, restore
+from oomph.resume.fit.trained import Trained, is_made_anew, restore
 
 
 def frozen_head(small_model):

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from oomph.recovery.checkpoint.meta import Meta
-from oomph.tensorflow.fit.validation_data import ValidationData
-from oomph.tensorflow.training.retaking import Watched
+from oomph.checkpoint.meta import Meta
+from oomph.resume.fit.validation_data import ValidationData
+from oomph.resume.training.retaking import Watched
 
 MODEL = SimpleNamespace(distribute_strategy=tf.distribute.get_strategy())
 

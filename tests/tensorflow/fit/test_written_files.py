@@ -9,11 +9,11 @@ from dataclasses import replace
 import keras
 import pytest
 
-from oomph.recovery.checkpoint.container import Position
-from oomph.recovery.checkpoint.meta import Meta
-from oomph.recovery.checkpoint.store import CheckpointStore
-from oomph.tensorflow.fit import written_files
-from oomph.tensorflow.state import training_state
+from oomph.checkpoint.container import Position
+from oomph.checkpoint.meta import Meta
+from oomph.checkpoint.store import CheckpointStore
+from oomph.resume.fit import written_files
+from oomph.resume.state import training_state
 
 
 @pytest.fixture
@@ -65,7 +65,7 @@ def test_a_small_file_that_is_gone_or_another_one_is_put_back(finished, best, ha
 
 def test_what_a_callback_only_reads_is_left_alone(finished, best, tmp_path, monkeypatch):
     """A checkpoint from elsewhere says that the fit wrote it."""
-    monkeypatch.setattr("oomph.recovery.script.opened_files._TICK_NS", 0)
+    monkeypatch.setattr("oomph.script.opened_files._TICK_NS", 0)
     labels = tmp_path / "pretrained.weights.h5"
     labels.write_bytes(b"mine")
     time.sleep(0.05)

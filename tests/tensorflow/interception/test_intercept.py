@@ -10,13 +10,13 @@ import keras
 import pytest
 from keras.src.backend.tensorflow import trainer
 
-from oomph.journal import Journal
-from oomph.recovery.protocol.handover import Handover
-from oomph.recovery.protocol.phases import Phase, unpack
-from oomph.recovery.script.pulse import Pulse
-from oomph.recovery.script.session import Session
-from oomph.tensorflow.interception import intercept
-from oomph.tensorflow.training.fits import Fits
+from oomph.hooks import intercept
+from oomph.journal.journal import Journal
+from oomph.protocol.handover import Handover
+from oomph.protocol.phases import Phase, unpack
+from oomph.resume.training.fits import Fits
+from oomph.script.pulse import Pulse
+from oomph.script.session import Session
 
 
 @pytest.fixture

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from oomph.tensorflow.batch.replicas import Replicas
-from oomph.tensorflow.interception.predict import GuardedPredict
-from oomph.tensorflow.micro_batch.exactness import EXACT, TO_BE_PROBED, Promise
+from oomph.exact_step.micro_batch.exactness import EXACT, TO_BE_PROBED, Promise
+from oomph.hooks.predict import GuardedPredict
+from oomph.keras_bridge.batch.replicas import Replicas
 
 UNKNOWN = Promise(TO_BE_PROBED, "custom layer Mine")
 ONE = Replicas(tf.distribute.get_strategy())

@@ -9,8 +9,8 @@ from types import SimpleNamespace
 import pytest
 import tensorflow as tf
 
-from oomph.tensorflow.interception import unfinished_caches
-from oomph.tensorflow.state import pipelines
+from oomph.hooks import unfinished_caches
+from oomph.keras_bridge.pipelines import datasets
 
 
 @pytest.fixture
@@ -74,7 +74,7 @@ def test_a_first_attempt_and_a_cache_that_is_complete_are_left_alone(watched, tm
 def test_a_pipeline_writes_the_file_until_it_is_complete(tmp_path):
     name = str(tmp_path / "train")
     dataset = tf.data.Dataset.range(3).cache(name).batch(2)
-    assert pipelines.writes_cache_file(dataset)
+    assert datasets.writes_cache_file(dataset)
     list(dataset)
-    assert not pipelines.writes_cache_file(dataset)
-    assert not pipelines.writes_cache_file(tf.data.Dataset.range(3).cache())
+    assert not datasets.writes_cache_file(dataset)
+    assert not datasets.writes_cache_file(tf.data.Dataset.range(3).cache())

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from oomph.tensorflow.micro_batch.after_update import BY_ITSELF
+from oomph.exact_step.micro_batch.after_update import BY_ITSELF
 
 SIZES = (5, 5, 2)
 X = np.random.default_rng(0).normal(size=(12, 4))

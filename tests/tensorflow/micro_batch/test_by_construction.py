@@ -9,8 +9,8 @@ import keras
 import numpy as np
 import pytest
 
-from oomph.tensorflow.micro_batch import by_construction
-from oomph.tensorflow.micro_batch.by_construction import unproved_layer, unproved_loss, unproved_metric
+from oomph.exact_step.micro_batch import by_construction
+from oomph.exact_step.micro_batch.by_construction import unproved_layer, unproved_loss, unproved_metric
 
 L = keras.layers
 N, SIZES = 8, [4, 3, 1]

@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from oomph.tensorflow.graph.write_set import written_slots
-from oomph.tensorflow.micro_batch.exactness import (
+from oomph.exact_step.micro_batch.exactness import (
     APPROXIMATE,
     BATCH_NORMALIZATION,
     EXACT,
@@ -19,6 +18,7 @@ from oomph.tensorflow.micro_batch.exactness import (
     promise_before_tracing,
     promise_for_predict,
 )
+from oomph.keras_bridge.graph.write_set import written_slots
 
 
 class OwnStep(keras.Sequential):

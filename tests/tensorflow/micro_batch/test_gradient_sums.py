@@ -6,8 +6,8 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from oomph.tensorflow.batch.sparse_slices import Origin, Piece
-from oomph.tensorflow.micro_batch.gradient_sums import GradientSums
+from oomph.exact_step.micro_batch.gradient_sums import GradientSums
+from oomph.keras_bridge.batch.sparse_slices import Origin, Piece
 
 
 def slices(rows, values):

@@ -5,8 +5,8 @@ from __future__ import annotations
 import keras
 
 from oomph.monitor.board import BoardReader, TrainingBoard
-from oomph.tensorflow.monitoring.measured_step import MeasuredStep
-from oomph.tensorflow.monitoring.meter import Meter
+from oomph.monitor.live.measured_step import MeasuredStep
+from oomph.monitor.live.meter import Meter
 
 BATCHES = 16
 

@@ -13,8 +13,8 @@ import pytest
 import tensorflow as tf
 from measured_fit import BATCHES, Measured
 
-from oomph.tensorflow.monitoring import input_wait
-from oomph.tensorflow.monitoring.input_wait import CountedWait, InputWait
+from oomph.monitor.live import input_wait
+from oomph.monitor.live.input_wait import CountedWait, InputWait
 
 DELAY = 0.02
 

@@ -12,7 +12,7 @@ import tensorflow as tf
 from measured_fit import BATCHES
 
 from oomph.monitor.board import BoardReader, TrainingBoard
-from oomph.tensorflow.monitoring.meter import Meter
+from oomph.monitor.live.meter import Meter
 
 
 @pytest.fixture
@@ -130,7 +130,7 @@ class Memory:
 
 
 def test_memory_is_noted_each_second_at_first_and_at_the_end_of_each_epoch(meter, clock, tmp_path, monkeypatch):
-    monkeypatch.setattr("oomph.tensorflow.monitoring.meter.FullestDevice", Memory)
+    monkeypatch.setattr("oomph.monitor.live.meter.FullestDevice", Memory)
     for _ in range(500):
         clock.now += 0.01
         meter.count()
@@ -147,7 +147,7 @@ def test_memory_is_noted_each_second_at_first_and_at_the_end_of_each_epoch(meter
 
 
 def test_later_memory_is_noted_after_200_steps_or_a_fiftieth_of_the_time(meter, clock, tmp_path, monkeypatch):
-    monkeypatch.setattr("oomph.tensorflow.monitoring.meter.FullestDevice", Memory)
+    monkeypatch.setattr("oomph.monitor.live.meter.FullestDevice", Memory)
     meter.begin()
     clock.now += 1000.0
     meter.count()

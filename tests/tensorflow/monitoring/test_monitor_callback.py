@@ -12,12 +12,12 @@ import tensorflow as tf
 
 import oomph
 from oomph.monitor.finding import Finding
+from oomph.monitor.live import callback
+from oomph.monitor.live.alerts import Alerts
+from oomph.monitor.live.attendant import Attendant
+from oomph.monitor.live.scalars import Scalars, figures
 from oomph.monitor.sample import GpuSample, Sample
-from oomph.recovery.script import session
-from oomph.tensorflow.monitoring import callback
-from oomph.tensorflow.monitoring.alerts import Alerts
-from oomph.tensorflow.monitoring.attendant import Attendant
-from oomph.tensorflow.monitoring.scalars import Scalars, figures
+from oomph.script import session
 
 FOUND = Finding(
     "nan-loss", "weights", "12 weights are NaN, api_key=abcdef123456", "critical", {"not_finite_weights": 12}
@@ -206,7 +206,7 @@ def test_a_disk_that_is_full_ends_the_figures_only(said, tmp_path, monkeypatch):
         def close(self):
             pass
 
-    monkeypatch.setattr("oomph.tensorflow.monitoring.attendant.newest", lambda folder: sample(1.0))
+    monkeypatch.setattr("oomph.monitor.live.attendant.newest", lambda folder: sample(1.0))
     attendant = Attendant(tmp_path, Sampler(None, None), Alerts(said.append, True, None, None), Full(), said.append)
     attendant.begin()
     attendant.end()

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from oomph.tensorflow.monitoring import weights
-from oomph.tensorflow.monitoring.weights import WeightLooks, not_finite
+from oomph.monitor.live import weights
+from oomph.monitor.live.weights import WeightLooks, not_finite
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])

@@ -9,11 +9,11 @@ import keras
 import pytest
 import tensorflow as tf
 
-import oomph.tensorflow
-from oomph.tensorflow.names import support
-from oomph.tensorflow.names.keras3 import KERAS
-from oomph.tensorflow.names.row import Attribute, Feature, Global, rows_of
-from oomph.tensorflow.names.tensorflow2 import TENSORFLOW
+import oomph.keras_bridge
+from oomph.keras_bridge.names import support
+from oomph.keras_bridge.names.keras3 import KERAS
+from oomph.keras_bridge.names.row import Attribute, Feature, Global, rows_of
+from oomph.keras_bridge.names.tensorflow2 import TENSORFLOW
 
 ROWS = [*rows_of(KERAS), *rows_of(TENSORFLOW)]
 PRIVATE = [row for row in ROWS if row not in KERAS.documented]
@@ -76,7 +76,7 @@ def _private_names_of(path: Path) -> set[str]:
 
 def test_no_other_file_spells_a_private_name():
     names = {row.name for row in PRIVATE if row.name.startswith("_")}
-    folder = Path(oomph.tensorflow.__file__).parent
+    folder = Path(oomph.keras_bridge.__file__).parent
     for path in sorted(folder.rglob("*.py")):
         if path.parent.name != "names":
             assert not _private_names_of(path) & names, path

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 
-from oomph.tensorflow.objects import instances
-from oomph.tensorflow.objects.descriptors import is_open_for_writing
+from oomph.resume.objects import instances
+from oomph.resume.objects.descriptors import is_open_for_writing
 
 
 class Log:

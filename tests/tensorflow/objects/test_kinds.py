@@ -32,8 +32,8 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from oomph.tensorflow.objects import bulk
-from oomph.tensorflow.objects.picture import Picture, changes_between
+from oomph.resume.objects import bulk
+from oomph.resume.objects.picture import Picture, changes_between
 
 Point = collections.namedtuple("Point", "a b")
 
@@ -463,7 +463,7 @@ def test_weak_keys_come_back(resume):
     ids=["nothing", "what is within reach", "what is not"],
 )
 def test_beyond_what_the_walk_has_room_for_a_change_is_seen_and_lost_by_its_name(monkeypatch, change, is_lost):
-    monkeypatch.setattr("oomph.tensorflow.objects.walk._MOST_NODES", 500)
+    monkeypatch.setattr("oomph.resume.objects.walk._MOST_NODES", 500)
     holder = types.SimpleNamespace(value=[{"n": 1, "at": (number, np.zeros(2))} for number in range(600)])
     before = Picture.of([("holder", holder)], seconds=60)
     change(holder.value)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from oomph.tensorflow.objects.library_kinds import DatasetIterator
+from oomph.resume.objects.library_kinds import DatasetIterator
 
 
 class Holder:

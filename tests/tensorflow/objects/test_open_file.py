@@ -6,8 +6,8 @@ import sys
 
 import pytest
 
-from oomph.tensorflow.objects.picture import Picture, changes_between
-from oomph.tensorflow.objects.restoration import Restoration
+from oomph.resume.objects.picture import Picture, changes_between
+from oomph.resume.objects.restoration import Restoration
 
 
 class Log:
@@ -67,7 +67,7 @@ def test_a_file_that_is_read_goes_on_where_it_was(tmp_path):
 
 
 def test_a_large_log_is_lost_by_its_name(tmp_path, monkeypatch):
-    monkeypatch.setattr("oomph.tensorflow.objects.open_file._MOST_BYTES", 3)
+    monkeypatch.setattr("oomph.resume.objects.open_file._MOST_BYTES", 3)
     found, lost = resumed(tmp_path, "w", "", "1234\n")
     assert (found, len(lost)) == ("next\n", 1)
     assert "callback.file" in lost[0]

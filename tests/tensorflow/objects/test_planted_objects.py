@@ -24,9 +24,9 @@ import tensorflow as tf
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from oomph.tensorflow.objects import forward
-from oomph.tensorflow.objects.picture import Changes, Picture, changes_between
-from oomph.tensorflow.objects.restoration import Restoration
+from oomph.resume.objects import forward
+from oomph.resume.objects.picture import Changes, Picture, changes_between
+from oomph.resume.objects.restoration import Restoration
 
 RAN: list[object] = []
 tell = RAN.append

@@ -9,8 +9,8 @@ import sqlite3
 
 import pytest
 
-from oomph.tensorflow.objects.picture import Picture, changes_between
-from oomph.tensorflow.objects.restoration import Restoration
+from oomph.resume.objects.picture import Picture, changes_between
+from oomph.resume.objects.restoration import Restoration
 
 
 def taken_over(make, change):

@@ -6,10 +6,10 @@ import sys
 
 import pytest
 
-from oomph.tensorflow.objects import suspended
-from oomph.tensorflow.objects.kind import CannotGiveBackError
-from oomph.tensorflow.objects.picture import Picture, changes_between
-from oomph.tensorflow.objects.restoration import Restoration
+from oomph.resume.objects import suspended
+from oomph.resume.objects.kind import CannotGiveBackError
+from oomph.resume.objects.picture import Picture, changes_between
+from oomph.resume.objects.restoration import Restoration
 
 LOSSES = (3.0, 2.0, 5.0, 1.5, 4.0)
 

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from oomph.tensorflow.objects import code
-from oomph.tensorflow.objects.picture import Picture
-from oomph.tensorflow.objects.table import OPAQUE, kind_of, kind_of_tag
-from oomph.tensorflow.objects.walk import walk
+from oomph.keras_bridge import code
+from oomph.resume.objects.picture import Picture
+from oomph.resume.objects.table import OPAQUE, kind_of, kind_of_tag
+from oomph.resume.objects.walk import walk
 
 SETTINGS = {"rate": [0.5]}
 UNUSED = [1]
@@ -129,7 +129,7 @@ def test_code_knows_the_names_that_it_and_the_code_in_it_use():
 def test_modules_of_the_user_are_told_from_installed_ones():
     assert code.is_users(__name__)
     assert code.is_users("__main__")
-    for module in ("keras", "numpy", "random", "oomph.journal", "pytest", "nowhere", "builtins"):
+    for module in ("keras", "numpy", "random", "oomph.journal.journal", "pytest", "nowhere", "builtins"):
         assert not code.is_users(module)
 
 

@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 
 from oomph.errors import ExamineError
-from oomph.tensorflow.planning import samples, subject
+from oomph.planning.live import samples, subject
 
 layers = keras.layers
 

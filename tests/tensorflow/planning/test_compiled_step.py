@@ -10,17 +10,17 @@ import pytest
 import tensorflow as tf
 
 import oomph
-from oomph.memory.device_limit import limit_of
-from oomph.memory.estimate import Fits, Interval, Item
-from oomph.memory.verdict import Verdict
-from oomph.memory.xla.compiling import Compiled, NotCompiledError, why_not
-from oomph.tensorflow.planning import compiled_step, samples, subject
-from oomph.tensorflow.planning.compiled_step import Step, serialized, with_xla
-from oomph.tensorflow.planning.engine import engine_for
-from oomph.tensorflow.planning.figures import Simulated
-from oomph.tensorflow.planning.making import Making
-from oomph.tensorflow.planning.open_sizes import OpenSizes
-from oomph.tensorflow.planning.savers import savers
+from oomph.planning.device_limit import limit_of
+from oomph.planning.estimate import Fits, Interval, Item
+from oomph.planning.live import compiled_step, samples, subject
+from oomph.planning.live.compiled_step import Step, serialized, with_xla
+from oomph.planning.live.engine import engine_for
+from oomph.planning.live.figures import Simulated
+from oomph.planning.live.making import Making
+from oomph.planning.live.open_sizes import OpenSizes
+from oomph.planning.live.savers import savers
+from oomph.planning.verdict import Verdict
+from oomph.planning.xla.compiling import Compiled, NotCompiledError, why_not
 
 GIB = 1 << 30
 CARD = {"name": "a card", "memory": 24 * GIB, "capability": "8.9"}

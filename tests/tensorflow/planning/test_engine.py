@@ -15,12 +15,12 @@ import pytest
 import tensorflow as tf
 
 from oomph.errors import ExamineError
-from oomph.tensorflow.planning import changes, dry_run, samples, subject
-from oomph.tensorflow.planning.engine import Engine, engine_for
-from oomph.tensorflow.planning.figures import Simulated
-from oomph.tensorflow.planning.savers import savers
-from oomph.tensorflow.planning.step_at_sizes import StepAtSizes
-from oomph.tensorflow.planning.tracing import trace
+from oomph.planning.live import changes, dry_run, samples, subject
+from oomph.planning.live.engine import Engine, engine_for
+from oomph.planning.live.figures import Simulated
+from oomph.planning.live.savers import savers
+from oomph.planning.live.step_at_sizes import StepAtSizes
+from oomph.planning.live.tracing import trace
 
 MIB = 1 << 20
 layers = keras.layers

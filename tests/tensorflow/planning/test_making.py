@@ -6,19 +6,19 @@ from typing import Any
 
 import pytest
 
-from oomph.memory.breakdown import Held
-from oomph.memory.estimate import Device, Interval, Plan
-from oomph.memory.largest import MOST
-from oomph.memory.liveness import simulate
-from oomph.memory.prediction import Prediction
-from oomph.memory.program import Operation, Program, Size, Storage
-from oomph.memory.replicas import ALONE, Replicas
-from oomph.memory.schedule import Order
-from oomph.memory.verdict import Verdict
-from oomph.tensorflow.planning.figures import Simulated, data_on
-from oomph.tensorflow.planning.making import Making
-from oomph.tensorflow.planning.open_sizes import OpenSizes
-from oomph.tensorflow.planning.subject import Training
+from oomph.planning.breakdown import Held
+from oomph.planning.estimate import Device, Interval, Plan
+from oomph.planning.largest import MOST
+from oomph.planning.live.figures import Simulated, data_on
+from oomph.planning.live.making import Making
+from oomph.planning.live.open_sizes import OpenSizes
+from oomph.planning.live.subject import Training
+from oomph.planning.liveness import simulate
+from oomph.planning.prediction import Prediction
+from oomph.planning.program import Operation, Program, Size, Storage
+from oomph.planning.replicas import ALONE, Replicas
+from oomph.planning.schedule import Order
+from oomph.planning.verdict import Verdict
 
 MIB, GIB = 1 << 20, 1 << 30
 STEP = [Operation("adam/Mul", "Mul", (), (0,), (), Storage.NEW, is_update=True)]

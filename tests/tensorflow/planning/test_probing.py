@@ -8,17 +8,17 @@ import keras
 import pytest
 import tensorflow as tf
 
-from oomph.memory.device_limit import limit_of
-from oomph.memory.estimate import Fits, together
-from oomph.memory.probe.record import Record, evidence, record_of
-from oomph.memory.verdict import Verdict, notes, why_open
-from oomph.tensorflow.planning import gpu_steps, probe, subject
-from oomph.tensorflow.planning.compiled_step import Step
-from oomph.tensorflow.planning.engine import engine_for
-from oomph.tensorflow.planning.figures import Simulated
-from oomph.tensorflow.planning.gpu_steps import GpuRun, GpuSteps, leaves_size_open
-from oomph.tensorflow.planning.probe import Outcome, Probing, with_kept
-from oomph.tensorflow.reaching.reached import Reached
+from oomph.planning.device_limit import limit_of
+from oomph.planning.estimate import Fits, together
+from oomph.planning.live import gpu_steps, probe, subject
+from oomph.planning.live.compiled_step import Step
+from oomph.planning.live.engine import engine_for
+from oomph.planning.live.figures import Simulated
+from oomph.planning.live.gpu_steps import GpuRun, GpuSteps, leaves_size_open
+from oomph.planning.live.probe import Outcome, Probing, with_kept
+from oomph.planning.probe.record import Record, evidence, record_of
+from oomph.planning.verdict import Verdict, notes, why_open
+from oomph.reach.live.reached import Reached
 
 MIB, GIB = 1 << 20, 1 << 30
 LIMIT = 400 * MIB

@@ -9,10 +9,10 @@ import pytest
 
 tf = pytest.importorskip("tensorflow")
 
-from oomph.preflight.facts.buffers import DataBuffer  # noqa: E402
-from oomph.tensorflow.checking.data_facts import look_at  # noqa: E402
-from oomph.tensorflow.planning import readable as module  # noqa: E402
-from oomph.tensorflow.planning.readable import readable  # noqa: E402
+from oomph.planning.data_buffers import DataBuffer  # noqa: E402
+from oomph.planning.live import readable as module  # noqa: E402
+from oomph.planning.live.readable import readable  # noqa: E402
+from oomph.preflight.live.data_facts import look_at  # noqa: E402
 
 LARGE = 10**9
 """Elements that no machine has room for."""

@@ -14,7 +14,7 @@ import pytest
 import tensorflow as tf
 
 from oomph.errors import ExamineError
-from oomph.tensorflow.planning import strategy, subject
+from oomph.planning.live import strategy, subject
 
 LIMIT = 300
 WEIGHTS = 4 * (256 * 512 + 512 + 512 * 8 + 8)
@@ -25,11 +25,11 @@ import keras
 import numpy as np
 import oomph
 import tensorflow as tf
-from oomph.memory.all_reduce import ARRIVED
-from oomph.memory.program import Storage
-from oomph.tensorflow.graph.write_set import components
-from oomph.tensorflow.planning import changes, samples, strategy, subject
-from oomph.tensorflow.planning.engine import engine_for
+from oomph.planning.all_reduce import ARRIVED
+from oomph.planning.program import Storage
+from oomph.keras_bridge.graph.write_set import components
+from oomph.planning.live import changes, samples, strategy, subject
+from oomph.planning.live.engine import engine_for
 
 cpu = tf.config.list_physical_devices("CPU")[0]
 tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)

@@ -6,12 +6,12 @@ import keras
 import pytest
 import tensorflow as tf
 
-from oomph.memory.liveness import simulate
-from oomph.memory.program import Program
-from oomph.memory.schedule import Order
-from oomph.tensorflow.planning.flattening import flatten
-from oomph.tensorflow.planning.scalars import number_of
-from oomph.tensorflow.planning.tracing import Growth, Traced, traced_program
+from oomph.planning.live.flattening import flatten
+from oomph.planning.live.scalars import number_of
+from oomph.planning.live.tracing import Growth, Traced, traced_program
+from oomph.planning.liveness import simulate
+from oomph.planning.program import Program
+from oomph.planning.schedule import Order
 
 STEPS, WIDTH = 12, 64
 

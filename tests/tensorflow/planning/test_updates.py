@@ -6,10 +6,10 @@ import keras
 import pytest
 import tensorflow as tf
 
-from oomph.memory.breakdown import items
-from oomph.tensorflow.planning import subject
-from oomph.tensorflow.planning.engine import engine_for
-from oomph.tensorflow.planning.updates import is_update_of
+from oomph.planning.breakdown import items
+from oomph.planning.live import subject
+from oomph.planning.live.engine import engine_for
+from oomph.planning.live.updates import is_update_of
 
 layers = keras.layers
 

@@ -9,9 +9,9 @@ import pytest
 import tensorflow as tf
 from tensorflow.python.ops import gen_stateless_random_ops_v2 as operations
 
-from oomph.tensorflow.batch.micro_batch_slice import MicroBatchSlice
-from oomph.tensorflow.random_numbers import philox
-from oomph.tensorflow.random_numbers.random_ops import SlicedRandomOps
+from oomph.keras_bridge.batch.micro_batch_slice import MicroBatchSlice
+from oomph.keras_bridge.random_numbers import philox
+from oomph.keras_bridge.random_numbers.random_ops import SlicedRandomOps
 
 LARGE = (257, 3001)  # drawn by several threads at once
 

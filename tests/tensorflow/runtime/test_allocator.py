@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from oomph.tensorflow.runtime.allocator import DeviceMemory
+from oomph.keras_bridge.runtime.allocator import DeviceMemory
 
 
 @pytest.mark.parametrize(
@@ -23,7 +23,7 @@ def test_the_limit_of_a_cpu_is_the_one_that_was_set(monkeypatch, use, limit, exp
 
 PEAK = """
 import tensorflow as tf
-from oomph.tensorflow.runtime.allocator import DeviceMemory
+from oomph.keras_bridge.runtime.allocator import DeviceMemory
 memory = DeviceMemory.of_training_device()
 large = tf.zeros((16 << 20,), tf.uint8) + 1
 assert memory.peak_bytes() >= 16 << 20, memory.peak_bytes()

@@ -7,7 +7,7 @@ import threading
 import pytest
 import tensorflow as tf
 
-from oomph.tensorflow.runtime.errors import as_out_of_memory, being_handled, handled, outcome_of
+from oomph.keras_bridge.runtime.errors import as_out_of_memory, being_handled, handled, outcome_of
 
 BFC = (
     "Graph execution error:\n\nDetected at node gradients/MatMul defined at (most recent call last):\n<stack traces>\n"

@@ -6,9 +6,9 @@ import types
 
 import pytest
 
-from oomph.recovery.script.pulse import Pulse
-from oomph.tensorflow.runtime import memory_wait
-from oomph.tensorflow.runtime.memory_wait import MemoryWait, waits_with_a_limit
+from oomph.keras_bridge.runtime import memory_wait
+from oomph.keras_bridge.runtime.memory_wait import MemoryWait, waits_with_a_limit
+from oomph.script.pulse import Pulse
 
 WAITING = "202 0x7f1 0x189 0x0 0x7ffe10 0x0 0xffffffff 0x7f 0x7f"
 

@@ -8,7 +8,7 @@ from types import ModuleType
 import keras
 import pytest
 
-from oomph.tensorflow.runtime.patching import patch, replaced, while_tracing
+from oomph.keras_bridge.runtime.patching import patch, replaced, while_tracing
 
 
 class Base:

@@ -7,7 +7,7 @@ import time
 import pytest
 import tensorflow as tf
 
-from oomph.tensorflow.state import iterators
+from oomph.resume.state import iterators
 
 
 def shuffled(batches=0):

@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from oomph.tensorflow.graph.write_set import Slot
-from oomph.tensorflow.state import layer_state, training_state
+from oomph.keras_bridge import layer_state
+from oomph.keras_bridge.graph.write_set import Slot
+from oomph.resume.state import training_state
 
 
 class Keeping(keras.layers.Layer):

@@ -15,7 +15,7 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from oomph.tensorflow.state import nested
+from oomph.resume.state import nested
 
 PAYLOAD = struct.unpack("<d", bytes.fromhex("01efcdab0000f87f"))[0]
 ARRAYS = {

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from oomph.tensorflow.state import pipelines
-from oomph.tensorflow.state.pipelines import KernelDraws
+from oomph.keras_bridge.pipelines import datasets
+from oomph.keras_bridge.pipelines.datasets import KernelDraws
 
 RANGE = tf.data.Dataset.range
 
@@ -46,7 +46,7 @@ PIPELINES = {
 
 def facts(name):
     data = PIPELINES[name]()
-    return pipelines.kernel_draws(data), pipelines.depends_on_python(data), pipelines.shuffles(data)
+    return datasets.kernel_draws(data), datasets.depends_on_python(data), datasets.shuffles(data)
 
 
 @pytest.mark.parametrize(
@@ -75,12 +75,12 @@ def test_what_a_pipeline_depends_on_is_found_at_any_depth(name, draws, python, s
 def test_without_any_seed_nobody_can_draw_the_same_again():
     try:
         tf.random.set_seed(None)
-        assert pipelines.kernel_draws(PIPELINES["random"]()) is KernelDraws.UNSEEDED
-        assert pipelines.kernel_draws(PIPELINES["random with a seed"]()) is KernelDraws.SEEDED
-        assert not pipelines.is_reproducible(PIPELINES["plain"]())
+        assert datasets.kernel_draws(PIPELINES["random"]()) is KernelDraws.UNSEEDED
+        assert datasets.kernel_draws(PIPELINES["random with a seed"]()) is KernelDraws.SEEDED
+        assert not datasets.is_reproducible(PIPELINES["plain"]())
     finally:
         tf.random.set_seed(0)
-    assert pipelines.is_reproducible(PIPELINES["plain"]())
+    assert datasets.is_reproducible(PIPELINES["plain"]())
 
 
 def arrays(shuffle):
@@ -92,7 +92,7 @@ def arrays(shuffle):
 ORDERED = {
     "arrays": (lambda: arrays(shuffle=True), True),
     "arrays as they are": (lambda: arrays(shuffle=False), False),
-    "a shuffle": (PIPELINES["shuffled"], False),  # its seeds are known: see recovery/protocol/entropy.py
+    "a shuffle": (PIPELINES["shuffled"], False),  # its seeds are known: see protocol/entropy.py
     "shuffles within a function": (lambda: RANGE(2).flat_map(lambda i: RANGE(4).shuffle(4)).batch(2), True),
     "those with a seed": (lambda: RANGE(2).flat_map(lambda i: RANGE(4).shuffle(4, seed=3)), False),
 }
@@ -103,16 +103,16 @@ def test_without_a_seed_some_orders_are_drawn_by_chance_when_their_epoch_begins(
     make, by_chance = ORDERED[name]
     try:
         tf.random.set_seed(None)
-        assert pipelines.is_ordered_by_chance(make()) is by_chance
+        assert datasets.is_ordered_by_chance(make()) is by_chance
     finally:
         tf.random.set_seed(0)
-    assert not pipelines.is_ordered_by_chance(make())
+    assert not datasets.is_ordered_by_chance(make())
 
 
 SHUFFLES = """
 import sys
 from oomph.inject.hook import after_import
-from oomph.recovery.protocol.entropy import seeding
+from oomph.protocol.entropy import seeding
 after_import(seeding(sys.argv[1]))
 import tensorflow as tf
 if sys.argv[2:]:
@@ -146,8 +146,8 @@ def test_datasets_without_a_seed_are_shuffled_alike_in_every_attempt_of_a_run():
 def test_a_pipeline_that_gives_up_its_order_is_not_reproducible():
     options = tf.data.Options()
     options.deterministic = False
-    assert not pipelines.is_reproducible(PIPELINES["plain"]().with_options(options))
-    assert not pipelines.is_reproducible(None)
+    assert not datasets.is_reproducible(PIPELINES["plain"]().with_options(options))
+    assert not datasets.is_reproducible(None)
 
 
 def orders(dataset, epochs, going_through):
@@ -177,7 +177,7 @@ def test_where_making_an_iterator_is_enough_it_leads_to_the_order_of_the_epoch(n
     tf.random.set_seed(1)
     expected = orders(BEGUN[name](), 3, going_through=True)
     tf.random.set_seed(1)
-    if pipelines.is_begun_by_making(BEGUN[name]()):
+    if datasets.is_begun_by_making(BEGUN[name]()):
         tf.random.set_seed(1)
         assert orders(BEGUN[name](), 3, going_through=False) == expected
     else:
@@ -185,5 +185,5 @@ def test_where_making_an_iterator_is_enough_it_leads_to_the_order_of_the_epoch(n
 
 
 def test_a_plain_shuffle_need_not_be_gone_through():
-    assert pipelines.is_begun_by_making(BEGUN["a shuffle"]())
-    assert pipelines.is_begun_by_making(BEGUN["a shuffle in batches"]())
+    assert datasets.is_begun_by_making(BEGUN["a shuffle"]())
+    assert datasets.is_begun_by_making(BEGUN["a shuffle in batches"]())

@@ -6,9 +6,9 @@ import pytest
 
 tf = pytest.importorskip("tensorflow")
 
-from oomph.recovery.report.remedies import remedy_of  # noqa: E402
-from oomph.recovery.report.stateless_draws import STATELESS, instead_of, raced  # noqa: E402
-from oomph.tensorflow.state.pipelines import KernelDraws, kernel_draws, raced_call  # noqa: E402
+from oomph.keras_bridge.pipelines.datasets import KernelDraws, kernel_draws, raced_call  # noqa: E402
+from oomph.protocol.stateless_draws import STATELESS, instead_of, raced  # noqa: E402
+from oomph.run.report.remedies import remedy_of  # noqa: E402
 
 AUTOTUNE = tf.data.AUTOTUNE
 SEED = 3

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from oomph.tensorflow.state import told_positions
-from oomph.tensorflow.state.told_positions import TellingData
+from oomph.resume.state import told_positions
+from oomph.resume.state.told_positions import TellingData
 
 grain = pytest.importorskip("grain", reason="needs Grain, which Keras reads data with")
 

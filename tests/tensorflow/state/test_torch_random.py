@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from oomph.tensorflow.state import training_state
+from oomph.resume.state import training_state
 
 torch = pytest.importorskip("torch", reason="needs PyTorch")
 

@@ -11,12 +11,12 @@ import pytest
 import tensorflow as tf
 from tensorflow.python.eager import context
 
+from oomph.checkpoint.container import Position
+from oomph.checkpoint.meta import Meta
+from oomph.checkpoint.store import CheckpointStore
 from oomph.errors import CheckpointError
-from oomph.recovery.checkpoint.container import Position
-from oomph.recovery.checkpoint.meta import Meta
-from oomph.recovery.checkpoint.store import CheckpointStore
-from oomph.tensorflow.graph.write_set import Slot
-from oomph.tensorflow.state import training_state
+from oomph.keras_bridge.graph.write_set import Slot
+from oomph.resume.state import training_state
 
 
 @pytest.fixture

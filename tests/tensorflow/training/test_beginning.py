@@ -9,11 +9,11 @@ import keras
 import pytest
 import tensorflow as tf
 
-from oomph.recovery.checkpoint.container import Checkpoint, Position
-from oomph.recovery.checkpoint.meta import Meta
-from oomph.tensorflow.training import provenance
-from oomph.tensorflow.training.identity import fingerprint
-from oomph.tensorflow.training.provenance import CALLBACKS, DATA, ENVIRONMENT, SCRIPT, STRUCTURE, TURN, Beginning
+from oomph.checkpoint.container import Checkpoint, Position
+from oomph.checkpoint.meta import Meta
+from oomph.resume.training import provenance
+from oomph.resume.training.identity import fingerprint
+from oomph.resume.training.provenance import CALLBACKS, DATA, ENVIRONMENT, SCRIPT, STRUCTURE, TURN, Beginning
 
 ARGUMENTS = {"epochs": 3, "batch_size": 16, "steps_per_epoch": None, "shuffle": True, "initial_epoch": 0}
 

@@ -11,8 +11,8 @@ import keras as keras_package
 import numpy as np
 import pytest
 
-from oomph.tensorflow.training import call_place as module
-from oomph.tensorflow.training.call_place import Place, call_site, place_of_call, plain, without_clock
+from oomph.resume.training import call_place as module
+from oomph.resume.training.call_place import Place, call_site, place_of_call, plain, without_clock
 
 KERAS = "def fit(*args, **options):\n    found.append(place_of_call())\n"
 

@@ -7,7 +7,7 @@ import types
 import pytest
 import tensorflow as tf
 
-from oomph.tensorflow.training.data_position import DataPosition
+from oomph.resume.training.data_position import DataPosition
 
 
 def shuffled():

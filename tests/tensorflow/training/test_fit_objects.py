@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from oomph.tensorflow.objects.picture import Changes
-from oomph.tensorflow.training import fit_objects
-from oomph.tensorflow.training.fit_objects import FitObjects, as_saved, from_meta
+from oomph.resume.objects.picture import Changes
+from oomph.resume.training import fit_objects
+from oomph.resume.training.fit_objects import FitObjects, as_saved, from_meta
 
 
 class Counts(keras.callbacks.Callback):

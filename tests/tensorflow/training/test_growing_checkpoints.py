@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from oomph.tensorflow.objects.picture import Changes
-from oomph.tensorflow.state.training_state import Array
-from oomph.tensorflow.training.growing import Growing, growth, sizes_of
+from oomph.resume.objects.picture import Changes
+from oomph.resume.state.training_state import Array
+from oomph.resume.training.growing import Growing, growth, sizes_of
 
 MB = 1 << 20
 

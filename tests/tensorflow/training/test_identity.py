@@ -6,7 +6,7 @@ import keras
 import numpy as np
 import pytest
 
-from oomph.tensorflow.training.identity import FitIdentity, fingerprint
+from oomph.resume.training.identity import FitIdentity, fingerprint
 
 
 def test_two_models_made_alike_have_one_fingerprint(small_model):

@@ -8,8 +8,8 @@ import time
 import keras
 import pytest
 
-from oomph.tensorflow.training import provenance
-from oomph.tensorflow.training.provenance import CALLBACKS, CONFIGURATION, DATA, STRUCTURE, TURN
+from oomph.resume.training import provenance
+from oomph.resume.training.provenance import CALLBACKS, CONFIGURATION, DATA, STRUCTURE, TURN
 
 ARGUMENTS = {"epochs": 3, "batch_size": 16, "initial_epoch": 0}
 

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from oomph.tensorflow.graph import fingerprints
-from oomph.tensorflow.training import retaking
-from oomph.tensorflow.training.retaking import Expected, TookTooLongError, Watched
+from oomph.keras_bridge.graph import fingerprints
+from oomph.resume.training import retaking
+from oomph.resume.training.retaking import Expected, TookTooLongError, Watched
 
 
 def quiet(seconds=60.0):

@@ -11,10 +11,10 @@ import keras
 import numpy as np
 import pytest
 
-from oomph.tensorflow.checking.saving_facts import saving_facts
-from oomph.tensorflow.fit.unsavable import _found
-from oomph.tensorflow.training.saving import cannot_be_saved
-from oomph.tensorflow.training.whole_models import Load, Save, saves_ahead
+from oomph.preflight.live.saving_facts import saving_facts
+from oomph.resume.fit.unsavable import _found
+from oomph.resume.training.saving import cannot_be_saved
+from oomph.resume.training.whole_models import Load, Save, saves_ahead
 
 pytestmark = pytest.mark.filterwarnings("ignore:__array__")  # of NumPy, about Keras
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from oomph.doctor.snapshot import Host, Node, PciDevice
-from oomph.regular_file import read_regular
+from oomph.files.regular_file import read_regular
 
 _MODULES = ("nvidia", "nvidia_uvm", "nouveau", "amdgpu")
 _VENDORS = ("10de", "1002")

@@ -13,7 +13,7 @@ from typing import Any
 
 from oomph.doctor.snapshot import Python
 from oomph.errors import ExamineError
-from oomph.regular_file import open_regular
+from oomph.files.regular_file import open_regular
 
 _ASK = """import json, sys
 version, name = sys.version_info[:3], sys.implementation.name

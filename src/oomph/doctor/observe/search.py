@@ -15,7 +15,7 @@ from pathlib import Path
 
 from oomph.doctor.observe.elf import problem_of
 from oomph.doctor.snapshot import Candidate, Library
-from oomph.regular_file import read_regular
+from oomph.files.regular_file import read_regular
 
 _MAGIC = b"glibc-ld.so.cache1.1"
 _ENTRY = struct.Struct("<iIIIQ")

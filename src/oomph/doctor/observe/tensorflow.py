@@ -12,7 +12,7 @@ from oomph.doctor.observe.elf import names_in, read_elf
 from oomph.doctor.observe.fatbin import architectures
 from oomph.doctor.releases import release_of
 from oomph.doctor.snapshot import Package, Packages, TensorFlow
-from oomph.regular_file import read_regular
+from oomph.files.regular_file import read_regular
 
 DISTRIBUTIONS = (
     "tensorflow",

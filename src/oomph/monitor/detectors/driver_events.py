@@ -1,6 +1,6 @@
 """What the driver reports of a GPU as it happens: Xid errors above all. Pure.
 
-Source: NVIDIA's Xid catalogue (`faults/catalogue/xid.csv`) says what each is called and what to do first. Those to
+Source: NVIDIA's Xid catalogue (`explain/catalogue/xid.csv`) says what each is called and what to do first. Those to
 ignore are notices. Codes of a program's own faults belong to the pages of these.
 """
 
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from oomph.faults.catalogue.xid import catalogue
+from oomph.explain.catalogue.xid import catalogue
 from oomph.monitor.finding import Finding
 from oomph.monitor.sample import GpuEvent, GpuSample
 from oomph.monitor.window import Window

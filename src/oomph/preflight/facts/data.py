@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from oomph.preflight.facts.buffers import NO_ROOM_KNOWN, DataBuffer, Room
+from oomph.planning.data_buffers import NO_ROOM_KNOWN, DataBuffer, Room
 from oomph.preflight.facts.model import Shape
 
 ARRAYS, DATASET, GENERATOR, PY_DATASET, BATCH = "arrays", "tf.data", "generator", "PyDataset", "batch"

@@ -6,9 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-FIT, ON_BATCH, LOOP = "fit", "train_on_batch", "custom loop"
-"""The kinds of training."""
-
 
 @dataclass(frozen=True)
 class Callback:

@@ -5,7 +5,7 @@ from oomph.doctor.commands import export, install, nvidia_wheel, tensorflow_with
 from oomph.doctor.observe.libraries import DRIVER_LIBRARIES
 from oomph.doctor.repairs import lost_in_wheels, repaired_path
 from oomph.doctor.snapshot import Library, Snapshot
-from oomph.faults.catalogue.fault import Remedy
+from oomph.explain.catalogue.fault import Remedy
 
 
 def _look(snapshot: Snapshot) -> Finding:

@@ -4,7 +4,7 @@ from oomph.doctor.check import Check, Finding, blind, failed, passed, skipped, w
 from oomph.doctor.commands import describe, install, without_entry
 from oomph.doctor.repairs import better_copy
 from oomph.doctor.snapshot import Snapshot
-from oomph.faults.catalogue.fault import Remedy
+from oomph.explain.catalogue.fault import Remedy
 
 _BAD: dict[tuple[int, ...], str] = {
     (9, 10, 0): "it numbers operations in another order than adjacent releases",

@@ -4,7 +4,7 @@ from oomph.doctor.check import Check, Finding, blind, failed, passed, skipped, w
 from oomph.doctor.commands import install
 from oomph.doctor.releases import last_for, ptx, runs_on
 from oomph.doctor.snapshot import CudaDevice, Snapshot
-from oomph.faults.catalogue.fault import Remedy
+from oomph.explain.catalogue.fault import Remedy
 from oomph.gpu.versions import cuda_version
 
 _BLACKWELL = 10

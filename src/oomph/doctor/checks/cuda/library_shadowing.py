@@ -4,7 +4,7 @@ from oomph.doctor.check import Check, Finding, passed, skipped, warned
 from oomph.doctor.commands import describe, without_entry
 from oomph.doctor.observe.libraries import DRIVER_LIBRARIES
 from oomph.doctor.snapshot import Library, Snapshot
-from oomph.faults.catalogue.fault import Remedy
+from oomph.explain.catalogue.fault import Remedy
 
 
 def _look(snapshot: Snapshot) -> Finding:

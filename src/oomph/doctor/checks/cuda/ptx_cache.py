@@ -3,7 +3,7 @@
 from oomph.doctor.check import Check, Finding, passed, skipped, warned
 from oomph.doctor.releases import ptx
 from oomph.doctor.snapshot import CudaDevice, Snapshot
-from oomph.faults.catalogue.fault import Remedy
+from oomph.explain.catalogue.fault import Remedy
 
 _WANTED_BYTES = 1 << 30
 

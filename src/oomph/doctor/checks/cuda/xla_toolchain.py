@@ -3,7 +3,7 @@
 from oomph.doctor.check import Check, Finding, failed, noted, passed, skipped, warned
 from oomph.doctor.commands import install
 from oomph.doctor.snapshot import Snapshot
-from oomph.faults.catalogue.fault import Remedy
+from oomph.explain.catalogue.fault import Remedy
 
 _OWN_COMPILER = (2, 21)
 """This wheel compiles without either: it contains its own compiler and libdevice. Earlier ones were not tested."""

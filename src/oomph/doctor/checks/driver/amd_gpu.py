@@ -2,7 +2,7 @@
 
 from oomph.doctor.check import Check, Finding, noted, passed, skipped, warned
 from oomph.doctor.snapshot import Snapshot
-from oomph.faults.catalogue.fault import Remedy
+from oomph.explain.catalogue.fault import Remedy
 
 _ROCM = Remedy(
     "Use AMD's build of TensorFlow; oomph explains its errors, but repairs nothing there",

@@ -3,7 +3,7 @@
 from oomph.doctor.check import Check, Finding, failed, passed, skipped
 from oomph.doctor.commands import container_run
 from oomph.doctor.snapshot import Snapshot
-from oomph.faults.catalogue.fault import Remedy
+from oomph.explain.catalogue.fault import Remedy
 
 _UVM = "nvidia-uvm"
 

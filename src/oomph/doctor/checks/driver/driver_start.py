@@ -5,7 +5,7 @@ from oomph.doctor.checks.settings.cuda_visible_devices import hides_all
 from oomph.doctor.commands import container_run, driver_branch, without_entry
 from oomph.doctor.repairs import repairs
 from oomph.doctor.snapshot import Snapshot
-from oomph.faults.catalogue.fault import Remedy
+from oomph.explain.catalogue.fault import Remedy
 
 _REBOOT = Remedy("Reboot, so that the kernel module and the libraries have the same version again", "sudo reboot")
 _KERNEL_LOG = Remedy("Read what the kernel says about the GPU", "sudo dmesg | grep -iE 'NVRM|Xid'")

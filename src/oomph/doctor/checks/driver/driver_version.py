@@ -3,7 +3,7 @@
 from oomph.doctor.check import Check, Finding, blind, failed, noted, passed, skipped
 from oomph.doctor.commands import driver_upgrade, install
 from oomph.doctor.snapshot import Snapshot
-from oomph.faults.catalogue.fault import Remedy
+from oomph.explain.catalogue.fault import Remedy
 from oomph.gpu.versions import cuda_version
 
 _OLDEST = {11: ("450.80.02", "450"), 12: ("525.60.13", "550"), 13: ("580.65.06", "580")}

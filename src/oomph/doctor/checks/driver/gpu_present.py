@@ -3,7 +3,7 @@
 from oomph.doctor.check import Check, Finding, failed, noted, passed
 from oomph.doctor.commands import container_run
 from oomph.doctor.snapshot import Snapshot
-from oomph.faults.catalogue.fault import Remedy
+from oomph.explain.catalogue.fault import Remedy
 
 
 def _look(snapshot: Snapshot) -> Finding:

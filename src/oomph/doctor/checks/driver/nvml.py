@@ -3,7 +3,7 @@
 from oomph.doctor.check import Check, Finding, blind, failed, passed, skipped, warned
 from oomph.doctor.commands import container_run, driver_branch
 from oomph.doctor.snapshot import Snapshot
-from oomph.faults.catalogue.fault import Remedy
+from oomph.explain.catalogue.fault import Remedy
 
 _SILENT_SINCE = (2, 21)
 """Shown with 2.21. Which earlier release first needed NVML is not known."""

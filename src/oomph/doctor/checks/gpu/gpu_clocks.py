@@ -2,7 +2,7 @@
 
 from oomph.doctor.check import Check, Finding, noted, passed, skipped
 from oomph.doctor.snapshot import Snapshot
-from oomph.faults.catalogue.fault import Remedy
+from oomph.explain.catalogue.fault import Remedy
 
 _SETTING = 0x02
 

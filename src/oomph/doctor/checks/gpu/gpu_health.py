@@ -2,7 +2,7 @@
 
 from oomph.doctor.check import Check, Finding, failed, passed, skipped, warned
 from oomph.doctor.snapshot import NvmlDevice, Snapshot
-from oomph.faults.catalogue.fault import Remedy
+from oomph.explain.catalogue.fault import Remedy
 
 _RESET = Remedy("End the processes that use it, then reset it (or reboot)", "sudo nvidia-smi --gpu-reset -i {index}")
 _REPLACE = Remedy("Take it out of use and have it replaced", "nvidia-smi -q -d ROW_REMAPPER,ECC -i {index}")

@@ -2,7 +2,7 @@
 
 from oomph.doctor.check import Check, Finding, passed, skipped, warned
 from oomph.doctor.snapshot import NvmlDevice, Snapshot
-from oomph.faults.catalogue.fault import Remedy
+from oomph.explain.catalogue.fault import Remedy
 
 _REASONS = {
     0x08: "its hardware slows down",

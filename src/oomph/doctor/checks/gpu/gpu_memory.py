@@ -2,7 +2,7 @@
 
 from oomph.doctor.check import Check, Finding, blind, failed, passed, skipped, warned
 from oomph.doctor.snapshot import NvmlDevice, Snapshot
-from oomph.faults.catalogue.fault import Remedy
+from oomph.explain.catalogue.fault import Remedy
 
 _MUCH, _NEARLY_ALL = 0.2, 0.95
 """Shares of a GPU's memory: a desktop holds a few per cent of it."""

@@ -2,7 +2,7 @@
 
 from oomph.doctor.check import Check, Finding, passed, skipped, warned
 from oomph.doctor.snapshot import CudaDevice, Snapshot
-from oomph.faults.catalogue.fault import Remedy
+from oomph.explain.catalogue.fault import Remedy
 
 _FEW_MULTIPROCESSORS = 8
 _TOLERANCE = 0.05

@@ -2,7 +2,7 @@
 
 from oomph.doctor.check import Check, Finding, failed, passed, skipped, warned
 from oomph.doctor.snapshot import Snapshot
-from oomph.faults.catalogue.fault import Remedy
+from oomph.explain.catalogue.fault import Remedy
 
 _NONE_BYTES, _LITTLE_BYTES = 100 << 20, 2 << 30
 

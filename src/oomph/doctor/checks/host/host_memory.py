@@ -2,7 +2,7 @@
 
 from oomph.doctor.check import Check, Finding, passed, skipped, warned
 from oomph.doctor.snapshot import Snapshot
-from oomph.faults.catalogue.fault import Remedy
+from oomph.explain.catalogue.fault import Remedy
 
 _LEAST_BYTES, _SHARE = 2 << 30, 4
 """Less than this, or than a quarter of the memory of the GPUs, is too little."""

@@ -3,7 +3,7 @@
 from oomph.doctor.check import Check, Finding, failed, passed, skipped, warned
 from oomph.doctor.commands import export, install
 from oomph.doctor.snapshot import Snapshot
-from oomph.faults.catalogue.fault import Remedy
+from oomph.explain.catalogue.fault import Remedy
 
 _TRUE = ("1", "true", "t")
 

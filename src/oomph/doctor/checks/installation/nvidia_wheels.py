@@ -4,7 +4,7 @@ from oomph.doctor.check import Check, Finding, passed, skipped, warned
 from oomph.doctor.checks.installation.requirements import demands, met
 from oomph.doctor.commands import install, reinstall, tensorflow_with_cuda
 from oomph.doctor.snapshot import Package, Snapshot
-from oomph.faults.catalogue.fault import Remedy
+from oomph.explain.catalogue.fault import Remedy
 
 
 def _look(snapshot: Snapshot) -> Finding:

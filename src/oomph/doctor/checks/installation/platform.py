@@ -2,7 +2,7 @@
 
 from oomph.doctor.check import Check, Finding, failed, passed, warned
 from oomph.doctor.snapshot import Snapshot
-from oomph.faults.catalogue.fault import Remedy
+from oomph.explain.catalogue.fault import Remedy
 
 _WSL = Remedy("Run the script in WSL2, where the Linux wheels find the GPU", "wsl --install -d Ubuntu")
 

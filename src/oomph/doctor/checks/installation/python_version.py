@@ -4,7 +4,7 @@ from oomph.doctor.check import Check, Finding, failed, passed, skipped
 from oomph.doctor.commands import install
 from oomph.doctor.releases import RELEASES, release_of
 from oomph.doctor.snapshot import Snapshot
-from oomph.faults.catalogue.fault import Remedy
+from oomph.explain.catalogue.fault import Remedy
 
 
 def _look(snapshot: Snapshot) -> Finding:

@@ -8,7 +8,7 @@ from oomph.doctor.check import Check, Finding, failed, passed, skipped
 from oomph.doctor.commands import install
 from oomph.doctor.observe.packages import normal
 from oomph.doctor.snapshot import Package, Snapshot
-from oomph.faults.catalogue.fault import Remedy
+from oomph.explain.catalogue.fault import Remedy
 
 
 def _look(snapshot: Snapshot) -> Finding:

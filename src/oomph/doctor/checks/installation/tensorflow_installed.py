@@ -3,7 +3,7 @@
 from oomph.doctor.check import Check, Finding, failed, passed, warned
 from oomph.doctor.commands import install, reinstall, tensorflow_with_cuda
 from oomph.doctor.snapshot import Snapshot
-from oomph.faults.catalogue.fault import Remedy
+from oomph.explain.catalogue.fault import Remedy
 
 
 def _look(snapshot: Snapshot) -> Finding:

@@ -4,7 +4,7 @@ from oomph.doctor.check import Check, Finding, failed, noted, passed, skipped
 from oomph.doctor.commands import reinstall
 from oomph.doctor.observe.tensorflow import DISTRIBUTIONS
 from oomph.doctor.snapshot import Package, Snapshot
-from oomph.faults.catalogue.fault import Remedy
+from oomph.explain.catalogue.fault import Remedy
 
 
 def _look(snapshot: Snapshot) -> Finding:

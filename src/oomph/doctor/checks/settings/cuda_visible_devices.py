@@ -3,7 +3,7 @@
 from oomph.doctor.check import Check, Finding, failed, noted, passed, skipped, warned
 from oomph.doctor.commands import export
 from oomph.doctor.snapshot import NvmlDevice, Snapshot
-from oomph.faults.catalogue.fault import Remedy
+from oomph.explain.catalogue.fault import Remedy
 
 _UNSET = Remedy("Show all GPUs", "unset CUDA_VISIBLE_DEVICES")
 

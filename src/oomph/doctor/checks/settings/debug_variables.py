@@ -2,7 +2,7 @@
 
 from oomph.doctor.check import Check, Finding, passed, warned
 from oomph.doctor.snapshot import Snapshot
-from oomph.faults.catalogue.fault import Remedy
+from oomph.explain.catalogue.fault import Remedy
 
 _LEFT = {
     "CUDA_LAUNCH_BLOCKING": (("1",), "every kernel launch blocks: training is slow", "kernel-launch-failure"),

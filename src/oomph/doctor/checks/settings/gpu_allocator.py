@@ -4,7 +4,7 @@ from oomph.doctor.check import Check, Finding, failed, noted, passed, warned
 from oomph.doctor.commands import export
 from oomph.doctor.repairs import ALLOCATORS, repairs
 from oomph.doctor.snapshot import Snapshot
-from oomph.faults.catalogue.fault import Remedy
+from oomph.explain.catalogue.fault import Remedy
 
 _NAME = "TF_GPU_ALLOCATOR"
 _POOLS_SINCE = 11020

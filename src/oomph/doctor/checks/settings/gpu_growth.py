@@ -4,7 +4,7 @@ from oomph.doctor.check import Check, Finding, passed, warned
 from oomph.doctor.commands import export
 from oomph.doctor.repairs import GROWTH_WORDS, repairs
 from oomph.doctor.snapshot import Snapshot
-from oomph.faults.catalogue.fault import Remedy
+from oomph.explain.catalogue.fault import Remedy
 
 _NAME = "TF_FORCE_GPU_ALLOW_GROWTH"
 

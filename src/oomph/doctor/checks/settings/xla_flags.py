@@ -5,7 +5,7 @@ import difflib
 from oomph.doctor.check import Check, Finding, failed, passed
 from oomph.doctor.commands import export
 from oomph.doctor.snapshot import Snapshot
-from oomph.faults.catalogue.fault import Remedy
+from oomph.explain.catalogue.fault import Remedy
 
 _COMMON = (
     "xla_gpu_autotune_level",

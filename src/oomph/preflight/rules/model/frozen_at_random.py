@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from oomph.preflight.facts.fit import FIT
 from oomph.preflight.facts.training import Training
 from oomph.preflight.rule import MODEL, WARNING, Finding, Rule
+from oomph.reach.training_kind import FIT
 
 _FEWEST = 2
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from oomph.preflight.facts.buffers import CACHE, PREFETCH, DataBuffer
+from oomph.planning.data_buffers import CACHE, PREFETCH, DataBuffer
 from oomph.preflight.facts.data import Data
 from oomph.preflight.facts.training import Training
 from oomph.preflight.rule import ERROR, PIPELINE, WARNING, Finding, Rule
-from oomph.recovery.report.amounts import as_size
+from oomph.terminal.amounts import as_size
 
 _NEARLY = 0.8
 """From this share of the memory on, little is left for the training itself."""

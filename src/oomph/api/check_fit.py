@@ -1,0 +1,128 @@
+"""check: what is wrong with a compiled model and its data, before it is trained."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from oomph.errors import ExamineError
+from oomph.keras_bridge.names.keras3 import KERAS
+from oomph.keras_bridge.optimizers import optimizers_of
+from oomph.keras_bridge.pipelines import datasets
+from oomph.keras_bridge.pipelines.rebuilding import linear, rebuilt
+from oomph.planning.live.samples import first_batch
+from oomph.planning.live.subject import build
+from oomph.preflight.document import Checked, as_document, checked_of
+from oomph.preflight.examine import examine
+from oomph.preflight.live.training_facts import training_facts
+from oomph.preflight.rules import RULES
+from oomph.reach.training_kind import FIT
+from oomph.resume.state import iterators, training_state
+from oomph.script.script_line import calling
+
+
+def check(model: Any, x: Any, y: Any = None, **arguments: Any) -> Checked:
+    """Say what is wrong with a training before it begins. Nothing is trained, and nothing is lost.
+
+        found = oomph.check(model, images, labels, epochs=10, validation_split=0.1)
+        assert not found.has_errors, found
+
+    A few steps are tried on a few samples. Afterwards the variables and the random generators are what they were; a
+    model or an optimizer that was not built is built. A generator is not read, since its elements would be missing
+    later; nor is a pipeline that counts in variables, or that is shuffled anew in each epoch and cannot be built again.
+
+    Args:
+        model: a compiled Keras model.
+        x, y: as for `fit`.
+        arguments: the others of `fit`: sample_weight, batch_size, epochs, validation_data, callbacks, ...
+
+    Returns:
+        The findings. An error means that the training will fail or cannot learn.
+
+    Raises:
+        ExamineError: the model is not compiled.
+        TypeError: an argument that `fit` does not take.
+    """
+    if not getattr(model, "compiled", False):
+        raise ExamineError("the model is not compiled")
+    line, asked = calling(), _arguments(model, x, y, arguments)
+    given = _without_state(asked)
+    is_built = _build(model, given)
+    with _untouched(model):
+        place = "the model" if line is None else line.site
+        training = training_facts(model, FIT, given, place, tries=is_built, ends=False)
+    if asked["validation_data"] is not None:  # it may have been left out
+        training = replace(training, fit=replace(training.fit, has_validation=True))
+    return checked_of(as_document(examine(training, RULES), training))
+
+
+_DATA = ("x", "validation_data")
+
+
+def _without_state(given: dict[str, Any]) -> dict[str, Any]:
+    """The same arguments, with what reading changes replaced by a copy, or left out.
+
+    Reading a pipeline that is shuffled anew for every iterator draws the orders of the epochs that follow. It is
+    copied; one that cannot be built again, or that counts in variables, is left out.
+    """
+    random = training_state.random_state()
+    pipelines_of = {name: given[name] for name in _DATA if isinstance(given.get(name), tf.data.Dataset)}
+    copies = {name: _copy(each) for name, each in pipelines_of.items()}
+    training_state.restore_random_state(random)
+    return given | copies
+
+
+def _copy(dataset: Any) -> Any:
+    if datasets.changes_variables(dataset):
+        return None
+    if not datasets.shuffles(dataset):
+        return dataset
+    made = rebuilt(linear(dataset), {})
+    shares = made is not None and datasets.shuffles(linear(made)[0])
+    return None if shares else made
+
+
+def _arguments(model: Any, x: Any, y: Any, arguments: dict[str, Any]) -> dict[str, Any]:
+    """Every argument of this call of fit by its name; a generator is left out."""
+    signature = inspect.signature(inspect.unwrap(KERAS.trainer.value().fit))
+    bound = signature.bind(model, None if iterators.is_one_pass(x) else x, y, **arguments)
+    bound.apply_defaults()
+    return dict(list(bound.arguments.items())[1:])
+
+
+def _build(model: Any, given: dict[str, Any]) -> bool:
+    """Create what fit would create before its first step. Returns whether all of it exists now.
+
+    What a trial creates could not be put back to where the script would have begun.
+    """
+    if given["x"] is None:
+        return False
+    try:
+        build(model, first_batch(model, given))
+    except ExamineError:
+        return False  # the rules say why
+    return bool(model.built and model.optimizer.built)
+
+
+@contextmanager
+def _untouched(model: Any) -> Iterator[None]:
+    """Put the variables and the random generators back at the end of the block."""
+    random = training_state.random_state()
+    values = [(variable, np.array(variable)) for variable in _variables(model)]
+    try:
+        yield
+    finally:
+        for variable, value in values:
+            variable.assign(value)
+        training_state.restore_random_state(random)
+
+
+def _variables(model: Any) -> list[Any]:
+    slots = [variable for optimizer in optimizers_of(model) for variable in optimizer.variables]
+    return [*model.variables, *slots, *model.metrics_variables]

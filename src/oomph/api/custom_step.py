@@ -1,0 +1,88 @@
+"""Loop: presents what a custom training step uses to the exact step as if it were a Keras model."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from oomph.keras_bridge.graph.write_set import handles_of, written_slots
+from oomph.keras_bridge.names.keras3 import KERAS
+from oomph.keras_bridge.names.row import Global
+
+
+class Loop:
+    """Stands in for the model when the step is not a model's `train_step`.
+
+    The variables that the traced graph writes show which optimizers, metrics and layers the step uses.
+
+    Args:
+        step: the guarded Python function.
+        batch: an example of its batched arguments.
+        jit_compile: whether XLA compiles the step.
+    """
+
+    run_eagerly = False
+    steps_per_execution = 1
+    optimizer = None
+
+    def __init__(self, step: Callable[[Any], Any], batch: Any, jit_compile: bool) -> None:
+        self.jit_compile = jit_compile
+        untouched = tf.autograph.experimental.do_not_convert(step)
+        concrete = tf.function(untouched).get_concrete_function(batch)  # everything exists by now
+        written = {id(slot.handle) for slot in written_slots(concrete, [])}
+        self.optimizers = _that_write(written, KERAS.optimizer)
+        inner = [optimizer.inner_optimizer for optimizer in self.optimizers if hasattr(optimizer, "inner_optimizer")]
+        self.optimizers = [one for one in self.optimizers if not any(one is other for other in inner)]
+        self.metrics = _that_write(written, KERAS.metric)
+        self._layers = _that_write(written, KERAS.layer)
+
+    @property
+    def distribute_strategy(self) -> Any:
+        """The strategy in whose scope the step is called."""
+        return tf.distribute.get_strategy()
+
+    @property
+    def trainable_variables(self) -> list[Any]:
+        """The weights of all optimizers."""
+        return [variable for optimizer in self.optimizers for variable in KERAS.optimizer_variables.of(optimizer)]
+
+    @property
+    def non_trainable_variables(self) -> list[Any]:
+        """The non-trainable variables of the layers that the step updates."""
+        return [variable for layer in self._layers for variable in layer.non_trainable_variables]
+
+    @property
+    def metrics_variables(self) -> list[Any]:
+        """The variables of the metrics that the step updates."""
+        return [variable for metric in self.metrics for variable in metric.variables]
+
+    def _flatten_layers(self) -> list[Any]:  # named as in a Keras model (`KERAS.flatten_layers`)
+        return self._layers
+
+
+def steps_before(optimizers: Sequence[Any], applied: bool) -> int:
+    """How many steps of a loop the script itself had restored before its first step in this process."""
+    try:
+        return max(0, max(int(optimizer.iterations) for optimizer in optimizers) - applied)
+    except Exception:  # not a Keras optimizer, or its count cannot be read here
+        return 0
+
+
+def _that_write(written: set[int], kind: Global) -> list[Any]:
+    """The live objects of a Keras class that own one of these variables, found through the garbage collector."""
+    cls, found = kind.value(), []
+    for thing in gc.get_objects():
+        # Not isinstance, which reads `__class__`: a lazy proxy in the script may do anything then.
+        if issubclass(type(thing), cls) and not written.isdisjoint(handles_of(_variables(thing))):
+            found.append(thing)
+    return found
+
+
+def _variables(thing: Any) -> list[Any]:
+    try:
+        return list(thing.variables)
+    except Exception:  # the collector also returns half-initialised objects
+        return []

@@ -1,0 +1,225 @@
+"""guard: the exact step for a custom training step."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import sys
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn
+from weakref import WeakKeyDictionary
+
+from oomph.api.custom_step import Loop, steps_before
+from oomph.exact_step.micro_batch.exactness import TO_BE_PROBED, Promise
+from oomph.exact_step.micro_batch.micro_batch_step import python_of
+from oomph.exact_step.step import verdict
+from oomph.exact_step.step.guarded_step import GuardedStep
+from oomph.exact_step.step.probe import Finding
+from oomph.exact_step.step.step_protocol import Failure, Recovery, Step
+from oomph.keras_bridge.names import support
+from oomph.keras_bridge.names.row import Feature
+from oomph.keras_bridge.names.tensorflow2 import TENSORFLOW
+from oomph.protocol.phases import Phase
+from oomph.resume.loop import loops
+from oomph.resume.training.identity import call_site
+from oomph.script import session
+from oomph.script.kept_micro_batches import Start
+from oomph.script.loop_location import enclosing_loops
+
+_COMBINE = ("mean", "sum")
+
+
+def guard(
+    step: Callable[..., Any] | None = None, *, batched: Sequence[str] | None = None, combine: str | None = None
+) -> Any:
+    """Make a training step survive running out of memory: it runs the batch in micro-batches and applies it once.
+
+        @oomph.guard(batched=("images", "labels"))
+        @tf.function
+        def train_step(images, labels):
+            with tf.GradientTape() as tape:
+                loss = loss_of(labels, model(images, training=True))
+            gradients = tape.gradient(loss, model.trainable_variables)
+            optimizer.apply_gradients(zip(gradients, model.trainable_variables))
+            return loss
+
+    The step must work in `tf.function`, with one forward pass and one call of `apply` or `apply_gradients` for each
+    optimizer. Nothing is assigned before all gradients exist. Before a batch is split for the first time, a probe
+    compares a few samples as a whole with the same samples in two micro-batches. If the results differ, nothing is
+    split and the error reaches the caller. Without an out-of-memory error the step runs as one function, as before.
+
+    Args:
+        step: the step; usually a `tf.function`, whose `jit_compile` is kept.
+        batched: the names of the arguments that hold one entry for each sample; by default all. The others must be
+            plain Python values, as for `tf.function`.
+        combine: how the numbers that the step returns combine over micro-batches, "mean" or "sum"; by default the
+            probe finds out. Results with one entry for each sample are concatenated; metric results are read at the
+            end.
+
+    Raises:
+        TypeError: at once, if `batched` names an argument that the step does not have.
+        tf.errors.ResourceExhaustedError: if one sample does not fit, or if the step cannot be split.
+    """
+    if step is None:
+        return functools.partial(guard, batched=batched, combine=combine)
+    if combine is not None and combine not in _COMBINE:
+        raise ValueError(f"combine must be one of {', '.join(_COMBINE)}, not {combine}")
+    guarded = _GuardedLoop(step, batched, combine)
+    return functools.update_wrapper(guarded, getattr(step, "python_function", step))
+
+
+class _GuardedLoop:
+    """The callable that replaces the user's step."""
+
+    def __init__(self, step: Callable[..., Any], batched: Sequence[str] | None, combine: str | None) -> None:
+        self.python = python_of(step)
+        self.original, self.combine = step, combine
+        self._signature = inspect.signature(getattr(step, "python_function", step))
+        names = list(self._signature.parameters)
+        self._batched = tuple(names if batched is None else batched)
+        unknown = [name for name in self._batched if name not in names]
+        if unknown:
+            raise TypeError(f"{self.name} has no argument {unknown[0]}")
+        self._all = batched is None
+        self._steps: dict[Any, GuardedStep] = {}
+        self._bound: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if support.lacks(Feature.EXACT_STEP):
+            return self.original(*args, **kwargs)
+        bound = self._signature.bind(*args, **kwargs)
+        bound.apply_defaults()
+        batch = {name: bound.arguments[name] for name in self._batched}
+        rest = {name: value for name, value in bound.arguments.items() if name not in self._batched}
+        key = tuple(sorted(rest.items()))
+        try:
+            known = self._steps.get(key)
+        except TypeError:
+            raise TypeError(
+                f"{self.name}: name every argument that holds tensors in batched; "
+                f"{', '.join(rest)} must be plain values"
+            ) from None
+        if known is None:
+            known = self._steps[key] = _step_of(self, batch, rest)
+        return known(iter([batch]))
+
+    def run(self, rest: dict[str, Any], batch: dict[str, Any]) -> Any:
+        """Run the user's step in Python."""
+        return self.call(self.python, {**rest, **batch})
+
+    def call(self, function: Callable[..., Any], values: dict[str, Any]) -> Any:
+        """Call a function with the signature of the step."""
+        bound = inspect.BoundArguments(self._signature, OrderedDict((n, values[n]) for n in self._signature.parameters))
+        return function(*bound.args, **bound.kwargs)
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        """The step as a method: guarded separately for each object."""
+        if instance is None:
+            return self
+        if instance not in self._bound:
+            batched = None if self._all else self._batched
+            self._bound[instance] = guard(self.original.__get__(instance, owner), batched=batched, combine=self.combine)
+        return self._bound[instance]
+
+    @property
+    def name(self) -> str:
+        """The name of the step."""
+        return str(getattr(self.original, "__name__", "step"))
+
+
+def _step_of(loop: _GuardedLoop, batch: dict[str, Any], rest: dict[str, Any]) -> GuardedStep:
+    def train_step(data: dict[str, Any]) -> Any:
+        return loop.run(rest, data)
+
+    def plain(iterator: Any) -> Any:
+        return loop.call(loop.original, {**rest, **next(iterator)})
+
+    jit_compile = bool(TENSORFLOW.jit_compile.get(loop.original, False))
+    model = Loop(train_step, batch, jit_compile)
+    watch = LoopWatch(loop.name, model.optimizers)
+    promise = Promise(TO_BE_PROBED, f"custom step {loop.name}")
+    joined = session.current()
+    choice = verdict.Choice() if joined is None else verdict.Choice(joined.handover.guarding.inexact)
+    guarded = GuardedStep(
+        model, train_step, plain, lambda: watch, promise, choice, combine=loop.combine, can_go_back=False
+    )  # fmt: skip
+    if joined is not None and joined.handover.guarding.micro_batch is not None:
+        guarded.begin_with(Start(joined.handover.guarding.micro_batch))
+    return guarded
+
+
+class LoopWatch:
+    """Reports on a guarded step: on stderr, and in the journal of a run.
+
+    Args:
+        name: the name of the step.
+        optimizers: the optimizers that it applies.
+    """
+
+    compares_batches = False
+
+    def __init__(self, name: str, optimizers: Sequence[Any]) -> None:
+        self._name, self._optimizers = name, optimizers
+        self._told = False
+
+    def before_step(self, step: Step, iterator: Any) -> None:
+        loop = loops.running()
+        if loop is not None:
+            loop.saw_guarded(step)
+
+    def after_step(self) -> None:
+        joined = session.current()
+        if joined is None or loops.running() is not None:  # a resumable loop counts its steps itself
+            return
+        restored = 0 if self._told else steps_before(self._optimizers, applied=True)
+        if joined.board is not None:
+            joined.board.count_step(restored)
+        loops.note_step()
+        if not self._told:
+            self._told = True
+            lines = enclosing_loops(sys._getframe(1))
+            joined.journal.write("loop-seen", site=call_site(), loops=lines, restored=restored, guarded=True)
+        joined.pulse.beat(Phase.LOOP)
+
+    def failed(self, failure: Failure) -> None:
+        joined = session.current()
+        if joined is not None:
+            joined.pulse.beat(Phase.RECOVERING)
+        _note(
+            "oom", during=self._name, batch=failure.batch, micro_batch=failure.micro_batch, phase=failure.phase,
+            message=failure.oom.line, requested_bytes=failure.oom.requested_bytes, seconds=round(failure.seconds, 3),
+        )  # fmt: skip
+
+    def recovered(self, recovery: Recovery) -> None:
+        _note(
+            "recovered", during=self._name, batch=recovery.batch, micro_batch=recovery.micro_batch,
+            ooms=recovery.ooms, seconds=round(recovery.seconds, 3),
+        )  # fmt: skip
+        loop = loops.running()
+        if loop is not None:
+            loop.fits.remember_micro_batch(loop.identity, Start(recovery.micro_batch))
+        session.say(
+            f"recovered in {recovery.seconds:.1f} s: {self._name} runs its batch of {recovery.batch} as"
+            f" micro-batches of {recovery.micro_batch}"
+        )
+
+    def probed(self, promise: Promise, finding: Finding) -> None:
+        _note("probed", during=self._name, kind=promise.kind, reason=promise.reason, **finding.facts())
+        session.say(f"micro-batches of {self._name}: {promise}")
+
+    def not_recoverable(self, error: BaseException, phase: str, reason: str, begin: Start | None) -> NoReturn:
+        loop = loops.running()
+        if loop is not None:
+            loop.go_back(error, phase, reason, begin)
+        _note("gave-up", fault="device-oom", reason=reason)
+        raise error
+
+    def guard_broken(self, error: BaseException) -> None:
+        _note("guard-failed", reason=f"{type(error).__name__}: {error}"[:2000])
+
+
+def _note(event: str, /, **data: Any) -> None:
+    joined = session.current()
+    if joined is not None:
+        joined.journal.write(event, **data)

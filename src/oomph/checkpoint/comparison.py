@@ -1,0 +1,175 @@
+"""Comparison: compares the repeated steps of a resumed training with their witnesses. Pure; script process."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from oomph.checkpoint.witness import EPOCH, STEP, Witness
+
+_MOST_NOISE = 0.01
+"""A loss that differs relatively by more counts as different, however noisy the training is."""
+_WITHIN = 10.0
+"""The loss may differ by this many times the noise of one step, which adds up over the repeated steps."""
+
+
+@dataclass(frozen=True)
+class Difference:
+    """The first difference found."""
+
+    what: str
+    """In words: "the random numbers differ"."""
+    epoch: int
+    step: int
+    """Counted from 0; for a state at the end of an epoch, the step after its last."""
+    kind: int = STEP
+
+    def __str__(self) -> str:
+        at = f"epoch {self.epoch + 1}"
+        return f"{self.what}, from {at}, step {self.step + 1} on" if self.kind == STEP else f"{self.what} after {at}"
+
+
+class Comparison:
+    """Which steps were repeated since a resume, and whether they gave the same results.
+
+    Args:
+        before: the witnesses of earlier attempts, oldest first.
+        key: the key of the fit.
+        epoch: where the fit resumes, counted from 0.
+        step: likewise.
+    """
+
+    def __init__(self, before: Iterable[Witness], key: int, epoch: int, step: int) -> None:
+        mine = [witness for witness in before if witness.key == key]
+        self.began_with = next((w for w in reversed(mine) if w.kind == EPOCH and w.epoch == epoch - 1), None)
+        """The state at the end of the epoch before, which a fit that resumes at an epoch has to begin with."""
+        self._left = {(w.kind, w.epoch, w.step): w for w in mine if (w.epoch, w.step) >= (epoch, step)}
+        self._places = sorted({(epoch, step) for kind, epoch, step in self._left if kind == STEP})
+        self._noise = -1.0
+        self._undecided: deque[tuple[Witness, Witness, int]] = deque()
+        """Pairs of witnesses, and the steps done by then, that wait until the noise of this training is known."""
+        self.steps = self.epochs = 0
+        """Those that were repeated with the same result."""
+        self.covered = 0
+        """The repeated steps up to the last that gave the same result: each rests on those before it."""
+        self.ahead = len(self._places)
+        """The steps after that one that an earlier attempt has done."""
+        self.difference: Difference | None = None
+
+    @property
+    def pending(self) -> bool:
+        """Whether anything is left to compare."""
+        return bool(self._left or self._undecided) and self.difference is None
+
+    @property
+    def is_in_doubt(self) -> bool:
+        """Whether a small difference may be noise: `settle` decides."""
+        return bool(self._undecided)
+
+    @property
+    def noise(self) -> float:
+        """The noise allowed for; 0.0 if every bit was the same."""
+        return max(0.0, self._noise)
+
+    def awaits(self, kind: int, epoch: int, step: int) -> bool:
+        """Whether there is a witness to compare this with."""
+        return self.pending and (kind, epoch, step) in self._left
+
+    def awaits_result(self, epoch: int, step: int) -> bool:
+        """True if there is the result of a step to compare this with."""
+        return self.awaits(STEP, epoch, step) and self._left[STEP, epoch, step].result != 0
+
+    def begins_with(self, state: int) -> None:
+        """Compare the state before the first step with the one at the end of the epoch before, if that is known."""
+        then = self.began_with
+        if then is not None:
+            self._compare(then, then._replace(result=state), 0)
+
+    def see(self, now: Witness, done: int = 0) -> bool:
+        """Compare one step or epoch; returns whether there was a witness for it.
+
+        Args:
+            done: the steps done since the resume, with this one.
+        """
+        then = self._left.pop((now.kind, now.epoch, now.step), None)
+        if then is None or self.difference is not None:
+            return False
+        self._undecided.append((then, now, done))
+        if len(self._undecided) == 1:
+            self._decide()
+        return True
+
+    def settle(self, noise: float) -> None:
+        """Decide the pairs in doubt.
+
+        Args:
+            noise: the relative difference between two computations of one step; 0.0 if they agree.
+        """
+        self._noise = noise
+        self._decide()
+
+    def _decide(self) -> None:
+        """Compare the waiting pairs, up to the first that is in doubt."""
+        while self._undecided and self.difference is None:
+            then, now, done = self._undecided[0]
+            if self._noise < 0 and _may_be_noise(then, now):
+                return
+            self._undecided.popleft()
+            self._compare(then, now, done)
+        if self.difference is not None:
+            self._undecided.clear()
+
+    def _compare(self, then: Witness, now: Witness, done: int) -> None:
+        what = self._differs(then, now)
+        if what:
+            self.difference = Difference(what, now.epoch, now.step, now.kind)
+        elif not (then.result and now.result):
+            return  # the batch alone proves nothing about the state
+        elif now.kind == STEP:
+            self.steps += 1
+            self._cover(bisect_right(self._places, (now.epoch, now.step)), done)
+        elif then.result == now.result:
+            self.epochs += 1
+            self._cover(bisect_left(self._places, (now.epoch, now.step)), done)
+
+    def _cover(self, places: int, done: int) -> None:
+        self.covered, self.ahead = done, len(self._places) - places
+
+    def _differs(self, then: Witness, now: Witness) -> str:
+        """What differs, in words; empty when nothing does."""
+        if then.batch and now.batch and then.batch != now.batch:
+            return "the data or their order changed"
+        if not (then.result and now.result) or then.result == now.result:
+            return ""
+        if now.kind == STEP and self._is_noise(then, now):
+            return ""
+        if self._noise > 0 and now.kind != STEP:
+            return ""  # bits cannot match if two runs of one step differ
+        if then.rate and now.rate and then.rate != now.rate:
+            return f"the learning rate is {now.rate:g}, was {then.rate:g}"
+        if then.random and now.random and then.random != now.random:
+            return "the random numbers differ"
+        if now.kind == EPOCH:
+            return "the state differs"
+        if now.kind == STEP:
+            losses = f" (loss {now.loss:.9g}, was {then.loss:.9g})" if now.loss != then.loss else ""
+            return f"the same batch gives a different result{losses}"
+        return "the final state differs"
+
+    def _is_noise(self, then: Witness, now: Witness) -> bool:
+        """Whether two computations of one step differ as much in this training on this machine."""
+        allowed = _WITHIN * (self.steps + 1) * self._noise * abs(then.loss)
+        return self._noise > 0 and _may_be_noise(then, now) and abs(now.loss - then.loss) <= allowed
+
+
+def _may_be_noise(then: Witness, now: Witness) -> bool:
+    """Whether the same batch gave almost the same loss, or the same batches a different state."""
+    if not (then.result and now.result) or then.result == now.result:
+        return False
+    if now.kind != STEP:
+        return True
+    pairs = ((then.batch, now.batch), (then.rate, now.rate), (then.random, now.random))
+    same = all(before == after for before, after in pairs if before and after)
+    return same and bool(then.loss) and abs(now.loss - then.loss) <= _MOST_NOISE * abs(then.loss)

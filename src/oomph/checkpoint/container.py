@@ -1,0 +1,259 @@
+"""Reads and writes one checkpoint: the state of a training in a folder, with checksums over every byte.
+
+The folder holds `manifest.json` (metadata and the tensor table), `tensors.bin` (the bytes of the tensors, one after the
+other), any files of the input pipeline, and `SHA256SUMS` over all of them in the format of `sha256sum -c`. Nothing is
+ever unpickled. Runs in the script process; the supervisor reads manifests only. Standard library only.
+
+Format 2 adds tensors of layers and callbacks (`layer/...`, `callback/.../state/...`) and what made the checkpoint.
+Format 1 is still read.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from oomph import __version__, testing
+from oomph.checkpoint.manifest import meta_trouble, missing_tensor, position_trouble, tensors_trouble
+from oomph.checkpoint.meta import Meta
+from oomph.errors import CheckpointError
+from oomph.files.run_files import FILE_MODE, open_own, read_own
+
+SCHEMA = 2
+_READABLE = (1, 2)
+_SUMS = "SHA256SUMS"
+_MANIFEST = "manifest.json"
+TENSORS = "tensors.bin"
+_CHUNK = 1 << 20
+_MOST_OF_MANIFEST = 1 << 29
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
+_NO_FLUSH_OF_FOLDERS = (errno.EINVAL, errno.ENOTSUP, errno.EBADF, errno.EACCES, errno.EISDIR)
+"""Errors of network and user-space file systems for fsync of a folder; the files in it are flushed by then."""
+
+
+class FormatError(CheckpointError):
+    """The checkpoint has a format that this oomph cannot read; another version may."""
+
+
+@dataclass(frozen=True)
+class Position:
+    """The next step of a run: its fit, epoch and step in the epoch, and the number of steps before it in the run."""
+
+    fit: int
+    epoch: int = 0
+    step: int = 0
+    steps: int = 0
+
+
+@dataclass(frozen=True)
+class TensorEntry:
+    """One array in `tensors.bin`: row-major bytes of `dtype` (NumPy's name for it) from `offset` on."""
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    offset: int
+    nbytes: int
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """One verified checkpoint on disk."""
+
+    path: Path
+    position: Position
+    meta: Meta
+    tensors: tuple[TensorEntry, ...]
+
+    @property
+    def name(self) -> str:
+        """The name of its folder."""
+        return self.path.name
+
+    def read(self, tensors: Iterable[TensorEntry] | None = None) -> Iterator[tuple[TensorEntry, bytes]]:
+        """The bytes of these tensors, or of all, one at a time; raises CheckpointError if they are gone."""
+        try:
+            with _reading(self.path, TENSORS) as file:
+                for entry in self.tensors if tensors is None else tensors:
+                    file.seek(entry.offset)
+                    yield entry, file.read(entry.nbytes)
+        except OSError as error:
+            raise CheckpointError(f"{TENSORS}: {error.strerror}") from error
+
+
+class CheckpointWriter:
+    """The open folder of a checkpoint that is being written."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.entries: list[TensorEntry] = []
+        self._file = os.fdopen(open_own(folder, TENSORS, _NEW), "wb")
+        self._offset = 0
+
+    def add(self, name: str, dtype: str, shape: tuple[int, ...], data: bytes | memoryview) -> None:
+        """Append one array; only one is in memory at a time."""
+        injector = testing.active()
+        if injector is not None:
+            injector.writes_tensor()
+        size = memoryview(data).nbytes
+        self._file.write(data)
+        self.entries.append(TensorEntry(name, dtype, tuple(shape), self._offset, size))
+        self._offset += size
+
+    def close(self) -> None:
+        """Close the tensor file."""
+        self._file.close()
+
+
+def write_manifest(folder: Path, at: Position, meta: Meta, entries: list[TensorEntry]) -> None:
+    """Write the manifest of the folder."""
+    document = {"schema": SCHEMA, "oomph": __version__, "position": asdict(at), "meta": meta.as_data()}
+    document["tensors"] = [asdict(entry) for entry in entries]
+    _write(folder, _MANIFEST, json.dumps(document, separators=(",", ":")))
+
+
+def read_checkpoint(path: Path) -> Checkpoint:
+    """Read the checkpoint in a folder and verify the checksum of every byte; raises CheckpointError."""
+    try:
+        _compare_sums(path)
+        manifest = json.loads(read_own(path, _MANIFEST, _MOST_OF_MANIFEST))
+        if manifest["schema"] not in _READABLE:
+            raise FormatError(f"format {manifest['schema']}, {_reads()}")
+        return Checkpoint(path, *_what_it_says(manifest), _tensors_in(manifest, path))
+    except OSError as error:
+        raise CheckpointError(f"{Path(error.filename or path).name}: {error.strerror}") from error
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise CheckpointError(f"{_MANIFEST} is not an oomph manifest ({error})") from error
+
+
+def _what_it_says(manifest: dict[str, Any]) -> tuple[Position, Meta]:
+    """The position and metadata of a checkpoint; raises ValueError if they are invalid."""
+    position, meta = manifest["position"], manifest["meta"]
+    trouble = position_trouble(position) or meta_trouble(meta, position.get("steps", 0))
+    if trouble is not None:
+        raise ValueError(trouble)
+    return Position(**position), Meta.of(meta)
+
+
+def _tensors_in(manifest: dict[str, Any], folder: Path) -> tuple[TensorEntry, ...]:
+    """The tensor table; raises ValueError for a tensor that is invalid or outside the file."""
+    entries = manifest["tensors"]
+    trouble = tensors_trouble(entries, (folder / TENSORS).stat().st_size)
+    if trouble is not None:
+        raise ValueError(trouble)
+    missing = missing_tensor(manifest["meta"], {entry["name"] for entry in entries})
+    if missing is not None:
+        raise ValueError(f"its tensor {missing} is missing")
+    return tuple(TensorEntry(**{**entry, "shape": tuple(entry["shape"])}) for entry in entries)
+
+
+def seal(folder: Path) -> tuple[int, dict[str, str]]:
+    """Write the checksums and flush everything to disk; returns the total bytes of the files and their checksums."""
+    files = sorted(path for path in folder.iterdir() if path.is_file() and path.name != _SUMS)
+    digests = {path.name: _digest(path) for path in files}
+    _write(folder, _SUMS, "".join(f"{digest}  {name}\n" for name, digest in digests.items()))
+    for path in [*files, folder / _SUMS]:
+        path.chmod(FILE_MODE)  # TensorFlow created some of them
+        _flush(path)
+    _flush_folder(folder)
+    return sum(path.stat().st_size for path in files), digests
+
+
+def _compare_sums(folder: Path) -> None:
+    listed = {}
+    for line in read_own(folder, _SUMS).decode().splitlines():
+        digest, separator, name = line.partition("  ")
+        if not separator or "/" in name or len(digest) != 64:
+            raise CheckpointError(f"{_SUMS} is damaged")
+        listed[name] = digest
+    if not {_MANIFEST, TENSORS} <= set(listed):
+        raise CheckpointError(f"{_SUMS} is damaged")
+    unlisted = {path.name for path in folder.iterdir()} - {_SUMS, *listed}
+    if unlisted:
+        raise CheckpointError(f"{min(unlisted)} is not in {_SUMS}")
+    for name, digest in listed.items():
+        if name not in (_MANIFEST, TENSORS) and not (folder / name).exists():
+            raise CheckpointError(f"{_SUMS} is damaged, or {name} is missing")
+        if _digest(folder / name) != digest:
+            raise CheckpointError(f"{name} does not match its checksum")
+
+
+def _digest(path: Path) -> str:
+    digest = hashlib.sha256()
+    with _reading(path.parent, path.name) as file:
+        while chunk := file.read(_CHUNK):
+            digest.update(chunk)
+    return digest.hexdigest()
+
+
+def _reading(folder: Path, name: str) -> BinaryIO:
+    return os.fdopen(open_own(folder, name, os.O_RDONLY), "rb")
+
+
+def _write(folder: Path, name: str, text: str) -> None:
+    with os.fdopen(open_own(folder, name, _NEW), "wb") as file:
+        file.write(text.encode())
+
+
+def _flush(path: Path) -> None:
+    fd = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def _flush_folder(path: Path) -> None:
+    try:
+        _flush(path)
+    except OSError as error:
+        if error.errno not in _NO_FLUSH_OF_FOLDERS:
+            raise
+
+
+def replace(folder: Path, target: Path) -> None:
+    """Give the folder its final name, moving away an older checkpoint of that name first."""
+    older = target.with_name(f"tmp-older-{target.name}-{os.getpid()}")
+    if target.exists():
+        os.rename(target, older)
+    try:
+        os.rename(folder, target)
+    except OSError:
+        if older.exists():
+            os.rename(older, target)
+        raise
+    shutil.rmtree(older, ignore_errors=True)
+    _flush_folder(target.parent)
+
+
+def read_manifest(folder: Path) -> tuple[Position, Meta]:
+    """The position and metadata of a checkpoint, unverified; raises CheckpointError."""
+    try:
+        manifest = json.loads(read_own(folder, _MANIFEST, _MOST_OF_MANIFEST))
+        return _what_it_says(manifest)
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+        raise CheckpointError(f"{folder.name}: {error}") from error
+
+
+def format_trouble(folder: Path) -> str | None:
+    """Why this oomph cannot read the format of a checkpoint, from its manifest alone; None if it can.
+
+    Raises CheckpointError when the manifest cannot be read.
+    """
+    try:
+        manifest = json.loads(read_own(folder, _MANIFEST, _MOST_OF_MANIFEST))
+        schema, by = manifest["schema"], manifest.get("oomph", "an unknown version")
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise CheckpointError(f"{folder.name}: {error}") from error
+    return None if schema in _READABLE else f"saved by oomph {by} in format {schema}; {_reads()}"
+
+
+def _reads() -> str:
+    return f"this oomph ({__version__}) reads formats {_READABLE[0]} to {_READABLE[-1]}"

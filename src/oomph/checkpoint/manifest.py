@@ -1,0 +1,257 @@
+"""Validates the manifest of a checkpoint, which may come from anybody. Pure; script process and supervisor."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Container, Mapping
+from typing import Any
+
+from oomph.files.conforming import conforms
+
+_MOST = 1 << 53
+"""Every JSON implementation holds integers up to this exactly; no training counts that far."""
+_TOLD = {"class", "bytes", "state"}
+_SCALARS = (bool, int, float, str, type(None))
+Check = Callable[[Any], bool]
+
+
+def position_trouble(position: Any) -> str | None:
+    """What is wrong with a checkpoint's position, in words; None if nothing is."""
+    if not isinstance(position, Mapping):
+        return "its position is not an object"
+    wrong = [name for name, value in position.items() if not _is_count(value)]
+    return f"its position has {wrong[0]}={position[wrong[0]]!r}"[:200] if wrong else None
+
+
+def meta_trouble(meta: Any, steps: int) -> str | None:
+    """What is wrong with a checkpoint's metadata, in words; None if nothing is.
+
+    Args:
+        steps: steps of the run when it was taken.
+    """
+    if not isinstance(meta, Mapping):
+        return "its metadata is not an object"
+    wrong = [name for name, check in _CHECKS.items() if name in meta and not check(meta[name])]
+    if wrong:
+        return f"its {wrong[0]} is invalid: {meta[wrong[0]]!r}"[:200]
+    if meta.get("taken", 0) > _lenient(steps):
+        return f"it claims {meta['taken']} batches taken in {steps} steps"
+    return None
+
+
+def tensors_trouble(entries: Any, file_bytes: int) -> str | None:
+    """What is wrong with a checkpoint's tensor table, in words; None if nothing is.
+
+    Args:
+        file_bytes: the size of the tensor file.
+    """
+    if not conforms(entries, list[Mapping[str, Any]]):
+        return "its tensors are not a table"
+    for entry in entries:
+        if set(entry) != {*_ENTRY} or not all(conforms(entry[name], kind) for name, kind in _ENTRY.items()):
+            return f"a tensor is invalid: {entry!r}"[:200]
+        if min(entry["offset"], entry["nbytes"], *entry["shape"]) < 0 or entry["offset"] + entry["nbytes"] > file_bytes:
+            return f"a tensor is outside its file: {entry['name']!r}"[:200]
+        size, least = math.prod(entry["shape"]), _ITEM_BYTES.get(entry["dtype"], 1)
+        if not least * size <= entry["nbytes"] <= _ITEM_BYTES.get(entry["dtype"], _LARGEST_ITEM) * size:
+            return f"a tensor is of another size than its bytes: {entry['name']!r}"[:200]
+    of_objects = sum(entry["nbytes"] for entry in entries if entry["name"].startswith(_OF_OBJECTS))
+    if of_objects > _MOST_OF_OBJECTS:
+        return f"it claims {of_objects} bytes of the script's objects and files"
+    names = [entry["name"] for entry in entries]
+    return "two tensors have one name" if len(set(names)) < len(names) else None
+
+
+def missing_tensor(meta: Mapping[str, Any], names: Container[str]) -> str | None:
+    """The first tensor that the metadata refer to and the table lacks; None if it has all.
+
+    Args:
+        meta: in which `meta_trouble` has found nothing.
+        names: the names in the table.
+    """
+    opened = (number for number, each in enumerate(meta.get("opened") or ()) if each["copied"])
+    copied = (each.get("copy") for each in meta.get("files") or ())
+    needed = [f"file/{number}" for number in (*opened, *copied) if number is not None]
+    for under, saved in (("object/", meta.get("objects")), ("data/", (meta.get("moment") or {}).get("objects"))):
+        named, apart = (saved or {}).get("arrays"), (saved or {}).get("apart")
+        count = (len(named) if isinstance(named, list) else 0) + (apart if type(apart) is int and apart > 0 else 0)
+        needed += [f"{under}{number}" for number in range(min(count, _MOST_ARRAYS))]
+    return next((name for name in needed if name not in names), None)
+
+
+_MOST_ARRAYS = 10**6
+_LARGEST_ITEM = 16
+"""Of a dtype that only TensorFlow knows, in bytes."""
+_OF_OBJECTS, _MOST_OF_OBJECTS = ("object/", "data/", "file/"), 8 << 30
+"""Twice what is ever saved of them, in bytes: a tensor file may have holes, which take memory only."""
+_ENTRY = {"name": str, "dtype": str, "shape": list[int], "offset": int, "nbytes": int}
+
+
+_ITEM_BYTES = {
+    f"{kind}{bits}": bits // 8
+    for kind, sizes in {
+        "int": (8, 16, 32, 64),
+        "uint": (8, 16, 32, 64),
+        "float": (16, 32, 64),
+        "complex": (64, 128),
+    }.items()
+    for bits in sizes
+} | {"bool": 1, "bfloat16": 2}
+
+
+def _lenient(count: int) -> int:
+    return 10 * count + 1000
+
+
+def _is_count(value: Any) -> bool:
+    return type(value) is int and 0 <= value < _MOST
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def _optional(check: Check) -> Check:
+    return lambda value: value is None or check(value)
+
+
+def _list_of(check: Check) -> Check:
+    return lambda value: isinstance(value, list) and all(map(check, value))
+
+
+def _mapping_of(check: Check) -> Check:
+    return lambda value: isinstance(value, dict) and all(map(check, value.values()))
+
+
+def _is_callback(value: Any) -> bool:
+    return isinstance(value, dict) and _is_text(value.get("class")) and _mapping_of(_is_counter)(value.get("state"))
+
+
+def _is_counter(value: Any) -> bool:
+    return value is None or isinstance(value, (bool, int, float))
+
+
+def _is_plain(value: Any) -> bool:
+    return isinstance(value, _SCALARS) or (isinstance(value, list) and all(map(_is_plain, value)))
+
+
+def _is_flag(value: Any) -> bool:
+    return isinstance(value, bool)
+
+
+def _record(**checks: Check) -> Check:
+    """An object with these fields; others are ignored."""
+    return lambda value: (
+        isinstance(value, dict) and all(name in value and check(value[name]) for name, check in checks.items())
+    )
+
+
+def _is_made_anew(value: Any) -> bool:
+    """An object that can be made again: its kind and its content."""
+    return isinstance(value, list) and len(value) == 2 and _is_text(value[0])
+
+
+def _is_python_random(value: Any) -> bool:
+    """The state of a Mersenne Twister as Python has it."""
+    if not (isinstance(value, list) and len(value) == 3 and isinstance(value[1], list)):
+        return False
+    return value[0] == 3 and len(value[1]) == 625 and all(map(_is_count, value[1])) and value[1][-1] <= 624
+
+
+def _is_numpy_random(value: Any) -> bool:
+    state = value.get("state") if isinstance(value, dict) else None
+    if not isinstance(state, dict) or not _list_of(_is_count)(state.get("key")) or len(state["key"]) != 624:
+        return False
+    return _is_count(state.get("pos")) and state["pos"] <= 624 and max(state["key"]) < 1 << 32
+
+
+def _is_random(value: Any) -> bool:
+    if not isinstance(value, dict):
+        return False
+    return all(_RANDOM.get(name, _is_plain)(each) for name, each in value.items())
+
+
+def _is_build_config(value: Any) -> bool:
+    """What a layer is built from: nested shapes and words, no dimension beyond 32 bits."""
+    if isinstance(value, dict):
+        return all(map(_is_build_config, value.values()))
+    if isinstance(value, list):
+        return all(map(_is_build_config, value))
+    return value is None or isinstance(value, (bool, str, float)) or (type(value) is int and abs(value) < 1 << 31)
+
+
+def _is_history(value: Any) -> bool:
+    fields = value if isinstance(value, dict) else {}
+    series = _list_of(lambda each: isinstance(each, dict))
+    return _list_of(_is_whole)(fields.get("epoch")) and series(fields.get("history"))
+
+
+def _is_told(value: Any) -> bool:
+    fields = value if isinstance(value, dict) else {}
+    return _is_text(fields.get("class")) and isinstance(fields.get("bytes"), bool) and {*fields} == _TOLD
+
+
+def _is_whole(value: Any) -> bool:
+    return type(value) is int
+
+
+def _is_pair(value: Any) -> bool:
+    return isinstance(value, list) and len(value) == 2 and all(map(_is_count, value))
+
+
+_RANDOM: dict[str, Check] = {
+    "python": _is_python_random,
+    "numpy": _is_numpy_random,
+    "tensorflow_eager": _is_python_random,
+    "tensorflow_unseeded": _is_count,
+}
+"""Global generator → its state; of others it is numbers in lists."""
+_OBJECTS = _record(
+    changed=lambda value: isinstance(value, dict), new=_mapping_of(_is_made_anew), lost=_list_of(_is_text)
+)
+_CHECKS: dict[str, Check] = {
+    "site": _is_text,
+    "fingerprint": _is_text,
+    "guard": _is_text,
+    "optimizers": _list_of(_list_of(_is_whole)),
+    "random": _is_random,
+    "history": _is_history,
+    "callbacks": _list_of(_is_callback),
+    "objects": lambda value: _OBJECTS(value) and _list_of(_is_text)(value.get("arrays", [])),
+    "moment": _optional(_record(random=_is_random, objects=_optional(_OBJECTS))),
+    "made": _optional(
+        _record(
+            variables=_list_of(_is_text),
+            layers=_mapping_of(_list_of(_is_build_config)),
+            optimizers=_mapping_of(_list_of(_is_text)),
+        )
+    ),
+    "own": _optional(lambda value: isinstance(value, dict)),
+    "trained": _optional(
+        _record(layers=_list_of(_is_flag), settings=_mapping_of(_mapping_of(_is_plain)), made_anew=_is_flag)
+    ),
+    "stop_training": _optional(_is_flag),
+    "hidden": _list_of(_is_text),
+    "taken": _is_count,
+    "iterators_made": _is_count,
+    "iterators_used": _list_of(_is_count),
+    "validated_after": _list_of(_is_pair),
+    "logs": _mapping_of(_is_number),
+    "told": _is_told,
+    "steps_seen": _is_count,
+    "loop_steps": _is_count,
+    "made_by": _mapping_of(lambda each: isinstance(each, dict)),
+    "learning_rate": _optional(_is_number),
+    "learning_rates": lambda value: isinstance(value, (dict, list)),
+    "seconds": _is_number,
+    "taken_at": _is_number,
+    "fit_seconds": _is_number,
+    "opened": _list_of(_record(path=_is_text, stamp=_list_of(_is_whole), copied=_is_flag)),
+    "files": _list_of(_record(path=_is_text, size=_is_count, digest=_is_text)),
+    "draws": _list_of(_is_count),
+}
+"""Field name → whether a value is valid; fields without a check are accepted."""

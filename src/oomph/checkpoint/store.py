@@ -1,0 +1,364 @@
+"""CheckpointStore: writes the checkpoints of a run atomically, and verifies each before it is used.
+
+A checkpoint is written under a temporary name, flushed to disk, and renamed. One that holds more steps than the
+training which goes on is never removed for it, however it came to be unused. Runs in the script process; the supervisor
+calls `foreign_format` and `unused` only. Standard library only.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import shutil
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from oomph.checkpoint.container import (
+    TENSORS,
+    Checkpoint,
+    CheckpointWriter,
+    FormatError,
+    Position,
+    format_trouble,
+    read_checkpoint,
+    read_manifest,
+    replace,
+    seal,
+    write_manifest,
+)
+from oomph.checkpoint.meta import Meta
+from oomph.errors import CheckpointError
+from oomph.files.run_files import FOLDER_MODE, make_own_folder
+
+T = TypeVar("T")
+KEEP = 2
+"""How many checkpoints within a fit are kept, and how many refused ones."""
+_FULL = (errno.ENOSPC, errno.EDQUOT)
+_READ_TRIES = 3
+_READ_PAUSE_SECONDS = 0.2
+_MOST_NUMBER = 10**9
+_STEP = re.compile(r"step-(\d{6,})-fit(\d+)-epoch(\d+)-step(\d+)")
+
+
+@dataclass(frozen=True)
+class Saved:
+    """A checkpoint just written."""
+
+    name: str
+    nbytes: int
+    digest: str = ""
+    """SHA-256 of its tensors in hexadecimal: equal digests mean bitwise equal states."""
+
+
+@dataclass(frozen=True)
+class Record:
+    """The manifest of a checkpoint, before anything is verified."""
+
+    path: Path
+    position: Position
+    meta: Meta
+    finished: bool
+    """Whether it is the end state of a fit."""
+
+    @property
+    def key(self) -> str | None:
+        """Which fit it belongs to; None if written by an older oomph, which only counted fits."""
+        key = self.meta.key
+        return key if isinstance(key, str) else None
+
+    @property
+    def outline(self) -> str | None:
+        """Its place in the script without the numbers and words there; None if written by an older oomph."""
+        outline = self.meta.outline
+        return outline if isinstance(outline, str) else None
+
+
+class CheckpointStore:
+    """The checkpoints of one run. One writer: the owner process of the attempt that holds the run's lock.
+
+    Args:
+        root: `DIR/checkpoints`.
+        refused: called with the name and the reason for every checkpoint that fails verification.
+    """
+
+    def __init__(self, root: Path, refused: Callable[[str, str], None] = lambda name, reason: None) -> None:
+        self._root = root
+        self._refused = refused
+        self._number = 0
+        self._steps_of: dict[str, int] = {}
+        """By the name of a checkpoint, how many steps of the run it holds."""
+
+    def open(self) -> None:
+        """Create the folder and remove what a killed writer left; raises CheckpointError."""
+        try:
+            make_own_folder(self._root.parent, self._root.name)
+            for leftover in self._root.glob("tmp-*"):
+                shutil.rmtree(leftover, ignore_errors=True)
+            self._number = self._last_number()
+        except OSError as error:
+            raise CheckpointError(f"{self._root}: {error.strerror}") from error
+
+    def _last_number(self) -> int:
+        """The number of the newest checkpoint. Those that no run reaches are numbered anew: names have an end."""
+        numbers = [int(match[1]) for path in self._root.iterdir() if (match := _STEP.search(path.name))]
+        last = max((number for number in numbers if number <= _MOST_NUMBER), default=0)
+        beyond = [path for path in self._steps() if _number(path.name) > _MOST_NUMBER]
+        for number, path in enumerate(beyond, last + 1):
+            path.rename(path.with_name(_STEP.sub(rf"step-{number:06d}-fit\2-epoch\3-step\4", path.name)))
+        return last + len(beyond)
+
+    def draft_step(self, at: Position) -> Draft:
+        """Begin a checkpoint within a fit. Raises CheckpointError."""
+        self._number += 1
+        return Draft(self, f"step-{self._number:06d}-fit{at.fit}-epoch{at.epoch}-step{at.step}", at)
+
+    def save_finished(self, at: Position, meta: Meta, write: Callable[[CheckpointWriter], None]) -> Saved:
+        """Write the end state of a fit, which is kept while the run may restart. Raises CheckpointError."""
+        return self.draft_finished(at).complete(meta, write)
+
+    def draft_finished(self, at: Position) -> Draft:
+        """Begin the end state of a fit. Raises CheckpointError."""
+        return Draft(self, f"finished-fit{at.fit}", at)
+
+    def records(self) -> list[Record]:
+        """All checkpoints, newest first; the end states of fits come last."""
+        finished = sorted(self._root.glob("finished-fit*"), key=_modified, reverse=True)
+        found = [(path, False) for path in reversed(self._steps())] + [(path, True) for path in finished]
+        records = []
+        for path, is_end in found:
+            try:
+                position, meta = read_manifest(path)
+            except CheckpointError:
+                continue  # it is refused and reported when it is used
+            self._steps_of[path.name] = position.steps
+            records.append(Record(path, position, meta, is_end))
+        return records
+
+    def latest_step(self, fit: int | None = None) -> Checkpoint | None:
+        """The newest checkpoint, of a fit or of all, that verifies; newer ones are set aside and reported."""
+        for path in reversed(self._steps(fit)):
+            checkpoint = self._verified(path)
+            if checkpoint is not None:
+                return checkpoint
+        return None
+
+    def step_before(self, newer: Checkpoint) -> Checkpoint | None:
+        """The previous checkpoint of the same fit that verifies, if any."""
+        older = [path for path in self._steps(newer.position.fit) if _number(path.name) < _number(newer.name)]
+        found = (self._verified(path) for path in reversed(older))
+        return next((checkpoint for checkpoint in found if checkpoint is not None), None)
+
+    def finished(self, fit: int) -> Checkpoint | None:
+        """The end state of a fit that an earlier attempt finished, if it exists and verifies."""
+        path = self._root / f"finished-fit{fit}"
+        return self._verified(path) if path.is_dir() else None
+
+    def drop_steps(self, end: Position) -> None:
+        """Remove the checkpoints within a fit, which has its end state."""
+        self._forget(self._outdone(self._steps(end.fit), end.steps))
+
+    def keep_newest_step(self, fit: int) -> None:
+        """Remove the checkpoints within a fit before the newest: the run never resumes from an older one."""
+        *older, newest = self._steps(fit) or [self._root]
+        self._forget(self._outdone(older, self._held(newest)))
+
+    def set_aside(self, after_steps: int, reason: str) -> None:
+        """Refuse the checkpoints within a fit taken after this many steps of the run, except the oldest that verifies.
+
+        A checkpoint that may be wrong is better than none.
+        """
+        good = [path for path in self._steps() if self._verified(path) is not None]
+        for path in good[1:]:
+            checkpoint = self._verified(path)
+            if checkpoint is not None and checkpoint.position.steps > after_steps:
+                self._refuse(path, reason)
+
+    # -- on disk --------------------------------------------------------------------------------------------------
+
+    def folder_for(self, name: str) -> Path:
+        """Create a folder under a temporary name."""
+        folder = self._root / f"tmp-{name}-{os.getpid()}"
+        folder.mkdir()
+        folder.chmod(FOLDER_MODE)  # whatever the umask
+        return folder
+
+    def put(self, folder: Path, name: str, at: Position) -> None:
+        """Give a complete folder its name, and remove what is no longer needed."""
+        replace(folder, self._root / name)
+        self._steps_of[name] = at.steps
+        if _STEP.fullmatch(name) is not None:
+            self._forget(self._outdone(self._steps(at.fit)[:-KEEP], at.steps))
+        self._forget(sorted(self._root.glob("refused-*"), key=_modified)[:-KEEP])
+
+    def make_room(self) -> bool:
+        """Remove all checkpoints within each fit that its newest outdoes; returns whether there were any."""
+        fits = {int(match[2]) for path in self._steps() if (match := _STEP.fullmatch(path.name))}
+        each = [self._steps(fit) for fit in fits]
+        older = [path for steps in each for path in self._outdone(steps[:-1], self._held(steps[-1]))]
+        self._forget(older)
+        return bool(older)
+
+    def _outdone(self, folders: list[Path], steps: int) -> list[Path]:
+        """Those that hold no more than this many steps of the run."""
+        return [folder for folder in folders if self._held(folder) <= steps]
+
+    def _held(self, folder: Path) -> int:
+        if folder.name not in self._steps_of:
+            try:
+                self._steps_of[folder.name] = read_manifest(folder)[0].steps
+            except CheckpointError:
+                self._steps_of[folder.name] = 0  # nothing could resume from it
+        return self._steps_of[folder.name]
+
+    def _forget(self, folders: list[Path]) -> None:
+        """Remove folders, renaming each first: one half removed by a kill would look like a damaged checkpoint."""
+        for folder in folders:
+            leaving = folder.with_name(f"tmp-leaving-{folder.name}-{os.getpid()}")
+            try:
+                os.rename(folder, leaving)
+            except OSError:
+                leaving = folder
+            shutil.rmtree(leaving, ignore_errors=True)
+
+    def _steps(self, fit: int | None = None) -> list[Path]:
+        """The checkpoints within all fits or one, oldest first."""
+        try:
+            found = [(match, path) for path in self._root.iterdir() if (match := _STEP.fullmatch(path.name))]
+        except OSError:
+            return []
+        wanted = [(match, path) for match, path in found if fit is None or int(match[2]) == fit]
+        return [path for _, path in sorted(wanted, key=lambda pair: int(pair[0][1]))]
+
+    def _verified(self, path: Path) -> Checkpoint | None:
+        try:
+            return _read_patiently(path)
+        except FormatError as error:
+            self._refused(path.name, str(error))  # it stays for an oomph that can read it
+        except CheckpointError as error:
+            if _may_come_back(error):
+                self._refused(path.name, str(error))
+            else:
+                self._refuse(path, str(error))
+        return None
+
+    def _refuse(self, path: Path, reason: str) -> None:
+        self._refused(path.name, reason)
+        try:
+            path.rename(path.with_name(f"refused-{path.name}"))
+        except OSError:
+            pass  # it stays, and is refused again next time
+
+
+class Draft:
+    """A checkpoint being written, in a folder that nothing else reads.
+
+    State that must be captured while the training pauses goes into `folder`; `complete` may run in another thread.
+    """
+
+    def __init__(self, store: CheckpointStore, name: str, at: Position) -> None:
+        self._store, self._name, self._at = store, name, at
+        try:
+            self.folder = store.folder_for(name)
+        except OSError as error:
+            raise _failed(error, name) from error
+
+    def complete(self, meta: Meta, write: Callable[[CheckpointWriter], None]) -> Saved:
+        """Write the tensors, seal the folder and name it. On failure, raises CheckpointError and leaves nothing behind.
+
+        Args:
+            write: appends the tensors; called again if the disk was full and an older checkpoint could be removed.
+        """
+        return self.filled(lambda: self._completed(meta, write))
+
+    def filled(self, work: Callable[[], T]) -> T:
+        """Run `work`, which fills the folder. On failure, raises CheckpointError and leaves nothing behind.
+
+        If the disk is full, `work` runs again once older checkpoints have been removed.
+        """
+        try:
+            try:
+                return work()
+            except OSError as error:
+                if error.errno not in _FULL or not self._store.make_room():
+                    raise
+                return work()
+        except OSError as error:
+            self.abandon()
+            raise _failed(error, self._name) from error
+        except BaseException:
+            self.abandon()
+            raise
+
+    def abandon(self) -> None:
+        """Remove the folder."""
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _completed(self, meta: Meta, write: Callable[[CheckpointWriter], None]) -> Saved:
+        writer = CheckpointWriter(self.folder)
+        try:
+            write(writer)
+        finally:
+            writer.close()
+        write_manifest(self.folder, self._at, meta, writer.entries)
+        size, digests = seal(self.folder)
+        self._store.put(self.folder, self._name, self._at)
+        return Saved(self._name, size, digests[TENSORS])
+
+
+def _read_patiently(path: Path) -> Checkpoint:
+    """Read a checkpoint, retrying errors of the file system such as those of NFS (ESTALE, EIO, ETIMEDOUT)."""
+    for _ in range(_READ_TRIES - 1):
+        try:
+            return read_checkpoint(path)
+        except CheckpointError as error:
+            if not _may_come_back(error):
+                raise
+        time.sleep(_READ_PAUSE_SECONDS)
+    return read_checkpoint(path)
+
+
+def _may_come_back(error: CheckpointError) -> bool:
+    cause = error.__cause__
+    return isinstance(cause, OSError) and not isinstance(cause, (FileNotFoundError, NotADirectoryError))
+
+
+def _failed(error: OSError, name: str) -> CheckpointError:
+    return CheckpointError(f"{error.strerror or error} (checkpoint {name})")
+
+
+def foreign_format(root: Path) -> str | None:
+    """Why this oomph cannot read the newest checkpoint below `root`; None when it can, or when there is none."""
+    for path in sorted([*root.glob("step-*"), *root.glob("finished-*")], key=_modified, reverse=True):
+        try:
+            trouble = format_trouble(path)
+            return None if trouble is None else f"its checkpoints were {trouble}"
+        except CheckpointError:
+            continue  # damaged: the script process reports it and uses the previous one
+    return None
+
+
+def unused(root: Path, reached: Mapping[int, int]) -> list[Record]:
+    """The checkpoints that hold more than the training of a finished run has reached, newest first.
+
+    Args:
+        reached: by the number of each fit that finished, the steps of the run by then.
+    """
+    found = CheckpointStore(root).records()
+    return [each for each in found if each.position.steps > reached.get(each.position.fit, -1)]
+
+
+def _number(name: str) -> int:
+    """The number of a checkpoint within a fit, from its name."""
+    match = _STEP.fullmatch(name)
+    return 0 if match is None else int(match[1])
+
+
+def _modified(path: Path) -> float:
+    try:
+        return path.stat().st_mtime
+    except OSError:
+        return 0.0

@@ -1,0 +1,1 @@
+"""Trials of a device with TensorFlow, each in a process of its own."""

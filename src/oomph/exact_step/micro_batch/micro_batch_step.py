@@ -1,0 +1,332 @@
+"""MicroBatchStep: the user's own step, traced for one micro-batch. It assigns only small state.
+
+The step is not rewritten. While it is traced, a few Keras functions that it calls are replaced: `optimizer.apply` hands
+out the gradients (`gradient_capture.py`), losses are reduced for a micro-batch (`losses.py`), random numbers are the
+micro-batch's rows of the full batch's numbers (`random_ops.py`), and some metrics hand over their updates
+(`metrics.py`).
+"""
+
+from __future__ import annotations
+
+import io
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, nullcontext, redirect_stdout
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import tensorflow as tf
+
+from oomph.errors import UnsupportedError
+from oomph.exact_step.micro_batch.after_update import BY_ITSELF, AfterUpdate, Assignments
+from oomph.exact_step.micro_batch.gradient_capture import GradientCapture
+from oomph.exact_step.micro_batch.losses import MicroBatchLosses
+from oomph.exact_step.micro_batch.metrics import Handed, MicroBatchMetrics
+from oomph.keras_bridge.batch import batches
+from oomph.keras_bridge.batch.micro_batch_slice import MicroBatchSlice
+from oomph.keras_bridge.batch.replicas import Replicas, replica_id
+from oomph.keras_bridge.batch.sparse_slices import Piece, TracedSlices
+from oomph.keras_bridge.graph.write_set import handles_of, written_slots
+from oomph.keras_bridge.optimizers import optimizers_of
+from oomph.keras_bridge.random_numbers.random_ops import SlicedRandomOps, draws_from_hidden_state
+
+_LOOPS = ("While", "StatelessWhile")
+_HEADINGS = (
+    "Graph execution error",
+    "Detected at node",
+    "Arguments received by",
+    "Exception encountered",
+    "File ",
+    "•",
+)
+
+
+class MicroBatchOutputs(NamedTuple):
+    """The outputs of one micro-batch; every field is a nest of tensors."""
+
+    logs: list[Any]
+    """The leaves of what the user's step returned."""
+    gradients: list[list[Any]]
+    """For each call of an optimizer, the gradients of its variables times the share of the micro-batch."""
+    sizes: dict[str, Any]
+    """By the number of each sparse gradient that consists of several pieces: their sizes, int64 [pieces]."""
+    divisors: list[Any]
+    terms: list[Any]
+    values: list[Any]
+    """Numbers to update metrics with, and their weights."""
+    weights: list[Any]
+    arguments: list[Any]
+    """Arguments to update foreign metrics with."""
+
+
+@dataclass(frozen=True)
+class _Traced:
+    """What stands in for Keras while the step is traced for the micro-batch of one replica."""
+
+    losses: MicroBatchLosses
+    metrics: MicroBatchMetrics
+    applied: GradientCapture
+    draws: SlicedRandomOps
+    after: AfterUpdate
+
+
+class MicroBatchStep:
+    """The step of a model for micro-batches of any size, in every replica of the model's strategy.
+
+    Args:
+        model: a compiled Keras model.
+        step: its `train_step`, or its `test_step`, which applies no optimizer.
+        trains: whether the step must apply one.
+    """
+
+    def __init__(self, model: Any, step: Callable[[Any], Any], trains: bool = True) -> None:
+        self._model, self.trains = model, trains
+        self.replicas = Replicas(model.distribute_strategy)
+        self._step = python_of(step)
+        self.eagerly = bool(model.run_eagerly)
+        self.reason = ""
+        """Why micro-batches cannot replace the batch, as far as the traced graph shows; empty if they can."""
+        self.applied: GradientCapture | None = None
+        self._after = AfterUpdate()
+        self._defers = trains and not self.eagerly and self.replicas.count == 1
+        """Whether the commit makes the assignments after the update."""
+        self.assignments = Assignments()
+        """What the commit assigns after the update."""
+        self.losses = MicroBatchLosses(None)
+        self.metrics = MicroBatchMetrics(model)
+        self.structure: Any = None
+        """The nest that the step returned."""
+        self.sources: list[Any] = []
+        """For each leaf of `structure`, the metric whose result it is, or None."""
+        self.batched_logs: list[bool] = []
+        """For each leaf, whether it has an entry per sample. `batched_values` and `batched_arguments`: for metrics."""
+        self.batched_values: list[bool] = []
+        self.pieces: dict[int, tuple[Piece, ...]] = {}
+        """The pieces of each sparse gradient, by number."""
+        self.batched_arguments: Any = []
+        self._draws: list[bool] = []
+        self.draws_from_hidden_state = self.has_loops = False
+        self.summed = False
+        """Whether the step trains on a sum over samples; see `take_for`."""
+        self._spec: Any = None
+        self._layout = ""
+        self._plain: Any = None
+        self._jitted: Any = None
+        self._divisors: Any = None
+
+    def trace(self, batch: Any) -> None:
+        """Trace the step for micro-batches of batches like this one. Raises UnsupportedError if that is impossible.
+
+        A step that runs eagerly is also traced, to see what it does. It still runs eagerly.
+        """
+        spec, layout = self._spec, batches.layout_of(self.replicas.local(batch)[0])
+        if layout != self._layout:
+            spec, self._layout = None, layout
+        for own in self.replicas.local(batch):
+            spec = batches.general_spec(spec, own)
+        if spec == self._spec:
+            return
+        self._spec, self._divisors = spec, None
+        signature = [*batches.tensors_of(spec), *MicroBatchSlice.specs()] * self.replicas.count
+        concrete = self._traced_for(signature)
+        reason = self._reason_in(concrete)
+        if reason and self._after.values:  # assigned in each micro-batch, they may still be state that follows samples
+            self._defers = False
+            concrete = self._traced_for(signature)
+            reason = reason if self._reason_in(concrete) else ""
+        self.draws_from_hidden_state = draws_from_hidden_state(concrete.graph)
+        self.has_loops = any(operation.type in _LOOPS for operation in concrete.graph.get_operations())
+        self.reason = self.reason or reason
+        self.assignments = self._after.assignments(concrete)
+
+    def _traced_for(self, signature: list[Any]) -> Any:
+        untouched = tf.autograph.experimental.do_not_convert(self._run_flat)
+        self._plain = tf.function(untouched, input_signature=signature)
+        try:
+            with redirect_stdout(io.StringIO()) if self.eagerly else nullcontext():
+                concrete = self._plain.get_concrete_function()
+        except Exception as error:
+            raise UnsupportedError(f"the step cannot be traced for micro-batches ({essence(error)})") from error
+        self._jitted = self._plain
+        if self._model.jit_compile and not self.eagerly:
+            self._jitted = tf.function(untouched, input_signature=signature, jit_compile=True)
+        return concrete
+
+    def take_for(self, summed: bool) -> None:
+        """Treat the loss of the step as a sum over samples, or as a mean. It must be traced again."""
+        self.summed, self._spec, self.reason = summed, None, ""
+
+    def __call__(
+        self, parts: list[Any], frames: list[MicroBatchSlice], compiled: bool = True
+    ) -> list[MicroBatchOutputs]:
+        """Run the step on one micro-batch in each replica; `compiled` False leaves XLA out."""
+        if self.eagerly:
+            outputs = self._run(parts, frames)
+            self._forget()
+            return outputs
+        function = self._jitted if compiled else self._plain
+        traced: list[MicroBatchOutputs] = function(*flat(parts, frames))
+        return traced
+
+    @property
+    def traced(self) -> Any:
+        """The concrete function of `flat` tensors, not compiled by XLA. It changes with each trace."""
+        return self._plain.get_concrete_function()
+
+    def divisors_of(self, wholes: list[Any]) -> list[Any]:
+        """The divisors of the full batch of each replica. Runs only what they need of the step.
+
+        Returns:
+            For each replica, float64 [K].
+        """
+        if not self.losses.divisors:
+            return [()] * self.replicas.count
+        if self._divisors is None:
+            self._divisors = self._only_divisors()
+        values = [float(value) for value in self._divisors(*[t for own in wholes for t in batches.tensors_of(own)])]
+        return [list(own) for own in _in_equal_parts(values, self.replicas.count)]
+
+    def _forget(self) -> None:
+        """Release the tensors of a micro-batch that ran eagerly."""
+        assert self.applied is not None
+        self.applied.gradients, self.metrics.handed = [], Handed()
+
+    def _run_flat(self, *tensors: Any) -> list[MicroBatchOutputs]:
+        own = [list(part) for part in _in_equal_parts(tensors, self.replicas.count)]
+        count = len(own[0]) - len(MicroBatchSlice._fields)
+        parts = [batches.with_tensors(self._spec, each[:count]) for each in own]
+        return self._run(parts, [MicroBatchSlice(*each[count:]) for each in own])
+
+    def _run(self, parts: list[Any], frames: list[MicroBatchSlice], correct: bool = True) -> list[MicroBatchOutputs]:
+        here = threading.local()  # a strategy traces each replica in its own thread, and switches between them
+
+        def on_replica(part: Any, frame: MicroBatchSlice) -> MicroBatchOutputs:
+            first = replica_id() == 0
+            kinds = self._draws if first or tf.executing_eagerly() else []
+            here.traced = _Traced(
+                MicroBatchLosses(frame if correct else None, self.eagerly),
+                MicroBatchMetrics(self._model),
+                GradientCapture(frame, self.summed),
+                SlicedRandomOps(frame, batches.length_of(part), kinds, bool(self._model.jit_compile)),
+                AfterUpdate(),
+            )
+            logs = self._step(part)
+            slices = {} if tf.executing_eagerly() else _slices_in(here.traced, [*batches.tensors_of(part), *frame])
+            if first:
+                self._note(here.traced, logs)
+                self.pieces = {number: traced.pieces for number, traced in slices.items()} or self.pieces
+            return _outputs(here.traced, logs, slices)
+
+        with self._replaced(lambda: getattr(here, "traced", None)):
+            return self.replicas.run(on_replica, parts, frames)
+
+    @contextmanager
+    def _replaced(self, traced: Callable[[], _Traced | None]) -> Iterator[None]:
+        """Within the block, Keras works on micro-batches in the threads that trace them, and as usual in others."""
+
+        def each(name: str) -> Callable[[], Any]:
+            return lambda: getattr(traced(), name, None)
+
+        with ExitStack() as undo:
+            undo.enter_context(MicroBatchLosses.replaced(each("losses")))
+            undo.enter_context(MicroBatchMetrics.replaced(self._model, each("metrics")))
+            undo.enter_context(GradientCapture.replaced(optimizers_of(self._model), each("applied")))
+            undo.enter_context(SlicedRandomOps.replaced(each("draws")))
+            if self._defers:
+                undo.enter_context(AfterUpdate.replaced(self._weights(), lambda: _after_update(traced())))
+            yield
+
+    def _note(self, traced: _Traced, logs: Any) -> None:
+        """Keep what the trace of the first replica shows. It holds for all replicas."""
+        self.losses, self.metrics, self.applied = traced.losses, traced.metrics, traced.applied
+        self._after = traced.after
+        leaves, handed = tf.nest.flatten(logs), traced.metrics.handed
+        self.structure, self.sources = logs, [self.metrics.source_of(leaf) for leaf in leaves]
+        if not tf.executing_eagerly():
+            self.batched_logs = [_goes_with_batch(leaf) for leaf in leaves]
+            self.batched_values = [_goes_with_batch(value) for value in handed.values]
+            self.batched_arguments = tf.nest.map_structure(_goes_with_batch, handed.arguments)
+        if self.trains:
+            self.reason = self.reason or self.applied.reason()
+
+    def _only_divisors(self) -> Any:
+        def run(*tensors: Any) -> list[Any]:
+            parts = _in_equal_parts(tensors, self.replicas.count)
+            wholes = [batches.with_tensors(self._spec, list(part)) for part in parts]
+            frames = [MicroBatchSlice.of(0, 1, 1)._replace(whole=batches.length_of(whole)) for whole in wholes]
+            return [d for outputs in self._run(wholes, frames, correct=False) for d in outputs.divisors]
+
+        kept = (self.losses, self.metrics, self.applied, self._after, self.structure, self.sources)
+        signature = batches.tensors_of(self._spec) * self.replicas.count
+        wrapped = tf.compat.v1.wrap_function(run, signature)
+        self.losses, self.metrics, self.applied, self._after, self.structure, self.sources = kept
+        return wrapped.prune(wrapped.inputs[: len(signature)], list(wrapped.structured_outputs))
+
+    def _reason_in(self, concrete: Any) -> str:
+        """The reason in the graph: the step itself assigns weights, or uses them after their update."""
+        if not self.trains or self.applied is None:
+            return ""
+        weights = [v for optimizer in optimizers_of(self._model) for v in optimizer.variables]
+        weights += list(self._model.trainable_variables)
+        if len(written_slots(concrete, [])) != len(written_slots(concrete, weights)):
+            return BY_ITSELF
+        return self._after.reason(concrete.graph, self.applied.before, handles_of(self._model.trainable_variables))
+
+    def _weights(self) -> list[Any]:
+        return list(getattr(self._model, "weights", self._model.trainable_variables))
+
+
+def flat(parts: list[Any], frames: list[MicroBatchSlice]) -> list[Any]:
+    """The arguments of a traced micro-batch: the tensors of the batch and of the frame of each replica."""
+    return [t for part, frame in zip(parts, frames, strict=True) for t in (*batches.tensors_of(part), *frame)]
+
+
+def _after_update(traced: _Traced | None) -> AfterUpdate | None:
+    """What records the assignments of a traced micro-batch, once its gradients have been handed out; None before."""
+    return None if traced is None or not traced.applied.optimizers else traced.after
+
+
+def _slices_in(traced: _Traced, batch: list[Any]) -> dict[int, TracedSlices]:
+    """The sparse gradients of a traced micro-batch, by number."""
+    gradients = enumerate(g for call in traced.applied.gradients for g in call)
+    return {number: TracedSlices(g.indices, batch) for number, g in gradients if isinstance(g, tf.IndexedSlices)}
+
+
+def _outputs(traced: _Traced, logs: Any, slices: dict[int, TracedSlices]) -> MicroBatchOutputs:
+    handed = traced.metrics.handed
+    sizes = {str(number): each.sizes() for number, each in slices.items() if len(each.pieces) > 1}
+    return MicroBatchOutputs(
+        tf.nest.flatten(logs), traced.applied.gradients, sizes, traced.losses.divisors, traced.losses.terms,
+        handed.values, handed.weights, handed.arguments,
+    )  # fmt: skip
+
+
+def _in_equal_parts(items: Sequence[Any], count: int) -> list[Sequence[Any]]:
+    each = len(items) // count
+    return [items[number * each : (number + 1) * each] for number in range(count)]
+
+
+def python_of(step: Callable[..., Any]) -> Callable[..., Any]:
+    """The Python function of a `tf.function`, converted by AutoGraph; other functions unchanged."""
+    python = getattr(step, "python_function", None)
+    if python is None:
+        return step
+    try:
+        converted: Callable[..., Any] = tf.autograph.to_graph(python)
+        return converted
+    except Exception:  # from AutoGraph, which has no source for some functions
+        return python  # type: ignore[no-any-return]
+
+
+def _goes_with_batch(value: Any) -> bool:
+    """Whether a traced value has an entry for each sample: its first dimension is unknown in the trace."""
+    shape = tf.TensorShape(getattr(value, "shape", None))
+    return bool(shape.rank) and shape[0] is None
+
+
+def essence(error: BaseException) -> str:
+    """The most informative line of an error, for a one-line message."""
+    text = str(getattr(error, "message", None) or error)
+    lines = [line.strip() for line in text.splitlines() if line.strip() and not line.lstrip().startswith("[[")]
+    told = [line for line in lines if not line.startswith(_HEADINGS)]
+    return f"{type(error).__name__}: {told[-1][:200]}" if told else type(error).__name__

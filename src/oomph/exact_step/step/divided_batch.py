@@ -1,0 +1,70 @@
+"""Trains on one batch in micro-batches with one commit: computes first, and rolls back on a failure."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from oomph.exact_step.micro_batch.gradient_accumulation import AccumulatedStep
+from oomph.exact_step.step.full_batch_step import FullBatchStep
+from oomph.exact_step.step.out_of_memory import Failed, attempt
+from oomph.exact_step.step.size_search import SizeSearch
+from oomph.keras_bridge.graph.write_set import SmallState
+
+
+class DividedBatch:
+    """The micro-batches of one batch. A failure before the commit leaves nothing applied.
+
+    Args:
+        full_batch: the step on the full batch, which knows the small state and counts commits.
+        search: knows how many samples fit.
+        divided: the step on micro-batches.
+        batch: a nest of eager tensors.
+        size: the samples of the replica that has the most.
+        one_piece: whether XLA compiles the step, and so allocates its memory in one block.
+    """
+
+    def __init__(
+        self,
+        full_batch: FullBatchStep,
+        search: SizeSearch,
+        divided: AccumulatedStep,
+        batch: Any,
+        size: int,
+        one_piece: bool,
+    ) -> None:
+        self._full_batch, self._search, self._divided = full_batch, search, divided
+        self._batch, self._size, self._one_piece = batch, size, one_piece
+
+    def go_on(self) -> tuple[Any, int]:
+        """Try the whole batch. Returns Keras' logs or Failed, and the size of the last micro-batch."""
+        state = self._full_batch.state_of(self._batch)
+        before = state.snapshot()
+        try:
+            outcome, samples = self._computed(state)
+        except BaseException:
+            state.restore(before)
+            raise
+        if isinstance(outcome, Failed):
+            state.restore(before)
+            return outcome, samples
+        committed = attempt(self._divided.commit) if self._divided.trains else None
+        self._divided.let_go()
+        if isinstance(committed, Failed):
+            return Failed(committed.oom, committed.error, "commit", self._batch), samples
+        return outcome, samples
+
+    def _computed(self, state: SmallState) -> tuple[Any, int]:
+        """Run all of the step except its commit."""
+        divided, size = self._divided, self._size
+        outcome = attempt(partial(divided.start, self._batch, size, state))
+        if divided.micro_step.has_loops and not self._one_piece:
+            self._search.expect_gaps()
+        done, samples = 0, min(self._search.next_size(size) or 1, size)
+        while not isinstance(outcome, Failed) and done < size:
+            samples = min(self._search.next_size(size) or 1, size - done)
+            outcome = self._search.run(samples, partial(divided.add, done, samples))
+            done += samples
+        if not isinstance(outcome, Failed):
+            outcome = attempt(partial(divided.finish, self._full_batch.knows_size(self._batch)))
+        return outcome, samples

@@ -1,0 +1,135 @@
+"""One execution: what Keras runs in one call on an iterator, that is one step or `steps_per_execution` steps.
+
+The batch of a step that runs inside TensorFlow is held until the step is over, so that a failed step can be retried on
+the same batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import tensorflow as tf
+
+from oomph.exact_step.commit.staging import Hold
+from oomph.keras_bridge.batch import batches
+from oomph.keras_bridge.graph import fingerprints
+from oomph.keras_bridge.graph.inlining import inlined
+from oomph.keras_bridge.graph.write_set import Slot
+from oomph.keras_bridge.names.tensorflow2 import TENSORFLOW
+
+
+@dataclass(frozen=True)
+class OnlySpec:
+    """Stands in for an iterator that does not exist yet, where only its kind matters."""
+
+    _type_spec: tf.data.IteratorSpec
+    """The spec of an iterator over a `tf.data.Dataset`."""
+
+    @property
+    def element_spec(self) -> Any:
+        """The spec of its batches."""
+        return TENSORFLOW.element_spec.of(self._type_spec)
+
+
+@dataclass(frozen=True)
+class Execution:
+    """How many steps one call takes, and the variable that counts completed steps."""
+
+    steps: int
+    completed: tf.Variable
+    witnessed: bool = False
+    """Whether to compute the fingerprints of the batches along with the steps."""
+
+
+class Form:
+    """The step compiled for one kind of tf.data iterator."""
+
+    def __init__(
+        self, one: Any, iterator_spec: Any, spec: Any, state: list[Slot], pinned: list[Slot], execution: Execution
+    ) -> None:
+        self._step = one if TENSORFLOW.jit_compile.of(one) else inlined(one.get_concrete_function(spec))
+        self.spec, self.state = spec, state
+        self._iterator_spec = iterator_spec
+        self._execution = execution
+        self.proven = not pinned
+        """Whether it has fit once, or needs no proof."""
+        self.completed = 0
+        """Steps completed before the current call."""
+        self.hold, self.run = self._compiled(pinned)
+
+    def without_pins(self) -> tuple[Hold, Callable[[Any], Any]]:
+        """The same step, holding only its batch and the small state."""
+        return self._compiled([])
+
+    def batch_held(self) -> Any:
+        """The batch of the failed step, or None if the step failed before it had one."""
+        tensors = self.hold.take_batch()
+        return None if tensors is None else batches.with_tensors(self.spec, tensors)
+
+    def _compiled(self, pinned: list[Slot]) -> tuple[Hold, Callable[[Any], Any]]:
+        hold = Hold([leaf.dtype for leaf in batches.tensors_of(self.spec)], self.state, pinned)
+
+        def held_step(batch: Any) -> tuple[Any, Any]:
+            batch = batches.without_optionals(batch)
+            held = hold.put(batches.tensors_of(batch))
+            fingerprint = fingerprints.of_tensors(held) if self._execution.witnessed else fingerprints.none()
+            logs = self._step(batches.with_tensors(batch, held))
+            # A control edge from the call itself waits for all side effects of the step, not only for its results.
+            with tf.control_dependencies([tensor.op for tensor in tf.nest.flatten(logs)]):
+                released = hold.clear()
+            with tf.control_dependencies(released):
+                return tf.nest.map_structure(tf.identity, logs), fingerprint
+
+        @tf.autograph.experimental.do_not_convert  # type: ignore[untyped-decorator]
+        def multi_step_on_iterator(iterator: Any) -> Any:  # named as in Keras
+            if self._execution.steps == 1:
+                return held_step(iterator.get_next())
+            return _several(held_step, iterator, self._execution)
+
+        run = tf.function(multi_step_on_iterator, reduce_retracing=True)
+        run.get_concrete_function(self._iterator_spec)
+        if self._execution.steps == 1:
+            return hold, run
+
+        def counted(iterator: Any) -> Any:
+            self.completed = int(self._execution.completed.numpy())
+            return run(iterator)
+
+        return hold, counted
+
+
+def _several(held_step: Callable[[Any], Any], iterator: Any, execution: Execution) -> tuple[Any, Any]:
+    """Run up to `steps` steps in one call, as Keras does.
+
+    Returns an Optional with the logs of the last step, and the fingerprint of all their batches.
+    """
+    last = tf.experimental.Optional.empty(None)
+
+    def goes_on(step: Any, logs: Any, batch: Any, seen: Any) -> Any:
+        return tf.logical_and(step < execution.steps, batch.has_value())
+
+    def body(step: Any, logs: Any, batch: Any, seen: Any) -> Any:
+        logs, fingerprint = held_step(batch.get_value())
+        with tf.control_dependencies(tf.nest.flatten(logs)):
+            execution.completed.assign_add(1, read_value=False)
+        packed = tf.experimental.Optional.from_value(logs)
+        TENSORFLOW.element_spec.put(last, packed.element_spec)
+        with tf.control_dependencies(tf.nest.flatten(logs)):  # a failed step must not take the next batch
+            more = tf.cond(step + 1 < execution.steps, iterator.get_next_as_optional, lambda: batch)
+        return step + 1, packed, more, fingerprints.joined(seen, fingerprint) if execution.witnessed else seen
+
+    first = iterator.get_next_as_optional()
+    _, logs, _, seen = tf.while_loop(goes_on, body, [tf.constant(0), last, first, fingerprints.none()])
+    TENSORFLOW.element_spec.put(logs, last.element_spec)  # known since the body was traced
+    return logs, seen
+
+
+def unpacked(outcome: Any) -> Any:
+    """The logs in the Optional that several steps return. Raises StopIteration if there was no batch."""
+    if not isinstance(outcome, tf.experimental.Optional):
+        return outcome
+    if not outcome.has_value():
+        raise StopIteration
+    return outcome.get_value()

@@ -1,0 +1,349 @@
+"""The full batch in one compiled step, held so that a failure before its commit loses nothing.
+
+XLA needs one more precaution. TensorFlow donates the buffer of every variable that a compiled step updates to XLA. If
+the execution then runs out of memory, the buffer is freed although the variable still points to it, and the weights
+silently turn into whatever is allocated next (TensorFlow 2.21; `PopulateInputs` in
+tensorflow/compiler/jit/xla_launch_util.cc; shown in tests/end_to_end/test_tensorflow_itself.py). A buffer with a second
+reference is not donated. So the first step of a compiled form, which may not fit, also holds its variables. Later steps
+do not, and after an out-of-memory error in one of them the run goes back to the checkpoint.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import tensorflow as tf
+
+from oomph import testing
+from oomph.exact_step.commit.barrier import behind_barrier
+from oomph.exact_step.commit.held_assignments import held_bytes
+from oomph.exact_step.step.execution import Execution, Form, unpacked
+from oomph.exact_step.step.out_of_memory import END_OF_DATA, Failed, attempt
+from oomph.keras_bridge.batch import batches, host_batches
+from oomph.keras_bridge.batch.replicas import Replicas
+from oomph.keras_bridge.graph.write_set import Slot, SmallState, handles_of, written_slots
+from oomph.keras_bridge.layer_state import calls_not_counted
+from oomph.keras_bridge.names.keras3 import KERAS
+from oomph.keras_bridge.names.tensorflow2 import TENSORFLOW
+from oomph.keras_bridge.optimizers import optimizers_of
+from oomph.keras_bridge.random_numbers.random_ops import hidden_draws_in
+from oomph.keras_bridge.random_numbers.stateful_ops import KeptRandomOps
+from oomph.keras_bridge.runtime.allocator import DeviceMemory, run_out_of_memory
+from oomph.keras_bridge.runtime.patching import replaced, while_tracing
+
+_HELD = 0.5
+"""Share of the device memory beside weights and slots that a step may hold back until it commits. The rest leaves room
+for micro-batches, whose accumulated gradients take as many bytes again."""
+
+
+class FullBatchStep:
+    """The user's step on full batches, with its commit behind a barrier.
+
+    Args:
+        model: a compiled Keras model.
+        step: its `train_step`, or its `test_step`, which commits nothing.
+        trains: whether `step` is a `train_step`.
+        can_go_back: whether there are checkpoints. Without them, steps compiled by XLA always hold their variables.
+        witnessed: whether to compute the fingerprints of the batches along with the steps.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        step: Callable[[Any], Any],
+        trains: bool = True,
+        can_go_back: bool = True,
+        witnessed: bool = False,
+    ) -> None:
+        self._model, self._step, self._trains = model, step, trains
+        self.eagerly = bool(model.run_eagerly)
+        self.pins = bool(model.jit_compile) and trains and not self.eagerly
+        """Whether XLA compiles the step, so that its first run must hold weights and slots."""
+        self.can_go_back, self._witnessed = can_go_back, witnessed
+        self.draws = KeptRandomOps()
+        """Random numbers of the step that are drawn from variables. There are none under XLA or in eager mode."""
+        self.fingerprint: Any = None
+        """Of the batch or batches of the last execution of `run`."""
+        self.commits = tf.Variable(0, dtype=tf.int64, trainable=False)
+        """Counts calls of `optimizer.apply`. Incremented before the first assignment of each call."""
+        self.completed = tf.Variable(0, dtype=tf.int64, trainable=False)
+        """Counts complete steps if one execution takes several."""
+        self._committed = 0
+        self._per_step: int | None = None
+        self._counts: set[int | None] = set()
+        """How often one step commits, for each trace; None if that depends on computed values."""
+        self._optimizers = 0
+        """How many the model had when its step was last traced. The graph contains no others."""
+        self._steps = 1
+        """Steps in the last complete execution."""
+        self._forms: dict[str, Form] = {}
+        self._distributed: dict[str, tuple[Any, list[Slot]]] = {}
+        """For each kind of distributed iterator, the spec of its batches and what the step writes on them. Python takes
+        their batches: no staging area holds what a strategy puts on several devices."""
+        self._states: dict[Any, SmallState] = {}
+        self._traced: list[Any] = []
+        self._hidden: list[str] | None = None
+        self._proven: set[Any] = set()
+        self._one = self._compiled_step()
+        self._iterators: Any = tf.function(lambda iterator: None, reduce_retracing=True)
+        """Traced for every kind of iterator, so that it relaxes the spec exactly as Keras' own function does."""
+
+    def prepare(self, iterator: Any) -> None:
+        """Trace the step for this kind of iterator, once. Afterwards every variable exists. Takes no data."""
+        if self.eagerly:
+            with calls_not_counted(self._model):
+                KERAS.symbolic_build.call(self._model, data_batch=batches.without_optionals(iterator.element_spec))
+            return
+        key = str(iterator.element_spec)
+        if isinstance(iterator, tf.distribute.DistributedIterator):
+            if key not in self._distributed:
+                spec = batches.without_optionals(iterator.element_spec)
+                self._distributed[key] = spec, self._small_state(self._one.get_concrete_function(spec))
+        elif key not in self._forms:
+            self._forms[key] = self._form_of(iterator)
+
+    def count_commits(self) -> None:
+        """Record that an execution is complete: its commits are no sign of a later failure."""
+        unknown = self._per_step is None or self.eagerly or len(self._counts) > 1 or None in self._counts
+        if unknown or self._optimizers > 1 or self._model.steps_per_execution > 1:
+            now = int(self.commits.numpy())
+            self._per_step, self._committed = (now - self._committed) // max(1, self._steps), now
+        else:
+            self._committed += self._per_step or 0
+        self._steps = 1
+
+    def run(self, iterator: Any) -> Any:
+        """Take one batch and train on it. Returns Keras' logs, or Failed. Raises at the end of the data."""
+        form = self._forms[str(iterator.element_spec)]
+        if self._is_refused(lambda: None):
+            return self._refused(batches.without_optionals(next(iterator)))
+        try:
+            outcome = attempt(partial(form.run, iterator), END_OF_DATA)
+        except END_OF_DATA:
+            raise
+        except BaseException:
+            form.hold.clear()
+            raise
+        if isinstance(outcome, Failed):
+            return self._taken_back(form, outcome)
+        if not form.proven:
+            form.proven, form.hold, form.run = True, *form.without_pins()
+        if self._model.steps_per_execution > 1:
+            self._steps = int(self.completed.numpy()) - form.completed
+        logs, self.fingerprint = outcome
+        return unpacked(logs)
+
+    def run_held(self, batch: Any, pinned: bool = True) -> Any:
+        """Train on a batch that Python holds. Returns Keras' logs, or Failed.
+
+        Args:
+            batch: a nest of eager tensors, or of arrays.
+            pinned: False to run under XLA without holding the weights, at the risk of a failure in the commit phase.
+        """
+        if self._is_refused(lambda: batches.size_of(batch)):
+            return self._refused(batch)
+        state = self.state_of(batch)
+        tensors = attempt(partial(host_batches.on_device, batch))
+        if isinstance(tensors, Failed):
+            return replace(tensors, batch=batch)
+        key = batches.kind_of(batch, with_size=True)
+        unsafe = self.pins and self.can_go_back and (key in self._proven or not pinned)
+        pins = [] if unsafe or not self.pins else [slot.read() for slot in self.committed_slots()]
+        before = state.snapshot()
+        outcome = attempt(partial(self._one, tensors))
+        del pins
+        if not isinstance(outcome, Failed):
+            self._proven.add(key)
+            return outcome
+        phase = "commit" if unsafe or self.commit_has_begun() else "compute"
+        if phase == "compute":
+            state.restore(before)
+            self._reset_what_came(state)
+        return Failed(outcome.oom, outcome.error, phase, batch)
+
+    def _is_refused(self, samples: Callable[[], int | None]) -> bool:
+        """Whether a test wants the next step to run out of memory."""
+        injector = testing.active() if self._trains else None
+        return injector is not None and injector.refuses_full_batch(samples())
+
+    def _refused(self, batch: Any) -> Failed:
+        failed: Failed = attempt(run_out_of_memory)
+        return replace(failed, batch=batch)
+
+    def build_metrics(self, batch: Any) -> None:
+        """Build the metrics of an eager model, which its first step would build. Micro-batches need them earlier."""
+        metrics = KERAS.compile_metrics.get(self._model)
+        if self.eagerly and not (metrics is None or metrics.built):
+            with calls_not_counted(self._model):
+                KERAS.symbolic_build.call(self._model, data_batch=batch)
+
+    def _reset_what_came(self, state: SmallState) -> None:
+        """Reset the metrics that a failed first step of an eager model has built: they have counted a batch."""
+        known = {id(slot.handle) for slot in state.slots}
+        for metric in self._model.metrics if self.eagerly else ():
+            if any(id(slot.handle) not in known for slot in Slot.each_of(metric.variables)):
+                metric.reset_state()
+
+    def state_of(self, batch: Any) -> SmallState:
+        """The small state of the step for an eager batch; traces the step if this kind of batch is new."""
+        if self.eagerly:
+            return SmallState(self._listed_state())  # not all metrics exist before the first step
+        key = batches.kind_of(batch)
+        if key not in self._states:
+            spec = host_batches.specs_of(batch)
+            self._states[key] = SmallState(self._small_state(self._one.get_concrete_function(spec)))
+        return self._states[key]
+
+    def knows_size(self, batch: Any) -> bool:
+        """Whether Keras knows the size of every batch when it traces its step for batches like this."""
+        specs = [form.spec for form in self._forms.values()]
+        specs += [batches.tensors_of(spec) for spec, _ in self._distributed.values()]
+        if self.eagerly or not specs:
+            return True
+        return any(batches.length_is_known(spec) for spec in specs)
+
+    def trace_sizes_apart(self) -> None:
+        """From now on, trace each batch size separately: the code of the step may rely on a known size."""
+        self._one = self._compiled_step(reduce_retracing=False)
+        self._iterators = None
+
+    @property
+    def held_bytes(self) -> int | None:
+        """How much the step holds back until it commits; 0: nothing, for lack of room; None: unknown."""
+        replicas = self._model.distribute_strategy.num_replicas_in_sync
+        if self.eagerly or self.pins or replicas > 1 or not any(self._counts):
+            return None
+        return max(held_bytes(traced.graph) for traced in self._traced)
+
+    def small_state(self) -> list[Slot]:
+        """What the step writes besides weights and slots, for every kind of iterator traced so far."""
+        written = [*(form.state for form in self._forms.values()), *(state for _, state in self._distributed.values())]
+        draws = handles_of(self.draws.variables)
+        return [slot for state in written for slot in state if id(slot.handle) not in draws]
+
+    def hidden_state(self) -> list[str]:
+        """The random operations of the step that count their draws in the kernel, in words."""
+        if self._hidden is None:
+            graphs = [traced.graph for traced in self._traced]
+            self._hidden = sorted({kind for graph in graphs for kind in hidden_draws_in(graph)})
+        where = "in the train step" if self._trains else "in the validation step"
+        return [f"random numbers of {kind} {where}" for kind in self._hidden]
+
+    def _listed_state(self) -> list[Slot]:
+        """The state that the model lists: without a graph, what the step writes is unknown."""
+        model = self._model
+        return Slot.each_of([*model.non_trainable_variables, *model.metrics_variables])
+
+    def committed_slots(self) -> list[Slot]:
+        """What only a commit writes: weights, the optimizer's variables, and the counter of commits."""
+        return Slot.each_of(self._committed_variables())
+
+    def commit_has_begun(self, done: int = 0) -> bool:
+        """Whether the failed step had begun to assign. Do not call after a failure under XLA without pins.
+
+        Args:
+            done: steps that the same execution had completed before.
+        """
+        return int(self.commits.numpy()) != self._committed + done * (1 if self._per_step is None else self._per_step)
+
+    def trained_slots(self) -> list[Slot]:
+        """The weights and the optimizers' variables, without oomph's own counters."""
+        return Slot.each_of(self._trained_variables())
+
+    def _trained_variables(self) -> list[Any]:
+        model = self._model
+        slots = [variable for optimizer in optimizers_of(model) for variable in optimizer.variables]
+        return [*model.trainable_variables, *slots]
+
+    def _committed_variables(self) -> list[Any]:
+        return [*self._trained_variables(), self.commits, self.completed]
+
+    def _room_bytes(self) -> int | None:
+        """How many bytes of device memory the step may hold back; None if no limit is known."""
+        memory = DeviceMemory.of_training_device()
+        if memory.limit_bytes is None:
+            return None
+        trained = sum(slot.nbytes for slot in self.trained_slots())  # slots may not be allocated yet
+        return int(_HELD * (memory.limit_bytes - max(trained, memory.in_use_bytes() or 0)))
+
+    def _compiled_step(self, reduce_retracing: bool = True) -> Any:
+        """The step as a function of a batch. It has Keras' own name, which TensorFlow's errors repeat."""
+        model, commits, step = self._model, self.commits, self._step
+        replicas, here = Replicas(model.distribute_strategy), threading.local()
+
+        def own_step(data: Any) -> Any:
+            here.steps = True  # in this thread, which runs one replica
+            try:
+                return step(data)
+            finally:
+                here.steps = None
+
+        @tf.autograph.experimental.do_not_convert  # type: ignore[untyped-decorator]
+        def one_step_on_data(data: Any) -> Any:
+            with ExitStack() as undo:
+                for optimizer in optimizers_of(model):
+                    apply = behind_barrier(optimizer, commits, bool(model.jit_compile), self._room_bytes)
+                    held = while_tracing(optimizer.apply, lambda: getattr(here, "steps", None), _instead(apply))
+                    undo.enter_context(replaced(optimizer, "apply", held))
+                if not self.eagerly and not model.jit_compile:
+                    undo.enter_context(self.draws.replaced())
+                return replicas.reduced(model.distribute_strategy.run(own_step, args=(data,)))
+
+        if self.eagerly:
+            return one_step_on_data
+        return tf.function(one_step_on_data, reduce_retracing=reduce_retracing, jit_compile=model.jit_compile)
+
+    def _small_state(self, concrete: Any) -> list[Slot]:
+        self._traced.append(concrete)
+        self._optimizers = len(optimizers_of(self._model))
+        self._counts.add(_count_of(self.commits, concrete.graph))
+        self.draws.take(concrete)
+        self._hidden = None
+        return written_slots(concrete, self._committed_variables())
+
+    def _form_of(self, iterator: Any) -> Form:
+        iterator_spec = self._as_keras_traces(TENSORFLOW.iterator_spec.of(iterator))
+        spec = batches.without_optionals(TENSORFLOW.element_spec.of(iterator_spec))
+        state = self._small_state(self._one.get_concrete_function(spec))
+        pinned = self.committed_slots() if self.pins else []
+        execution = Execution(self._model.steps_per_execution, self.completed, self._witnessed)
+        return Form(self._one, iterator_spec, spec, state, pinned, execution)
+
+    def _as_keras_traces(self, spec: Any) -> Any:
+        """The spec that Keras' own function would be traced for.
+
+        A second batch size relaxes it to any size. TensorFlow's graph optimizer folds a known size into constants, so
+        a step traced for the size itself rounds differently.
+        """
+        if self._iterators is None:
+            return spec
+        ((relaxed,), _) = self._iterators.get_concrete_function(spec).structured_input_signature
+        return relaxed
+
+    def _taken_back(self, form: Form, outcome: Failed) -> Failed:
+        batch = form.batch_held()
+        unsafe = self.pins and form.proven
+        done = 0 if unsafe or self._model.steps_per_execution == 1 else int(self.completed.numpy()) - form.completed
+        phase = "input" if batch is None else "commit" if unsafe or self.commit_has_begun(done) else "compute"
+        if phase == "compute":
+            form.hold.roll_back()
+        form.hold.clear()
+        return Failed(outcome.oom, outcome.error, phase, batch, done)
+
+
+def _instead(instead: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda _, original, *args, **kwargs: instead(*args, **kwargs)
+
+
+def _count_of(commits: tf.Variable, graph: Any) -> int | None:
+    """How often a traced step increments `commits`; None if a branch or a loop does."""
+    inner = {id(inside) for outside, inside in graph.captures if outside is commits.handle}
+    users = [op for op in graph.get_operations() if any(id(tensor) in inner for tensor in op.inputs)]
+    if any(op.type not in ("AssignAddVariableOp", "ReadVariableOp") for op in users):
+        return None
+    return [op.type for op in users].count("AssignAddVariableOp")

@@ -1,0 +1,252 @@
+"""Probe: tests whether two micro-batches of a few samples give the same result as those samples together.
+
+The probe takes samples of the batch that is to be split, and tests everything that a recovery relies on: the gradients,
+the state that the step changes, and the metrics. It does not apply the step, restores the state, and ignores the names
+of layers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from oomph.exact_step.micro_batch.gradient_accumulation import AccumulatedStep
+from oomph.exact_step.step import rounding
+from oomph.keras_bridge.batch import batches
+from oomph.keras_bridge.graph.write_set import SmallState
+
+SAMPLES = 64
+_MOST = 256
+_NOT_FINITE = "the result of the micro-batches is not finite"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """The result of a probe. Differences are relative: the norm of the difference over the norm of the whole."""
+
+    samples: int
+    """How many were probed; 0 if the batch has too few."""
+    gradients: float = 0.0
+    state: float = 0.0
+    worst: str = ""
+    """The variable whose state differs most."""
+    tolerance: float = 0.0
+    returned: float = 0.0
+    """The largest relative difference of a returned number, taken as a mean or as a sum over samples."""
+    conclusive: bool = True
+    """False if the gradients are zero or not finite: then equality proves nothing."""
+    obstacle: str = ""
+    """Why the step cannot run on micro-batches at all."""
+    failure: str = ""
+    """The error of the step on a few samples, if it fails."""
+    normalises: bool = False
+    """Whether BatchNormalization layers were set aside for the probe."""
+    hidden_draws: bool = False
+    """Whether the step draws random numbers from a state that cannot be restored."""
+    no_memory: bool = False
+    """Whether there was no memory even for a few samples."""
+    incomparable: str = ""
+    """Why gradients could not be compared, if so; their difference is infinite then."""
+
+    @property
+    def difference(self) -> float:
+        """The largest of the differences; 0.0 if the probe is inconclusive."""
+        return max(self.gradients, self.state, self.returned) if self.conclusive else 0.0
+
+    def facts(self) -> dict[str, Any]:
+        """The fields for the journal. An infinite difference becomes None."""
+        found = {name: getattr(self, name) for name in ("samples", "gradients", "state", "worst", "tolerance")}
+        return {name: None if value == float("inf") else value for name, value in found.items()}
+
+    def __str__(self) -> str:
+        decisive = self.gradients if self.gradients > self.tolerance else max(self.gradients, self.state)
+        shown = f"relative difference {decisive:.1g}" if np.isfinite(decisive) else self.incomparable or _NOT_FINITE
+        without = " without BatchNormalization" if self.normalises else ""
+        return f"probed with {self.samples} samples{without}, {shown}"
+
+    @property
+    def says_nothing(self) -> bool:
+        """Whether there was no memory for a probe, or the probe showed nothing."""
+        return not (self.conclusive or self.obstacle or self.failure or self.hidden_draws)
+
+    @property
+    def why_nothing(self) -> str:
+        """Why an inconclusive probe showed nothing, in words."""
+        return "there was no memory for a probe" if self.no_memory else "a probe could not tell"
+
+    @property
+    def equal(self) -> bool:
+        """Whether the micro-batches equal the whole, within rounding."""
+        return self.gradients <= self.tolerance and self.state <= self.tolerance
+
+
+class Probe:
+    """Runs a divided step on a few samples together and in two unequal micro-batches.
+
+    Args:
+        divided: the step to test. The probe also settles the kind of its loss terms (mean or sum).
+        policy: the name of the compute type of the model.
+    """
+
+    def __init__(self, divided: AccumulatedStep, policy: str) -> None:
+        self._divided = divided
+        self._returned = 0.0
+        self._settled = True
+        """Whether every term of the loss was recognized as a mean or a sum."""
+        self._tolerance = rounding.largest(policy)
+
+    def run(self, batch: Any, size: int, small: SmallState, names: dict[int, str], most: int = SAMPLES) -> Finding:
+        """Probe with samples of this batch. Raises what the step raises, and restores the state in any case.
+
+        Args:
+            names: names of state variables, by the identity of their handles.
+            most: how many samples to take.
+        """
+        replicas = self._divided.micro_step.replicas
+        samples = max(most, min(size // 128, _MOST)) if most == SAMPLES else most
+        samples = min([samples, *(replicas.sizes(batch) or [])])
+        if samples < 2:
+            return Finding(0, conclusive=False)
+        few = replicas.together([batches.sample_of(own, samples) for own in replicas.local(batch)])
+        first = (2 * samples + 2) // 3 if samples > 2 else 1
+        before = small.snapshot()
+        try:
+            self._settle(few, samples, first, small, before)
+            whole = self._taken(few, samples, [samples], small, before)
+            parts = self._taken(few, samples, [first, samples - first], small, before)
+        finally:
+            small.restore(before)
+        state, worst = self._state_difference(whole[1], parts[1], before, small, names)
+        norm = _norm(whole[0])
+        conclusive = self._settled and (bool(0 < norm < np.inf) or not self._divided.trains)
+        difference, incomparable = _difference(whole[0], parts[0])
+        return Finding(
+            samples, difference, state, worst, self._tolerance, self._returned, conclusive, incomparable=incomparable
+        )
+
+    def _taken(self, few: Any, size: int, parts: list[int], small: SmallState, before: Any) -> tuple[Any, Any]:
+        """Gradients and state after the samples in micro-batches of these sizes."""
+        small.restore(before)
+        divided, start = self._divided, 0
+        divided.start(few, size, small)
+        for part in parts:
+            divided.add(start, part)
+            start += part
+        divided.finish(size_is_known=False)
+        gradients = [array for g in divided.gradients() if g is not None for array in _arrays_of(g)]
+        return gradients, [_array(value) for value in small.snapshot()]
+
+    def _settle(self, few: Any, size: int, first: int, small: SmallState, before: Any) -> None:
+        """Find out whether each plain number that the step computes is a mean over samples or a sum.
+
+        The terms of the loss come first: other numbers are computed from them.
+        """
+        cuts = ((0, size), (0, first), (first, size - first))
+        self._divided.start(few, size, small)
+        self._divided.settle([False] * len(self._divided.summed), [], [])
+        outputs = [self._outputs(cut, small, before) for cut in cuts]
+        terms = _are_sums([o.terms for o in outputs], first / size)
+        if any(terms):
+            self._divided.settle([bool(is_sum) for is_sum in terms], [], [])
+            outputs = [self._outputs(cut, small, before) for cut in cuts]
+        values, logs = (_are_sums([getattr(o, field) for o in outputs], first / size) for field in ("values", "logs"))
+        self._divided.settle(*([bool(is_sum) for is_sum in kinds] for kinds in (terms, values, logs)))
+        self._settled = None not in terms
+        own = [
+            log
+            for log, source in zip(range(len(logs)), self._divided.micro_step.sources, strict=True)
+            if source is None
+        ]
+        numbers = [[o.logs[log] for log in own] for o in outputs]
+        self._returned = _neither_mean_nor_sum(numbers, first / size)
+
+    def _outputs(self, cut: tuple[int, int], small: SmallState, before: Any) -> Any:
+        """The outputs of the first replica for these samples."""
+        small.restore(before)
+        return self._divided.outputs(*cut)[0]
+
+    def _state_difference(
+        self, whole: list[Any], parts: list[Any], before: list[Any], small: SmallState, names: dict[int, str]
+    ) -> tuple[float, str]:
+        worst, name = 0.0, ""
+        for slot, one, other, old in zip(small.slots, whole, parts, before, strict=True):
+            moved = _norm([one - _array(old)]) or 1.0
+            difference = _finite(_norm([one - other]) / max(moved, 1e-3 * _norm([one])))
+            if np.array_equal(one, other, equal_nan=True):
+                continue
+            if difference > worst:
+                worst, name = difference, names.get(id(slot.handle), "a variable of its own")
+        return worst, name
+
+
+def _are_sums(numbers: list[list[Any]], share: float) -> list[bool | None]:
+    """For each number, given for the whole and for two micro-batches, whether it is their sum rather than their mean.
+
+    None if all three are zero: then the kind is unknown.
+    """
+    found: list[bool | None] = []
+    for whole, one, other in zip(*numbers, strict=True):
+        if not _is_number(whole):
+            found.append(False)
+            continue
+        w, a, b = float(whole), float(one), float(other)
+        found.append(None if a == b == w == 0 else abs(a + b - w) < abs(share * a + (1 - share) * b - w))
+    return found
+
+
+def _neither_mean_nor_sum(numbers: list[list[Any]], share: float) -> float:
+    """The largest relative distance of a number from both the mean and the sum over the micro-batches."""
+    worst = 0.0
+    for whole, one, other in zip(*numbers, strict=True):
+        if _is_number(whole):
+            w, a, b = float(whole), float(one), float(other)
+            off = min(abs(a + b - w), abs(share * a + (1 - share) * b - w))
+            worst = max(worst, _finite(off / max(abs(w), abs(a), abs(b), 1e-30)) if off else 0.0)
+    return worst
+
+
+def _is_number(value: Any) -> bool:
+    rank = tf.TensorShape(getattr(value, "shape", ())).rank
+    return rank == 0 and bool(getattr(getattr(value, "dtype", None), "is_floating", False))
+
+
+def _arrays_of(gradient: Any) -> list[Any]:
+    """A gradient as comparable arrays; for a sparse one, its sorted indices and the summed rows."""
+    if not isinstance(gradient, tf.IndexedSlices):
+        return [_array(gradient)]
+    indices, slices = _array(gradient.indices), _array(gradient.values)
+    rows, places = np.unique(indices, return_inverse=True)
+    sums = np.zeros((len(rows), *slices.shape[1:]))
+    np.add.at(sums, places.reshape(-1), slices)
+    return [np.sort(indices), sums]
+
+
+def _difference(whole: list[Any], parts: list[Any]) -> tuple[float, str]:
+    """The largest relative difference of any gradient. Very small gradients are measured against all of them.
+
+    If the gradients cannot be compared: infinity, and the reason in words.
+    """
+    floor = 1e-3 * _norm(whole) or 1.0
+    if [a.shape for a in whole] != [b.shape for b in parts]:
+        return float("inf"), "the micro-batches look up a different number of table rows than the whole"
+    ratios = [_finite(_norm([a - b]) / max(_norm([a]), floor)) for a, b in zip(whole, parts, strict=True)]
+    worst = max(ratios, default=0.0)
+    return worst, "" if np.isfinite(worst) else _NOT_FINITE
+
+
+def _finite(difference: float) -> float:
+    """The difference; infinite if it is NaN."""
+    return difference if np.isfinite(difference) else float("inf")
+
+
+def _norm(arrays: list[Any]) -> float:
+    return float(np.sqrt(sum(float(np.sum(np.square(a))) for a in arrays)))
+
+
+def _array(value: Any) -> Any:
+    """A tensor as float64 on the host, because the device has no memory to spare. Zero for non-numeric types."""
+    is_number = value.dtype.is_floating or value.dtype.is_integer
+    return np.asarray(value).astype("float64") if is_number else np.zeros(())

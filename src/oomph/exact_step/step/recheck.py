@@ -1,0 +1,170 @@
+"""Recheck: computes the gradients of some steps twice. A device that gives two answers is broken.
+
+Silent data corruption raises no error: P. H. Hochschild et al., "Cores that don't count", HotOS 2021; H. D. Dixit et
+al., "Silent Data Corruptions at Scale", 2021. Both computations start from the same weights, small state and random
+numbers, so only the order of summation may differ.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from oomph.errors import UnsupportedError
+from oomph.exact_step.step import rounding
+from oomph.exact_step.step.out_of_memory import Failed
+from oomph.exact_step.step.recomputation import Recomputation
+from oomph.keras_bridge.graph.write_set import SmallState, components
+
+_OF_ALL = {"float64": 1e-12, "float32": 1e-6, "bfloat16": 1e-3, "float16": 1e-3}
+"""The share of the norm of all gradients that is added to what counts as rounding, by the coarsest compute type.
+
+It covers gradients that are zero except for rounding, such as that of a bias before BatchNormalization.
+"""
+
+
+@dataclass(frozen=True)
+class Inconsistent:
+    """Two computations of the same gradients that differ by more than rounding."""
+
+    device: str
+    variable: str
+    """The variable whose gradient differs most."""
+    difference: float
+    """Norm of the difference over the norm of the gradient."""
+    third: str
+    """Which computation a third one agrees with: "the first", "the second", "neither" or "both"."""
+
+
+class Recheck:
+    """Computes the gradients of every `every`th step twice and compares them.
+
+    Args:
+        model: a compiled Keras model.
+        step: its `train_step`.
+        every: steps between two comparisons.
+        found: called with each difference.
+        clean: called after each comparison without a difference.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        step: Callable[[Any], Any],
+        every: int,
+        found: Callable[[Inconsistent], None],
+        clean: Callable[[], None],
+    ) -> None:
+        self._model, self._every, self._found, self._clean = model, every, found, clean
+        self._recomputation = Recomputation(model, step)
+        self._micro_step = self._recomputation.micro_step
+        self._steps = 0
+        self.done = 0
+        """Number of comparisons."""
+        self.seconds = 0.0
+        """Time spent on them."""
+        self.impossible = ""
+        """Why no comparison can be made; empty if it can."""
+
+    def is_due(self, steps: int = 1) -> bool:
+        """Count the steps of one execution. Returns whether to compare the first of them."""
+        before, self._steps = self._steps, self._steps + steps
+        return not self.impossible and self._steps // self._every > before // self._every
+
+    def check(self, batch: Any, samples: int, small: SmallState) -> None:
+        """Compute the gradients of the first samples of a batch twice. Weights and small state do not change.
+
+        Args:
+            samples: how many fit into memory at once.
+            small: the state that the step writes besides weights.
+        """
+        started = time.monotonic()
+
+        def compare(computed: Callable[[], Any]) -> None:
+            first, second = computed(), computed()
+            if not (isinstance(first, Failed) or isinstance(second, Failed)):
+                self._compare(first, second, computed)  # otherwise out of memory: skip, a later step is compared
+
+        try:
+            self._recomputation.with_gradients(batch, samples, small, compare)
+        except UnsupportedError as error:
+            self.impossible = str(error)
+        finally:
+            self.seconds += time.monotonic() - started
+
+    def _compare(self, first: list[Any], second: list[Any], computed: Callable[[], Any]) -> None:
+        self.done += 1
+        worst, difference = self._worst(first, second)
+        if worst is None:
+            self._clean()
+            return
+        third = computed()
+        agrees = [not isinstance(third, Failed) and self._worst(one, third)[0] is None for one in (first, second)]
+        words = {(True, True): "both", (True, False): "the first", (False, True): "the second"}
+        names = self._names()
+        replica, number = divmod(worst, max(1, len(first) // self._micro_step.replicas.count))
+        name = names[number] if number < len(names) else f"gradient {number}"
+        told = words.get((agrees[0], agrees[1]), "neither")
+        self._found(Inconsistent(_device_of(self._model, replica), name, difference, told))
+
+    def _worst(self, first: list[Any], second: list[Any]) -> tuple[int | None, float]:
+        """The gradient that differs most beyond rounding, or None, and its difference relative to its norm.
+
+        Most devices give the same bits twice. Then there is nothing to compute.
+        """
+        numbered = list(enumerate(zip(first, second, strict=True)))
+        other_bits = [(number, *pair) for number, pair in numbered if not np.array_equal(*pair)]
+        if not other_bits:
+            return None, 0.0
+        compute = rounding.coarsest_type(self._model)
+        relative, absolute = rounding.largest(compute), _OF_ALL.get(compute, _OF_ALL["float32"])
+        every = np.sqrt(sum(_norm(one) ** 2 for one in first))
+        worst, most = None, 0.0
+        for number, one, other in other_bits:
+            apart = _difference(one, other)
+            bound = relative * _norm(one) + absolute * every
+            if apart > bound and apart / max(_norm(one), bound, 1e-300) >= most:
+                worst, most = number, apart / max(_norm(one), bound, 1e-300)
+        return worst, float(most)
+
+    def _names(self) -> list[str]:
+        applied = self._micro_step.applied
+        return [] if applied is None else [str(v.path) for call in applied.variables for v in call]
+
+
+def _norm(array: Any) -> float:
+    exact = array.astype(np.float64)
+    return float(np.linalg.norm(exact[np.isfinite(exact)]))
+
+
+def _difference(one: Any, other: Any) -> float:
+    """The norm of the difference; infinite if one is finite where the other is not."""
+    one, other = one.astype(np.float64), other.astype(np.float64)
+    same = (one == other) | (np.isnan(one) & np.isnan(other))
+    apart = np.where(same, 0.0, one - other)
+    return float("inf") if not np.isfinite(apart).all() else float(np.linalg.norm(apart))
+
+
+def _device_of(model: Any, replica: int) -> str:
+    """The device of a replica's weights, with TensorFlow's name for it: "GPU:0 (NVIDIA H200)"."""
+    weights = [components(v)[replica] for v in model.trainable_variables]
+    device = tf.DeviceSpec.from_string(weights[0].device if weights else "")
+    gpus = tf.config.list_logical_devices("GPU")
+    kind, index = device.device_type or ("GPU" if gpus else "CPU"), device.device_index or 0
+    if kind == "CPU" and gpus:
+        kind = "GPU"  # small weights may be on the host, but the GPU computes the gradients
+    name = _name_of_gpu(index) if kind == "GPU" else ""
+    return f"{kind}:{index}" + (f" ({name})" if name else "")
+
+
+def _name_of_gpu(index: int) -> str:
+    try:
+        physical = tf.config.list_physical_devices("GPU")[index]
+        return str(tf.config.experimental.get_device_details(physical).get("device_name", ""))
+    except (IndexError, ValueError, tf.errors.OpError):
+        return ""

@@ -1,0 +1,146 @@
+"""The protocol between a step and its fit: what replaces `model.train_function`, and what it reports."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NoReturn, Protocol
+
+from oomph import testing
+from oomph.exact_step.micro_batch.exactness import Promise
+from oomph.exact_step.step.probe import Finding
+from oomph.keras_bridge.batch.batches import without_optionals
+from oomph.keras_bridge.graph.write_set import Slot
+from oomph.keras_bridge.layer_state import calls_not_counted
+from oomph.keras_bridge.names.keras3 import KERAS
+from oomph.keras_bridge.runtime.allocator import run_out_of_memory
+from oomph.keras_bridge.runtime.errors import OutOfMemory, as_out_of_memory, handled
+from oomph.script.kept_micro_batches import Start
+
+
+@dataclass(frozen=True)
+class Failure:
+    """One out-of-memory error of one step."""
+
+    oom: OutOfMemory
+    error: BaseException
+    phase: str
+    """"compute": nothing was assigned; "commit": assigning had begun; "input": the step had no batch yet."""
+    batch: int | None
+    micro_batch: int | None
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Recovery:
+    """A step that was completed after out-of-memory errors."""
+
+    batch: int
+    micro_batch: int
+    ooms: int
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Taken:
+    """What a complete execution leaves for comparison. Nothing has been read from the device yet."""
+
+    logs: Any
+    fingerprint: Any = None
+    """Of its batches (`fingerprints.py`); None if it was not computed."""
+
+
+class StepWatch(Protocol):
+    """Receives the reports about the steps of a model: the fit that runs it, or a default."""
+
+    compares_batches: bool
+    """Whether it reads the fingerprints of batches."""
+
+    def before_step(self, step: Step, iterator: Any) -> None: ...
+
+    def after_step(self) -> None: ...
+
+    def failed(self, failure: Failure) -> None: ...
+
+    def recovered(self, recovery: Recovery) -> None: ...
+
+    def probed(self, promise: Promise, finding: Finding) -> None:
+        """Receive the verdict on micro-batches."""
+        ...
+
+    def not_recoverable(self, error: BaseException, phase: str, reason: str, begin: Start | None) -> NoReturn:
+        """End the process for a restart that begins with this micro-batch, or raise the user's own error."""
+        ...
+
+    def guard_broken(self, error: BaseException) -> None: ...
+
+
+class Step(Protocol):
+    """What replaces `model.train_function`."""
+
+    def __call__(self, iterator: Any) -> Any: ...
+
+    def prepare(self, iterator: Any) -> None:
+        """Trace for this kind of input, so that every variable exists. Takes nothing from the iterator."""
+        ...
+
+    def begin_with(self, start: Start) -> None:
+        """Begin with micro-batches of this size, if possible."""
+        ...
+
+    def extra_state(self) -> list[Slot]:
+        """Variables that the step writes and that neither the model nor its optimizer lists."""
+        ...
+
+    @property
+    def taken(self) -> Taken | None:
+        """The last execution."""
+        ...
+
+
+def run_plain(plain: Callable[[Any], Any], iterator: Any, watch: StepWatch) -> Any:
+    """Run Keras' own function. Reports an out-of-memory error and raises it to the script."""
+    started = time.monotonic()
+    try:
+        with handled():
+            return plain(iterator)
+    except Exception as error:
+        oom = as_out_of_memory(error)
+        if oom is not None:
+            watch.failed(Failure(oom, error, "unguarded", None, None, time.monotonic() - started))
+        raise
+
+
+class PlainStep:
+    """Keras' own train function, watched but not guarded."""
+
+    def __init__(self, model: Any, plain: Callable[[Any], Any], watch: Callable[[], StepWatch]) -> None:
+        self._model, self._plain, self._watch = model, plain, watch
+        self.taken: Taken | None = None
+
+    def __call__(self, iterator: Any) -> Any:
+        watch = self._watch()
+        watch.before_step(self, iterator)
+        injector = testing.active()
+        plain = run_out_of_memory if injector is not None and injector.refuses_plain_step() else self._plain
+        logs = run_plain(plain, iterator, watch)
+        self.taken = Taken(logs)
+        watch.after_step()
+        return logs
+
+    def prepare(self, iterator: Any) -> None:
+        """Build what Keras would build in its first step, as far as possible without taking data."""
+        spec = without_optionals(getattr(iterator, "element_spec", None))
+        built = self._model.built
+        try:
+            with calls_not_counted(self._model):
+                KERAS.symbolic_build.call(self._model, data_batch=spec)
+        except Exception:  # a model without `call`, or with one that needs data
+            self._model.built = built  # Keras marks it as built before it fails
+
+    def begin_with(self, start: Start) -> None:
+        pass
+
+    def extra_state(self) -> list[Slot]:
+        return []

@@ -1,0 +1,157 @@
+"""Verification: runs the first steps of a fit twice from the same state, with plain Keras and with the guard."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from oomph.exact_step.step import rounding
+from oomph.exact_step.step.out_of_memory import Failed, attempt
+from oomph.keras_bridge.graph.write_set import Slot, handles_of
+from oomph.keras_bridge.optimizers import optimizers_of
+
+OUT_OF_MEMORY = "plain Keras ran out of memory"
+
+
+@dataclass(frozen=True)
+class Verified:
+    """The result of the comparison so far."""
+
+    steps: int = 0
+    weights: float = 0.0
+    """The largest absolute difference of any weight, slot or other variable of the step."""
+    logs: float = 0.0
+    """The largest absolute difference of a returned value."""
+    of_change: float = 0.0
+    """The norm of the largest difference of a variable, relative to that of what plain Keras' step changed in it."""
+    variable: str = ""
+    """The variable with that difference; empty if no variable differs."""
+    type: str = "float32"
+    """The least precise type that the model computes in."""
+    of_log: float = 0.0
+    """The largest norm of the difference of a returned value, relative to that of the value."""
+    rounding: float = 0.0
+    """The largest relative difference that counts as rounding in that type."""
+    stopped: str = ""
+    """Why fewer steps were compared than requested."""
+
+    @property
+    def same(self) -> bool:
+        """Whether nothing differs."""
+        return self.weights == self.logs == 0
+
+    @property
+    def only_rounding(self) -> bool:
+        """Whether no variable and no returned value differs by more than rounding."""
+        return max(self.of_change, self.of_log) <= self.rounding
+
+
+class Verification:
+    """Compares a number of steps. Training continues from the guard's state.
+
+    Args:
+        steps: how many to compare.
+        plain: Keras' own function, which takes an iterator.
+        model: a compiled Keras model.
+    """
+
+    def __init__(self, steps: int, plain: Callable[[Any], Any], model: Any) -> None:
+        self._left, self._plain, self._model = steps, plain, model
+        kind = rounding.coarsest_type(model)
+        self.result = Verified(type=kind, rounding=rounding.largest(kind))
+
+    @property
+    def pending(self) -> bool:
+        """Whether there is another step to compare."""
+        return self._left > 0
+
+    def step(self, batch: Any, slots: list[Slot], guarded: Callable[[], Any]) -> Any:
+        """Run one step both ways. Returns what the guarded step returns.
+
+        Args:
+            slots: every variable that the step writes. Their values are kept in host memory meanwhile.
+        """
+        self._left -= 1
+        before = _values(slots)
+        outcome = attempt(partial(self._plain, iter([batch])))
+        theirs = _values(slots)
+        for slot, value in zip(slots, before, strict=True):
+            slot.assign(tf.constant(value, slot.dtype))
+        logs = guarded()
+        if isinstance(outcome, Failed):
+            self._left = 0
+            self.result = replace(self.result, stopped=OUT_OF_MEMORY)
+            return logs
+        ours, known = _values(slots), self.result
+        returned = list(zip(tf.nest.flatten(outcome), tf.nest.flatten(logs), strict=True))
+        self.result = replace(
+            self._with_changes(slots, before, theirs, ours),
+            steps=known.steps + 1,
+            weights=max([known.weights, *map(_difference, ours, theirs)]),
+            logs=max([known.logs, *(_difference(*pair) for pair in returned)]),
+            of_log=max([known.of_log, *(_share_of_value(*pair) for pair in returned)]),
+        )
+        return logs
+
+    def _with_changes(self, slots: list[Slot], before: list[Any], theirs: list[Any], ours: list[Any]) -> Verified:
+        result = self.result
+        for slot, old, their, our in zip(slots, before, theirs, ours, strict=True):
+            share = _share_of_change(old, their, our)
+            if share > result.of_change:
+                result = replace(result, of_change=share, variable=self._name(slot))
+        return result
+
+    def _name(self, slot: Slot) -> str:
+        own = [v for optimizer in optimizers_of(self._model) for v in optimizer.variables]
+        named = (v for v in [*self._model.variables, *own] if id(slot.handle) in handles_of([v]))
+        return next((str(getattr(v, "path", v.name)) for v in named), "a variable of the step")
+
+
+def _values(slots: list[Slot]) -> list[Any]:
+    return [slot.read().numpy() for slot in slots]
+
+
+def _difference(one: Any, other: Any) -> float:
+    """The largest absolute difference; infinite if only one of them is NaN or infinite somewhere."""
+    return float(np.max(np.abs(_apart(one, other)), initial=0.0))
+
+
+def _share(apart: float, of: float) -> float:
+    """The difference relative to a norm; 1 if that is zero."""
+    return apart if apart in (0, float("inf")) else apart / (of or apart)
+
+
+def _share_of_change(before: Any, theirs: Any, ours: Any) -> float:
+    """The norm of the difference over that of the change, or over a thousandth of the value if that is more."""
+    changed, value = _norm(_apart(theirs, before)), _norm(_exact(theirs))
+    return _share(float(np.linalg.norm(_apart(ours, theirs))), max(changed, 1e-3 * value))
+
+
+def _share_of_value(theirs: Any, ours: Any) -> float:
+    return _share(float(np.linalg.norm(_apart(ours, theirs))), _norm(_exact(theirs)))
+
+
+def _apart(one: Any, other: Any) -> Any:
+    """The difference of each element; of text, whether they are different."""
+    a, b = _exact(one), _exact(other)
+    if a.dtype != np.float64:
+        return np.asarray(a != b, np.float64)
+    same = (a == b) | (np.isnan(a) & np.isnan(b))
+    with np.errstate(invalid="ignore"):
+        apart = np.where(same, 0.0, a - b)
+    return np.where(np.isnan(apart), np.inf, apart)
+
+
+def _exact(value: Any) -> Any:
+    """The value in float64. The cast is exact for bfloat16 too, which is no number to NumPy."""
+    array = np.asarray(value)
+    return array if array.dtype.kind in "OSU" else array.astype(np.float64)
+
+
+def _norm(array: Any) -> float:
+    return float(np.linalg.norm(array[np.isfinite(array)])) if array.dtype == np.float64 else 0.0

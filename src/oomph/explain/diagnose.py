@@ -1,0 +1,314 @@
+"""diagnose(evidence): names what went wrong. Pure: the same evidence always gives the same diagnoses."""
+
+from __future__ import annotations
+
+import io
+import itertools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from oomph.explain.catalogue.catalogue import load
+from oomph.explain.catalogue.fault import Fault, Signature
+from oomph.explain.evidence import memory_map, tracebacks, trend
+from oomph.explain.evidence.evidence import Evidence
+from oomph.explain.evidence.live_exception import evidence_of
+from oomph.explain.evidence.memory_map import MemoryMap
+from oomph.explain.evidence.trend import Trend
+from oomph.explain.matching import documentation, fallback, systems, training
+from oomph.explain.matching.borrowed import borrowed
+from oomph.explain.matching.causality import OF_PEERS, Place, consequences
+from oomph.explain.matching.classifier import Sample
+from oomph.explain.matching.documentation import Documentation
+from oomph.explain.matching.ending import LastLines, tells_of_training
+from oomph.explain.matching.fallback import GENERAL, UNRELATED, LastError
+from oomph.explain.matching.guesses import Guesses
+from oomph.explain.matching.hits import Found, Hit, Hits, confidence, narrowed, place
+from oomph.explain.matching.index import index
+from oomph.explain.matching.likeness import Likeness, likely_of_check
+from oomph.explain.matching.named_fault import CAUSE, CONSEQUENCE, Diagnosis
+from oomph.explain.matching.suspicions import suspicions
+from oomph.explain.matching.systems import Systems
+from oomph.explain.reading.log import Readable, Words, read_log
+
+ABORT, MEMORY_LEAK = "abort", "memory-leak"
+_EXACT = frozenset({"Xid"})  # its number decides the fault
+_CERTAIN, _DOUBTFUL = 0.9, 0.5
+_SPEAKS_OF_DEVICE = ("GPU", "gpu", "CUDA", "cuda", "device")
+
+
+def words(faults: Sequence[Fault] | None = None) -> Words:
+    """The words of the lines that `diagnose` needs; `read_log` of faults/reading can skip the others."""
+    filed = index(load() if faults is None else tuple(faults))
+    others = (tracebacks, fallback, memory_map, trend, systems, documentation)
+    wanted = filed.words("log").union(*(module.WORDS for module in others))
+    return Words(
+        _bytes(wanted - training.SIGNS),
+        _bytes(training.SIGNS),
+        _bytes(_EXACT),
+        _bytes(trend.WORDS),
+        _bytes(filed.beginnings("log")),
+        memory_map.condense,
+    )
+
+
+def diagnose(
+    evidence: BaseException | Iterable[Evidence], faults: Sequence[Fault] | None = None
+) -> tuple[Diagnosis, ...]:
+    """Every fault that the evidence shows, best first: causes before consequences, then by confidence.
+
+    `evidence` is a caught exception, or facts in the order of observation, which are read once and in constant
+    memory. An unknown error gives one diagnosis named "unrecognised" or, for a plain Python error, "unrelated".
+    Benign noise gives none. Raises TypeError for anything else, such as a string.
+    """
+    catalogue = load() if faults is None else tuple(faults)
+    reading = _Reading(catalogue)
+    for fact in evidence_of(evidence) if isinstance(evidence, BaseException) else _facts(evidence):
+        reading.see(fact)
+    return reading.verdict()
+
+
+def diagnose_log(
+    log: bytes | Readable, others: Iterable[Evidence] = (), origin: str = "", faults: Sequence[Fault] | None = None
+) -> tuple[Diagnosis, ...]:
+    """Every fault that a log and later facts show, in constant memory.
+
+    Args:
+        log: its bytes, or a stream of them.
+        others: later facts, such as the exit status, in their order.
+        origin: the source of the log, in words.
+    """
+    lines = read_log(io.BytesIO(log) if isinstance(log, bytes) else log, origin, words(faults))
+    return diagnose(itertools.chain(lines, others), faults)
+
+
+def _facts(evidence: object) -> Iterator[Evidence]:
+    if isinstance(evidence, str | bytes | Evidence) or not isinstance(evidence, Iterable):
+        raise _not_evidence(evidence)
+    for fact in evidence:
+        if not isinstance(fact, Evidence):
+            raise _not_evidence(fact)
+        yield fact
+
+
+def _not_evidence(given: object) -> TypeError:
+    wanted = "an exception, or a list of oomph.Evidence"
+    return TypeError(f"diagnose() takes {wanted}, not {type(given).__name__}; `oomph explain FILE` reads a log")
+
+
+class _Reading:
+    """The evidence read so far."""
+
+    def __init__(self, catalogue: tuple[Fault, ...]) -> None:
+        self._catalogue = catalogue
+        self._hits = Hits(index(catalogue))
+        self._last = LastError(self._has_advice)
+        self._end = LastLines()
+        self._sample = Sample()
+        self._map = MemoryMap()
+        self._trend = Trend()
+        self._systems = Systems()
+        self._documentation = Documentation()
+        self._position = self._went_on = 0
+
+    def see(self, fact: Evidence) -> None:
+        """Take the next fact into account."""
+        if fact.source == "log" and self._documentation.holds(fact.text):
+            return
+        self._position += 1
+        self._last.see(fact, self._position)
+        if fact.source in ("log", "exception"):
+            self._end.see(fact, self._position)
+            self._sample.see(fact)
+            self._systems.see(fact.text)
+        if fact.source == "log":
+            self._map.see(fact)
+            self._trend.see(fact)
+            if training.goes_on(fact.text):
+                self._went_on = self._position
+        self._hits.see(fact, (self._last.story, self._position))
+
+    def verdict(self) -> tuple[Diagnosis, ...]:
+        """The diagnoses from all facts, for the systems that these are from."""
+        return tuple(diagnosis._replace(systems=self._systems.names) for diagnosis in self._diagnoses())
+
+    def _diagnoses(self) -> tuple[Diagnosis, ...]:
+        for conclusion in (self._map.conclusion(), self._trend.conclusion()):
+            if conclusion is not None:
+                self._hits.see(conclusion, (self._last.story, 0))  # it describes the state before the failure
+        in_training = not self._hits.asks_for_training or self._tells_of_training()
+        found = self._hits.found(self._went_on, in_training, bool(self._last.inside))
+        ranked, general = self._ranked(found)
+        if not ranked and self._end.ended_on_purpose(self._went_on):
+            return ()
+        guesses = Guesses(self._sample.facts if ranked else self._sample.in_force, self._catalogue)
+        if not ranked:
+            ranked = guesses.out_of_silence(bool(self._end.alarming(self._went_on)), self._set_aside(found))
+        elif ranked[0] in general:
+            ranked = guesses.reconsidered(ranked)
+        ranked = self._with_borrowed_advice(_sure_before_doubtful(ranked))
+        told = self._with_last_error(self._with_place_in_code(ranked, general))
+        return (*told, *suspicions(ranked, found, self._catalogue, guesses))
+
+    def _tells_of_training(self) -> bool:
+        """Whether the evidence is of a training; exceptions and exit statuses are, since oomph was there."""
+        facts = self._sample.facts
+        return self._went_on > 0 or any(fact.source != "log" for fact in facts) or tells_of_training(facts)
+
+    def _ranked(self, found: Found) -> tuple[list[Diagnosis], list[Diagnosis]]:
+        """The faults found and the error that ended the program, best first; and those with only a general name."""
+        places = {fault: place(hits) for fault, hits in found.items()}
+        follow = consequences(places)
+        behind, checked = self._behind_peers(found), self._behind_check(found)
+        if behind is not None or checked:
+            follow = frozenset(found)
+        named = [self._diagnosis(fault, found[fault], fault in follow) for fault in found]
+        general = checked or (self._fallback(found) if behind is None else [behind])
+        ended = {diagnosis.name for diagnosis in general}
+        ended |= {fault.name for fault in found if _explains_end(fault, found, self._last.story)}
+        return sorted([*named, *general], key=lambda d: _rank(d, d.name in ended, places)), general
+
+    def _set_aside(self, found: Found) -> frozenset[str]:
+        """The faults that signatures have ruled out, whatever the words of the log suggest."""
+        return self._hits.set_aside(found) | ({MEMORY_LEAK} if self._trend.levels_off else set())
+
+    def _diagnosis(self, fault: Fault, hits: Sequence[Hit], follows: bool) -> Diagnosis:
+        captured: dict[str, str] = {"inside": self._last.inside} if self._last.inside else {}
+        surest = _surest(fault, hits)
+        for hit in surest:
+            captured = {**hit.captured, **captured}  # the surest signature decides a value
+        if fault.domain == "memory":
+            captured = {**captured, **_more(captured, self._map)}
+        if "xid" in captured:
+            from oomph.explain.catalogue.xid import described  # most logs do not need this table
+
+            captured = {**captured, **described(captured["xid"])}
+        facts = dict.fromkeys(hit.fact for hit in hits if hit.signature.confidence > 0)
+        role = CONSEQUENCE if follows else CAUSE
+        signatures = tuple(hit.signature for hit in surest)
+        return Diagnosis(fault, role, round(confidence(hits), 3), tuple(facts), captured, signatures)
+
+    def _has_advice(self, error: Evidence) -> bool:
+        """Whether the page of plain Python errors has a wording for this one."""
+        return any(self._narrowed(fault, (error,))[1] for fault in self._catalogue if fault.name == UNRELATED)
+
+    def _behind_peers(self, found: Found) -> Diagnosis | None:
+        """The plain Python error of one rank, if the others only report that they lost a peer."""
+        error, fault = self._last.first_ordinary, next((f for f in self._catalogue if f.name == UNRELATED), None)
+        speakers = {hit.fact.origin for hits in found.values() for hit in hits}
+        if error is None or fault is None or not found or error.origin in speakers:
+            return None
+        is_behind = all(f.name in OF_PEERS for f in found)
+        return Diagnosis(fault, CAUSE, 0.9, (error,), *self._narrowed(fault, (error,))) if is_behind else None
+
+    def _fallback(self, found: Found) -> list[Diagnosis]:
+        """The last error under its general name, unless the catalogue explains it or something came after it."""
+        verdict = self._last.verdict()
+        if verdict is None:
+            return []
+        fatal = [f for f in found if not f.passes or _speaks_of_device(verdict.evidence)]
+        pending = [hit.last[1] for f in fatal for hit in found[f] if hit.last[0] == self._last.story]
+        if any(hit.last[1] == verdict.position and hit.signature.alone for hits in found.values() for hit in hits):
+            return []  # the words of the error itself are known
+        if pending and (verdict.name != UNRELATED or verdict.position <= max(pending)):
+            return []
+        role = CONSEQUENCE if pending else CAUSE
+        return self._named(verdict.likely, role, verdict.evidence, found)
+
+    def _named(
+        self, likely: Iterable[Likeness], role: str, evidence: tuple[Evidence, ...], found: Found
+    ) -> list[Diagnosis]:
+        faults = {fault.name: fault for fault in self._catalogue if fault not in found}
+        chosen = ((faults[name], sure) for name, sure in likely if name in faults)
+        return [Diagnosis(fault, role, sure, evidence, *self._narrowed(fault, evidence)) for fault, sure in chosen]
+
+    def _with_borrowed_advice(self, ranked: Sequence[Diagnosis]) -> list[Diagnosis]:
+        """Give the first, if it is doubtful or general and has no advice on these words, what other pages have."""
+        error = self._last.error
+        doubtful = ranked and (ranked[0].confidence <= _DOUBTFUL or ranked[0].name in GENERAL)
+        if error is None or not doubtful or ranked[0].is_advised:
+            return list(ranked)
+        captured, signatures = borrowed(
+            self._catalogue, (error, *self._last.details), self._hits.ids, self._last.inside
+        )
+        first = ranked[0]._replace(
+            captured={**captured, **ranked[0].captured}, signatures=(*ranked[0].signatures, *signatures)
+        )
+        return [first, *ranked[1:]]
+
+    def _narrowed(self, fault: Fault, facts: Sequence[Evidence]) -> tuple[dict[str, str], tuple[Signature, ...]]:
+        """The wordings of a page in these facts and in what the last error says below its first line."""
+        return narrowed(fault, (*facts, *self._last.details), self._hits.ids(fault), self._last.inside)
+
+    def _behind_check(self, found: Found) -> list[Diagnosis]:
+        """Likely causes of a failed check in GPU code, if only the abort itself is known."""
+        if [fault.name for fault in found] != [ABORT]:
+            return []
+        facts = next(tuple(hit.fact for hit in hits) for hits in found.values())
+        for fact in facts:
+            if likely := likely_of_check(fact.text):
+                return self._named(likely, CAUSE, (fact,), found)
+        return []
+
+    def _with_last_error(self, ranked: Sequence[Diagnosis]) -> Sequence[Diagnosis]:
+        """Add the last error line to the evidence, unless a diagnosis has it: people look for it first."""
+        error = self._last.error or self._end.error(self._went_on)
+        if not ranked or error is None or any(error in diagnosis.evidence for diagnosis in ranked):
+            return ranked
+        return [ranked[0]._replace(evidence=(*ranked[0].evidence, error)), *ranked[1:]]
+
+    def _with_place_in_code(self, ranked: Sequence[Diagnosis], general: Sequence[Diagnosis]) -> Sequence[Diagnosis]:
+        """Add the user's own line and the graph node of the last traceback to the diagnosis that it belongs to."""
+        where, node = self._last.where, self._last.tracebacks.node
+        is_live = any(fact.source == "exception" for diagnosis in ranked[:1] for fact in diagnosis.evidence)
+        last = 0 if is_live else next((place for place, each in enumerate(ranked) if each in general), 0)
+        if not ranked or not (where or node) or ranked[last].fault.passes:
+            return ranked
+        known = ranked[last].captured
+        added = {name: text for name, text in (("node", node), ("where", where)) if text and name not in known}
+        return [*ranked[:last], ranked[last]._replace(captured={**known, **added}), *ranked[last + 1 :]]
+
+
+def _sure_before_doubtful(ranked: Sequence[Diagnosis]) -> list[Diagnosis]:
+    """The same order, but guesses go behind what is certain; how a program ended is certain, and explains nothing."""
+    certain = any(diagnosis.confidence >= _CERTAIN and not diagnosis.fault.follows_any for diagnosis in ranked)
+    return sorted(ranked, key=lambda diagnosis: certain and diagnosis.confidence <= _DOUBTFUL)
+
+
+def _rank(diagnosis: Diagnosis, ended: bool, places: Mapping[Fault, Place]) -> tuple[bool, bool, bool, float, int, str]:
+    begins = places.get(diagnosis.fault)
+    first = 0 if begins is None else begins.position
+    role, fault = diagnosis.role, diagnosis.fault
+    return (role != CAUSE, fault.passes, not ended, -diagnosis.confidence, first, fault.code)
+
+
+def _explains_end(fault: Fault, found: Found, story: int) -> bool:
+    """Whether it can have ended the process: it is of the last story, and no exit status points only to others."""
+    if max(hit.last for hit in found[fault])[0] < story:
+        return False
+    seen_at_exit = {
+        other.name
+        for other, hits in found.items()
+        if any(hit.fact.source == "exit" and hit.last[0] == story for hit in hits)
+    }
+    return not seen_at_exit or not seen_at_exit.isdisjoint((fault.name, *fault.leads_to))
+
+
+def _more(captured: Mapping[str, str], dump: MemoryMap) -> dict[str, str]:
+    """Values derived from the captured ones, and values of the allocator's dump."""
+    first, _, rest = captured.get("shape", "").strip("([ ").partition(",")
+    batch = {"first_dimension": first} if first and rest.strip(",") else {}
+    return {**dump.captured(), **batch}
+
+
+def _speaks_of_device(evidence: Iterable[Evidence]) -> bool:
+    return any(word in fact.text for fact in evidence for word in _SPEAKS_OF_DEVICE)
+
+
+def _bytes(filed: Iterable[str]) -> frozenset[bytes]:
+    return frozenset(word.encode() for word in filed)
+
+
+def _surest(fault: Fault, hits: Sequence[Hit]) -> list[Hit]:
+    """The surest first; of those that are equally sure of one fact, the first on the page."""
+    observed = {fact: place for place, fact in enumerate(dict.fromkeys(hit.fact for hit in hits))}
+    pages = {id(signature): place for place, signature in enumerate(fault.signatures)}
+    return sorted(hits, key=lambda hit: (-hit.signature.confidence, observed[hit.fact], pages[id(hit.signature)]))

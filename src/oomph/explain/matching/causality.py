@@ -1,0 +1,59 @@
+"""Which of the faults that were found is the cause, and which are only its consequences. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from oomph.explain.catalogue.fault import Fault
+
+# Ranks write into one log in any order: what one of them says of its peers may stand before the peer's own words.
+OF_PEERS = frozenset({"worker-lost", "nccl-failure", "hang"})
+
+_SUSPICION = 0.45  # a fault that is doubted more than this does not explain away one that is surer
+
+
+class Place(NamedTuple):
+    """Where a fault begins in the evidence."""
+
+    story: int
+    """How often training had gone on before it."""
+    position: int
+    doubt: float
+    """1 minus the confidence; of two faults in the same words, the surer one comes first."""
+    end: int = 0
+    """The position of the later line in which it gives its reason: `what():` of an uncaught exception."""
+
+
+def consequences(places: Mapping[Fault, Place]) -> frozenset[Fault]:
+    """The faults that another one has led to, in the same story."""
+    return frozenset(fault for fault in places if any(_leads(other, fault, places) for other in places))
+
+
+def _leads(cause: Fault, fault: Fault, places: Mapping[Fault, Place]) -> bool:
+    linked = fault.name in cause.leads_to or (fault.follows_any and not cause.passes)
+    before, after = places[cause], places[fault]
+    if cause is fault or not linked or (before.story != after.story and not _is_of_machine(cause)):
+        return False
+    if before.position == after.position and cause.name in fault.leads_to and fault.name not in cause.leads_to:
+        return False  # the same words show both, and it is known which of the two leads to the other
+    if cause.follows_any and cause.name in fault.leads_to and before.position <= after.position <= before.end:
+        return False  # the reason that it gives of itself
+    if before.doubt > _SUSPICION and before.doubt > after.doubt and not fault.follows_any:
+        return False
+    if fault.looks_back and cause.name in fault.leads_to and after.doubt <= _SUSPICION:
+        return False
+    if fault.name in OF_PEERS and cause.name not in (*OF_PEERS, *fault.leads_to):
+        return True
+    if before.position == after.position and not fault.follows_any:
+        if cause.name not in fault.leads_to:
+            return True
+        return (before.doubt, cause.code) < (after.doubt, fault.code)  # two names for the same words: the surer one
+    if fault.follows_any and before.position <= after.end:
+        return True
+    return before.position <= after.position or cause.looks_back
+
+
+def _is_of_machine(fault: Fault) -> bool:
+    """Whether it is the machine's, whose own log may stand anywhere beside the program's: no epoch outlives it."""
+    return fault.domain == "hardware" and not fault.passes

@@ -1,0 +1,160 @@
+"""Which fault the words of a log speak for, learned from labelled logs: for what no signature knows. Pure.
+
+A multinomial logistic regression on which words a log holds (Bishop, "Pattern Recognition and Machine Learning",
+section 4.3.4): each word adds to or takes from each fault, the more, the rarer it is, and a softmax makes shares of the
+sums. classifier.txt has a word a line: its rarity (inverse document frequency) and its weights, in hundredths, by the
+codes of the pages. `benchmarks/classifier.py` writes it and measures what it is worth on logs that it has not seen.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import NamedTuple
+
+from oomph.explain.catalogue.fault import Fault
+from oomph.explain.evidence.evidence import Evidence
+from oomph.explain.matching.ending import tells_of_failure
+from oomph.explain.matching.harmless import is_harmless
+from oomph.explain.matching.likeness import Likeness
+from oomph.explain.matching.training import goes_on
+from oomph.files.patterns import lazy_pattern
+
+TABLE = Path(__file__).with_name("classifier.txt")
+SOUND = "sound"
+"""In the place of a code: a log of a program that did not fail."""
+ALWAYS = "*"
+"""In the place of a word: what speaks for each fault before a word is read."""
+_FIRST, _LAST = 200, 400
+_WORD = lazy_pattern(
+    r"[A-Za-z]{2,}|(?<![\w.,:/-])\d{1,3}(?![\w.,:/%-])"
+)  # and short numbers that stand alone: 137, 303
+_RAISED = lazy_pattern(r"Error\b|Exception\b")
+_HUMP = lazy_pattern(r"(?<=[a-z])(?=[A-Z])")
+
+
+class Sample:
+    """The first and the last lines of the evidence; the words of these are weighed, so that memory does not grow."""
+
+    def __init__(self) -> None:
+        self._first: list[Evidence] = []
+        self._last = deque[Evidence](maxlen=_LAST)
+
+    def see(self, fact: Evidence) -> None:
+        """Take the next line into account."""
+        if len(self._first) < _FIRST:
+            self._first.append(fact)
+        else:
+            self._last.append(fact)
+
+    @property
+    def facts(self) -> list[Evidence]:
+        """They, in their order."""
+        return [*self._first, *self._last]
+
+    @property
+    def in_force(self) -> list[Evidence]:
+        """The same without what is harmless, and without failures that training has outlived."""
+        went_on = max((place for place, fact in enumerate(self.facts) if goes_on(fact.text)), default=-1)
+        return [
+            fact
+            for place, fact in enumerate(self.facts)
+            if not is_harmless(fact.text) and not (place < went_on and _is_of_failure(fact.text))
+        ]
+
+
+class Shares(NamedTuple):
+    """How the words of a log divide among the faults; all shares together are 1."""
+
+    faults: tuple[Likeness, ...]
+    """The pages, the likeliest first."""
+    sound: float
+    """The share of there being no fault."""
+    words: int
+    """How many of the log's words have been learned."""
+
+    def of(self, name: str) -> float:
+        """The share of a page."""
+        return next((likeness.confidence for likeness in self.faults if likeness.name == name), 0.0)
+
+
+def words(texts: Iterable[str]) -> list[str]:
+    """The words and numbers in them, each once, in their order; FooBar and foo_bar are two words each."""
+    return sorted({word.lower() for text in texts for word in _WORD.findall(_HUMP.sub(" ", text))})
+
+
+class Classifier:
+    """What was learned.
+
+    Args:
+        table: the text of classifier.txt.
+        catalogue: the pages that may be named.
+    """
+
+    def __init__(self, table: str, catalogue: Sequence[Fault]) -> None:
+        lines = (line.partition(" ") for line in table.splitlines())
+        self._lines = {word: rest for word, _, rest in lines}
+        self._catalogue = catalogue
+        self._rows: dict[str, _Row] = {}
+
+    def shares(self, texts: Iterable[str]) -> Shares:
+        """The shares of the faults in the words of the texts."""
+        rows = [row for word in words(texts) if (row := self._row(word)).weights]
+        sums = dict(self._row(ALWAYS).weights)
+        norm = math.sqrt(sum(row.rarity**2 for row in rows)) or 1.0
+        for row in rows:
+            for code, weight in row.weights.items():
+                sums[code] = sums.get(code, 0.0) + weight * row.rarity / norm
+        highest = max(sums.values(), default=0.0)
+        parts = {code: math.exp(value - highest) for code, value in sums.items()}
+        whole = sum(parts.values()) or 1.0
+        pages = (Likeness(page.name, parts[page.code] / whole) for page in self._catalogue if page.code in parts)
+        likeliest = sorted(pages, key=lambda page: (-page.confidence, page.name))
+        return Shares(tuple(likeliest), parts.get(SOUND, 0.0) / whole, len(rows))
+
+    def telling(self, facts: Sequence[Evidence], fault: Fault) -> Evidence | None:
+        """The line whose words speak most for the fault, the first of equals; None when none speaks for it."""
+        sums = [sum(self._spoken(word, fault.code) for word in words((fact.text,))) for fact in facts]
+        most = max(sums, default=0.0)
+        return facts[sums.index(most)] if most > 0 else None
+
+    def _spoken(self, word: str, code: str) -> float:
+        row = self._row(word)
+        return row.rarity * row.weights.get(code, 0.0)
+
+    def _row(self, word: str) -> _Row:
+        row = self._rows.get(word)
+        if row is None:
+            row = self._rows[word] = _read(self._lines.get(word, "0"))
+        return row
+
+
+@lru_cache(maxsize=2)
+def trained(catalogue: tuple[Fault, ...]) -> Classifier:
+    """What classifier.txt holds, read once; nothing, when it cannot be read."""
+    try:
+        return Classifier(TABLE.read_text(encoding="ascii"), catalogue)
+    except (OSError, ValueError):
+        return Classifier("", catalogue)
+
+
+def _is_of_failure(text: str) -> bool:
+    return tells_of_failure(text) or _RAISED.search(text) is not None
+
+
+class _Row(NamedTuple):
+    rarity: float
+    weights: Mapping[str, float]
+
+
+def _read(line: str) -> _Row:
+    """What a line says after its word; nothing, when it is damaged."""
+    rarity, *pairs = line.split(" ")
+    weights = (pair.split("=") for pair in pairs)
+    try:
+        return _Row(int(rarity) / 100, {code: int(weight) / 100 for code, weight in weights})
+    except ValueError:
+        return _Row(0.0, {})

@@ -1,0 +1,108 @@
+"""The end of a log: its last lines, and whether one of them tells of a failure, in whatever words. Pure."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+
+from oomph.explain.evidence.evidence import Evidence
+from oomph.explain.evidence.tracebacks import is_of_traceback
+from oomph.explain.matching.harmless import is_harmless
+from oomph.files.patterns import lazy_pattern
+
+LINES = 40
+"""So many of the last lines are kept; the reader delivers these in any case."""
+_REPEATED = 10  # so many times as many are looked at, for lines that only repeat themselves
+
+_WITHOUT_DIGITS = {ord(digit): None for digit in "0123456789"}
+# "2024-08-11 20:04:18.331017: E ext/xla/cuda_fft.cc:485] ", "E0000 00:00:1795273984.028772  23189 platform.cc:52] "
+_LEVEL = lazy_pattern(
+    r"\s{0,12}(?:\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d+: )?(?P<level>[IWEF])(?:\d{4} [\d:.]+ +\d+)? [\w./-]{1,200}:\d+\] "
+)
+_ADVICE = lazy_pattern(r"\s*(?:\[?(?:WARNING|WARN|DEBUG|NOTE|notice)\b|\w{0,80}Warning: |.{0,200}\w{1,80}Warning: )")
+_WORDS = (
+    *("error", "fail(?:ed|ure|s)?", "fatal", "abort(?:ed|ing)?", "killed", "crash(?:ed|es)?", "exception", "panic"),
+    *("cannot", "can't", "could ?n[o']t", "could not", "unable", "terminat(?:ed|ing)", "denied", "refused", "invalid"),
+    *("corrupt(?:ed|ion)?", "hangs", "stuck", "fr[eo]ezes?", "frozen", "time(?:d )?out", "segfault", "dumped", "lost"),
+    *("leak(?:s|ed|ing)?", "oom", "not found", "no such", "unexpected(?:ly)?", "died", "dead", "gone", r"signal:? \d+"),
+)
+_FAILURE = lazy_pattern(rf"(?i)\b(?:{'|'.join(_WORDS)})\b")
+_NO_FAILURE = lazy_pattern(
+    r"(?i)\b(?:(?:no|0|without(?: any)?|zero|round-off) (?:error|failure|exception)s?\b|timeout ?[=:] ?\w)"
+)
+# "#3 0x00007f86 in ncclGroupEnd () from lib.so", "* frame #0: 0x0000", "0  libucs.so.0(ucs_handle_error+0x2dc) [0x7f]"
+_NATIVE_FRAME = lazy_pattern(
+    r"(?:frame )?#\d{1,3}:? +0x[0-9a-f]{6,16}\b"
+    r"|(?<=\S)\.(?:so|dylib|dll)[\w.]{0,20}(?:\([^)\n]{0,400}\) \[0x| +0x[0-9a-f]{6,16} )"
+)
+_ON_PURPOSE = ("KeyboardInterrupt", "SystemExit")
+_OF_TRAINING = lazy_pattern(
+    r"[Tt]ensor[Ff]low|[Kk]eras|[Hh]orovod|nccl|NCCL|cudnn|CUDA|\bcuda\b|\bGPUs?\b|\bXid\b|metal_plugin"
+    r"|srun: |slurmstepd|\bMPI\b|\bEpoch \d|/job:"
+)
+
+
+class LastLines:
+    """The last lines of the evidence that are not the one before with other numbers in it."""
+
+    def __init__(self) -> None:
+        self._seen = deque[tuple[Evidence, int]](maxlen=_REPEATED * LINES)
+
+    def see(self, fact: Evidence, position: int) -> None:
+        """Take the next line into account; `position` is its place in the evidence."""
+        self._seen.append((fact, position))
+
+    def ended_on_purpose(self, went_on: int) -> bool:
+        """Whether the program, or who was in front of it, has ended it on purpose, after training last went on."""
+        return any(fact.text.startswith(_ON_PURPOSE) for fact, place in self._kept() if place > went_on)
+
+    def error(self, went_on: int) -> Evidence | None:
+        """The last line of TensorFlow's own that is marked as an error, since training was last seen to go on."""
+        errors = (fact for fact, place in reversed(self._kept()) if place > went_on and _level(fact.text) in ("E", "F"))
+        return next((fact for fact in errors if not is_harmless(fact.text)), None)
+
+    def _kept(self) -> list[tuple[Evidence, int]]:
+        kept: list[tuple[Evidence, int]] = []
+        form = ""
+        for fact, place in self._seen:
+            before, form = form, fact.text.translate(_WITHOUT_DIGITS)
+            if kept and form == before:
+                kept.pop()  # the next state of a progress bar
+            kept.append((fact, place))
+        return kept[-LINES:]
+
+    def alarming(self, went_on: int) -> tuple[Evidence, ...]:
+        """Those from the first one on that tells of a failure, since training was last seen to go on; if it is one."""
+        if not went_on and not tells_of_training(fact for fact, _ in self._kept()):
+            return ()
+        since = [fact for fact, place in self._kept() if place > went_on]
+        if self.ended_on_purpose(went_on):
+            return ()
+        informs = max((number for number, fact in enumerate(since) if _level(fact.text) == "I"), default=-1)
+        for number, fact in enumerate(since):
+            outlived = number < informs and _level(fact.text)  # TensorFlow has gone on after its own error
+            if not outlived and tells_of_failure(fact.text):
+                return tuple(since[number:])
+        return ()
+
+
+def tells_of_training(lines: Iterable[Evidence]) -> bool:
+    """Whether one of these lines names something that training is made of."""
+    return any(_OF_TRAINING.search(fact.text) for fact in lines)
+
+
+def _level(text: str) -> str:
+    """I, W, E or F of a line of TensorFlow's own; empty for any other line."""
+    found = _LEVEL.match(text)
+    return found["level"] if found else ""
+
+
+def tells_of_failure(text: str) -> bool:
+    """Whether a line says, or is marked as saying, that something failed; not where it only warns."""
+    if is_harmless(text):
+        return False
+    if level := _level(text):
+        return level in "EF"
+    if _NATIVE_FRAME.search(text) or is_of_traceback(text):
+        return True
+    return _FAILURE.search(_NO_FAILURE.sub(" ", text)) is not None and _ADVICE.match(text) is None

@@ -1,0 +1,363 @@
+"""What ended a program when no page of the catalogue knows its words: the last error, ordinary or not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from oomph.explain.evidence.evidence import Evidence
+from oomph.explain.evidence.tracebacks import Tracebacks, installed, package, place_in_script
+from oomph.explain.matching import training
+from oomph.explain.matching.harmless import AT_END
+from oomph.explain.matching.likeness import Likeness, likely, likely_of_library
+from oomph.files.patterns import lazy_pattern
+
+UNRELATED = "unrelated"
+UNRECOGNISED = "unrecognised"
+GENERAL = (UNRELATED, UNRECOGNISED)
+"""What an error is called whose words no page knows."""
+
+_CLASSES = (
+    "Aborted AlreadyExists Cancelled DataLoss DeadlineExceeded FailedPrecondition Internal InvalidArgument NotFound "
+    "OutOfRange PermissionDenied ResourceExhausted Unauthenticated Unavailable Unimplemented Unknown"
+)
+_PYTHON = (
+    "Attribute EOF FileNotFound FloatingPoint Import ModuleNotFound NotImplemented OS Runtime Type UnicodeDecode Value"
+)
+# Classes that neither TensorFlow nor Keras raises for a fault of the machine.
+_SCRIPTS_OWN = "Assertion Indentation Index Key Name Syntax Tab UnboundLocal ZeroDivision"
+WORDS = frozenset({"Epoch", "REQUIRES", "rendezvous", "Rendezvous", "endezvous", "StatusOr"}) | {
+    f"{name}Error" for name in f"{_CLASSES} {_PYTHON} {_SCRIPTS_OWN} OperatorNotAllowedInGraph".split(" ")
+}
+
+_SURVIVED = lazy_pattern(r"Epoch \d+/\d+")
+_RAISED = lazy_pattern(r"(?P<type>[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*)(?::|\Z|\n)")
+_ENDED_ON_PURPOSE = ("KeyboardInterrupt", "SystemExit", "GeneratorExit")
+# An exception that carries a word of the machine below it is not the user's own, whatever its Python type.
+_FOREIGN = lazy_pattern(
+    r"errors_impl|CUDA_|CUDNN_|CUBLAS_|NCCL|StatusOr|XlaRuntimeError|WorkerGroupError|HorovodInternalError"
+)
+# The classes of tf.errors, whose module is lost when only the type's name is known.
+_TENSORFLOW = lazy_pattern(rf"(?:{'|'.join(_CLASSES.split(' '))}|Op)Error")
+# An error that was cut out of its traceback: "InvalidArgumentError (see above for traceback): ...".
+_CUT_OUT = lazy_pattern(
+    rf"\s{{0,12}}(?:tensorflow[\w.]*\.)?(?:{'|'.join(_CLASSES.split(' '))})Error(?: \(see above for traceback\))?: "
+)
+# The same of a plain Python error; who has raised it is not known then.
+_PASTED = lazy_pattern(
+    r"\s{0,4}(?:(?:tensorflow[\w.]*\.)?OperatorNotAllowedInGraph"
+    rf"|{'|'.join(f'{_PYTHON} {_SCRIPTS_OWN}'.split(' '))})Error(?:: |\Z)"
+)
+# What Python says in such an error, in a line that does not name its class; people copy it so.
+_SAID = {
+    "TypeError": lazy_pattern(
+        r"\w[\w.]{0,80}\(\) (?:got an unexpected keyword argument '|missing \d+ required |takes \d+ positional )"
+        r"|unhashable type: '|'\w{1,60}' object is not (?:callable|subscriptable|iterable)\b"
+        r"|only integer scalar arrays can "
+    ),
+    "AttributeError": lazy_pattern(
+        r"(?:module|type object) '[\w.]{1,80}' has no attribute '|'\w{1,60}' object has no attribute '"
+    ),
+    "NameError": lazy_pattern(r"(?:global )?name '\w{1,80}' is not defined\b"),
+    "ImportError": lazy_pattern(r"cannot import name '|[Nn]o module named '?\w"),
+}
+_SAID_WORDS = (
+    " argument",
+    "unhashable",
+    "object ",
+    "integer scalar",
+    "has no attribute",
+    "is not defined",
+    "import name",
+    "module named",
+)
+# The same behind other words of the line: "I get TypeError: ...", "ERROR in step 3: ValueError: ...".
+_BEHIND = lazy_pattern(
+    rf"(?<=[\s:>`'\"*(])(?:{'|'.join(f'{_PYTHON} {_SCRIPTS_OWN}'.split(' '))})Error: (?!if |If |when |When )\S"
+)
+_NO_REPORT = lazy_pattern(
+    r"Warning\b|WARN|DEBUG|INFO|\braise[sd]?\b|\bexcept\b|\bcatch|\bcaught\b|\bignor|\bretr(?:y|ies|ied)\b|^\s*#"
+)
+_MOST_BEFORE = 100
+_FEW_LINES = 4
+"""A text of no more than these may be a question about an error, which it words without naming its class."""
+# What argparse and absl say of a command line before they end the program.
+_USAGE = lazy_pattern(
+    r"[\w./-]{1,80}: error: (?:the following arguments|argument |unrecognized arguments|ambiguous option)"
+    r"|FATAL Flags parsing error: "
+)
+# What `python -m` says before it ends: nothing else prints these words behind the name of a Python.
+_NO_MODULE = lazy_pattern(
+    r"[\w./-]{0,200}python[\d.]{0,8}: (?:No module named |Error while finding module specification for )"
+)
+_MISTAKE = lazy_pattern(rf"\s{{0,4}}(?:{'|'.join(_SCRIPTS_OWN.split(' '))})Error\b|{_USAGE.pattern}")
+# What Python and Keras say of the script's own mistakes in classes that TensorFlow raises for much else.
+_REFUSED = lazy_pattern(
+    r"(?:FileNotFound|Permission)Error: \[|ModuleNotFoundError: No module named|JSON serializable|can(?:no|')t pickle "
+    r"|cannot be interpreted as an integer|required positional argument|must compile your model|not yet been built"
+    r"|Graph disconnected|No such layer|no loss to optimize|has never been called|must override `get_config`"
+    r"|to HDF5 format requires|EagerTensor without building|identifier: |in read-only mode"
+    r"|import pydot|'NoneType' object (?:is|has)"
+    r"|Error: module '(?!tensorflow|keras|numpy)[\w.]{1,80}' has no attribute|from 'scipy"
+)
+# What only a training says; a plain error without its traceback that has none of it may be of any program.
+_OF_KERAS = lazy_pattern(
+    r"[Tt]ensor|[Kk]eras|TPU|[Ll]ayer|[Mm]odel\b|[Dd]ata ?set|[Gg]enerator|`\w{1,40}` argument|steps_per_epoch"
+)
+# "Local rendezvous is aborting with status: INTERNAL: No blas support for stream"; the end of a data set
+# (OUT_OF_RANGE), a cancelled sibling and a shutdown are reported in the same words and are no failures.
+# "Bad StatusOr access: INTERNAL: CUDA error: ..." is a RuntimeError of TensorFlow's own start.
+_STATUS = ("endezvous is aborting with status: ", "Bad StatusOr access: ")
+# W tensorflow/core/framework/op_kernel.cc:1651] OP_REQUIRES failed at mpi_ops.cc:316 : Unknown: Horovod has been ...
+_REQUIRED = lazy_pattern(r"OP_REQUIRES failed at [\w.]{1,80}:\d+ : (?P<status>[A-Z][A-Za-z_ ]{3,30}): ")
+_BENIGN_CODES = ("OUT_OF_RANGE", "Out of range", "CANCELLED", "Cancelled", "ABORTED", "Aborted")
+_MESSAGE_LINES, _MESSAGE_LENGTH = 60, 6000
+_DETAILS = 6  # lines of a message that are looked at for advice; the rest may be of others
+_CODE = "      "  # a line of source code under a frame
+_IN_USER_CODE = "in user code"
+_OWN_CODES = 255  # up to here a program chooses, sys.exit(-1) for one; Windows gives crashes numbers beyond
+_EXIT_CODE = lazy_pattern(r"ended with exit code (?P<code>\d{1,4});")
+
+
+# "2026-11-21 23:32:01,361 INFO    step 9 loss 0.13": a logger's lines come when they are written; what is printed may
+# come late, from the buffer of a process that has already ended with an error. One may be its last words.
+_LOGGED = lazy_pattern(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d,\d{3}\b.{0,60}\bINFO\b")
+_GOES_ON = 2
+
+_PLAIN, _PLAIN_OF_LIBRARY = 0.9, 0.6  # how sure "unrelated" is: TensorFlow raises Python's errors too
+
+
+class Verdict(NamedTuple):
+    """The general name of an error, how sure that is, and the facts that show it."""
+
+    likely: tuple[Likeness, ...]
+    """The names, the likeliest first; never empty."""
+    evidence: tuple[Evidence, ...]
+    position: int
+    """Place of the last of these facts in the evidence."""
+
+    @property
+    def name(self) -> str:
+        """The likeliest name."""
+        return self.likely[0].name
+
+
+class _Message:
+    """What was printed of the last error: its first line, and those that follow."""
+
+    def __init__(self, origin: str, first: str, library: str = "", importing: bool = False) -> None:
+        self.origin = origin
+        self.lines = [first]
+        self.library = library
+        self.importing = importing
+
+    def see(self, fact: Evidence) -> None:
+        """Take the line into account, when it goes on with the message; source code does not."""
+        text = fact.text
+        if fact.origin != self.origin or text.startswith(_CODE) or len(self.lines) >= _MESSAGE_LINES:
+            return
+        if text.lstrip().startswith('File "'):
+            if self.lines[0].rstrip().endswith(f"{_IN_USER_CODE}:"):
+                self.library = package(text)
+        else:
+            self.lines.append(text)
+
+    @property
+    def text(self) -> str:
+        """All of it, cut where it says nothing new any more."""
+        return "\n".join(self.lines)[:_MESSAGE_LENGTH]
+
+
+class LastError:
+    """Reads evidence in order and remembers the error that nothing after it has outlived."""
+
+    def __init__(self, has_advice: Callable[[Evidence], bool]) -> None:
+        self._has_advice = has_advice
+        """Whether the page of plain Python errors knows what to do about this one."""
+        self.tracebacks = Tracebacks()
+        self._raised: Evidence | None = None
+        self._status: Evidence | None = None
+        self._exit: Evidence | None = None
+        self._message: _Message | None = None
+        self._pasted: _Message | None = None
+        self._pasted_fact: Evidence | None = None
+        self._frame = ""
+        """The last frame of a traceback whose head is not there."""
+        self._place = ""
+        """The last of its frames that is the user's own: "train.py:42 in step"."""
+        self._lines: list[Evidence] = []
+        """The first lines, as long as there are few: a question about an error whose class it does not name."""
+        self._inside = ""
+        """The installed package whose code raised the last exception of a whole traceback."""
+        self._position = 0
+        self._now = self._steps_after = 0
+        self.story = 0
+        """How often training has gone on; what belongs to an earlier story did not end the program."""
+        self.first_ordinary: Evidence | None = None
+        """The first plain Python error of the story: what another rank raises afterwards may follow from it."""
+
+    def see(self, fact: Evidence, position: int) -> None:
+        """Take the next fact into account; `position` is its place in the evidence."""
+        self._now = position
+        if fact.source == "progress":
+            self._went_on()
+        elif fact.source == "exit":
+            self._see_exit(fact)
+        elif fact.source == "exception":
+            self._raise(fact, fact.text.partition(":")[0], *self.tracebacks.close(fact.origin))
+        elif fact.source == "log":
+            self._see_line(fact)
+
+    @property
+    def error(self) -> Evidence | None:
+        """The line of it."""
+        return self._raised or self._status or self._pasted_fact
+
+    @property
+    def details(self) -> tuple[Evidence, ...]:
+        """The lines of its message below the first: Keras 3 says there what its first line only announces."""
+        error, said = self.error, self._message or self._pasted
+        if error is None or said is None:
+            return ()
+        return tuple(error._replace(text=line) for line in said.lines[1:_DETAILS] if line.strip())
+
+    @property
+    def where(self) -> str:
+        """The innermost line of the user's own code in the last traceback, also of one without its head."""
+        is_cut_out = self._raised is None and self._pasted is not None
+        return self.tracebacks.where or (self._place if is_cut_out else "")
+
+    @property
+    def inside(self) -> str:
+        """The installed package whose code raised the error; empty when that was the user's own."""
+        return self._inside if self._raised is not None else installed(self._frame)
+
+    def verdict(self) -> Verdict | None:
+        """What to call it; None when nothing failed, or when a person ended the program."""
+        if self._raised is not None and is_ordinary(self._raised.text):
+            names = self._of_library() or (Likeness(UNRELATED, _PLAIN),)
+            return Verdict(names, (self._raised,), self._position)
+        found = tuple(fact for fact in (self._status, self._raised) if fact is not None)
+        if found:
+            names = self._of_class() or (Likeness(UNRECOGNISED, 0.5 if self._raised else 0.4),)
+            return Verdict(names, found, self._position)
+        if self._pasted is not None and self._pasted_fact is not None:
+            words = self._pasted.text
+            is_mistake = _MISTAKE.match(words) or _REFUSED.search(words) or place_in_script(self._frame)
+            mistake = (Likeness(UNRELATED, 0.5),) if is_mistake else ()
+            if _NO_MODULE.match(words):
+                mistake = (Likeness(UNRELATED, _PLAIN),)
+            alike = mistake or likely_of_library(words)
+            if not alike and _OF_KERAS.search(words) and self._has_advice(self._pasted_fact):
+                alike = (Likeness(UNRELATED, 0.5),)
+            return Verdict(alike, (self._pasted_fact,), self._position) if alike else None
+        if self._exit is None and len(self._lines) <= _FEW_LINES:
+            asked = next((x for x in self._lines if _OF_KERAS.search(x.text) and self._has_advice(x)), None)
+            return None if asked is None else Verdict((Likeness(UNRELATED, 0.4),), (asked,), self._position)
+        unknown = (Likeness(UNRECOGNISED, 0.3),)
+        return None if self._exit is None else Verdict(unknown, (self._exit,), self._position)
+
+    def _of_library(self) -> tuple[Likeness, ...]:
+        message = self._message
+        if message is None or not message.library:
+            return ()
+        return likely_of_library(message.text, message.importing) or (Likeness(UNRELATED, _PLAIN_OF_LIBRARY),)
+
+    def _of_class(self) -> tuple[Likeness, ...]:
+        if self._message is not None:
+            return likely(self._message.text)
+        return likely(_status_in(self._status.text)) if self._status is not None else ()
+
+    def _see_exit(self, fact: Evidence) -> None:
+        found = _EXIT_CODE.match(fact.text)
+        if found and int(found["code"]) == 0:
+            self._went_on()
+        elif found and int(found["code"]) > _OWN_CODES:
+            self._exit, self._position = fact, self._now
+
+    def _see_line(self, fact: Evidence) -> None:
+        text = fact.text
+        if len(self._lines) <= _FEW_LINES:
+            self._lines.append(fact)
+        raised = self.tracebacks.see(fact)
+        if self._pasted is None and text.lstrip().startswith('File "'):
+            self._frame, self._place = text, place_in_script(text) or self._place
+        if raised is not None and not raised.harmless:
+            self._raise(fact, raised.type_name, raised.library, raised.importing)
+            self._inside = raised.inside
+        elif raised is None and "Error" in text and _CUT_OUT.match(text):
+            self._raise(fact, text.partition(":")[0])
+        elif raised is None and self._raised is None and (error := _pasted_error(text)):
+            self._pasted_fact = fact if error in text else fact._replace(text=error)
+            self._pasted, self._position = _Message(fact.origin, error), self._now
+        elif raised is None and (message := self._message or self._pasted) is not None:
+            message.see(fact)
+        if "OP_REQUIRES" in text and (required := _REQUIRED.search(text)) and required["status"] not in _BENIGN_CODES:
+            self._status, self._position = fact, self._now
+        if (marker := next((m for m in _STATUS if m in text), None)) is not None:
+            status = text.partition(marker)[2]
+            if not status.startswith(AT_END):
+                self._status, self._position = fact, self._now
+        elif text.startswith("Epoch ") and _SURVIVED.match(text):
+            self._went_on()
+        elif "INFO" in text and _LOGGED.match(text) and training.goes_on(text):
+            self._see_progress(fact)
+        elif self._pasted is not None and training.goes_on(text):
+            self._pasted = self._pasted_fact = None
+
+    def _see_progress(self, fact: Evidence) -> None:
+        """A step after the error, told by who raised it: with a second one, the error was caught."""
+        if self._raised is not None and fact.origin == self._raised.origin:
+            self._steps_after += 1
+            if self._steps_after >= _GOES_ON:
+                self._raised = self._message = self.first_ordinary = None
+
+    def _went_on(self) -> None:
+        """Whatever was printed before, somebody caught it."""
+        self._raised = self._status = self._exit = self.first_ordinary = None
+        self._message = self._pasted = self._pasted_fact = None
+        self._frame = self._place = ""
+        self.story += 1
+
+    def _raise(self, fact: Evidence, type_name: str, library: str = "", importing: bool = False) -> None:
+        self._raised, self._position, self._steps_after, self._inside = fact, self._now, 0, ""
+        first, *rest = fact.text.split("\n")
+        self._message = _Message(fact.origin, first, library, importing)
+        for line in rest:
+            self._message.see(fact._replace(text=line))
+        if self.first_ordinary is None and is_ordinary(fact.text):
+            self.first_ordinary = fact
+        if type_name.rpartition(".")[2] in _ENDED_ON_PURPOSE:
+            self._raised = self._status = self._exit = self._message = None
+
+
+def _pasted_error(text: str) -> str:
+    """The error in a line that stands without its traceback, with its class in front; empty when it tells of none."""
+    if "Error" in text:
+        if _PASTED.match(text):
+            return text
+        behind = _BEHIND.search(text[:_MOST_BEFORE])
+        if behind is not None and _NO_REPORT.search(text[: behind.start()]) is None:
+            return text[behind.start() :]
+    if ("error: " in text and _USAGE.match(text)) or (" module " in text and _NO_MODULE.match(text)):
+        return text
+    if any(word in text for word in _SAID_WORDS):
+        bare = text.strip(' \t`*>"')
+        return next((f"{name}: {bare}" for name, said in _SAID.items() if said.match(bare)), "")
+    return ""
+
+
+def _status_in(text: str) -> str:
+    """What follows the words that announce a status: "INTERNAL: No blas support for stream"."""
+    required = _REQUIRED.search(text)
+    if required is not None:
+        return text[required.start("status") :]
+    return next((text.partition(marker)[2] for marker in _STATUS if marker in text), "")
+
+
+def is_ordinary(text: str) -> bool:
+    """Whether "Type: message" is a plain Python error, one that no machine or library below has caused."""
+    found = _RAISED.match(text)
+    if found is None or _FOREIGN.search(text):
+        return False
+    return _TENSORFLOW.fullmatch(found["type"].rpartition(".")[2]) is None

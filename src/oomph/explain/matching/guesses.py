@@ -1,0 +1,91 @@
+"""What the words of a log speak for, where the signatures say nothing, or nothing for certain. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from functools import cached_property
+
+from oomph.explain.catalogue.fault import Fault
+from oomph.explain.evidence.evidence import Evidence
+from oomph.explain.matching.classifier import Shares, trained
+from oomph.explain.matching.ending import tells_of_training
+from oomph.explain.matching.fallback import GENERAL, UNRELATED
+from oomph.explain.matching.hits import narrowed
+from oomph.explain.matching.likeness import SUREST, Likeness, is_asserted
+from oomph.explain.matching.named_fault import CAUSE, Diagnosis
+from oomph.explain.matching.training import goes_on
+
+_FEWEST_WORDS = 6
+_LEAST, _LEAST_IN_PEACE = 0.1, 0.4  # share of a page that is guessed at all: after a failure, and without a sign of one
+_LEAD, _LEAD_IN_PEACE = 0.0, 0.1  # before the shares of there being no fault, or only one of the script's own
+_CLEAR = 0.7  # share that outweighs what an error is only called, or resembles
+_SEEN_IN_TRAINING = ("nan-loss", "no-gradients")
+"""Faults, beside those that a training survives, that show while it goes on without a word of failure."""
+_FAINT = 0.03  # below this, a page is not worth a look
+
+
+class Guesses:
+    """The pages that a log's words speak for; no word is weighed before somebody asks.
+
+    Args:
+        facts: lines of the log, in their order.
+        catalogue: the pages that may be named.
+    """
+
+    def __init__(self, facts: Sequence[Evidence], catalogue: tuple[Fault, ...]) -> None:
+        self._facts = facts
+        self._catalogue = catalogue
+
+    def out_of_silence(self, failed: bool, set_aside: Collection[str]) -> list[Diagnosis]:
+        """The likeliest page, unless the words speak as much for there being none.
+
+        `failed`: the end of the log tells of a failure; `set_aside`: the names of pages that signatures have ruled out.
+        """
+        if not self._pages or self._shares.words < _FEWEST_WORDS or self._pages[0].name in set_aside:
+            return []
+        least, lead = (_LEAST, _LEAD) if failed else (_LEAST_IN_PEACE, _LEAD_IN_PEACE)
+        best = self._diagnosis(self._pages[0])
+        may_be = failed or best.fault.passes or best.name in _SEEN_IN_TRAINING or not self._trains
+        needed = max(least, self._shares.sound + self._shares.of(UNRELATED) + lead)
+        return [best] if may_be and self._pages[0].confidence >= needed else []
+
+    def reconsidered(self, ranked: Sequence[Diagnosis]) -> list[Diagnosis]:
+        """The same, whose first is a general name or a resemblance, after the page that the words clearly say."""
+        general, *others = ranked
+        if not self._pages or self._pages[0].confidence < _CLEAR or self._pages[0].name in {d.name for d in ranked}:
+            return list(ranked)
+        if general.name == UNRELATED and not tells_of_training(self._facts):
+            return list(ranked)
+        if any(is_asserted(fact.text) for fact in general.evidence):
+            return list(ranked)
+        left = round(min(general.confidence, 1 - self._pages[0].confidence), 2)
+        return [self._diagnosis(self._pages[0]), general._replace(confidence=left), *others]
+
+    @property
+    def likely(self) -> list[str]:
+        """The names of the pages that are worth a look, the likeliest first."""
+        return [page.name for page in self._pages if page.confidence >= _FAINT]
+
+    @property
+    def is_scripts_own(self) -> bool:
+        """Whether the words speak for an error of the script's own more than for any page."""
+        return not self._pages or self._shares.of(UNRELATED) > self._pages[0].confidence
+
+    @property
+    def _trains(self) -> bool:
+        """Whether a training is seen at work in it."""
+        return any(goes_on(fact.text) for fact in self._facts)
+
+    @cached_property
+    def _shares(self) -> Shares:
+        return trained(self._catalogue).shares(fact.text for fact in self._facts)
+
+    @cached_property
+    def _pages(self) -> list[Likeness]:
+        return [page for page in self._shares.faults if page.name not in GENERAL] if self._facts else []
+
+    def _diagnosis(self, page: Likeness) -> Diagnosis:
+        """The page, with the line that speaks most for it, and the wordings that narrow it down."""
+        fault = next(fault for fault in self._catalogue if fault.name == page.name)
+        fact = trained(self._catalogue).telling(self._facts, fault) or self._facts[-1]
+        return Diagnosis(fault, CAUSE, round(min(page.confidence, SUREST), 2), (fact,), *narrowed(fault, self._facts))

@@ -1,0 +1,191 @@
+"""Hits: the facts that bear the signatures of the catalogue, and where in the evidence they stand."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence, Set
+from functools import lru_cache
+from math import prod
+from typing import NamedTuple
+
+from oomph.explain.catalogue.fault import Fault, Signature
+from oomph.explain.evidence.evidence import Evidence
+from oomph.explain.matching.causality import Place
+from oomph.explain.matching.harmless import gets_by
+from oomph.explain.matching.index import Index
+from oomph.files.patterns import lazy_pattern
+
+# What signatures claim together, and how often such a claim holds on logs that nobody has looked at: from the knee on
+# it is claimed too much (docs/measurements.md, "Naming faults").
+_KNEE, _CLAIMED, _HOLDS = 0.9, 0.99, 0.94
+_TRIES = 40
+_REMEMBERED = 4096
+"""Lines whose words are remembered: what fails again and again says the same each time."""
+_RAISES = lazy_pattern(r"(?:[-> ]{0,12}\d{1,6})?\s{1,60}raise \w")
+
+
+class Hit(NamedTuple):
+    """The first fact that bears a signature, where it stands, and where the last one does.
+
+    A place is (story, position): a story ends when training goes on after a failure.
+    """
+
+    signature: Signature
+    fact: Evidence
+    captured: Mapping[str, str]
+    first: tuple[int, int]
+    last: tuple[int, int]
+
+
+Found = Mapping[Fault, Sequence[Hit]]
+
+
+class Hits:
+    """What was found of each fault, fact by fact."""
+
+    def __init__(self, index: Index) -> None:
+        self._candidates = lru_cache(_REMEMBERED)(lambda source, text: tuple(index.candidates(source, text)))
+        self._seen: dict[Fault, dict[Signature, Hit]] = {}
+        self._doubted: dict[tuple[Fault, Signature], list[str]] = {}
+        """The first lines that may bear a wording and stand without what it needs."""
+        self._got_by = False
+
+    def see(self, fact: Evidence, place: tuple[int, int]) -> None:
+        """Keep the signatures that this fact bears; `place` is its story and its position in it."""
+        if fact.source == "log" and self._gets_by(fact.text):
+            return
+        for fault, signature in self._candidates(fact.source, fact.text):
+            hits = self._seen.setdefault(fault, {})
+            if signature in hits and signature.only_prepares:
+                continue
+            if signature in hits or {known.id for known in hits}.issuperset(signature.needs):
+                _collect(hits, signature, fact, place)
+            elif signature.alone:
+                self._doubt(fault, signature, fact.text)
+
+    def _doubt(self, fault: Fault, signature: Signature, text: str) -> None:
+        """Keep the line for `set_aside`, which few logs need; the first lines are enough."""
+        texts = self._doubted.setdefault((fault, signature), [])
+        if len(texts) < _TRIES:
+            texts.append(text)
+
+    def set_aside(self, found: Found) -> frozenset[str]:
+        """The names of faults for which there is some evidence, but too little, or evidence against them.
+
+        Of a fault that training survives, any of its signatures counts, since they weigh what a sound machine says too.
+        """
+        seen = {fault.name for fault, hits in self._seen.items() if any(x.alone or fault.passes for x in hits)}
+        refused = {
+            fault.name
+            for (fault, signature), texts in self._doubted.items()
+            if any(signature.match(text) is not None for text in texts)
+        }
+        return frozenset((seen | refused) - {fault.name for fault in found})
+
+    def ids(self, fault: Fault) -> frozenset[str]:
+        """The ids of the signatures of a page that were seen, whether or not they show the fault."""
+        return frozenset(hit.signature.id for hit in self._seen.get(fault, {}).values()) - {""}
+
+    def _gets_by(self, text: str) -> bool:
+        """Whether TensorFlow does without what failed here; the node that it names on the next line belongs to it."""
+        self._got_by = gets_by(text) or (self._got_by and text.lstrip().startswith("[["))
+        return self._got_by
+
+    @property
+    def asks_for_training(self) -> bool:
+        """Whether some of it counts only in a log that tells of a training."""
+        return any(signature.in_training for hits in self._seen.values() for signature in hits)
+
+    def found(self, went_on: int, in_training: bool = True, inside: bool = False) -> Found:
+        """The hits of each fault that is shown.
+
+        Args:
+            went_on: the position where training was last seen to go on.
+            in_training: whether the log tells of a training.
+            inside: whether an installed package's own code has raised the last error.
+        """
+        seen = {
+            fault: [hit for hit in hits.values() if _counts(hit.signature, in_training, inside)]
+            for fault, hits in self._seen.items()
+        }
+        standing = {fault: _standing(hits, went_on) for fault, hits in seen.items()}
+        return {fault: hits for fault, hits in standing.items() if any(hit.signature.alone for hit in hits)}
+
+
+def _standing(hits: Sequence[Hit], went_on: int) -> tuple[Hit, ...]:
+    """Those that neither the training that went on nor the other signatures of the page take back."""
+    ids = {hit.signature.id for hit in hits} - {""}
+    return tuple(hit for hit in hits if _in_company(hit.signature, ids) and _outlasts(hit, went_on))
+
+
+def _counts(signature: Signature, in_training: bool, inside: bool) -> bool:
+    return (in_training or not signature.in_training) and (inside or not signature.inside)
+
+
+def _in_company(signature: Signature, ids: Set[str]) -> bool:
+    return ids.isdisjoint(signature.unless) and not (signature.beside and ids.isdisjoint(signature.beside))
+
+
+def _outlasts(hit: Hit, went_on: int) -> bool:
+    return not hit.signature.outlived or hit.last[1] >= went_on
+
+
+def _collect(hits: dict[Signature, Hit], signature: Signature, fact: Evidence, place: tuple[int, int]) -> None:
+    """Keep the first fact that bears the signature; of later ones only the place is news."""
+    captured = _match(signature, fact.text)
+    if captured is None:
+        return
+    known = hits.get(signature)
+    if known is None or (_is_source(known.fact.text) and not _is_source(fact.text)):
+        first = place if known is None else known.first
+        known = Hit(signature, fact, captured, first, place)
+    hits[signature] = known._replace(last=place)
+
+
+@lru_cache(_REMEMBERED)
+def _match(signature: Signature, text: str) -> Mapping[str, str] | None:
+    return signature.match(text)
+
+
+def _is_source(text: str) -> bool:
+    """Whether the line is the code that raises the error, as a traceback shows it, and not yet the error."""
+    return "raise " in text and _RAISES.match(text) is not None
+
+
+def narrowed(
+    fault: Fault, facts: Sequence[Evidence], ids: Set[str] = frozenset(), inside: str = ""
+) -> tuple[dict[str, str], tuple[Signature, ...]]:
+    """The signatures that only narrow a fault down and match these facts, with the values they capture.
+
+    Args:
+        ids: those of the page's signatures that were seen elsewhere in the log.
+        inside: the installed package whose code raised the error; empty when that was the user's own.
+    """
+    captured: dict[str, str] = {"inside": inside} if inside else {}
+    borne = list[Signature]()
+    for signature in fault.signatures if facts else ():
+        if signature.inside and not inside:
+            continue
+        found = next((match for fact in facts if (match := _match(signature, fact.text)) is not None), None)
+        if signature.only_prepares and found is not None and _in_company(signature, ids):
+            captured = {**found, **captured}
+            borne.append(signature)
+    return captured, tuple(borne)
+
+
+def confidence(hits: Sequence[Hit]) -> float:
+    """The confidence that independent signatures give together, limited to what holds on unseen logs."""
+    return calibrated(1 - prod(1 - hit.signature.confidence for hit in hits))
+
+
+def calibrated(claimed: float) -> float:
+    """The share of such claims that is right. Below 0.99 the order of claims is kept."""
+    over = max(min(claimed, _CLAIMED) - _KNEE, 0.0)
+    return min(claimed, _KNEE) + over * (_HOLDS - _KNEE) / (_CLAIMED - _KNEE)
+
+
+def place(hits: Sequence[Hit]) -> Place:
+    """Where the fault begins."""
+    ids = {need for hit in hits if hit.signature.alone for need in hit.signature.needs}
+    story, position = min(hit.first for hit in hits if hit.signature.alone or hit.signature.id in ids)
+    end = max((hit.last[1] for hit in hits if hit.signature.needs), default=position)
+    return Place(story, position, 1 - confidence(hits), max(position, end))

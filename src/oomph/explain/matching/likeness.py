@@ -1,0 +1,164 @@
+"""Which pages an error is most like whose words no page knows: by its class, its operation and its vocabulary. Pure.
+
+TensorFlow words some thousand errors, but sorts them into sixteen classes (python/framework/errors_impl.py) and writes
+them with few nouns. Each class lends its usual pages a little weight, each noun and each operation that is named adds
+some; what comes of it is a suspicion and is given as one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from functools import cache
+from typing import NamedTuple
+
+from oomph.explain.matching.vocabulary import AT_IMPORT, CLASSES, COMMON_WORDS, OPERATIONS, PATHS, WORDS
+from oomph.files.patterns import lazy_pattern
+
+MOST = 3
+"""So many pages are named at most."""
+SUREST = 0.5
+_THIN = 0.2  # below this nothing is said
+_THIN_FOR_PYTHON = 0.35  # a plain Python error has to sound like one of these pages, its class says little
+_NEIGHBOUR = 0.45  # of the weight of the first, for a second one to be worth a look
+_FIRST_WORD, _COMMON_WORD, _NEXT_WORD, _MOST_WORDS = 0.25, 0.12, 0.05, 3
+
+
+class Likeness(NamedTuple):
+    """A page, and how much an error is like it, 0 to 1."""
+
+    name: str
+    confidence: float
+
+
+_OPERATION, _DECODER = 0.22, 0.4
+"""What the operation that is named adds; one that only decodes can hardly fail for another reason than its data."""
+_ON_GPU = frozenset(("cudnn-execution-failed", "cublas-execution-failed", "cuda-library-failure"))
+_BY_LIBRARY = frozenset(("Internal", "Unknown", "NotFound", "FailedPrecondition", "XlaRuntime", "ResourceExhausted"))
+"""Classes in which the libraries on the GPU fail; in the others, an operation of theirs was only called wrongly."""
+
+_NODE = lazy_pattern(
+    r"\{\{(?:function_)?node (?P<node>[^}\n]{1,300})\}\}|\[\[node:? (?P<old>[^\s(\]]{1,300})|\[Op:(?P<op>\w{1,80})\]",
+    re.I,
+)
+_NODES = lazy_pattern(  # from the first bracket of a row: the others would only be tried in vain
+    r"(?<!\[)\[\[.{0,2000}?\]\]|\{\{.{0,400}?\}\}|\[Op:\w{1,80}\]"
+    r"|\(defined at [^)\n]{0,300}\)|\(?of type [^)\n]{0,200}\)?",
+    re.S,
+)
+_PATH = lazy_pattern(
+    r"(?:[A-Za-z]:)?(?:[\w.~-]{1,100})?[/\\][\w./\\-]{1,300}|\b\w{1,80}\.(?:csv|jpe?g|png|tfrecords?|h5|hdf5|keras|ckpt|npy|npz)\b"
+)
+_STATUS = lazy_pattern(r"(?:\(0\) |status: |: )?\b(?P<status>[A-Z][A-Za-z_]{5,25}(?: [a-z]{4,12})?): ")
+_CLASS = lazy_pattern(
+    r"(?:[A-Za-z_]\w*\.)*(?P<name>[A-Za-z]\w*?)(?:Error|_error)?(?: \(see above for traceback\))?(?::|\s|\Z)"
+)
+_OWN = ("assertion failed", "Condition x")
+_CANONICAL = {name.lower(): name for name in CLASSES}
+
+
+def likely(text: str) -> tuple[Likeness, ...]:
+    """The pages that an error of TensorFlow's own classes is most like, the likeliest first.
+
+    Args:
+        text: the error as it was printed: "InvalidArgumentError: ...", or a status, "INTERNAL: ...", with its lines.
+    """
+    kind = kind_of(text)
+    if kind not in CLASSES or is_asserted(text):
+        return ()
+    return _ranked(_weights(kind, text), _THIN)
+
+
+def is_asserted(text: str) -> bool:
+    """Whether the program has checked something of its own, by tf.debugging: only its author knows what that means."""
+    return any(word in text for word in _OWN)
+
+
+def likely_of_library(text: str, importing: bool = False) -> tuple[Likeness, ...]:
+    """The same for a plain Python error that TensorFlow or Keras itself has raised, perhaps while it was loaded."""
+    weights = _weights(kind_of(text), text)
+    for name, weight in AT_IMPORT.items() if importing else ():
+        weights[name] = weights.get(name, 0.0) + weight
+    return _ranked(weights, _THIN_FOR_PYTHON)
+
+
+def likely_of_check(text: str) -> tuple[Likeness, ...]:
+    """The same for a failed check of TensorFlow's own code, by its words: of code for the GPU, for other code."""
+    if not _SOURCE.search(text) or _NO_THREAD in text:
+        return ()
+    if _GPU_SOURCE.search(text):
+        return _ranked(_weights("Internal", _SOURCE.sub(" ", text)), _THIN)
+    return _ranked(_weights("InvalidArgument", _SOURCE.sub(" ", text)), _THIN_FOR_PYTHON) if _CHECK in text else ()
+
+
+_CHECK = "Check failed: "
+_NO_THREAD = "pthread_create() failed"
+"""The system refused a thread; the words before it are only the thread's name, such as tf_data_iterator_resource."""
+_SOURCE = lazy_pattern(r"[\w./\\-]{1,200}\.(?:cc|cu|h)(?:\.cc)?:\d+")
+_GPU_SOURCE = lazy_pattern(
+    r"(?i)(?:gpu|cuda|cudnn|cublas|stream_executor|nvptx)[\w./\\-]{0,100}\.(?:cc|cu|h)|cuda|cudnn|cublas|gpu|stream->"
+)
+
+
+def kind_of(text: str) -> str:
+    """The class of the error without its ending: "InvalidArgument"; of "2 root error(s)" that of the first."""
+    found = _CLASS.match(text)
+    name = found["name"] if found else ""
+    for candidate in (name, *(status["status"] for status in _STATUS.finditer(text[:400]))):
+        kind = _CANONICAL.get(re.sub(r"[_ ]", "", candidate).lower().removesuffix("error"))
+        if kind:
+            return kind
+    return ""
+
+
+def _weights(kind: str, text: str) -> dict[str, float]:
+    weights = dict(CLASSES.get(kind, {}))
+    message = _NODES.sub(" ", text)
+    for name, weight in (*_by_words(_PATH.sub(" ", message)), *_by_operation(kind, text), *_by_path(message)):
+        weights[name] = weights.get(name, 0.0) + weight
+    return weights
+
+
+def _by_words(message: str) -> Iterator[tuple[str, float]]:
+    for table, first in ((WORDS, _FIRST_WORD), (COMMON_WORDS, _COMMON_WORD)):
+        for name, pattern in table.items():
+            found = {match.lower() for match in _compiled(pattern).findall(message)}
+            if found:
+                yield name, first + _NEXT_WORD * (min(len(found), _MOST_WORDS) - 1)
+
+
+def _by_operation(kind: str, text: str) -> Iterator[tuple[str, float]]:
+    nodes = {(m["node"] or m["old"] or m["op"]).rpartition("/")[2].rstrip("0123456789_") for m in _NODE.finditer(text)}
+    for name, pattern in OPERATIONS.items():
+        if (name not in _ON_GPU or kind in _BY_LIBRARY) and any(_whole(pattern).fullmatch(node) for node in nodes):
+            yield name, _DECODER if any(node.startswith("Decode") for node in nodes) else _OPERATION
+
+
+def _by_path(message: str) -> Iterator[tuple[str, float]]:
+    paths = " ".join(_PATH.findall(message))
+    for name, pattern in PATHS.items():
+        if paths and _whole(pattern).search(paths):
+            yield name, _FIRST_WORD
+            return
+
+
+def _ranked(weights: Mapping[str, float], thin: float) -> tuple[Likeness, ...]:
+    ranked = sorted(weights.items(), key=lambda item: -item[1])[:MOST]
+    best = ranked[0][1] if ranked else 0.0
+    if best < thin:
+        return ()
+    kept = (item for item in ranked if item[1] >= _NEIGHBOUR * best)
+    return tuple(
+        Likeness(name, round(min(SUREST, weight) * (0.6 if place else 1), 2))
+        for place, (name, weight) in enumerate(kept)
+    )
+
+
+@cache
+def _compiled(words: str) -> re.Pattern[str]:
+    return re.compile(rf"(?<![A-Za-z0-9])(?:{words})(?![A-Za-z0-9])", re.IGNORECASE)
+
+
+@cache
+def _whole(pattern: str) -> re.Pattern[str]:
+    return re.compile(pattern)

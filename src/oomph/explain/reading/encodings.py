@@ -1,0 +1,78 @@
+"""Which encoding a log is written in, by its first bytes; and whether it is a text at all."""
+
+from __future__ import annotations
+
+import codecs
+
+from oomph.files.patterns import lazy_pattern
+
+_BOMS = (
+    (codecs.BOM_UTF8, "utf-8"),
+    (codecs.BOM_UTF32_LE, "utf-32-le"),  # begins as the one of UTF-16 does
+    (codecs.BOM_UTF32_BE, "utf-32-be"),
+    (codecs.BOM_UTF16_LE, "utf-16-le"),
+    (codecs.BOM_UTF16_BE, "utf-16-be"),
+)
+_LOOKED_AT = 2000
+_RUN_OF_NULS = lazy_pattern(rb"\0{8,}")
+_TEXT_CONTROLS = frozenset(b"\a\b\t\n\v\f\r\x1b")
+_BINARY_SHARE, _BINARY_SHARE_AROUND_NULS = 0.05, 0.01
+_ASCII_SHARE = 0.9
+
+
+def encoding_of(head: bytes) -> tuple[str, int]:
+    """Python's name of the encoding, and how many bytes of a byte order mark come before the text."""
+    for bom, name in _BOMS:
+        if head.startswith(bom):
+            if _fits(name, head[len(bom) :]):
+                return name, len(bom)
+            if not name.startswith("utf-32"):
+                return "utf-8", len(bom)
+    return _wide_without_bom(head) or "utf-8", 0
+
+
+def looks_binary(head: bytes) -> bool:
+    """Whether these first bytes belong to something other than a text: an archive, a model, a core file."""
+    encoding, bom = encoding_of(head)
+    if encoding != "utf-8":
+        return False
+    # A log that was cut to zero while its writer had it open begins with NULs, one after a power cut ends with them.
+    head = head[bom:].strip(b"\0")
+    text = _RUN_OF_NULS.sub(b"", head)
+    controls = sum(byte < 32 and byte not in _TEXT_CONTROLS for byte in text)
+    return controls > (_BINARY_SHARE if text == head else _BINARY_SHARE_AROUND_NULS) * len(text)
+
+
+def _fits(encoding: str, rest: bytes) -> bool:
+    """Whether what follows a byte order mark can be meant by it: two stray bytes make no wide text of a narrow one."""
+    rest = rest[:_LOOKED_AT]
+    if encoding.startswith("utf-32"):
+        return _decodes(encoding, rest)
+    return encoding == "utf-8" or not _looks_narrow(rest)
+
+
+def _looks_narrow(rest: bytes) -> bool:
+    """Many bytes and none that is 0: in UTF-16, a space or the end of a line has one."""
+    rest = _RUN_OF_NULS.sub(b"", rest.strip(b"\0"))
+    if len(rest) < 8 or b"\0" in rest:
+        return False
+    ascii_bytes = sum(byte < 128 for byte in rest)
+    return ascii_bytes >= _ASCII_SHARE * len(rest) or _decodes("utf-8", rest)
+
+
+def _wide_without_bom(head: bytes) -> str:
+    """UTF-16 of a Windows program that writes no byte order mark: every other byte is 0."""
+    if len(head) < 8:
+        return ""
+    even, odd = (part.count(0) / len(part) for part in (head[:_LOOKED_AT:2], head[1:_LOOKED_AT:2]))
+    if odd > 0.9 and even < 0.1:
+        return "utf-16-le"
+    return "utf-16-be" if even > 0.9 and odd < 0.1 else ""
+
+
+def _decodes(encoding: str, data: bytes) -> bool:
+    try:
+        codecs.getincrementaldecoder(encoding)().decode(data)
+    except UnicodeDecodeError:
+        return False
+    return True

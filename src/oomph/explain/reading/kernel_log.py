@@ -1,0 +1,126 @@
+"""The kernel's log, as far as this user may read it: all of it, or what came during an attempt.
+
+Source: Documentation/ABI/testing/dev-kmsg of Linux; NVIDIA, "Xid Errors", https://docs.nvidia.com/deploy/xid-errors/.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from collections.abc import Collection, Iterable, Iterator
+from pathlib import Path
+
+ORIGIN = "kernel log"
+_COMMANDS = (
+    ("journalctl", "--dmesg", "--no-pager", "--lines=20000", "--output=short-iso"),
+    ("dmesg",),
+)
+_FILES = (Path("/var/log/kern.log"),)
+_PATIENCE_SECONDS = 10
+
+
+def messages() -> bytes:
+    """The kernel's messages since the last start. OSError when nothing lets this user read them."""
+    for command in _COMMANDS:
+        try:
+            done = subprocess.run(
+                command, capture_output=True, stdin=subprocess.DEVNULL, timeout=_PATIENCE_SECONDS, check=False
+            )
+        except (OSError, subprocess.TimeoutExpired):
+            continue
+        if done.returncode == 0 and done.stdout.strip():
+            return done.stdout
+    for path in _FILES:
+        if path.is_file():
+            return path.read_bytes()
+    raise PermissionError("this user may not; type sudo dmesg | oomph explain, or give its file: --kernel-log FILE")
+
+
+_KILLED = re.compile(r"ut of memory: Killed process (?P<pid>\d+) ")
+# NVRM: Xid (PCI:0000:3b:00): 79, pid=1234, name=python, GPU has fallen off the bus.
+_XID = re.compile(r"NVRM: Xid \(PCI:(?P<bus>[0-9a-fA-F:.]+)\): (?P<code>\d+)")
+BROKEN = frozenset((46, 48, 62, 64, 74, 79, 95, 109, 110, 119, 120, 136, 140, 143, 151, 155, 156, 158))
+"""Xids after which, by NVIDIA's own table (`explain/catalogue/xid.csv`), a GPU must not be trusted until it is reset or
+serviced. Those to be ignored, or after which only the application is started again, are not among them."""
+_MOST_RECORDS = 10_000
+
+
+class KernelLog:
+    """What the kernel writes from now on. Where it may not be read there is nothing."""
+
+    def __init__(self, path: Path = Path("/dev/kmsg")) -> None:
+        try:
+            self._fd: int | None = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+            os.lseek(self._fd, 0, os.SEEK_END)
+        except OSError:
+            self._fd = None
+
+    def read(self) -> list[str]:
+        """The messages since the last call."""
+        lines: list[str] = []
+        for _ in range(_MOST_RECORDS if self._fd is not None else 0):
+            try:
+                data = os.read(self._fd or 0, 8192)
+            except BrokenPipeError:
+                continue  # overwritten before it was read: the next one is there
+            except OSError:
+                break  # no more at the moment
+            if not data:
+                break
+            for record in data.decode(errors="replace").splitlines():
+                lines.append(record.partition(";")[2] or record)
+        return lines
+
+    def close(self) -> None:
+        """Let go of it."""
+        if self._fd is not None:
+            os.close(self._fd)
+            self._fd = None
+
+
+def xids(lines: Iterable[str]) -> Iterator[tuple[str, int, str]]:
+    """The PCI address, the Xid and the line of each line about a GPU error."""
+    for line in lines:
+        xid = _XID.search(line)
+        if xid:
+            yield xid["bus"], int(xid["code"]), line
+
+
+def that_concern(lines: Iterable[str], pids: Collection[int], buses: Collection[str]) -> list[str]:
+    """The lines about these processes and these GPUs; the kernel tells of everybody's.
+
+    Args:
+        lines: of the kernel's log.
+        pids: processes of the script.
+        buses: PCI addresses of its GPUs; empty when they are not known: then of any GPU.
+    """
+    found = []
+    for line in lines:
+        killed, xid = _KILLED.search(line), _XID.search(line)
+        if (killed and int(killed["pid"]) in pids) or (xid and (not buses or known_bus(xid["bus"], buses))):
+            found.append(line)
+    return found
+
+
+def broken_bus(lines: Iterable[str], buses: Collection[str]) -> str | None:
+    """The PCI address, as in `buses` if it is there, of the GPU that the last grave Xid is about; None without one."""
+    found = None
+    for bus, code, _ in xids(lines):
+        if code in BROKEN:
+            found = known_bus(bus, buses) or bus
+    return found
+
+
+def known_bus(bus: str, buses: Collection[str]) -> str | None:
+    """The address in `buses` that means the same: the kernel writes 0000:3b:00, NVML 00000000:3B:00.0."""
+    wanted = _short(bus)
+    return next((known for known in buses if _short(known) == wanted), None)
+
+
+def _short(bus: str) -> str:
+    domain, _, rest = bus.lower().partition(":")
+    try:
+        return f"{int(domain, 16):x}:{rest.partition('.')[0]}"
+    except ValueError:
+        return bus  # not an address

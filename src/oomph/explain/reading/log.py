@@ -1,0 +1,342 @@
+"""Turns a log (a file or a pipe) into evidence, line by line, in constant memory.
+
+Nothing that a log can hold raises: broken UTF-8 is replaced, endless lines are cut, terminal control is dropped.
+Most of a long log is progress bars. When told which words matter, the reader looks up the words of a whole block at
+once, and delivers only lines that hold one of them.
+"""
+
+from __future__ import annotations
+
+import codecs
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from typing import NamedTuple, Protocol, TypeAlias
+
+from oomph.explain.evidence.evidence import TEXT_LIMIT, Evidence
+from oomph.explain.matching.ending import LINES
+from oomph.explain.reading.encodings import encoding_of
+from oomph.explain.reading.indentation import Indentation
+from oomph.explain.reading.joined import apart
+from oomph.explain.reading.prefixes import from_json, without_prefixes
+from oomph.files.patterns import lazy_pattern
+
+CHUNK_BYTES = 1 << 18
+_OVERLAP = 512  # of two windows of a line that is longer than a fact may be, so that no wording falls between them
+_CONTEXT_WORDS = (b"recent", b"execution", b"invoked")
+_CONTEXT_LINES = 256
+"""So many lines after one that opens a report (traceback, failed node, memory killer) are delivered in any case."""
+_END_BYTES = 1 << 14  # of a log, in which its last lines stand
+
+_CONTROL = lazy_pattern(rb"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]{0,500}\x07?|[@-Z\\^_])")
+# The same as cat -v, JSON and syslog write it out.
+_WRITTEN_OUT = lazy_pattern(rb"(?:\\u001[bB]|\^\[|#033)\[[0-9;?]*[ -/]*[@-~]")
+_ESCAPES = (b"\\u001", b"^[[", b"#033[")
+_LETTERS = bytes(byte if chr(byte).isascii() and chr(byte).isalpha() else 32 for byte in range(256))
+_WITHOUT_NUMBERS = bytes.maketrans(b"123456789", b"000000000")
+_NUMBER = lazy_pattern(rb"0[0a-f]*")  # in a line whose digits are all 0
+_REPEATS, _READINGS = 6, 60  # lines that differ in numbers only: so many are delivered, of readings so many
+_MOST_HELD = 4000
+_MOST_FORMS, _LONGEST = 10_000, 1000  # remembered, and so many bytes of each at most
+
+
+class Readable(Protocol):
+    """A binary stream: an open file, sys.stdin.buffer, io.BytesIO."""
+
+    def read(self, size: int, /) -> bytes:
+        """At most `size` bytes; empty at the end of the stream."""
+
+
+class Words(NamedTuple):
+    """Which lines are worth a look: those that hold one of these words (runs of ASCII letters)."""
+
+    wanted: frozenset[bytes]
+    progress: frozenset[bytes] = frozenset()
+    """Words in every line of a healthy training; only the first and the last such line of a block count."""
+    each_counts: frozenset[bytes] = frozenset()
+    """Words of lines each of which counts, even if the next one differs in nothing but its numbers."""
+    readings: frozenset[bytes] = frozenset()
+    """Words of lines whose numbers are readings of something: more of them are delivered."""
+    beginnings: frozenset[bytes] = frozenset()
+    """Like `wanted`, for literals that may be the beginning of a longer word, as in `hipErrorUnknown`."""
+    condense: Callable[[bytes], bytes] = bytes
+    """Shortens long reports in a block before anything else; keeps every line, even if it is empty."""
+
+
+def read_log(stream: Readable, origin: str = "", words: Words | None = None) -> Iterator[Evidence]:
+    """The pieces of every line that are not blank, as evidence, in order; memory does not grow with the log.
+
+    With `words`, only pieces that can matter: those with such a word, what follows the head of a report, and the end.
+    """
+    selection = None if words is None else _Selection(words)
+    indentation = Indentation()
+    for number, block, is_last in _with_end(_blocks(stream)):
+        lines = _lines(block, number) if selection is None else selection.of(block, number, is_last)
+        for line, piece in lines:
+            yield from map(indentation.without, _facts(piece, line, origin))
+
+
+_Held: TypeAlias = tuple[int, int, bytes]
+"""The place of a piece in the log, the number of its line, and the piece."""
+
+
+class _Selection:
+    """Picks the pieces of a block that are worth a look; remembers across blocks that a report has begun."""
+
+    def __init__(self, words: Words) -> None:
+        self._wanted, self._progress = words.wanted.union(_CONTEXT_WORDS), words.progress
+        self._each_counts, self._readings = words.each_counts, words.readings
+        self._beginnings, self._condense = words.beginnings, words.condense
+        self._plain = frozenset(word for word in words.beginnings if word.isascii())
+        self._context = 0
+        self._before = 0
+        """How many pieces the blocks before this one had."""
+        self._met: dict[bytes, int] = {}
+        self._first: list[_Held] = []
+        self._ends: dict[bytes, list[_Held]] = {}
+        self._known: dict[bytes, bool | None] = {}
+
+    def of(self, block: bytes, number: int, is_last: bool) -> Iterator[tuple[int, bytes]]:
+        """The pieces, in order, each with the number of its line; `number` is that of the first line."""
+        block = self._condense(block)
+        # What can be done for the whole block at once is not done for each of its pieces: the time goes here.
+        flat = block.replace(b"\r", b"\n")
+        alike = flat.translate(_WITHOUT_NUMBERS).split(b"\n")
+        telling = self._telling(set(alike))
+        progress = self._ends_of_progress(flat)
+        if telling or progress or self._context or is_last:
+            end = _start_of_end(block) if is_last else len(block)
+            last = flat.count(b"\n", 0, max(end - 1, 0)) + (end > 0)
+            picked = self._pick(alike, telling, progress, last)
+            yield from self._without_repeats(flat, alike, picked, _numbers(block, number))
+        self._before += len(alike)
+        if is_last:
+            yield from self._release()
+
+    def _telling(self, forms: set[bytes]) -> dict[bytes, bool]:
+        """Those that hold a word, each with whether it opens a report; known from an earlier block, or found now."""
+        new = forms - self._known.keys()
+        if len(self._known) + len(new) > _MOST_FORMS:
+            self._known.clear()
+            new = forms
+        telling = {form: opens for form in forms - new if (opens := self._known[form]) is not None}
+        joined = b"\n".join(new)
+        words = self._wanted.intersection(joined.translate(_LETTERS).split())
+        begun = [word for word in (self._plain if joined.isascii() else self._beginnings) if word in joined]
+        for form in new if words or begun else ():
+            if not words.isdisjoint(form.translate(_LETTERS).split()) or any(word in form for word in begun):
+                telling[form] = any(word in form for word in _CONTEXT_WORDS)
+        self._known.update((form, telling.get(form)) for form in new if len(form) <= _LONGEST)
+        return telling
+
+    def _ends_of_progress(self, flat: bytes) -> set[int]:
+        """The places of the first and the last piece with each word of progress."""
+        places, pieces = set[int](), flat.count(b"\n")
+        for word in self._progress:
+            first = flat.find(word)
+            if first >= 0:
+                places.add(flat.count(b"\n", 0, first))
+                places.add(pieces - flat.count(b"\n", flat.rfind(word)))
+        return places
+
+    def _pick(
+        self, alike: Sequence[bytes], telling: Mapping[bytes, bool], progress: set[int], end: int
+    ) -> Iterator[int]:
+        """The places of pieces that hold a word, follow the head of a report, show progress, or belong to the end."""
+        for index, form in enumerate(alike):
+            opens = telling.get(form)
+            if opens:
+                self._context = _CONTEXT_LINES
+            elif self._context and opens is None:
+                self._context -= 1
+            if opens is not None or self._context or index >= end or index in progress:
+                yield index
+
+    def _without_repeats(
+        self, flat: bytes, alike: Sequence[bytes], picked: Iterable[int], numbers: Sequence[int]
+    ) -> Iterator[tuple[int, bytes]]:
+        """Of pieces that differ only in numbers and addresses: the first ones of all, then the ends of each stretch.
+
+        A stretch ends where something else is delivered, so that what comes last stays last.
+        """
+        each_counts = [word for word in self._each_counts if word in flat]
+        readings = [*each_counts, *(word for word in self._readings if word in flat)]
+        pieces = flat.split(b"\n")
+        met, ends = self._met, self._ends
+        for index in picked:
+            form, piece = _form_of(alike[index]), pieces[index]
+            met[form] = times = met.get(form, 0) + 1
+            if times == 1 or len(piece) > TEXT_LIMIT:
+                yield from self._release()
+                yield numbers[index], piece
+                continue
+            place = (self._before + index, numbers[index], piece)
+            counted = readings if times <= _READINGS else each_counts
+            if times <= _REPEATS or (counted and any(word in piece for word in counted)):
+                self._first.append(place)
+            elif form in ends:
+                ends[form][1] = place
+                continue
+            else:
+                ends[form] = [place, place]
+            if len(self._first) + len(ends) > _MOST_HELD:
+                yield from self._release()
+        if len(met) > _MOST_FORMS:
+            met.clear()
+
+    def _release(self) -> Iterator[tuple[int, bytes]]:
+        """What was held back, in its order; it ends the stretch."""
+        held = sorted({*self._first, *(place for ends in self._ends.values() for place in ends)})
+        self._first.clear()
+        self._ends.clear()
+        yield from ((number, piece) for _, number, piece in held)
+
+
+def _with_end(blocks: Iterable[tuple[int, bytes]]) -> Iterator[tuple[int, bytes, bool]]:
+    """The blocks, each with whether it is the last one, which holds all of the end."""
+    held, after = deque[tuple[int, bytes]](), 0
+    for number, block in blocks:
+        held.append((number, block))
+        after += len(block) if len(held) > 1 else 0
+        while after >= _END_BYTES:
+            yield *held.popleft(), False
+            after -= len(held[0][1])
+    if held:
+        yield held[0][0], b"".join(block for _, block in held), True
+
+
+def _start_of_end(block: bytes) -> int:
+    """Where the last lines begin."""
+    place = len(block)
+    for _ in range(LINES + 1):
+        place = max(block.rfind(b"\n", 0, place), 0)
+    return max(place, len(block) - _END_BYTES)
+
+
+def _form_of(alike: bytes) -> bytes:
+    return _form(alike) if len(alike) <= _LONGEST else _form.__wrapped__(alike)
+
+
+@lru_cache(4096)
+def _form(alike: bytes) -> bytes:
+    """What pieces have in common that differ only in numbers and addresses.
+
+    Letters without a digit stay, since they may be all that tells two nodes apart. Those before the digits of an
+    address are reached from behind: a pattern that begins with letters takes three times as long.
+    """
+    return _NUMBER.sub(b"", _NUMBER.sub(b"0", alike)[::-1])
+
+
+def clean(raw: str) -> str:
+    """A line as its author wrote it: without terminal control and without the prefix of a launcher."""
+    return without_prefixes(_plain(raw.encode("utf-8", "replace")).decode("utf-8", "replace"))[0].rstrip()[:TEXT_LIMIT]
+
+
+def _facts(line: bytes, number: int, origin: str) -> Iterator[Evidence]:
+    for text, speaker in _said(line) if len(line) <= _LONGEST else _said.__wrapped__(line):
+        yield Evidence("log", text, number, f"{origin}, {speaker}" if origin and speaker else origin or speaker)
+
+
+@lru_cache(4096)
+def _said(line: bytes) -> tuple[tuple[str, str], ...]:
+    """The records of a line, each with who said it; lines that repeat themselves to the letter are frequent."""
+    text = line.decode("utf-8", "replace")
+    if text.lstrip().startswith('{"') and text.rstrip().endswith("}"):
+        message = _plain(from_json(text).encode("utf-8", "replace")).decode("utf-8", "replace")
+        return tuple(record for part in message.splitlines() for record in _records(part))
+    return tuple(_records(text))
+
+
+def _records(text: str) -> Iterator[tuple[str, str]]:
+    text, speaker = without_prefixes(text)
+    for record in apart(text):
+        for start in range(0, max(len(record) - _OVERLAP, 1), TEXT_LIMIT - _OVERLAP):
+            window = record[start : start + TEXT_LIMIT].rstrip()
+            if window:
+                yield window, speaker
+
+
+def _numbers(block: bytes, first: int) -> Sequence[int]:
+    """The number of the line that each piece belongs to."""
+    if b"\r" not in block:
+        return range(first, first + block.count(b"\n") + 1)
+    return [number for number, line in enumerate(block.split(b"\n"), first) for _ in range(line.count(b"\r") + 1)]
+
+
+def _lines(block: bytes, first: int) -> Iterator[tuple[int, bytes]]:
+    """The pieces between line ends and carriage returns, with the number of their line."""
+    for number, line in enumerate(block.split(b"\n"), first):
+        for piece in line.split(b"\r"):
+            yield number, piece
+
+
+def _blocks(stream: Readable) -> Iterator[tuple[int, bytes]]:
+    """Whole lines of UTF-8 without terminal control, so many at a time, with the number of the first one."""
+    number, rest = 1, deque[bytes]()
+    held = 0
+    for data in _without_nuls(_utf8(stream)):
+        cut = data.rfind(b"\n") + 1
+        rest.append(data[:cut] if cut else data)
+        held += len(rest[-1])
+        if not cut and held <= CHUNK_BYTES:
+            continue
+        block = _plain(b"".join(rest))
+        rest, held = deque([data[cut:]]) if cut else deque(), len(data) - cut if cut else 0
+        if not cut:  # a line without end, such as the progress bar of a whole epoch
+            block, tail = _cut(block)
+            rest, held = deque([tail]), len(tail)
+        yield number, block
+        number += block.count(b"\n")
+    if held:
+        yield number, _plain(b"".join(rest))
+
+
+def _cut(line: bytes) -> tuple[bytes, bytes]:
+    """Where an endless line can be taken apart: at a carriage return, else at a space, else between two characters."""
+    for separator in (b"\r", b" "):
+        place = line.rfind(separator, len(line) - CHUNK_BYTES // 2)
+        if place > 0:
+            return line[: place + 1], line[max(place + 1 - (0 if separator == b"\r" else _OVERLAP), 0) :]
+    end = len(line)
+    while end > max(len(line) - 4, 1) and line[end - 1] & 0xC0 == 0x80:
+        end -= 1
+    end -= line[end - 1 : end] >= b"\xc0"
+    return line[:end], line[end:]
+
+
+def _plain(data: bytes) -> bytes:
+    """Without colours and other control of terminals."""
+    if b"\x1b" in data:
+        data = _CONTROL.sub(b"", data)
+    if any(escape in data for escape in _ESCAPES):
+        data = _WRITTEN_OUT.sub(b"", data)
+    return data.replace(b"\b", b"") if b"\b" in data else data  # progress bars back up over themselves
+
+
+def _utf8(stream: Readable) -> Iterator[bytes]:
+    data = stream.read(CHUNK_BYTES)
+    encoding, bom = encoding_of(data)
+    if bom:
+        data = data[bom:] or stream.read(CHUNK_BYTES)
+    if encoding != "utf-8":
+        yield from _recoded(stream, data, encoding)
+        return
+    while data:
+        yield data
+        data = stream.read(CHUNK_BYTES)
+
+
+def _without_nuls(chunks: Iterable[bytes]) -> Iterator[bytes]:
+    """What stands around the holes of a file: cut to zero under its writer, or not on the disk when power failed."""
+    for data in chunks:
+        kept = data.replace(b"\0", b"") if b"\0" in data else data
+        if kept:
+            yield kept
+
+
+def _recoded(stream: Readable, data: bytes, encoding: str) -> Iterable[bytes]:
+    decoder = codecs.getincrementaldecoder(encoding)(errors="replace")
+    while data:
+        yield decoder.decode(data).encode("utf-8", "replace")
+        data = stream.read(CHUNK_BYTES)
+    yield decoder.decode(b"", final=True).encode("utf-8", "replace")

@@ -1,0 +1,93 @@
+"""What launchers, containers and system logs write in front of a program's own line, and how to take it off."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+
+from oomph.files.patterns import lazy_pattern
+
+_TIME = r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?"
+_ZONE = r"(?:Z|[+-]\d\d:?\d\d)"
+_DAY = r"(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)\ [ \d]\d\ \d\d:\d\d:\d\d"
+
+# What loggers put in front of each line that a program printed. The level says how grave a message is, so it stays in
+# front of prose; a traceback is grave by itself.
+_RAISED = r"(?:\w{1,80}\.){0,8}\w{0,80}(?:Error|Exception|Interrupt|Exit|Iteration)(?::|\s*\Z)"
+_TRACEBACK_LINE = rf"""(?=\s|File\ "|Traceback\ \(|{_RAISED})"""
+_LEVEL = r"\[?(?:DEBUG|INFO|WARNING|ERROR|CRITICAL|FATAL)\]?"
+# Who said it: kept, since it tells ranks apart.
+_SPEAKER = r"""
+    \((?:[\w.<>\[\]-]{1,80}\ )?pid=\d+(?:,\ ip=[\w.:]+)?\)\ ?    # Ray: (RayTrainWorker pid=7089)
+  | \[\d+(?:,[\w:.-]{1,60}){0,3}\]<std(?:err|out)>:\ ?           # mpirun, SageMaker: [1,0]<stderr>:
+  | \[(?:default|rank)_?\d+\]:\ ?                                # torchrun style: [rank0]:
+  | \[pod/[\w./-]{1,200}\]\                                      # kubectl logs --prefix
+  | [\w.-]{1,60}\ +\|\                                           # docker compose: trainer-1  |
+  | \ {0,3}\d{1,4}:\ (?=\S)                                      # srun --label: 3:
+"""
+# Where and when it passed through: dropped. What may follow a time stands in one place: this is the pattern that takes
+# longest to compile.
+_STREAM = r"(?:stdout|stderr)\ [FP]\ "
+_PROGRAM = r"[\w.-]{1,80}\ [\w./@-]{1,60}(?:\[\d+\])?:\ "
+_CARRIER = rf"""
+    {_TIME}(?:
+        {_ZONE}(?:\ {_STREAM} | \ {_PROGRAM} | \ ?)                # containerd; journalctl; kubectl logs --timestamps
+      | \ {_PROGRAM}                                             # syslog, journalctl
+      | \ +(?:[-|]\ )?(?:[\w.]{{1,80}}\ +(?:[-|]\ )?)?               # a logger: <time> - root - ERROR -
+        {_LEVEL}(?:\ *[-|:]\ |\ +(?!\s))(?:[\w.:-]{{1,80}}\ ?[-|:]\ )?{_TRACEBACK_LINE}
+    )
+  | {_STREAM}                                                              # containerd
+  | {_DAY}\ (?:{_PROGRAM})?                                                 # syslog; ts
+  | \[\d{{4}}-\d\d-\d\d[T,\ ]{{1,2}}[\d:.,+]+(?:\ UTC)?\]\ \{{[\w.]+:\d+\}}\ [A-Z]+\ -\      # Airflow
+  | \d{{4}}/\d\d/\d\d\ \d\d:\d\d:\d\d\                                               # log of Go programs
+  | (?:kern\ *:\w+\ *:\ )?(?:<\d{{1,3}}>)?\[\ *\d+\.\d{{6}}\](?:\[\ *[TC]\d+\])?\ ?     # dmesg
+  | \[{_TIME}{_ZONE}?\]\                                                        # a wrapper's own stamp
+  | \[(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)\ {_DAY}\ \d{{4}}\]\                      # dmesg -T
+  | (?:[>\#]\ |>(?=[>\S])){{1,4}}                                             # quoted in a mail or an issue
+  | \ {{0,8}}\|\ (?=[^|\n]*\Z)                                                  # the same, or a group of exceptions
+  | (?:INFO|ERROR|CRITICAL):[\w.-]{{1,80}}:{_TRACEBACK_LINE}                         # logging.basicConfig: ERROR:root:
+"""
+_PREFIX = lazy_pattern(rf"(?P<speaker>{_SPEAKER})|(?:{_CARRIER})", re.VERBOSE)
+_MOST_PREFIXES = 5
+_JSON_KEYS = ("log", "message", "msg", "MESSAGE", "textPayload", "line", "text", "event")
+_JSON_ERRORS = ("exc_info", "exc_text", "exception", "exc", "traceback", "stack_trace", "stacktrace", "error", "err")
+"""Where loggers of programs put what was raised, as a text or as an object of such texts."""
+_JSON_OF_ERROR = ("type", "message", "stack", "stack_trace")
+_JSON_LEVELS = ("level", "levelname", "severity", "log.level", "lvl")
+_GRAVE = ("err", "crit", "fatal", "alert", "emerg", "panic", "except")
+
+
+def without_prefixes(text: str) -> tuple[str, str]:
+    """The line as its author wrote it, and who said it ("" when the prefixes do not tell)."""
+    speaker = ""
+    for _ in range(_MOST_PREFIXES):
+        found = _PREFIX.match(text)
+        if found is None or found.end() == 0:
+            break
+        speaker = speaker or (found["speaker"] or "").strip(" :|")
+        text = text[found.end() :]
+    return text, speaker
+
+
+def from_json(text: str) -> str:
+    """The message in a line of JSON (Docker, Kubernetes, Google Cloud, journalctl -o json); else the line itself."""
+    try:
+        document = json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+    if not isinstance(document, dict):
+        return text
+    payload = document.get("jsonPayload")
+    fields = {**payload, **document} if isinstance(payload, dict) else document
+    said = next((fields[key] for key in _JSON_KEYS if isinstance(fields.get(key), str)), text)
+    return "\n".join([str(said), *_raised(fields)])
+
+
+def _raised(fields: Mapping[str, object]) -> Iterator[str]:
+    """What the line of a logger tells of an error; nothing of one that it only warns of."""
+    levels = [value.lower() for key in _JSON_LEVELS if isinstance(value := fields.get(key), str)]
+    if not levels or levels[0].startswith(_GRAVE):  # a number means something else to each logger
+        for value in (fields[key] for key in _JSON_ERRORS if key in fields):
+            parts = [value.get(key) for key in _JSON_OF_ERROR] if isinstance(value, dict) else [value]
+            yield from (part for part in parts if isinstance(part, str) and part)

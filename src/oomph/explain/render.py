@@ -1,0 +1,170 @@
+"""Diagnoses and pages as plain text for people, and as the JSON document of `oomph explain --json`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from oomph.explain.catalogue.fault import Fault, Remedy, Signature, sentence
+from oomph.explain.catalogue.neighbours import neighbours
+from oomph.explain.evidence.evidence import TEXT_LIMIT, Evidence
+from oomph.explain.matching.excerpt import excerpt
+from oomph.explain.matching.named_fault import SUSPICION, Diagnosis
+from oomph.terminal.shown import shown_line
+from oomph.terminal.wrapping import wrapped
+
+SCHEMA = 1
+_USUAL_WIDTH = 80
+_PAGE_FIELDS = ("code", "name", "title", "summary", "domain", "severity", "sticky", "since", "versions")
+_NEXT = "Next: "
+_SHOWN = 300  # characters of a line of evidence, but for the last; --json has the whole line
+
+
+def as_text(
+    diagnoses: Sequence[Diagnosis],
+    subject: str,
+    state: str = "",
+    following: str = "",
+    width: int = _USUAL_WIDTH,
+    section: str = "",
+) -> str:
+    """The faults found in `subject`: facts, causes, evidence, remedies, the next command.
+
+    Args:
+        state: follows the number of faults.
+        following: lines of the caller in place of the next command.
+        section: a section of the caller before it.
+    """
+    told = [d for place, d in enumerate(diagnoses) if place == 0 or d.confidence > SUSPICION]
+    found = _count(len(told), "fault") if told else "no fault"
+    lines = [wrapped(f"{subject}: {found} found{state}", width, "  ", command=f"{found} found")]
+    for rank, diagnosis in enumerate(told, 1):
+        lines += ["", *_diagnosis(rank, diagnosis, width)]
+    if len(told) < len(diagnoses):
+        lines += ["", wrapped(_otherwise(told[0].fault, [d.fault for d in diagnoses if d not in told]), width, "  ")]
+    lines += ["", *section.split("\n")] if section else [""]
+    return "\n".join([*lines, last_lines(following or _next(diagnoses), width)])
+
+
+def last_lines(text: str, width: int) -> str:
+    """The lines that end a text, such as "Next: oomph run train.py  (why)": the command in one stays whole."""
+    return "".join(f"{_last(line, width)}\n" for line in text.split("\n"))
+
+
+def as_document(diagnoses: Sequence[Diagnosis]) -> dict[str, Any]:
+    """The same for programs; its shape is a public contract."""
+    return {"schema": SCHEMA, "diagnoses": [_entry(diagnosis) for diagnosis in diagnoses]}
+
+
+def page_text(fault: Fault, width: int = _USUAL_WIDTH) -> str:
+    """A page of the catalogue, to read in a terminal."""
+    from oomph.explain.markdown import plain  # diagnoses are not Markdown
+
+    lines = [wrapped(f"{_headline(fault)}: {fault.title}", width), wrapped(fault.summary, width), ""]
+    facts = {"severity": fault.severity, "sticky": "yes" if fault.sticky else "no", "applies to": fault.versions}
+    lines += [wrapped(f"{name:<10} {value}", width, " " * 11) for name, value in facts.items()]
+    for heading, prose in fault.sections.items():
+        title = wrapped(heading, width)
+        lines += ["", title, "-" * min(len(heading), width), *plain(prose, width)]
+        if heading == "What you can do":
+            titled = (remedy._replace(text=remedy.titled) for remedy in fault.remedies)
+            for number, remedy in enumerate(titled, 1):
+                lines += _advice(number, remedy, width)
+    return "\n".join(lines) + "\n"
+
+
+def page_document(fault: Fault) -> dict[str, Any]:
+    """A page of the catalogue for programs."""
+    fields: dict[str, Any] = {key: getattr(fault, key) for key in _PAGE_FIELDS}
+    fields["remedies"] = [_remedy(remedy) for remedy in fault.remedies]
+    fields["sections"] = dict(fault.sections)
+    return {"schema": SCHEMA, "fault": fields}
+
+
+def _entry(diagnosis: Diagnosis) -> dict[str, Any]:
+    return {
+        "code": diagnosis.code,
+        "name": diagnosis.name,
+        "role": diagnosis.role,
+        "confidence": diagnosis.confidence,
+        "evidence": [{"line": fact.line, "text": fact.text} for fact in diagnosis.evidence],
+        "captured": dict(diagnosis.captured),
+        "remedies": [_remedy(remedy) for remedy in diagnosis.remedies],
+    }
+
+
+def _remedy(remedy: Remedy) -> dict[str, str]:
+    text = f"{remedy.text}: {remedy.command}" if remedy.command else remedy.text
+    return {"text": text, "action": remedy.action} if remedy.action else {"text": text}
+
+
+def _diagnosis(rank: int, diagnosis: Diagnosis, width: int) -> Iterator[str]:
+    head = f"{_headline(diagnosis.fault)}, {diagnosis.role}, {diagnosis.confidence:.0%} sure"
+    yield wrapped(head, width, "   ", f"{rank}. ")
+    yield wrapped(diagnosis.fault.summary, width, "   ", "   ")
+    for name, value in diagnosis.captured.items():
+        yield _quoted(f"{name.replace('_', ' ') + ':':<17} {_shortened(value)}", width, " " * 18)
+    yield "   evidence"
+    for fact in diagnosis.evidence:
+        most = TEXT_LIMIT if fact is diagnosis.evidence[-1] else _SHOWN
+        yield _quoted(f"{_place(fact)}: {_shortened(fact.text, diagnosis.signatures, most)}", width, "  ")
+    yield "   what to do"
+    for number, remedy in enumerate(diagnosis.remedies, 1):
+        yield from _advice(number, remedy, width)
+
+
+def _otherwise(first: Fault, others: Sequence[Fault]) -> str:
+    """Other faults that fit the same evidence, and how to tell them apart."""
+    apart = neighbours(first)
+    told = (f"{_headline(fault)}: {apart.get(fault.code, fault.summary).rstrip('.')}" for fault in others)
+    return f"If that does not fit: {'; '.join(told)}."
+
+
+def _quoted(text: str, width: int, hang: str) -> str:
+    """Text from elsewhere."""
+    return wrapped(_clean(text), width, f"     {hang}", "     ")
+
+
+def _advice(number: int, remedy: Remedy, width: int) -> Iterator[str]:
+    by_itself = " [oomph run does this by itself]" if remedy.action else ""
+    yield wrapped(sentence(_clean(remedy.text)) + by_itself, width, "        ", f"     {number}. ", by_itself.strip())
+    if remedy.command:
+        yield f"          {_clean(remedy.command)}"
+    if remedy.changes:
+        yield wrapped(f"changes: {_clean(remedy.changes)}", width, "        ", "        ")
+
+
+def _clean(text: str) -> str:
+    """Text that may hold words of a log, on one line; cleaned before wrapping, which could part a key from its name."""
+    return shown_line(text.replace("\n", " "))
+
+
+def _headline(fault: Fault) -> str:
+    return f"{fault.name} ({fault.code})"
+
+
+def _place(fact: Evidence) -> str:
+    places = [fact.origin, f"line {fact.line}" if fact.line is not None else ""]
+    return ", ".join(place for place in places if place) or fact.source
+
+
+def _shortened(text: str, signatures: Sequence[Signature] = (), most: int = _SHOWN) -> str:
+    text = text.strip().replace("\n", " / ")
+    text = "".join(letter if letter.isprintable() else " " for letter in text)
+    return excerpt(text, signatures, most)
+
+
+def _count(number: int, thing: str) -> str:
+    return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
+
+
+def _last(line: str, width: int) -> str:
+    """A last line; the command in it stays whole."""
+    command = line.removeprefix(_NEXT).partition("  (")[0] if line.startswith(_NEXT) else ""
+    return wrapped(line, width, "  ", command=command)
+
+
+def _next(diagnoses: Sequence[Diagnosis]) -> str:
+    if not diagnoses:
+        return "Next: oomph run SCRIPT  (keeps the script alive, and keeps the evidence of a failure)"
+    return f"Next: oomph explain {diagnoses[0].code}  (why it happens, how to tell it from its neighbours)"

@@ -1,0 +1,188 @@
+"""Injects, in the script process, the fault that `oomph rehearse` requests, at the requested step.
+
+The faults are as real as possible without breaking the machine: real signals, a real refusal by TensorFlow's
+allocator, a real flipped bit in a checkpoint. Only the full disk and the lost GPU are simulated.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NoReturn
+
+import numpy as np
+import tensorflow as tf
+
+from oomph import testing
+from oomph.checkpoint.container import TENSORS
+from oomph.keras_bridge.optimizers import optimizers_of
+from oomph.protocol.injection import Injection, has_fired, mark_fired
+from oomph.resume.training.fits import Fits
+
+
+def install(fits: Fits) -> None:
+    """Prepare the fault that a rehearsal requests; does nothing outside a rehearsal."""
+    injection, session = Injection.read(), fits.session
+    if injection is None or session.board is None or session.run_dir is None:
+        return
+    testing.install(_FaultInjection(fits, injection, session.run_dir))
+    if injection.fault == "lost-gpu" and has_fired(session.run_dir):
+        _hide_a_gpu()
+
+
+class _FaultInjection(testing.Injector):
+    """One injection and its state."""
+
+    def __init__(self, fits: Fits, injection: Injection, run_dir: Path) -> None:
+        self._fits, self._injection, self._run_dir = fits, injection, run_dir
+        self._room: int | None = None
+        """How many samples fit into memory, once it has run out."""
+        self._is_full = self._is_full_disk = False
+
+    def steps_committed(self, steps: int) -> None:
+        """Cause the fault that is due between two steps, or end the rehearsal."""
+        injection = self._injection
+        if injection.stop is not None and steps >= injection.stop:
+            self._stop()
+        if injection.fault in _AT_A_BORDER and self._is_time(steps):
+            self._fire()
+            _AT_A_BORDER[injection.fault](self)
+
+    def refuses_full_batch(self, samples: int | None) -> bool:
+        """Let one step of a fit run out of memory, and then every micro-batch larger than half of its batch."""
+        is_due = self._injection.fault == "oom" and self.fit is not None and self._is_time(self._fits.steps)
+        if is_due:
+            self._fire()
+            self._is_full = True
+        return is_due
+
+    def refuses_micro_batch(self, samples: int, batch: int) -> bool:
+        """Whether the micro-batch is larger than half of the batch that failed."""
+        if self._is_full and self._room is None:
+            self._room = max(1, batch // 2)
+        return self._room is not None and samples > self._room
+
+    def refuses_plain_step(self) -> bool:
+        """Whether the plain step fails: the one that is due, and all after it."""
+        if self._injection.fault == "oom" and self._is_time(self._fits.steps):
+            self._fire()
+            self._is_full = True
+        return self._is_full
+
+    def writes_tensor(self) -> None:
+        """Raise OSError once the disk is full."""
+        if self._is_full_disk:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    def fill_disk(self) -> None:
+        """Treat the disk as full from now on."""
+        self._is_full_disk = True
+
+    @property
+    def run_dir(self) -> Path:
+        """The run directory."""
+        return self._run_dir
+
+    @property
+    def fit(self) -> Any:
+        """The running fit; None in a custom loop."""
+        running = self._fits.running
+        return running if hasattr(running, "checkpoints") else None
+
+    def _is_time(self, steps: int) -> bool:
+        return steps >= self._injection.step and not has_fired(self._run_dir)
+
+    def _fire(self) -> None:
+        mark_fired(self._run_dir)
+        self._fits.note("injected", fault=self._injection.fault)
+        self._fits.say(f"rehearsal: {self._injection.fault} now")
+
+    def _stop(self) -> NoReturn:
+        """The rehearsal is complete: record the state, and exit with 0."""
+        fit = self.fit
+        facts: dict[str, Any] = {} if fit is None else {"state": _digest(fit.model), "loss": _loss(fit.model)}
+        self._fits.note("rehearsal-ended", **facts)
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(0)
+
+
+def _kill(rehearsed: _FaultInjection) -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _abort(rehearsed: _FaultInjection) -> None:
+    os.abort()
+
+
+def _hang(rehearsed: _FaultInjection) -> None:
+    while True:
+        time.sleep(3600)
+
+
+def _lose_gpu(rehearsed: _FaultInjection) -> None:
+    """End as TensorFlow does when a device has fallen off the bus: with a failed check, saving nothing."""
+    os.abort()
+
+
+def _turn_nan(rehearsed: _FaultInjection) -> None:
+    if rehearsed.fit is not None:
+        weight = rehearsed.fit.model.trainable_variables[0]
+        weight.assign(np.full(weight.shape, np.nan))
+
+
+def _fill_disk(rehearsed: _FaultInjection) -> None:
+    rehearsed.fill_disk()
+
+
+def _corrupt_checkpoint(rehearsed: _FaultInjection) -> None:
+    """Flip a bit of the newest checkpoint, and die, so that a restart reads it."""
+    if rehearsed.fit is not None:
+        rehearsed.fit.checkpoints.settle(wait=True)
+    found = sorted((rehearsed.run_dir / "checkpoints").glob("step-*"))
+    for folder in found[-1:]:
+        path = folder / TENSORS
+        content = bytearray(path.read_bytes())
+        content[len(content) // 2] ^= 1
+        path.write_bytes(content)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+_AT_A_BORDER: dict[str, Callable[[_FaultInjection], None]] = {
+    "kill": _kill,
+    "abort": _abort,
+    "hang": _hang,
+    "lost-gpu": _lose_gpu,
+    "nan": _turn_nan,
+    "disk-full": _fill_disk,
+    "corrupt-checkpoint": _corrupt_checkpoint,
+}
+
+
+def _hide_a_gpu() -> None:
+    """Hide the lost GPU in the next attempt."""
+    try:
+        tf.config.set_visible_devices(tf.config.list_physical_devices("GPU")[1:], "GPU")
+    except (RuntimeError, ValueError):
+        pass  # the script used it before importing Keras' trainer
+
+
+def _digest(model: Any) -> str:
+    digest = hashlib.sha256()
+    slots = [variable for optimizer in optimizers_of(model) for variable in optimizer.variables]
+    for variable in [*model.variables, *slots]:
+        digest.update(np.ascontiguousarray(variable.numpy()).tobytes())
+    return digest.hexdigest()
+
+
+def _loss(model: Any) -> float | None:
+    try:
+        return float(model.get_metrics_result()["loss"])
+    except Exception:  # a custom train_step may report anything
+        return None

@@ -1,0 +1,348 @@
+"""Replaces a few methods of Keras' TensorFlow trainer in the script process, when the script imports Keras.
+
+Keras is probed by feature and not by version. If a probe fails, nothing is replaced, and one line says so.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+from oomph.errors import UnsupportedError
+from oomph.exact_step.micro_batch import exactness
+from oomph.exact_step.step.guarded_step import GuardedStep
+from oomph.exact_step.step.step_protocol import PlainStep, Step, StepWatch
+from oomph.exact_step.step.verdict import choice_of
+from oomph.files.package import PACKAGE
+from oomph.hooks import adjustments, fault_injection, unfinished_caches, unguarded
+from oomph.hooks.left_out import LeftOut
+from oomph.hooks.outside_fit import TrainingOutsideFit, Watched
+from oomph.hooks.predict import GuardedPredict
+from oomph.keras_bridge.batch.replicas import Replicas
+from oomph.keras_bridge.batch.strategy_scope import outside_strategy_scope
+from oomph.keras_bridge.names import support
+from oomph.keras_bridge.names.keras3 import KERAS
+from oomph.keras_bridge.names.row import Feature
+from oomph.keras_bridge.random_numbers import eager_ops
+from oomph.keras_bridge.runtime import memory_wait
+from oomph.keras_bridge.runtime.patching import patch
+from oomph.protocol.ownership import below_owner
+from oomph.protocol.phases import Phase
+from oomph.resume.fit import continuation, epochs, replay
+from oomph.resume.fit.fit import Fit
+from oomph.resume.fit.resumption import CannotResumeError
+from oomph.resume.loop import loops
+from oomph.resume.training import leaving
+from oomph.resume.training.fits import Fits
+from oomph.script.script_line import without_ours
+from oomph.script.session import Session
+
+_FIT_ARGUMENTS = {"self", "x", "callbacks", "initial_epoch", "epochs"}
+
+
+def install(trainer: Any, session: Session) -> None:
+    """Guard Keras' TensorFlow trainer, a freshly imported module; never raises."""
+    try:
+        _probe()
+    except UnsupportedError as error:
+        session.journal.write("guard-failed", reason=str(error))
+        session.say(f"unknown version of Keras ({error}); the script runs unguarded")
+        return
+    for row in support.missing():
+        session.journal.write("feature-off", name=row.path, feature=row.feature.meaning)
+        session.say(f"this {row.library} has no {row}: {row.feature.meaning} is switched off")
+    fits = Fits(session)
+    fits.meter.listen()
+    _hide_our_frames()
+    _replace_fit(trainer, fits, LeftOut(session).tell if session.handover.guarding.skip_corrupt else _nothing)
+    _replace_maker(fits, "train_function", _guarded)
+    _replace_maker(fits, "test_function", _guarded_test)
+    _replace_maker(fits, "predict_function", _guarded_predict)
+    epochs.replace_epochs(fits)
+    _replace_logs(fits)
+    adjustments.make(session)
+    unfinished_caches.watch(session)
+    unguarded.watch(session)
+    fault_injection.install(fits)
+    loops.install(fits)
+    if not below_owner() and not support.lacks(Feature.SEEDS):
+        eager_ops.install(session.handover.entropy)
+    session.journal.write("guard-installed", keras=_version())
+
+
+def _probe() -> None:
+    """Raise UnsupportedError, naming what is missing, unless Keras has what the guard needs."""
+    try:
+        cls = KERAS.trainer.value()
+    except ImportError:
+        raise UnsupportedError(f"no {KERAS.trainer}") from None
+    makers = ("make_train_function", "make_test_function", "make_predict_function")
+    for name in ("fit", *makers, "train_step", "test_step", "compute_loss", "train_on_batch"):
+        if not callable(getattr(cls, name, None)):
+            raise UnsupportedError(f"no {KERAS.trainer}.{name}")
+    if not set(inspect.signature(cls.fit).parameters) >= _FIT_ARGUMENTS:
+        raise UnsupportedError("fit takes other arguments")
+    for name in makers:
+        if list(inspect.signature(getattr(cls, name)).parameters) != ["self", "force"]:
+            raise UnsupportedError(f"{name} takes other arguments")
+    epochs.probe()
+    lacking = support.lacks(Feature.GUARD)
+    if lacking:
+        raise UnsupportedError(lacking)
+
+
+def _replace_fit(trainer: Any, fits: Fits, tell_left_out: Callable[[], None]) -> None:
+    cls = KERAS.trainer.value()
+    public = cls.fit
+    inner = inspect.unwrap(public)
+    signature = inspect.signature(inner)
+
+    @functools.wraps(inner)
+    def fit(self: Any, *args: Any, **kwargs: Any) -> Any:
+        running = _begin(fits, self, signature, args, kwargs)
+        if running is None:
+            return public(self, *args, **kwargs)
+        try:
+            with outside_strategy_scope():
+                finished = replay.finished_history(fits, running)
+            if finished is not None:
+                return finished
+            history = _trained(fits, running, lambda: inner(self, **running.arguments))
+            _fail_open(fits, lambda: running.finish(history))
+            _fail_open(fits, tell_left_out)
+            running.leave_if_preempted()
+        except Exception as error:
+            leaving.leave_if_lost(fits, error)
+            raise
+        except KeyboardInterrupt as error:
+            error.__traceback__ = without_ours(error.__traceback__)
+            _fail_open(fits, running.tell_interrupted)
+            raise
+        finally:
+            try:
+                _fail_open(fits, running.leave)
+            finally:  # also if Ctrl-C comes again
+                _end(fits, running.arguments["callbacks"])
+                running.let_go()
+                fits.preemption.disarm()
+        return history
+
+    # Keras' own decorator around ours: the traceback of an error in fit looks as under plain Keras.
+    patch(cls, "fit", trainer.traceback_utils.filter_traceback(fit) if public is not inner else fit)
+
+
+def _trained(fits: Fits, fit: Fit, train: Callable[[], Any]) -> Any:
+    """Train and return the result. If a checkpoint cannot be restored, try the one before it, or end the run.
+
+    The process then ends with all checkpoints intact, so that the user can fix the cause.
+    """
+    while True:
+        try:
+            history = train()
+            fit.check_restored()
+            return history
+        except CannotResumeError as error:
+            if error.passing:
+                leaving.leave_for_later(fits, fit.identity.site, str(error))
+            older = fit.older_checkpoint()
+            if older is None:
+                leaving.refuse(fits, fit.identity.site, str(error))
+            fits.say(f"using the checkpoint before it, {older.name}")
+            fit.resume_from(older)
+
+
+def _begin(fits: Fits, model: Any, signature: inspect.Signature, args: Any, kwargs: Any) -> Fit | None:
+    """The guarded fit that starts now; None if it runs as plain Keras: nested, wrongly called, or unsupported."""
+    try:
+        bound = signature.bind(model, *args, **kwargs)
+    except TypeError:
+        return None  # a wrong call: Keras reports it itself
+    if not getattr(model, "compiled", False) or not fits.claim(model):
+        return None
+    bound.apply_defaults()
+    arguments = dict(bound.arguments)
+    del arguments["self"]
+    try:
+        identity, place = fits.identify(model)
+        promise = exactness.promise_before_tracing(model)
+        with outside_strategy_scope():
+            running = Fit(fits, model, identity, promise, arguments, place.turn)
+        arguments["callbacks"] = _with_ours(arguments["callbacks"], running)
+        fits.running = running
+        if fits.own_session().is_owner_now():
+            fits.preemption.arm()
+            memory_wait.start_once(fits.session)
+        with outside_strategy_scope():
+            continuation.settle(fits, running)
+        fits.beat(Phase.FIRST_STEP, running.identity.ordinal)
+        return running
+    except Exception as error:
+        _end(fits, arguments["callbacks"])
+        fits.preemption.disarm()
+        fits.note("guard-failed", reason=f"{type(error).__name__}: {error}")
+        fits.say(f"{type(error).__name__}: {error}; this fit runs unguarded")
+        return None
+    except BaseException:  # the checkpoint was refused, which ends the script
+        _end(fits, arguments["callbacks"])
+        fits.preemption.disarm()
+        raise
+
+
+def _end(fits: Fits, callbacks: Any) -> None:
+    """Release everything that a fit holds except the signals: claim, phase, and our callback in the user's own list."""
+    fits.release()
+    fits.meter.end()
+    fits.beat(Phase.OWN_CODE, -1)
+    added_to = getattr(callbacks, "callbacks", None)
+    if isinstance(added_to, list):
+        added_to[:] = [one for one in added_to if not getattr(one, "tells_the_fit", False)]
+
+
+def _with_ours(callbacks: Any, fit: Fit) -> Any:
+    """The user's callbacks, followed by one that notifies the fit of its epochs."""
+    import keras
+
+    class FitCallback(keras.callbacks.Callback):  # type: ignore[misc]
+        async_safe = True  # Keras may keep dispatching the others asynchronously
+        tells_the_fit = True
+
+        def on_train_begin(self, logs: Any = None) -> None:
+            _watch_the_steps_of_others(fit.fits, fit.model, "train_function")
+            _fail_open(fit.fits, fit.begin_training)
+            fit.fits.meter.begin(fit.model, fit.arguments.get("epochs"))
+            fit.return_if_over()
+
+        def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+            _fail_open(fit.fits, lambda: fit.begin_epoch(epoch))
+            fit.measure_epoch()
+
+        def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+            fit.fits.meter.end_epoch()
+            _fail_open(fit.fits, fit.end_epoch)
+
+        def on_test_begin(self, logs: Any = None) -> None:
+            fit.validation.is_begun = True
+            fit.fits.meter.pause()
+            _watch_the_steps_of_others(fit.fits, fit.model, "test_function")
+            fit.fits.beat(Phase.VALIDATION_START)
+
+        def on_test_end(self, logs: Any = None) -> None:
+            fit.fits.meter.go_on()
+            fit.fits.beat(Phase.EPOCH_END)
+
+    if isinstance(callbacks, keras.callbacks.CallbackList):
+        callbacks.callbacks.append(FitCallback())  # not every Keras 3 has `append`
+        return callbacks
+    if callbacks is None:
+        return [FitCallback()]
+    return [*callbacks, FitCallback()] if isinstance(callbacks, (list, tuple)) else [callbacks, FitCallback()]
+
+
+def _replace_logs(fits: Fits) -> None:
+    """Give an epoch that resumes after its last batch the logs of that batch, which Keras does not know."""
+    cls = KERAS.trainer.value()
+    original = KERAS.logs_of_epoch.get(cls)
+    if original is None:
+        return  # this version of Keras only asks the metrics
+
+    @functools.wraps(original)
+    def result_or_logs(self: Any, logs: Any) -> Any:
+        running = fits.running
+        if isinstance(running, Fit) and running.model is self and not logs:
+            logs = running.logs_before or logs
+        return original(self, logs)
+
+    patch(cls, KERAS.logs_of_epoch.name, result_or_logs)
+
+
+def _replace_maker(fits: Fits, name: str, guard: Callable[[Fits, Any, Any], Any]) -> None:
+    """Make `model.make_NAME` install a guarded function in place of Keras' own."""
+    cls = KERAS.trainer.value()
+    original = getattr(cls, f"make_{name}")
+
+    @functools.wraps(original)
+    def make(self: Any, force: bool = False) -> Any:
+        if getattr(self, name) is not None and not force:
+            return getattr(self, name)
+        original(self, force)
+        try:
+            setattr(self, name, guard(fits, self, getattr(self, name)))
+        except Exception as error:
+            fits.note("guard-failed", reason=f"{type(error).__name__}: {error}")
+        return None
+
+    patch(cls, f"make_{name}", make)
+
+
+def _watch_the_steps_of_others(fits: Fits, model: Any, name: str) -> None:
+    """Watch a custom or unguarded function: without heartbeats it would be taken for a hang."""
+    function = getattr(model, name, None)
+    if callable(function) and not isinstance(function, (GuardedStep, PlainStep)):
+        setattr(model, name, PlainStep(model, function, _watch_of(fits, model, name)))
+
+
+def _watch_of(fits: Fits, model: Any, name: str) -> Callable[[], StepWatch]:
+    evaluated = Watched(fits, "evaluate")
+
+    def watch() -> StepWatch:
+        running = fits.running
+        return running if isinstance(running, Fit) and running.model is model else TrainingOutsideFit(fits)
+
+    return watch if name == "train_function" else lambda: evaluated
+
+
+def _guarded(fits: Fits, model: Any, plain: Callable[[Any], Any]) -> Step:
+    watch = _watch_of(fits, model, "train_function")
+    promise = exactness.promise_before_tracing(model)
+    if promise.kind == exactness.RESTART_ONLY:
+        return PlainStep(model, plain, watch)
+    choice, witnessed = choice_of(fits.session.handover.guarding), fits.witnesses is not None
+    with outside_strategy_scope():
+        return GuardedStep(model, model.train_step, plain, watch, promise, choice, witnessed=witnessed)
+
+
+def _guarded_test(fits: Fits, model: Any, plain: Callable[[Any], Any]) -> Step:
+    watch = _watch_of(fits, model, "test_function")
+    promise = exactness.promise_before_tracing(model, "test_step")
+    if promise.kind == exactness.RESTART_ONLY:
+        return PlainStep(model, plain, watch)
+    choice = choice_of(fits.session.handover.guarding)
+    with outside_strategy_scope():
+        return GuardedStep(model, model.test_step, plain, watch, promise, choice, trains=False)
+
+
+def _guarded_predict(fits: Fits, model: Any, plain: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    if exactness.promise_before_tracing(model).kind == exactness.RESTART_ONLY:
+        return plain
+    promise, replicas = exactness.promise_for_predict(model), Replicas(model.distribute_strategy)
+    return GuardedPredict(plain, replicas, Watched(fits, "predict"), promise, fits.session.handover.guarding.inexact)
+
+
+def _hide_our_frames() -> None:
+    """Hide oomph's frames in tracebacks, as Keras hides its own."""
+    hidden = KERAS.hidden_paths
+    if not support.lacks(Feature.TRACEBACKS):
+        patch(hidden.owner, hidden.name, (*hidden.value(), PACKAGE))
+
+
+def _nothing() -> None:
+    """Where nothing is left out."""
+
+
+def _fail_open(fits: Fits, action: Callable[[], None]) -> None:
+    try:
+        action()
+    except Exception as error:
+        fits.note("guard-failed", reason=f"{type(error).__name__}: {error}")
+        fits.say(f"{type(error).__name__}: {error}; the script continues")
+
+
+def _version() -> str:
+    try:
+        from keras.src.version import __version__
+
+        return str(__version__)
+    except ImportError:
+        return "?"

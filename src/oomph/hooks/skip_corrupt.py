@@ -1,0 +1,148 @@
+"""`--skip-corrupt`: every stage of a tf.data pipeline that fails on an element goes on with the next one.
+
+`Dataset.ignore_errors` follows each stage that calls a function, and each source that reads files, so that one record
+is left out and not its whole batch. It changes nothing where nothing fails. TensorFlow goes on with the next file
+behind a record that cannot be read (`TFRecordDatasetOp` in tensorflow/core/kernels/data/tf_record_dataset_op.cc), but
+a Python generator ends with its first error. So a pipeline from a generator keeps its errors.
+
+This module is imported while TensorFlow is: it imports none of it.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from weakref import WeakSet
+
+from oomph.keras_bridge.names.tensorflow2 import TENSORFLOW
+from oomph.keras_bridge.runtime.patching import patch
+
+_CALL_A_FUNCTION = ("map", "interleave", "flat_map", "filter")
+_TAKE_A_SOURCE = (
+    *("batch", "padded_batch", "ragged_batch", "shuffle", "repeat", "prefetch", "cache", "take", "skip"),
+    *("enumerate", "window", "group_by_window", "concatenate", "shard", "apply", "with_options"),
+)
+_READ_FILES = ("TFRecordDataset", "TextLineDataset", "FixedLengthRecordDataset")
+_OF_PYTHON = ("PyFunc", "EagerPyFunc")
+_OF_LIBRARIES = (str(Path("tensorflow", "python")), str(Path("keras", "src", "trainers")))
+"""What TensorFlow and Keras build for themselves, as from arrays or generators, keeps its errors."""
+_UNKNOWN = -2
+"""`tf.data.UNKNOWN_CARDINALITY`."""
+_is_paused = _is_counting = False
+guarded: WeakSet[Any] = WeakSet()
+"""The datasets of this process that go on behind an error."""
+
+
+def install(module: Any) -> None:
+    """Replace the methods of `tensorflow.python.data.ops.dataset_ops`, a freshly imported module."""
+    cls = module.DatasetV2
+    for name in _CALL_A_FUNCTION:
+        patch(cls, name, _going_on(getattr(cls, name)))
+    for name in _TAKE_A_SOURCE:
+        if hasattr(cls, name):
+            patch(cls, name, _behind_files(getattr(cls, name)))
+    patch(cls, "cardinality", _as_if_none_failed(cls.cardinality))
+
+
+def _going_on(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        source = _source(self)
+        made = original(source, *args, **kwargs)
+        return _ignoring(made) if _is_asked_for() and not _from_python(source) else made
+
+    return method
+
+
+def _behind_files(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        return original(_source(self), *args, **kwargs)
+
+    return method
+
+
+def _as_if_none_failed(original: Callable[..., Any]) -> Callable[..., Any]:
+    """`cardinality` of the pipeline without our stages, whose number of elements TensorFlow does not know.
+
+    Keras counts the steps by it, and a different number of iterators would draw other orders of a shuffle.
+    """
+
+    @functools.wraps(original)
+    def cardinality(self: Any) -> Any:
+        found = original(self)
+        is_known = not hasattr(found, "numpy") or int(found) != _UNKNOWN  # in a trace it has no value
+        return found if is_known or not guarded or _is_counting else _counted(self, found)
+
+    return cardinality
+
+
+def _counted(dataset: Any, unknown: Any) -> Any:
+    global _is_counting
+    import tensorflow as tf  # complete by now
+
+    from oomph.keras_bridge.pipelines.length import length
+
+    _is_counting = True
+    try:
+        return tf.constant(length(dataset, guarded), tf.int64)
+    except Exception:  # Keras counts the batches then, as of any other data of unknown length
+        return unknown
+    finally:
+        _is_counting = False
+
+
+def _source(dataset: Any) -> Any:
+    reads = any(name in type(dataset).__name__ for name in _READ_FILES)
+    return _ignoring(dataset) if reads and _is_asked_for() else dataset
+
+
+def _ignoring(dataset: Any) -> Any:
+    found = dataset.ignore_errors(log_warning=True)
+    guarded.add(found)
+    return found
+
+
+@contextmanager
+def paused() -> Iterator[None]:
+    """Within the block, a pipeline that is built fails on its errors."""
+    global _is_paused
+    _is_paused = True
+    try:
+        yield
+    finally:
+        _is_paused = _is_counting = False
+
+
+def _is_asked_for() -> bool:
+    """Whether the caller, two frames up, is neither TensorFlow nor Keras' trainer."""
+    if _is_paused:
+        return False
+    frame = sys._getframe(2)
+    while frame.f_code.co_filename == __file__ and frame.f_back is not None:
+        frame = frame.f_back
+    return not any(part in frame.f_code.co_filename for part in _OF_LIBRARIES)
+
+
+def _from_python(dataset: Any) -> bool:
+    """Whether a generator of Python is among its sources."""
+    waiting = [dataset]
+    while waiting:
+        each = waiting.pop()
+        if "FlatMap" in type(each).__name__ and any(map(_calls_python, TENSORFLOW.dataset_functions.call(each))):
+            return True
+        waiting += TENSORFLOW.dataset_inputs.call(each)
+    return False
+
+
+def _calls_python(wrapper: Any) -> bool:
+    graph = getattr(getattr(wrapper, "function", None), "graph", None)
+    if graph is None:
+        return False
+    definition = graph.as_graph_def()
+    inner = (node for function in definition.library.function for node in function.node_def)
+    return any(node.op in _OF_PYTHON for node in (*definition.node, *inner))

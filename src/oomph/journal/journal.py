@@ -1,0 +1,114 @@
+"""Journal: the append-only record of a run, from which every decision can be recomputed. Both processes.
+
+There is one folder per run and one file per writer, `<attempt>-<rank>-<role>.jsonl`, so no two processes write to
+the same file. A line is one event, written with a single `write`: a killed process leaves at most one half line at
+the end of its file, which the reader drops.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from oomph.files.own_descriptor import OwnDescriptor
+from oomph.files.run_files import FOLDER_MODE, OwnFile, open_folder
+from oomph.journal.event import Event as Event
+from oomph.journal.journal_reader import foreign_format as foreign_format
+from oomph.journal.journal_reader import read_journal as read_journal
+from oomph.journal.journal_reader import unreadable_lines as unreadable_lines
+from oomph.redaction.redaction import redacted_data
+
+_OF_ATTEMPT = re.compile(r"([0-9]{1,9})-.*\.jsonl")
+
+
+class Journal:
+    """The writer of one journal file. If the file cannot be written, events are dropped and training continues."""
+
+    def __init__(self, run_dir: Path | None, attempt: int, role: str, rank: int = 0) -> None:
+        self.attempt, self.role, self.rank = attempt, role, rank
+        self._sequence = 0
+        self._cut_off = False
+        """Whether the last line was cut off because the disk was full."""
+        self._file = None if run_dir is None else OwnFile(run_dir, f"journal/{attempt}-{rank}-{role}.jsonl")
+        self._descriptor = self._opened()
+
+    def write(self, name: str, /, **data: Any) -> Event:
+        """Append one event and return it."""
+        self._sequence += 1
+        event = Event(name, redacted_data(data), self.attempt, self.rank, self.role, self._sequence, time.time())
+        if self._descriptor is not None and not self._descriptor.is_ours:  # the script has closed all descriptors
+            self._descriptor = self._opened()
+        if self._descriptor is not None:
+            line = b"\n" * self._cut_off + event.to_json().encode() + b"\n"
+            try:
+                self._cut_off = self._descriptor.write(line) < len(line)
+            except OSError:
+                pass  # a full disk must not end the training
+        return event
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether its file could not be opened, so that events are dropped."""
+        return self._file is not None and self._descriptor is None
+
+    def close(self) -> None:
+        """Close the file; later events are dropped."""
+        if self._descriptor is not None:
+            self._descriptor.close()
+        self._descriptor = self._file = None
+
+    def _opened(self) -> OwnDescriptor | None:
+        if self._file is None:
+            return None
+        try:
+            self._file.root.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
+            fd = self._file.open(os.O_RDWR | os.O_APPEND | os.O_CREAT)
+            _end_half_line(fd)
+        except OSError:
+            return None
+        return OwnDescriptor(fd)
+
+
+def refuse_later(run_dir: Path, attempt: int) -> None:
+    """Rename what claims to be the journal of an attempt that has not begun, or of a later one.
+
+    No process of this run has written it, and the reader would take its events for those of the attempt that begins.
+    """
+    try:
+        folder = open_folder(run_dir / "journal")
+    except OSError:
+        return  # there is none yet
+    try:
+        for name in os.listdir(folder):
+            found = _OF_ATTEMPT.fullmatch(name)
+            if found is not None and int(found[1]) >= attempt:
+                os.rename(name, f"{name}.refused", src_dir_fd=folder, dst_dir_fd=folder)
+    finally:
+        os.close(folder)
+
+
+def _end_half_line(fd: int) -> None:
+    """End the half line of a killed writer, so that it does not damage our first line."""
+    size = os.fstat(fd).st_size
+    if size and os.pread(fd, 1, size - 1) != b"\n":
+        os.write(fd, b"\n")
+
+
+def by_attempt(events: Iterable[Event]) -> list[list[Event]]:
+    """The events of each attempt, in the order of the attempts."""
+    attempts: dict[int, list[Event]] = {}
+    for event in events:
+        attempts.setdefault(event.attempt, []).append(event)
+    return [attempts[number] for number in sorted(attempts)]
+
+
+def by_name(events: Iterable[Event]) -> dict[str, list[Event]]:
+    """The events of each name."""
+    by: dict[str, list[Event]] = {}
+    for event in events:
+        by.setdefault(event.name, []).append(event)
+    return by

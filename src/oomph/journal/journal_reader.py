@@ -1,0 +1,215 @@
+"""Reads the journal of a run as a stream, and again only what is new in it. Both processes.
+
+`oomph explain` needs the events of a run in six places: within `with JournalReader(run):`, all of them share it.
+"""
+
+from __future__ import annotations
+
+import heapq
+import io
+import json
+import os
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from oomph.files.regular_file import open_regular
+from oomph.journal.event import SCHEMA, Event, event_of
+from oomph.journal.event_data import Shared
+
+_CHUNK = 1 << 16
+_LONGEST_FIRST = 1 << 20
+_LONGEST = 64 << 20
+"""Of a line, in bytes. A file with a hole is one line without an end."""
+_NAME = re.compile("([0-9]{1,9})-.*")
+_Place = tuple[int, float, str, int, Event]
+
+
+class JournalReader:
+    """The journal of one run, or of one attempt of it. Each reading takes in what was written since the last one."""
+
+    def __init__(self, run_dir: Path, attempt: int | None = None) -> None:
+        self._folder, self._pattern = run_dir / "journal", "*.jsonl" if attempt is None else f"{attempt}-*.jsonl"
+        self._files: dict[Path, _File] = {}
+        self._shared = Shared()
+        self._events: Sequence[Event] = ()
+
+    def __enter__(self) -> JournalReader:
+        """From now on, `read_journal` and `unreadable_lines` of this run use it."""
+        _shared_readers[_key(self._folder.parent)] = self
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        _shared_readers.pop(_key(self._folder.parent), None)
+
+    def read(self) -> Sequence[Event]:
+        """Every readable event, as `read_journal` has them; the same object if nothing is new."""
+        if self._update():
+            places = (_in_order(file.all()) for file in self._files.values())
+            self._events = [place[-1] for place in heapq.merge(*places, key=lambda place: place[:-1])]
+        return self._events
+
+    def unreadable_lines(self) -> int:
+        """How many lines are not events; the unfinished last line of a killed writer does not count."""
+        self._update()
+        return sum(file.unreadable for file in self._files.values())
+
+    def _update(self) -> bool:
+        """Read what is new; returns whether there is anything."""
+        paths = sorted(self._folder.glob(self._pattern))
+        is_new = paths != [*self._files]
+        self._files = {path: self._files.get(path) or _File(path) for path in paths}
+        changed = [file.update(self._shared) for file in self._files.values()]  # each of them, not up to the first
+        return any(changed) or is_new
+
+
+_shared_readers: dict[str, JournalReader] = {}
+
+
+def read_journal(run_dir: Path, attempt: int | None = None) -> Sequence[Event]:
+    """Every readable event of a run, or of one attempt of it, merged by attempt and time.
+
+    The events of one writer stay in order, even if the clock was set back.
+    """
+    reader = _shared_readers.get(_key(run_dir))
+    if reader is None:
+        return JournalReader(run_dir, attempt).read()
+    events = reader.read()
+    return events if attempt is None else [event for event in events if event.attempt == attempt]
+
+
+def unreadable_lines(run_dir: Path) -> int:
+    """How many lines of a run's journal are not events; the unfinished last line of a killed writer does not count."""
+    return (_shared_readers.get(_key(run_dir)) or JournalReader(run_dir)).unreadable_lines()
+
+
+def foreign_format(run_dir: Path) -> str | None:
+    """Why this oomph cannot read the journal of a run; None when it can, or when there is none.
+
+    Checks only the first line of each file: a process writes in one format.
+    """
+    for path in sorted((run_dir / "journal").glob("*.jsonl")):
+        schema = _schema(path)
+        if isinstance(schema, int) and schema != SCHEMA:
+            return f"its journal was written by another oomph, in format {schema}; this one reads format {SCHEMA}"
+    return None
+
+
+def _key(run_dir: Path) -> str:
+    return os.path.abspath(run_dir)
+
+
+def _schema(path: Path) -> Any:
+    try:
+        with open_regular(path) as lines:
+            return json.loads(lines.readline(_LONGEST_FIRST).decode(errors="replace")).get("schema")
+    except (OSError, ValueError, AttributeError, RecursionError):
+        return None  # cut off, or not an event: such lines are skipped
+
+
+def _in_order(events: Iterable[Event]) -> Iterator[_Place]:
+    """Sort keys for the events of one file: each gets the latest time so far, since the clock may be set back."""
+    latest = 0.0
+    for number, event in enumerate(events):
+        latest = max(latest, event.time)
+        yield event.attempt, latest, event.role, number, event
+
+
+class _File:
+    """One file of a journal."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        found = _NAME.fullmatch(path.name)
+        self._attempt = -1 if found is None else int(found[1])
+        self._state: tuple[int, ...] | None = None
+        self._end, self.unreadable = 0, 0
+        self._events: list[Event] = []
+        self._half_line: list[Event] = []
+        """A last line without an end may be an event; it is read again when it has one."""
+
+    def all(self) -> Iterator[Event]:
+        """Its events, in the order in which they were written."""
+        yield from self._events
+        yield from self._half_line
+
+    def update(self, shared: Shared) -> bool:
+        """Read what is new; returns whether there is anything. What cannot be read holds one unreadable line."""
+        try:
+            with open_regular(self._path) as stream:
+                found = os.fstat(stream.fileno())
+                state = found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
+                if state == self._state:
+                    return False
+                if self._state is None or state[:2] != self._state[:2] or state[2] <= self._state[2]:
+                    self._forget()  # another file, or written anew: a journal only grows
+                self._state = state
+                self._take(stream, shared)
+        except OSError:
+            was_readable = self._state is not None or not self.unreadable
+            self._forget()
+            self._state, self.unreadable = None, 1
+            return was_readable
+        return True
+
+    def _forget(self) -> None:
+        self._end, self.unreadable = 0, 0
+        self._events, self._half_line = [], []
+
+    def _take(self, stream: BinaryIO, shared: Shared) -> None:
+        self._half_line = []
+        stream.seek(self._end)
+        while lines := _some_lines(stream):
+            is_endless = len(lines[-1]) > _LONGEST
+            if not lines[-1].endswith(b"\n"):
+                self._half_line = list(self._events_in([lines.pop()], shared))
+            self._end += sum(map(len, lines))
+            before = len(self._events)
+            self._events += self._events_in(lines, shared)
+            self.unreadable += sum(map(bool, map(bytes.strip, lines))) - len(self._events) + before
+            if is_endless:
+                self.unreadable += 1
+                return
+
+    def _events_in(self, lines: list[bytes], shared: Shared) -> Iterator[Event]:
+        """The events in these lines that are of the attempt that the file is named after, as all that oomph writes."""
+        return (event for event in _events_of(lines, shared) if event.attempt == self._attempt)
+
+
+def _some_lines(stream: BinaryIO) -> list[bytes]:
+    """The next lines, the last of which may be cut off; no event is longer than that."""
+    chunk = stream.read(_CHUNK)
+    if not chunk.endswith(b"\n"):
+        chunk += stream.readline(_LONGEST + 1)
+    return io.BytesIO(chunk).readlines()
+
+
+def _events_of(lines: list[bytes], shared: Shared) -> Iterator[Event]:
+    """The events in these lines; what is none is left out: the half line of a killed writer, or another schema."""
+    for document in _documents(lines):
+        try:
+            event = event_of(document)
+        except (ValueError, RecursionError):
+            continue
+        name, data, attempt, rank, role, sequence, time = event
+        yield Event(shared.word(name), shared.data(data), attempt, rank, shared.word(role), sequence, time)
+
+
+def _documents(lines: list[bytes]) -> Sequence[Any]:
+    """The documents of these lines. All at once where all are whole, which is twice as fast."""
+    if all(line.startswith(b'{"') and line.endswith(b"}\n") for line in lines):
+        try:
+            found = json.loads(b"[" + b",".join(lines) + b"]")
+            if len(found) == len(lines):
+                return list(found)
+        except (ValueError, RecursionError):
+            pass
+    return [document for line in lines for document in _document(line)]
+
+
+def _document(line: bytes) -> Iterator[Any]:
+    try:
+        yield json.loads(line.decode(errors="replace"))
+    except (ValueError, RecursionError):
+        return

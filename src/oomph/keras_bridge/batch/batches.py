@@ -1,0 +1,156 @@
+"""Takes apart and slices a batch as Keras passes it: a nest of tensors with a common first dimension."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from oomph.keras_bridge.batch.host_batches import tensor_of
+from oomph.keras_bridge.names.tensorflow2 import TENSORFLOW
+
+
+def tensors_of(batch: Any) -> list[Any]:
+    """Every dense tensor in a batch, including those inside ragged and sparse tensors, without None entries."""
+    return [leaf for leaf in tf.nest.flatten(batch, expand_composites=True) if leaf is not None]
+
+
+def with_tensors(batch: Any, tensors: list[Any]) -> Any:
+    """The same nest with its dense tensors replaced, in the order of `tensors_of`."""
+    replacements = iter(tensors)
+    leaves = tf.nest.flatten(batch, expand_composites=True)
+    return tf.nest.pack_sequence_as(
+        batch, [None if leaf is None else next(replacements) for leaf in leaves], expand_composites=True
+    )
+
+
+def size_of(batch: Any) -> int | None:
+    """The number of samples in an eager batch; None if its tensors disagree."""
+    sizes = {_first_dimension(part) for part in tf.nest.flatten(batch) if part is not None}
+    return sizes.pop() if len(sizes) == 1 else None
+
+
+def part_of(batch: Any, start: int, stop: int) -> Any:
+    """The samples from `start` up to `stop`, on the host."""
+    with tf.device("/CPU:0"):
+        return tf.nest.map_structure(lambda part: None if part is None else _slice(part, start, stop), batch)
+
+
+def length_of(batch: Any) -> Any:
+    """The number of samples in a batch: a number in eager mode, a tensor while tracing."""
+    first = next(part for part in tf.nest.flatten(batch) if part is not None)
+    if isinstance(first, tf.RaggedTensor):
+        return tf.cast(first.nrows(), tf.int32)
+    size = tf.cast(first.dense_shape[0], tf.int32) if isinstance(first, tf.SparseTensor) else tf.shape(first)[0]
+    return int(size) if tf.executing_eagerly() else size
+
+
+def length_is_known(spec: Any) -> bool:
+    """Whether a batch of this kind always has the same number of samples."""
+    shapes = [part.shape for part in tf.nest.flatten(spec) if hasattr(part, "shape")]  # an absent entry has none
+    return all(shape.rank is not None and shape.rank > 0 and shape[0] is not None for shape in shapes)
+
+
+def is_dataset_iterator(iterator: Any) -> bool:
+    """Whether TensorFlow makes the batches: the iterator of a dataset, or of a dataset distributed by a strategy."""
+    return isinstance(iterator, (tf.data.Iterator, tf.distribute.DistributedIterator)) or TENSORFLOW.iterator_spec.on(
+        iterator
+    )
+
+
+def general_spec(spec: Any, batch: Any) -> Any:
+    """The spec of a function that takes micro-batches of this batch, of any size, and all that `spec` accepts."""
+    new = tf.nest.map_structure(lambda part: None if part is None else _spec_of_parts(part), batch)
+    if spec is None:
+        return new
+    return tf.nest.map_structure(lambda old, this: None if this is None else _most_general(old, this), spec, new)
+
+
+def sample_of(batch: Any, count: int) -> Any:
+    """`count` samples spread over a batch, longest first if ragged; the first samples if it holds sparse tensors."""
+    parts = [part for part in tf.nest.flatten(batch) if part is not None]
+    if any(isinstance(part, tf.SparseTensor) for part in parts):
+        return part_of(batch, 0, count)
+    with tf.device("/CPU:0"):
+        rows = tf.linspace(0, int(parts[0].shape[0]) - 1, count)
+        rows = tf.cast(tf.round(rows), tf.int64)
+        ragged = next((part for part in parts if isinstance(part, tf.RaggedTensor)), None)
+        if ragged is not None:  # longest first, so that micro-batches are padded to different lengths
+            rows = tf.gather(tf.argsort(ragged.row_lengths(), direction="DESCENDING"), rows)
+        return tf.nest.map_structure(lambda part: None if part is None else _rows_of(part, rows), batch)
+
+
+def kind_of(batch: Any, with_size: bool = False) -> Any:
+    """What a traced step depends on: the types, dtypes and shapes of a batch, without its size unless requested.
+
+    Called for each batch that Python holds, where TensorFlow's own walk over a nest would take longer than the rest.
+    """
+    first = 0 if with_size else 1
+
+    def kind(part: Any) -> Any:
+        if part is None:
+            return None
+        if isinstance(part, (tuple, list)):
+            return (type(part), *map(kind, part))
+        if isinstance(part, Mapping):
+            return (type(part), *((key, kind(value)) for key, value in part.items()))
+        if isinstance(part, tf.distribute.DistributedValues):
+            return tuple(kind(value) for value in part.values)
+        return (type(part), part.dtype, tuple(part.shape)[first:])
+
+    return kind(batch)
+
+
+def layout_of(batch: Any) -> str:
+    """What a step for micro-batches of any size depends on: the nest, its absent entries, dtypes and ranks."""
+
+    def layout(part: Any) -> Any:
+        if part is None:
+            return None
+        composite = type(part).__name__ if isinstance(part, (tf.RaggedTensor, tf.SparseTensor)) else ""
+        return f"{composite} {tf.as_dtype(part.dtype).name} {len(part.shape)}"
+
+    return repr(tf.nest.map_structure(layout, batch))
+
+
+def without_optionals(batch: Any) -> Any:
+    """The batch with None for absent entries, as the train step expects. Keras marks them with an empty Optional."""
+    return tf.nest.map_structure(lambda part: None if isinstance(part, tf.experimental.Optional) else part, batch)
+
+
+def _spec_of_parts(part: Any) -> Any:
+    shape = [None, *part.shape[1:]]
+    if isinstance(part, tf.RaggedTensor):
+        return tf.RaggedTensorSpec(shape, part.dtype, part.ragged_rank, part.row_splits.dtype)
+    return (
+        tf.SparseTensorSpec(shape, part.dtype)
+        if isinstance(part, tf.SparseTensor)
+        else tf.TensorSpec(shape, part.dtype)
+    )
+
+
+def _most_general(old: Any, new: Any) -> Any:
+    return old.most_specific_common_supertype([new]) or new
+
+
+def _first_dimension(part: Any) -> int | None:
+    shape = getattr(part, "shape", None)
+    if shape is None or len(shape) == 0:
+        return None
+    return None if shape[0] is None else int(shape[0])
+
+
+def _rows_of(part: Any, rows: Any) -> Any:
+    return tensor_of(part[rows.numpy()]) if type(part) is np.ndarray else tf.gather(part, rows)
+
+
+def _slice(part: Any, start: int, stop: int) -> Any:
+    if type(part) is np.ndarray:
+        return tensor_of(part[start:stop])
+    if isinstance(part, tf.SparseTensor):
+        length = stop - start
+        begin = [start] + [0] * (len(part.shape) - 1)
+        return tf.sparse.slice(part, begin, [length, *part.dense_shape.numpy()[1:]])
+    return part[start:stop]

@@ -1,0 +1,76 @@
+"""Replicas: converts between values for all replicas of a strategy and one value per replica.
+
+A batch of a `tf.distribute.MirroredStrategy` is a nest of `PerReplica` values. This module converts it to one plain
+nest per replica, so that no other code deals with `PerReplica`. The default strategy has one replica.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import tensorflow as tf
+
+from oomph.keras_bridge.batch import batches
+from oomph.keras_bridge.names.keras3 import KERAS
+
+
+class Replicas:
+    """The replicas of one strategy.
+
+    Args:
+        strategy: a `tf.distribute.Strategy` whose replicas are all in this process.
+    """
+
+    def __init__(self, strategy: tf.distribute.Strategy) -> None:
+        self._strategy = strategy
+        self.count = int(strategy.num_replicas_in_sync)
+
+    def local(self, values: Any) -> list[Any]:
+        """One nest per replica, from a nest of values for all replicas."""
+        flat = tf.nest.flatten(values)
+        if self.count == 1 and not any(isinstance(leaf, tf.distribute.DistributedValues) for leaf in flat):
+            return [values]
+        leaves = [self._strategy.experimental_local_results(leaf) for leaf in flat]
+        columns = [list(leaf) * (self.count // len(leaf)) for leaf in leaves]  # a shared value is listed once
+        return [tf.nest.pack_sequence_as(values, [column[r] for column in columns]) for r in range(self.count)]
+
+    def together(self, nests: list[Any]) -> Any:
+        """One nest of values for all replicas, from one nest per replica: the inverse of `local`."""
+        if self.count == 1:
+            return nests[0]
+        return self._strategy.experimental_distribute_values_from_function(
+            lambda context: nests[context.replica_id_in_sync_group]
+        )
+
+    def run(self, function: Callable[..., Any], *arguments: list[Any]) -> list[Any]:
+        """The result of `function` in each replica. Each of `arguments` has one entry per replica."""
+        results = self._strategy.run(function, args=tuple(self.together(argument) for argument in arguments))
+        return self.local(results)
+
+    def reduced(self, logs: Any) -> Any:
+        """The logs of several replicas, reduced as in Keras: their mean."""
+        return KERAS.reduce_per_replica.value()(logs, self._strategy, reduction="auto")
+
+    def sizes(self, batch: Any) -> list[int] | None:
+        """The number of samples of each replica in an eager batch; None if its tensors disagree."""
+        sizes = [batches.size_of(own) for own in self.local(batch)]
+        return None if None in sizes else sizes  # type: ignore[return-value]
+
+    def size(self, batch: Any) -> int | None:
+        """The number of samples of the busiest replica in a batch: this must fit one device."""
+        sizes = self.sizes(batch)
+        return None if sizes is None else max(sizes)
+
+
+def cuts(sizes: list[int], start: int, part: int) -> list[tuple[int, int]]:
+    """Where the `part` samples from `start` of the busiest replica begin and end in each: the same share everywhere."""
+    most = max(sizes)
+    return [(size * start // most, size * (start + part) // most) for size in sizes]
+
+
+def replica_id() -> int:
+    """The replica that this thread runs or traces."""
+    context = tf.distribute.get_replica_context()
+    number = getattr(context, "replica_id_in_sync_group", 0)
+    return number if isinstance(number, int) else 0

@@ -1,0 +1,108 @@
+"""Facts about code: who owns it, which names it uses, and which attributes it sets."""
+
+from __future__ import annotations
+
+import dis
+import functools
+import os
+import sys
+import sysconfig
+from collections.abc import Iterator
+from types import CodeType, FunctionType
+from typing import Any, NamedTuple
+
+from oomph.files.package import PACKAGE
+
+_LIBRARIES = ("keras.", "tensorflow.")
+_INSTALLED = ("site-packages", "dist-packages")
+
+
+@functools.lru_cache(maxsize=4096)
+def is_users(module: str) -> bool:
+    """Whether a module is the user's: the script or a file beside it, not an installed library."""
+    if module == "__main__":
+        return True
+    path = getattr(sys.modules.get(module), "__file__", None)
+    if not isinstance(path, str):
+        return False
+    folders = (PACKAGE, sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib"))
+    return not any(path.startswith(folder + os.sep) for folder in folders) and not any(
+        part in path.split(os.sep) for part in _INSTALLED
+    )
+
+
+def is_of_library(thing: Any) -> bool:
+    """Whether a class or function belongs to Keras or TensorFlow."""
+    return str(thing.__module__).startswith(_LIBRARIES)
+
+
+_HOLDERS = frozenset(
+    {
+        *("Layer", "Optimizer", "BaseOptimizer", "Metric", "Loss", "Callback", "SeedGenerator"),
+        *("LearningRateSchedule", "PyDataset", "Module", "Constraint", "Regularizer", "Initializer", "Operation"),
+    }
+)
+"""Classes of Keras and TensorFlow that users inherit from."""
+
+
+@functools.lru_cache(maxsize=4096)
+def is_holder(kind: type) -> bool:
+    """True for a class of Keras or TensorFlow whose objects hold state, such as a layer, and for its subclasses."""
+    return any(is_of_library(base) and base.__name__ in _HOLDERS for base in kind.__mro__)
+
+
+class Names(NamedTuple):
+    """What a piece of code refers to."""
+
+    globals: frozenset[str]
+    attributes: frozenset[str]
+
+
+@functools.lru_cache(maxsize=4096)
+def names_in(code: CodeType) -> Names:
+    """The global names and attributes that a piece of code refers to, nested code included."""
+    used: dict[str, set[str]] = {"GLOBAL": set(), "NAME": set(), "ATTR": set(), "METHOD": set()}
+    for step in dis.get_instructions(code):
+        _, _, what = step.opname.rpartition("_")
+        if what in used and isinstance(step.argval, str):
+            used[what].add(step.argval)
+    found = Names(frozenset(used["GLOBAL"] | used["NAME"]), frozenset(used["ATTR"] | used["METHOD"]))
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            inner = names_in(constant)
+            found = Names(found.globals | inner.globals, found.attributes | inner.attributes)
+    return found
+
+
+@functools.lru_cache(maxsize=1024)
+def set_by_libraries(kind: type) -> frozenset[str]:
+    """The attributes set by methods that a class inherits from Keras or TensorFlow, which are not the user's."""
+    found: set[str] = set()
+    for base in kind.__mro__:
+        if is_of_library(base):
+            for member in vars(base).values():
+                for function in functions_in(member):
+                    found |= _stored(function.__code__)
+    return frozenset(found)
+
+
+def functions_in(member: Any) -> Iterator[FunctionType]:
+    """The Python functions in a member of a class: a method, a static or class method, a property."""
+    if type(member) is property:
+        candidates = [member.fget, member.fset, member.fdel]
+    else:
+        candidates = [member.__func__ if type(member) in (staticmethod, classmethod) else member]
+    for candidate in candidates:
+        seen = 0
+        while type(candidate) is FunctionType and seen < 8:
+            yield candidate
+            candidate, seen = vars(candidate).get("__wrapped__"), seen + 1
+
+
+@functools.lru_cache(maxsize=8192)
+def _stored(code: CodeType) -> frozenset[str]:
+    found = {step.argval for step in dis.get_instructions(code) if step.opname == "STORE_ATTR"}
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            found |= _stored(constant)
+    return frozenset(found)

@@ -1,0 +1,109 @@
+"""Finds the files and elements at which a pipeline fails, which TensorFlow's own errors do not name."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import tensorflow as tf
+
+from oomph.keras_bridge.names.tensorflow2 import TENSORFLOW
+from oomph.keras_bridge.pipelines.chains import kind_of
+from oomph.keras_bridge.pipelines.rebuilding import function_of, in_any_order
+
+_MOST_CHARACTERS = 200
+
+
+def corrupt_records(stages: Iterable[Any], seconds: float) -> Iterator[str]:
+    """Each file, record or element at which one of the stages fails, in words, as far as they are found in time.
+
+    Reads what they read once more, in any order, and leaves the state of their datasets as it is.
+    """
+    until = time.time() + seconds
+    for stage in stages:
+        for name, records in _files_of(stage):
+            number = _failing_number(records, until)
+            if number is not None:
+                yield f"{name}, from record {number} on"
+        function, inputs = function_of(stage), TENSORFLOW.dataset_inputs.call(stage)
+        before = in_any_order(inputs[0]) if function is not None and len(inputs) == 1 else None
+        if before is not None:
+            search = _failing_readings if kind_of(stage) in ("interleave", "flat_map") else _failing_elements
+            yield from search(before, function, until)
+
+
+def _files_of(source: Any) -> Iterator[tuple[str, Any]]:
+    """Each file of a source that reads files, as a dataset of its own."""
+    names = TENSORFLOW.dataset_files.get(source)
+    if names is None or "TFRecord" not in type(source).__name__:
+        return
+    for name in tf.data.Dataset.from_tensor_slices(names) if tf.is_tensor(names) else names:
+        yield _text(name), tf.data.TFRecordDataset(name)
+
+
+def _failing_number(records: Any, until: float) -> int | None:
+    """The number of the record, counted from 1, with which reading fails; None if all can be read."""
+    number = 1
+    try:
+        for _ in records:
+            number += 1
+            if time.time() > until:
+                return None
+    except tf.errors.OpError:
+        return number
+    return None
+
+
+def _failing_elements(before: Any, function: Any, until: float) -> Iterator[str]:
+    """The elements of `before` for which the user's function raises, in words."""
+    try:
+        for number, element in _tried(before, function, until):
+            yield _in_words(element, int(number))
+    except (tf.errors.OpError, TypeError, ValueError):
+        return  # an earlier stage fails, or the function cannot be traced here
+
+
+def _tried(before: Any, function: Any, until: float) -> Any:
+    """A dataset of the elements for which the function raises, each with its number.
+
+    Each element passes through the function in a dataset of its own, in parallel, and within TensorFlow.
+    """
+
+    def tried(number: Any, element: Any) -> Any:
+        passed = tf.data.Dataset.from_tensors(element).map(function).map(lambda *_: False).ignore_errors()
+        failed = passed.concatenate(tf.data.Dataset.from_tensors(True)).take(1)
+        return tf.data.Dataset.zip((tf.data.Dataset.from_tensors((number, element)), failed))
+
+    each = before.enumerate(1).interleave(tried, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
+    in_time = each.take_while(lambda *_: tf.timestamp() < until)
+    return in_time.filter(lambda _, failed: failed).map(lambda element, _: element)
+
+
+def _failing_readings(before: Any, function: Any, until: float) -> Iterator[str]:
+    """The elements that the user's function turns into a dataset that fails, such as files, and where it fails."""
+    try:
+        for number, element in enumerate(before, 1):
+            if time.time() > until:
+                return
+            records = function(*element) if isinstance(element, tuple) else function(element)
+            failing = _failing_number(records, until)
+            if failing is not None:
+                yield f"{_in_words(element, number)}, from record {failing} on"
+    except Exception:  # an earlier stage fails; the user's function may raise anything
+        return
+
+
+def _in_words(element: Any, number: int) -> str:
+    """The name of a file where the element holds one."""
+    texts = [
+        part for part in tf.nest.flatten(element) if getattr(part, "dtype", None) == tf.string and part.shape.rank == 0
+    ]
+    named = next((text for part in texts if "/" in (text := _text(part)) or "." in text), "")
+    return named or f"element {number}"
+
+
+def _text(value: Any) -> str:
+    raw = value.numpy() if hasattr(value, "numpy") else value
+    text = raw.decode(errors="replace") if isinstance(raw, bytes) else str(raw)
+    return text[:_MOST_CHARACTERS]

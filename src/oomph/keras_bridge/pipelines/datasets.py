@@ -1,0 +1,238 @@
+"""What a `tf.data` pipeline is made of: its datasets, the operations of their functions, and what these depend on."""
+
+from __future__ import annotations
+
+import enum
+import inspect
+import itertools
+import os
+from collections.abc import Iterator, Sequence
+from types import CodeType, FunctionType
+from typing import Any
+
+import tensorflow as tf
+
+from oomph.keras_bridge.names.tensorflow2 import TENSORFLOW
+from oomph.keras_bridge.random_numbers.random_ops import STATEFUL
+from oomph.protocol.stateless_draws import CALLS, STATELESS
+
+_OF_PYTHON_OR_VARIABLES = ("PyFunc", "VariableOp", "RngReadAndSkip", "LookupTable")
+"""Parts of operation names."""
+_DEPTH = 3
+"""Of functions that call functions of the script."""
+BY_CHANCE = "the order of later epochs, which has no seed"
+"""What a restart loses if `is_ordered_by_chance`."""
+
+
+class KernelDraws(enum.Enum):
+    """How a pipeline draws random numbers from state in TensorFlow's kernels, which no checkpoint holds."""
+
+    NONE = "none"
+    SEEDED = "seeded"
+    """A new iterator draws the same numbers."""
+    UNSEEDED = "unseeded"
+    """They cannot be drawn again."""
+    RACED = "raced"
+    """Parallel calls draw them: which element gets which number differs from iterator to iterator, seed or not."""
+
+
+def datasets_in(dataset: Any) -> Iterator[Any]:
+    """A dataset and all datasets that it is made from."""
+    waiting = [dataset]
+    while waiting:
+        each = waiting.pop()
+        if TENSORFLOW.dataset_functions.on(each):
+            yield each
+            waiting += _inputs_of(each)
+        else:  # distributed by a strategy
+            waiting += [inner for inner in (TENSORFLOW.original_dataset.get(each),) if inner is not None]
+
+
+def shuffles(dataset: Any) -> bool:
+    """True if a shuffle is among the datasets that this one is made from."""
+    return any("Shuffle" in type(each).__name__ for each in datasets_in(dataset))
+
+
+def count_of_shuffles(dataset: Any) -> int:
+    """The number of shuffles among the datasets that this one is made from, less those that keep one order."""
+    return sum(map(_reshuffles, datasets_in(dataset)))
+
+
+def writes_cache_file(dataset: Any) -> bool:
+    """Whether it caches to a file that is not complete yet."""
+    names = (TENSORFLOW.cache_file.get(each) for each in datasets_in(dataset) if "Cache" in type(each).__name__)
+    paths = (tf.get_static_value(name) for name in names if name is not None)
+    return any(path and not os.path.exists(os.fsdecode(path) + ".index") for path in paths)
+
+
+def is_begun_by_making(dataset: Any) -> bool:
+    """Whether creating and dropping an iterator advances the dataset as much as a full pass does.
+
+    Each shuffle draws a seed for every iterator over it. Most iterators are created along with the user's. An iterator
+    below a shuffle or within a repetition is created when the first element is requested, and a cache keeps the order
+    in which it was filled.
+    """
+    for each in datasets_in(dataset):
+        kind, inputs = type(each).__name__, [below for one in _inputs_of(each) for below in datasets_in(one)]
+        if "Cache" in kind:
+            return False
+        if any(word in kind for word in ("Shuffle", "Repeat", "Concatenate")) and any(map(_reshuffles, inputs)):
+            return False
+    return True
+
+
+def repeats_shuffled(dataset: Any) -> bool:
+    """Whether a shuffle within a repetition draws a seed each time the data restart, also when prefetched."""
+    return any(
+        "Repeat" in type(each).__name__ and any(map(_reshuffles, datasets_in(one)))
+        for each in datasets_in(dataset)
+        for one in _inputs_of(each)
+    )
+
+
+def _inputs_of(dataset: Any) -> list[Any]:
+    return list(TENSORFLOW.dataset_inputs.call(dataset))
+
+
+def _reshuffles(dataset: Any) -> bool:
+    return "Shuffle" in type(dataset).__name__ and bool(TENSORFLOW.reshuffles.get(dataset, True))
+
+
+def is_reproducible(dataset: Any) -> bool:
+    """Whether the same script gets the same batches in a new process: it sets a seed and requires a fixed order."""
+    if dataset is None or TENSORFLOW.global_seed.value()() is None:
+        return False
+    return dataset.options().deterministic is not False
+
+
+def depends_on_python(dataset: Any) -> bool:
+    """Whether the elements are made by Python, or depend on variables."""
+    return any(
+        word in node.op for each in datasets_in(dataset) for node in _nodes_of(each) for word in _OF_PYTHON_OR_VARIABLES
+    )
+
+
+def changes_variables(dataset: Any) -> bool:
+    """Whether reading it advances variables, such as the seeds of Keras' random layers."""
+    return any(
+        "Assign" in node.op or "RngReadAndSkip" in node.op for each in datasets_in(dataset) for node in _nodes_of(each)
+    )
+
+
+def kernel_draws(dataset: Any) -> KernelDraws:
+    """Whether later elements depend on random numbers that kernels count themselves.
+
+    A map over a single element has drawn before the first element arrives. Keras shuffles arrays this way.
+    """
+    if raced_call(dataset):
+        return KernelDraws.RACED
+    found = KernelDraws.NONE
+    for each in datasets_in(dataset):
+        drawn = [node for node in _nodes_of(each) if node.op in STATEFUL]
+        if not drawn or _maps_one_element(each):
+            continue
+        if any(map(_draws_without_a_seed, drawn)):
+            return KernelDraws.UNSEEDED
+        found = KernelDraws.SEEDED
+    return found
+
+
+def raced_call(dataset: Any) -> str:
+    """The random operation, as scripts call it, that a parallel stage calls; empty if there is none.
+
+    TensorFlow runs such stages one call after the other under `enable_op_determinism`.
+    """
+    if TENSORFLOW.is_deterministic.value()():
+        return ""
+    for each in datasets_in(dataset):
+        nodes = list(_nodes_of(each))
+        drawn = next((node.op for node in nodes if node.op in CALLS), "")
+        if drawn and _is_parallel(each, nodes) and not _maps_one_element(each):
+            return _written_call(each) or CALLS[drawn]
+    return ""
+
+
+def _is_parallel(dataset: Any, nodes: Sequence[Any]) -> bool:
+    """True if several calls of its function, or of a function within it, run at a time."""
+    calls = TENSORFLOW.parallel_calls.get(dataset, None)
+    number = None if calls is None else tf.get_static_value(calls)
+    is_parallel = "Parallel" in type(dataset).__name__ or "MapAndBatch" in type(dataset).__name__
+    return (is_parallel and number != 1) or any("ParallelMap" in n.op or "ParallelInterleave" in n.op for n in nodes)
+
+
+def _written_call(dataset: Any) -> str:
+    """The call that the user's function makes, by the names in its code; empty if none is known."""
+    for wrapper in TENSORFLOW.dataset_functions.call(dataset):
+        names = _names_in(TENSORFLOW.structured_function.get(wrapper), _DEPTH)
+        for call in STATELESS:
+            module, _, name = call.removeprefix("tf.").partition(".")
+            if name in names and module in names:
+                return call
+    return ""
+
+
+def _names_in(function: Any, depth: int) -> set[str]:
+    """The names that a function mentions, with those of functions that it calls."""
+    plain = inspect.unwrap(getattr(function, "__func__", function)) if callable(function) else None
+    code = getattr(plain, "__code__", None)
+    if code is None or depth == 0:
+        return set()
+    found, waiting = set(), [code]
+    while waiting:
+        each = waiting.pop()
+        found.update(each.co_names)
+        waiting += [constant for constant in each.co_consts if isinstance(constant, CodeType)]
+    known = inspect.getclosurevars(plain) if isinstance(plain, FunctionType) else None
+    called = [] if known is None else [*known.globals.values(), *known.nonlocals.values()]
+    own = plain.__globals__.get("__name__") if isinstance(plain, FunctionType) else None
+    for one in called:
+        if isinstance(one, FunctionType) and one.__module__ == own and one is not plain:
+            found |= _names_in(one, depth - 1)
+    return found
+
+
+def is_ordered_by_chance(dataset: Any) -> bool:
+    """Whether kernels draw the order of each epoch at its start, without a seed, as for arrays given to `fit`."""
+    return any(
+        _shuffles_without_a_seed(nodes) or (_maps_one_element(each) and any(map(_draws_without_a_seed, nodes)))
+        for each in datasets_in(dataset)
+        for nodes in _graphs_of(each)
+    )
+
+
+def _draws_without_a_seed(node: Any) -> bool:
+    return node.op in STATEFUL and node.attr["seed"].i == 0 and node.attr["seed2"].i == 0
+
+
+def _shuffles_without_a_seed(nodes: Sequence[Any]) -> bool:
+    """Whether a function creates unseeded shuffles. Others have seeds (`protocol/entropy.py`)."""
+    constants = {node.name: node.attr["value"].tensor for node in nodes if node.op == "Const"}
+    seeds = [node.input[2:4] for node in nodes if "ShuffleDataset" in node.op]
+    return any(all(_is_zero(constants.get(name.partition(":")[0])) for name in names) for names in seeds)
+
+
+def _is_zero(constant: Any) -> bool:
+    return constant is not None and not tf.make_ndarray(constant).any()
+
+
+def _maps_one_element(dataset: Any) -> bool:
+    return (
+        type(dataset).__name__.endswith("MapDataset")
+        and "Flat" not in type(dataset).__name__
+        and all(int(tf.data.experimental.cardinality(each)) == 1 for each in _inputs_of(dataset))
+    )
+
+
+def _nodes_of(dataset: Any) -> Iterator[Any]:
+    """The operations of the functions of one dataset, and of all that these call, as nodes of a GraphDef."""
+    return itertools.chain.from_iterable(_graphs_of(dataset))
+
+
+def _graphs_of(dataset: Any) -> Iterator[Sequence[Any]]:
+    """The same, function by function."""
+    for wrapper in TENSORFLOW.dataset_functions.call(dataset):
+        graph = getattr(getattr(wrapper, "function", None), "graph", None)
+        if graph is not None:
+            definition = graph.as_graph_def()
+            yield definition.node
+            yield from (function.node_def for function in definition.library.function)

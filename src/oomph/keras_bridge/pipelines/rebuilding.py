@@ -1,0 +1,157 @@
+"""Builds a tf.data pipeline again with one change, by the same public methods that the user called."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from oomph.keras_bridge.names.tensorflow2 import TENSORFLOW
+from oomph.keras_bridge.pipelines.chains import chain, kind_of, static
+from oomph.keras_bridge.pipelines.datasets import shuffles
+
+Apply = Callable[[Any], Any]
+"""Makes the next dataset from the one before."""
+
+
+def linear(dataset: Any) -> list[Any]:
+    """The last part of the chain in which every dataset has one input; its first dataset is a source of any kind."""
+    found: list[Any] = []
+    for each in reversed(chain(dataset)):
+        if found and TENSORFLOW.dataset_inputs.call(found[0]) != [each]:
+            break
+        found.insert(0, each)
+    return found
+
+
+def rebuilt(datasets: Sequence[Any], changes: Mapping[int, Apply | None], last: Sequence[Apply] = ()) -> Any:
+    """The last dataset of a chain, made again; None if one of its stages is of a kind that is not known.
+
+    Args:
+        datasets: as `linear` returns them; the first is used as it is.
+        changes: for some stages, by their index, what to do instead; None leaves the stage out.
+        last: what to do after the last stage.
+    """
+    made = datasets[0]
+    for index, dataset in enumerate(datasets[1:], 1):
+        apply = changes[index] if index in changes else as_it_was(dataset)
+        if apply is None and index not in changes:
+            return None
+        made = made if apply is None else apply(made)
+    for apply in last:
+        made = apply(made)
+    return made
+
+
+def in_any_order(dataset: Any) -> Any:
+    """The elements of a dataset, each once and in any order, without advancing it; None if that cannot be made.
+
+    Iterating over the dataset itself would draw the orders of its shuffles.
+    """
+    datasets = linear(dataset)
+    first = 0
+    changes: dict[int, Apply | None] = {}
+    for index, each in enumerate(datasets):
+        if kind_of(each) in _OF_ORDER:
+            changes[index] = None
+        elif kind_of(each) in ("interleave", "flat_map") and function_of(each) is not None:
+            changes[index] = _flattened(function_of(each))
+        elif as_it_was(each) is None:
+            first = index
+    if shuffles(datasets[first]):
+        return None
+    return rebuilt(datasets[first:], {index - first: each for index, each in changes.items() if index > first})
+
+
+def _flattened(function: Any) -> Apply:
+    return lambda before: before.flat_map(function)
+
+
+def as_it_was(dataset: Any) -> Apply | None:
+    """The call that made this dataset from its input; None for a kind that is not known."""
+    known = _KNOWN.get(kind_of(dataset))
+    return None if known is None else known(dataset)
+
+
+def mapped(dataset: Any, parallel: bool | None = None) -> Apply | None:
+    """A map with the same function, parallel or as it was."""
+    function = function_of(dataset)
+    if function is None:
+        return None
+    calls: Any = TENSORFLOW.parallel_calls.get(dataset)
+    if parallel or (parallel is None and calls is not None):
+        return lambda before: before.map(function, num_parallel_calls=tf.data.AUTOTUNE)
+    return lambda before: before.map(function)
+
+
+def interleaved(dataset: Any, parallel: bool = True) -> Apply | None:
+    """An interleave with the same function and the same order, parallel or not; None if these are not known."""
+    function, cycle = function_of(dataset), static(TENSORFLOW.cycle_length.get(dataset))
+    block = static(TENSORFLOW.block_length.get(dataset))
+    if function is None or cycle is None or block is None:
+        return None
+    calls = tf.data.AUTOTUNE if parallel else None
+    return lambda before: before.interleave(function, cycle, block, num_parallel_calls=calls)
+
+
+def _interleaved(dataset: Any) -> Apply | None:
+    return interleaved(dataset, TENSORFLOW.parallel_calls.get(dataset) is not None)
+
+
+def function_of(dataset: Any) -> Any:
+    """The Python function of a map or a filter."""
+    wrapper = TENSORFLOW.map_function.get(dataset) or TENSORFLOW.filter_predicate.get(dataset)
+    return TENSORFLOW.structured_function.get(wrapper)
+
+
+def batched(dataset: Any) -> Apply | None:
+    """The call that puts as many elements into a batch, padded or not."""
+    size = static(TENSORFLOW.dataset_batch_size.get(dataset))
+    drops = bool(static(TENSORFLOW.drop_remainder.get(dataset)))
+    return None if size is None else lambda before: before.batch(size, drop_remainder=drops)
+
+
+def _shuffled(dataset: Any) -> Apply | None:
+    size = static(TENSORFLOW.buffer_size.get(dataset))
+    reshuffles = TENSORFLOW.reshuffles.get(dataset)
+    return None if size is None else lambda before: before.shuffle(size, reshuffle_each_iteration=reshuffles)
+
+
+def _counted(name: str) -> Callable[[Any], Apply | None]:
+    def known(dataset: Any) -> Apply | None:
+        count = static(TENSORFLOW.dataset_count.get(dataset))
+        return None if count is None else lambda before: getattr(before, name)(count)
+
+    return known
+
+
+def _filtered(dataset: Any) -> Apply | None:
+    function = function_of(dataset)
+    return None if function is None else lambda before: before.filter(function)
+
+
+def _prefetched(dataset: Any) -> Apply | None:
+    size = static(TENSORFLOW.buffer_size.get(dataset))
+    return None if size is None else lambda before: before.prefetch(size)
+
+
+def _cached(dataset: Any) -> Apply | None:
+    return None if static(TENSORFLOW.cache_file.get(dataset)) else lambda before: before.cache()
+
+
+_OF_ORDER = ("shuffle", "repeat", "prefetch", "cache")
+_KNOWN: dict[str, Callable[[Any], Apply | None]] = {
+    "map": mapped,
+    "interleave": _interleaved,
+    "batch": batched,
+    "shuffle": _shuffled,
+    "repeat": _counted("repeat"),
+    "take": _counted("take"),
+    "skip": _counted("skip"),
+    "filter": _filtered,
+    "prefetch": _prefetched,
+    "cache": _cached,
+    "ignore_errors": lambda dataset: lambda before: before.ignore_errors(),
+    "options": lambda dataset: lambda before: before.with_options(dataset.options()),
+}

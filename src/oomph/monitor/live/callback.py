@@ -1,0 +1,170 @@
+"""Monitor: the Keras callback that watches a training without `oomph run`."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import keras
+
+from oomph.files.run_files import FOLDER_MODE
+from oomph.monitor.board import TrainingBoard
+from oomph.monitor.finding import Finding
+from oomph.monitor.live.alerts import Alerts
+from oomph.monitor.live.attendant import Attendant
+from oomph.monitor.live.findings import OfTheRun
+from oomph.monitor.live.measured_step import MeasuredStep
+from oomph.monitor.live.meter import Meter
+from oomph.monitor.live.scalars import Scalars
+from oomph.monitor.process import SamplerProcess
+from oomph.monitor.store import MONITORED_PARENT
+from oomph.script import session
+from oomph.terminal.console import say
+
+
+class Monitor(keras.callbacks.Callback):  # type: ignore[misc]
+    """Watches the GPUs, the machine and the training while a fit runs, and says what goes wrong.
+
+        model.fit(dataset, epochs=10, callbacks=[oomph.Monitor()])
+
+    A small process beside the training samples once a second. Each finding is printed to stderr once: a memory leak, a
+    training that waits for its data, a GPU that throttles or fails, NaN in the weights. It changes no result. Under
+    `oomph run`, which watches by itself, it only adds `alert`, `webhook` and `tensorboard`.
+
+    Args:
+        folder: where the samples are kept; by default a new folder in `.oomph/monitor`.
+        alert: called with each finding, in a thread of its own: an object with `fault`, `subject`, `message`,
+            `severity`, `evidence` and `remedy`. What it raises is printed once.
+        webhook: a web address that each finding is posted to as JSON. Without it, nothing leaves the machine.
+        tensorboard: a log directory for ten figures every ten seconds; by default that of the
+            `keras.callbacks.TensorBoard` of the same fit, if there is one.
+
+    Raises:
+        TypeError: at once, if `alert` cannot be called.
+        ValueError: at once, if `webhook` is not an address of http or https.
+    """
+
+    def __init__(
+        self,
+        folder: str | os.PathLike[str] | None = None,
+        alert: Callable[[Finding], object] | None = None,
+        webhook: str | None = None,
+        tensorboard: str | os.PathLike[str] | None = None,
+    ) -> None:
+        super().__init__()
+        if alert is not None and not callable(alert):
+            raise TypeError(f"alert must be callable, not {alert!r}")
+        Alerts(say, False, alert, webhook)  # a wrong address is an error here, not in the middle of a fit
+        self._folder, self._alert, self._webhook = folder, alert, webhook
+        self._tensorboard = tensorboard
+        self._running: _Running | None = None
+
+    def on_train_begin(self, logs: Any = None) -> None:
+        """Start to watch; whatever goes wrong here, the training goes on."""
+        global _left_running
+        if _left_running is not None:
+            _left_running.end()  # of a fit that ended with an exception, which Keras does not tell its callbacks
+        self._running = _left_running = None
+        try:
+            scalars = _scalars(self, self._tensorboard)
+            self._running = _left_running = self._started(scalars)
+            self._running.begin(self.model, self.params or {})
+        except Exception as error:
+            say(f"Monitor: {type(error).__name__}: {error}; the training is not watched")
+
+    def _started(self, scalars: Scalars | None) -> _Running:
+        joined = session.current()
+        if joined is not None and joined.run_dir is not None:
+            alerts = Alerts(joined.say, False, self._alert, self._webhook)
+            attendant = Attendant(joined.run_dir, OfTheRun(joined.run_dir), alerts, scalars, joined.say)
+            return _Running(attendant, Meter(None, joined.say))
+        folder = _made(self._folder)
+        meter, sampler = Meter(TrainingBoard(folder), say), SamplerProcess(folder, os.getpid())
+        alerts = Alerts(say, True, self._alert, self._webhook)
+        return _Running(Attendant(folder, sampler, alerts, scalars, say), meter)
+
+    def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+        if self._running is not None:
+            self._running.meter.begin_epoch(epoch, steps_per_epoch=(self.params or {}).get("steps"))
+
+    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+        if self._running is not None:
+            self._running.meter.end_epoch()
+
+    def on_test_begin(self, logs: Any = None) -> None:
+        if self._running is not None:
+            self._running.meter.pause()
+
+    def on_test_end(self, logs: Any = None) -> None:
+        if self._running is not None:
+            self._running.meter.go_on()
+
+    def on_train_end(self, logs: Any = None) -> None:
+        """Say what was found last, and stop watching."""
+        global _left_running
+        if self._running is not None:
+            self._running.end()
+        self._running = _left_running = None
+
+
+class _Running:
+    """What works while a fit is watched."""
+
+    def __init__(self, attendant: Attendant, meter: Meter) -> None:
+        self.meter, self._attendant = meter, attendant
+        self._model: Any = None
+
+    def begin(self, model: Any, params: dict[str, Any]) -> None:
+        self._attendant.begin()
+        if not self.meter.is_off:
+            self._model = model
+            self.meter.begin(model, params.get("epochs"))
+            model.train_function = MeasuredStep(model, _plain(model.train_function), self.meter)
+
+    def end(self) -> None:
+        if self._model is not None:
+            self._model.train_function = _plain(self._model.train_function)
+            self.meter.end()
+            self.meter.wait.stop()
+        self._attendant.end()
+
+
+_left_running: _Running | None = None
+"""What works now, in this process: a second fit within the first is not watched for itself."""
+
+
+def _plain(step: Any) -> Any:
+    return step.step if isinstance(step, MeasuredStep) else step
+
+
+def _made(given: str | os.PathLike[str] | None) -> Path:
+    """The folder of the samples, which only this user may read. Raises OSError."""
+    name = f"{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}"
+    folder = (MONITORED_PARENT / name if given is None else Path(given)).absolute()
+    folder.mkdir(FOLDER_MODE, parents=True, exist_ok=True)
+    return folder
+
+
+def _scalars(own: Monitor, given: str | os.PathLike[str] | None) -> Scalars | None:
+    """Where TensorBoard's figures go: to the folder given, or next to those of the fit's own callback."""
+    if given is not None:
+        return Scalars(os.fspath(given))
+    boards = (one for one in _callbacks_beside(own) if isinstance(one, keras.callbacks.TensorBoard))
+    board = next(boards, None)
+    return None if board is None else Scalars(board.log_dir)
+
+
+def _callbacks_beside(own: Monitor) -> list[Any]:
+    """All callbacks of the fit: those of the list that is calling. Keras does not tell a callback of the others."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        callbacks = getattr(frame.f_locals.get("self"), "callbacks", None)
+        if isinstance(callbacks, list) and any(one is own for one in callbacks):
+            return callbacks
+        frame = frame.f_back
+    return []

@@ -1,0 +1,63 @@
+"""Where the findings of a training come from: a sampler of its own, or the run that it belongs to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Protocol
+
+from oomph.journal.journal import Event, read_journal
+from oomph.monitor.change_lines import finding_of
+from oomph.monitor.finding import Finding
+
+
+class Findings(Protocol):
+    """The interface of a source; that of `SamplerProcess`."""
+
+    problem: str
+
+    def findings(self) -> Iterable[Finding]:
+        """What is new since the last call."""
+
+    def close(self) -> None:
+        """Nothing more is wanted."""
+
+
+class OfTheRun:
+    """What the monitor of `oomph run` has found, from the run's journal. Findings of before are not new."""
+
+    problem = ""
+
+    def __init__(self, run_dir: Path) -> None:
+        self._run_dir = run_dir
+        self._state: object = None
+        self._taken = 0
+        self._taken = len(self._events())
+
+    def findings(self) -> list[Finding]:
+        """What is new since the last call."""
+        events = self._events()
+        new, self._taken = events[self._taken :], max(self._taken, len(events))
+        return [finding for event in new if (finding := _finding(event)) is not None]
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+    def _events(self) -> list[Event]:
+        state = [_state(path) for path in sorted((self._run_dir / "journal").glob("*-supervisor.jsonl"))]
+        if state == self._state:
+            return []  # nothing has been written since
+        self._state = state
+        events = read_journal(self._run_dir)
+        return [event for event in events if event.name == "finding" and not event.data.get("again")]
+
+
+def _finding(event: Event) -> Finding | None:
+    return finding_of({**event.data, "evidence": event.data.get("figures", {})})
+
+
+def _state(path: Path) -> tuple[str, int]:
+    try:
+        return path.name, path.stat().st_size
+    except OSError:
+        return path.name, 0

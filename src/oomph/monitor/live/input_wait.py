@@ -1,0 +1,203 @@
+"""InputWait: how long a training waits for its next batch, measured where the batch is fetched.
+
+Keras fetches a batch inside its compiled step, where no callback sees it. So the methods of TensorFlow's iterators that
+return the next element are replaced. In Python they are timed by a clock. While a function is traced, two timestamps
+and an addition are traced along with the fetch; its outputs keep their values: the step computes what it did before.
+XLA compiles no iterator: the fetch lies outside of what it compiles.
+
+TensorFlow refuses a timestamp while its operations have to be deterministic (`enable_op_determinism`). What is traced
+then is not measured, and what was traced before asks for no time any more.
+"""
+
+from __future__ import annotations
+
+import functools
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import tensorflow as tf
+
+from oomph.keras_bridge.names import support
+from oomph.keras_bridge.names.row import Feature
+from oomph.keras_bridge.names.tensorflow2 import TENSORFLOW
+from oomph.keras_bridge.runtime.patching import patch
+
+_FETCHING = ("get_next", "get_next_as_optional", "__next__")
+
+
+class InputWait:
+    """Adds up what one thread waits for batches, while it listens."""
+
+    def __init__(self) -> None:
+        self._thread: int | None = None
+        self._inside = False
+        """Whether a fetch is being measured: an iterator may call another one."""
+        self._seconds = 0.0
+
+    def listen(self) -> None:
+        """Measure what this thread fetches from now on, and in functions that it traces."""
+        global _listening
+        self._thread = threading.get_ident()
+        _listening = self
+        _install()
+
+    def stop(self) -> None:
+        """Measure nothing more, except in functions that were traced meanwhile."""
+        global _listening
+        if _listening is self:
+            _listening = None
+
+    def add(self, seconds: float) -> None:
+        """Add the wait for a batch that did not come from one of TensorFlow's iterators."""
+        self._seconds += seconds
+
+    def read(self) -> float:
+        """The seconds so far: only differences mean something."""
+        return self._seconds + (0.0 if _traced is None else float(_traced.numpy()))
+
+    def is_mine(self) -> bool:
+        """Whether the caller's fetch is to be measured."""
+        return threading.get_ident() == self._thread and not self._inside
+
+    def fetch(self, take: Callable[[], Any]) -> Any:
+        """Take the next element, and measure how long that takes."""
+        self._inside = True
+        try:
+            if tf.executing_eagerly():
+                return self._by_clock(take)
+            return take() if TENSORFLOW.is_deterministic.value()() else self._in_the_graph(take)
+        finally:
+            self._inside = False
+
+    def _by_clock(self, take: Callable[[], Any]) -> Any:
+        began = time.perf_counter()
+        taken = take()
+        self.add(time.perf_counter() - began)
+        return taken
+
+    def _in_the_graph(self, take: Callable[[], Any]) -> Any:
+        """Trace the fetch between two timestamps; if that fails, the fetch alone."""
+        try:
+            seconds = _seconds_of_traced_fetches()
+            with tf.device("/CPU:0"):
+                began = _time()
+        except Exception:
+            return take()
+        with tf.control_dependencies([began]):
+            taken = take()
+        try:
+            parts = [part for part in tf.nest.flatten(taken, expand_composites=True) if part is not None]
+            with tf.device("/CPU:0"), tf.control_dependencies(parts):
+                added = seconds.assign_add(_time() - began, read_value=False)
+            with tf.control_dependencies([added]):
+                return tf.nest.map_structure(_same, taken)
+        except Exception:
+            return taken  # the wait is not measured, and the script gets its batch
+
+
+class CountedWait:
+    """The part of the wait that counts: not before the first step of a fit, and not in an evaluation."""
+
+    def __init__(self, wait: InputWait) -> None:
+        self._wait = wait
+        self._left_out = 0.0
+        self._paused: float | None = None
+        self.seconds = 0.0
+        """As of the last reading."""
+
+    def leave_out_what_came(self) -> None:
+        """Do not count what was waited since the last reading."""
+        self._left_out, self._paused = self._wait.read() - self.seconds, None
+
+    def pause(self) -> None:
+        """Count nothing until `go_on`."""
+        self._paused = self._wait.read()
+
+    def go_on(self) -> None:
+        """Count again."""
+        if self._paused is not None:
+            self._left_out += self._wait.read() - self._paused
+            self._paused = None
+
+    def read(self) -> bool:
+        """Read the seconds; False if there are no more: then the step was traced before anybody listened."""
+        before, self.seconds = self.seconds, self._wait.read() - self._left_out
+        return self.seconds > before
+
+
+def _same(part: Any) -> Any:
+    """A tensor as it is, where it is, but after the addition, which would otherwise take a thread of its own.
+
+    Waiting for it is cheaper: it halves what measuring costs a step of XLA. What is no tensor does not wait.
+    """
+    if not isinstance(part, tf.Tensor):
+        return part
+    with part.graph.colocate_with(part.op):
+        return tf.identity(part)
+
+
+_listening: InputWait | None = None
+_installed = False
+_traced: Any = None
+"""The seconds of all traced fetches of this process, in a variable on the CPU: a step that was traced in one fit is
+taken in the next as well."""
+
+
+_may_ask: Any = None
+"""Whether traced fetches may ask for the time, in a variable on the CPU."""
+
+
+def _seconds_of_traced_fetches() -> Any:
+    global _traced, _may_ask
+    if _traced is None:
+        _may_ask = _on_the_cpu(True, tf.bool, "oomph_may_ask_for_the_time")
+        _traced = _on_the_cpu(0.0, tf.float64, "oomph_input_wait")
+    return _traced
+
+
+def _on_the_cpu(value: Any, dtype: Any, name: str) -> Any:
+    with tf.init_scope(), tf.device("/CPU:0"):
+        # Not `tf.Variable`, which a distribution strategy would mirror on each of its devices.
+        return TENSORFLOW.resource_variable.value()(value, trainable=False, name=name, dtype=dtype)
+
+
+def _time() -> Any:
+    """The time in seconds, in a graph; always 0 while operations have to be deterministic."""
+    return tf.cond(_may_ask.read_value(), tf.timestamp, lambda: tf.zeros([], tf.float64))
+
+
+def _install() -> None:
+    global _installed
+    if _installed or support.lacks(Feature.INPUT_WAIT):
+        return
+    _installed = True
+    for row in (TENSORFLOW.owned_iterator, TENSORFLOW.distributed_iterator):
+        cls = row.value()
+        for name in _FETCHING:
+            patch(cls, name, _measured(getattr(cls, name)))
+    settings = tf.config.experimental
+    patch(settings, "enable_op_determinism", _asking_no_more(settings.enable_op_determinism))
+
+
+def _measured(original: Callable[..., Any]) -> Callable[..., Any]:
+    # `__module__` stays TensorFlow's, so AutoGraph leaves this function as it is.
+    @functools.wraps(original)
+    def fetch(self: Any, *args: Any, **kwargs: Any) -> Any:
+        wait = _listening
+        if wait is None or not wait.is_mine():
+            return original(self, *args, **kwargs)
+        return wait.fetch(lambda: original(self, *args, **kwargs))
+
+    return fetch
+
+
+def _asking_no_more(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def enable_op_determinism(*args: Any, **kwargs: Any) -> Any:
+        if _may_ask is not None:
+            _may_ask.assign(False)
+        return original(*args, **kwargs)
+
+    return enable_op_determinism

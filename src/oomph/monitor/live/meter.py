@@ -1,0 +1,219 @@
+"""Meter: writes what a training measures of itself to its board. At most once a second it asks what takes time."""
+
+from __future__ import annotations
+
+import functools
+import os
+import time
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from oomph.monitor.board import TrainingBoard
+from oomph.monitor.live.input_wait import CountedWait, InputWait
+from oomph.monitor.live.losses import Losses
+from oomph.monitor.live.memory import FullestDevice
+from oomph.monitor.live.weights import WeightLooks
+
+_EVERY_SECONDS = 1.0
+_LONG_EPOCH_STEPS, _NOTED_SHARE = 200, 0.02
+"""Within an epoch, the memory in use is noted after so many steps, or after this share of the time that the fit has
+taken: a leak may take all of the memory within the first epochs."""
+_NOTHING = float("nan")
+Method = TypeVar("Method", bound=Callable[..., None])
+
+
+def _fail_open(method: Method) -> Method:
+    """Whatever goes wrong here, the training goes on, and nothing more is measured."""
+
+    @functools.wraps(method)
+    def never_raises(self: Meter, *args: Any, **kwargs: Any) -> None:
+        if self.is_off or os.getpid() != self._pid:  # a fork has a training of its own
+            return
+        try:
+            method(self, *args, **kwargs)
+        except Exception as error:
+            self.is_off = True
+            self.wait.stop()
+            self._tell(f"{type(error).__name__}: {error}; the training is not measured any more")
+
+    return never_raises  # type: ignore[return-value]
+
+
+class Meter:
+    """Measures the fits of this process, one after the other. None of its methods raises.
+
+    The first execution of a fit is left out of the times: it traces, compiles, and fills the buffers of the pipeline.
+
+    Args:
+        board: where the values go; None: nothing is measured.
+        tell: is told why nothing more is measured, should that happen.
+    """
+
+    def __init__(
+        self, board: TrainingBoard | None, tell: Callable[[str], object], clock: Callable[[], float] = time.perf_counter
+    ) -> None:
+        self._board: Any = board
+        self._tell, self._clock, self._pid = tell, clock, os.getpid()
+        self.is_off = board is None
+        """Whether nothing is measured, or nothing any more."""
+        self.wait = InputWait()
+        self._counted = CountedWait(self.wait)
+        self._looks = WeightLooks(clock)
+        self._memory: FullestDevice | None = None
+        self._model: Any = None
+        self._losses: Losses | None = None
+        self._examples = 0.0
+        """Of the fits before."""
+        self._steps, self._step_of_epoch, self._epoch = 0, 0, 0
+        self._step_seconds, self._timed_steps = 0.0, 0
+        self._noted_at = 0
+        """The step of the epoch at which the memory in use was last noted."""
+        self._last = self._due = self._begun_at = self._noted = clock()
+        self._is_begun, self._is_first = False, True
+        """Whether there is a fit, and whether it has not taken a step yet."""
+        self._paused_at: float | None = None
+
+    @property
+    def is_measuring(self) -> bool:
+        """Whether a fit or a loop has begun and is not over."""
+        return self._is_begun
+
+    @_fail_open
+    def listen(self) -> None:
+        """Measure the wait for input in what this thread traces from now on, even if no fit has begun."""
+        self.wait.listen()
+
+    @_fail_open
+    def begin(self, model: Any = None, epochs: int | None = None) -> None:
+        """A fit begins, or a loop, which has no model."""
+        self._is_begun = self._is_first = True
+        self._begun_at = self._noted = self._clock()
+        self._model, self._losses = model, None if model is None else Losses(model)
+        self._paused_at = None
+        self.wait.listen()
+        self._write({"epochs": epochs})
+
+    @_fail_open
+    def begin_epoch(self, number: int, step: int = 0, steps_per_epoch: int | None = None) -> None:
+        """An epoch begins.
+
+        Args:
+            number: counted from 0.
+            step: the steps of it that are done already.
+            steps_per_epoch: where known.
+        """
+        self._epoch, self._last = number + 1, self._clock()
+        self._step_of_epoch = self._noted_at = step
+        if self._losses is not None:
+            self._losses.begin_epoch()
+        self._write({"epoch": number + 1, "step_of_epoch": step, "steps_per_epoch": steps_per_epoch})
+
+    def count(self, steps: int = 1, logs: Any = None) -> None:
+        """One more execution of one step, or of several, is complete."""
+        self.stepped(self._step_of_epoch + steps, self._steps + steps, logs)
+
+    @_fail_open
+    def stepped(self, step_of_epoch: int, steps: int, logs: Any = None, micro_batch: int | None = None) -> None:
+        """An execution is complete.
+
+        Args:
+            step_of_epoch: the steps done in this epoch.
+            steps: the steps done in all.
+            logs: what it returned.
+            micro_batch: the size of its micro-batches; None if its batch was whole.
+        """
+        now = self._clock()
+        taken = steps - self._steps
+        self._step_of_epoch, self._steps = step_of_epoch, steps
+        if self._is_first:
+            self._is_first = False
+            self._counted.leave_out_what_came()
+        else:
+            self._step_seconds += now - self._last
+            self._timed_steps += taken
+        self._last = now
+        if now >= self._due:
+            self._due = now + _EVERY_SECONDS
+            self._read_losses(logs)
+            self._write_counts()
+            self._ask(micro_batch)
+
+    @_fail_open
+    def count_examples(self, examples: int) -> None:
+        """Add samples of a loop; a model counts its own."""
+        self._examples += examples
+
+    @_fail_open
+    def pause(self) -> None:
+        """An evaluation begins within the fit: nothing counts until it is over."""
+        self._read_losses(None)
+        self._write_counts()
+        if self._losses is not None:
+            self._losses.end_epoch()  # the evaluation uses Keras' sums for itself
+        self._paused_at = self._clock()
+        self._counted.pause()
+
+    @_fail_open
+    def go_on(self) -> None:
+        """The evaluation is over."""
+        if self._paused_at is not None:
+            self._last += self._clock() - self._paused_at
+            self._paused_at = None
+            self._counted.go_on()
+
+    @_fail_open
+    def end_epoch(self) -> None:
+        """An epoch is over, and with it its validation: what is allocated now stays allocated."""
+        self._read_losses(None)
+        self._write_counts()
+        self._note_memory_in_use(self._epoch)
+
+    @_fail_open
+    def end(self) -> None:
+        """The fit is over."""
+        self._examples += 0.0 if self._losses is None else self._losses.examples
+        self._model = self._losses = None
+        self._is_begun = False
+        self._write({"epochs": None, "steps_per_epoch": None, "micro_batch": None})
+
+    def _ask(self, micro_batch: int | None) -> None:
+        self._write({"micro_batch": micro_batch, **self._allocator().values()})
+        found = None if self._model is None else self._looks.look(self._model.trainable_variables)
+        if found is not None:
+            self._write({"not_finite_weights": found})
+        wait = max(_EVERY_SECONDS, _NOTED_SHARE * (self._last - self._begun_at))
+        is_due = self._last - self._noted >= wait
+        if is_due or self._step_of_epoch - self._noted_at >= _LONG_EPOCH_STEPS:
+            self._note_memory_in_use()
+
+    def _read_losses(self, logs: Any) -> None:
+        if self._losses is not None:
+            self._write({key: value for key, value in self._losses.values(logs).items() if value is not None})
+
+    def _write_counts(self) -> None:
+        """Write what belongs together: steps, their time, and how much of it was waiting."""
+        counts = {
+            "steps_total": self._steps,
+            "step_of_epoch": self._step_of_epoch,
+            "step_seconds_total": self._step_seconds,
+        }
+        if self._counted.read():
+            counts |= {"input_wait_seconds_total": self._counted.seconds, "input_batches_total": self._timed_steps}
+        examples = self._examples + (0.0 if self._losses is None else self._losses.examples)
+        self._write(counts | ({"examples_total": examples} if examples else {}))
+        self._board.beat()
+
+    def _note_memory_in_use(self, ended_epoch: int = 0) -> None:
+        self._noted_at, self._noted = self._step_of_epoch, self._last
+        in_use = self._allocator().in_use_bytes()
+        if in_use is not None:
+            self._board.add_baseline(self._steps, in_use, ended_epoch)
+
+    def _allocator(self) -> FullestDevice:
+        if self._memory is None:
+            self._memory = FullestDevice()  # not earlier: it initialises the devices
+        return self._memory
+
+    def _write(self, values: dict[str, Any]) -> None:
+        for key, value in values.items():
+            self._board.write(key, _NOTHING if value is None else value)

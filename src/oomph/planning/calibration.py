@@ -1,0 +1,120 @@
+"""Corrects the simulation by real steps at a few batch sizes.
+
+Real steps take more or less memory than the simulation says. The ratio changes slowly with the batch size, but each
+measurement of it is noisy: thread timing decides which operations overlap, and TensorFlow orders the same step
+differently in each process (a recurrent network over videos took 599 to 1,747 MiB in six). A training runs one order,
+and its peak is the largest of its steps. So each order counts with its largest step.
+
+A batch size that ran has its own ratio. Elsewhere the ratio is the mean of two estimates: one interpolated between the
+neighbours that ran, one averaged over all sizes that ran, the nearest weighing most.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from oomph.planning.estimate import Interval
+
+LOWER, UPPER = 0.9, 1.22
+"""The interval around the expected peak, within the sizes that ran: the same step peaks differently in each process."""
+SCRATCH = 32 << 20
+"""Bytes by which the upper bound of a step with convolutions is higher: one of the backward pass takes so much scratch
+memory on the CPU, and whether two run side by side is up to the threads. It decides the peak of small models only."""
+_WIDER = 0.04
+"""How much wider it gets with each doubling beyond the largest size that ran. All were fitted on the models of
+docs/measurements.md that were measured by then."""
+_MOST_DOUBLINGS = 4
+_UNCORRECTED = (0.9, 1.4)
+"""The bounds without real steps. The fuller one of two GPUs of the test rig took up to 1.25 times what was
+expected, on three models."""
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Real steps of one batch size beside their prediction, in bytes."""
+
+    batch: int
+    orders: Sequence[Sequence[int]]
+    """The peaks of the steps, for each order of operations that ran."""
+    predicted: int
+
+    @property
+    def factors(self) -> list[float]:
+        """The most that the steps of each order took, divided by the prediction."""
+        return [max(peaks) / self.predicted for peaks in self.orders]
+
+    @property
+    def factor(self) -> float:
+        """What an order takes on average, divided by the prediction."""
+        return sum(self.factors) / len(self.orders)
+
+
+@dataclass(frozen=True)
+class Correction:
+    """By which factor to correct a prediction, from real steps at rising batch sizes."""
+
+    measured: Sequence[Measured]
+    scratch: int = 0
+    """Bytes that the threads' timing may add."""
+
+    def of(self, peak: Interval, batch: int, held: int) -> Interval:
+        """The corrected interval; `held` bytes are in use in any case."""
+        factor, wider = self.factor(batch), wider_beyond(batch, self.measured[-1].batch)
+        least, most = self.range(batch)
+        expected = max(held, round(peak.expected * factor))
+        low = max(held, round(peak.expected * min(LOWER * factor, least) / wider))
+        high = max(UPPER * expected, most * peak.expected)
+        return Interval(min(low, expected), expected, round(high * wider) + self.scratch)
+
+    def factor(self, batch: int) -> float:
+        """The memory of real steps divided by the simulated memory; constant beyond the sizes that ran."""
+        own = [one.factor for one in self.measured if one.batch == batch]
+        if own:
+            return own[0]
+        batch = min(max(batch, self.measured[0].batch), self.measured[-1].batch)
+        weights = [1 / (1 + abs(_doublings(batch, one.batch))) ** 2 for one in self.measured]
+        average = sum(weight * one.factor for weight, one in zip(weights, self.measured, strict=True)) / sum(weights)
+        return (self._between(batch) + average) / 2
+
+    def range(self, batch: int) -> tuple[float, float]:
+        """The factors expected of a further order: those of this size, or of its two neighbours, widened at each end
+        by the square root of the largest ratio between two orders of one size. A few orders miss the extremes."""
+        below = max((one for one in self.measured if one.batch <= batch), key=_batch, default=self.measured[0])
+        above = min((one for one in self.measured if one.batch >= batch), key=_batch, default=self.measured[-1])
+        factors = [*below.factors, *above.factors]
+        beyond = math.sqrt(max(max(one.factors) / min(one.factors) for one in self.measured))
+        return min(factors) / beyond, max(factors) * beyond
+
+    def _between(self, batch: int) -> float:
+        """The factor, interpolated between the two nearest sizes that ran."""
+        for small, large in zip(self.measured, self.measured[1:], strict=False):
+            if batch <= large.batch:
+                part = _doublings(batch, small.batch) / _doublings(large.batch, small.batch)
+                return small.factor + part * (large.factor - small.factor)
+        return self.measured[-1].factor
+
+
+def wider_beyond(batch: int, largest: int) -> float:
+    """How many times wider the interval of a batch size is than that of the largest size that ran."""
+    return 1 + _WIDER * min(_MOST_DOUBLINGS, max(0.0, _doublings(batch, largest)))
+
+
+def _batch(one: Measured) -> int:
+    return one.batch
+
+
+def _doublings(batch: int, since: int) -> float:
+    return math.log2(batch / since)
+
+
+def uncorrected(peak: Interval) -> Interval:
+    """The simulated interval of one of several replicas that no real step has corrected: wider than a corrected one."""
+    low, high = (round(bound * peak.expected) for bound in _UNCORRECTED)
+    return Interval(min(peak.low, low), peak.expected, max(peak.high, high))
+
+
+def correction(measured: Sequence[Measured], convolves: bool = False) -> Correction | None:
+    """What the real steps say; None without any."""
+    return Correction(tuple(measured), SCRATCH if convolves else 0) if measured else None

@@ -1,0 +1,60 @@
+"""The device that a plan is for: named, given by its memory, or the GPU of this machine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from oomph.errors import UsageError
+from oomph.gpu.installed import installed
+from oomph.planning.gpu_list import capability_of, find_gpu, size_of
+from oomph.planning.sizes import in_words
+
+Say = Callable[[str], None]
+
+
+def device_of(wanted: str | None, environ: Mapping[str, str], say: Say) -> dict[str, Any] | None:
+    """The device that a plan is for, as JSON; None if none is named and none is here.
+
+    It has a `name`, its `memory` in bytes, its `capability` ("8.9"; empty if it is not known), and for a bare amount
+    of memory `is_card`, which is False.
+
+    Args:
+        wanted: what --gpu says; None: the GPU here, if there is one.
+        environ: the environment of the script.
+        say: told what is worth knowing of the choice.
+
+    Raises UsageError for an unknown GPU, and for "auto" without one.
+    """
+    if wanted is not None and wanted.lower() != "auto":
+        size = size_of(wanted)
+        if size is not None:
+            return _device(f"a GPU with {in_words(size)}", size) | {"is_card": False}
+        gpu = find_gpu(wanted)
+        if gpu.note or gpu.shared or gpu.ecc:
+            say(f"{gpu.shown}{f': {gpu.note}' if gpu.note else ''}")
+        return _device(gpu.name, gpu.memory_bytes, gpu.capability)
+    found, problem = installed(environ)
+    if not found:
+        if wanted is None:
+            return None
+        why = f" ({problem})" if problem else ""
+        raise UsageError(f"--gpu auto finds no NVIDIA GPU here{why}: name one, or give its memory, such as 24GiB")
+    first = found[0]
+    if any(gpu.total_bytes != first.total_bytes for gpu in found):
+        say(f"the GPUs here differ: planning for the first, {first.name}")
+    return _device(first.name, first.total_bytes, capability_of(first.name))
+
+
+def pool_of(environ: Mapping[str, str]) -> dict[str, Any] | None:
+    """TensorFlow's memory pool on the CPU as a device, if it has a limit and no GPU is used; None otherwise."""
+    limit = environ.get("TF_CPU_BFC_MEM_LIMIT_IN_MB", "")
+    is_used = environ.get("TF_CPU_ALLOCATOR_USE_BFC", "").lower() in ("1", "true")
+    hidden = environ.get("CUDA_VISIBLE_DEVICES") in ("-1", "")
+    if not (is_used and hidden and limit.isdecimal() and int(limit)):
+        return None
+    return _device("the CPU's memory pool", int(limit) << 20) | {"is_card": False, "is_gpu": False}
+
+
+def _device(name: str, memory: int, capability: str = "") -> dict[str, Any]:
+    return {"name": name, "memory": memory, "capability": capability}

@@ -1,0 +1,73 @@
+"""What a GPU takes beyond the tensors of a step, and what TensorFlow leaves to others.
+
+Sources: the reserve was measured with TensorFlow 2.21 on a fake driver, by compute capability, and is that of
+`MinSystemMemory` in tensorflow/core/common_runtime/gpu/gpu_device.cc; `TF_CUDNN_WORKSPACE_LIMIT_IN_MB` bounds the
+workspace of cuDNN. The context and the workspaces were not measured on a real GPU by this project.
+"""
+
+from __future__ import annotations
+
+from oomph.planning.estimate import Interval, Item
+
+MIB = 1 << 20
+GROWTH = "TF_FORCE_GPU_ALLOW_GROWTH"
+"""The environment variable by which TensorFlow takes a GPU's memory as it is needed."""
+_RESERVES = ((5.2, 500), (7.5, 1050), (8.6, 1536), (9.0, 1800))
+"""MiB that TensorFlow leaves free, up to this compute capability; the last for all newer ones."""
+_SMALL_CARD, _SMALL_RESERVE = 2048 * MIB, 512 * MIB
+CONTEXT = Interval(300 * MIB, 450 * MIB, 600 * MIB)
+"""What the CUDA context and its kernels take outside TensorFlow's allocator."""
+_CUBLAS = Interval(8 * MIB, 32 * MIB, 64 * MIB)
+_CUDNN = Interval(0, 64 * MIB, 512 * MIB)
+
+
+def reserve(memory: int, capability: str) -> int:
+    """The bytes that TensorFlow leaves free on a GPU of this memory and compute capability, such as "8.9"."""
+    if memory <= _SMALL_CARD:
+        return _SMALL_RESERVE
+    try:
+        number = float(capability)
+    except ValueError:
+        return _RESERVES[-1][1] * MIB
+    return next((size for most, size in _RESERVES if number <= most), _RESERVES[-1][1]) * MIB
+
+
+def usable(memory: int, capability: str, is_card: bool) -> int:
+    """The bytes that TensorFlow's allocator gets of a card; of a bare amount of memory, all of it."""
+    return max(0, memory - CONTEXT.high - reserve(memory, capability)) if is_card else memory
+
+
+def workspaces(convolves: bool) -> tuple[Item, ...]:
+    """What libraries take from TensorFlow's allocator on a GPU."""
+    cublas = Item("cuBLAS workspace", _CUBLAS, "assumed", "32 MiB in a program that XLA compiled for an H100")
+    if not convolves:
+        return (cublas,)
+    cudnn = Item("cuDNN workspace", _CUDNN, "assumed", "depends on the algorithms that cuDNN chooses")
+    return cublas, cudnn
+
+
+def nccl_buffers() -> Item:
+    """What NCCL takes on each GPU to add up gradients.
+
+    It takes its memory from the driver, not from TensorFlow's allocator: from what that leaves free, as a rule.
+    """
+    return Item(
+        "NCCL buffers", Interval(0, 0, 688 * MIB), "assumed",
+        "outside TensorFlow's allocator; 544 MiB for two and 688 MiB for more A100s with NVLink in NVIDIA/nccl#964",
+    )  # fmt: skip
+
+
+def xla_workspaces(convolution: int) -> tuple[Item, ...]:
+    """What libraries take beyond the buffers that XLA assigns, which have the workspace of cuBLAS in them already.
+
+    XLA chooses the algorithms of cuDNN when it sees the device, and only then knows their workspaces. Other layouts of
+    what a convolution reads and writes are the most that the usual ones keep.
+
+    Args:
+        convolution: the bytes that the largest convolution reads and writes; 0 if there is none.
+    """
+    cublas = Item("cuBLAS workspace", Interval(0, 0, _CUBLAS.high), "assumed", "XLA assigns most of it itself")
+    if not convolution:
+        return (cublas,)
+    size = Interval(_CUDNN.low, _CUDNN.expected, max(_CUDNN.high, convolution))
+    return cublas, Item("cuDNN workspace", size, "assumed", "depends on the algorithms that XLA tries on the device")

@@ -1,0 +1,122 @@
+"""How much the stages of a tf.data pipeline keep once they are full, found before they are filled."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import tensorflow as tf
+
+from oomph.keras_bridge.names.tensorflow2 import TENSORFLOW
+from oomph.keras_bridge.pipelines.chains import chain, kind_of, static
+from oomph.planning.data_buffers import CACHE, PREFETCH, SHUFFLE, DataBuffer
+
+_MOST_MEASURED, _MEASURING_SECONDS = 32, 1.0
+"""Elements that are read to measure one stage, and for how long at most."""
+_MANY = 1000
+"""Fewer elements fill a buffer soon enough."""
+_OF_TEXT = 24
+"""What a string takes besides its characters."""
+
+
+@dataclass(frozen=True)
+class Filling:
+    """A buffer of a pipeline, and how long one of its elements takes to come."""
+
+    buffer: DataBuffer
+    declared: int
+    """Its size as it was written; below 0: all elements."""
+    seconds: float
+    """For one element; 0 where that was not measured."""
+
+
+def fillings_of(dataset: Any, readable: Callable[[Any], Any]) -> tuple[Filling, ...]:
+    """The shuffles, the caches and the prefetches of a fixed size that a dataset is made from, source first.
+
+    Args:
+        dataset: the pipeline.
+        readable: makes from a dataset one whose elements can be read with little memory; None if there is none.
+    """
+    return tuple(filling for each in chain(dataset) for filling in _filling(each, readable))
+
+
+def _filling(dataset: Any, readable: Callable[[Any], Any]) -> Iterator[Filling]:
+    kind, declared = kind_of(dataset), declared_size(dataset)
+    if kind not in (SHUFFLE, CACHE, PREFETCH) or declared is None:
+        return
+    (before,) = TENSORFLOW.dataset_inputs.call(dataset)
+    elements = _at_most(declared, int(before.cardinality()))
+    size = _static_bytes(before.element_spec)
+    measured, seconds = (size, 0.0) if _is_small(size, elements) else _measured(readable(before))
+    file = _text(TENSORFLOW.cache_file.get(dataset)) if kind == CACHE else ""
+    yield Filling(DataBuffer(kind, elements, size or measured, file), declared, seconds)
+
+
+def declared_size(dataset: Any) -> int | None:
+    """The size of a stage's buffer as it was written, below 0 for all elements; None where tf.data chooses it."""
+    if kind_of(dataset) == CACHE:
+        return -1
+    size = static(TENSORFLOW.buffer_size.get(dataset))
+    return None if size is not None and kind_of(dataset) == PREFETCH and size < 2 else size
+
+
+def _text(name: Any) -> str:
+    value = tf.get_static_value(name) if name is not None else None
+    return os.fsdecode(value) if isinstance(value, (bytes, str)) else ""
+
+
+def _at_most(declared: int, count: int) -> int | None:
+    """How many elements a buffer of this size gets; None where that is not known."""
+    known = [number for number in (declared, count) if number >= 0]
+    return min(known, default=None)
+
+
+def _is_small(size: int | None, elements: int | None) -> bool:
+    """True if nothing needs to be measured: the size is known, and the buffer is soon filled."""
+    return size is not None and elements is not None and elements < _MANY
+
+
+def _static_bytes(specification: Any) -> int | None:
+    """The size of an element that is the same for all; None if it is not."""
+    parts: Sequence[Any] = tf.nest.flatten(specification)
+    if not all(isinstance(part, tf.TensorSpec) and part.shape.is_fully_defined() for part in parts):
+        return None
+    if any(part.dtype == tf.string or not part.dtype.size for part in parts):
+        return None
+    return sum(int(math.prod(part.shape)) * int(part.dtype.size) for part in parts)
+
+
+def _measured(source: Any) -> tuple[int | None, float]:
+    """The mean size of the first elements, and the seconds for one; nothing is known of data that fail."""
+    if source is None:
+        return None, 0.0
+    sizes: list[int] = []
+    until, began, spent = time.monotonic() + _MEASURING_SECONDS, 0.0, 0.0
+    try:
+        for element in itertools.islice(source, _MOST_MEASURED):
+            now = time.monotonic()
+            began, spent = (now, 0.0) if not sizes else (began, now - began)
+            sizes.append(bytes_of_element(element))
+            if now > until:
+                break
+    except Exception:  # the user's data may raise anything; reading them will say what
+        pass
+    if not sizes:
+        return None, 0.0
+    return sum(sizes) // len(sizes), spent / (len(sizes) - 1) if len(sizes) > 1 else 0.0
+
+
+def bytes_of_element(element: Any) -> int:
+    """The size of the tensors of an element."""
+    return sum(map(_bytes_of_tensor, tf.nest.flatten(element, expand_composites=True)))
+
+
+def _bytes_of_tensor(part: Any) -> int:
+    if getattr(part, "dtype", None) == tf.string:
+        return int(tf.reduce_sum(tf.strings.length(part))) + _OF_TEXT * int(tf.size(part))
+    return int(math.prod(part.shape)) * int(part.dtype.size or 0)

@@ -1,0 +1,217 @@
+"""The engine `xla-gpu`: the step as XLA compiles it for a GPU, at a few batch sizes, without that GPU."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import tensorflow as tf
+
+from oomph.planning.estimate import Device, Interval, Item
+from oomph.planning.live import samples, subject
+from oomph.planning.live.engine import Engine
+from oomph.planning.live.figures import CompiledByXla, Figures
+from oomph.planning.live.open_sizes import OpenSizes
+from oomph.planning.program import Program
+from oomph.planning.verdict import Verdict
+from oomph.planning.xla.compiling import Compiled, NotCompiledError, compile_step, why_not
+from oomph.planning.xla.sizes_to_compile import is_time_left, next_size
+from oomph.planning.xla.step import CompiledStep
+from oomph.planning.xla.targets import Chosen, choose, description
+from oomph.process.available_memory import available_bytes
+
+_MOST_SECONDS = 240.0
+"""A single compilation may take this long."""
+_NAMED = "oomph asks XLA's compiler once a GPU is named"
+_LONGEST = 200
+"""Characters of an error."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """The step of a model that is built."""
+
+    model: Any
+    batch: Any
+    """One batch as `train_step` takes it."""
+    engine: Engine
+    """The simulation of the same step."""
+    tell: Callable[[str], None]
+    """Told what is being done."""
+    sizes: OpenSizes = field(default_factory=OpenSizes)
+    """What is assumed of the sizes of a sample."""
+    data: tuple[Item, ...] = ()
+    """What lies on the device beside the step."""
+
+
+def with_xla(figures: Figures, verdict: Verdict, step: Step, asked: Sequence[int]) -> tuple[Figures, Verdict]:
+    """The figures of the step as XLA compiles it, and the verdict on them; what was given where it does not.
+
+    A doubt about the simulation does not touch what XLA has compiled. One about the sizes of a sample does.
+
+    Args:
+        figures: those of the simulation.
+        verdict: what may be said of them.
+        step: what is planned.
+        asked: the batch sizes of the plan, rising.
+    """
+    device = verdict.device
+    if not verdict.is_xla or (device is not None and not device.is_gpu):
+        return figures, verdict
+    if device is None:
+        return figures, replace(verdict, not_compiled=why_not() or _NAMED)
+    try:
+        compiler = XlaCompiler(step, device)
+        compiled = compiler.compiled(asked)
+    except NotCompiledError as error:
+        return figures, replace(verdict, not_compiled=str(error).rstrip("."))
+    found = CompiledByXla(compiled, step.engine, compiler.peak_of_changed, step.data)
+    return found, replace(verdict, compiled=compiler.words, doubt=step.sizes.doubt)
+
+
+class XlaCompiler:
+    """Compiles one step for one GPU.
+
+    Raises:
+        NotCompiledError: nothing can be compiled here, or not for this GPU.
+    """
+
+    def __init__(self, step: Step, device: Device) -> None:
+        missing = why_not()
+        if missing:
+            raise NotCompiledError(missing)
+        chosen = choose(device.capability)
+        if chosen is None:
+            raise NotCompiledError(f"XLA does not compile for compute capability {device.capability}")
+        self._model, self._engine, self._tell = step.model, step.engine, step.tell
+        self._device, self._chosen = device, chosen
+        self._spec, self._size = samples.specification(step.batch), samples.size_of(step.batch)
+        self._done: dict[int, Compiled] = {}
+        self._began, self._last = time.monotonic(), 0.0
+        """When the first size began, and the seconds that the last one took."""
+
+    def compiled(self, asked: Sequence[int]) -> CompiledStep:
+        """The step, compiled at the largest size asked for, and at one or two others if there is time.
+
+        Raises:
+            NotCompiledError: it does not compile at that size.
+        """
+        size = next_size((), asked, self._high, None)
+        while size is not None:
+            try:
+                self._done[size] = self._compile(size)
+            except NotCompiledError:
+                if not self._done:
+                    raise
+                break
+            if self._engine.only is not None or not self._has_time:
+                break
+            size = next_size(self._done, asked, self._high, self._device.usable)
+        return self._step()
+
+    def peak_of_changed(self, batch: int) -> Interval | None:
+        """The peak of a step of that many samples with the model as it is now, after something of it was changed.
+
+        None if there is no time left to compile it, or if it does not compile.
+        """
+        if not self._has_time:
+            return None
+        try:
+            compiled = self._compile(batch)
+        except NotCompiledError:
+            return None
+        held = subject.held_by(self._model)
+        return CompiledStep({batch: compiled}, held, self._inputs, self._convolution).peak(batch)
+
+    @property
+    def _has_time(self) -> bool:
+        return is_time_left(time.monotonic() - self._began, self._last)
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """What is to be said of the figures."""
+        version = next(iter(self._done.values())).version
+        return (target_in_words(self._chosen, version), sizes_in_words(sorted(self._done)), _SAVERS)
+
+    def _high(self, batch: int) -> int:
+        return self._step().peak(batch).high
+
+    def _step(self) -> CompiledStep:
+        return CompiledStep(dict(self._done), self._engine.held, self._inputs, self._convolution)
+
+    def _compile(self, batch: int) -> Compiled:
+        self._tell(f"having XLA compile a step of {batch} samples for {self._chosen.target.name}")
+        began = time.monotonic()
+        step = serialized(self._model, self._spec, self._size, batch)
+        target = description(self._chosen.target, self._device.memory)
+        compiled = compile_step(step, target, _MOST_SECONDS, available_bytes())
+        self._last = time.monotonic() - began
+        return compiled
+
+    def _inputs(self, batch: int) -> int:
+        return samples.bytes_of(samples.resized(self._spec, self._size, batch))
+
+    def _convolution(self, batch: int) -> int:
+        return largest_convolution(self._engine.program, batch)
+
+
+def serialized(model: Any, spec: Any, size: int, batch: int) -> bytes:
+    """The training step of `batch` samples as XLA's HLO; `spec` describes a batch of `size`.
+
+    Raises:
+        NotCompiledError: the step cannot be traced, or holds what XLA cannot compile.
+    """
+    try:
+        wanted = samples.resized(spec, size, batch)
+        strategy = model.distribute_strategy
+
+        def step(*leaves: Any) -> Any:
+            return strategy.run(model.train_step, args=(tf.nest.pack_sequence_as(wanted, leaves),))
+
+        function = tf.function(step, autograph=False, jit_compile=True)
+        found = function.experimental_get_compiler_ir(*tf.nest.flatten(wanted))(stage="hlo_serialized")
+    except Exception as error:  # the user's own layers and losses may raise anything
+        first = (str(error).strip().splitlines() or [""])[0][:_LONGEST]
+        raise NotCompiledError(
+            f"the step cannot be compiled with XLA for the plan: {type(error).__name__}: {first}"
+        ) from error
+    return bytes(found)
+
+
+def largest_convolution(program: Program, batch: int) -> int:
+    """The bytes that the largest convolution reads and writes; 0 if there is none."""
+    return max(
+        (
+            sum(program.sizes[tensor].at(batch) for tensor in (*operation.inputs, *operation.outputs))
+            for operation in program.operations if operation.kind.startswith("Conv")
+        ),
+        default=0,
+    )  # fmt: skip
+
+
+_SAVERS = (
+    "Savers marked as compiled were compiled by XLA. The others are simulated without XLA, and scaled to the compiled "
+    "step."
+)
+
+
+def target_in_words(chosen: Chosen, version: str) -> str:
+    """What the step was compiled for, and by what."""
+    near = ", the nearest target" if chosen.is_nearest else ""
+    return (
+        f"XLA compiled this step without a device, for {chosen.target.words}{near}. It is the XLA of jaxlib {version}, "
+        "not TensorFlow's own, and the figures have not been compared with a real GPU."
+    )
+
+
+def sizes_in_words(sizes: Sequence[int]) -> str:
+    """Which figures were compiled, and what the others are."""
+    if len(sizes) == 1:
+        return f"Only a batch of {sizes[0]:,} was compiled; other sizes have bounds that grow in proportion."
+    listed = f"{', '.join(f'{size:,}' for size in sizes[:-1])} and {sizes[-1]:,}"
+    return (
+        f"Batches of {listed} were compiled. Between them the figures lie on a line; above them the upper bound grows "
+        "in proportion to the batch."
+    )

@@ -1,0 +1,88 @@
+"""Measures real steps of a few batch sizes on the device at hand, to correct what the simulation leaves out.
+
+The process ends after the examination, so the steps may change weights.
+"""
+
+from __future__ import annotations
+
+import gc
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import tensorflow as tf
+
+from oomph.planning.live.tracing import Traced
+from oomph.reach.error_words import in_words as error_in_words
+
+_STEPS = 3
+_MORE_STEPS = 8
+"""The number of steps if together they take at most `_CHEAP_SECONDS`. Thread timing changes the peak of each step, and
+a training reaches the largest of many."""
+_CHEAP_SECONDS = 1.0
+_MOST_SECONDS = 8.0
+"""No further step begins after this time."""
+
+
+@dataclass(frozen=True)
+class Ran:
+    """Real steps of one batch size."""
+
+    peaks: tuple[int, ...]
+    """In bytes, without what the script holds besides the training."""
+    seconds: float
+    """The shortest step."""
+    failed: str = ""
+    """Why a step failed, unless it was for lack of memory."""
+
+
+def device() -> str:
+    """Where real steps run: the first GPU if one is visible."""
+    return "GPU:0" if tf.config.list_logical_devices("GPU") else "CPU:0"
+
+
+def in_use() -> int:
+    """The bytes that TensorFlow's allocator has given out on that device; 0 if it does not count."""
+    gc.collect()  # what tracing has left
+    return _reading("current") or 0
+
+
+def can_measure() -> bool:
+    """Whether the allocator of that device counts; on a CPU only if it is told to before TensorFlow starts."""
+    return _reading("peak") is not None
+
+
+def _reading(which: str) -> int | None:
+    try:
+        return int(tf.config.experimental.get_memory_info(device())[which])
+    except (ValueError, KeyError):
+        return None
+
+
+def run(traced: Traced, batch: Any, foreign: int) -> Ran:
+    """Run the step a few times with this batch; ends early where a step fails or takes long.
+
+    Args:
+        traced: the step.
+        batch: as it was traced for.
+        foreign: bytes in use that do not belong to the training.
+    """
+    start, where = time.monotonic(), device()
+    peaks: list[int] = []
+    shortest = float("inf")
+    in_use()
+    for number in range(1, _MORE_STEPS + 1):
+        try:
+            tf.config.experimental.reset_memory_stats(where)
+            began = time.monotonic()
+            result = traced.concrete(batch)
+            shortest = min(shortest, time.monotonic() - began)
+            peaks.append(int(tf.config.experimental.get_memory_info(where)["peak"]) - foreign)
+            del result
+        except tf.errors.ResourceExhaustedError:
+            break
+        except (tf.errors.OpError, ValueError, TypeError, RuntimeError) as error:
+            return Ran(tuple(peaks), shortest, error_in_words(error))
+        if time.monotonic() - start >= (_MOST_SECONDS if number < _STEPS else _CHEAP_SECONDS):
+            break
+    return Ran(tuple(peaks), shortest)

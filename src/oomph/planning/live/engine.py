@@ -1,0 +1,133 @@
+"""The engines `graph` and `dry-run`: the step of a compiled model as something that can be asked for any batch size."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from oomph.errors import ExamineError
+from oomph.planning.breakdown import Held
+from oomph.planning.calibration import Correction, correction
+from oomph.planning.estimate import Interval
+from oomph.planning.live import dry_run, samples
+from oomph.planning.live.step_at_sizes import StepAtSizes
+from oomph.planning.prediction import Prediction, Step, between, predict, widened
+from oomph.planning.program import Program
+
+_LONG = 8000
+"""A program of so many operations takes long to simulate: unrolled loops."""
+
+
+class Engine:
+    """One training step. The predictions of a batch size are kept, and never fall as the batch grows."""
+
+    def __init__(
+        self,
+        program: Program,
+        held: Held,
+        fix: Correction | None,
+        name: str,
+        unknown: tuple[str, ...],
+        only: int | None,
+        doubt: str = "",
+        identity: str = "",
+    ) -> None:
+        self.program, self.held, self.name, self.unknown = program, held, name, unknown
+        self.only = only
+        """The one batch size that the model takes; None if it takes any."""
+        self.doubt = doubt
+        """A real step that failed, or a loop whose graph does not say how often it runs: either may change everything;
+        one sentence, empty if there is none."""
+        self.identity = identity
+        """A digest by which another plan recognises this step; empty if it has none."""
+        self._correction = fix
+        self._known: dict[int, Prediction] = {}
+        self._raw: dict[int, Prediction] = {}
+
+    def at(self, batch: int) -> Prediction:
+        """The memory of a step of this many samples. Raises ExamineError if the model does not take so many."""
+        if self.only not in (None, batch):
+            raise ExamineError(f"the step of this model can only be planned for its own batch of {self.only} samples")
+        found = self._known.get(batch)
+        if found is None:
+            raw = self._predicted(batch)
+            fix = self._correction
+            peak = raw.peak if fix is None else fix.of(raw.peak, batch, self.held.total)
+            is_assumed = bool(self.unknown) and batch > max(self.ran, default=0)
+            peak = widened(peak, self.held.largest if fix is None else 0, is_assumed)
+            found = self._known[batch] = Prediction(peak, raw.typical)
+        return Prediction(self._monotone(batch, found.peak), found.typical)
+
+    @property
+    def ran(self) -> tuple[int, ...]:
+        """The batch sizes of which real steps ran."""
+        return () if self._correction is None else tuple(each.batch for each in self._correction.measured)
+
+    @property
+    def is_long(self) -> bool:
+        """Whether each further batch size takes long to simulate."""
+        return len(self.program.operations) >= _LONG
+
+    def _predicted(self, batch: int) -> Prediction:
+        """The uncorrected prediction; for a long program interpolated between powers of two."""
+        if not self.is_long or self.only is not None:
+            return self._simulated_at(batch)
+        small = 1 << (batch.bit_length() - 1)
+        below, above = self._simulated_at(small), self._simulated_at(2 * small)
+        return Prediction(between(below.peak, above.peak, batch / small - 1), below.typical)
+
+    def _simulated_at(self, batch: int) -> Prediction:
+        found = self._raw.get(batch)
+        if found is None:
+            found = self._raw[batch] = predict(Step(self.program, self.held.total), batch)
+        return found
+
+    def simulated(self, batch: int) -> Interval:
+        """The peak without the correction by real steps."""
+        peak = self._predicted(batch).peak
+        return widened(peak, self.held.largest, bool(self.unknown))
+
+    def _monotone(self, batch: int, peak: Interval) -> Interval:
+        """Not below what a smaller batch needs: chance in the simulation may say so."""
+        smaller = [known.peak for size, known in self._known.items() if size < batch]
+        bounds = zip(*((each.low, each.expected, each.high) for each in (*smaller, peak)), strict=True)
+        low, expected, high = (max(values) for values in bounds)
+        return Interval(low, expected, high)
+
+
+def engine_for(
+    model: Any,
+    batch: Any,
+    tell: Callable[[str], None],
+    runs: bool = True,
+    foreign: int | None = None,
+    asked: Sequence[int] = (),
+) -> Engine:
+    """Trace the step of a built model, and run it at small sizes, and at those of the plan, where that is cheap.
+
+    Args:
+        model: a compiled model.
+        batch: one batch as `train_step` takes it.
+        tell: what is being done.
+        runs: whether real steps may run.
+        foreign: bytes on the device that do not belong to the training; None: all that the model does not hold now.
+        asked: the batch sizes that the plan is for.
+
+    Raises:
+        ExamineError: the step cannot be traced.
+    """
+    size = samples.size_of(batch)
+    tell("tracing the training step")
+    made = StepAtSizes(model, batch, size, tell)
+    held = made.held
+    if runs and dry_run.can_measure():
+        made.run(max(0, dry_run.in_use() - held.total) if foreign is None else foreign, asked)
+    only = size if len(made.traces) == 1 else None
+    flat = made.traces[-1].flat
+    unknown = tuple(dict.fromkeys([*made.failed, *flat.unknown]))
+    name = "dry-run" if made.measured else "graph"
+    doubt = made.failed[0] if made.failed else flat.guessed_loop
+    program = made.program()
+    convolves = any(operation.kind.startswith("Conv") for operation in program.operations)
+    fix = correction(made.corrections(), convolves)
+    return Engine(program, held, fix, name, unknown, only, doubt, made.identity)

@@ -1,0 +1,152 @@
+"""Plans a training that has been reached: which batch fits, where the memory goes, and what would save some.
+
+Runs in the script's process, which ends afterwards, so nothing that changes here matters later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from oomph.errors import ExamineError
+from oomph.planning.device_limit import limit_of
+from oomph.planning.document import as_document
+from oomph.planning.estimate import Device, Item
+from oomph.planning.live import changes, dry_run, samples, subject
+from oomph.planning.live.compiled_step import Step, with_xla
+from oomph.planning.live.engine import Engine, engine_for
+from oomph.planning.live.figures import Figures, Simulated, data_on
+from oomph.planning.live.gpu_steps import GpuSteps
+from oomph.planning.live.loop_step import loop_step
+from oomph.planning.live.making import Making, Savers
+from oomph.planning.live.open_sizes import OpenSizes, open_sizes
+from oomph.planning.live.probe import Outcome, Probing, kept_records, steps_for, with_kept
+from oomph.planning.live.savers import savers
+from oomph.planning.live.strategy import can_be_changed, can_measure_one, check, note, shared
+from oomph.planning.precision import suits_bfloat16
+from oomph.planning.probe.record import Record, evidence, seen_in_words
+from oomph.planning.replicas import ALONE, Replicas
+from oomph.planning.verdict import Verdict
+from oomph.reach.live.reached import Reached
+from oomph.reach.training_kind import LOOP
+
+
+def examine(reached: Reached, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """The plan of a training as JSON.
+
+    Args:
+        reached: the training.
+        arguments: `batches`, `device`, `policy` and `optimizer` as `oomph plan` was asked; `is_brief` if the steps that
+            are run for real must be small ones.
+
+    Raises:
+        ExamineError: it cannot be planned; the message says why.
+    """
+    device, place = limit_of(arguments.get("device")), reached.place.site if reached.place is not None else reached.kind
+    planned = _loop(reached, arguments) if reached.kind == LOOP else _model(reached, arguments, device)
+    engine, batches = planned.engine, arguments.get("batches") or [planned.training.batch]
+    verdict = Verdict(device, planned.is_xla, engine.held.total, engine.doubt or planned.sizes.doubt)
+    found = _figured(reached, planned, verdict, kept_records(arguments), batches)
+    making = Making(
+        planned.training, found.figures, found.verdict, reached.tell, planned.savers, planned.sizes, planned.replicas,
+        planned.note,
+    )  # fmt: skip
+    return as_document(making.plan(place, batches)) | {"probed": found.record}
+
+
+def _figured(
+    reached: Reached, planned: _Planned, verdict: Verdict, kept: Sequence[Record], batches: Sequence[int]
+) -> Outcome:
+    """The figures of the best engine there is, and what may be said of them."""
+    engine = planned.engine
+    others = evidence([record for record in kept if record.training != engine.identity], planned.is_xla)
+    data = _data(reached, planned, verdict.device)
+    figures: Figures = Simulated(engine, verdict.device, data, planned.replicas, others)
+    if planned.batch is None or planned.replicas.count > 1:
+        return Outcome(figures, replace(verdict, seen=seen_in_words(others)))
+    step = Step(reached.model, planned.batch, engine, reached.tell, planned.sizes, data)
+    if planned.steps is not None:
+        return Probing(planned.steps, step, figures, verdict).outcome(batches)
+    earlier = with_kept(figures, verdict, step, kept)
+    if earlier is not None:
+        return earlier
+    found, said = with_xla(figures, verdict, step, batches)
+    return Outcome(found, said if said.compiled else replace(said, seen=seen_in_words(others)))
+
+
+def _data(reached: Reached, planned: _Planned, device: Device | None) -> tuple[Item, ...]:
+    """What lies on the device beside the step."""
+    arrays = samples.array_sizes(reached.fit_arguments, on_gpu=device is not None and device.is_gpu)
+    return data_on(device, arrays, planned.besides)
+
+
+@dataclass(frozen=True)
+class _Planned:
+    training: subject.Training
+    engine: Engine
+    savers: Savers
+    is_xla: bool
+    """Whether Keras compiles the step with XLA on that device."""
+    sizes: OpenSizes = field(default_factory=OpenSizes)
+    """What is assumed of the sizes of a sample."""
+    batch: Any = None
+    """What one replica takes of a batch, as `train_step` takes it; None for a custom loop."""
+    besides: int = 0
+    """The bytes in use on this machine's device that do not belong to the training."""
+    replicas: Replicas = ALONE
+    """They share each batch."""
+    note: str = ""
+    """What the figures leave out of the strategy, as a sentence."""
+    steps: GpuSteps | None = None
+    """Real steps on the GPU that the plan is for, if it is here."""
+
+
+def _model(reached: Reached, arguments: Mapping[str, Any], device: Device | None) -> _Planned:
+    """A training with `fit` or `train_on_batch`."""
+    model = reached.model
+    if not getattr(model, "compiled", False):
+        raise ExamineError("the model is not compiled")
+    strategy = model.distribute_strategy
+    check(strategy, reached.kind)
+    if arguments.get("policy"):
+        changes.set_policy(model, arguments["policy"])
+    if arguments.get("optimizer"):
+        changes.set_optimizer(model, arguments["optimizer"])
+    whole = shared(strategy, _batch(reached, model))
+    batch, replicas = whole.share, whole.replicas
+    foreign = max(0, dry_run.in_use() - subject.held_by(model).total)
+    subject.build(model, batch)
+    steps = steps_for(device, arguments, reached, model, batch) if replicas.count == 1 else None
+    runs, asked = can_measure_one(strategy, dry_run.device()), arguments.get("batches") or [whole.size]
+    shares = [] if arguments.get("is_brief") else [replicas.share(size) for size in asked]
+    engine = engine_for(model, batch, reached.tell, runs and steps is None, foreign, shares)
+    is_xla = subject.compiled_by_xla(model, reached.jit_compile, device is None or device.is_gpu)
+    is_xla = is_xla if steps is None else steps.is_xla
+    return _Planned(
+        subject.training_of(model, whole.size), engine,
+        lambda size, part, figures: savers(
+            model, batch, engine, figures, replicas.share(size), part, reached.tell,
+            is_bfloat16_fast=suits_bfloat16(device), is_xla=can_be_changed(is_xla, replicas), replicas=replicas,
+        ),
+        is_xla, open_sizes(model, reached.fit_arguments.get("x"), batch), batch,
+        max(0, foreign - (replicas.count - 1) * engine.held.total - whole.size_bytes), replicas,
+        note(strategy, whole.size), steps,
+    )  # fmt: skip
+
+
+def _loop(reached: Reached, arguments: Mapping[str, Any]) -> _Planned:
+    """A custom loop, whose step is being traced."""
+    for name in ("policy", "optimizer", "batches"):
+        if arguments.get(name):
+            raise ExamineError(f"a custom loop is planned as it is: --{name.removesuffix('es')} needs fit")
+    training, engine, is_xla = loop_step(reached)
+    besides = max(0, dry_run.in_use() - engine.held.total)
+    return _Planned(training, engine, lambda size, part, figures: (), is_xla, besides=besides)
+
+
+def _batch(reached: Reached, model: Any) -> Any:
+    given = reached.fit_arguments
+    if reached.kind == "train_on_batch":
+        return tuple(part for part in (given.get("x"), given.get("y"), given.get("sample_weight")) if part is not None)
+    return samples.first_batch(model, given)

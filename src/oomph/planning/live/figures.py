@@ -1,0 +1,226 @@
+"""What a step needs, in the form that a plan shows: from the simulation, or from XLA's compiler."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from oomph.planning.allocator import chunks_of
+from oomph.planning.breakdown import items, layers, timeline
+from oomph.planning.calibration import uncorrected
+from oomph.planning.estimate import Device, Interval, Item, Layer, Moment, together
+from oomph.planning.gpu_costs import nccl_buffers, workspaces
+from oomph.planning.live.engine import Engine
+from oomph.planning.prediction import Prediction
+from oomph.planning.probe.record import Evidence
+from oomph.planning.replicas import ALONE, Replicas
+from oomph.planning.xla.step import CompiledStep
+
+_WORTH_SAYING = 1 << 20
+"""Bytes; less than this is a counter or a seed here and there."""
+
+
+@dataclass(frozen=True)
+class Inside:
+    """What is known of the moment of the peak, and of the rest of the step."""
+
+    layers: tuple[Layer, ...] = ()
+    operation: str = ""
+    timeline: tuple[Moment, ...] = ()
+
+
+class Figures(Protocol):
+    """One training step on one device. All sizes are in bytes, with everything that the device adds."""
+
+    @property
+    def name(self) -> str:
+        """The engine."""
+        ...
+
+    @property
+    def only(self) -> int | None:
+        """The one batch size that is known; None if any is."""
+        ...
+
+    @property
+    def is_long(self) -> bool:
+        """Whether each further batch size takes long."""
+        ...
+
+    @property
+    def unknown(self) -> tuple[str, ...]:
+        """What the figures leave out or assume, one sentence each."""
+        ...
+
+    @property
+    def measured(self) -> Collection[int]:
+        """The batch sizes that have run on the device itself."""
+        ...
+
+    def peak(self, batch: int) -> Interval:
+        """The peak of a step of that many samples."""
+        ...
+
+    def items(self, batch: int) -> tuple[Item, ...]:
+        """What it consists of."""
+        ...
+
+    def inside(self, batch: int, names: Collection[str]) -> Inside:
+        """The step from within; `names` are those of the model's layers."""
+        ...
+
+    def of_changed(self, batch: int) -> Interval | None:
+        """The peak with the model as it is now; None if this engine would not see that, or has no time."""
+        ...
+
+    def like(self, simulated: Interval, batch: int) -> Interval:
+        """What was simulated of a changed step of that many samples, as a peak like those of this engine."""
+        ...
+
+
+class Simulated:
+    """The engines `graph` and `dry-run`.
+
+    Args:
+        engine: predicts the step.
+        device: what it is for.
+        data: what lies on the device beside the step.
+        replicas: they share a batch; the engine predicts the step of one. Those on the CPU share its pool, too.
+        evidence: what other trainings have taken on that GPU.
+    """
+
+    measured: Collection[int] = ()
+
+    def __init__(
+        self,
+        engine: Engine,
+        device: Device | None,
+        data: tuple[Item, ...] = (),
+        replicas: Replicas = ALONE,
+        evidence: Evidence | None = None,
+    ) -> None:
+        self._engine, self._replicas, self._evidence = engine, replicas, evidence
+        self.name, self.is_long, self.unknown = engine.name, engine.is_long, engine.unknown
+        self.only = None if engine.only is None else replicas.batch_of(engine.only)
+        self._others = replicas.count - 1 if device is not None and not device.is_gpu else 0
+        convolves = any(operation.kind.startswith("Conv") for operation in engine.program.operations)
+        self._extras = workspaces(convolves) if device is not None and device.is_card else ()
+        if self._extras and replicas.count > 1:
+            self._extras += (nccl_buffers(),)
+        self._extras += data
+
+    def peak(self, batch: int) -> Interval:
+        peak = self._whole(self._one(batch).peak)
+        if self._evidence is None:
+            return peak
+        return self._evidence.widened(peak, self._engine.simulated(self._replicas.share(batch)).expected)
+
+    def items(self, batch: int) -> tuple[Item, ...]:
+        engine, one = self._engine, self._one(batch)
+        found = (*items(engine.program, one, engine.held), *self._beside(one.peak), *self._extras)
+        total, peak = together(item.size for item in found), self.peak(batch)
+        wider = Interval(0, 0, max(0, peak.high - total.high))
+        seen = Item("what other trainings took more on this GPU", wider, "measured")
+        return (*found, seen) if self._evidence is not None and wider.high else found
+
+    def inside(self, batch: int, names: Collection[str]) -> Inside:
+        engine, typical = self._engine, self._one(batch).typical
+        return Inside(
+            layers(engine.program, typical, names),
+            engine.program.operations[typical.at].name,
+            timeline(engine.program, typical, engine.held.total),
+        )
+
+    def of_changed(self, batch: int) -> Interval | None:
+        return None
+
+    def like(self, simulated: Interval, batch: int) -> Interval:
+        return self._whole(simulated)
+
+    def _one(self, batch: int) -> Prediction:
+        """The replica that gets most of a batch."""
+        found = self._engine.at(self._replicas.share(batch))
+        if self._replicas.count > 1 and self._engine.name == "graph":
+            return replace(found, peak=uncorrected(found.peak))
+        return found
+
+    def _whole(self, peak: Interval) -> Interval:
+        """The peak of one replica with everything beside it."""
+        for item in (*self._beside(peak), *self._extras):
+            peak = peak + item.size
+        return peak
+
+    def _beside(self, peak: Interval) -> tuple[Item, ...]:
+        """What the other replicas take of the same pool. They need not be at their peaks at the same time."""
+        count = self._others
+        if not count:
+            return ()
+        size = Interval(count * min(self._engine.held.total, peak.low), count * peak.expected, count * peak.high)
+        return (Item(f"{count} more replica{'s' if count > 1 else ''}", size, "estimated"),)
+
+
+def data_on(device: Device | None, arrays: Sequence[int], besides: int) -> tuple[Item, ...]:
+    """What lies on the device beside the step.
+
+    Args:
+        device: what the plan is for.
+        arrays: the sizes of the arrays given to fit.
+        besides: bytes in use here that do not belong to the training. On a GPU, the tensors among them lie there, too;
+            the buffers of the data pipeline do not.
+    """
+    if device is None:
+        return ()
+    given, besides = sum(arrays) if device.is_gpu else chunks_of(arrays), besides if besides >= _WORTH_SAYING else 0
+    size = Interval(besides, besides, besides) if not device.is_gpu else Interval(0, besides, besides)
+    found = (
+        Item("arrays given to fit", Interval(given, given, given), "counted"),
+        Item("what the script holds besides", size, "assumed" if device.is_gpu else "measured", "in use on the CPU"),
+    )
+    return tuple(item for item in found if item.size.high)
+
+
+class CompiledByXla:
+    """The engine `xla-gpu`. It does not see which layer a buffer belongs to.
+
+    Args:
+        step: what XLA has assigned.
+        engine: the simulation of the same step. What is only simulated of a changed step is scaled by it.
+        compile_again: the peak of that many samples with the model as it is now; None if there is no time for it.
+        data: what lies on the device beside the step.
+    """
+
+    name = "xla-gpu"
+    is_long = False
+    unknown: tuple[str, ...] = ()
+    measured: Collection[int] = ()
+
+    def __init__(
+        self,
+        step: CompiledStep,
+        engine: Engine,
+        compile_again: Callable[[int], Interval | None],
+        data: tuple[Item, ...] = (),
+    ) -> None:
+        self._step, self._engine, self.only, self._compile_again = step, engine, engine.only, compile_again
+        self._data = data
+
+    def peak(self, batch: int) -> Interval:
+        return self._with_data(self._step.peak(batch))
+
+    def items(self, batch: int) -> tuple[Item, ...]:
+        return (*self._step.items(batch), *self._data)
+
+    def inside(self, batch: int, names: Collection[str]) -> Inside:
+        return Inside()
+
+    def of_changed(self, batch: int) -> Interval | None:
+        found = self._compile_again(batch)
+        return None if found is None else self._with_data(found)
+
+    def like(self, simulated: Interval, batch: int) -> Interval:
+        share = simulated.expected / self._engine.at(batch).peak.expected
+        return self._with_data(self._step.peak_of_share(batch, share))
+
+    def _with_data(self, peak: Interval) -> Interval:
+        return together((peak, *(item.size for item in self._data)))

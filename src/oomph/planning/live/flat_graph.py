@@ -1,0 +1,56 @@
+"""A traced graph as a flat list of operations at one batch size."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from oomph.planning.program import Storage
+
+Elsewhere = Callable[[Any], bool]
+"""Whether an operation runs on another device than the one that is described."""
+
+
+@dataclass
+class Flat:
+    """One operation at one batch size; sizes in bytes."""
+
+    name: str
+    kind: str
+    inputs: list[int]
+    outputs: list[int]
+    before: list[int]
+    storage: Storage
+    workspace: int = 0
+    work: int = 0
+    is_effect: bool = False
+    """Whether it runs although nothing reads its outputs."""
+
+
+@dataclass
+class FlatGraph:
+    """All operations of a step at one batch size."""
+
+    operations: list[Flat] = field(default_factory=list)
+    sizes: list[int] = field(default_factory=list)
+    kept: list[int] = field(default_factory=list)
+    unknown: list[str] = field(default_factory=list)
+    """What the sizes do not contain or only assume, one sentence each."""
+    elsewhere: Elsewhere | None = None
+    """Tells which operations are left out: those of other replicas."""
+    guessed_loop: str = ""
+    """The first loop whose number of iterations is a guess, one sentence; empty if there is none."""
+
+
+def operations_before(flat: FlatGraph, wanted: set[int]) -> Iterator[int]:
+    """The operations that the wanted ones need, directly or through others."""
+    makers = {tensor: index for index, made in enumerate(flat.operations) for tensor in made.outputs}
+    seen, stack = set(wanted), list(wanted)
+    while stack:
+        made = flat.operations[stack.pop()]
+        needed = [makers[tensor] for tensor in made.inputs if tensor in makers] + made.before
+        new = [index for index in needed if index not in seen]
+        seen.update(new)
+        stack.extend(new)
+    return iter(sorted(seen))

@@ -1,0 +1,25 @@
+"""Describes a traced graph as a flat list of operations."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from oomph.planning.live.flat_graph import Elsewhere, FlatGraph
+from oomph.planning.live.scope import Scope
+from oomph.planning.program import Storage
+
+
+def flatten(graph: Any, elsewhere: Elsewhere | None = None) -> FlatGraph:
+    """Describe a function's graph whose input shapes are all known.
+
+    Args:
+        graph: the graph.
+        elsewhere: which operations are left out; what they give to the others arrives as a copy.
+    """
+    flat = FlatGraph(elsewhere=elsewhere)
+    scope = Scope(flat, "")
+    for placeholder in graph.inputs:
+        scope.make(placeholder.op, Storage.HELD if placeholder.dtype.name == "resource" else Storage.NEW)
+    scope.add(graph)
+    flat.kept = [scope.tensors[tensor.ref()] for tensor in graph.outputs if tensor.ref() in scope.tensors]
+    return flat

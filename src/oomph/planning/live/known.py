@@ -1,0 +1,31 @@
+"""What is known of a tensor while a graph is read: which flat tensor it is, its value, its items."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from oomph.planning.live.scalars import Number
+
+
+@dataclass(frozen=True)
+class Item:
+    """One element of a list of tensors."""
+
+    tensor: int | None = None
+    """The tensor; None if nothing was put in, or a number only."""
+    value: Number | None = None
+    """Its value, if it is a number that is known."""
+    size: int = 0
+    """The bytes of this element; its tensor may hold others too."""
+
+
+Items = tuple[Item, ...]
+
+
+class Known(NamedTuple):
+    """What is known of a tensor while a graph is read."""
+
+    tensor: int | None = None
+    number: Number | None = None
+    items: Items | None = None

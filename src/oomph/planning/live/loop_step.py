@@ -1,0 +1,98 @@
+"""The step of a custom training loop, planned from the graph that the script is tracing when it is reached.
+
+The trace has reached the optimizer's update. oomph adds the update, as the script would do next; what the script does
+after it in the same step, such as updating metrics, is not in the graph.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+from oomph.errors import ExamineError
+from oomph.keras_bridge.graph.write_set import components
+from oomph.keras_bridge.names.keras3 import KERAS
+from oomph.planning.live import subject
+from oomph.planning.live.engine import Engine
+from oomph.planning.live.flattening import flatten
+from oomph.planning.live.tracing import Traced, traced_program
+from oomph.planning.live.updates import is_update_of
+from oomph.reach.live.reached import Reached
+
+
+def loop_step(reached: Reached) -> tuple[subject.Training, Engine, bool]:
+    """The training, its engine, which knows the script's own batch size only, and whether XLA compiles the step.
+
+    Raises:
+        ExamineError: the step leaves no graph, or the graph does not know the batch size.
+    """
+    _refuse_replicas(reached.fit_arguments["trainable_variables"])
+    gradients = [gradient for gradient in reached.fit_arguments["grads"] if gradient is not None]
+    graph = _graph_of(gradients)
+    reached.tell("reading the step that the script has traced")
+    batch = _batch_of(graph)
+    optimizer, variables = reached.optimizer, reached.fit_arguments["trainable_variables"]
+    with graph.as_default():
+        optimizer.apply(list(reached.fit_arguments["grads"]), variables)
+    traced = Traced(batch, None, flatten(graph))
+    program = traced_program([traced], is_update_of([optimizer]))
+    assert program is not None, "a trace has the operations that it has"
+    held = _held(graph, optimizer, variables)
+    engine = Engine(program, held, None, "graph", tuple(dict.fromkeys(traced.flat.unknown)), batch)
+    return _training(reached, variables, batch), engine, reached.jit_compile == "True"
+
+
+def _refuse_replicas(variables: list[Any]) -> None:
+    """Refuse a loop whose variables are on several devices.
+
+    Raises:
+        ExamineError: they are.
+    """
+    if any(len(components(variable)) > 1 for variable in variables):
+        raise ExamineError("a custom loop of several replicas is not planned: plan it with one, or call fit")
+
+
+def _graph_of(gradients: list[Any]) -> Any:
+    first = getattr(gradients[0], "values", gradients[0]) if gradients else None
+    if first is None or hasattr(first, "numpy"):
+        raise ExamineError(
+            "the step of this custom loop runs eagerly, operation by operation, and leaves no graph to plan: "
+            "decorate it with @tf.function, or call fit"
+        )
+    return first.graph
+
+
+def _batch_of(graph: Any) -> int:
+    """The first dimension that most of the step's inputs have.
+
+    Raises:
+        ExamineError: no input has a known first dimension.
+    """
+    inputs = [tensor for tensor in graph.inputs if tensor.dtype.name not in ("resource", "variant")]
+    inputs += [
+        tensor for operation in graph.get_operations() if operation.type == "IteratorGetNext"
+        for tensor in operation.outputs
+    ]  # fmt: skip
+    sizes = Counter(tensor.shape[0] for tensor in inputs if tensor.shape.rank)
+    if not sizes or sizes.most_common(1)[0][0] is None:
+        raise ExamineError(
+            "the traced step does not know how many samples a batch has: give it batches of one size, for instance "
+            "with .batch(n, drop_remainder=True)"
+        )
+    return int(sizes.most_common(1)[0][0])
+
+
+def _held(graph: Any, optimizer: Any, variables: list[Any]) -> Any:
+    slots = list(optimizer.variables)
+    known = {id(KERAS.variable_value.get(variable, variable)) for variable in [*variables, *slots]}
+    others = [variable for variable in graph.variables if id(variable) not in known]
+    return subject.held(variables, slots, others)
+
+
+def _training(reached: Reached, variables: list[Any], batch: int) -> subject.Training:
+    model, optimizer = reached.model, type(reached.optimizer).__name__
+    trainable = subject.size_of(variables)
+    if model is None:
+        return subject.Training(f"a custom loop, {optimizer}", frozenset(), trainable, batch)
+    words = f"{model.name} in a custom loop, {subject.parameters(model):,} parameters, {optimizer}"
+    return subject.Training(words, subject.layer_names(model), trainable, batch, subject.policies(model))

@@ -1,0 +1,120 @@
+"""Makes the plan of one training from its figures: estimates, the largest batch, the breakdown, the savers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from oomph.planning.estimate import Estimate, Interval, Plan, Saver
+from oomph.planning.largest import MOST, largest_batch
+from oomph.planning.live.figures import Figures
+from oomph.planning.live.open_sizes import OpenSizes
+from oomph.planning.live.subject import Training
+from oomph.planning.precision import warnings
+from oomph.planning.replicas import ALONE, Replicas
+from oomph.planning.verdict import ACCURACY, Verdict, notes, why_open
+
+Savers = Callable[[int, int | None, Figures], tuple[Saver, ...]]
+"""Plans the savers, given a batch size, the largest micro-batch that fits (None if unknown), and the figures."""
+
+
+class Making:
+    """One training on one device.
+
+    Args:
+        training: what is planned.
+        figures: what its step needs.
+        verdict: what may be said of the device.
+        tell: told what is being done.
+        savers: plans what would save memory.
+        sizes: what is assumed of the sizes of a sample.
+        replicas: they share each batch.
+        note: what else the figures leave out, as a sentence; empty if there is nothing.
+    """
+
+    def __init__(
+        self,
+        training: Training,
+        figures: Figures,
+        verdict: Verdict,
+        tell: Callable[[str], None],
+        savers: Savers,
+        sizes: OpenSizes | None = None,
+        replicas: Replicas = ALONE,
+        note: str = "",
+    ) -> None:
+        self._training, self._figures, self._verdict, self._tell, self._savers = (
+            training, figures, verdict, tell, savers
+        )  # fmt: skip
+        self._sizes, self._replicas, self._note = sizes or OpenSizes(), replicas, note
+
+    def plan(self, place: str, batches: list[int]) -> Plan:
+        figures, last = self._figures, batches[-1]
+        estimates = []
+        for size in batches:
+            self._tell(f"estimating a batch of {size}")
+            peak = figures.peak(size)
+            estimates.append(Estimate(size, peak, self._verdict.fits(peak)))
+        self._tell("looking for the largest batch that fits")
+        most = self._largest(batches[0])
+        beside_sums = self._largest(batches[0], beside=self._training.trainable)
+        part = None if beside_sums is None else beside_sums // self._replicas.count
+        inside, own = figures.inside(last, self._training.layers), self._training.batch
+        return Plan(
+            engine=figures.name,
+            accuracy=ACCURACY[figures.name],
+            subject=f"{self._training.words}{', XLA on a GPU' if self._verdict.is_xla else ''}",
+            place=place,
+            batch=own,
+            estimates=tuple(estimates),
+            curve=self._curve(max(last, most or 0, own)),
+            device=self._verdict.device,
+            max_batch=most,
+            micro_batch=None if part is None else min(part, self._replicas.share(own)),
+            items=figures.items(last),
+            layers=inside.layers,
+            peak_operation=inside.operation,
+            timeline=inside.timeline,
+            savers=self._savers(last, part, figures),
+            notes=(*self._remarks(), *notes(self._verdict, figures.unknown, estimates)),
+            warnings=warnings(self._verdict.device, self._training.policies),
+            replicas=self._replicas.count,
+            why_open=why_open(self._verdict),
+            measured=tuple(figures.measured),
+        )
+
+    def _remarks(self) -> tuple[str, ...]:
+        """What is assumed of the sizes of a sample and of the replicas, as sentences."""
+        doubt, note = self._sizes.doubt, self._sizes.note
+        return tuple(text for text in (doubt and f"{doubt[0].upper()}{doubt[1:]}.", note, self._note) if text)
+
+    def _largest(self, start: int, beside: int = 0) -> int | None:
+        """The largest batch that fits beside so many bytes; None where that is not known."""
+        device, only = self._verdict.device, self._figures.only
+        if device is None or not self._verdict.can_say_yes:
+            return None
+        usable = device.usable - beside
+        if only is not None:
+            return only if self._figures.peak(only).high <= usable else 0
+        replicas = self._replicas
+        share = largest_batch(
+            lambda size: self._figures.peak(replicas.batch_of(size)).high, usable, replicas.share(start)
+        )
+        return replicas.batch_of(share)
+
+    def _curve(self, most: int) -> tuple[tuple[int, Interval], ...]:
+        """The peaks of rising batch sizes, up to the largest that is planned and to the end of the device's memory."""
+        figures = self._figures
+        if figures.only is not None:
+            return ((figures.only, figures.peak(figures.only)),)
+        curve, size = [], self._replicas.batch_of(1)
+        while size <= MOST:
+            curve.append((size, figures.peak(size)))
+            if size >= most and self._is_beyond(curve[-1][1]):
+                break
+            size *= 2
+        return tuple(curve)
+
+    def _is_beyond(self, peak: Interval) -> bool:
+        """Whether the picture of a curve that ends here shows where the device's memory ends."""
+        device = self._verdict.device
+        return device is None or self._figures.is_long or peak.expected > device.usable

@@ -1,0 +1,175 @@
+"""Makes a pipeline readable for an examiner: with buffers that are soon filled, and nothing written to a disk.
+
+What is too large for that is made smaller in the graph of the pipeline, which TensorFlow itself writes and reads: any
+stage, function or variable of it stays what it is.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import weakref
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import tensorflow as tf
+
+from oomph.keras_bridge.names.tensorflow2 import TENSORFLOW
+from oomph.keras_bridge.pipelines.chains import chain, functions_of, kind_of
+from oomph.keras_bridge.pipelines.rebuilding import Apply, linear, rebuilt
+from oomph.planning.data_buffers import CACHE, PREFETCH, SHUFFLE, DataBuffer, Room
+from oomph.planning.live.buffers import Filling, bytes_of_element, declared_size, fillings_of
+from oomph.process.available_memory import available_bytes, total_bytes
+
+_SHARE_OF_FREE, _MOST_BYTES = 0.25, 4 << 30
+"""What the buffers of a pipeline may take together before they are made smaller."""
+_MOST_SECONDS = 20.0
+"""How long they may take to fill."""
+_SMALL_BYTES, _SMALL_SECONDS, _SMALL_ELEMENTS = 128 << 20, 2.0, 1000
+"""What is left of each."""
+_MOST_COPIED = 256 << 20
+"""The graph of a pipeline holds the arrays that it was made from; it is not written if they are larger."""
+_SNAPSHOT = "snapshot"
+_WARN = 1
+"""What DatasetToGraph does about state: it only warns."""
+
+
+@dataclass(frozen=True)
+class ReadableDataset:
+    """A pipeline as an examiner may read it."""
+
+    dataset: Any
+    """The pipeline itself, or one with smaller buffers; None if it cannot be made smaller, and must not be read."""
+    buffers: tuple[DataBuffer, ...] = ()
+    """What the stages of the pipeline itself keep."""
+    is_changed: bool = False
+    """True if it is not the pipeline itself."""
+    mixes_less: bool = False
+    """True if a shuffle was made smaller: the first elements are those of the beginning of the data."""
+
+
+_KNOWN: weakref.WeakKeyDictionary[Any, ReadableDataset] = weakref.WeakKeyDictionary()
+
+
+def readable(dataset: Any) -> ReadableDataset:
+    """The pipeline as it can be read; made once for each."""
+    known = _KNOWN.get(dataset)
+    if known is None:
+        known = _KNOWN[dataset] = _readable(dataset)
+    return known if known.dataset is not None or known.is_changed else ReadableDataset(dataset, known.buffers)
+
+
+def _readable(dataset: Any) -> ReadableDataset:
+    """The same, with None for the pipeline itself, which would keep itself alive."""
+    fillings = fillings_of(dataset, lambda each: readable(each).dataset)
+    buffers = tuple(filling.buffer for filling in fillings)
+    is_large, writes = _are_large(fillings), _writes(dataset, buffers)
+    if not is_large and not writes:
+        return ReadableDataset(None, buffers)
+    sizes = {filling.declared: _small(filling) for filling in fillings if filling.buffer.kind != CACHE}
+    made = _made_smaller(dataset, sizes if is_large else {})
+    return ReadableDataset(made, buffers, True, is_large and any(buffer.kind == SHUFFLE for buffer in buffers))
+
+
+def room_for(buffers: Sequence[DataBuffer]) -> Room:
+    """What buffers may take on this machine."""
+    file = next((buffer.file for buffer in buffers if buffer.file), "")
+    return Room(total_bytes(), _free_disk(file) if file else None)
+
+
+def _free_disk(file: str) -> int | None:
+    try:
+        found = os.statvfs(os.path.dirname(os.path.abspath(file)))
+    except OSError:
+        return None  # its folder does not exist yet
+    return found.f_bavail * found.f_frsize
+
+
+def _are_large(fillings: Sequence[Filling]) -> bool:
+    """True if the buffers take much memory or time before the first batch comes."""
+    in_memory = [filling for filling in fillings if not filling.buffer.file]
+    room = min(_MOST_BYTES, _SHARE_OF_FREE * (available_bytes() or math.inf))
+    size = sum(filling.buffer.bytes or 0 for filling in in_memory)
+    shuffled = [filling for filling in in_memory if filling.buffer.kind == SHUFFLE]
+    seconds = sum(filling.seconds * (filling.buffer.elements or filling.declared) for filling in shuffled)
+    has_no_end = any(filling.buffer.kind == SHUFFLE and filling.buffer.elements is None for filling in in_memory)
+    return size > room or seconds > _MOST_SECONDS or has_no_end
+
+
+def _writes(dataset: Any, buffers: Sequence[DataBuffer]) -> bool:
+    """True if reading it would write files."""
+    caches = any(buffer.file and not os.path.exists(f"{buffer.file}.index") for buffer in buffers)
+    return caches or any(kind_of(each) == _SNAPSHOT for each in chain(dataset))
+
+
+def _small(filling: Filling) -> int:
+    """How many elements a buffer keeps instead."""
+    if filling.buffer.kind == PREFETCH:
+        return min(filling.declared, 2)
+    size, seconds = filling.buffer.element_bytes or 1, filling.seconds
+    by_time = int(_SMALL_SECONDS / seconds) if seconds else _SMALL_ELEMENTS
+    most = max(1, min(_SMALL_ELEMENTS, _SMALL_BYTES // max(size, 1), by_time))
+    return most if filling.declared < 0 else min(filling.declared, most)
+
+
+def _made_smaller(dataset: Any, sizes: Mapping[int, int]) -> Any:
+    """The pipeline with buffers of other sizes, without caches and snapshots; None if that cannot be made."""
+    if _bytes_in_arrays(dataset) > _MOST_COPIED:
+        return _rebuilt(dataset, sizes)
+    try:
+        variant = tf.data.experimental.to_variant(dataset)
+        graph = tf.compat.v1.GraphDef.FromString(
+            tf.raw_ops.DatasetToGraphV2(input_dataset=variant, external_state_policy=_WARN).numpy()
+        )
+        _change(graph, sizes)
+        made = tf.raw_ops.DatasetFromGraph(graph_def=graph.SerializeToString())
+        return tf.data.experimental.from_variant(made, dataset.element_spec)
+    except (tf.errors.OpError, ValueError, TypeError):
+        return _rebuilt(dataset, sizes)
+
+
+def _bytes_in_arrays(dataset: Any) -> int:
+    """What the arrays take that a pipeline was made from."""
+    functions = [function for each in chain(dataset) for function in functions_of(each)]
+    tensors = [tensor for each in chain(dataset) for tensor in TENSORFLOW.source_tensors.get(each, None) or ()]
+    tensors += [tensor for function in functions for tensor in function.captured_inputs]
+    return sum(bytes_of_element(tensor) for tensor in tensors if hasattr(tensor, "numpy"))
+
+
+def _rebuilt(dataset: Any, sizes: Mapping[int, int]) -> Any:
+    """The same by the methods that the user called; None for a pipeline with other stages than these know."""
+    datasets = linear(dataset)
+    if any(kind_of(each) in (SHUFFLE, CACHE, PREFETCH, _SNAPSHOT) for each in chain(datasets[0])):
+        return None
+    changes: dict[int, Apply | None] = {}
+    for index, each in enumerate(datasets[1:], 1):
+        kind, size = kind_of(each), sizes.get(declared_size(each) or 0)
+        if kind in (CACHE, _SNAPSHOT):
+            changes[index] = None
+        elif kind in (SHUFFLE, PREFETCH) and size is not None:
+            changes[index] = _with_buffer(kind, size)
+    return rebuilt(datasets, changes)
+
+
+def _with_buffer(method: str, size: int) -> Apply:
+    return lambda before: getattr(before, method)(size)
+
+
+def _change(graph: Any, sizes: Mapping[int, int]) -> None:
+    """Make the buffers smaller, and let what follows a cache or a snapshot read from its input."""
+    nodes = {node.name: node for node in graph.node}
+    left_out: dict[str, str] = {}
+    for node in graph.node:
+        if "CacheDataset" in node.op or "SnapshotDataset" in node.op:
+            left_out[node.name] = node.input[0]
+        elif "ShuffleDataset" in node.op or "ShuffleAndRepeatDataset" in node.op or node.op == "PrefetchDataset":
+            constant = nodes[node.input[1].partition(":")[0]]
+            declared = int(tf.make_ndarray(constant.attr["value"].tensor))
+            if declared in sizes:
+                constant.attr["value"].tensor.CopyFrom(tf.make_tensor_proto(sizes[declared], tf.int64))
+    for node in graph.node:
+        for index, name in enumerate(node.input):
+            while (bare := name.partition(":")[0]) in left_out:
+                name = left_out[bare]
+            node.input[index] = name

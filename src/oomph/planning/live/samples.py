@@ -1,0 +1,112 @@
+"""One batch as `fit` would take it, and the shape of such a batch at another size."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from oomph.errors import ExamineError
+from oomph.keras_bridge.names.keras3 import KERAS
+from oomph.planning.live.readable import readable
+from oomph.reach.error_words import in_words as error_in_words
+
+_EPOCH_ARGUMENTS = ("x", "y", "sample_weight", "batch_size", "steps_per_epoch", "class_weight")
+
+
+def first_batch(model: Any, arguments: Mapping[str, Any]) -> Any:
+    """The first batch of a fit that was called with these arguments, as Keras gives it to `train_step`.
+
+    Raises:
+        ExamineError: the data yield no batch, or fail.
+    """
+    try:
+        return next(iter(dataset_of(model, arguments)))
+    except StopIteration:
+        raise ExamineError("the data given to fit yield no batch") from None
+    except ExamineError as error:
+        raise ExamineError(f"the data given to fit yield no batch: {error}") from None
+    except Exception as error:  # the user's own data may raise anything
+        raise ExamineError(f"the data given to fit yield no batch: {error_in_words(error)}") from error
+
+
+def dataset_of(model: Any, arguments: Mapping[str, Any]) -> Any:
+    """What Keras makes of the data of such a fit, to iterate over."""
+    given = {name: arguments[name] for name in _EPOCH_ARGUMENTS if arguments.get(name) is not None}
+    if isinstance(given.get("x"), tf.data.Dataset):
+        given["x"] = readable(given["x"]).dataset
+        if given["x"] is None:
+            raise ExamineError("they were not read: the buffers of the pipeline are too large for this machine")
+    epochs = KERAS.epochs.value()(
+        shuffle=False, distribute_strategy=model.distribute_strategy, steps_per_execution=1, **given
+    )
+    return KERAS.distributed_dataset.of(epochs)
+
+
+def array_sizes(arguments: Mapping[str, Any], on_gpu: bool = False) -> list[int]:
+    """The sizes in bytes of the NumPy arrays given to a fit, as they lie on the device as long as it trains.
+
+    Keras makes one tensor of each, which TensorFlow puts on the GPU if there is one, int32 excepted. Floating-point
+    numbers become those of `floatx`.
+    """
+    import keras
+
+    width = tf.as_dtype(keras.config.floatx()).size
+    given = [arguments.get(name) for name in ("x", "y", "sample_weight")]
+    arrays = [leaf for leaf in tf.nest.flatten(given) if isinstance(leaf, np.ndarray)]
+    return [
+        leaf.size * (width if leaf.dtype.kind == "f" else leaf.itemsize) for leaf in arrays
+        if not (on_gpu and leaf.dtype == np.int32)
+    ]  # fmt: skip
+
+
+def bytes_of(batch: Any) -> int:
+    """The size of a batch, or of one that a specification describes."""
+    return sum(math.prod(leaf.shape) * leaf.dtype.size for leaf in tf.nest.flatten(batch))
+
+
+def specification(batch: Any) -> Any:
+    """The structure of a batch: shape and type of each part, with all dimensions known.
+
+    Raises:
+        ExamineError: a part is ragged or sparse, whose size does not follow from its shape.
+    """
+    leaves = tf.nest.flatten(batch)
+    if any(isinstance(leaf, (tf.RaggedTensor, tf.SparseTensor)) for leaf in leaves):
+        raise ExamineError(
+            "a batch holds ragged or sparse tensors, whose size does not follow from their shape: plan with "
+            "dense ones, such as ragged.to_tensor(shape=(None, LONGEST)) or tf.sparse.to_dense(sparse)"
+        )
+    return tf.nest.map_structure(lambda part: tf.TensorSpec(part.shape, part.dtype), batch)
+
+
+def size_of(batch: Any) -> int:
+    """How many samples a batch has: the first dimension of its first part."""
+    leaves = [leaf for leaf in tf.nest.flatten(batch) if len(leaf.shape)]
+    if not leaves:
+        raise ExamineError("a batch has no first dimension")
+    return int(leaves[0].shape[0])
+
+
+def resized(spec: Any, size: int, batch: int) -> Any:
+    """The same structure for `batch` samples: what has `size` in its first dimension gets `batch` there."""
+
+    def one(part: Any) -> Any:
+        is_per_sample = len(part.shape) > 0 and part.shape[0] == size
+        return tf.TensorSpec([batch, *part.shape[1:]] if is_per_sample else part.shape, part.dtype)
+
+    return tf.nest.map_structure(one, spec)
+
+
+def repeated(batch: Any, size: int, wanted: int) -> Any:
+    """The same samples again and again, until there are `wanted`."""
+
+    def one(part: Any) -> Any:
+        if not len(part.shape) or part.shape[0] != size:
+            return part
+        return tf.gather(part, tf.range(wanted) % size)
+
+    return tf.nest.map_structure(one, batch)

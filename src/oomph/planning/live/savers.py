@@ -1,0 +1,189 @@
+"""The ways to need less memory, each planned anew on the same training, in the order of what they change least."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from typing import Any
+
+from oomph.errors import OomphError
+from oomph.exact_step.micro_batch.exactness import EXACT, promise_before_tracing
+from oomph.keras_bridge.names.keras3 import KERAS
+from oomph.planning.commands import SCRIPT
+from oomph.planning.estimate import Interval, Saver
+from oomph.planning.live import changes, subject
+from oomph.planning.live.engine import Engine, engine_for
+from oomph.planning.live.figures import Figures
+from oomph.planning.live.rematerialisation import why_remat_fails
+from oomph.planning.replicas import ALONE, Replicas
+
+Tell = Callable[[str], None]
+_WORTH_IT = 0.99
+_LEAST_QUANTISED = 1 << 20
+_LONGEST = 120
+"""Characters of a reason."""
+_BFLOAT16_COSTS = "needs an Ampere GPU or newer, rounds activations to 8 bits of precision, keeps float32 weights"
+_FLOAT16_COSTS = (
+    "rounds activations to 11 bits of precision, and scales the loss so that small gradients survive; keeps float32 "
+    "weights"
+)
+
+
+def savers(
+    model: Any,
+    batch: Any,
+    engine: Engine,
+    figures: Figures,
+    size: int,
+    part: int | None,
+    tell: Tell,
+    may_change: bool = True,
+    is_bfloat16_fast: bool = True,
+    is_xla: bool | None = True,
+    replicas: Replicas = ALONE,
+) -> tuple[Saver, ...]:
+    """The savers where a replica takes `size` samples; `part` is the largest micro-batch that fits, if it is known.
+
+    Those that change the model to plan it are left out unless `may_change`. Which 16-bit type is planned depends on
+    `is_bfloat16_fast`; `is_xla`: whether XLA compiles the step as it is; None: it does not, and cannot.
+    """
+    planned = [_micro_batches(model, figures, size, part, replicas)]
+    if may_change and engine.only is None:
+        replanning = _Replanning(model, batch, engine, figures, size, tell)
+        planned += _changing(replanning, is_bfloat16_fast)
+    whole = figures.peak(replicas.batch_of(size)).expected
+    found = [saver for saver in planned if saver and (saver.peak is None or saver.peak.expected < _WORTH_IT * whole)]
+    found += [saver for saver in (_recompute(), _xla(is_xla), _ALLOCATOR, _quantised(model)) if saver]
+    useless = [saver.name for saver in planned if saver and saver not in found]
+    if useless:
+        found.append(Saver(", ".join(useless), None, "planned, and would save nothing here", ""))
+    return tuple(found)
+
+
+class _Replanning:
+    """Plans one model anew, with something of it changed for a while.
+
+    Args:
+        model: the compiled model.
+        batch: one batch as `train_step` takes it.
+        engine: the simulation of the model as it is.
+        figures: what the plan shows of it.
+        size: the batch size.
+        tell: told what is being done.
+    """
+
+    def __init__(self, model: Any, batch: Any, engine: Engine, figures: Figures, size: int, tell: Tell) -> None:
+        self.model, self.engine = model, engine
+        self._batch, self._figures, self._size, self._tell = batch, figures, size, tell
+
+    def planned(self, name: str, change: AbstractContextManager[Any], cost: str, line: str) -> Saver:
+        """The saver, with the peak after the change."""
+        self._tell(f"planning {name}")
+        try:
+            with change:
+                peak, basis = self._peak()
+        except (OomphError, ValueError, TypeError, AttributeError, NotImplementedError) as error:
+            return Saver(name, None, f"not planned, {_why(error)}; {cost}", line)
+        return Saver(name, peak, cost, line, basis)
+
+    def _peak(self) -> tuple[Interval, str]:
+        """The peak with the model as it is now, and how it is known."""
+        compiled = self._figures.of_changed(self._size)
+        if compiled is not None:
+            return compiled, "compiled"
+        changed = engine_for(self.model, self._batch, lambda text: None, runs=False).at(self._size).peak
+        # Both as simulated: what real steps have corrected cannot be compared with what has only been simulated.
+        share = changed.expected / self.engine.simulated(self._size).expected
+        whole = self.engine.at(self._size).peak
+        simulated = Interval(*(round(share * part) for part in (whole.low, whole.expected, whole.high)))
+        return self._figures.like(simulated, self._size), "estimated"
+
+
+def _changing(replanning: _Replanning, is_bfloat16_fast: bool) -> Iterator[Saver]:
+    model = replanning.model
+    if "16" not in str(getattr(model.dtype_policy, "name", "")):
+        kind, cost = ("bfloat16", _BFLOAT16_COSTS) if is_bfloat16_fast else ("float16", _FLOAT16_COSTS)
+        yield replanning.planned(
+            f"mixed {kind}", changes.precision(model, f"mixed_{kind}"), cost,
+            f'keras.mixed_precision.set_global_policy("mixed_{kind}")  # before the model is built',
+        )  # fmt: skip
+    if replanning.engine.held.slots > subject.trainable_bytes(model) * 1.5:
+        yield replanning.planned(
+            "SGD instead", changes.optimizer(model, "sgd"),
+            "another optimizer: it needs another learning rate and may train worse",
+            'optimizer="sgd",  # in model.compile()',
+        )  # fmt: skip
+    yield replanning.planned(
+        "train the head only", changes.frozen_but_head(model),
+        "for transfer learning: all layers before the last one with weights keep their weights",
+        "for layer in model.layers[:-1]: layer.trainable = False  # before compile()",
+    )  # fmt: skip
+
+
+_ALLOCATOR = Saver(
+    "cuda_malloc_async", None, "not planned: it helps against fragmentation, not against a high peak",
+    "export TF_GPU_ALLOCATOR=cuda_malloc_async",
+)  # fmt: skip
+
+
+def _xla(is_on: bool | None) -> Saver | None:
+    """The line that changes whether XLA compiles the step; None if it cannot."""
+    if is_on is None:
+        return None
+    name = "without XLA" if is_on else "with XLA"
+    line = f"jit_compile={not is_on},  # in model.compile()"
+    return Saver(name, None, "not planned: it may take more or less; try both", line)
+
+
+def _micro_batches(model: Any, figures: Figures, size: int, part: int | None, replicas: Replicas) -> Saver | None:
+    part = min(part, size // 2) if part else size // 4
+    if part < 1 or figures.only is not None:
+        return None
+    sums = subject.trainable_bytes(model)
+    change = f"whose gradients are added up: {_change(model)}"
+    return Saver(
+        f"micro-batches of {part}", figures.peak(replicas.batch_of(part)) + Interval(sums, sums, sums),
+        f"the same {size:,} samples in parts, {change}",
+        f"oomph run --micro-batch {part} {SCRIPT}", "estimated",
+    )  # fmt: skip
+
+
+def _change(model: Any) -> str:
+    """What parts of a batch change in the training of this model, before anything of it is probed."""
+    if any(getattr(layer, "moving_variance", None) is not None for layer in KERAS.flatten_layers.of(model)()):
+        return "BatchNormalization sees each part alone; nothing else changes but rounding and time"
+    if promise_before_tracing(model).kind != EXACT:
+        return "oomph compares the result with that of a whole batch before it divides one"
+    return "nothing changes in the training but its rounding and its time"
+
+
+def _why(error: Exception) -> str:
+    """Why a change cannot be planned, in a few words."""
+    words = " ".join(str(error).split())
+    return f"since {words.rstrip('.')[:_LONGEST]}" if isinstance(error, OomphError) and words else type(error).__name__
+
+
+def _recompute() -> Saver:
+    why = why_remat_fails()
+    said = f"not planned; keras.RematScope fails here inside of fit ({why})" if why else "not planned"
+    return Saver(
+        "recompute activations", None, f"{said}: costs a second forward pass, changes no result",
+        "y = tf.recompute_grad(block)(x)  # in call(), around each block of layers",
+    )  # fmt: skip
+
+
+def _quantised(model: Any) -> Saver | None:
+    kernels = [
+        math.prod(layer.kernel.shape) for layer in KERAS.flatten_layers.of(model)(include_self=False)
+        if type(layer).__name__ in ("Dense", "EinsumDense") and getattr(layer, "built", False)
+    ]  # fmt: skip
+    if 3 * sum(kernels) < _LEAST_QUANTISED:
+        return None
+    saved, weights = (size / 2**20 for size in (3 * sum(kernels), subject.held_by(model).weights))
+    return Saver(
+        "int8 for deployment", None,
+        f"saves {saved:,.1f} MiB of {weights:,.1f} MiB of weights when the model only predicts, nothing in training; "
+        "pruning saves nothing, since zeros are stored like other numbers",
+        'model.quantize("int8")',
+    )  # fmt: skip

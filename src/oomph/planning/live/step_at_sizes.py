@@ -1,0 +1,184 @@
+"""A training step traced at a few batch sizes, and run at those and others while it is cheap."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from oomph.errors import ExamineError
+from oomph.keras_bridge.optimizers import optimizers_of
+from oomph.planning.calibration import Measured
+from oomph.planning.live import dry_run, samples, subject
+from oomph.planning.live.identity import identity_of
+from oomph.planning.live.tracing import Traced, trace, traced_program
+from oomph.planning.live.updates import is_update_of
+from oomph.planning.prediction import Step, predict
+from oomph.planning.program import Program
+from oomph.process.available_memory import available_bytes
+
+_SIZES = (2, 8)
+"""Batch sizes that are traced, and run if there is room."""
+_TIMES = 4
+"""Each further size that runs is this many times the one before it."""
+_CHEAP_SECONDS = 3.0
+"""A further size runs if its step should take no longer than this."""
+_OWN_SECONDS = 30.0
+"""A size that was asked for runs if its step should take no longer than this."""
+_MOST_SAMPLES = 8192
+_ORDERS = 3
+"""A size that was asked for runs in this many orders of its operations, as far as `_ORDER_SECONDS` allow."""
+_ORDER_SECONDS = 20.0
+"""The seconds for all runs in further orders together."""
+_MOST_OF_MEMORY = 0.5
+"""A real step may take this share of the memory that is free."""
+
+
+class StepAtSizes:
+    """The traces of a step, and what real steps of it have shown."""
+
+    def __init__(self, model: Any, batch: Any, size: int, tell: Callable[[str], None]) -> None:
+        self._model, self._batch, self._size, self._tell = model, batch, size, tell
+        self._spec = samples.specification(batch)
+        self._is_update = is_update_of(optimizers_of(model))
+        self.measured: dict[int, list[tuple[int, ...]]] = {}
+        """Batch sizes that ran, and the peaks of their steps for each order of operations."""
+        self.failed: list[str] = []
+        """Real steps that failed for a reason other than memory, one sentence each."""
+        self.last, self.seconds = 1, 0.0
+        """The size that ran last, and its shortest step."""
+        self._took = 0.0
+        """How many seconds the last run took, with the optimization of its graph."""
+        self._asked: Sequence[int] = ()
+        self._foreign = 0
+        try:
+            self.traces = [self._trace(size) for size in _SIZES]
+        except ExamineError:
+            self.traces = [self._trace(size)]  # the model takes no other batch size
+        if traced_program(self.traces, self._is_update) is None:
+            self.traces = [self._trace(size)]
+        self.held = subject.held_by(model)  # the first trace creates what was missing
+        self.identity = identity_of(self.traces)
+
+    def program(self) -> Program:
+        """The step for any batch size."""
+        program = traced_program(self.traces, self._is_update)
+        assert program is not None, "a trace has the operations that it has"
+        return program
+
+    def run(self, foreign: int, asked: Sequence[int] = ()) -> None:
+        """Run steps of small sizes and of those that the plan is for, each in a few orders of its operations.
+
+        The sizes rise: after a large step, the pool would serve small tensors from its large free chunks.
+        """
+        only = self.traces[0].batch if len(self.traces) == 1 else None
+        asked = [size for size in sorted(asked) if only in (None, size)]
+        self._asked, self._foreign = asked, foreign
+        last = self._run_small()
+        if self.measured:
+            for size in asked:
+                self._run_asked(size)
+            if asked and last is not None and last.batch == max(self.measured) and last.batch not in asked:
+                self._run_in_other_orders(last)  # larger batches are judged by it
+
+    def _run_small(self) -> Traced | None:
+        """Run steps of the sizes that were traced, and of larger ones while they are cheap. Sizes that were asked for
+        run before the next larger one. Returns the last one that ran."""
+        program, seconds = self.program(), 0.0
+        last: Traced | None = None
+        for traced in self.traces:
+            self._run_below(traced.batch)
+            if not self._has_room(program, traced.batch):
+                return last
+            seconds = self._run_in_orders(traced)
+            if not seconds:
+                return last
+            last = traced
+        if len(self.traces) == 1:
+            return last
+        batch, larger = self.traces[-1].batch, None
+        while seconds * _TIMES <= _CHEAP_SECONDS and batch * _TIMES <= _MOST_SAMPLES:
+            batch *= _TIMES
+            self._run_below(batch)
+            if not self._has_room(program, batch):
+                break
+            began = time.monotonic()
+            try:
+                larger = self._trace(batch)
+            except ExamineError:
+                break
+            if time.monotonic() - began > _CHEAP_SECONDS:
+                seconds = _CHEAP_SECONDS
+            seconds = max(seconds, self._run_in_orders(larger))
+            if not seconds:
+                break
+        if larger is not None:
+            self.traces = self._with(larger)
+        return larger or last
+
+    def _run_below(self, size: int) -> None:
+        for smaller in self._asked:
+            if smaller < size:
+                self._run_asked(smaller)
+
+    def _run_asked(self, size: int) -> None:
+        """Run steps of a size that the plan is for, unless that takes too long or too much memory."""
+        each = self.seconds / self.last
+        if self.failed or size in self.measured or each * size > _OWN_SECONDS:
+            return
+        if self._has_room(self.program(), size):
+            try:
+                traced = self._trace(size)
+            except ExamineError:
+                return
+            self._run_in_orders(traced)
+
+    def _run_in_orders(self, traced: Traced) -> float:
+        """Run a step, and in other orders too if the plan is for its size; returns the seconds of the shortest in the
+        first order, 0 if none succeeded."""
+        seconds = self._run(traced)
+        if seconds and traced.batch in self._asked:
+            self._run_in_other_orders(traced)
+        return seconds
+
+    def _run_in_other_orders(self, traced: Traced) -> None:
+        """Run a step again whose run was cheap."""
+        until = time.monotonic() + _ORDER_SECONDS / (len(self._asked) + 1)
+        for _ in range(_ORDERS - 1):
+            if self.failed or time.monotonic() + self._took > until:
+                return
+            self._run(traced.in_another_order())
+
+    def corrections(self) -> list[Measured]:
+        """The real steps, each with the prediction of the final program."""
+        program = self.program()
+        return [
+            Measured(batch, orders, predict(Step(program, self.held.total), batch).peak.expected)
+            for batch, orders in sorted(self.measured.items())
+        ]
+
+    def _with(self, larger: Traced) -> list[Traced]:
+        """The traces with a larger one, if it is the same step."""
+        traces = [*self.traces, larger]
+        return traces if traced_program(traces, self._is_update) is not None else self.traces
+
+    def _trace(self, batch: int) -> Traced:
+        return trace(self._model, self._spec, self._size, batch)
+
+    def _has_room(self, program: Program, batch: int) -> bool:
+        high = predict(Step(program, self.held.total), batch).peak.high
+        return high <= _MOST_OF_MEMORY * (available_bytes() or 0)
+
+    def _run(self, traced: Traced) -> float:
+        """Run steps of one size; returns the seconds of the shortest, 0 if none succeeded."""
+        self._tell(f"running a few steps of {traced.batch} samples on {dry_run.device()}")
+        began = time.monotonic()
+        ran = dry_run.run(traced, samples.repeated(self._batch, self._size, traced.batch), self._foreign)
+        self._took = time.monotonic() - began
+        if ran.failed:
+            self.failed.append(f"a real step of {traced.batch} samples failed: {ran.failed}")
+        if not ran.peaks:
+            return 0.0
+        self.measured.setdefault(traced.batch, []).append(ran.peaks)
+        self.last, self.seconds = traced.batch, ran.seconds
+        return ran.seconds

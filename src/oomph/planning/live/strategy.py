@@ -1,0 +1,110 @@
+"""A training under a strategy: how many replicas share its batch, and what one of them takes."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+import tensorflow as tf
+
+from oomph.errors import ExamineError
+from oomph.keras_bridge.batch import replicas as of_strategy
+from oomph.planning.live import samples
+from oomph.planning.live.flat_graph import Elsewhere
+from oomph.planning.replicas import Replicas
+from oomph.reach.training_kind import ON_BATCH
+
+_MIRRORED = (tf.distribute.MirroredStrategy, tf.distribute.MultiWorkerMirroredStrategy)
+
+_OF_ANOTHER = re.compile(r"(?:\A|/)(?:replica|update)_[1-9]\d{0,3}(?:_\d{1,4})?/")
+"""The scopes of what tensorflow/python/distribute/mirrored_run.py and mirrored_strategy.py do for the second replica
+and all after it."""
+
+
+@dataclass(frozen=True)
+class Shared:
+    """The first batch of a training, and the share of it that is planned."""
+
+    share: Any
+    """What the first replica takes, as `train_step` gets it."""
+    size: int
+    """The samples of the whole batch."""
+    size_bytes: int
+    """What it takes in memory."""
+    replicas: Replicas
+
+
+def shared(strategy: Any, batch: Any) -> Shared:
+    """What the first replica takes of a batch as `fit` distributes it. No replica takes more."""
+    parts = of_strategy.Replicas(strategy).local(batch)
+    return Shared(parts[0], sum(map(samples.size_of, parts)), sum(map(samples.bytes_of, parts)), Replicas(len(parts)))
+
+
+def check(strategy: Any, kind: str) -> None:
+    """Refuse several replicas that do not hold a model each, are not all here, or do not share their batches.
+
+    Raises:
+        ExamineError: why.
+    """
+    count = int(strategy.num_replicas_in_sync)
+    if count == 1:
+        return
+    name = _name(strategy)
+    if not isinstance(strategy, _MIRRORED):
+        raise ExamineError(f"a training under {name} with several replicas is not planned")
+    if count > len(strategy.extended.worker_devices):
+        raise ExamineError(f"a training under {name} with several workers is not planned")
+    if kind == ON_BATCH:
+        raise ExamineError(
+            "train_on_batch gives each of several replicas the whole batch, which is not planned: call fit, or plan "
+            "without the strategy"
+        )
+
+
+def elsewhere(strategy: Any) -> Elsewhere | None:
+    """Tells which operations are those of all replicas but the first; None if there is only one.
+
+    A script may name GPUs that are not here. TensorFlow then places variables on the CPU, and updates beside them, so
+    that these do not tell by their devices whose they are.
+    """
+    if strategy.num_replicas_in_sync == 1:
+        return None
+    devices = [str(device) for device in strategy.extended.worker_devices]
+    here = [device.name for device in tf.config.list_logical_devices()]
+    others, are_here = frozenset(devices[1:]), all(device.endswith(tuple(here)) for device in devices)
+
+    def is_elsewhere(operation: Any) -> bool:
+        return operation.device in others or (not are_here and _OF_ANOTHER.search(operation.name) is not None)
+
+    return is_elsewhere
+
+
+def can_measure_one(strategy: Any, device: str) -> bool:
+    """Whether what this device counts in a real step is of one replica. All CPU devices share one allocator."""
+    if strategy.num_replicas_in_sync == 1:
+        return True
+    return device.startswith("GPU") and str(strategy.extended.worker_devices[0]).endswith(f":{device}")
+
+
+def can_be_changed(is_xla: bool, replicas: Replicas) -> bool | None:
+    """Whether XLA compiles the step; None where it does not and cannot: it refuses variables of several devices."""
+    return None if replicas.count > 1 and not is_xla else is_xla
+
+
+def note(strategy: Any, batch: int) -> str:
+    """What the figures leave out if the strategy would have more replicas elsewhere, as a sentence; else empty."""
+    if not isinstance(strategy, _MIRRORED) or strategy.num_replicas_in_sync > 1:
+        return ""
+    return (
+        f"{_name(strategy)} has one replica here, so the figures are for one GPU with the whole batch. With N "
+        f"GPUs each takes 1/N of it: --batch {-(-batch // 4)} plans the share of each of 4 GPUs, without what adding "
+        "up their gradients takes."
+    )
+
+
+def _name(strategy: Any) -> str:
+    """The name by which users know it."""
+    if isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
+        return "MultiWorkerMirroredStrategy"
+    return type(strategy).__name__

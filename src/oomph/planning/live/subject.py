@@ -1,0 +1,150 @@
+"""What is planned: the model, what it holds in memory, and how it would be compiled on a GPU."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from oomph.errors import ExamineError
+from oomph.keras_bridge.names.keras3 import KERAS
+from oomph.keras_bridge.optimizers import optimizers_of
+from oomph.planning.breakdown import Held
+from oomph.reach.error_words import in_words as error_in_words
+from oomph.reach.error_words import is_of_memory
+
+_ROUNDING = 256
+_TENSOR = re.compile(r"OOM when allocating tensor with shape\[[\d,]{0,200}\]")
+_TOO_LARGE = (
+    "the model with its optimizer is larger than the free memory of this machine: plan on one with more memory, or a "
+    "smaller model"
+)
+
+
+@dataclass(frozen=True)
+class Training:
+    """The training that is planned, in words and numbers."""
+
+    words: str
+    layers: frozenset[str]
+    """The names of all layers, those inside of others included."""
+    trainable: int
+    """The size of one gradient for each trainable weight, in bytes."""
+    batch: int
+    """The batch size of the script, in samples."""
+    policies: tuple[str, ...] = ()
+    """The dtype policies of its layers."""
+
+
+def training_of(model: Any, batch: int) -> Training:
+    """The training of a compiled model."""
+    return Training(in_words(model), layer_names(model), trainable_bytes(model), batch, policies(model))
+
+
+def build(model: Any, batch: Any) -> None:
+    """Create the weights and the optimizer's slots, as fit does before its first step.
+
+    A model with its own `train_step`, such as a GAN, need not be callable as a whole. Its first trace creates what is
+    missing.
+
+    Raises:
+        ExamineError: the user's own layers fail.
+    """
+    if type(model).train_step is not KERAS.trainer.value().train_step:
+        return
+    try:
+        with model.distribute_strategy.scope():
+            KERAS.symbolic_build.of(model)(data_batch=batch)
+            model.optimizer.build(model.trainable_variables)
+    except Exception as error:  # the user's own layers may raise anything
+        if is_of_memory(error):
+            raise ExamineError(f"{_TOO_LARGE}{_tensor_of(error)}") from error
+        raise ExamineError(f"the model cannot be built with these data: {error_in_words(error)}") from error
+
+
+def _tensor_of(error: Exception) -> str:
+    """Which tensor found no memory, in parentheses; empty if the error does not name it."""
+    found = _TENSOR.search(str(error))
+    return f" ({found[0]})" if found else ""
+
+
+def held_by(model: Any) -> Held:
+    """What the model holds from step to step."""
+    slots = [variable for optimizer in optimizers_of(model) for variable in optimizer.variables]
+    return held(model.weights, slots, _others(model))
+
+
+def held(weights: Sequence[Any], slots: Sequence[Any], others: Sequence[Any]) -> Held:
+    """What these variables hold."""
+    largest = max((size_of([variable]) for variable in [*weights, *slots]), default=0)
+    return Held(size_of(weights), size_of(slots), size_of(others), largest)
+
+
+def trainable_bytes(model: Any) -> int:
+    """The size of one gradient for each trainable weight."""
+    return size_of(model.trainable_variables)
+
+
+def in_words(model: Any) -> str:
+    """The training in a few words."""
+    optimizer = model.optimizer
+    name = type(getattr(optimizer, "inner_optimizer", optimizer)).__name__
+    return f"{model.name}, {parameters(model):,} parameters, {name}, {', '.join(policies(model))}"
+
+
+def policies(model: Any) -> tuple[str, ...]:
+    """The dtype policies of its layers, each once."""
+    found = {_policy(layer) for layer in KERAS.flatten_layers.of(model)(include_self=False)}
+    return tuple(sorted(found or {"float32"}))
+
+
+def parameters(model: Any) -> int:
+    """The number of weights; `count_params` fails for a model that is not built as a whole."""
+    return sum(math.prod(variable.shape) for variable in model.weights)
+
+
+def layer_names(model: Any) -> frozenset[str]:
+    """The names of all layers, those inside of others included, but not the model's own."""
+    return frozenset(layer.name for layer in KERAS.flatten_layers.of(model)(include_self=False))
+
+
+def compiled_by_xla(model: Any, jit_compile: str, on_gpu: bool) -> bool:
+    """Whether Keras compiles the step with XLA; `jit_compile` is what `compile` was given.
+
+    Left to Keras, it does not for a model that was created in the scope of a strategy, whatever the strategy.
+    Source: `_resolve_auto_jit_compile` and `model_supports_jit` in keras/src/trainers/trainer.py.
+    """
+    if jit_compile != "auto" or not on_gpu:
+        return jit_compile == "True"
+    if KERAS.distribute_strategy.get(model, None) is not None:
+        return False
+    layers = KERAS.flatten_layers.of(model)()
+    return not model.run_eagerly and all(getattr(layer, "supports_jit", True) for layer in layers)
+
+
+def _policy(layer: Any) -> str:
+    return str(getattr(getattr(layer, "dtype_policy", None), "name", "float32"))
+
+
+def _others(model: Any) -> list[Any]:
+    known = {id(variable) for variable in model.weights}
+    mine = [variable for metric in model.metrics for variable in metric.variables]
+    return [variable for variable in [*model.variables, *mine] if id(variable) not in known]
+
+
+def size_of(variables: Iterable[Any]) -> int:
+    """The bytes of some variables, each rounded as the allocator does."""
+    found = {id(variable): variable for variable in variables}
+    return sum(_rounded(math.prod(each.shape) * _width(each.dtype)) for each in found.values())
+
+
+def _rounded(size: int) -> int:
+    return -(-size // _ROUNDING) * _ROUNDING
+
+
+def _width(dtype: Any) -> int:
+    name = str(getattr(dtype, "name", dtype))
+    digits = "".join(letter for letter in name if letter.isdigit())
+    return max(1, int(digits) // 8) if digits else 1

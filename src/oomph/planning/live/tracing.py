@@ -1,0 +1,131 @@
+"""Traces a model's training step at a few batch sizes, without running it, and describes it for any size."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import tensorflow as tf
+
+from oomph.errors import ExamineError
+from oomph.planning.live.flat_graph import Flat, FlatGraph, operations_before
+from oomph.planning.live.flattening import flatten
+from oomph.planning.live.samples import resized
+from oomph.planning.live.strategy import elsewhere
+from oomph.planning.program import Operation, Program, Size
+from oomph.reach.error_words import in_words as error_in_words
+
+_MUST_MATCH = 0.9
+"""The share of operations that both traces must have."""
+_BENT = 0.02
+"""A size that is off the line by more than this share does not grow evenly."""
+
+
+@dataclass(frozen=True)
+class Traced:
+    """One step at one batch size."""
+
+    batch: int
+    concrete: Any
+    """The concrete function, which can be run."""
+    flat: FlatGraph
+
+    def in_another_order(self) -> Traced:
+        """The same step once more: TensorFlow optimizes its graph anew, so the operations run in another order."""
+        again = tf.function(lambda data: self.concrete(data), autograph=False, jit_compile=False)
+        return replace(self, concrete=again.get_concrete_function(*self.concrete.structured_input_signature[0]))
+
+
+def trace(model: Any, spec: Any, size: int, batch: int) -> Traced:
+    """Trace a step of `batch` samples; `spec` describes a batch of `size`. Of several replicas, each takes `batch`
+    samples, and the first one is described.
+
+    Raises:
+        ExamineError: the step cannot be traced at this size, for instance because the model fixes its batch size.
+    """
+    strategy = model.distribute_strategy
+    function = tf.function(
+        lambda data: strategy.run(model.train_step, args=(data,)), autograph=False, jit_compile=False
+    )  # fmt: skip
+    try:
+        concrete = function.get_concrete_function(resized(spec, size, batch))
+    except Exception as error:  # the user's own layers and losses may raise anything
+        raise ExamineError(f"a step of {batch} samples cannot be traced: {error_in_words(error)}") from error
+    return Traced(batch, concrete, flatten(concrete.graph, elsewhere(strategy)))
+
+
+def traced_program(traces: Sequence[Traced], is_update: Callable[[str], bool]) -> Program | None:
+    """The program of traces of rising batch sizes; None if the first and the last differ too much.
+
+    It consists of the operations of the last trace. A few may be missing in the others, in which TensorFlow makes
+    constants of small tensors.
+    """
+    flat, growth = traces[-1].flat, Growth(tuple(trace.batch for trace in traces))
+    twins = [{made.name: made for made in trace.flat.operations} for trace in traces[:-1]]
+    if twins and sum(made.name in twins[0] for made in flat.operations) < _MUST_MATCH * len(flat.operations):
+        return None
+    order = _what_runs(flat)
+    new = {old: index for index, old in enumerate(order)}
+    sizes = [Size(size) for size in flat.sizes]
+    operations = []
+    for old in order:
+        made = flat.operations[old]
+        same = [_alike(known.get(made.name), made) for known in twins]
+        for position, tensor in enumerate(made.outputs):
+            smaller = [
+                flat.sizes[tensor] if twin is None else trace.flat.sizes[twin.outputs[position]]
+                for twin, trace in zip(same, traces, strict=False)
+            ]
+            sizes[tensor] = growth.of([*smaller, flat.sizes[tensor]])
+        operations.append(
+            Operation(
+                made.name, made.kind, tuple(made.inputs), tuple(made.outputs),
+                tuple(new[end] for end in made.before if end in new), made.storage,
+                workspace=growth.of([(twin or made).workspace for twin in same] + [made.workspace]),
+                work=growth.of([(twin or made).work for twin in same] + [made.work]),
+                is_update=is_update(made.name),
+            )
+        )  # fmt: skip
+    return Program(operations, sizes, frozenset(flat.kept))
+
+
+def _what_runs(flat: FlatGraph) -> list[int]:
+    """The operations whose outputs are returned, those with an effect, and all that they need."""
+    kept = set(flat.kept)
+    wanted = {
+        index for index, made in enumerate(flat.operations) if made.is_effect or kept.intersection(made.outputs)
+    }  # fmt: skip
+    return list(operations_before(flat, wanted))
+
+
+def _alike(twin: Flat | None, made: Flat) -> Flat | None:
+    return twin if twin is not None and len(twin.outputs) == len(made.outputs) else None
+
+
+@dataclass(frozen=True)
+class Growth:
+    """How a size grows with the batch, known at two or three batch sizes, or at one."""
+
+    batches: tuple[int, ...]
+
+    def of(self, sizes: Sequence[int]) -> Size:
+        """The size as a function of the batch, fitted to its values at these batch sizes."""
+        first, last = sizes[0], sizes[-1]
+        if first == last or len(self.batches) == 1:
+            return Size(last)
+        each = (last - first) / (self.batches[-1] - self.batches[0])
+        line = Size(first - each * self.batches[0], each)
+        if len(self.batches) == 3 and abs(line.at(self.batches[1]) - sizes[1]) > _BENT * sizes[1]:
+            return self._bent(sizes)
+        return line
+
+    def _bent(self, sizes: Sequence[int]) -> Size:
+        """A parabola through three points if the size curves upwards; else a line through the last two."""
+        (one, two, three), (small, middle, large) = self.batches, sizes
+        rise, further = (middle - small) / (two - one), (large - middle) / (three - two)
+        pair = (further - rise) / (three - one)
+        if pair <= 0:
+            return Size(large - further * three, further)
+        each = rise - pair * (one + two)
+        return Size(small - each * one - pair * one * one, each, pair)

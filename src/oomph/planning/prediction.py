@@ -1,0 +1,82 @@
+"""From a program to an interval: the step is run in several orders, with chance in what runs beside what."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from oomph.planning.estimate import Interval
+from oomph.planning.liveness import Lifetime, simulate
+from oomph.planning.program import Program
+from oomph.planning.schedule import Order
+
+_RUNS = (
+    (Order.THREAD_POOL, 2), (Order.FIRST_READY, 1),
+    (Order.THREAD_POOL, 2), (Order.AS_TRACED, 1),
+    (Order.THREAD_POOL, 2), (Order.FIRST_READY, 2),
+)  # fmt: skip
+"""Orders, and how many operations run at a time. The first ones are the most telling."""
+_EFFORT = 60_000
+"""A prediction simulates about this many operations, and at least one run of two steps."""
+_MOST_STEPS = 3
+_ASSUMED = 1.25
+"""The bounds move apart by this factor where sizes are assumed."""
+LOWER, UPPER = 0.95, 1.12
+"""The slack of the interval beyond what the orders span: fitted on the development models of docs/measurements.md."""
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """The memory of one step at one batch size, in bytes with everything that is held."""
+
+    peak: Interval
+    typical: Lifetime
+    """The run whose peak is nearest to the expected one."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """A program and what is in use before it runs, in bytes."""
+
+    program: Program
+    held: int
+
+
+def predict(step: Step, batch: int) -> Prediction:
+    """The interval of one batch size. The median run of the thread pool is expected; the bounds span all runs."""
+    runs, steps = _affordable(len(step.program.operations))
+    lifetimes = [
+        (order, simulate(step.program, batch, order, step.held, workers, seed, steps))
+        for seed, (order, workers) in enumerate(runs)
+    ]  # fmt: skip
+    peaks = [run.peak + step.held for _, run in lifetimes]
+    likely = [run.peak + step.held for order, run in lifetimes if order is Order.THREAD_POOL]
+    expected = round(statistics.median(likely))
+    typical = min((run for _, run in lifetimes), key=lambda run: abs(run.peak + step.held - expected))
+    return Prediction(Interval(round(min(peaks) * LOWER), expected, round(max(peaks) * UPPER)), typical)
+
+
+def _affordable(operations: int) -> tuple[Sequence[tuple[Order, int]], int]:
+    """Which runs to simulate, and how many steps each, so that a long program does not take too long."""
+    passes = _EFFORT // max(1, operations)
+    steps = max(2, min(_MOST_STEPS, passes // len(_RUNS)))
+    return _RUNS[: max(1, min(len(_RUNS), passes // steps))], steps
+
+
+def widened(peak: Interval, largest: int, is_assumed: bool) -> Interval:
+    """With room for a second copy of the largest variable, which the first step may make, and for what is not known.
+
+    Args:
+        peak: the interval, in bytes.
+        largest: the size of that variable.
+        is_assumed: whether some sizes are assumed.
+    """
+    low, high = (1 / _ASSUMED, _ASSUMED) if is_assumed else (1.0, 1.0)
+    return Interval(round(low * peak.low), peak.expected, round(high * peak.high) + largest)
+
+
+def between(below: Interval, above: Interval, part: float) -> Interval:
+    """The linear interpolation of two intervals; never below the first."""
+    pairs = ((below.low, above.low), (below.expected, above.expected), (below.high, above.high))
+    return Interval(*(round(one + part * max(0, other - one)) for one, other in pairs))

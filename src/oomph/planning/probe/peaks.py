@@ -1,0 +1,109 @@
+"""The peak of a step at any batch size, from real steps at a few sizes on the GPU itself. Pure.
+
+The figures meet the sizes that ran, and follow a course elsewhere: that of the simulation, or, where XLA hides the
+buffers, what is known of their growth.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from oomph.planning import calibration
+from oomph.planning.estimate import Interval
+from oomph.planning.xla.growth import Growth
+
+_LOOSE = 0.55
+"""Of what such an allocator counts, this much may be needed: seen on the fake GPU of tests/rig, 160 of 276 MiB."""
+LOWER, UPPER = 0.9, 1.25
+"""The interval around a measured or corrected peak without XLA: another process lays its memory out in another way."""
+LOWER_XLA, UPPER_XLA = 0.75, 1.25
+"""The interval around a compiled step that ran. The first step decides, in which XLA tries out algorithms, several at a
+time: on the fake GPU of tests/rig a fit took 0.84 to 0.88 of what the same size took in a probe."""
+
+Course = Callable[[int], Interval]
+"""The peak at any size, with bounds that hold in another process: each lays its memory out in another way."""
+
+
+@dataclass(frozen=True)
+class Peaks:
+    """The peak at any batch size, in bytes with everything in TensorFlow's allocator."""
+
+    measured: Mapping[int, int]
+    """The largest peak of a few steps, by batch size; at least one."""
+    course: Course
+    is_loose: bool = False
+    """Whether the allocator took its memory as it was needed, and so gave out blocks that are up to twice too large."""
+    fits_below: int = 0
+    """What the allocator gives, if the sizes ran within it just now; 0 if that was another time."""
+
+    def at(self, batch: int) -> Interval:
+        """The peak of a step of that many samples."""
+        found = self.course(batch)
+        if self.is_loose:
+            found = Interval(round(_LOOSE * found.low), found.expected, found.high)
+        if self.fits_below and batch <= max(self.measured):  # this much or more has just run
+            high = max(found.expected, min(found.high, self.fits_below))
+            return Interval(found.low, found.expected, high)
+        return found
+
+
+def rising(measured: Mapping[int, int]) -> dict[int, int]:
+    """The peaks by rising batch size, each at least that of the size before it: steps differ by chance."""
+    found: dict[int, int] = {}
+    for batch in sorted(measured):
+        found[batch] = max(measured[batch], *found.values(), 0)
+    return found
+
+
+def simulated_course(measured: Mapping[int, int], predicted: Callable[[int], int], held: int) -> Course:
+    """The course of the simulation, stretched so that it meets the sizes that ran; `held` is in use in any case."""
+    heights = rising(measured)
+    sizes = sorted(heights)
+
+    def expected(batch: int) -> float:
+        before = [size for size in sizes if size <= batch]
+        if not before:
+            return heights[sizes[0]] * predicted(batch) / predicted(sizes[0])
+        at = before[-1]
+        if at == sizes[-1]:
+            return heights[at] * predicted(batch) / predicted(at)
+        after = sizes[sizes.index(at) + 1]
+        rise = predicted(after) - predicted(at)
+        part = (predicted(batch) - predicted(at)) / rise if rise > 0 else 0.0
+        return heights[at] + min(1.0, max(0.0, part)) * (heights[after] - heights[at])
+
+    def course(batch: int) -> Interval:
+        middle = max(held, round(expected(batch)))
+        wider = calibration.wider_beyond(batch, sizes[-1])
+        low = max(held, round(LOWER * middle / wider))
+        return Interval(min(low, middle), middle, round(UPPER * middle * wider))
+
+    return course
+
+
+def grown_course(measured: Mapping[int, int], fixed: Callable[[int], int], predicted: Callable[[int], int]) -> Course:
+    """The course of a step that XLA compiles: `fixed` bytes are counted, and the rest grows from what ran.
+
+    Where a single size ran, the bounds are in proportion to the batch, and what is expected between them follows the
+    simulation, which does not see XLA's buffers but knows what does not grow.
+
+    Args:
+        measured: the peaks by batch size.
+        fixed: what a step of that many samples holds in any case: variables and input.
+        predicted: what the simulation says.
+    """
+    heights = rising(measured)
+    growth = Growth({batch: max(0, peak - fixed(batch)) for batch, peak in heights.items()})
+
+    def course(batch: int) -> Interval:
+        rest, base = growth.at(batch), fixed(batch)
+        expected = base + rest.expected
+        if len(heights) == 1:
+            ((only, peak),) = heights.items()
+            followed = round(peak * predicted(batch) / predicted(only))
+            expected = min(base + rest.high, max(base + rest.low, followed))
+        low = min(expected, max(base, round(LOWER_XLA * (base + rest.low))))
+        return Interval(low, expected, round(UPPER_XLA * (base + rest.high)))
+
+    return course

@@ -1,0 +1,119 @@
+"""The record of a training that ran on a GPU: what its steps took, and what the simulation had said. Pure.
+
+It is evidence of two kinds. The same step, on the same kind of GPU with the same TensorFlow, takes what it took. Of
+other trainings it only says how far the simulation has been off on such a GPU, which moves bounds apart and never
+together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from oomph.files.conforming import conforms
+from oomph.planning.estimate import Interval
+
+SCHEMA = 1
+_MOST_POINTS = 16
+_LONGEST = 200
+_TYPES = {"gpu": str, "tensorflow": str, "engine": str, "xla": bool, "training": str, "limit": int, "foreign": int}
+
+
+@dataclass(frozen=True)
+class Point:
+    """Steps of one batch size, in bytes."""
+
+    batch: int
+    measured: int
+    predicted: int
+    """What the engine had expected, without any correction."""
+
+
+@dataclass(frozen=True)
+class Record:
+    """One training on one kind of GPU."""
+
+    gpu: str
+    """The name that TensorFlow has for it."""
+    tensorflow: str
+    """Its version."""
+    engine: str
+    """The engine that predicted: `graph`."""
+    xla: bool
+    """Whether XLA compiled the step that ran."""
+    training: str
+    """A digest of the step, see `planning/live/identity.py`."""
+    limit: int
+    """What TensorFlow's allocator could get, in bytes."""
+    foreign: int
+    """What the script held there besides the training."""
+    points: tuple[Point, ...]
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """How much of the simulated memory other trainings have taken on that GPU."""
+
+    trainings: int
+    least: float
+    greatest: float
+
+    def widened(self, peak: Interval, simulated: int) -> Interval:
+        """The interval, with what these trainings would have taken in it; it never gets narrower.
+
+        Args:
+            peak: the interval of a plan.
+            simulated: the simulated peak, without any correction.
+        """
+        low, high = round(self.least * simulated), round(self.greatest * simulated)
+        return Interval(min(peak.low, low), peak.expected, max(peak.high, high))
+
+
+def as_document(record: Record) -> dict[str, Any]:
+    """The record as JSON."""
+    return {"schema": SCHEMA, **asdict(record)}
+
+
+def record_of(document: object) -> Record:
+    """The record of a document; raises ValueError for anything else. The document may come from anywhere."""
+    if not isinstance(document, dict) or document.get("schema") != SCHEMA:
+        raise ValueError("not a record of this oomph")
+    points: Any = document.get("points")
+    if not conforms(points, list[Mapping[str, int]]) or not 1 <= len(points) <= _MOST_POINTS:
+        raise ValueError("no points")
+    if not all(conforms(document.get(name), kind) for name, kind in _TYPES.items()):
+        raise ValueError("a field is missing, or of another type")
+    if not all(set(point) == {"batch", "measured", "predicted"} and min(point.values()) > 0 for point in points):
+        raise ValueError("a point that is none")
+    values = {name: document[name] for name in _TYPES}
+    if values["limit"] <= 0 or values["foreign"] < 0 or any(len(str(value)) > _LONGEST for value in values.values()):
+        raise ValueError("a value that cannot be")
+    return Record(**values, points=tuple(Point(**point) for point in points))
+
+
+def of_same_training(records: Iterable[Record], training: str, xla: bool) -> Record | None:
+    """The record of this very step; None if there is none."""
+    return next((each for each in records if training and each.training == training and each.xla == xla), None)
+
+
+def evidence(records: Sequence[Record], xla: bool, engine: str = "graph") -> Evidence | None:
+    """What the records say of the simulation, for steps with XLA or without; None if none says anything.
+
+    The largest size of each training counts: what libraries take in any case hides all else in the small ones.
+    """
+    alike = [record for record in records if record.xla == xla and record.engine == engine]
+    largest = [(record, max(record.points, key=lambda point: point.batch)) for record in alike]
+    ratios = [max(0, point.measured - record.foreign) / point.predicted for record, point in largest]
+    return Evidence(len(alike), min(ratios), max(ratios)) if ratios else None
+
+
+def seen_in_words(found: Evidence | None) -> tuple[str, ...]:
+    """The evidence as a sentence; none without any."""
+    if found is None:
+        return ()
+    count = "1 training" if found.trainings == 1 else f"{found.trainings} trainings"
+    return (
+        f"The bounds hold what {count} measured on this GPU took: {found.least:.2f} to {found.greatest:.2f} times "
+        "what the simulation had said.",
+    )

@@ -1,0 +1,157 @@
+"""A plan as text for a terminal: the largest batch that fits, the command, the peak, and where it goes. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from oomph.planning.commands import next_command
+from oomph.planning.estimate import Device, Estimate, Fits, Interval, Item, Plan, Saver
+from oomph.planning.largest import MOST
+from oomph.planning.replicas import Replicas
+from oomph.planning.sizes import in_words
+from oomph.terminal.screen import USUAL_WIDTH
+from oomph.terminal.tables import table
+from oomph.terminal.wrapping import wrapped
+
+_MOST_LAYERS = 5
+_HEAD = ("batch", "expected", "at least", "at most", "fits")
+
+
+def as_text(plan: Plan, words: Sequence[str], width: int = USUAL_WIDTH) -> Iterator[str]:
+    """The lines to print.
+
+    Args:
+        plan: the plan.
+        words: the script and its arguments, for the command to paste.
+        width: the columns to fill.
+    """
+    for paragraph in _first_screen(plan, words):
+        yield wrapped(paragraph, width, "  ", command=_command(paragraph))
+    yield ""
+    yield from table([_HEAD, *(_row(estimate, estimate.batch in plan.measured) for estimate in plan.estimates)], width)
+    yield ""
+    yield from _where_it_goes(plan, width)
+    yield from _savers(plan.savers, width)
+    for note in plan.notes:
+        if plan.why_open and note == _sentence(plan.why_open):
+            continue  # said on the first screen
+        yield wrapped(f"note  {note}", width, " " * 6)
+    yield wrapped(f"{plan.engine}: {plan.accuracy}" if plan.accuracy else plan.engine, width, "  ")
+
+
+def _first_screen(plan: Plan, words: Sequence[str]) -> Iterator[str]:
+    yield f"{plan.place}: {plan.subject}"
+    yield _verdict(plan)
+    shares = Replicas(plan.replicas).words(plan.batch)
+    if shares:
+        yield shares
+    for warning in plan.warnings:
+        yield f"Warning: {warning}"
+    command = next_command(plan, words)
+    if command:
+        yield f"Next: {command}"
+
+
+def _verdict(plan: Plan) -> str:
+    """One sentence: which batch fits what."""
+    open_too = f" {_sentence(plan.why_open)}" if plan.why_open else ""
+    if plan.device is None:
+        return (
+            "Whether it fits is open: there is no NVIDIA GPU here. Name one: --gpu 'RTX 4090', or --gpu 24GiB."
+            f"{open_too}"
+        )
+    on = _on(plan.device)
+    if plan.max_batch is None:
+        if _own_fits(plan) is Fits.NO:
+            return f"The script's batch of {plan.batch:,} does not fit {on}.{open_too}"
+        if _own_fits(plan) is Fits.YES:
+            return f"The script's batch of {plan.batch:,} should fit {on}. Which is the largest is open.{open_too}"
+        return f"Which batch fits is open on {on}: {plan.why_open or 'the notes say why'}."
+    if plan.max_batch == 0:
+        return f"No batch is sure to fit {on}."
+    if len(plan.curve) == 1:
+        return f"The script's batch of {plan.batch:,} should fit {on}. The step can only be planned at that size."
+    if plan.max_batch >= MOST:
+        return f"Every batch up to {MOST:,} should fit {on}; no larger one was tried."
+    own = "" if plan.batch > plan.max_batch else f"; the script's batch of {plan.batch:,} should fit"
+    own = own or f"; the script's batch of {plan.batch:,} does not fit"
+    return f"The largest batch that should fit is {plan.max_batch:,}, on {on}{own}."
+
+
+def _on(device: Device) -> str:
+    """The device, and how much of it a training may use."""
+    if device.usable < device.memory:
+        return f"{device.name}, where TensorFlow gets {in_words(device.usable)} of {in_words(device.memory)}"
+    return f"{device.name} for TensorFlow alone" if device.is_gpu else f"{device.name} of {in_words(device.usable)}"
+
+
+def _own_fits(plan: Plan) -> Fits:
+    """Whether the script's batch fits, if it was planned."""
+    return next((estimate.fits for estimate in plan.estimates if estimate.batch == plan.batch), Fits.UNKNOWN)
+
+
+def _sentence(text: str) -> str:
+    return f"{text[0].upper()}{text[1:]}."
+
+
+def _command(paragraph: str) -> str:
+    return paragraph.removeprefix("Next: ") if paragraph.startswith("Next: ") else ""
+
+
+def _row(estimate: Estimate, is_measured: bool) -> tuple[str, ...]:
+    peak, fits = estimate.peak, estimate.fits
+    said = "?" if fits is Fits.UNKNOWN else fits.value
+    said += ", measured" if is_measured else ""
+    return (f"{estimate.batch:,}", in_words(peak.expected), in_words(peak.low), in_words(peak.high), said)
+
+
+def _where_it_goes(plan: Plan, width: int) -> Iterator[str]:
+    if not plan.items:
+        return
+    batch = f", batch {plan.estimates[-1].batch:,}" if plan.estimates else ""
+    operation = f", in {plan.peak_operation}" if plan.peak_operation else ""
+    yield wrapped(f"at the peak{batch}{operation}:", width, "  ")
+    largest = sorted(plan.items, key=lambda item: -item.size.expected)
+    rows = [(f"  {item.name}", in_words(item.size.expected), _known(item)) for item in largest]
+    yield from _columns(rows, width)
+    if plan.layers:
+        yield "of the activations:"
+        layers = sorted(plan.layers, key=lambda layer: -layer.size)
+        rows = [(f"  {layer.name}", in_words(layer.size), "") for layer in layers[:_MOST_LAYERS]]
+        rest = layers[_MOST_LAYERS:]
+        if rest:
+            rows.append((f"  {len(rest)} more", in_words(sum(layer.size for layer in rest)), ""))
+        yield from _columns(rows, width)
+    yield ""
+
+
+def _columns(rows: Sequence[tuple[str, str, str]], width: int) -> Iterator[str]:
+    first, second = (max(len(row[column]) for row in rows) for column in (0, 1))
+    hang = " " * (first + second + 4 if first + second + 24 <= width else 4)
+    for name, size, basis in rows:
+        yield wrapped(f"{name:<{first}}  {size:<{second}}  {basis}".rstrip(), width, hang)
+
+
+def _known(item: Item) -> str:
+    """How the size is known, and its bounds where they differ from it."""
+    low, high = in_words(item.size.low), in_words(item.size.high)
+    return item.basis if low == high else f"{item.basis}, {low} to {high}"
+
+
+def _savers(savers: Sequence[Saver], width: int) -> Iterator[str]:
+    if not savers:
+        return
+    yield "to need less:"
+    for saver in savers:
+        known = ", compiled" if saver.basis == "compiled" else ""
+        size = "" if saver.peak is None else f": {_between(saver.peak)}{known}"
+        yield wrapped(f"  {saver.name}{size}; {saver.changes}", width, " " * 4)
+        if saver.line:
+            yield f"      {saver.line}"
+    yield ""
+
+
+def _between(size: Interval) -> str:
+    """The expected size, with its bounds where they differ."""
+    low, expected, high = map(in_words, (size.low, size.expected, size.high))
+    return expected if low == high else f"{expected} ({low} to {high})"

@@ -1,0 +1,122 @@
+"""Whether a training fits, what may be claimed of it, and what the figures leave out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from oomph.planning.estimate import Device, Estimate, Fits, Interval
+
+ACCURACY = {
+    "graph": "simulated from the traced step. On the CPU, on the models used to write it, half of the peaks were off "
+    "by more than 7.6 %, two small ones by 54 and 85 %",
+    "dry-run": "simulated, and corrected by real steps of a few batch sizes. On the CPU, on 16 models that were not "
+    "used to write it, half of the peaks were off by more than 2.4 %, none of 48 by more than 20 %. TensorFlow orders "
+    "the operations of a step differently in each process, so its figures differ by some %, of one known "
+    "model threefold",
+    "probe": "real steps on the GPU itself, at the sizes that the notes name. On a fake GPU, whose kernels compute "
+    "nothing, fits of two small models without XLA and of one with it took up to 12 % more or less than what was "
+    "measured. On a real GPU that has not been tried yet",
+    "xla-gpu": "compiled by XLA for a GPU that was not there. How far off the figures are is not known yet",
+}
+"""The errors that docs/measurements.md has of each engine."""
+_XLA_SAVES = 0.7
+"""XLA's programs took down to 0.86 of what the operations take one by one, on the models that were compared."""
+_XLA_ADDS = 8
+"""A step that XLA would compile fits for sure where so many times its upper bound without XLA does. The most that was
+seen is 1.6 times what the operations took one by one: a transformer in its first compiled step, on the CPU. No bound
+is known, so this one is five times that."""
+_MOST_UNKNOWN = 3
+_WITHOUT_XLA = "set jit_compile=False in compile(), plan again, and train with that"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What can be said of fitting one device."""
+
+    device: Device | None
+    is_xla: bool
+    """Whether Keras would compile the step with XLA on that device."""
+    held: int
+    """Bytes that are in use whatever the batch."""
+    doubt: str = ""
+    """What is unknown and may change everything; empty if nothing is."""
+    compiled: tuple[str, ...] = ()
+    """What is to be said of the figures if they are of the step as XLA has compiled it."""
+    measured: tuple[str, ...] = ()
+    """What is to be said of the figures if they are of real steps on the device itself."""
+    seen: tuple[str, ...] = ()
+    """What is to be said of other trainings on that device."""
+    not_compiled: str = ""
+    """Why XLA has not compiled the step, as a clause without a final stop, if that is worth saying."""
+
+    @property
+    def is_hidden(self) -> bool:
+        """Whether XLA decides which buffers there are, and has not been asked."""
+        return self.is_xla and not self.compiled and not self.measured
+
+    @property
+    def can_say_yes(self) -> bool:
+        """Whether the engine sees what decides."""
+        return self.device is not None and not self.is_hidden and not self.doubt
+
+    def fits(self, peak: Interval) -> Fits:
+        """Yes only if the high end fits, no only if the middle between the low end and the expected peak does not.
+
+        Where XLA decides and has not been asked, yes takes many times the room, and no much less.
+        """
+        if self.device is None:
+            return Fits.UNKNOWN
+        if self.is_hidden:
+            least = max(self.held, round(_XLA_SAVES * peak.low))
+            if least > self.device.usable:
+                return Fits.NO
+            has_room = self.device.usable >= _XLA_ADDS * max(self.held, peak.high)
+            return Fits.YES if has_room and not self.doubt else Fits.UNKNOWN
+        if peak.high <= self.device.usable:
+            return Fits.UNKNOWN if self.doubt else Fits.YES
+        return Fits.NO if (peak.low + peak.expected) // 2 > self.device.usable else Fits.UNKNOWN
+
+
+def why_open(verdict: Verdict) -> str:
+    """Why it is open which batch fits, and how to know; empty if it is not open, or only for want of a device."""
+    if verdict.is_hidden:
+        is_gpu = verdict.device is None or verdict.device.is_gpu
+        who = "Keras compiles with XLA where it sees a GPU" if is_gpu else "this step is compiled with XLA"
+        asked = f"{verdict.not_compiled}; to know without it" if verdict.not_compiled else "to know"
+        return f"{who}, and XLA chooses the buffers itself; {asked}, {_WITHOUT_XLA}"
+    return verdict.doubt
+
+
+def room_for_xla(verdict: Verdict, estimates: Sequence[Estimate]) -> str:
+    """By how much XLA may exceed the largest batch that is said to fit without asking it, as a sentence; or empty."""
+    fitting = [estimate for estimate in estimates if estimate.fits is Fits.YES]
+    if not fitting or not verdict.is_hidden or verdict.device is None:
+        return ""
+    largest = fitting[-1]
+    times = verdict.device.usable // max(1, largest.peak.high)
+    return (
+        f"A batch of {largest.batch:,} fits unless XLA takes more than {times:,} times the upper bound without XLA; "
+        f"the most that was seen is 1.6 times, and oomph says yes from {_XLA_ADDS} times."
+    )
+
+
+def notes(verdict: Verdict, unknown: Sequence[str], estimates: Sequence[Estimate] = ()) -> tuple[str, ...]:
+    """One sentence for each thing that the figures leave out or assume."""
+    said = [*verdict.compiled, *verdict.measured, *verdict.seen]
+    if verdict.is_hidden:
+        said.append("The figures are those of the step without XLA, as with jit_compile=False.")
+        said += [text for text in [room_for_xla(verdict, estimates)] if text]
+    if verdict.device is not None and verdict.device.is_card and not verdict.measured:
+        said.append(
+            "CUDA's context, TensorFlow's reserve and the libraries' workspaces are assumed: they were not measured on "
+            "this GPU."
+        )
+    if verdict.device is not None and verdict.device.is_gpu and not verdict.device.is_card:
+        said.append(
+            "An amount of memory is taken as what TensorFlow may use; a card of that size leaves 1 to 2.5 GiB less."
+        )
+    said += [f"{text[0].upper()}{text[1:]}." for text in unknown[:_MOST_UNKNOWN]]
+    if len(unknown) > _MOST_UNKNOWN:
+        said.append(f"{len(unknown) - _MOST_UNKNOWN} more sizes are not known or assumed.")
+    return tuple(said)

@@ -1,0 +1,146 @@
+"""Has a step compiled by XLA in a process of its own, with a limit for time and memory. Standard library only."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from oomph.gpu.child import ending
+from oomph.planning.sizes import in_words
+from oomph.planning.xla.toolkit import write_toolkit
+
+_CHILD = Path(__file__).with_name("deviceless.py")
+_PACKAGES = ("jax", "jaxlib", "jax-cuda12-pjrt")
+_LEAST, _MOST = 1 << 30, 8 << 30
+"""The memory that the compiler must find free, and the most that it may take, in bytes."""
+_OLDEST_PYTHON = (3, 11)
+"""That jax 0.10 runs on."""
+_HIDDEN = ("OOMPH_", "JAX_", "XLA_", "TF_")
+"""Variables of these beginnings are the training's: they are not passed on."""
+_OF_ITS_PYTHON = ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV")
+PYTHON = "OOMPH_XLA_PYTHON"
+"""The variable that names another Python, which has the compiler: TensorFlow imports JAX wherever it finds it."""
+INSTALL = "pip install 'oomph[xla]'"
+
+
+class NotCompiledError(Exception):
+    """XLA has not compiled the step; the message says why, without a full stop."""
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """What XLA has assigned to one step, in bytes."""
+
+    arguments: int
+    """Variables and the batch."""
+    outputs: int
+    """All that the step returns: the variables it has changed, and the figures it logs."""
+    aliased: int
+    """The part of the outputs that takes the place of arguments."""
+    temporary: int
+    version: str
+    """The version of jaxlib, whose XLA it was."""
+    seconds: float
+    """How long it took."""
+
+    @property
+    def total(self) -> int:
+        """What is in use while the step runs."""
+        return self.arguments + self.outputs - self.aliased + self.temporary
+
+
+def why_not() -> str:
+    """Why nothing can be compiled here, as a clause without a full stop; empty if it probably can."""
+    other = os.environ.get(PYTHON)
+    if other:
+        return "" if os.access(other, os.X_OK) else f"{PYTHON} names no program: {other}"
+    running = (sys.version_info.major, sys.version_info.minor)
+    if running < _OLDEST_PYTHON or platform.system() != "Linux":
+        return "to have XLA's compiler plan the step, oomph needs Python 3.11 or newer on Linux"
+    if all(_version(name) for name in _PACKAGES):
+        return ""
+    return f"oomph can ask XLA's compiler (1 GB), on any machine: {INSTALL}"
+
+
+def _version(name: str) -> str:
+    try:
+        return version(name) or ""
+    except PackageNotFoundError:
+        return ""
+
+
+def compile_step(step: bytes, target: str, seconds: float, available: int | None) -> Compiled:
+    """Compile a step for a GPU that is not there.
+
+    Args:
+        step: its serialized HLO.
+        target: the GPU, as `targets.description` has it.
+        seconds: how long it may take.
+        available: the bytes of memory that are free; None if that is not known.
+
+    Raises:
+        NotCompiledError: it cannot be compiled, takes too long, or needs too much memory.
+    """
+    if available is not None and available < _LEAST:
+        raise NotCompiledError(f"only {in_words(available)} of memory are free, and XLA's compiler takes up to 1 GiB")
+    began = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="oomph-", ignore_cleanup_errors=True) as name:
+        folder = Path(name)
+        (folder / "step").write_bytes(step)
+        (folder / "target").write_text(target, encoding="utf-8")
+        write_toolkit(folder / "cuda")
+        most = _MOST if available is None else min(_MOST, available)
+        found = _answer([str(folder / "step"), str(folder / "target"), str(most)], folder, seconds)
+    try:
+        argument, output, alias, temp = (int(found[key]) for key in ("argument", "output", "alias", "temp"))
+        compiler = str(found["version"])
+    except (KeyError, TypeError, ValueError):
+        raise NotCompiledError(str(found.get("problem", "the compiler gave no sizes"))) from None
+    return Compiled(argument, output, alias, temp, compiler, time.monotonic() - began)
+
+
+def _answer(words: list[str], folder: Path, seconds: float) -> Mapping[str, Any]:
+    command = [os.environ.get(PYTHON) or sys.executable, str(_CHILD), *words]
+    try:
+        ended = subprocess.run(
+            command, env=_environ(folder), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+            timeout=seconds, check=False, cwd=folder,
+        )  # fmt: skip
+    except subprocess.TimeoutExpired:
+        raise NotCompiledError(f"XLA's compiler did not finish within {seconds:.0f} s") from None
+    except OSError as error:
+        raise NotCompiledError(f"XLA's compiler could not be started: {error.strerror}") from error
+    return answer_of(ended.stdout, ended.returncode)
+
+
+def answer_of(said: bytes, returncode: int) -> Mapping[str, Any]:
+    """What the compiling process has printed last; why there is nothing, if there is nothing."""
+    try:
+        found = json.loads(said.splitlines()[-1])
+        return found if isinstance(found, dict) else {}
+    except (ValueError, IndexError):
+        how = ending(returncode)
+        return {"problem": f"XLA's compiler was {how}" if how.startswith("ended by") else f"XLA's compiler {how}"}
+
+
+def _environ(folder: Path) -> dict[str, str]:
+    """The environment of the compiler: no GPU is looked for, and nothing is taken from an installed toolkit."""
+    hidden = (*_HIDDEN, *_OF_ITS_PYTHON) if os.environ.get(PYTHON) else _HIDDEN
+    passed = {name: value for name, value in os.environ.items() if not name.startswith(hidden)}
+    return passed | {
+        "JAX_PLATFORMS": "cpu",
+        "JAX_SKIP_CUDA_CONSTRAINTS_CHECK": "1",
+        "CUDA_VISIBLE_DEVICES": "",
+        "MALLOC_ARENA_MAX": "2",
+        "XLA_FLAGS": f"--xla_gpu_cuda_data_dir={folder / 'cuda'}",
+    }

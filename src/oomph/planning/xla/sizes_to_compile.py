@@ -1,0 +1,39 @@
+"""Which batch sizes are worth compiling: those that were asked for, then the largest one that should fit. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+
+from oomph.planning.largest import MOST, largest_batch
+
+MOST_SIZES = 3
+ENOUGH_SECONDS = 90.0
+"""No further size is begun that would probably end later than this after the first one began."""
+_NEAR = 1 / 8
+"""A size this near to one that was compiled would tell nothing new."""
+
+
+def is_time_left(spent: float, last: float) -> bool:
+    """Whether there is time to compile one more size."""
+    return spent + last <= ENOUGH_SECONDS
+
+
+def next_size(done: Collection[int], asked: Sequence[int], high: Callable[[int], int], limit: int | None) -> int | None:
+    """The next batch size to compile; None if that would tell nothing.
+
+    Args:
+        done: the sizes that were compiled.
+        asked: those that the plan is for, rising.
+        high: the most that a batch size may need, by what is known so far.
+        limit: what the device gives; None if there is none.
+    """
+    if len(done) >= MOST_SIZES:
+        return None
+    if not done:
+        return asked[-1]
+    if len(done) == 1 and asked[0] not in done:
+        return asked[0]
+    guess = None if limit is None else min(MOST, largest_batch(high, limit, asked[-1]))
+    if not guess or any(abs(guess - size) <= _NEAR * size for size in done):
+        return None
+    return guess

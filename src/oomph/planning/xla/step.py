@@ -1,0 +1,79 @@
+"""The memory of a training step that XLA has compiled, as items and as a peak. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from oomph.planning.breakdown import Held
+from oomph.planning.estimate import Interval, Item, together
+from oomph.planning.gpu_costs import xla_workspaces
+from oomph.planning.xla.compiling import Compiled
+from oomph.planning.xla.growth import Growth
+
+LOWER, UPPER = 0.9, 1.1
+"""The interval around what was compiled: TensorFlow's own XLA is another version, and its allocator may leave gaps.
+Assumed: neither was measured on a GPU."""
+
+
+@dataclass(frozen=True)
+class CompiledStep:
+    """A step that was compiled at a few batch sizes, for any of them."""
+
+    compiled: Mapping[int, Compiled]
+    """By batch size; at least one."""
+    held: Held
+    inputs: Callable[[int], int]
+    """The bytes of one batch of that many samples."""
+    convolution: Callable[[int], int]
+    """The bytes that the largest convolution reads and writes; 0 if there is none."""
+
+    def peak(self, batch: int) -> Interval:
+        """The memory in use while a step of that many samples runs."""
+        return _together(self.items(batch))
+
+    def peak_of_share(self, batch: int, share: float) -> Interval:
+        """The peak of a step that takes this share of the memory, and needs the same workspaces."""
+        whole = _together(self._without_workspaces(batch))
+        part = Interval(*(round(share * size) for size in (whole.low, whole.expected, whole.high)))
+        return part + _together(self._workspaces(batch))
+
+    def items(self, batch: int) -> tuple[Item, ...]:
+        """What the peak consists of; the items add up to it."""
+        return (*self._without_workspaces(batch), *self._workspaces(batch))
+
+    def _workspaces(self, batch: int) -> tuple[Item, ...]:
+        return xla_workspaces(self.convolution(batch))
+
+    def _without_workspaces(self, batch: int) -> tuple[Item, ...]:
+        held, waiting = self.held, self.inputs(batch)
+        counted = {"weights": held.weights, "optimizer slots": held.slots, "metrics and counters": held.other}
+        found = [Item(name, _exactly(size), "counted") for name, size in counted.items() if size]
+        return (
+            *found,
+            Item("input batch", _exactly(waiting), "counted"),
+            Item("buffers that XLA assigns", self._buffers(batch), "compiled"),
+            Item("input batches that wait", Interval(0, waiting, 2 * waiting), "assumed"),
+        )
+
+    def _buffers(self, batch: int) -> Interval:
+        """With room for a second copy of the largest variable, which the first step may make."""
+        size = self.growth.at(batch)
+        return Interval(round(LOWER * size.low), size.expected, round(UPPER * size.high) + self.held.largest)
+
+    @cached_property
+    def growth(self) -> Growth:
+        """All that is neither held from step to step nor input."""
+        variables = self.held.total
+        return Growth(
+            {size: max(0, each.total - variables - self.inputs(size)) for size, each in self.compiled.items()}
+        )
+
+
+def _together(items: Iterable[Item]) -> Interval:
+    return together(item.size for item in items)
+
+
+def _exactly(size: int) -> Interval:
+    return Interval(size, size, size)

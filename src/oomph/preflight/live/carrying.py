@@ -1,0 +1,204 @@
+"""Whether oomph would carry this training over a fault: out of memory, the position in the data, seeds, callbacks."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from oomph.exact_step.micro_batch.exactness import (
+    APPROXIMATE,
+    EXACT,
+    REFUSED,
+    RESTART_ONLY,
+    Promise,
+    promise_before_tracing,
+)
+from oomph.exact_step.step.division import Division
+from oomph.exact_step.step.full_batch_step import FullBatchStep
+from oomph.exact_step.step.probe import SAMPLES
+from oomph.exact_step.step.verdict import choice_of
+from oomph.keras_bridge.batch import batches
+from oomph.keras_bridge.graph import fingerprints
+from oomph.keras_bridge.names.keras3 import KERAS
+from oomph.keras_bridge.names.tensorflow2 import TENSORFLOW
+from oomph.keras_bridge.pipelines import datasets
+from oomph.keras_bridge.pipelines.datasets import KernelDraws
+from oomph.planning.live.readable import readable
+from oomph.preflight import carry
+from oomph.preflight.carry import Carried
+from oomph.protocol.guarding import Guarding
+from oomph.protocol.stateless_draws import raced
+from oomph.resume.objects.picture import Picture
+from oomph.resume.state import iterators, told_positions
+from oomph.run.report.causes import NOT_SAVED
+from oomph.run.report.remedies import remedy_of
+
+_SEED = "call keras.utils.set_random_seed(1) at the top of the script"
+_MOST_BYTES = 256 << 20
+"""A pipeline whose buffers hold more is not saved for a trial."""
+_EPOCH_ARGUMENTS = ("x", "y", "sample_weight", "batch_size", "steps_per_epoch", "class_weight")
+
+
+def carried_by_fit(model: Any, given: Mapping[str, Any], batch: Any) -> list[Carried]:
+    """What becomes of a fit after a fault.
+
+    Args:
+        model: the compiled model; its variables stay as they are.
+        given: the arguments of fit.
+        batch: the first batch, as fit gives it to `train_step`.
+    """
+    return [
+        *_tried("out of memory", lambda: _micro_batches(model, batch)),
+        *_tried("data", lambda: _data(model, given)),
+        *_tried("seeds", _seeds),
+        *_tried("callbacks", lambda: _callbacks(given)),
+    ]
+
+
+def carried_by_loop() -> list[Carried]:
+    """What becomes of a custom loop after a fault."""
+    return [
+        Carried(
+            "loop", carry.LOST, "a custom loop begins again from its beginning after a restart",
+            "write it as `for batch in oomph.steps(dataset, epochs=..., state=[model, optimizer]):`",
+        )
+    ]  # fmt: skip
+
+
+def _tried(what: str, look: Callable[[], Carried | None]) -> Iterator[Carried]:
+    try:
+        found = look()
+    except Exception as error:  # a model or data that raise are the rules' business
+        found = Carried(what, carry.UNKNOWN, f"could not be tried: {type(error).__name__}")
+    if found is not None:
+        yield found
+
+
+def _micro_batches(model: Any, batch: Any) -> Carried:
+    """The label that a step in micro-batches would get: from the same probe that `oomph run` makes."""
+    promise = promise_before_tracing(model)
+    if promise.kind != RESTART_ONLY:
+        step = FullBatchStep(model, model.train_step, can_go_back=False)
+        division = Division(model, model.train_step, step.commits, promise, choice_of(Guarding()))
+        step.build_metrics(batch)
+        found = division.probe(batch, batches.size_of(batch) or 0, step.state_of(batch), SAMPLES)
+        promise = division.settle(found) if found is not None else promise
+        if promise.kind == EXACT:
+            return Carried("out of memory", carry.EXACT, f"micro-batches give the same update ({found})")
+    state, words = _OF_PROMISES.get(promise.kind, (carry.UNKNOWN, promise.kind))
+    return Carried("out of memory", state, f"{words}: {promise.reason}", _better(promise))
+
+
+_OF_PROMISES = {
+    APPROXIMATE: (carry.PARTLY, "micro-batches give about the same update"),
+    REFUSED: (carry.LOST, "the batch is not split"),
+    RESTART_ONLY: (carry.LOST, "the step is not guarded, only restarted"),
+}
+
+
+def _better(promise: Promise) -> str:
+    return "use a batch size that fits; oomph plan says which" if promise.kind in (REFUSED, RESTART_ONLY) else ""
+
+
+def _data(model: Any, given: Mapping[str, Any]) -> Carried:
+    """Whether a checkpoint can hold the position in the data; else a restart reads the batches of the epoch again."""
+    arguments = {name: given[name] for name in _EPOCH_ARGUMENTS if given.get(name) is not None}
+    shuffle = given.get("shuffle", True) if not isinstance(given.get("x"), tf.data.Dataset) else False
+    if iterators.is_one_pass(given.get("x")):
+        return Carried("data", carry.PARTLY, "a generator is read again up to its position after a restart",
+                       remedy_of(f"{NOT_SAVED}: a generator"))  # fmt: skip
+    epochs = KERAS.epochs.value()(
+        shuffle=shuffle, distribute_strategy=model.distribute_strategy, steps_per_execution=1, **arguments
+    )
+    telling = told_positions.telling(epochs)
+    if telling is not None:
+        return _told_position(telling)
+    dataset = KERAS.distributed_dataset.of(epochs)
+    if iterators.depends_on_python(epochs):
+        return Carried("data", carry.PARTLY, "the batches depend on Python or on variables: a restart reads those of "
+                       "the epoch again", remedy_of(f"{NOT_SAVED}: made by Python"))  # fmt: skip
+    draws = datasets.kernel_draws(dataset)
+    if draws is KernelDraws.RACED:
+        reason = raced(datasets.raced_call(dataset))
+        return Carried("data", carry.LOST, f"a resumed run gets other batches: {reason}", remedy_of(reason))
+    if draws is KernelDraws.UNSEEDED:
+        return Carried("data", carry.LOST, "the pipeline draws random numbers without a seed",
+                       "give the random operations of the pipeline a seed, or use the stateless ones")  # fmt: skip
+    if _are_too_large(given.get("x")):
+        return Carried("data", carry.UNKNOWN, "the buffers of the pipeline are too large to be written for a trial")
+    return _tried_position(dataset)
+
+
+def _are_too_large(x: Any) -> bool:
+    """True if the buffers of a pipeline cannot be filled and written for a trial."""
+    if not isinstance(x, tf.data.Dataset):
+        return False
+    found = readable(x)
+    return found.is_changed or sum(buffer.bytes or 0 for buffer in found.buffers) > _MOST_BYTES
+
+
+def _told_position(data: told_positions.TellingData) -> Carried:
+    """Have data of Grain tell their position after one batch, go there again, and compare the batch that comes next."""
+    iterator = iter(data.dataset)
+    next(iterator, None)
+    told, expected = data.position(1), next(iterator, None)
+    arrives = expected is not None and told is not None and data.go_to(told, 1)
+    if arrives and _fingerprint(expected) == _fingerprint(next(iter(data.dataset), None)):
+        return Carried("data", carry.EXACT, "the position that Grain told gave the same next batch")
+    return Carried("data", carry.PARTLY, "Grain does not tell its position: a restart reads the batches of the epoch "
+                   "again")  # fmt: skip
+
+
+def _tried_position(dataset: Any) -> Carried:
+    """Save the position after one batch, restore it into a new iterator, and compare the batch that comes next."""
+    iterator = iter(dataset)
+    if next(iterator, None) is None:
+        return Carried("data", carry.UNKNOWN, "there is no batch")
+    with tempfile.TemporaryDirectory(prefix="oomph-") as folder:
+        reason = iterators.save(iterator, Path(folder))
+        if reason:
+            return Carried("data", carry.PARTLY, f"{NOT_SAVED} ({reason}): the batches of the epoch are read again",
+                           remedy_of(f"{NOT_SAVED}: {reason}"))  # fmt: skip
+        expected, resumed = next(iterator, None), iter(dataset)
+        iterators.restore(resumed, Path(folder))
+    if expected is None:
+        return Carried("data", carry.UNCOMPARED, "the position in the data can be saved; there is one batch only")
+    if _fingerprint(expected) == _fingerprint(next(resumed, None)):
+        return Carried("data", carry.EXACT, "a saved position gave the same next batch")
+    return Carried(
+        "data", carry.PARTLY, "a saved position gave another batch: the order of the data is drawn by chance", _SEED
+    )
+
+
+def _fingerprint(batch: Any) -> int:
+    return fingerprints.as_number(fingerprints.of_tensors(tf.nest.flatten(batch, expand_composites=True)))
+
+
+def _seeds() -> Carried:
+    if TENSORFLOW.global_seed.value()() is None:
+        return Carried("seeds", carry.PARTLY, "no seed is set: two runs of the script differ", _SEED)
+    return Carried("seeds", carry.UNCOMPARED, "a global seed is set")
+
+
+def _callbacks(given: Mapping[str, Any]) -> Carried | None:
+    """The user's own callbacks that hold what no checkpoint can."""
+    listed = given.get("callbacks")
+    listed = listed.callbacks if isinstance(listed, keras.callbacks.CallbackList) else listed
+    own = [each for each in (listed if isinstance(listed, (list, tuple)) else [listed]) if _is_own(each)]
+    if not own:
+        return None
+    picture = Picture.of([(f"callback {type(each).__name__}", each) for each in own])
+    reasons = [f"{key} ({trouble})" for key, trouble in picture.troubles.items()]
+    if reasons:
+        return Carried("callbacks", carry.PARTLY, f"not saved: {'; '.join(reasons[:3])}", remedy_of(reasons[0]))
+    names = ", ".join(dict.fromkeys(type(each).__name__ for each in own))
+    return Carried("callbacks", carry.UNCOMPARED, f"what {names} remembers can be saved")
+
+
+def _is_own(callback: Any) -> bool:
+    return callback is not None and not type(callback).__module__.startswith("keras.")

@@ -1,0 +1,96 @@
+"""The compiled model as facts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import keras
+
+from oomph.keras_bridge.names.keras3 import KERAS
+from oomph.preflight.facts.model import Input, Model, Optimizer
+from oomph.preflight.live.bare_operations import operations_before_weights
+from oomph.preflight.live.layer_facts import is_functional, layers_of, shape_of
+from oomph.preflight.live.output_facts import outputs_of
+from oomph.preflight.live.plain_values import float_of, is_of_keras, settings_of
+
+
+def model_facts(model: Any, steps: int | None = None) -> Model:
+    """A compiled model; `steps` are those of the whole fit, for the last learning rate."""
+    trainer = KERAS.trainer.value()
+    return Model(
+        kind=type(model).__name__,
+        layers=layers_of(model),
+        outputs=outputs_of(model),
+        inputs=_inputs(model),
+        input_keys=_input_keys(model),
+        optimizer=optimizer_facts(model.optimizer, steps),
+        own_train_step=type(model).train_step is not trainer.train_step,
+        own_call=not is_of_keras(type(model)) and "call" in vars(type(model)),
+        run_eagerly=bool(getattr(model, "run_eagerly", False)),
+        pretrained=_pretrained(model),
+        has_added_losses=type(model).compute_loss is not trainer.compute_loss or bool(_added(model)),
+        operations=operations_before_weights(model),
+        logged=tuple(str(each.name) for each in model.metrics if type(each).__name__ != "CompileMetrics"),
+    )
+
+
+def optimizer_facts(optimizer: Any, steps: int | None = None) -> Optimizer:
+    """An optimizer; of one that scales the loss, that inside of it."""
+    inner = getattr(optimizer, "inner_optimizer", optimizer)
+    given = KERAS.learning_rate.get(inner)
+    is_schedule = isinstance(given, keras.optimizers.schedules.LearningRateSchedule)
+    rate = getattr(inner, "learning_rate", None)
+    return Optimizer(
+        kind=type(inner).__name__,
+        learning_rate=_at(given, 0) if is_schedule else float_of(rate),
+        schedule=type(given).__name__ if is_schedule else "",
+        rates=_rates(given, steps) if is_schedule and steps else (),
+        settings=settings_of(inner),
+        scales_loss=inner is not optimizer,
+    )
+
+
+def _at(schedule: Any, step: int) -> float | None:
+    try:
+        return float_of(schedule(step))
+    except Exception:  # the user's own schedule may need a graph
+        return None
+
+
+def _rates(schedule: Any, steps: int) -> tuple[float, ...]:
+    found = [_at(schedule, steps * quarter // 4) for quarter in range(5)]
+    return tuple(rate for rate in found if rate is not None) if None not in found else ()
+
+
+def _inputs(model: Any) -> tuple[Input, ...]:
+    if not is_functional(model):
+        return ()
+    found = []
+    for tensor in keras.tree.flatten(model.inputs):
+        shape = shape_of(tensor)
+        if shape is None:
+            return ()
+        optional = bool(getattr(getattr(KERAS.history_of_tensor.get(tensor), "operation", None), "optional", False))
+        found.append(Input(str(tensor.name), shape, str(tensor.dtype), optional))
+    return tuple(found)
+
+
+def _input_keys(model: Any) -> tuple[str, ...]:
+    structure = KERAS.inputs_structure.get(model)
+    return tuple(sorted(str(key) for key in structure)) if isinstance(structure, Mapping) else ()
+
+
+def _pretrained(model: Any) -> str:
+    """The name of a model of keras.applications: of a layer that is a model, or of the model itself."""
+    known = {name.lower() for name in dir(keras.applications) if name[0].isupper()}
+    names = [str(each.name).lower() for each in (model, *getattr(model, "layers", ())) if hasattr(each, "layers")]
+    plain = [name.replace("_", "").replace("-", "") for name in names]  # some end with a width: "mobilenetv2_0.35_96"
+    return max((each for each in known for name in plain if name.startswith(each)), key=len, default="")
+
+
+def _added(model: Any) -> list[Any]:
+    try:
+        return list(model.losses)
+    except Exception:  # a layer that is not built, or an own loss that fails
+        return []

@@ -1,0 +1,147 @@
+"""Asks a compiled model questions that need no step: what it sees, and what its losses prefer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import keras
+import numpy as np
+
+from oomph.preflight.facts.model import Output
+from oomph.preflight.facts.trial import LossOrder
+from oomph.preflight.live.output_facts import losses_by_output
+
+Array = np.ndarray[Any, Any]
+_SHIFTED_SHARE = 0.95
+_DIFFERENT = 1e-4
+_LOGIT, _SURE = 5.0, 0.999
+_OF_DISTANCES = ("contrastive", "triplet", "siamese", "distance")
+"""Losses with such names may take a small output for a target of 1."""
+
+
+def reads_ahead(model: Any, x: Any, y: Any) -> bool:
+    """Whether a model of next elements sees them: earlier outputs change with the last element of the input."""
+    given, wanted = _sequence(x), _sequence(y)
+    if given is None or wanted is None or given.shape[:2] != wanted.shape[:2] or given.shape[0] < 2:
+        return False
+    if given.shape != wanted.shape or np.mean(np.isclose(wanted[:, :-1], given[:, 1:])) < _SHIFTED_SHARE:
+        return False
+    if np.mean(np.isclose(wanted, given)) > 1 - 1 / given.shape[1] / 2:
+        return False  # all elements of a sequence are the same
+    changed = given.copy()
+    changed[:, -1] = np.where(given[:, -1] == given[0, -1], given[:, 0], given[0, -1])
+    try:
+        before, again, after = (np.asarray(model(each, training=False), np.float64) for each in (given, given, changed))
+    except Exception:  # the step will say why
+        return False
+    if before.ndim < 3 or before.shape[:2] != given.shape[:2] or not np.array_equal(before, again):
+        return False  # or a model that remembers the last call
+    difference = np.abs(before - after)[:, :-1].max(initial=0)
+    return bool(difference > _DIFFERENT * max(np.abs(before).max(), 1e-12))
+
+
+def _sequence(value: Any) -> Array | None:
+    parts = keras.tree.flatten(value)
+    array = np.asarray(parts[0]) if len(parts) == 1 and parts[0] is not None else None
+    if array is None or array.ndim < 2 or array.shape[1] < 3 or array.dtype.kind not in "iuf":
+        return None
+    return array[..., 0] if array.ndim == 3 and array.shape[-1] == 1 else array if array.ndim == 2 else None
+
+
+def loss_orders(model: Any, outputs: Sequence[Output], y: Any) -> Iterator[LossOrder]:
+    """What the user's own losses give for the right answer, and for a wrong one."""
+    targets = keras.tree.flatten(y)
+    losses = losses_by_output(model)
+    for index, output in enumerate(outputs):
+        loss, described = losses.get(index), output.loss
+        if described is None or described.is_keras or index >= len(targets) or not callable(loss):
+            continue
+        if any(word in described.kind.lower() for word in _OF_DISTANCES):
+            continue
+        answers = _answers(np.asarray(targets[index]), output)
+        if answers is None:
+            continue
+        try:
+            # Keras gives it to a loss in this shape
+            target: Array = np.reshape(targets[index], answers[0].shape)
+            right, wrong = (_value(loss, target, answer) for answer in answers)
+            sure = None if output.activation == "linear" else _value(loss, target, _as_logits(answers[0]))
+        except Exception:  # the step will say why, if it fails there too
+            continue
+        yield LossOrder(output.name, described.kind, right, wrong, sure)
+
+
+def loss_broadcasts(model: Any, outputs: Sequence[Output], x: Any, y: Any) -> str:
+    """A loss object of the user's own that compares every target with every prediction: "(20,) - (20, 1)".
+
+    Keras gives a loss function targets of the shape of the predictions, but a class of the user's own gets them as
+    they are. Empty if none does so.
+    """
+    targets, losses = keras.tree.flatten(y), losses_by_output(model)
+    own = [index for index, output in enumerate(outputs) if _is_own_class(losses.get(index), output)]
+    if not own or len(targets) != len(outputs):
+        return ""
+    try:
+        predictions = keras.tree.flatten(model(x, training=False))
+        for index in own:
+            target, shape = np.asarray(targets[index]), tuple(predictions[index].shape)
+            if target.ndim != 1 or shape != (len(target), 1) or len(target) < 2:
+                continue
+            answer = np.linspace(0.1, 0.9, len(target), dtype=np.float32)[:, np.newaxis]  # no two are the same
+            if _ignores_order(losses[index], target, answer) and not _ignores_order(
+                losses[index], target[:, np.newaxis], answer
+            ):
+                return f"{target.shape} - {shape}"
+    except Exception:  # the step will say why
+        return ""
+    return ""
+
+
+def _ignores_order(loss: Any, target: Array, answer: Array) -> bool:
+    """True if it does not matter which target belongs to which prediction, as if all pairs were compared."""
+    first, other = (_value(loss, each, answer) for each in (target, np.roll(np.sort(target, axis=0), 1, axis=0)))
+    return bool(np.isclose(first, other, rtol=1e-4)) and np.isfinite(first)
+
+
+def _is_own_class(loss: Any, output: Output) -> bool:
+    return isinstance(loss, keras.losses.Loss) and output.loss is not None and not output.loss.is_keras
+
+
+def _value(loss: Any, target: Any, answer: Array) -> float:
+    return float(np.mean(np.asarray(loss(keras.ops.convert_to_tensor(target), keras.ops.convert_to_tensor(answer)))))
+
+
+def _answers(target: Array, output: Output) -> tuple[Array, Array] | None:
+    """The right answer as this output would give it, and a wrong one; None where that is not known."""
+    shape = output.shape
+    if target.dtype.kind not in "biuf" or shape is None or len(shape) < 2 or target.shape[0] < 4:
+        return None
+    wanted: Array = target.astype(np.float32)
+    if wanted.ndim == len(shape) - 1 and shape[-1] == 1:
+        wanted = wanted[..., np.newaxis]
+    sizes = zip(shape[1:], wanted.shape[1:], strict=False)
+    if wanted.ndim != len(shape) or any(size not in (None, found) for size, found in sizes):
+        return None
+    is_zero_one = bool(np.all((wanted == 0) | (wanted == 1)))
+    if output.activation in ("sigmoid", "softmax") and is_zero_one:
+        wrong = np.roll(wanted, 1, axis=-1) if output.activation == "softmax" else 1 - wanted
+        return _unsure(wanted), _unsure(wrong)
+    if output.activation == "linear":
+        if is_zero_one:
+            return (2 * wanted - 1) * _LOGIT, (1 - 2 * wanted) * _LOGIT
+        other = np.roll(wanted, wanted.shape[0] // 2, axis=0)
+        return None if np.allclose(other, wanted) else (wanted, other)
+    return None
+
+
+def _as_logits(probabilities: Array) -> Array:
+    """Large logits for the same answer."""
+    logits: Array = np.where(probabilities > 0.5, _LOGIT, -_LOGIT).astype(np.float32)
+    return logits
+
+
+def _unsure(probabilities: Array) -> Array:
+    """The same without 0 and 1, whose logarithms may be infinite."""
+    unsure: Array = (probabilities * _SURE + (1 - _SURE) / 2).astype(np.float32)
+    return unsure

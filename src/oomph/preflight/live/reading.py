@@ -1,0 +1,160 @@
+"""Reads a bounded sample of batches, in the order in which fit would get them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from math import inf
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from oomph.preflight.live.structure import Leaf, leaves_of
+from oomph.preflight.live.totals import Totals
+
+Array = np.ndarray[Any, Any]
+_MOST_SHAPES, _DIGESTS = 1000, 20
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How much is kept at most; the first that is reached ends the reading."""
+
+    seconds: float = 2.0
+    size: int = 64 << 20
+    """In bytes, over all parts."""
+    batches: int = 2000
+    samples: int = 50_000
+    epoch: int | None = None
+    """The batches of an epoch, where the user gives them: of data without an end no more are read."""
+    reads_on: bool = False
+    """Whether the rest is read too, for statistics that need not keep it; without a limit of seconds."""
+
+    def of_an_epoch(self) -> Limits:
+        """These limits for data that may have no end."""
+        epoch = self.epoch or USUAL.batches
+        return replace(self, reads_on=False, seconds=inf, batches=epoch) if self.reads_on else self
+
+    def are_reached(self, found: Read, size: int) -> bool:
+        """Whether enough is kept."""
+        in_time = self.reads_on or found.seconds <= self.seconds
+        return not in_time or size > self.size or found.batches >= self.batches or found.rows >= self.samples
+
+
+USUAL = Limits()
+FULL = Limits(size=512 << 20, batches=1 << 60, samples=1_000_000, reads_on=True)
+"""Reads everything; what is kept of it stays bounded."""
+
+
+@dataclass
+class Read:
+    """What was read."""
+
+    batches: int = 0
+    rows: int = 0
+    is_whole: bool = False
+    """Whether the data ended before a limit was reached."""
+    digests: list[int] = field(default_factory=list)
+    """A hash of each of the first batches."""
+    empty: int | None = None
+    """The index of the first batch without a sample."""
+    failed: str = ""
+    arrays: dict[Leaf, list[Array]] = field(default_factory=dict)
+    totals: dict[Leaf, Totals] = field(default_factory=dict)
+    """Of all that was read, where it is not only a sample."""
+    shapes: dict[Leaf, set[tuple[int, ...]]] = field(default_factory=dict)
+    first: Any = None
+    """The first batch, as it came."""
+    seconds: float = 0.0
+
+    def joined(self) -> dict[Leaf, Array]:
+        """One array for each part, all batches concatenated; parts whose batches do not fit together are flattened."""
+        return {leaf: _joined(arrays) for leaf, arrays in self.arrays.items() if arrays}
+
+
+def read(
+    batches: Iterable[Any], limits: Limits, is_batched: bool = True, tell: Callable[[int], None] = lambda batches: None
+) -> Read:
+    """The first batches, until a limit is reached or the data end.
+
+    Args:
+        batches: what fit iterates over: x, (x, y) or (x, y, sample_weight) in any structure.
+        limits: how much of it.
+        is_batched: whether the first dimension counts samples; else each element is one.
+        tell: called with the number of batches that were read.
+    """
+    found, began, size = Read(), time.monotonic(), 0
+    for batch in _without_raising(batches, found):
+        keeps = not limits.are_reached(found, size)
+        if found.first is None:
+            found.first = batch
+        rows = 0
+        for leaf, value in leaves_of(batch):
+            array = as_array(value)
+            if array is None:
+                continue
+            if not is_batched:
+                array = array[np.newaxis]
+            size += _take(found, leaf, array, limits, keeps)
+            rows = rows or (int(array.shape[0]) if array.ndim else 1)
+        if len(found.digests) < _DIGESTS:
+            found.digests.append(hash(tuple(arrays[-1].tobytes() for arrays in found.arrays.values())))
+        if is_batched and not rows and found.empty is None:
+            found.empty = found.batches
+        found.batches += 1
+        found.rows += rows
+        found.seconds = time.monotonic() - began
+        tell(found.batches)
+        if not limits.reads_on and limits.are_reached(found, size):
+            return found
+    found.is_whole = not found.failed
+    return found
+
+
+def _take(found: Read, leaf: Leaf, array: Array, limits: Limits, keeps: bool) -> int:
+    """Note one part of a batch; returns the bytes that are kept of it."""
+    shapes = found.shapes.setdefault(leaf, set())
+    if len(shapes) < _MOST_SHAPES:
+        shapes.add(tuple(array.shape))
+    if limits.reads_on:
+        found.totals.setdefault(leaf, Totals()).add(array)
+    if keeps:
+        found.arrays.setdefault(leaf, []).append(array)
+    return array.nbytes if keeps else 0
+
+
+def as_array(value: Any) -> Array | None:
+    """The values of a tensor, dense; a ragged one is flattened. None for anything without values."""
+    if isinstance(value, tf.RaggedTensor):
+        value = value.flat_values
+    elif isinstance(value, tf.SparseTensor):
+        value = value.values
+    try:
+        array: Array = np.asarray(value)
+    except Exception:  # anything may be in a user's batch
+        return None
+    if array.dtype.kind == "V" or str(array.dtype) == "bfloat16":
+        array = array.astype(np.float32)
+    elif array.dtype == object and not array.ndim and not isinstance(array.item(), (str, bytes)):
+        return None  # NumPy cannot look into it, such as a sparse matrix of SciPy
+    elif array.dtype == object:
+        array = array.astype(str)
+    return array
+
+
+def _without_raising(batches: Iterable[Any], found: Read) -> Iterator[Any]:
+    try:
+        for batch in batches:  # noqa: UP028 - `yield from` would close a generator of the user's
+            yield batch
+    except Exception as error:  # the user's data may raise anything
+        found.failed = f"{type(error).__name__}: {error}"
+
+
+def _joined(arrays: list[Array]) -> Array:
+    if len({array.shape[1:] for array in arrays}) == 1 and arrays[0].ndim:
+        joined: Array = np.concatenate(arrays)
+        return joined
+    flat: Array = np.concatenate([array.reshape(-1) for array in arrays])
+    return flat

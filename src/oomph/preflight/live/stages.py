@@ -1,0 +1,106 @@
+"""The stages of a tf.data pipeline as facts, source first."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import tensorflow as tf
+
+from oomph.keras_bridge.names.tensorflow2 import TENSORFLOW
+from oomph.keras_bridge.pipelines.chains import chain, functions_of, kind_of, static
+from oomph.preflight.facts.data import Stage
+from oomph.preflight.live.augmentation import moves_inputs_alone
+from oomph.preflight.live.frozen_random import drawn_in
+from oomph.script.script_line import is_of_script
+
+_SOURCES = ("tensor_slice", "tensor", "generator", "flat_map", "range", "tf_record", "text_line", "zip")
+_PYTHON = ("PyFunc", "EagerPyFunc", "PyFuncStateless")
+_RANDOM = re.compile(r"Random|RngRead|Multinomial")
+
+
+def stages_of(dataset: Any) -> tuple[Stage, ...]:
+    """The chain of stages. Where a stage has several inputs, as of zip, all come before it."""
+    return tuple(_stage(each) for each in chain(dataset))
+
+
+def are_shuffled_apart(dataset: Any) -> bool:
+    """Whether a zip has inputs that are shuffled each in its own order."""
+    for each in chain(dataset):
+        if kind_of(each) == "zip":
+            orders = [_order(before) for before in TENSORFLOW.dataset_inputs.call(each)]
+            shuffled = [order for order in orders if order]
+            if shuffled and len(orders) > 1 and (len(set(orders)) > 1 or None in shuffled[0]):
+                return True
+    return False
+
+
+def _order(dataset: Any) -> tuple[tuple[int, int, int] | None, ...]:
+    """The buffers and seeds of its shuffles; None for one without a seed."""
+    found = []
+    for each in chain(dataset):
+        if kind_of(each) == "shuffle":
+            seeds = [static(TENSORFLOW.shuffle_seed.get(each)), static(TENSORFLOW.shuffle_seed2.get(each))]
+            size = static(TENSORFLOW.buffer_size.get(each))
+            has_seed = size is not None and None not in seeds and any(seeds)
+            found.append((size or 0, seeds[0] or 0, seeds[1] or 0) if has_seed else None)
+    return tuple(found)
+
+
+def _stage(dataset: Any) -> Stage:
+    kind = kind_of(dataset)
+    nodes = {node for function in functions_of(dataset) for node in _operations(function)}
+    function, place = _written(dataset)
+    return Stage(
+        kind=kind,
+        place=place,
+        function=function,
+        buffer=static(TENSORFLOW.buffer_size.get(dataset)),
+        batch=static(TENSORFLOW.dataset_batch_size.get(dataset)),
+        count=static(TENSORFLOW.dataset_count.get(dataset)),
+        is_parallel="Parallel" in type(dataset).__name__ or TENSORFLOW.parallel_calls.get(dataset) is not None,
+        frozen_random=next(filter(None, map(drawn_in, _python_functions(dataset))), ""),
+        moves_alone=kind == "map" and moves_inputs_alone(dataset),
+        is_random=any(_RANDOM.search(name) for name in nodes),
+        reshuffles=TENSORFLOW.reshuffles.get(dataset) if kind == "shuffle" else None,
+        is_python=any(name in _PYTHON for name in nodes),
+        elements=_cardinality(dataset),
+        inputs=len(TENSORFLOW.dataset_inputs.call(dataset)) if TENSORFLOW.dataset_inputs.on(dataset) else 0,
+        identity=id(dataset),
+    )
+
+
+def _cardinality(dataset: Any) -> int | None:
+    """How many elements it gives; -1: endless; None: unknown."""
+    try:
+        found = int(dataset.cardinality())
+    except Exception:  # a dataset of a strategy has none
+        return None
+    return None if found == tf.data.UNKNOWN_CARDINALITY else found
+
+
+def _operations(function: Any) -> Iterator[str]:
+    graph = getattr(function, "graph", None)
+    if graph is None:
+        return
+    definition = graph.as_graph_def()
+    for node in definition.node:
+        yield node.op
+    for inner in definition.library.function:
+        for node in inner.node_def:
+            yield node.op
+
+
+def _python_functions(dataset: Any) -> Iterator[Any]:
+    for wrapper in TENSORFLOW.dataset_functions.call(dataset) if TENSORFLOW.dataset_functions.on(dataset) else ():
+        yield TENSORFLOW.structured_function.get(wrapper)
+
+
+def _written(dataset: Any) -> tuple[str, str]:
+    """The name of the user's function of this stage, and its file and line."""
+    for python in _python_functions(dataset):
+        code = getattr(python, "__code__", None)
+        if code is not None and is_of_script(code.co_filename):
+            return str(code.co_name), f"{code.co_filename.rpartition('/')[2]}:{code.co_firstlineno}"
+    return "", ""

@@ -1,0 +1,217 @@
+"""Everything that is known of a training, from the live objects that were given to fit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from oomph.errors import ExamineError
+from oomph.planning.live.readable import readable
+from oomph.planning.live.samples import first_batch
+from oomph.preflight.facts.data import ARRAYS, BATCH, Data
+from oomph.preflight.facts.model import Output
+from oomph.preflight.facts.training import Training
+from oomph.preflight.facts.trial import Trial
+from oomph.preflight.live.data_facts import Looked, look_at
+from oomph.preflight.live.fit_facts import callbacks_of, fit_facts
+from oomph.preflight.live.last_layers import last_layers
+from oomph.preflight.live.layer_facts import layer_facts, shape_of
+from oomph.preflight.live.loop_facts import loop_facts
+from oomph.preflight.live.model_facts import model_facts, optimizer_facts
+from oomph.preflight.live.odd_batches import odd_batches
+from oomph.preflight.live.output_facts import activation_of
+from oomph.preflight.live.pipeline_changes import changes_that_pay
+from oomph.preflight.live.reading import USUAL, Limits
+from oomph.preflight.live.saving_facts import saving_facts
+from oomph.preflight.live.trial_steps import decisive, try_steps
+from oomph.preflight.live.waiting import INPUT_BOUND, Trainer, measure
+from oomph.reach.training_kind import FIT, LOOP, ON_BATCH
+from oomph.resume.loop.loss_calls import LossCall
+
+_SPLIT = ("x", "y", "sample_weight")
+
+
+def training_facts(
+    model: Any, kind: str, given: Mapping[str, Any], place: str, limits: Limits = USUAL,
+    tell: Callable[[str], None] = lambda text: None, optimizer: Any = None, tries: bool = True,
+    before_trial: Callable[[Any], None] = lambda batch: None, loss_calls: tuple[LossCall, ...] = (),
+    graph: Any = None, ends: bool = True,
+) -> Training:  # fmt: skip
+    """The facts of one training.
+
+    Args:
+        model: the model; compiled, except in a custom loop.
+        kind: "fit", "train_on_batch" or "custom loop".
+        given: the arguments of the call by name.
+        place: its file and line.
+        limits: how much of the data is read.
+        tell: shows the user what is being done.
+        optimizer: that of a custom loop.
+        tries: whether a few steps are tried, which change the model.
+        before_trial: called with the first batch before that.
+        loss_calls: of a custom loop.
+        graph: in which the step of a custom loop is traced.
+        ends: whether the process ends afterwards, so that a schedule of the user's may be called, which may count.
+    """
+    if kind == LOOP:
+        return loop_facts(model, given, place, optimizer, loss_calls, graph)
+    tell("reading a sample of the data")
+    first, second = _halves(given)
+    rank = _input_rank(model)
+    own = replace(limits, epoch=given.get("steps_per_epoch"))
+    x, y, weight = (first.get(name) for name in _SPLIT)
+    looked = look_at(x, y, weight, given.get("batch_size"), own, rank, tell)
+    if kind == ON_BATCH:
+        looked = replace(looked, data=_one_batch(looked.data))
+    validation = _validation(second, given, replace(limits, epoch=given.get("validation_steps")), rank, tell)
+    _build(model, looked)
+    fit = fit_facts(kind, given, place, looked.data, _fixed_rate(model) if ends else None)
+    fit = replace(fit, saves=tuple(saving_facts(model, callbacks_of(given), loads=ends)))
+    facts = model_facts(model, fit.steps)
+    batch, trial = _batch(model, kind, given, looked)
+    if tries and batch is not None:
+        before_trial(batch)
+        tell("trying a few steps on a few samples")
+        facts = replace(facts, outputs=_with_layers(facts.outputs, model, batch))
+        trial = try_steps(model, batch, facts.outputs, getattr(given.get("x"), "element_spec", None))
+        facts = replace(facts, outputs=_with_shapes(facts.outputs, trial))
+        if not trial.failed:
+            held = None if validation is None else validation.data
+            trial = replace(trial, odd_batches=tuple(odd_batches(model, batch, looked.data, held)))
+    return Training(facts, looked.data, fit, _compared(validation, looked), trial)
+
+
+def _fixed_rate(model: Any) -> float | None:
+    """The learning rate, unless a schedule sets it in each step."""
+    optimizer = optimizer_facts(model.optimizer)
+    return None if optimizer.schedule else optimizer.learning_rate
+
+
+def _batch(model: Any, kind: str, given: Mapping[str, Any], looked: Looked) -> tuple[Any, Trial | None]:
+    """The first batch as fit would give it to `train_step`; for arrays that Keras refuses None, and how it does so."""
+    if kind != FIT or looked.data.kind != ARRAYS or not looked.data.samples:
+        return looked.batch, None
+    try:
+        return first_batch(model, given), None
+    except ExamineError as error:
+        cause = error.__cause__ or error
+        return None, Trial(0, failed=decisive(str(cause)), failed_kind=type(cause).__name__)
+
+
+def with_waiting(training: Training, model: Any, given: Mapping[str, Any], tunes: bool) -> Training:
+    """The same training with its measured wait for data: of a tf.data pipeline that can be read as it is, and whose
+    model trains without an error."""
+    dataset = given.get("x")
+    if not isinstance(dataset, tf.data.Dataset) or training.data.failed or readable(dataset).is_changed:
+        return training
+
+    trainer = Trainer(model)
+    waiting = measure(dataset, training.data, trainer)
+    if tunes and waiting is not None and waiting.share >= INPUT_BOUND:
+        changes = changes_that_pay(dataset, training.data, trainer, training.fit.epochs)
+        waiting = replace(waiting, changes=tuple(changes), tried=True)
+    return replace(training, waiting=waiting)
+
+
+def _halves(given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any] | None]:
+    """What is trained on, and what `validation_split` sets apart: the last samples."""
+    share = given.get("validation_split") or 0.0
+    parts = {name: given[name] for name in _SPLIT if given.get(name) is not None}
+    arrays = keras.tree.flatten(list(parts.values()))
+    if not share or not arrays or not all(getattr(each, "shape", ()) for each in arrays):
+        return {name: given.get(name) for name in _SPLIT}, None
+    border = int(arrays[0].shape[0] * (1 - share))
+    return (
+        {name: _rows(part, slice(None, border)) for name, part in parts.items()},
+        {name: _rows(part, slice(border, None)) for name, part in parts.items()},
+    )
+
+
+def _rows(part: Any, rows: slice) -> Any:
+    """These rows of each array, in the same structure."""
+    return keras.tree.map_structure(lambda each: each.iloc[rows] if hasattr(each, "iloc") else each[rows], part)
+
+
+def _validation(
+    split: Mapping[str, Any] | None,
+    given: Mapping[str, Any],
+    limits: Limits,
+    rank: int | None,
+    tell: Callable[[str], None],
+) -> Looked | None:
+    data = given.get("validation_data")
+    if data is None and split is None:
+        return None
+    if data is None and split is not None:
+        x, y, weight = (split.get(name) for name in _SPLIT)
+        return look_at(x, y, weight, given.get("batch_size"), limits, rank, tell)
+    if isinstance(data, (tuple, list)):
+        x, y, weight = (*data, None, None, None)[:3]
+        return look_at(x, y, weight, given.get("validation_batch_size") or given.get("batch_size"), limits, rank, tell)
+    return look_at(data, limits=limits, input_rank=rank, tell=tell)
+
+
+def _compared(validation: Looked | None, training: Looked) -> Data | None:
+    """The validation data, with the share of samples that the training data hold too."""
+    if validation is None:
+        return None
+    if not validation.rows or not training.rows:
+        return validation.data
+    return replace(validation.data, seen_in_training=len(validation.rows & training.rows) / len(validation.rows))
+
+
+def _one_batch(data: Data) -> Data:
+    parts = tuple(
+        replace(part, sample=replace(part.sample, is_whole=False)) if part.sample is not None else part
+        for part in data.parts
+    )
+    return replace(data, kind=BATCH, batches=None, samples=None, batch=data.samples, parts=parts)
+
+
+def _input_rank(model: Any) -> int | None:
+    inputs = getattr(model, "inputs", None)
+    shape = shape_of(inputs[0]) if inputs else None
+    return None if shape is None else len(shape)
+
+
+def _build(model: Any, looked: Looked) -> None:
+    """Create the weights as the first step would; what fails here fails in the trial too, which says why."""
+    if getattr(model, "built", False) or looked.batch is None:
+        return
+    try:
+        model(keras.utils.unpack_x_y_sample_weight(looked.batch)[0], training=False)
+    except Exception:  # the user's own layers, or data of a wrong shape
+        pass
+
+
+def _with_layers(outputs: tuple[Output, ...], model: Any, batch: Any) -> tuple[Output, ...]:
+    """Outputs of a model without a graph, with the layers that make them."""
+    if all(output.layer is not None or output.activation for output in outputs):
+        return outputs
+    try:
+        found = last_layers(model, keras.utils.unpack_x_y_sample_weight(batch)[0])
+    except Exception:  # the trial says why
+        return outputs
+    if len(found) != len(outputs):
+        return outputs
+    return tuple(
+        output
+        if layer is None or output.layer is not None or output.activation
+        else replace(output, layer=layer_facts(layer), activation=activation_of(layer))
+        for output, layer in zip(outputs, found, strict=True)
+    )
+
+
+def _with_shapes(outputs: tuple[Output, ...], trial: Trial) -> tuple[Output, ...]:
+    """Outputs of unknown shape with those that the trial saw."""
+    seen = {prediction.output: prediction.shape for prediction in trial.predictions}
+    return tuple(
+        replace(output, shape=(None, *seen[output.name][1:]))
+        if output.shape is None and output.name in seen
+        else output
+        for output in outputs
+    )

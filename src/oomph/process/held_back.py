@@ -1,0 +1,132 @@
+"""Separates TensorFlow's reports of failed allocations from the rest of the script's stderr. Pure.
+
+One failed allocation prints about two thousand lines. Everything else is passed on in its order, and at once, apart
+from a partial line that may become a line of a report: the caller says how long its end is waited for.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from oomph.process.native_line import Head, head_of, may_become_native
+
+_ALLOCATORS = (b"bfc_allocator.cc", b"gpu_cudamallocasync_allocator.cc")
+_OUT_OF_MEMORY = re.compile(rb"RESOURCE_EXHAUSTED|OOM when allocating|[Oo]ut of memory|OUT_OF_MEMORY|ran out of memory")
+_CONTINUATIONS = (
+    b"If the cause is memory fragmentation", b"Current allocation summary follows", b"\t [[{{node ",
+    b"Hint: If you want to see a list", b" Reported by CUDA: ", b" [tf-allocator-allocation-error=",
+    *(b"%b:  " % name for name in (
+        b"Limit", b"InUse", b"MaxInUse", b"NumAllocs", b"MaxAllocSize", b"Reserved", b"PeakReserved",
+        b"LargestFreeBlock",
+    )),
+)  # fmt: skip
+"""The beginnings of lines that belong to the native line before them."""
+_EMPTY = (b"\n", b"\r\n")
+_LAST_WORDS = (b"Traceback (most recent call last)", b"Fatal Python error: ", b"terminate called ")
+"""The beginnings of lines that name a fatal error. The report that explains it is shown before them."""
+_MOST_HELD = 16 << 20
+_LONGEST_PARTIAL = 1 << 16
+
+
+class HeldBack:
+    """Holds the lines of reports until they are dropped or released.
+
+    Args:
+        is_repeated: whether a line outside reports is not worth showing again.
+        explains: whether reports are shown before a fatal error.
+    """
+
+    def __init__(self, is_repeated: Callable[[bytes], bool] = lambda line: False, explains: bool = True) -> None:
+        self._is_repeated, self._explains = is_repeated, explains
+        self._partial, self._held, self._newly = b"", bytearray(), bytearray()
+        self._continues = False
+        self.lines = 0
+        """How many lines are held."""
+        self.holding = True
+        """Whether reports are held. If not, they are passed on like everything else."""
+
+    @property
+    def waits(self) -> bool:
+        """Whether a partial line is held until its end arrives."""
+        return bool(self._partial)
+
+    def take(self, data: bytes) -> tuple[bytes, bytes]:
+        """Take in what the script has written; returns what to pass on now, and what was newly held."""
+        whole, newline, rest = (self._partial + data).rpartition(b"\n")
+        out = self._sorted((whole + newline).splitlines(keepends=True))
+        self._partial = rest if self._may_be_of_a_report(rest) else b""
+        out += self._sorted([] if self._partial else [rest])
+        return out, self._newly_held()
+
+    def stop_waiting(self) -> tuple[bytes, bytes]:
+        """Stop waiting for the end of a partial line, and for more of a report; returns what `take` returns."""
+        rest, self._partial = self._partial, b""
+        out = self._sorted([rest])
+        self._continues = False
+        return out, self._newly_held()
+
+    @property
+    def report(self) -> bytes:
+        """Everything that is held, in its order."""
+        return bytes(self._held)
+
+    def release(self) -> bytes:
+        """Give up everything that is held, in its order."""
+        held = self.report
+        self.drop()
+        return held
+
+    def drop(self) -> None:
+        """Forget what is held: it is in a file, and is not worth showing."""
+        self._held.clear()
+        self.lines, self._continues = 0, False
+
+    def _may_be_of_a_report(self, partial: bytes) -> bool:
+        if not partial or len(partial) > _LONGEST_PARTIAL:
+            return False
+        return may_become_native(partial) or (self._continues and _may_continue(partial))
+
+    def _sorted(self, lines: list[bytes]) -> bytes:
+        return b"".join(self._passed(line) for line in lines if line)
+
+    def _newly_held(self) -> bytes:
+        held, self._newly = bytes(self._newly), bytearray()
+        return held
+
+    def _passed(self, line: bytes) -> bytes:
+        """Return the part of the line to pass on, and hold the rest."""
+        head = head_of(line)
+        if head is None:
+            return self._passed_without_head(line)
+        before, native = line[: head.start], line[head.start :]
+        about_memory = _is_about_memory(head, native)
+        self._continues = about_memory and self.holding and head.severity != b"F"
+        if self._continues:
+            return before + self._hold(native)
+        if head.severity == b"F":  # fatal: the process aborts, so there is no recovery
+            return self.release() + line
+        return before if not about_memory and self._is_repeated(native) else line
+
+    def _passed_without_head(self, line: bytes) -> bytes:
+        if self._continues and (line in _EMPTY or line.startswith(_CONTINUATIONS)):
+            return self._hold(line)
+        self._continues = False
+        if self._explains and line.startswith(_LAST_WORDS):
+            return self.release() + line
+        return b"" if self._is_repeated(line) else line
+
+    def _hold(self, line: bytes) -> bytes:
+        """Hold the line. Returns everything held if that is more than may be held."""
+        self._held += line
+        self._newly += line
+        self.lines += 1
+        return self.release() if len(self._held) > _MOST_HELD else b""
+
+
+def _is_about_memory(head: Head, native: bytes) -> bool:
+    return head.file in _ALLOCATORS or _OUT_OF_MEMORY.search(native) is not None
+
+
+def _may_continue(partial: bytes) -> bool:
+    return any(known.startswith(partial) or partial.startswith(known) for known in (*_EMPTY, *_CONTINUATIONS))

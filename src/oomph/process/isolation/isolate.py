@@ -1,0 +1,214 @@
+"""isolate: runs a function in a process of its own, so that a GPU crash does not take the caller with it.
+
+The function, its arguments and its result travel through pipes between the two processes, never through files. The
+caller may be a notebook, a service or a script. It is not forked, because TensorFlow and CUDA do not survive a fork.
+"""
+
+from __future__ import annotations
+
+import os
+import reprlib
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from numbers import Real
+from typing import TYPE_CHECKING, Any
+
+from oomph.errors import IsolatedError
+from oomph.explain.evidence.evidence import ending, message_of
+from oomph.process import cgroup
+from oomph.process.isolation import serialisation
+from oomph.process.isolation.isolated_process import IsolatedProcess
+
+if TYPE_CHECKING:
+    from oomph.explain.matching.named_fault import Diagnosis
+
+_LONGEST_SHOWN = 60
+_SMALL = reprlib.Repr()
+_SMALL.maxstring = _SMALL.maxother = 200
+
+
+@dataclass(frozen=True)
+class Isolated:
+    """The outcome of a function that ran in a process of its own.
+
+    Its repr is short: `ok`, the value or the reason, both cut, and the seconds. The attributes hold everything.
+    """
+
+    ok: bool
+    """Whether it returned."""
+    value: Any = None
+    """What it returned."""
+    error: BaseException | None = None
+    """The exception it raised, if any; without frames, which are gone with the process."""
+    traceback: str = ""
+    """The traceback of `error`, as text."""
+    diagnoses: tuple[Diagnosis, ...] = ()
+    """What went wrong, the likeliest cause first; empty when it returned."""
+    returncode: int = 0
+    """The exit code of its process, as in `subprocess`: −n for death by signal n."""
+    timeout: float | None = None
+    """The time limit, in seconds."""
+    timed_out: bool = False
+    """Whether the time limit passed before the function returned or raised."""
+    left_behind: str = ""
+    """What keeps its process alive, if it has not ended despite SIGKILL."""
+    seconds: float = 0.0
+    stderr: str = ""
+    """The last mebibyte that the process wrote to stderr."""
+
+    def __repr__(self) -> str:
+        what = f"value={_small(self.value)}" if self.ok else f"reason={_small(self.reason)}"
+        return f"Isolated(ok={self.ok}, {what}, seconds={self.seconds:.1f})"
+
+    def __str__(self) -> str:
+        how = f"the function returned {_small(self.value)}" if self.ok else self.reason
+        return f"{how} ({self.seconds:.1f} s)"
+
+    def result(self) -> Any:
+        """Return what the function returned; raises IsolatedError with the reason if there is no result."""
+        if self.ok:
+            return self.value
+        raise IsolatedError(self.reason, self) from self.error
+
+    @property
+    def reason(self) -> str:
+        """Why there is no result, in one sentence; empty when there is one."""
+        if self.ok:
+            return ""
+        if self.timed_out:
+            stays = f", and its process cannot be ended: {self.left_behind}" if self.left_behind else ""
+            return f"the function did not return within {self.timeout:g} s{stays}"
+        from oomph.explain.matching.fallback import UNRELATED
+
+        name = "".join(f" ({found.name})" for found in self.diagnoses[:1] if found.name != UNRELATED)
+        if self.error is not None:
+            words = message_of(self.error)
+            return f"the function raised {type(self.error).__name__}{': ' * bool(words)}{words}{name}"
+        return f"the process of the function {ending(self.returncode)}{name}"
+
+
+def isolate(
+    fn: Callable[..., Any],
+    args: Sequence[Any] = (),
+    kwargs: Mapping[str, Any] | None = None,
+    *,
+    timeout: float | None = None,
+    environ: Mapping[str, str] | None = None,
+) -> Isolated:
+    """Call `fn(*args, **kwargs)` in a process of its own; return its result or the diagnosis of its failure.
+
+        outcome = oomph.isolate(train, (config,), timeout=3600)
+        if not outcome.ok:
+            print(outcome.reason, outcome.diagnoses)
+        weights = outcome.result()
+
+    The process is a new Python with the caller's path and environment, its own TensorFlow and its own GPU context. It
+    ends with the call, together with everything that it started. Only if it crashes, processes that it put into other
+    sessions keep running. Its output goes where the caller's goes.
+    Arguments and result must be picklable: arrays, weights, Keras models, plain values. A function defined in a
+    notebook or within another function needs the package cloudpickle.
+
+    Args:
+        fn: the function.
+        args: its positional arguments.
+        kwargs: its named arguments.
+        timeout: seconds until the process is killed; `stderr` then ends with its Python stacks. None: no limit.
+        environ: environment variables on top of the caller's, such as CUDA_VISIBLE_DEVICES.
+
+    Raises:
+        UsageError: if the function or its arguments cannot be pickled.
+        TypeError: if an argument has the wrong type.
+        ValueError: if `timeout` is not above 0 or too large, or `environ` has a name or value that is not valid.
+    """
+    _check(fn, args, kwargs or {})
+    _check_timeout(timeout)
+    _check_environ(environ or {})
+    call = serialisation.pack_call(fn, tuple(args), dict(kwargs or {}))
+    kills_before, started = cgroup.oom_kills(), time.monotonic()
+    child = IsolatedProcess(call, {**os.environ, **(environ or {})})
+    try:
+        child.wait(None if timeout is None else started + timeout)
+    finally:
+        child.end()
+    kills, before = cgroup.oom_kills(), kills_before
+    new_kills = None if kills is None or before is None else kills - before
+    return replace(_outcome(child, time.monotonic() - started, new_kills), timeout=timeout)
+
+
+def _check(fn: object, args: object, kwargs: object) -> None:
+    """Report what is wrong with an argument before a process is started."""
+    if not callable(fn):
+        raise TypeError(f"isolate: fn must be a function, not {_shown(fn)}")
+    if not isinstance(args, Iterable) or isinstance(args, str | bytes):
+        raise TypeError(f"isolate: args must be a tuple of arguments, such as (x,), not {_shown(args)}")
+    if not isinstance(kwargs, Mapping):
+        raise TypeError(f"isolate: kwargs must be a dict of named arguments, not {_shown(kwargs)}")
+
+
+def _check_timeout(timeout: object) -> None:
+    if timeout is not None and (isinstance(timeout, bool) or not isinstance(timeout, Real)):
+        raise TypeError(f"isolate: timeout must be a number of seconds or None, not {_shown(timeout)}")
+    try:
+        seconds = 1.0 if timeout is None else float(timeout)
+    except OverflowError:
+        raise ValueError("isolate: timeout is too large; None waits forever") from None
+    if not seconds > 0:
+        raise ValueError(f"isolate: timeout must be above 0 seconds, not {seconds:g}; None waits forever")
+
+
+def _check_environ(environ: object) -> None:
+    if not isinstance(environ, Mapping):
+        raise TypeError(f"isolate: environ must be a dict of strings, not {_shown(environ)}")
+    for name, value in environ.items():
+        _check_variable(name, value)
+
+
+def _check_variable(name: object, value: object) -> None:
+    if not isinstance(name, str) or not isinstance(value, str):
+        raise TypeError(f"isolate: environ must contain only strings, but has {_shown(name)}: {_shown(value)}")
+    if not name or "=" in name or "\0" in name + value:
+        raise ValueError(f"isolate: environ has {_shown(name)}: {_shown(value)}, not a valid environment variable")
+
+
+def _small(value: object) -> str:
+    """The value on one short line, whatever it is."""
+    return " ".join(_SMALL.repr(value).split())
+
+
+def _shown(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= _LONGEST_SHOWN else text[:_LONGEST_SHOWN] + "…"
+
+
+def _outcome(child: IsolatedProcess, seconds: float, oom_kills: int | None) -> Isolated:
+    answer = serialisation.unpack_answer(bytes(child.answer))
+    stderr = child.stderr.decode(errors="replace")
+    if answer is not None and answer.ok:
+        return Isolated(True, answer.value, returncode=child.returncode, seconds=seconds, stderr=stderr)
+    return Isolated(
+        ok=False,
+        error=None if answer is None else answer.error,
+        traceback="" if answer is None else answer.traceback,
+        diagnoses=_diagnosed(child, answer, oom_kills),
+        returncode=child.returncode,
+        timed_out=child.timed_out and answer is None,
+        left_behind=child.left_behind,
+        seconds=seconds,
+        stderr=stderr,
+    )
+
+
+def _diagnosed(
+    child: IsolatedProcess, answer: serialisation.Answer | None, oom_kills: int | None
+) -> tuple[Diagnosis, ...]:
+    from oomph.explain.diagnose import diagnose_log
+    from oomph.explain.evidence.evidence import Evidence
+
+    def others() -> Iterator[Evidence]:
+        if answer is not None and answer.error is not None:
+            yield Evidence.of_exception_text(answer.type_name, answer.message)
+        if not child.timed_out:
+            yield Evidence.of_exit(child.returncode, oom_kills)
+
+    return diagnose_log(child.stderr, others())

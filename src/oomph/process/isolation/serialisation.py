@@ -1,0 +1,144 @@
+"""Serialises calls and answers between a caller and its isolated function.
+
+Both are pickled, because both ends are the same user's code on one machine; nothing touches a disk.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import sys
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from oomph.errors import UsageError
+from oomph.explain.evidence.evidence import message_of
+
+_MAIN_ELSEWHERE = "__mp_main__"
+"""The name that multiprocessing gives the script in the processes it starts, used here too."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The answer of the isolated process."""
+
+    ok: bool
+    value: Any = None
+    error: BaseException | None = None
+    type_name: str = ""
+    message: str = ""
+    traceback: str = ""
+
+
+class LostError(Exception):
+    """Stands for an exception that cannot be pickled."""
+
+
+def pack_call(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> bytes:
+    """The function and its arguments as bytes; raises UsageError if they cannot be pickled."""
+    name = getattr(fn, "__qualname__", type(fn).__name__)
+    module = getattr(fn, "__module__", None)
+    here = module in ("__main__", _MAIN_ELSEWHERE) or "<locals>" in name or "<lambda>" in name
+    dumps = _dumps_by_value()
+    if here and dumps is None and ("<" in name or _main_file() is None):
+        raise UsageError(f"{_why_by_value(name)}: pip install cloudpickle, or put it into a module")
+    try:
+        call = (pickle.dumps if dumps is None else dumps)((fn, args, kwargs))
+    except Exception as error:
+        raise UsageError(f"{name} and its arguments cannot be pickled: {error}") from error
+    main = _main_file() if here and (dumps is None or module == _MAIN_ELSEWHERE) else None
+    return pickle.dumps({"argv": sys.argv, "main": main, "call": call})
+
+
+def _why_by_value(name: str) -> str:
+    if "<locals>" in name:
+        return f"{name} is defined within another function"
+    return "a lambda has no importable name" if "<" in name else f"{name} is defined in a notebook"
+
+
+def unpack_call(data: bytes) -> tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]:
+    """In the isolated process: the function to call and its arguments."""
+    call = pickle.loads(data)
+    sys.argv = call["argv"]
+    if call["main"] is not None:
+        _import_main(call["main"])
+    fn, args, kwargs = pickle.loads(call["call"])
+    return fn, args, kwargs
+
+
+def pack_value(value: Any) -> bytes:
+    """A result as bytes; raises whatever pickling raises."""
+    dumps = _dumps_by_value() or pickle.dumps
+    data: bytes = dumps({"ok": True, "value": value})
+    return data
+
+
+def pack_error(error: BaseException) -> bytes:
+    """An exception as bytes: always its text, and the exception itself if it survives pickling."""
+    words = {"type_name": type(error).__name__, "message": message_of(error)}
+    words["traceback"] = "".join(traceback.format_exception(type(error), error, error.__traceback__))
+    try:
+        carried = pickle.dumps(error)
+        pickle.loads(carried)  # many exceptions can be pickled but not unpickled
+    except Exception:
+        carried = None
+    return pickle.dumps({"ok": False, "error": carried, **words})
+
+
+def unpack_answer(data: bytes) -> Answer | None:
+    """In the caller: the answer; None if the process ended without one."""
+    sys.modules.setdefault(_MAIN_ELSEWHERE, sys.modules["__main__"])
+    try:
+        document = pickle.loads(data)
+    except Exception as error:
+        return None if not data or _is_cut_short(error) else _unreadable(error)
+    if document["ok"]:
+        return Answer(True, document["value"])
+    words = {key: document[key] for key in ("type_name", "message", "traceback")}
+    return Answer(False, error=_carried(document["error"], words), **words)
+
+
+def _carried(data: bytes | None, words: dict[str, str]) -> BaseException:
+    try:
+        if data is not None:
+            error: BaseException = pickle.loads(data)
+            return error
+    except Exception:
+        pass  # its class, or something it needs, is not available here
+    return LostError(f"{words['type_name']}: {words['message']}")
+
+
+def _unreadable(error: Exception) -> Answer:
+    """The answer when it uses classes that the caller does not have."""
+    return Answer(False, error=error, type_name=type(error).__name__, message=str(error))
+
+
+def _is_cut_short(error: Exception) -> bool:
+    return isinstance(error, EOFError) or "truncated" in str(error)
+
+
+def _dumps_by_value() -> Callable[[Any], bytes] | None:
+    """cloudpickle, which pickles functions that cannot be imported; None if it is not installed."""
+    try:
+        import cloudpickle  # type: ignore[import-not-found,import-untyped,unused-ignore]
+    except ImportError:
+        return None
+    dumps: Callable[[Any], bytes] = cloudpickle.dumps
+    return dumps
+
+
+def _main_file() -> str | None:
+    path = getattr(sys.modules["__main__"], "__file__", None)
+    return path if isinstance(path, str) and os.path.isfile(path) else None
+
+
+def _import_main(path: str) -> None:
+    """Import the caller's script under another name, so that code it guards by `__name__` does not run again.
+
+    In the caller that name, multiprocessing's `__mp_main__`, refers to the script itself.
+    """
+    from multiprocessing import spawn
+
+    spawn._fixup_main_from_path(path)  # type: ignore[attr-defined]

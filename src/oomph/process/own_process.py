@@ -1,0 +1,50 @@
+"""Starts Python processes of oomph's own without the PYTHON* variables that are meant for the script's Python.
+
+PYTHONPATH may hold a module named like one that oomph imports, PYTHONTRACEMALLOC makes all slow, PYTHONINSPECT waits at
+a prompt. With -I, Python ignores them all; they stay in the environment, and reach the script. Nothing but `os` and
+`sys` is imported here: any other module may be theirs.
+"""
+
+import os
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+SEARCH_PATH = "OOMPH_SEARCH_PATH"
+"""Where an isolated Python looks for modules last, so that nothing there hides its own: one folder to a line."""
+_START = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "isolated_start.py")
+_HARMLESS = frozenset((
+    "PYTHONBREAKPOINT", "PYTHONCOERCECLOCALE", "PYTHONDONTWRITEBYTECODE", "PYTHONFAULTHANDLER", "PYTHONHASHSEED",
+    "PYTHONIOENCODING", "PYTHONNOUSERSITE", "PYTHONPYCACHEPREFIX", "PYTHONSAFEPATH", "PYTHONSTARTUP",
+    "PYTHONUNBUFFERED", "PYTHONUSERBASE", "PYTHONUTF8",
+))  # fmt: skip
+"""Containers and users set these everywhere; they change nothing for oomph."""
+
+
+def is_disturbed() -> bool:
+    """True if this process obeys a variable that is meant for the script's Python."""
+    return not sys.flags.isolated and any(map(_disturbs, os.environ))
+
+
+def isolated_command(module: str, *words: str) -> "list[str]":
+    """The command that runs a module of oomph as an isolated process, in an `isolated_environ`."""
+    options = ["-B"] * sys.flags.dont_write_bytecode + ["-Xutf8"] * sys.flags.utf8_mode
+    return [_python(), "-I", *options, _START, module, *words]
+
+
+def isolated_environ(environ: "Mapping[str, str]") -> "dict[str, str]":
+    """That environment, with the folders in which this Python finds modules."""
+    return {**environ, SEARCH_PATH: "\n".join(os.path.abspath(entry) for entry in sys.path if entry)}
+
+
+def _disturbs(name: str) -> bool:
+    """True for a variable of Python. Those like PYTHON_VERSION come from images of containers."""
+    return name.startswith("PYTHON") and name[6:7].isalpha() and name not in _HARMLESS and bool(os.environ[name])
+
+
+def _python() -> str:
+    """The Python that runs this; with PYTHONEXECUTABLE, sys.executable is another."""
+    started = sys.orig_argv[0] if sys.orig_argv else ""
+    return started if os.path.isabs(started) and "PYTHONEXECUTABLE" in os.environ else sys.executable

@@ -1,0 +1,154 @@
+"""The script's process group: signals it, checks who is alive, reports what survives SIGKILL. Supervisor process."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from pathlib import Path
+
+from oomph.process.patience import Patience
+from oomph.terminal.console import say
+from oomph.terminal.ticking import Ticking
+
+
+def send(group: int, signum: int) -> None:
+    """Signal every process of the group, if there is one."""
+    try:
+        os.killpg(group, signum)
+        if signum in (signal.SIGTERM, signal.SIGHUP):
+            os.killpg(group, signal.SIGCONT)  # a stopped script could not obey
+    except (ProcessLookupError, PermissionError):
+        pass  # the group is empty
+
+
+def stop_signal(pid: int) -> int | None:
+    """The signal that has stopped the process since the last call, if any."""
+    try:
+        info = os.waitid(os.P_PID, pid, os.WSTOPPED | os.WNOHANG)
+    except ChildProcessError:
+        return None  # it has ended, so it cannot stop
+    return None if info is None else info.si_status
+
+
+def lives(group: int) -> bool:
+    """Whether some process of the group is not a zombie; reads /proc, since killpg counts zombies.
+
+    Without /proc this is unknown, and the group counts as ended.
+    """
+    try:
+        os.killpg(group, 0)
+        return any(is_in(int(name), group) for name in os.listdir("/proc") if name.isdecimal())
+    except (ProcessLookupError, PermissionError, FileNotFoundError):
+        return False
+
+
+def is_in(pid: int, group: int) -> bool:
+    """Whether the process belongs to the group and is not a zombie."""
+    try:
+        return os.getpgid(pid) == group and is_alive(pid)
+    except ProcessLookupError:
+        return False
+
+
+def is_alive(pid: int) -> bool:
+    """Whether the process exists and is not a zombie."""
+    return _living_thread(pid) is not None
+
+
+def why_it_stays(pid: int) -> str:
+    """What keeps a killed process from ending, in words, as far as /proc shows."""
+    thread = _living_thread(pid) or Path(f"/proc/{pid}")
+    status = _status(thread)
+    tracer, state = status.get("TracerPid", "0"), status.get("State", "?")[:1]
+    if tracer != "0":
+        return f"process {tracer} traces it, as a debugger does"
+    try:
+        where = (thread / "wchan").read_text().strip("0\n")
+    except OSError:
+        where = ""
+    waits = "it waits in the kernel for a driver or a disk, " if state == "D" else ""
+    return f"{waits}state {state}" + (f", {where}" if where else "")
+
+
+def _living_thread(pid: int) -> Path | None:
+    """The /proc folder of a living thread; the first thread may have ended while another waits in the kernel."""
+    try:
+        threads = list(Path(f"/proc/{pid}/task").iterdir())
+    except OSError:
+        return None
+    return next((thread for thread in threads if _status(thread).get("State", "Z")[:1] not in "ZX"), None)
+
+
+def _status(process: Path) -> dict[str, str]:
+    try:
+        lines = (process / "status").read_text().splitlines()
+    except OSError:
+        return {}
+    pairs = (line.partition(":") for line in lines)
+    return {name: value.strip() for name, _, value in pairs}
+
+
+_SILENT_SECONDS = 2.0
+
+
+class ProcessGroup:
+    """One process group, led by the process that was started.
+
+    Args:
+        leader: its pid, which is also the group's.
+        patience: the waiting times.
+    """
+
+    def __init__(self, leader: int, patience: Patience) -> None:
+        self._leader, self._patience = leader, patience
+        self._kill_at: float | None = None
+        self._killed_at: float | None = None
+        self._told = False
+        self.unkillable = ""
+        """What keeps the leader from ending, once it has survived SIGKILL for too long."""
+
+    def send(self, signum: int) -> None:
+        """Signal the whole group."""
+        if signum == signal.SIGKILL and self._killed_at is None:
+            self._killed_at = time.monotonic()
+        send(self._leader, signum)
+
+    def kill_by(self, at: float) -> None:
+        """Send SIGKILL at this time of the monotonic clock at the latest."""
+        self._kill_at = at if self._kill_at is None else min(at, self._kill_at)
+
+    def attend(self) -> None:
+        """Send a due SIGKILL and watch for death; called in every turn of the supervisor's loop."""
+        now = time.monotonic()
+        if self._kill_at is not None and now >= self._kill_at:
+            self._kill_at = None
+            self.send(signal.SIGKILL)
+        if self._killed_at is not None:
+            self._look_for_death(now - self._killed_at)
+
+    def end(self, seconds: float) -> bool:
+        """Kill what is left of the group; returns whether all of it ended in time."""
+        self.send(signal.SIGKILL)
+        until = time.monotonic() + seconds
+        with Ticking() as ticking:
+            while lives(self._leader):
+                if time.monotonic() >= until:
+                    return False
+                ticking.tick("waiting for the processes to end")
+                time.sleep(0.02)
+        return True
+
+    def held(self, pid: int) -> str:
+        """What keeps a killed process of the group from ending; empty if it has ended."""
+        return f"process {pid}: {why_it_stays(pid)}" if is_in(pid, self._leader) else ""
+
+    def _look_for_death(self, waited: float) -> None:
+        """Report a leader that survives SIGKILL because it waits in the kernel, for example for a broken driver."""
+        if waited > _SILENT_SECONDS and not self._told:
+            self._told = True
+            why = why_it_stays(self._leader)
+            say(f"waiting for the killed script to end: process {self._leader}, {why}")
+        if waited > self._patience.unkillable_seconds:
+            why = why_it_stays(self._leader)
+            self.unkillable = f"process {self._leader} has not ended {waited:.0f} s after SIGKILL: {why}"

@@ -1,0 +1,84 @@
+"""Coverage: how many of the steps that a resumed training repeats were compared, and how far that reaches. Pure.
+
+Each step rests on all before it, so one comparison covers every repeated step up to it. What comes after the last one
+is known of by nothing. On a GPU not every step is read, and a killed process may have written less than it did.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from math import inf
+from typing import NamedTuple
+
+from oomph.journal.journal import Event
+from oomph.terminal.amounts import counted
+
+_ENOUGH = 0.75
+"""The part of the repeated steps that comparisons must cover before a resume counts as proved."""
+
+
+class Range(NamedTuple):
+    """The least and the most that a number may be."""
+
+    least: float = 0
+    most: float = inf
+
+
+ANY = Range()
+
+
+class Coverage(NamedTuple):
+    """What of the repeated steps gave the same results."""
+
+    compared: int = 0
+    """Steps whose results were compared."""
+    epochs: int = 0
+    """Ends of epochs, or of the fit, at which the whole state was compared."""
+    covered: int = 0
+    """The repeated steps up to the last comparison."""
+    repeated: int = 0
+
+    def __str__(self) -> str:
+        if self.is_complete:
+            return counted(self.compared, "repeated step")
+        steps = f"{self.compared} of {counted(self.repeated, 'repeated step')}"
+        return f"{steps} and the state after {counted(self.epochs, 'epoch')}" if self.epochs else steps
+
+    @property
+    def is_any(self) -> bool:
+        """True if anything was compared."""
+        return self.compared > 0 or self.epochs > 0
+
+    @property
+    def is_complete(self) -> bool:
+        """True if every repeated step was compared."""
+        return self.compared >= self.repeated
+
+    @property
+    def is_enough(self) -> bool:
+        """True if the comparisons cover enough for a claim about the result."""
+        return self.is_any and self.covered >= _ENOUGH * self.repeated
+
+    def in_words(self) -> tuple[str, ...]:
+        """The reason to state beside a label; empty if every repeated step was compared, or none."""
+        return (f"{self} compared, equal",) if self.is_any and not self.is_complete else ()
+
+
+def coverage_of(compared: Iterable[Event], repeated: Range = ANY) -> Coverage:
+    """The most that the events `compared` of one fit in one attempt show.
+
+    Args:
+        repeated: the least and the most steps that the attempt has repeated, by its journal.
+    """
+    known = [_coverage(event) for event in compared if event.data.get("equal")]
+    most = max(known, key=lambda one: one.covered, default=Coverage())
+    return most._replace(repeated=int(min(max(most.repeated, repeated.least), repeated.most)))
+
+
+def _coverage(event: Event) -> Coverage:
+    return Coverage(*(_count(event, name) for name in ("steps", "epochs", "covered", "repeated")))
+
+
+def _count(event: Event, name: str) -> int:
+    value = event.data.get(name)
+    return max(0, value) if isinstance(value, int) else 0

@@ -1,0 +1,192 @@
+"""Notes in the run directory of what a script created, so that a restart can tell it from what was there before.
+
+One file per attempt, `created-<attempt>.jsonl`. One line is written before something is created, because nothing can be
+written after `kill -9`; a second line, with the inode, once it exists. The script process writes the notes and reads
+those of earlier attempts; `oomph rehearse` reads them too. Standard library only.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from oomph.files.conforming import conforms
+from oomph.files.regular_file import read_regular
+from oomph.files.run_files import MOST_READ, OwnFile
+
+SCHEMA = 1
+_NUMBER = re.compile("[0-9]{1,9}")
+DIRECTORY, FILE, LINK = "directory", "file", "link"
+_FIELDS: Mapping[str, Any] = {
+    "schema": int,
+    "id": str,
+    "kind": str,
+    "path": str,
+    "place": str,
+    "number": int,
+    "inode": int | None,
+}
+_MOST_NOTES = 10_000
+"""Per attempt: a script that creates a million files must not pay for a million notes."""
+
+
+_MOST_INODES = 16
+"""Of one path: as many processes or attempts may have put a file there, the last of them a moment ago."""
+
+_TICK_NS = 2_000_000_000
+"""The clocks of file systems tick in seconds at worst."""
+
+
+class Creation(NamedTuple):
+    """One thing that was created; equal in every attempt that does the same."""
+
+    kind: str
+    path: str
+    """Absolute and normalised."""
+    place: str
+    """The line of the script, as `ScriptLine.place`."""
+    number: int
+    """How often this path has been created at that line: 1 for the first time."""
+
+
+class Notes:
+    """Writes the notes of one attempt. Fails open: notes that cannot be written are dropped."""
+
+    def __init__(self, run_dir: Path, attempt: int) -> None:
+        self._file = OwnFile(run_dir, f"created-{attempt}.jsonl")
+        self._pid, self._numbers = os.getpid(), itertools.count(1)
+
+    def about_to(self, creation: Creation) -> str:
+        """Note that this is about to be created; returns the name to pass to `ended`, empty if nothing was noted."""
+        number = next(self._numbers)
+        if number > _MOST_NOTES:
+            return ""
+        name = f"{self._pid}-{number}"
+        self._write({"id": name, **creation._asdict()})
+        return name
+
+    def ended(self, name: str, inode: int | None) -> None:
+        """Note that it exists now; `inode` None: creating it failed."""
+        self._write({"id": name, "inode": inode})
+
+    def renamed(self, path: str, inode: int) -> None:
+        """Note that another file takes the name of something created."""
+        if next(self._numbers) <= _MOST_NOTES:
+            self._write({"path": path, "inode": inode})
+
+    def _write(self, document: dict[str, Any]) -> None:
+        """Opens the file each time: a script may close every descriptor and reuse the number."""
+        line = json.dumps({"schema": SCHEMA, **document}, separators=(",", ":")).encode() + b"\n"
+        try:
+            fd = self._file.open(os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+        except OSError:
+            return
+        try:
+            os.write(fd, line)
+        except OSError:
+            pass  # a full disk must not end the training
+        finally:
+            os.close(fd)
+
+
+class Earlier:
+    """What earlier attempts created."""
+
+    def __init__(self) -> None:
+        self.paths: set[str] = set()
+        """The paths that were created."""
+        self._known: set[Creation] = set()
+        self._inodes: dict[str, tuple[int, ...]] = {}
+        self._unsure: dict[str, int] = {}
+        """Paths that were about to be created when the process ended, and when that was noted, in nanoseconds."""
+
+    @classmethod
+    def read(cls, run_dir: Path, before: int | None = None, others: Iterable[str] = ()) -> Earlier:
+        """Read the notes of the attempts before this one (None: of all), and all notes of other run directories."""
+        earlier = cls()
+        for path in (*_files(run_dir, before), *(path for other in others for path in _files(Path(other)))):
+            earlier._add(path)
+        earlier.paths.update(creation.path for creation in earlier._known)
+        return earlier
+
+    @property
+    def kinds(self) -> frozenset[str]:
+        """The kinds of what was created."""
+        return frozenset(creation.kind for creation in self._known)
+
+    def has(self, creation: Creation) -> bool:
+        """Whether this was created: the same path at the same line, the same number of times."""
+        return creation in self._known
+
+    def is_still(self, path: str, inode: int) -> bool:
+        """Whether the path still holds what the script put there, not something put there since."""
+        return inode in self._inodes.get(path, ()) or self._is_newer_than_its_note(path)
+
+    def _is_newer_than_its_note(self, path: str) -> bool:
+        """True if what is there may have been created right after the last note.
+
+        Both times are the kernel's: notes from elsewhere cannot pass an older file for one that the script created.
+        """
+        noted = self._unsure.get(path)
+        try:
+            return noted is not None and os.lstat(path).st_ctime_ns >= noted - _TICK_NS
+        except OSError:
+            return False
+
+    def renamed(self, path: str, inode: int) -> None:
+        """Accept another file that the script puts under the name of something created."""
+        self._keep(path, inode)
+
+    def _keep(self, path: str, inode: int) -> None:
+        """The last ones only: notes from elsewhere could name every number that a file may have."""
+        kept = [each for each in self._inodes.get(path, ()) if each != inode]
+        self._inodes[path] = (*kept[1 - _MOST_INODES :], inode)
+
+    def _add(self, path: Path) -> None:
+        begun: dict[str, Creation] = {}
+        for line in _lines(path):
+            try:
+                self._add_line(json.loads(line), begun)
+            except (ValueError, KeyError, TypeError, RecursionError):
+                continue  # a line cut short by a kill, or of another schema
+        self._known.update(begun.values())
+        noted = _noted_at(path)
+        self._unsure.update((creation.path, noted) for creation in begun.values())
+
+    def _add_line(self, document: dict[str, Any], begun: dict[str, Creation]) -> None:
+        if document["schema"] != SCHEMA or not all(conforms(document[name], _FIELDS[name]) for name in document):
+            return
+        if "kind" in document:
+            begun[document["id"]] = Creation(**{name: document[name] for name in Creation._fields})
+            return
+        inode = document["inode"]
+        created = begun.pop(document["id"]) if "id" in document else None
+        if inode is not None:
+            self._keep(created.path if created else document["path"], inode)
+            self._known.update(() if created is None else (created,))
+
+
+def _files(folder: Path, before: int | None = None) -> list[Path]:
+    """The notes of the attempts before this one; None: of all."""
+    numbered = [(path.stem.rpartition("-")[2], path) for path in sorted(folder.glob("created-*.jsonl"))]
+    return [path for number, path in numbered if _NUMBER.fullmatch(number) and (before is None or int(number) < before)]
+
+
+def _noted_at(path: Path) -> int:
+    """When the last note was written."""
+    try:
+        return path.stat().st_ctime_ns
+    except OSError:
+        return 0
+
+
+def _lines(path: Path) -> list[bytes]:
+    try:
+        return read_regular(path, MOST_READ).splitlines()
+    except OSError:
+        return []

@@ -1,0 +1,100 @@
+"""Entropy: makes an unseeded script draw the same random numbers in every attempt of a run.
+
+A restart runs the script from the top. Without a seed it would split its data differently, create different initial
+weights and iterate over its sets in another order, so that nothing from an earlier attempt would fit. So each run draws
+one number from the system, and every attempt seeds the unseeded generators from it: Python's `random`, NumPy's global
+generator, the seeds that NumPy makes up, string hashes, and the shuffles of `tf.data`. Once Keras is imported, the
+eager operations of `tf.random` follow (`keras_bridge/random_numbers/eager_ops.py`). A script that sets its own seeds is
+not affected. The supervisor draws the number; the script process seeds from it. Standard library only.
+
+What is meant to be unique stays unique: `os.urandom`, `secrets`, `uuid`, the names of temporary files.
+"""
+
+from __future__ import annotations
+
+import os
+from types import ModuleType
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+_HASH_SEED = "PYTHONHASHSEED"
+_MOST_HASH_SEEDS = 4294967295
+
+
+def fresh() -> str:
+    """The number of a new run, in hexadecimal."""
+    return os.urandom(16).hex()
+
+
+def hash_seed(entropy: str, environ: Mapping[str, str]) -> dict[str, str]:
+    """The variable that makes Python hash strings alike in every attempt; empty if the user has set it."""
+    if environ.get(_HASH_SEED) or not entropy:
+        return {}
+    return {_HASH_SEED: str(1 + int(entropy, 16) % (_MOST_HASH_SEEDS - 1))}
+
+
+def seeding(entropy: str) -> dict[str, Callable[[ModuleType], None]]:
+    """By module name, how to seed the module right after its import."""
+    if not entropy:
+        return {}
+    here = Here(os.getpid())
+    seeds: dict[str, Callable[[ModuleType], None]] = {
+        "random": lambda module: module.seed(f"{entropy} random"),
+        "numpy.random": lambda module: _seed_numpy(entropy, module, here),
+        "tensorflow.python.data.util.random_seed": lambda module: _seed_pipelines(entropy, module, here),
+    }
+    return {name: _only(here, seed) for name, seed in seeds.items()}
+
+
+def _only(here: Here, act: Callable[[ModuleType], None]) -> Callable[[ModuleType], None]:
+    return lambda module: act(module) if here() else None
+
+
+class Here:
+    """Whether the current process still has this pid.
+
+    A fork inherits the generators. If it used them, all workers would draw the same numbers.
+
+    Args:
+        process: the pid.
+    """
+
+    def __init__(self, process: int) -> None:
+        self._process = process
+
+    def __call__(self) -> bool:
+        return os.getpid() == self._process
+
+
+def _seed_numpy(entropy: str, module: ModuleType, here: Here) -> None:
+    import random
+
+    draws = random.Random(f"{entropy} numpy")
+    module.seed([draws.getrandbits(32) for _ in range(16)])
+    bits = getattr(module, "bit_generator", None)
+    if bits is not None and hasattr(bits, "randbits"):  # what `SeedSequence()` asks the system for
+        original = bits.randbits
+        bits.randbits = lambda count: (draws.getrandbits if here() else original)(count)
+
+
+def _seed_pipelines(entropy: str, module: ModuleType, here: Here) -> None:
+    """Choose the two seeds of a dataset that has none; otherwise TensorFlow's kernel would.
+
+    The dataset still has a new order in each iteration. Datasets made within a function keep their kernel's choice:
+    with constant seeds, all calls of that function would shuffle alike (`RandomSeedGenerator` in
+    tensorflow/core/kernels/data/random_seed_ops.cc).
+    """
+    import random
+
+    draws, original = random.Random(f"{entropy} tf.data"), module.get_seed
+    context = module.random_seed.context
+
+    def get_seed(seed: object) -> object:
+        if seed is not None or context.global_seed() is not None or not (here() and context.executing_eagerly()):
+            return original(seed)
+        drawn = (draws.getrandbits(62) + 1, draws.getrandbits(62) + 1)
+        return tuple(module.constant_op.constant(each, dtype=module.dtypes.int64) for each in drawn)
+
+    vars(module)["get_seed"] = get_seed

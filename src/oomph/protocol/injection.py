@@ -1,0 +1,59 @@
+"""Injection: the fault that `oomph rehearse` asks the script process to inject, in one environment variable.
+
+Runs in both processes. Standard library only.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from oomph.files.run_files import open_own
+
+VARIABLE = "OOMPH_REHEARSAL"
+_MARK = "rehearsed"
+
+
+@dataclass(frozen=True)
+class Injection:
+    """One fault, when to inject it, and how far the rehearsal goes."""
+
+    fault: str
+    """The fault name, such as "kill"; empty for the undisturbed run."""
+    step: int
+    """Inject the fault when this many steps are committed."""
+    stop: int | None = None
+    """End the rehearsal at this many steps; None: when the script ends."""
+    earlier: tuple[str, ...] = ()
+    """The directories of earlier runs: what the script created in them is in the way when it creates it again."""
+    entropy: str = ""
+    """The number that unseeded generators start from in the undisturbed run, so that the results can be compared."""
+
+    def to_environment(self) -> dict[str, str]:
+        """The environment variable that carries it."""
+        return {VARIABLE: json.dumps(asdict(self))}
+
+    @classmethod
+    def read(cls, environ: Mapping[str, str] | None = None) -> Injection | None:
+        """What this process must inject; None outside a rehearsal."""
+        text = (os.environ if environ is None else environ).get(VARIABLE)
+        try:
+            if not text:
+                return None
+            document = json.loads(text)
+            return cls(**{**document, "earlier": tuple(document.get("earlier", ()))})
+        except (ValueError, TypeError, AttributeError):
+            return None
+
+
+def has_fired(run_dir: Path) -> bool:
+    """Whether the fault has been injected, in this or an earlier attempt: it is injected once."""
+    return os.path.lexists(run_dir / _MARK)
+
+
+def mark_fired(run_dir: Path) -> None:
+    """Prevent the fault from being injected again."""
+    os.close(open_own(run_dir, _MARK, os.O_WRONLY | os.O_CREAT))

@@ -1,0 +1,58 @@
+"""Ownership: decides which process of an attempt is the script's main process. Runs there; standard library only.
+
+The owner holds a lock on a file of the attempt while it lives. The file's existence is not enough: a script may replace
+itself (for example `os.execv` to set LD_LIBRARY_PATH), or a wrapper may run several Pythons in sequence. Each of these
+owns the attempt in turn, never two at a time. A mark in the environment tells processes started by an owner that they
+are not owners.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from pathlib import Path
+
+from oomph.files.run_files import open_own
+
+
+def claim_ownership(run_dir: Path | None, attempt: int) -> bool:
+    """Make this process the owner of the attempt; False if it descends from the owner or another owner lives."""
+    if below_owner():
+        return False
+    if run_dir is not None:
+        try:
+            if not _lock_for_life(run_dir, f"owner-{attempt}"):
+                return False
+        except OSError:
+            pass  # a file system without locks: rely on the mark in the environment
+    mark_owner()
+    return True
+
+
+def _lock_for_life(run_dir: Path, name: str) -> bool:
+    """Take the lock and keep it until this process and its forks have ended."""
+    fd = open_own(run_dir, name, os.O_RDWR | os.O_CREAT)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(fd)
+        return False
+    except OSError:
+        os.close(fd)
+        raise
+    os.ftruncate(fd, 0)
+    os.pwrite(fd, f"{os.getpid()}\n".encode(), 0)
+    return True
+
+
+VARIABLE = "OOMPH_OWNER"
+
+
+def mark_owner() -> None:
+    """Tell every process that this one starts that the attempt has an owner."""
+    os.environ[VARIABLE] = str(os.getpid())
+
+
+def below_owner() -> bool:
+    """True in a process that an owner started; False in an owner that replaced itself by `os.execv`."""
+    return os.environ.get(VARIABLE, "") not in ("", str(os.getpid()))

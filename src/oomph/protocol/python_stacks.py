@@ -1,0 +1,186 @@
+"""Python stacks of the script: faulthandler writes them in the script process, the supervisor reads them.
+
+They are written on a signal and at a crash, to a file in memory that the supervisor opened, so the script's stderr
+stays unchanged. The script's own use of faulthandler has priority and is never undone. The supervisor searches these
+stacks, or those of py-spy, for the line that blocks the run.
+"""
+
+from __future__ import annotations
+
+import faulthandler
+import fcntl
+import os
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from oomph.files.own_descriptor import OwnDescriptor
+
+_OUT_OF_THE_WAY = 512
+"""Daemons close all descriptors up to 256, or all there are. At a crash it is too late to check whose the number is."""
+
+
+class StackWriter:
+    """Writes the stacks of this process.
+
+    Args:
+        fd: an inherited descriptor.
+        signum: the signal that requests them.
+    """
+
+    def __init__(self, fd: int, signum: int) -> None:
+        self._signum, self._at_crash = signum, False
+        self._descriptor = OwnDescriptor(_moved(fd))
+
+    def begin(self) -> None:
+        """From now on, write the stacks of all threads on the signal and at a crash."""
+        fd = self._descriptor.fd
+        try:
+            faulthandler.register(self._signum, file=fd, all_threads=True, chain=False)
+            if not faulthandler.is_enabled():
+                faulthandler.enable(file=fd, all_threads=True)
+                self._at_crash = True
+        except (OSError, RuntimeError, ValueError):
+            pass  # a Python without faulthandler: a hang is still detected, its line is not named
+
+    def end_if_lost(self) -> None:
+        """Stop writing if the script has closed the descriptor: the number may now be one of its own files."""
+        if self._descriptor.is_ours:
+            return
+        faulthandler.unregister(self._signum)
+        if self._at_crash:
+            self._at_crash = False
+            faulthandler.disable()
+
+
+def _moved(fd: int) -> int:
+    try:
+        return fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, _OUT_OF_THE_WAY)
+    except OSError:
+        return fd  # the process limit is lower than that
+
+
+# Patterns are compiled at first use: the script process imports this file but parses nothing.
+# Current thread 0x00007f0c2c9fd6c0 (most recent call first):        Thread 0x00007f0c2c9fd6c0 [name] (most ...
+_THREAD = r"(?P<current>Current thread|Thread) (?P<id>0x[0-9a-f]+)(?: \[[^\]]*\])? \(most recent call first\)"
+_FRAME = r'  File "(?P<file>[^"]+)", line (?P<line>\d+|\?\?\?) in (?P<function>\S+)'
+# py-spy: Process 4711: python train.py    Thread 4711 (idle): "MainThread"    and, from Python 3.11, qualified names
+_PROCESS = r"(?m)^Process \d+: "
+_SPIED_THREAD = r'Thread (0x)?[0-9A-Fa-f]+ \([\w+]+\)(?:: "(?P<name>.*)")?$'
+_SPIED_FRAME = r" {4}(?P<function>\S+) \((?P<file>.+?)(?::(?P<line>\d+))?\)$"
+_SPIED_MAIN = "MainThread"
+_LIBRARY = r"/site-packages/|/dist-packages/|/lib(64)?/python3|^<frozen "
+_MACHINERY = (f"{os.sep}tensorflow{os.sep}python{os.sep}", f"{os.sep}keras{os.sep}src{os.sep}")
+_SERVES = "server_lib.py"
+"""tf.distribute.Server.join waits forever, as it should."""
+_TAKES_INPUT = "iterator_ops.py"
+
+
+@dataclass(frozen=True)
+class Frame:
+    """One call of a stack."""
+
+    file: str
+    line: int
+    function: str
+
+    @property
+    def shown(self) -> str:
+        """ "train.py:42 in step"."""
+        return f"{os.path.basename(self.file)}:{self.line} in {self.function}"
+
+
+@dataclass(frozen=True)
+class Thread:
+    """One thread's stack, innermost call first."""
+
+    frames: tuple[Frame, ...]
+
+    def own_frame(self, ours: str) -> Frame | None:
+        """The innermost call in the script's own code."""
+        return next((frame for frame in self.frames if _is_own(frame, ours)), None)
+
+
+def parse(text: str) -> tuple[Thread, ...]:
+    """The threads of a dump in order, the main thread last. Of several processes, only the first."""
+    own, *others = re.split(_PROCESS, text)
+    threads = _dumped(own)
+    return threads if threads or not others else _spied(others[0])
+
+
+def _dumped(text: str) -> tuple[Thread, ...]:
+    """Parse a dump of faulthandler."""
+    threads: list[list[Frame]] = []
+    for line in text.splitlines():
+        if re.match(_THREAD, line):
+            threads.append([])
+        elif threads and (found := re.match(_FRAME, line)):
+            threads[-1].append(_frame(found))
+    return tuple(Thread(tuple(frames)) for frames in threads if frames)
+
+
+def _spied(text: str) -> tuple[Thread, ...]:
+    """Parse a dump of py-spy, which lists the main thread first."""
+    threads: list[tuple[bool, list[Frame]]] = []
+    for line in text.splitlines():
+        if begins := re.match(_SPIED_THREAD, line):
+            threads.append((begins["name"] == _SPIED_MAIN, []))
+        elif threads and (found := re.match(_SPIED_FRAME, line)):
+            threads[-1][1].append(_frame(found))
+    threads.sort(key=lambda thread: thread[0])
+    return tuple(Thread(tuple(frames)) for _, frames in threads if frames)
+
+
+def _frame(found: re.Match[str]) -> Frame:
+    number = int(found["line"]) if (found["line"] or "").isdigit() else 0
+    return Frame(found["file"], number, found["function"].rpartition(".")[2])
+
+
+def blocking_line(threads: Sequence[Thread], ours: str) -> str:
+    """The line that blocks the run, in words.
+
+    That is the line of another thread in the script's code (a generator that feeds the input), else of the main thread:
+    its innermost line in the script, and the library call that it waits in.
+
+    Args:
+        threads: the threads of the process, the main thread last.
+        ours: folder of the oomph package; its lines are never the answer.
+    """
+    if not threads:
+        return ""
+    main = threads[-1]
+    for thread in threads[:-1]:
+        frame = thread.own_frame(ours)
+        if frame is not None:
+            waiting = main.own_frame(ours)
+            return frame.shown + ("" if waiting is None else f", while {waiting.shown} waits")
+    own, innermost = main.own_frame(ours), main.frames[0]
+    if own is None or own == innermost:
+        return innermost.shown
+    return f"{own.shown} ({innermost.shown})"
+
+
+def stands_in_machinery(threads: Sequence[Thread]) -> bool:
+    """Whether the main thread waits inside TensorFlow or Keras, other than in a server that waits for requests."""
+    frames = threads[-1].frames if threads else ()
+    inside = any(part in frame.file for frame in frames for part in _MACHINERY)
+    return inside and not any(frame.file.endswith(_SERVES) for frame in frames)
+
+
+def stands_in(threads: Sequence[Thread], ranges: Iterable[tuple[str, int, int]]) -> bool:
+    """Whether the main thread is within one of these (file, first line, last line)."""
+    frames = threads[-1].frames if threads else ()
+    return any(frame.file == file and first <= frame.line <= last for file, first, last in ranges for frame in frames)
+
+
+def waits_for_the_script(threads: Sequence[Thread], ours: str) -> bool:
+    """Whether the main thread is in one of the script's callbacks or waits for its input pipeline."""
+    if not threads:
+        return False
+    frames = threads[-1].frames
+    in_callback = any(frame.function.startswith("on_") and _is_own(frame, ours) for frame in frames)
+    return in_callback or any(frame.file.endswith(_TAKES_INPUT) and "next" in frame.function for frame in frames)
+
+
+def _is_own(frame: Frame, ours: str) -> bool:
+    return re.search(_LIBRARY, frame.file) is None and not frame.file.startswith(ours)

@@ -1,0 +1,143 @@
+"""Why a script was not examined, from how it ended. Pure."""
+
+from __future__ import annotations
+
+import re
+import signal
+
+from oomph.process.native_line import head_of
+from oomph.reach.error_words import without_nodes
+from oomph.reach.heard import Heard
+from oomph.reach.request import NotReached, Reached, Request
+from oomph.reach.start_up_noise import is_noise
+from oomph.terminal.amounts import counted
+
+_ERROR = re.compile(r"(?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*(?:Error|Exception|Exit|Interrupt|Warning|Iteration)\b(?::|\Z)")
+_REFUSED = re.compile(r"\S{1,200}: error: |oomph: ")
+"""How argparse refuses the script's own arguments, and how oomph refuses to go on in the script's process."""
+_OUT_OF_MEMORY = re.compile(r"[\w.]{0,200}(?:ResourceExhaustedError|MemoryError)\b")
+_ELSEWHERE = "use a machine with more memory, or a smaller model"
+_NONE_SEEN = (
+    "the script ended without a training: it calls no fit of Keras, no train_on_batch and no step of an optimizer of "
+    "Keras; a loop that assigns its weights itself would have run for real"
+)
+_CRASHES = (signal.SIGABRT, signal.SIGSEGV, signal.SIGBUS, signal.SIGILL, signal.SIGFPE)
+_LONGEST = 300
+
+
+def outcome(heard: Heard, returncode: int | None, output: bytes, request: Request) -> Reached | NotReached:
+    """What became of the script.
+
+    Args:
+        heard: what its processes have reported.
+        returncode: how its first process ended, as `subprocess` has it; None if oomph ended it.
+        output: the end of what it has written.
+        request: what was asked.
+    """
+    before = heard.trained
+    if heard.answered and heard.examining is not None:
+        answer = heard.answer()
+        if answer is not None:
+            return Reached(heard.examining, answer, before)
+        return NotReached("examiner", f"the answer about {heard.examining.site} is damaged", before)
+    if heard.failed:
+        where = "" if heard.examining is None else f" at {heard.examining.site}"
+        return NotReached("examiner", f"the examination{where} failed: {heard.failed}", before)
+    if heard.unsupported:
+        return NotReached("unsupported", heard.unsupported, before)
+    if heard.examining is not None:
+        how = f"{_ended(returncode)}{_of_memory(returncode)}" if returncode is not None else "ended"
+        reason = f"the process that was examined at {heard.examining.site} {how}"
+        return NotReached("examiner", reason, before, heard.progress)
+    if returncode is None:
+        return NotReached("limit", f"the script has not reached {_goal(request)} in time", before)
+    return _before_the_training(heard, returncode, output, request)
+
+
+def ran_out(heard: Heard, took: str, request: Request) -> NotReached:
+    """What became of a script that was ended because it `took` the memory of the machine."""
+    if heard.examining is not None:
+        while_ = f" while {heard.progress}" if heard.progress else ""
+        reason = f"the process that was examined at {heard.examining.site} took {took}{while_}, and was ended"
+        return NotReached("examiner", reason, heard.trained, heard.progress)
+    return NotReached(
+        "failed", f"the script took {took} before {_goal(request)}, and was ended; {_ELSEWHERE}", heard.trained
+    )
+
+
+def hidden(heard: Heard, process: str) -> NotReached:
+    """What became of a script that was ended because a process of it uses TensorFlow without oomph."""
+    reason = (
+        f"{process} uses TensorFlow where oomph cannot stop a training, and was ended: start it with the environment "
+        "of the script, and without Python's options -I, -E and -S"
+    )
+    return NotReached("unsupported", reason, heard.trained)
+
+
+def _before_the_training(heard: Heard, returncode: int, output: bytes, request: Request) -> NotReached:
+    goal, before = _goal(request), heard.trained
+    if returncode != 0:
+        return NotReached("failed", _why_it_failed(returncode, output, goal), before)
+    if not heard.joined:
+        return NotReached("no training", "no Python that oomph could join was started", before)
+    if request.fit > 1 and before:
+        count = counted(len(before), "training")
+        return NotReached("no training", f"the script ended after {count}: there is no number {request.fit}", before)
+    return NotReached("no training", _NONE_SEEN, before)
+
+
+def may_be_a_crash(returncode: int | None) -> bool:
+    """Whether native code may have ended the script, so that what it wrote last is worth reading."""
+    return returncode is None or returncode in {code for signum in _CRASHES for code in (-signum, 128 + signum)}
+
+
+def _why_it_failed(returncode: int, output: bytes, goal: str) -> str:
+    said = last_error(output)
+    if _OUT_OF_MEMORY.match(said):
+        what = said.partition(": ")[2]
+        told = f": {what}" if what else ""
+        return f"the script ran out of the memory of this machine before {goal}{told}; {_ELSEWHERE}"
+    if said:
+        return f"the script {_ended(returncode)} before {goal}: {said}"
+    if returncode == 1:  # `sys.exit("text")` writes the text
+        last = _last_line(output)
+        return f"the script ended with exit(1) before {goal}{f'; its last line was: {last}' if last else ''}"
+    how = f"ended with exit({returncode})" if returncode > 0 else _ended(returncode)
+    return f"the script {how} before {goal}{_of_memory(returncode)}"
+
+
+def _of_memory(returncode: int) -> str:
+    """What to think of SIGKILL, which nothing of the script explains."""
+    is_killed = returncode in (-signal.SIGKILL, 128 + signal.SIGKILL)
+    return f", as the kernel does when the memory of the machine has run out: if so, {_ELSEWHERE}" if is_killed else ""
+
+
+def _goal(request: Request) -> str:
+    return "its first training" if request.fit == 1 else f"its training number {request.fit}"
+
+
+def _ended(returncode: int) -> str:
+    if returncode >= 0:
+        return f"ended with exit code {returncode}"
+    try:
+        return f"was ended by {signal.Signals(-returncode).name}"
+    except ValueError:
+        return f"was ended by signal {-returncode}"
+
+
+def last_error(output: bytes) -> str:
+    """The line that names the last error: an exception, a wrong option, what aborts the process; empty without one."""
+    errors = [line for line in _lines(output) if _ERROR.match(line) or _REFUSED.match(line)]
+    fatal = [line for line in output.splitlines() if (head := head_of(line)) is not None and head.severity == b"F"]
+    return (errors or [line.decode(errors="replace") for line in fatal] or [""])[-1][:_LONGEST]
+
+
+def _last_line(output: bytes) -> str:
+    """The last line that is not indented and not one of native code."""
+    return ([line for line in _lines(output) if not line.startswith((" ", "\t"))] or [""])[-1][:_LONGEST]
+
+
+def _lines(output: bytes) -> list[str]:
+    """What the script itself has written, without the names of a graph's operations."""
+    own = [line for line in output.splitlines() if line.strip() and not is_noise(line)]
+    return [without_nodes(line.decode(errors="replace").rstrip()) for line in own]

@@ -1,0 +1,80 @@
+"""What the parent has heard from the script's processes: a frozen value that grows by one line at a time. Pure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from oomph.reach.request import Training
+
+
+@dataclass(frozen=True)
+class Heard:
+    """All that was reported so far."""
+
+    joined: bool = False
+    """Whether a Python process has reported that it waits for a training."""
+    marks: bool = True
+    """True if all that have joined could be marked, so that others can be told from them."""
+    trained: tuple[Training, ...] = ()
+    """The trainings that run for real."""
+    examining: Training | None = None
+    pid: int = 0
+    """The process that examines."""
+    progress: str = ""
+    """What the examiner does at the moment."""
+    parts: tuple[str, ...] = ()
+    answered: bool = False
+    failed: str = ""
+    """Why the examiner has failed."""
+    unsupported: str = ""
+    """Why there can be no examination."""
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the outcome is known."""
+        return self.answered or bool(self.failed or self.unsupported)
+
+    def answer(self) -> Mapping[str, Any] | None:
+        """What the examiner returned; None if that cannot be read."""
+        try:
+            document = json.loads("".join(self.parts))
+        except ValueError:
+            return None
+        return document if isinstance(document, dict) else None
+
+
+def after(heard: Heard, line: bytes) -> Heard:
+    """What has been heard after one more line; one that cannot be read changes nothing."""
+    try:
+        said = json.loads(line)
+    except ValueError:
+        return heard
+    if not isinstance(said, dict):
+        return heard
+    if "part" in said:
+        return replace(heard, parts=(*heard.parts, str(said["part"])))
+    if "trains" in said:
+        return replace(heard, trained=(*heard.trained, _training(said)))
+    if "examines" in said:
+        return replace(heard, examining=_training(said), pid=_number(said.get("pid")))
+    return replace(
+        heard,
+        joined=heard.joined or "joined" in said,
+        marks=heard.marks and said.get("marked") is not False,
+        answered=heard.answered or said.get("answered") is True,
+        progress=str(said.get("progress", heard.progress)),
+        failed=str(said.get("failed", heard.failed)),
+        unsupported=str(said.get("unsupported", heard.unsupported)),
+    )
+
+
+def _training(said: Mapping[str, Any]) -> Training:
+    kind = str(said.get("trains") or said.get("examines"))
+    return Training(kind, str(said.get("site", "?")), str(said.get("function", "")), str(said.get("source", "")))
+
+
+def _number(value: Any) -> int:
+    return value if isinstance(value, int) else 0

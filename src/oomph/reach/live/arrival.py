@@ -1,0 +1,183 @@
+"""What happens when a training begins: it runs for real, or it is examined, and the script ends."""
+
+from __future__ import annotations
+
+import atexit
+import faulthandler
+import importlib
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, NoReturn
+
+import tensorflow as tf
+
+from oomph.errors import OomphError
+from oomph.reach.channel import Channel, wait_for_the_end
+from oomph.reach.live.reached import Reached
+from oomph.reach.live.traced_by import is_compiled_by_xla
+from oomph.reach.training_kind import FIT, LOOP
+from oomph.script.script_line import ScriptLine, calling
+
+_MARK = "_oomph_examines"
+_IGNORED = (signal.SIGALRM, signal.SIGVTALRM, signal.SIGPROF, signal.SIGUSR1, signal.SIGUSR2)
+_PLAIN = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+class Arrivals:
+    """The trainings of one process, in the order of their beginnings."""
+
+    def __init__(self, channel: Channel) -> None:
+        self._channel = channel
+        self.loss_calls: Callable[[], tuple[Any, ...]] = tuple
+        """Gives the last calls of loss objects."""
+        self._running = 0
+        self._seen: set[tuple[str, str, int]] = set()
+        self._compiled_with: dict[int, str] = {}
+
+    def is_nested(self) -> bool:
+        """Whether a training runs for real, or this thread examines one: its steps are no other training."""
+        return self._running > 0 or getattr(threading.current_thread(), _MARK, False)
+
+    def listen(self) -> None:
+        """Note what custom loops compare, from now on: Keras is complete."""
+        self.loss_calls = importlib.import_module("oomph.resume.loop.loss_calls").listen(self.is_nested)
+
+    def compiles(self, model: Any, jit_compile: Any) -> None:
+        """Note what `compile` of a model was given."""
+        self._compiled_with[id(model)] = jit_compile if jit_compile == "auto" else str(bool(jit_compile))
+
+    @contextmanager
+    def training(self) -> Iterator[None]:
+        """Around a training that runs for real."""
+        self._running += 1
+        try:
+            yield
+        finally:
+            self._running -= 1
+
+    def begin(
+        self, kind: str, owner: Any, optimizer: Any, arguments: Mapping[str, Any], model: Callable[[], Any]
+    ) -> None:
+        """Return if the training that begins runs for real. If it is the one to examine, this never returns.
+
+        Every call of `fit` is a training. Of the other kinds, the calls of one `owner` at one line are a single one.
+        """
+        line = calling()
+        key = (kind, "" if line is None else line.place, id(owner))
+        if kind != FIT and key in self._seen:
+            return
+        if not self._channel.take_turn():
+            self._seen.add(key)
+            self._channel.tell(trains=kind, **_told(line))
+            return
+        found = model()
+        given = str(is_compiled_by_xla()) if kind == LOOP else self._compiled_with.get(id(found), "auto")
+        calls, graph = (self.loss_calls(), _traced()) if kind == LOOP else ((), None)
+        self._examine(Reached(kind, found, arguments, optimizer, given, line, calls, graph, self._progress))
+
+    def _progress(self, text: str) -> None:
+        self._channel.tell(progress=str(text))
+
+    def _examine(self, reached: Reached) -> NoReturn:
+        channel, handover = self._channel, self._channel.handover
+        try:
+            _keep_the_script_still()
+            channel.tell(examines=reached.kind, pid=os.getpid(), **_told(reached.place))
+            document = outside_of_traces(lambda: _named(handover.examiner)(reached, dict(handover.arguments)))
+            _flush()
+            channel.answer(document)
+        except BaseException as error:
+            channel.end(failed=_in_words(error))
+
+
+def _traced() -> Any:
+    """The graph that is traced now; None in eager execution."""
+    return None if tf.executing_eagerly() else tf.compat.v1.get_default_graph()
+
+
+def outside_of_traces(examine: Callable[[], Any]) -> Any:
+    """The result of a function, run where no step is traced.
+
+    A custom loop is reached while its step is traced. A new thread has no graph, no strategy and no gradient tape;
+    `tf.init_scope` would let no tape record.
+    """
+    if tf.executing_eagerly():
+        return examine()
+    ended: list[Any] = []
+
+    def run() -> None:
+        try:
+            ended.extend((examine(), None))
+        except BaseException as error:
+            ended.extend((None, error))
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join()
+    if ended[1] is not None:
+        raise ended[1]
+    return ended[0]
+
+
+def _keep_the_script_still() -> None:
+    """Let nothing of the script interrupt this thread, and no exit of another thread run the script's own exit."""
+    thread = threading.current_thread()
+    setattr(thread, _MARK, True)
+    _mark_started_threads()
+    faulthandler.cancel_dump_traceback_later()  # it may be set to end the process
+    if thread is threading.main_thread():
+        for signum in _IGNORED:
+            signal.signal(signum, signal.SIG_IGN)
+        for signum in _PLAIN:
+            signal.signal(signum, signal.SIG_DFL)
+    else:
+        atexit.register(wait_for_the_end)  # the last one that is registered runs first
+
+
+def _mark_started_threads() -> None:
+    """Let the threads that an examining thread starts examine, too: those of a strategy do its work."""
+    original = threading.Thread.start
+
+    def start(self: threading.Thread) -> None:
+        if getattr(threading.current_thread(), _MARK, False):
+            setattr(self, _MARK, True)
+        original(self)
+
+    threading.Thread.start = start  # type: ignore[method-assign]
+
+
+def _named(name: str) -> Callable[[Reached, dict[str, Any]], Any]:
+    module, _, function = name.partition(":")
+    found: Callable[[Reached, dict[str, Any]], Any] = getattr(importlib.import_module(module), function)
+    return found
+
+
+def _flush() -> None:
+    """Write out what the script has printed; not through an object of its own, which may do anything."""
+    for stream in (sys.__stdout__, sys.__stderr__):
+        try:
+            if stream is not None:
+                stream.flush()
+        except (OSError, ValueError):
+            pass  # nobody reads it, or it is closed
+
+
+def _told(line: ScriptLine | None) -> dict[str, str]:
+    if line is None:
+        return {"site": "the script"}
+    return {"site": line.site, "function": line.function, "source": line.source}
+
+
+def _in_words(error: BaseException) -> str:
+    """The message of the error, on one line; what oomph raises on purpose needs no name."""
+    try:
+        text = " ".join(str(error).split())
+    except Exception:
+        text = ""  # an exception whose __str__ fails
+    if text and isinstance(error, OomphError):
+        return text
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__

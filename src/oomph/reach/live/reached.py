@@ -1,0 +1,38 @@
+"""Reached: a training that was about to begin, as an examiner gets it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from oomph.script.script_line import ScriptLine
+
+
+@dataclass(frozen=True)
+class Reached:
+    """A training that was about to begin, at the moment of the call."""
+
+    kind: str
+    """"fit", "train_on_batch" or "custom loop"."""
+    model: Any
+    """The compiled model; of a custom loop the one whose weights it trains, None if there is no such model."""
+    fit_arguments: Mapping[str, Any]
+    """Every argument of the call by its name, the defaults included: x, y, batch_size, validation_data, ...
+
+    Of a custom loop `grads` and `trainable_variables`, as `optimizer.apply` got them.
+    """
+    optimizer: Any
+    jit_compile: str
+    """What `compile` was given: "True", "False" or "auto", which becomes False where no GPU is visible.
+
+    For a custom loop: whether the `tf.function` of its step was given `jit_compile=True`.
+    """
+    place: ScriptLine | None
+    """The line of the script that calls; None if no script code is running."""
+    loss_calls: tuple[Any, ...] = ()
+    """Of a custom loop: the last calls of Keras' loss objects, each a `LossCall`."""
+    graph: Any = field(default=None, compare=False, repr=False)
+    """Of a custom loop: the graph in which its step is traced; None if it runs eagerly."""
+    tell: Callable[[str], None] = field(default=lambda text: None, compare=False, repr=False)
+    """Shows the user what the examiner does at the moment."""

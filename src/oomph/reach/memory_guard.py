@@ -1,0 +1,72 @@
+"""Notices a script that takes the last memory of the machine, before the kernel kills it or another process."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+from oomph.process.available_memory import available_bytes, total_bytes
+from oomph.terminal.amounts import as_size
+
+_EVERY_SECONDS = 0.1
+_LEAST_SHARE, _LEAST_BYTES = 0.05, 1 << 30
+"""So little of the memory may be left: the smaller of the two."""
+_ITS_SHARE = 0.3
+"""A script that holds less of the memory is not what fills it."""
+_KILLED_FIRST = 900
+"""The kernel's score from -1000 to 1000 for a process to be killed when there is no memory left."""
+
+
+class MemoryGuard:
+    """Watches the memory of a script and its processes.
+
+    Args:
+        pid: its first process.
+        root: "/", but for tests.
+    """
+
+    def __init__(self, pid: int, root: Path = Path("/")) -> None:
+        self._pid, self._root = pid, root
+        self._total = total_bytes(root)
+        self._due = 0.0
+        _let_it_be_killed_first(pid)
+
+    def said(self) -> str:
+        """What the script has taken, if it is too much: "20.1 GiB of the 23.5 GiB of memory here"; else empty."""
+        now = time.monotonic()
+        if now < self._due or self._total is None:
+            return ""
+        self._due = now + _EVERY_SECONDS
+        left = available_bytes(self._root)
+        if left is None or left >= min(_LEAST_SHARE * self._total, _LEAST_BYTES):
+            return ""
+        held = _resident(self._pid)
+        if held <= _ITS_SHARE * self._total:
+            return ""
+        return f"{as_size(min(held, self._total))} of the {as_size(self._total)} of memory here"
+
+
+def _resident(pid: int) -> int:
+    """What the process and its descendants hold in memory."""
+    import psutil
+
+    try:
+        first = psutil.Process(pid)
+        processes = [first, *first.children(recursive=True)]
+    except psutil.Error:
+        return 0
+    held = 0
+    for process in processes:
+        try:
+            held += process.memory_info().rss
+        except psutil.Error:
+            pass  # it has ended
+    return held
+
+
+def _let_it_be_killed_first(pid: int) -> None:
+    """Should the kernel be faster than we are, it takes the script, not a program that has nothing to do with it."""
+    try:
+        Path(f"/proc/{pid}/oom_score_adj").write_text(str(_KILLED_FIRST))
+    except OSError:
+        pass  # it has ended, or there is no /proc

@@ -1,0 +1,64 @@
+"""What is asked of a script, and what became of it. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from oomph.process.command import Command
+
+
+@dataclass(frozen=True)
+class Request:
+    """Which training of which script is examined, and by what."""
+
+    command: Command
+    python: str
+    """The Python of the script; empty for a command line that chooses its own."""
+    examiner: str
+    """What examines the training in its process, "package.module:function": `examine(reached, arguments) -> dict`."""
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    """Its second argument, as JSON."""
+    fit: int = 1
+    """Which training: those before it run for real."""
+    environ: Mapping[str, str] = field(default_factory=dict)
+    """Environment variables for the script, where the user has not set them."""
+    limit_seconds: float | None = None
+    """End the script after this time; None: never."""
+
+
+class Training(NamedTuple):
+    """One training of the script."""
+
+    kind: str
+    """"fit", "train_on_batch", or "custom loop"."""
+    site: str
+    """For people: "train.py:42"."""
+    function: str = ""
+    source: str = ""
+    """The text of the line."""
+
+
+@dataclass(frozen=True)
+class Reached:
+    """The training was examined, and the script has ended there."""
+
+    training: Training
+    document: Mapping[str, Any]
+    """What the examiner returned."""
+    before: tuple[Training, ...] = ()
+    """The trainings that ran for real."""
+
+
+@dataclass(frozen=True)
+class NotReached:
+    """The training was not examined, and the script has ended."""
+
+    kind: str
+    """"no training", "failed", "unsupported", "examiner", or "limit"."""
+    reason: str
+    """One sentence."""
+    before: tuple[Training, ...] = ()
+    doing: str = ""
+    """What the examiner did when its process ended; empty unless it ended while it examined."""

@@ -1,0 +1,215 @@
+"""Redaction: removes keys and passwords from everything written or shown, by their names and forms. Both processes.
+
+Scripts get keys as arguments, libraries repeat them in errors, and logs go into bug reports. What may be one is
+hidden, unless it is clearly a word, a number, a path or code: `secret_look.py`. Redacted text is not stored anywhere.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from oomph.redaction.secret_forms import (
+    AFTER_NAME,
+    ASKS_FOR_PASSWORD,
+    COLOUR_HINTS,
+    COLOURS,
+    NAME,
+    NAME_HINTS,
+    PASSWORD_FLAG,
+    REST_OF_VALUE,
+    USER_AND_PASSWORD,
+    WHOLE,
+)
+from oomph.redaction.secret_look import (
+    MARK,
+    How,
+    Secrecy,
+    SecretName,
+    is_secret,
+    is_setting,
+    looks_like_password,
+    named,
+)
+
+_HINTS = tuple({hint for form in (*WHOLE, USER_AND_PASSWORD, PASSWORD_FLAG) for hint in form.hints} | {*NAME_HINTS})
+_LONGEST_IN_WORDS = 80
+"""A longer text is a name only if it is a single word."""
+_SHORTEST = 8
+"""Shorter known secrets are not searched for on their own: they might be any word."""
+_NEAR = 200
+"""So many characters before a name belong to it, or show what a -p means."""
+_LONGEST_END = 80
+"""The end of a name that says what it is."""
+
+_known: set[str] = set()
+
+
+def know_secrets(words: Iterable[str], environ: Mapping[str, str]) -> None:
+    """Remember the keys that a script gets as arguments or in its environment: errors may repeat them."""
+    given = list(words)
+    found = {given[number][start:] for number, start in _hidden(given)}
+    pairs = [*(word.partition("=")[::2] for word in given), *environ.items()]
+    found |= {value for name, value in pairs if _names_secret(name, value)}
+    _known.update(value for value in found if len(value) >= _SHORTEST)
+
+
+def holds_secret(name: str, value: str) -> bool:
+    """True if a value of that name is a key or a password, by the name or by its form."""
+    return _names_secret(name, value) or redacted(value) != value
+
+
+def redacted(text: str) -> str:
+    """The text with `***` in place of every key or password in it."""
+    for secret in _known:
+        text = text.replace(secret, MARK)
+    if any(hint in text for hint in COLOUR_HINTS):  # colours may part a key from its name, or a name in two
+        plain = COLOURS.sub("", text)
+        without = _redacted_plain(plain)
+        if without != plain:
+            return without
+    return _redacted_plain(text)
+
+
+def redacted_words(words: Iterable[str]) -> list[str]:
+    """Redact the words of a command line: the word after `--api-key` is a key, too."""
+    given = list(words)
+    found = [redacted(word) for word in given]
+    for number, start in _hidden(given):
+        found[number] = given[number][:start] + MARK
+    return found
+
+
+def redacted_data(value: Any, name: str = "") -> Any:
+    """Redact JSON data, at any depth; lists of words are treated as command lines."""
+    if isinstance(value, str):
+        return MARK if _names_secret(name, value) else redacted(value)
+    if isinstance(value, Mapping):
+        return {key: redacted_data(each, str(key)) for key, each in value.items()}
+    if isinstance(value, Sequence) and not isinstance(value, (bytes, bytearray)):
+        words = all(isinstance(each, str) for each in value)
+        return redacted_words(value) if words else [redacted_data(each) for each in value]
+    return value
+
+
+def _redacted_plain(text: str) -> str:
+    lower = text.lower()
+    if not _any_in(_HINTS, lower):
+        return text
+    for form in WHOLE:
+        if _any_in(form.hints, lower):
+            text = form.pattern.sub(lambda found: f"{found['before']}{MARK}{found['after']}", text)
+    if _any_in(USER_AND_PASSWORD.hints, lower):
+        text = _without(text, _after_users(text))
+    if _any_in(PASSWORD_FLAG.hints, lower):
+        text = _without(text, _after_flags(text))
+    return _without(text, _after_names(text)) if _any_in(NAME_HINTS, lower) else text
+
+
+def _any_in(hints: Iterable[str], lower: str) -> bool:
+    return any(hint in lower for hint in hints)
+
+
+def _without(text: str, spans: Iterable[tuple[int, int]]) -> str:
+    """The text with `***` in place of these parts of it."""
+    kept, at = [], 0
+    for start, end in spans:
+        kept += [text[at:start], MARK]
+        at = end
+    return "".join([*kept, text[at:]])
+
+
+def _after_names(text: str) -> Iterator[tuple[int, int]]:
+    """Where the values of named secrets stand. A name within a value that is none is looked at, too."""
+    at = 0
+    while found := NAME.search(text, at):
+        at = found.end()
+        if found["rest"] and _any_in(NAME_HINTS, found["rest"].lower()):  # the last word of a name decides
+            at = found.start("rest")
+            continue
+        after = AFTER_NAME.match(text, at)
+        name = None if after is None else _name(text, found)
+        if after is not None and name is not None:
+            how = How.ASSIGNED if after["assigned"] else How.SAID if after["said"] else How.BESIDE
+            group = _value_group(after)
+            if is_secret(name, how, after[group], is_quoted=group != "bare"):
+                at = REST_OF_VALUE.match(text, after.end(group)).end()  # type: ignore[union-attr]
+                at = at if group == "bare" else after.end(group)
+                yield after.start(group), at
+
+
+def _name(text: str, found: re.Match[str]) -> SecretName | None:
+    before = text[max(found.start() - _NEAR, 0) : found.start()]
+    return named(found["word"], before, is_several=bool(found["several"]), goes_on=bool(found["rest"]))
+
+
+def _after_users(text: str) -> Iterator[tuple[int, int]]:
+    """Where the passwords in `-u user:password` stand; `-u 1000:1000` is a user's number."""
+    for found in USER_AND_PASSWORD.pattern.finditer(text):
+        if not is_setting(found["value"]):
+            yield found.span("value")
+
+
+def _after_flags(text: str) -> Iterator[tuple[int, int]]:
+    for found in PASSWORD_FLAG.pattern.finditer(text):
+        group = _value_group(found)
+        near = text[max(found.start() - _NEAR, 0) : found.end() + _NEAR]
+        if _is_password_of(found["flag"], found["between"], found[group], near, is_certain=False):
+            yield found.span(group)
+
+
+def _is_password_of(flag: str, between: str, value: str, near: str, *, is_certain: bool) -> bool:
+    """True if the value of a -p, or of a -a or -w beside a program that has such an option, is a password."""
+    if value == MARK or value.startswith("-"):
+        return False
+    if ASKS_FOR_PASSWORD.search(near) is not None:
+        return not is_setting(value)
+    return flag == "-p" and bool(between) and looks_like_password(value, is_certain)
+
+
+def _value_group(found: re.Match[str]) -> str:
+    return str(found.lastgroup)  # a value is the last thing in each of the patterns
+
+
+def _hidden(words: Sequence[str]) -> Iterator[tuple[int, int]]:
+    """Which words hold a key by what stands before them, and from which character on."""
+    near = " ".join(words)
+    for number, (word, following) in enumerate(itertools.pairwise(words), start=1):
+        if word in ("-p", "-a", "-w"):
+            hides = _is_password_of(word, " ", following, near, is_certain=True)
+        elif found := USER_AND_PASSWORD.pattern.fullmatch(f"{word} {following}"):
+            if not is_setting(found["value"]):
+                yield number, found.start("value") - len(word) - 1
+            continue
+        else:
+            hides = not following.startswith("--") and _is_followed_by_secret(word, following)
+        if hides:
+            yield number, 0
+        elif (flag := PASSWORD_FLAG.pattern.fullmatch(following)) and _is_password_of(
+            flag["flag"], flag["between"], flag[_value_group(flag)], near, is_certain=True
+        ):
+            yield number, flag.start(_value_group(flag))
+
+
+def _is_followed_by_secret(word: str, following: str) -> bool:
+    name = _whole_name(word)
+    return name is not None and is_secret(name, How.BESIDE, following)
+
+
+def _names_secret(name: str, value: str) -> bool:
+    """True if JSON data or a variable of that name are a secret. The key of a mapping or a fit is none."""
+    found = _whole_name(name)
+    return found is not None and found.kind is not Secrecy.KEY and is_secret(found, How.ASSIGNED, value)
+
+
+def _whole_name(text: str) -> SecretName | None:
+    """What a text promises that is a name as a whole."""
+    if len(text) >= _LONGEST_IN_WORDS and any(map(str.isspace, text)):
+        return None
+    at, last = max(len(text) - _LONGEST_END, 0), None
+    while found := NAME.search(text, at):
+        last = found
+        at = found.start("rest") if found["rest"] else found.end()
+    return _name(text, last) if last is not None and last.end() == len(text) else None

@@ -1,0 +1,150 @@
+"""judge(fault, undisturbed, run) -> Verdict: whether a run survived its fault, and at what cost. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from oomph.journal.journal import Event
+from oomph.protocol.not_restartable import NAME as NOT_RESTARTABLE
+from oomph.protocol.stateless_draws import RACED
+from oomph.rehearse.faults import Rehearsable
+from oomph.run.report.causes import causes
+
+SURVIVED, LOST, NOT_TRIED = "yes", "no", "not tried"
+_LIKE_A_KILL = ("kill", "abort", "hang", "corrupt-checkpoint", "lost-gpu")
+"""Faults that end the process, those first that change nothing else."""
+
+
+@dataclass(frozen=True)
+class Rehearsed:
+    """A finished run, undisturbed or not."""
+
+    exit_code: int | None
+    """None when it did not end within its time limit."""
+    seconds: float
+    summary: dict[str, Any]
+    events: Sequence[Event]
+    fired: bool = False
+    """Whether the fault was injected."""
+
+    def last(self, name: str) -> dict[str, Any]:
+        """The data of the last event of that name; empty when there is none."""
+        return next((event.data for event in reversed(self.events) if event.name == name), {})
+
+    @property
+    def steps(self) -> int:
+        """Steps done, each counted once."""
+        return int(self.summary.get("steps") or 0)
+
+    @property
+    def saved(self) -> int:
+        """Steps in the last checkpoint taken within a fit."""
+        names = (e.data for e in self.events if e.name == "checkpoint" and str(e.data.get("name")).startswith("step"))
+        return max((int(data["steps"]) for data in names), default=0)
+
+    @property
+    def refused(self) -> str:
+        """Why the script could not be started a second time; empty when it could."""
+        gave_up = str(self.summary.get("gave_up") or "")
+        return gave_up if NOT_RESTARTABLE in (self.summary.get("faults") or ()) else ""
+
+    @property
+    def end(self) -> dict[str, Any]:
+        """The final state and loss."""
+        return self.last("rehearsal-ended") or self.last("fit-finished")
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The verdict on one fault."""
+
+    fault: str
+    survived: str
+    """"yes", "no" or "not tried"."""
+    reason: str
+    """Why it did not survive; empty when it did."""
+    named: tuple[str, ...] = ()
+    """The faults that the run has counted."""
+    restarts: int = 0
+    steps_repeated: int = 0
+    seconds_lost: float = 0.0
+    """Compared with the undisturbed run."""
+    result: str = ""
+    """The final state, compared with that of the undisturbed run."""
+    at_risk: int = 0
+    """Steps that a kill at the end would have cost, beyond what it would have cost the undisturbed run."""
+    label: str = ""
+    """What the run may say of its result (`labels.py`); empty where nothing is known of that."""
+    label_reasons: tuple[str, ...] = ()
+    """Why it is not a better one."""
+
+
+def judge(fault: Rehearsable, undisturbed: Rehearsed, run: Rehearsed) -> Verdict:
+    """Whether the run finished in a useful state after the fault occurred and was handled."""
+    survived, reason = _survived(fault, undisturbed, run)
+    label = "" if survived == NOT_TRIED or run.refused else str(run.summary.get("exactness") or "")
+    known = (*map(str, run.summary.get("exactness_reasons") or ()), *causes(label, run.events))
+    reasons = tuple(dict.fromkeys(known))
+    return Verdict(
+        fault=fault.name,
+        survived=survived,
+        reason=reason,
+        named=tuple(run.summary.get("faults") or ()),
+        restarts=int(run.summary.get("restarts") or 0),
+        steps_repeated=int(run.summary.get("steps_repeated") or 0),
+        seconds_lost=round(max(0.0, run.seconds - undisturbed.seconds), 1),
+        result=_result(undisturbed, run, reasons) if survived != NOT_TRIED else "",
+        at_risk=max(0, undisturbed.saved - run.saved) if fault.name in ("disk-full", "nan") else 0,
+        label=label,
+        label_reasons=reasons,
+    )
+
+
+def after_a_kill(verdicts: Sequence[Verdict]) -> Verdict | None:
+    """The verdict whose label a killed run of the script gets; None when no run was started again."""
+    labelled = [verdict for verdict in verdicts if verdict.fault in _LIKE_A_KILL and verdict.restarts and verdict.label]
+    return min(labelled, key=lambda verdict: _LIKE_A_KILL.index(verdict.fault), default=None)
+
+
+def _survived(fault: Rehearsable, undisturbed: Rehearsed, run: Rehearsed) -> tuple[str, str]:
+    if run.refused:
+        return LOST, run.refused
+    if not run.fired:
+        return NOT_TRIED, "the script never reached a point where it could be injected"
+    if run.exit_code is None:
+        return LOST, f"the run had not ended after {run.seconds:.0f} s: nothing ended the {fault.name}"
+    if run.exit_code != 0:
+        gave_up = run.summary.get("gave_up")
+        return LOST, f"exit code {run.exit_code}" + (f": {gave_up}" if gave_up else "")
+    if run.steps < undisturbed.steps:
+        return LOST, f"it ended after {run.steps} of {undisturbed.steps} steps"
+    loss = run.end.get("loss")
+    if (isinstance(loss, float) and not math.isfinite(loss)) or _ended_not_finite(run):
+        kept = f"the state of step {run.saved} is kept" if run.saved else "there was no earlier checkpoint"
+        return LOST, f"training continued with NaN, as Keras does (TerminateOnNaN ends it); {kept}"
+    if fault.fault and fault.fault not in (run.summary.get("faults") or {}):
+        return LOST, f"it finished, but never counted the fault {fault.fault}"
+    if fault.event and not any(event.name == fault.event for event in run.events):
+        return LOST, f"it finished, but without the event {fault.event} that shows how"
+    return SURVIVED, ""
+
+
+def _ended_not_finite(run: Rehearsed) -> bool:
+    """Whether no finite state was saved after a non-finite one; the loss may still be finite."""
+    saves = [event.name for event in run.events if event.name in ("checkpoint", "checkpoint-skipped")]
+    return bool(saves) and saves[-1] == "checkpoint-skipped"
+
+
+def _result(undisturbed: Rehearsed, run: Rehearsed, reasons: Sequence[str]) -> str:
+    ours, theirs = run.end, undisturbed.end
+    if not ours or run.exit_code != 0:
+        return ""
+    if ours.get("state") and ours.get("state") == theirs.get("state"):
+        is_raced = any(reason.startswith(RACED) for reason in reasons)
+        return "the same bits, by chance" if is_raced else "the same bits"
+    if isinstance(ours.get("loss"), float) and isinstance(theirs.get("loss"), float):
+        return f"loss {ours['loss']:.6g}, undisturbed {theirs['loss']:.6g}"
+    return "weights differ from the undisturbed run"

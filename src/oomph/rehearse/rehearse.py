@@ -1,0 +1,185 @@
+"""Runs a script under `oomph run` once undisturbed and once for each fault, and judges the results."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from oomph.errors import ExamineError, UsageError
+from oomph.journal.journal import read_journal
+from oomph.process import child
+from oomph.process.own_process import isolated_command, isolated_environ
+from oomph.protocol.creations import Earlier
+from oomph.protocol.injection import Injection, has_fired
+from oomph.rehearse.faults import FAULTS, Rehearsable
+from oomph.rehearse.judge import NOT_TRIED, SURVIVED, Rehearsed, Verdict, judge
+from oomph.run.directory.run_directory import read_record
+from oomph.run.directory.summary_file import read_summary
+from oomph.run.directory.work_folder import work_folder
+from oomph.terminal.message import PREFIX
+from oomph.terminal.ticking import Ticking
+
+_GRACE_SECONDS = 40.0
+"""After SIGTERM: the supervisor gives the script 30 s."""
+_EXTRA_SECONDS = 180.0
+_CHECKPOINTS = 8
+"""The number of checkpoints in a rehearsal, unless the user sets an interval."""
+_LINES_OF_A_FAILURE = 5
+_LOOK_SECONDS = 0.5
+_UNDISTURBED = "undisturbed"
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What to rehearse."""
+
+    words: tuple[str, ...]
+    """The script and its arguments, as for `oomph run`."""
+    faults: tuple[str, ...]
+    steps: int | None = 40
+    """How far each run goes; None: to the end of the script."""
+    at: int | None = None
+    """The step after which the fault is injected; None: halfway."""
+    checkpoint_every: str | None = None
+    options: tuple[str, ...] = ()
+    """Further options of `oomph run`."""
+    limit_seconds: float | None = None
+    """For one run; None: five times the duration of the undisturbed one, plus three minutes."""
+
+
+@dataclass(frozen=True)
+class Report:
+    """The results of a rehearsal."""
+
+    undisturbed: Rehearsed
+    at: int
+    verdicts: tuple[Verdict, ...]
+    refused: str = ""
+    """Why the script cannot be started a second time; empty when it can."""
+    left: tuple[str, ...] = ()
+    """What the script has created here and could not create again if plain Python ran it now."""
+
+    @property
+    def survives(self) -> bool:
+        """Whether the script survived every injected fault."""
+        return all(verdict.survived in (SURVIVED, NOT_TRIED) for verdict in self.verdicts)
+
+
+def rehearse(plan: Plan, keep: str | None, say: Say) -> Report:
+    """Run everything; raises ExamineError when the script does not get far enough undisturbed.
+
+    Raises UsageError for a command that `oomph run` refuses.
+    """
+    chosen = _chosen(plan.faults)
+    with work_folder(keep, "oomph-rehearsal-") as folder:
+        faults = "1 fault, in one run" if len(chosen) == 1 else f"{len(chosen)} faults, one run each"
+        say(f"rehearsal: {faults}; first undisturbed")
+        undisturbed = _run(plan, folder, Injection("", 0, plan.steps), plan.limit_seconds)
+        _check(undisturbed, folder, plan.limit_seconds)
+        at = plan.at if plan.at is not None else max(1, undisturbed.steps // 2)
+        if at >= undisturbed.steps:
+            raise UsageError(f"--at {at}: the rehearsal takes {undisturbed.steps} steps only")
+        say(f"rehearsal: undisturbed, {undisturbed.steps} steps in {undisturbed.seconds:.0f} s")
+        record = read_record(folder / _UNDISTURBED)
+        entropy = "" if record is None else record.entropy
+        verdicts, earlier, refused = [], [_UNDISTURBED], ""
+        for fault in chosen:
+            if refused:
+                verdicts.append(Verdict(fault.name, NOT_TRIED, "the script cannot be started a second time"))
+                continue
+            limit = plan.limit_seconds or 5 * undisturbed.seconds + _EXTRA_SECONDS
+            before = tuple(str((folder / name).absolute()) for name in earlier)
+            run = _run(plan, folder, Injection(fault.name, at, plan.steps, before, entropy), limit)
+            verdicts.append(judge(fault, undisturbed, run))
+            say(f"rehearsal: {fault.name}: {_briefly(verdicts[-1])} ({run.seconds:.0f} s)")
+            refused = _refused(undisturbed, run)
+            earlier.append(fault.name)
+        return Report(undisturbed, at, tuple(verdicts), refused, _left(folder))
+
+
+def _refused(undisturbed: Rehearsed, run: Rehearsed) -> str:
+    """Why the script cannot be started a second time, and how that was tested; empty when it can."""
+    came_to_its_end = not undisturbed.last("rehearsal-ended")
+    where = " (tried after the script had finished: use fewer --steps to try it in mid-training)"
+    return run.refused and run.refused + where * came_to_its_end
+
+
+def _left(folder: Path) -> tuple[str, ...]:
+    """The outermost files and folders that the undisturbed run has created and left here."""
+    there = sorted(path for path in Earlier.read(folder / _UNDISTURBED).paths if os.path.lexists(path))
+    outermost = [path for path in there if not any(path.startswith(other + os.sep) for other in there)]
+    return tuple(os.path.relpath(path) for path in outermost)
+
+
+def _run(plan: Plan, folder: Path, injection: Injection, limit: float | None) -> Rehearsed:
+    """One run under `oomph run`; its output goes into a file."""
+    name = injection.fault or _UNDISTURBED
+    run_dir, started = folder / name, time.monotonic()
+    every = plan.checkpoint_every or str(max(1, (plan.steps or _CHECKPOINTS**2) // _CHECKPOINTS))
+    options = [f"--run-dir={run_dir}", f"--checkpoint-every={every}", *plan.options]
+    command = isolated_command("oomph.__main__", "run", *options, *plan.words)
+    with (folder / f"{name}.log").open("wb") as log:
+        process = subprocess.Popen(
+            command,
+            env=isolated_environ({**os.environ, **injection.to_environment()}),
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+        )
+        exit_code = _ended(process, limit, name)
+    return Rehearsed(
+        exit_code, time.monotonic() - started, read_summary(run_dir), read_journal(run_dir), has_fired(run_dir)
+    )
+
+
+def _ended(process: subprocess.Popen[bytes], limit: float | None, name: str) -> int | None:
+    """The exit code; None after the time limit. The process never outlives this call."""
+    started = time.monotonic()
+    try:
+        with Ticking() as ticking:
+            while limit is None or time.monotonic() - started < limit:
+                try:
+                    return process.wait(_LOOK_SECONDS)
+                except subprocess.TimeoutExpired:
+                    ticking.tick(f"rehearsing: {name}")
+        return None
+    finally:
+        child.end(process, _GRACE_SECONDS)  # if it has to be killed, its watchdog ends the script
+
+
+def _check(undisturbed: Rehearsed, folder: Path, limit: float | None) -> None:
+    if undisturbed.exit_code is None:
+        raise ExamineError(f"the script had not ended after {limit:.0f} s, even without a fault: give a longer --limit")
+    if undisturbed.exit_code != 0:
+        ours, told = _what_was_said(folder / "undisturbed.log")
+        if undisturbed.exit_code == UsageError.exit_code and not undisturbed.summary and ours:
+            raise UsageError(ours[-1])  # oomph has not started a run
+        last = "\n".join((told or ours)[-_LINES_OF_A_FAILURE:])
+        raise ExamineError(f"the script fails without any fault, with exit code {undisturbed.exit_code}:\n{last}")
+    if undisturbed.steps < 2:
+        raise ExamineError("the script has not taken two training steps that oomph could see")
+
+
+def _what_was_said(log: Path) -> tuple[list[str], list[str]]:
+    """The lines of oomph, without their prefix, and those of the script."""
+    lines = log.read_text(errors="replace").splitlines()
+    ours = [line.removeprefix(PREFIX) for line in lines if line.startswith(PREFIX)]
+    return ours, [line for line in lines if not line.startswith(PREFIX)]
+
+
+def _chosen(names: Sequence[str]) -> list[Rehearsable]:
+    known = {fault.name: fault for fault in FAULTS}
+    for name in names:
+        if name not in known:
+            raise UsageError(f"there is no fault {name} to rehearse; the faults are {', '.join(known)}")
+    return [known[name] for name in dict.fromkeys(names)]
+
+
+def _briefly(verdict: Verdict) -> str:
+    return "survived" if verdict.survived == SURVIVED else f"{verdict.survived}: {verdict.reason}"

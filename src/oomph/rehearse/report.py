@@ -1,0 +1,111 @@
+"""The report of a rehearsal, for people and as JSON. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from oomph.protocol.not_restartable import NAME as NOT_RESTARTABLE
+from oomph.rehearse.faults import FAULTS
+from oomph.rehearse.judge import LOST, SURVIVED, Verdict, after_a_kill
+from oomph.rehearse.rehearse import Report
+from oomph.run.report.labels import MEANING
+from oomph.run.report.remedies import remedies
+from oomph.terminal.screen import USUAL_WIDTH
+from oomph.terminal.tables import table
+from oomph.terminal.wrapping import wrapped
+
+SCHEMA = 1
+_MOST_LEFT = 5
+_MOST_REMEDIES = 5
+_NO_SEED = "which has no seed"
+_HEAD = ("fault", "survives", "restarts", "repeated", "lost", "result")
+
+
+def as_document(report: Report) -> dict[str, Any]:
+    """The document of --json."""
+    undisturbed = report.undisturbed
+    return {
+        "schema": SCHEMA,
+        "survives": report.survives,
+        "at": report.at,
+        "steps": undisturbed.steps,
+        "seconds": round(undisturbed.seconds, 1),
+        "faults": [asdict(verdict) for verdict in report.verdicts],
+        "label": _label(after_a_kill(report.verdicts)),
+        "not_restartable": report.refused or None,
+        "left": list(report.left),
+    }
+
+
+def as_document_without(reason: str) -> dict[str, Any]:
+    """The document of --json if the script does not get far enough undisturbed: no fault was tried."""
+    return {"schema": SCHEMA, "survives": None, "reason": reason, "faults": []}
+
+
+def as_text(report: Report, width: int = USUAL_WIDTH) -> Iterator[str]:
+    """The lines to print."""
+    steps = report.undisturbed.steps
+    yield from table([_HEAD, *(_row(verdict, steps) for verdict in report.verdicts)], width)
+    yield ""
+    for line in _remarks(report):
+        yield wrapped(line, width, " " * (len(line) - len(line.lstrip()) + 2))
+    yield wrapped(_conclusion(report), width, "  ")
+
+
+def _remarks(report: Report) -> Iterator[str]:
+    what = {fault.name: fault.what for fault in FAULTS}
+    for verdict in report.verdicts:
+        if verdict.survived != SURVIVED and not report.refused:
+            yield f"{verdict.fault} ({what[verdict.fault]}): {verdict.reason}"
+        elif verdict.at_risk:
+            yield f"{verdict.fault}: a kill after it costs {verdict.at_risk} steps more than before"
+    yield from _why_losses_differ(report.verdicts)
+    yield from _label_lines(after_a_kill(report.verdicts))
+    if report.left:
+        what_is_left = ", ".join(report.left[:_MOST_LEFT]) + (", ..." if len(report.left) > _MOST_LEFT else "")
+        yield f"left here, where the script would create it again: {what_is_left}; remove it before the real run"
+
+
+def _why_losses_differ(verdicts: Sequence[Verdict]) -> Iterator[str]:
+    """What has no seed and makes losses differ from run to run, with or without a fault."""
+    differing = any(verdict.result.startswith("loss ") for verdict in verdicts)
+    unseeded = dict.fromkeys(each for one in verdicts for each in one.label_reasons if _NO_SEED in each)
+    for reason in unseeded if differing else ():
+        yield f"losses differ from run to run even without a fault: {reason}"
+
+
+def _row(verdict: Verdict, steps: int) -> tuple[str, ...]:
+    repeated, lost = f"{verdict.steps_repeated} of {steps}", f"{verdict.seconds_lost:.0f} s"
+    return (verdict.fault, verdict.survived, str(verdict.restarts), repeated, lost, verdict.result)
+
+
+def _label(verdict: Verdict | None) -> dict[str, Any] | None:
+    """The label of a killed run of the script, and what improves it."""
+    if verdict is None:
+        return None
+    mends = [each._asdict() for each in remedies(verdict.label, verdict.label_reasons)]
+    return {"after": verdict.fault, "label": verdict.label, "reasons": list(verdict.label_reasons), "remedies": mends}
+
+
+def _label_lines(verdict: Verdict | None) -> Iterator[str]:
+    if verdict is None:
+        return
+    fault = "a kill" if verdict.fault == "kill" else verdict.fault
+    yield f"label after {fault}: {MEANING.get(verdict.label, verdict.label)}"
+    for remedy in remedies(verdict.label, verdict.label_reasons)[:_MOST_REMEDIES]:
+        if remedy.reason:
+            yield f"  {remedy.reason}"
+        yield f"  to improve it: {remedy.text}"
+
+
+def _conclusion(report: Report) -> str:
+    if report.refused:
+        return f"would not survive any restart: {NOT_RESTARTABLE}: {report.refused}"
+    lost = [verdict.fault for verdict in report.verdicts if verdict.survived == LOST]
+    tried = [verdict for verdict in report.verdicts if verdict.survived in (SURVIVED, LOST)]
+    if lost:
+        return f"would not survive: {', '.join(lost)}"
+    faults = "the one fault" if len(tried) == 1 else f"all {len(tried)} faults, each"
+    return f"survives {faults} after step {report.at} of {report.undisturbed.steps}"

@@ -1,0 +1,218 @@
+"""Saves and restores the state of callbacks and of Keras' History.
+
+For Keras' own callbacks and their subclasses, a table names the counters. A user's callback with `get_state()` and
+`set_state(state)` provides its own state. Everything else that it holds is inspected by type (`objects/`).
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from oomph.checkpoint.container import Checkpoint
+from oomph.checkpoint.meta import said
+from oomph.keras_bridge.names.keras3 import KERAS
+from oomph.resume.fit import event_files
+from oomph.resume.state import nested
+from oomph.resume.state.training_state import Array, read_arrays
+from oomph.script.opened_files import FileState, replace_file
+
+_SCALARS = (bool, int, float, str, type(None))
+_STATE = {
+    "EarlyStopping": ("wait", "best", "best_epoch", "stopped_epoch"),
+    "ReduceLROnPlateau": ("wait", "best", "cooldown_counter"),
+    "ModelCheckpoint": (
+        "best",
+        "epochs_since_last_save",
+        "_current_epoch",
+        "_last_batch_seen",
+        "_batches_seen_since_last_saving",
+    ),
+    "TensorBoard": (*KERAS.global_train_batch.names, *KERAS.global_test_batch.names),
+    "SwapEMAWeights": ("_ema_weights_in_model",),
+}
+"""What Keras' callbacks count or remember from one epoch to the next; callbacks not listed keep nothing.
+
+LearningRateScheduler keeps nothing: it continues from the optimizer's learning rate.
+"""
+HISTORY = "history/"
+"""Prefix of the names of a History's arrays in a checkpoint."""
+Tell = Callable[[str], None]
+
+
+def listed(callbacks: Any) -> list[Any]:
+    """The user's callbacks as a flat list, whatever form Keras accepts."""
+    if callbacks is None:
+        return []
+    if hasattr(callbacks, "callbacks"):
+        return list(callbacks.callbacks)
+    return list(callbacks) if isinstance(callbacks, (list, tuple)) else [callbacks]
+
+
+def continue_logs(callbacks: list[Any], epoch: int, kept: Mapping[str, FileState]) -> None:
+    """Make a resumed CSVLogger append to its file; drop the lines from `epoch` on, which will be written again.
+
+    Args:
+        kept: the content of files at the checkpoint, by path.
+    """
+    for callback in callbacks:
+        if type(callback).__name__ == "CSVLogger" and _is_of_keras(callback):
+            callback.append = True
+            path = Path(os.path.abspath(callback.filename))
+            state = kept.get(str(path))
+            try:
+                if state is not None and state.content is not None and state.lies_where_it_lay():
+                    replace_file(path, state.content)
+                else:
+                    _drop_lines_from(path, callback.sep, epoch)
+            except OSError:
+                pass  # Keras reports what is wrong with the file
+
+
+def _drop_lines_from(path: Path, separator: str, epoch: int) -> None:
+    lines = path.read_bytes().splitlines(keepends=True)  # unchanged: Keras writes Windows line ends
+    kept, last = list(lines), math.inf
+    while kept:
+        field = kept[-1].partition(separator.encode())[0].strip()
+        if not field.isdigit() or not epoch <= int(field) < last:
+            break  # of this run no more: an earlier one may have written to the same file
+        last = int(field)
+        kept.pop()
+    if len(kept) < len(lines):
+        temporary = path.with_name(f"{path.name}.oomph")
+        temporary.write_bytes(b"".join(kept))
+        os.replace(temporary, path)
+
+
+# -- saving -----------------------------------------------------------------------------------------------------------
+
+
+def captured(callbacks: list[Any], tell: Tell) -> tuple[list[dict[str, Any]], list[Array]]:
+    """Copy what each callback remembers: a JSON-ready state, and the arrays that belong to it.
+
+    Args:
+        tell: called with a message about a callback whose state cannot be read.
+    """
+    states, arrays = [], []
+    for index, callback in enumerate(callbacks):
+        found = dict(_counters(callback))
+        entry: dict[str, Any] = {"class": type(callback).__name__, "state": found}
+        for number, weight in enumerate(_best_weights(callback)):
+            arrays.append(_copied(f"callback/{index}/{number}", weight))
+        if _tells_its_state(callback):
+            try:
+                entry["own"], own = nested.encode(callback.get_state(), f"callback/{index}/state/")
+                arrays += [_copied(name, value) for name, value in own.items()]
+            except Exception as error:
+                tell(f"callback {type(callback).__name__}: its state cannot be saved ({type(error).__name__}: {error})")
+        states.append(entry)
+    return states, arrays
+
+
+# -- resuming ---------------------------------------------------------------------------------------------------------
+
+
+def restore(callbacks: list[Any], saved: list[dict[str, Any]], checkpoint: Checkpoint, tell: Tell) -> None:
+    """Restore the state of each callback; within a class, callbacks are matched by their order."""
+    for callback, index in _matched(callbacks, saved):
+        for name in _counted_by(callback):
+            if name in saved[index]["state"]:
+                setattr(callback, name, saved[index]["state"][name])
+        event_files.tell_step(callback)
+        arrays = read_arrays(checkpoint, f"callback/{index}/")
+        weights = [arrays[name] for name in sorted((n for n in arrays if n.isdigit()), key=int)]
+        if weights and _keeps_best_weights(callback):
+            callback.best_weights = weights
+        if "own" in saved[index] and _tells_its_state(callback):
+            try:
+                callback.set_state(nested.decode(saved[index]["own"], arrays, f"callback/{index}/"))
+            except Exception as error:
+                tell(f"callback {type(callback).__name__}: set_state failed ({type(error).__name__}: {error})")
+
+
+def history_state(history: Any) -> tuple[dict[str, Any], list[Array], list[str]]:
+    """The epochs and values of a History: the JSON part, the arrays, and what cannot be saved, in words."""
+    series: list[Any] = []
+    arrays, lost = [], []
+    for number, (name, values) in enumerate(getattr(history, "history", {}).items()):
+        try:
+            document, own = nested.encode([name, values], f"{HISTORY}{number}/")
+        except Exception as error:  # also from an object that refuses inspection
+            lost.append(f"{name} in the History ({error})"[:200])
+            continue
+        series.append(document)
+        arrays += [_copied(each, value) for each, value in own.items()]
+    return {"epoch": [int(e) for e in getattr(history, "epoch", [])], "history": series}, arrays, lost
+
+
+def restore_history(history: Any, checkpoint: Checkpoint) -> None:
+    """Continue a History where it was."""
+    if history is not None:
+        saved, arrays = said(checkpoint.meta.history), read_arrays(checkpoint, HISTORY)
+        history.epoch = list(saved["epoch"])
+        history.history = dict(nested.decode(each, arrays, HISTORY) for each in saved["history"])
+
+
+def _matched(callbacks: list[Any], saved: list[dict[str, Any]]) -> Iterator[tuple[Any, int]]:
+    left = list(enumerate(saved))
+    for callback in callbacks:
+        index = next((i for i, entry in left if entry["class"] == type(callback).__name__), None)
+        if index is not None:
+            left = [(i, entry) for i, entry in left if i != index]
+            yield callback, index
+
+
+def _counters(callback: Any) -> Iterator[tuple[str, Any]]:
+    """The counters of the Keras class that this callback is or inherits from."""
+    for name in _counted_by(callback):
+        value = _plain(vars(callback).get(name))
+        if name in vars(callback) and isinstance(value, _SCALARS):
+            yield name, value
+
+
+def _counted_by(callback: Any) -> list[str]:
+    """The names of these counters. Nothing else is set: a checkpoint must not choose where a callback writes."""
+    kinds = [kind for kind in type(callback).__mro__ if _is_from_keras(kind)]
+    return [name for kind in kinds for name in _STATE.get(kind.__name__, ())]
+
+
+def _best_weights(callback: Any) -> list[Any]:
+    """The best weights that EarlyStopping holds."""
+    weights = vars(callback).get("best_weights")
+    return weights if _keeps_best_weights(callback) and isinstance(weights, list) else []
+
+
+def _keeps_best_weights(callback: Any) -> bool:
+    return any(kind.__name__ == "EarlyStopping" and _is_from_keras(kind) for kind in type(callback).__mro__)
+
+
+def _tells_its_state(callback: Any) -> bool:
+    kind = type(callback)
+    return callable(getattr(kind, "get_state", None)) and callable(getattr(kind, "set_state", None))
+
+
+def _copied(name: str, value: Any) -> Array:
+    array = np.array(value)
+    return Array(name, array.dtype.name, array)
+
+
+def _plain(value: Any) -> Any:
+    """NumPy scalars and one-element tensors as Python numbers; larger arrays as lists."""
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    return _plain(value.numpy()) if hasattr(value, "numpy") else value
+
+
+def _is_of_keras(callback: Any) -> bool:
+    return _is_from_keras(type(callback))
+
+
+def _is_from_keras(kind: type) -> bool:
+    return kind.__module__.startswith("keras.")

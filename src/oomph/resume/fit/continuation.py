@@ -1,0 +1,74 @@
+"""Decides what happens to a fit that begins: it trains, resumes, returns at once, or is refused.
+
+Runs in the script process, at the start of `fit`.
+"""
+
+from __future__ import annotations
+
+from oomph.checkpoint.container import Checkpoint
+from oomph.checkpoint.store import Record
+from oomph.resume.fit.fit import Fit
+from oomph.resume.training import leaving
+from oomph.resume.training.fits import Fits
+from oomph.resume.training.recognition import Known, Recognised, Verdict, recognise
+
+
+def settle(fits: Fits, fit: Fit) -> None:
+    """Decide what happens to the fit, and its number in the run."""
+    record = fits.known_state(fit.identity, fit.beginning.script_was_edited)
+    known = None if record is None else _known(fit, record)
+    found = recognise(known, fits.came_another_way)
+    fits.came_another_way = fits.came_another_way or found.another_way
+    fit.identity = fits.number(fit.identity, record if found.verdict in (Verdict.RESUME, Verdict.RETURN) else None)
+    match found.verdict:
+        case Verdict.REFUSE:
+            reason = f"the checkpoint is of another fit: {found.reason}"
+            leaving.refuse(fits, fit.identity.site, reason, by_itself=known is not None and not known.edited)
+        case Verdict.RETURN:
+            fit.returns = True
+        case Verdict.RESUME:
+            checkpoint = _newest_credible(fits, fit)
+            if checkpoint is not None:
+                fit.resume_from(checkpoint)
+        case Verdict.TRAIN:
+            _tell_difference(fits, fit, found, record)
+
+
+def _newest_credible(fits: Fits, fit: Fit) -> Checkpoint | None:
+    checkpoint = fits.checkpoint_of(fit.identity.ordinal)
+    while checkpoint is not None:
+        trouble = fit.cannot_be_of_it(checkpoint)
+        if trouble is None:
+            break
+        fits.note("checkpoint-refused", name=checkpoint.name, reason=trouble)
+        fits.say(f"checkpoint {checkpoint.name} is not used: {trouble}")
+        checkpoint = fits.checkpoint_before(checkpoint)
+    return checkpoint
+
+
+def _known(fit: Fit, record: Record) -> Known:
+    return Known(
+        finished=record.finished,
+        edited=fit.beginning.script_was_edited(record),
+        same_fingerprint=record.meta.fingerprint == fit.identity.fingerprint,
+        differences=lambda *groups: fit.beginning.changes(record, *groups),
+    )
+
+
+def _tell_difference(fits: Fits, fit: Fit, found: Recognised, record: Record | None) -> None:
+    site = fit.identity.site
+    if not found.reason:
+        others = fits.interrupted_sites()
+        if others:
+            fits.say(
+                f"fit at {site} trains from the beginning: the checkpoints are of another fit, at {', '.join(others)}"
+            )
+        return
+    if found.another_way:
+        reason = f"the script reached fit at {site} by another path than before ({found.reason})"
+        fits.note("another-way", key=fit.identity.key, fit=fit.identity.ordinal, reason=reason)
+        fits.say(f"{reason}: it trains from the beginning")
+    else:
+        was = None if record is None else record.position.fit
+        fits.note("trains-again", key=fit.identity.key, fit=fit.identity.ordinal, reason=found.reason, edited_fit=was)
+        fits.say(f"fit at {site} trains again, since it differs from what was trained: {found.reason}")

@@ -1,0 +1,108 @@
+"""Removes duplicate records from the event files of Keras' TensorBoard callback after a resume.
+
+Whatever was logged after the checkpoint is logged again, into a file of the new process. So it is removed from the
+files of dead processes. Whatever was logged before the checkpoint is on disk: the callback flushes at the end of each
+batch and epoch that it logs. A folder named after the start time differs in each attempt and is left alone.
+
+Source: TensorFlow, core/util/event.proto, the format of TFRecord in core/lib/io/record_writer.h, the names of the files
+in core/util/events_writer.cc; `as_default` in python/ops/summary_ops_v2.py, which flushes.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import struct
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from oomph.journal.journal import Event, read_journal
+from oomph.keras_bridge.names.keras3 import KERAS
+
+_LENGTH = struct.Struct("<Q")
+_CHECKSUM_BYTES = 4
+
+
+def drop_repeated(callbacks: list[Any], run_dir: Path | None, attempt: int, fit: int, taken_at: float | None) -> None:
+    """Remove from the callbacks' folders what earlier attempts logged and this one will log again.
+
+    Args:
+        callbacks: the callbacks of the fit that begins.
+        run_dir: its journal lists the processes of earlier attempts; only their files are touched.
+        attempt: the current attempt.
+        fit: the ordinal of the fit.
+        taken_at: when the checkpoint to resume from was taken, in seconds since 1970; None when the fit starts over.
+    """
+    folders = {Path(callback.log_dir) for callback in callbacks if _is_tensorboard(callback)}
+    if not folders or run_dir is None:
+        return
+    events = read_journal(run_dir)
+    moment = _begin_of(fit, events) if taken_at is None else taken_at
+    dead = {e.data.get("pid") for e in events if e.name == "process-started" and e.attempt < attempt}
+    began = min((e.time for e in events if e.attempt == attempt), default=math.inf)
+    for path in [path for folder in folders for path in sorted(folder.glob("*/events.out.tfevents.*"))]:
+        made_at, writer = _origin_of(path)
+        is_open_here = writer == os.getpid() and made_at >= began - 1  # in a container every attempt may have its pid
+        if moment is not None and writer in dead and not is_open_here:
+            _drop_after(path, moment)
+
+
+def tell_step(callback: Any) -> None:
+    """Set the step of the callback's writer again.
+
+    The callback set it before its state was restored, when the number counted from the start of this process.
+    """
+    if _is_tensorboard(callback):
+        try:
+            KERAS.pop_writer.call(callback)
+            KERAS.push_writer.call(callback, KERAS.train_writer.of(callback), KERAS.global_train_batch.of(callback))
+        except (AttributeError, IndexError):
+            pass  # another version of Keras
+
+
+def _begin_of(fit: int, events: Sequence[Event]) -> float | None:
+    """When the first attempt that reached this fit began it."""
+    return min((e.time for e in events if e.name == "fit-started" and e.data.get("fit") == fit), default=None)
+
+
+def _is_tensorboard(callback: Any) -> bool:
+    return any(
+        kind.__name__ == "TensorBoard" and kind.__module__.startswith("keras.") for kind in type(callback).__mro__
+    )
+
+
+def _origin_of(path: Path) -> tuple[int, int | None]:
+    """When the file was created, and by which process: events.out.tfevents.<time>.<host>.<pid>.<number>.v2."""
+    fields = path.name.split(".")
+    if fields[-1] != "v2" or not fields[-3].isdigit() or not fields[3].isdigit():
+        return 0, None
+    return int(fields[3]), int(fields[-3])
+
+
+def _drop_after(path: Path, moment: float) -> None:
+    from tensorflow.core.util.event_pb2 import Event
+
+    temporary, dropped = path.with_name(f"oomph-{path.name}.tmp"), False
+    try:
+        with path.open("rb") as file, temporary.open("wb") as kept:
+            for frame, content in _records(file):
+                event = Event.FromString(content)
+                if event.wall_time <= moment or event.HasField("file_version"):
+                    kept.write(frame)
+                else:
+                    dropped = True
+        if dropped:
+            os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _records(file: BinaryIO) -> Iterator[tuple[bytes, bytes]]:
+    """Each raw record and its content. Stops at a truncated last record, which a kill can leave."""
+    while len(head := file.read(_LENGTH.size + _CHECKSUM_BYTES)) == _LENGTH.size + _CHECKSUM_BYTES:
+        (length,) = _LENGTH.unpack_from(head)
+        body = file.read(length + _CHECKSUM_BYTES)
+        if len(body) < length + _CHECKSUM_BYTES:
+            return
+        yield head + body, body[:length]

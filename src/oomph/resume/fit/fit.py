@@ -1,0 +1,405 @@
+"""Fit: one guarded call of `model.fit`. It knows its position and is notified of every step."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import Any, NoReturn
+
+from oomph.checkpoint.container import Checkpoint
+from oomph.exact_step.micro_batch import exactness
+from oomph.exact_step.micro_batch.micro_batch_step import essence
+from oomph.exact_step.step.guarded_step import GuardedStep
+from oomph.exact_step.step.probe import Finding
+from oomph.exact_step.step.recheck import Inconsistent, Recheck
+from oomph.exact_step.step.step_protocol import Failure, Recovery, Step
+from oomph.keras_bridge.batch.strategy_scope import outside_strategy_scope
+from oomph.keras_bridge.names.keras3 import KERAS
+from oomph.keras_bridge.runtime.errors import outcome_of
+from oomph.protocol.phases import Phase
+from oomph.resume.fit import callbacks, event_files, reporting, trained
+from oomph.resume.fit.checkpoints import FitCheckpoints
+from oomph.resume.fit.own_resume import tell_own_resume
+from oomph.resume.fit.proof import FitProof
+from oomph.resume.fit.resumption import CannotResumeError, Resumption, ended_before
+from oomph.resume.fit.running import RunningFit
+from oomph.resume.fit.unsavable import tell_unsavable
+from oomph.resume.state import iterators
+from oomph.resume.training import leaving, provenance, retaking
+from oomph.resume.training.fits import Fits
+from oomph.resume.training.identity import FitIdentity
+from oomph.script.kept_micro_batches import Start
+
+_ITERATORS = 10
+"""More iterators over its data than any epoch makes."""
+
+
+class Fit(RunningFit):
+    """One running fit. Takes the arguments of `RunningFit`."""
+
+    def __init__(
+        self,
+        fits: Fits,
+        model: Any,
+        identity: FitIdentity,
+        promise: exactness.Promise,
+        arguments: dict[str, Any],
+        turn: dict[str, Any] | None = None,
+    ) -> None:
+        super().__init__(fits, model, identity, promise, arguments, turn)
+        self.checkpoints = FitCheckpoints(self)
+        self.resumption = Resumption(self)
+        fits.files.begin()
+        self._started = time.monotonic()
+        self._first_step = fits.steps
+        self._announced = False
+        self._in_epoch = False
+        """False while Keras, under a strategy, reads data to build the model: nothing is skipped then."""
+        self._resumed = False
+        self.returns = False
+        """Whether an earlier attempt finished it, so that its end state may be returned."""
+        self._start_of_next: tuple[Any] | None = None
+        """Keras' own initial epoch, once it has been replaced for this fit."""
+        self._failed: Checkpoint | None = None
+        """The checkpoint that is being restored."""
+        self._clean_at = 0
+        """The steps of the run at the last gradient comparison that found no difference."""
+        self._stepped = False
+        """Whether this process has taken a step of the fit."""
+        self._poison = fits.session.handover.changed("skip-batch")
+
+    # -- start and end --------------------------------------------------------------------------------------------
+
+    def cannot_be_of_it(self, checkpoint: Checkpoint) -> str | None:
+        """Why a checkpoint cannot belong to this fit, judged by its position alone; None if it can."""
+        at, made = checkpoint.position, checkpoint.meta.iterators_made or 0
+        first = 0 if self.beginning.script_was_edited(checkpoint) else self.epoch
+        planned = provenance.epochs_of(checkpoint) or self.resumption.epochs
+        if planned is not None and not first <= at.epoch < max(planned, first + 1):
+            return f"it is of epoch {at.epoch + 1}, but the fit has epochs {first + 1} to {planned}"
+        steps = provenance.steps_of_an_epoch(checkpoint)
+        if steps is not None and at.step > steps:
+            return f"it is of step {at.step + 1}, but an epoch has {steps}"
+        if made > _ITERATORS * (at.epoch + 1) + _ITERATORS:
+            return f"it claims {made} iterators by epoch {at.epoch + 1}"
+        return None
+
+    def resume_from(self, checkpoint: Checkpoint) -> None:
+        """Start at the position of a checkpoint; its state is restored right before the first step."""
+        self._resumed = True
+        self.epoch, self.fits.steps = checkpoint.position.epoch, checkpoint.position.steps
+        self._first_step = checkpoint.position.steps
+        self.resumption.checkpoint = checkpoint
+        self.checkpoints.count_from(checkpoint.position.steps)
+        callbacks.continue_logs(self.callbacks, checkpoint.position.epoch, self.resumption.files_of(checkpoint))
+
+    def older_checkpoint(self) -> Checkpoint | None:
+        """The checkpoint before the one that could not be restored; None if the data cannot start over."""
+        failed, self._failed = self._failed, None
+        self.forget_input()
+        self._in_epoch = False
+        one_pass = iterators.is_one_pass(self.arguments.get("x"))
+        return None if failed is None or one_pass else self.fits.checkpoint_before(failed)
+
+    @property
+    def logs_before(self) -> dict[str, float]:
+        """What the last step of an earlier attempt returned, until this attempt takes a step."""
+        return {} if self._stepped else self.resumption.logs
+
+    def forget_input(self) -> None:
+        """Forget the iterators: Keras will create them again."""
+        self.epoch_iterator, self.data.iterators_made = None, 0
+        self.validation.forget()
+
+    @property
+    def skipped_steps(self) -> int:
+        """How many steps of the epoch that begins now an earlier attempt has done."""
+        return self.resumption.skipped_steps() if self._in_epoch else 0
+
+    @property
+    def skipped_epochs(self) -> int:
+        """How many epochs before the one that begins now an earlier attempt has done."""
+        return self.resumption.skipped_epochs() if self._in_epoch else 0
+
+    def pass_over_iterators(self, epochs: Any) -> None:
+        """Advance the data of a resumed fit past the iterators that an earlier attempt created."""
+        if self._in_epoch:
+            self.resumption.pass_over_iterators(epochs)
+
+    def prepare_data(self) -> bool:
+        """Before an epoch reads its data: restore what they depend on, as an earlier attempt had it.
+
+        Returns whether that state is known, so that nothing else is needed.
+        """
+        return self._in_epoch and self.resumption.prepare_data()
+
+    @outside_strategy_scope()
+    def begin_training(self) -> None:
+        """Called after the user's own `on_train_begin` callbacks. Sets the epoch to start with."""
+        self.objects.begin(to_be_resumed=self._resumed)
+        self.trained = trained.Trained(self.model)
+        if self._resumed:
+            self._start_at(self.epoch)
+            self.resumption.restore_early()
+        else:
+            self.proof.compare_from(self.epoch, 0)
+        self._drop_repeated_events()
+
+    def return_if_over(self) -> None:
+        """Restore the saved state where no step is left to train: a step would have restored it.
+
+        Raises CannotResumeError, with the model untouched, if that fails.
+        """
+        checkpoint = self.resumption.checkpoint
+        if checkpoint is None or not self.resumption.is_over(checkpoint):
+            return
+        step, self._failed = self.model.train_function, checkpoint
+        try:
+            if not self._announced:
+                self._announce(step)
+            self.resumption.restore(step, iter(KERAS.distributed_dataset.of(self.epoch_iterator)))
+        except CannotResumeError:
+            raise
+        except Exception as error:  # oomph's own error, or one of the data: the model would stay untrained
+            raise CannotResumeError(f"checkpoint {checkpoint.name}: {essence(error)}", passing=False) from error
+        self.is_over = True
+
+    def check_restored(self) -> None:
+        """After Keras' fit: raise CannotResumeError if no step came that would have restored the checkpoint."""
+        if self.resumption.checkpoint is not None:
+            self._failed = self.resumption.checkpoint
+            raise CannotResumeError(ended_before(self._failed), passing=False)
+
+    def _start_at(self, epoch: int) -> None:
+        if self._start_of_next is None:  # set already if an older checkpoint is tried
+            self._start_of_next = (KERAS.initial_epoch.of(self.model),)
+        KERAS.initial_epoch.put(self.model, epoch)
+
+    @outside_strategy_scope()
+    def begin_epoch(self, epoch: int) -> None:
+        """Called at the start of every epoch."""
+        self.epoch, self.step, self._in_epoch = epoch, 0, True
+        if self.resumption.pending:
+            self.resumption.restore_early()  # as before the callbacks began this epoch a second time
+        if self._stepped:
+            self.fits.beat(Phase.EPOCH_START)
+            self.write_board()
+
+    @outside_strategy_scope()
+    def end_epoch_steps(self) -> None:
+        """Called when the steps of an epoch are done: validation and callbacks follow."""
+        if self._stepped:
+            self.fits.beat(Phase.EPOCH_END)
+            self.write_board(is_epoch_over=True)
+            self._tell(reporting.tell_short_epoch)
+
+    @outside_strategy_scope()
+    def leave(self) -> None:
+        """Called on every exit from Keras' fit. Restores Keras' initial epoch for the model's next fit."""
+        self.checkpoints.settle(wait=not self.fits.preemption.is_hurried)
+        self.fits.files.end()
+        data = self.arguments.get("x")
+        if self._resumed and iterators.is_one_pass(data):
+            self.fits.passed_on.append(data)
+        if self._start_of_next is not None:
+            KERAS.initial_epoch.put(self.model, self._start_of_next[0])
+
+    def tell_interrupted(self) -> None:
+        """Called when a KeyboardInterrupt ends Keras' fit: say what is saved."""
+        self.checkpoints.settle(wait=not self.fits.preemption.is_hurried)
+        leaving.tell_interrupted(self.fits, self.note_here)
+
+    def let_go(self) -> None:
+        """Release the data, on the device and in host memory.
+
+        The fit's parts and its callback refer back to it. Only the garbage collector would find such cycles; breaking
+        them frees the data as soon as the fit returns.
+        """
+        for name in [name for name in vars(self) if name not in ("fits", "identity", "promise")]:
+            delattr(self, name)
+
+    @outside_strategy_scope()
+    def end_epoch(self) -> None:
+        """Called after the epoch's other callbacks, since what they did is part of the state."""
+        if self._stepped:
+            self.proof.epoch_end(self.epoch, self.step)
+
+    @outside_strategy_scope()
+    def finish(self, history: Any) -> None:
+        """Called when the fit has returned: save its end state, so that a restarted script need not train it again."""
+        seconds = time.monotonic() - self._started
+        self.proof.end(self.epoch, self.step)
+        reporting.tell_verification(self, at_the_end=True)
+        reporting.tell_recheck(self)
+        ends = self._announced and not self.is_over  # a checkpoint that holds more epochs stays
+        saved = self.checkpoints.save_end(history) if ends else None
+        steps, too_dear = self.fits.steps - self._first_step, self.checkpoints.end_state_was_too_dear
+        reporting.tell_end(self, steps, seconds, history, saved, too_dear)
+
+    @outside_strategy_scope()
+    def leave_if_preempted(self) -> None:
+        """End the process if preemption was requested after the last step."""
+        if self.fits.preemption.asked and self.fits.own_session().is_owner_now():
+            leaving.leave_as_asked(self.fits, self.note_here)
+
+    # -- StepWatch ------------------------------------------------------------------------------------------------
+
+    @outside_strategy_scope()
+    def before_step(self, step: Step, iterator: Any) -> None:
+        """Between two steps: announce the fit, resume it, or checkpoint if due."""
+        try:
+            if not self._announced:
+                self._announce(step)
+            if self.resumption.pending:
+                self._failed = self.resumption.checkpoint
+                with self.fits.session.pulse.during(Phase.RESUMING, after=Phase.FIRST_STEP):
+                    self.resumption.restore(step, iterator)
+                    self.checkpoints.count_from(self.fits.saved)
+            self.checkpoints.at_border(iterator)
+            if self.fits.preemption.asked and self.fits.own_session().is_owner_now():
+                self.checkpoints.save_now()
+                leaving.leave_as_asked(self.fits, self.note_here)
+            if self._poison:
+                self._skip_poison(iterator)
+        except CannotResumeError:
+            raise  # intercept.py falls back to the checkpoint before it, or ends the run
+        except Exception as error:  # oomph's own error: the training matters more
+            self.note_here("guard-failed", reason=f"{type(error).__name__}: {error}"[:2000])
+            self.fits.say_once(
+                f"{type(error).__name__}: {error}; training continues, without checkpoints while this error persists"
+            )
+
+    @outside_strategy_scope()
+    def after_step(self) -> None:
+        """Called after each committed execution: one step, or `steps_per_execution` of them."""
+        count = self.model.steps_per_execution
+        self._leave_witness(count)
+        self.step += count
+        self.fits.steps += count
+        self.data.taken += count
+        is_first, self._stepped = not self._stepped, True
+        self.fits.beat(Phase.STEP)
+        self.write_board()
+        self.measure_step()
+        reporting.tell_verification(self, at_the_end=False)
+        reporting.tell_aside(self)
+        if is_first:
+            self._tell(tell_unsavable)
+
+    def _leave_witness(self, count: int) -> None:
+        try:
+            self.proof.step(self.epoch, self.step, self.model.train_function.taken, count)
+        except Exception as error:  # oomph's own error: the training matters more
+            self.proof = FitProof(self, None)
+            self.note_here("guard-failed", reason=f"no witnesses: {type(error).__name__}: {error}"[:2000])
+
+    def failed(self, failure: Failure) -> None:
+        """Called when a step ran out of memory."""
+        self.fits.beat(Phase.RECOVERING)
+        reporting.tell_out_of_memory(self, failure)
+
+    def recovered(self, recovery: Recovery) -> None:
+        """Called when a step was completed in micro-batches."""
+        self.fits.remember_micro_batch(self.identity, Start(recovery.micro_batch))
+        reporting.tell_recovery(self, recovery)
+
+    def probed(self, promise: exactness.Promise, finding: Finding) -> None:
+        """Called when a probe has settled what micro-batches are worth."""
+        self.promise = promise
+        self.fits.note_probe(promise, finding, fit=self.identity.ordinal)
+
+    def not_recoverable(self, error: BaseException, phase: str, reason: str, begin: Start | None) -> NoReturn:
+        """Restart from the checkpoint if that can help; otherwise raise the user's own error."""
+        if begin is not None:
+            self.fits.remember_micro_batch(self.identity, begin)
+        can_restart = phase in ("commit", "input") or begin is not None
+        leaving.go_back_or_give_up(self.fits, error, reason, can_restart)
+
+    def guard_broken(self, error: BaseException) -> None:
+        """Called when the guard cannot be built for this model: the fit continues as plain Keras."""
+        self.promise = exactness.Promise(exactness.RESTART_ONLY, f"tracing the step {outcome_of(error)}")
+        self.note_here("guard-failed", reason=f"{type(error).__name__}: {error}"[:2000])
+        self.aside = f"fit at {self.identity.site} continues as plain Keras: {essence(error)}"
+
+    # -- silent faults --------------------------------------------------------------------------------------------
+
+    def _clean(self) -> None:
+        """Two computations of the same gradients agreed: what was saved until now can be trusted."""
+        self._clean_at = self.fits.steps
+
+    def _inconsistent(self, found: Inconsistent) -> None:
+        """The device computes wrongly: restart from a state before that, in a new process."""
+        self.note_here("inconsistent", **asdict(found))
+        reason = (
+            f"two computations of the same gradients on {found.device} differ by {found.difference:.1g}"
+            f" ({found.variable}; a third agrees with {found.third})"
+        )
+        self.fits.say(f"silent fault at epoch {self.epoch + 1}, step {self.step + 1}: {reason}")
+        self.checkpoints.set_aside_after(self._clean_at)
+        leaving.restart_from_checkpoint(self.fits, reason, "hardware-fault")
+
+    def _drop_repeated_events(self) -> None:
+        """Remove what earlier attempts logged for TensorBoard and this one will log again."""
+        session = self.fits.own_session()
+        taken_at = self.resumption.as_of
+        if session.handover.attempt == 1 or not session.is_owner_now() or (self._resumed and taken_at is None):
+            return
+        try:
+            event_files.drop_repeated(
+                self.callbacks, session.run_dir, session.handover.attempt, self.identity.ordinal, taken_at
+            )
+        except Exception as error:  # not a folder, another kind of file: the training matters more
+            self.fits.note("guard-failed", reason=f"event files: {type(error).__name__}: {error}"[:2000])
+
+    # -- what it reports ------------------------------------------------------------------------------------------
+
+    def _tell(self, tell: Callable[[RunningFit], None]) -> None:
+        """Report something that the training does not depend on."""
+        try:
+            tell(self)
+        except Exception as error:  # oomph's own error: the training matters more
+            self.note_here("guard-failed", reason=f"{type(error).__name__}: {error}"[:2000])
+
+    def _skip_poison(self, iterator: Any) -> None:
+        """Skip the batches of steps that failed twice, where the user allowed it (`--skip-poison`)."""
+        here = f"fit {self.identity.ordinal + 1}, epoch {self.epoch + 1}, step {self.step + 1}"
+        while here in self._poison:
+            self._poison.remove(here)
+            self.data.taken += retaking.skip(iterator, 1, retaking.Watched(self.fits.say), retaking.Expected())
+            self.note_here("batch-skipped")
+            self.fits.say(f"skipping the batch at {here}")
+
+    def _announce(self, step: Step) -> None:
+        self._announced = True
+        if isinstance(step, GuardedStep):
+            self._set_up(step)
+        else:
+            self._settle_for_restarts()
+        reporting.tell_start(self, step)
+        if not self._resumed and tell_own_resume(self):
+            self._first_step = self.fits.steps
+            self.checkpoints.begin_at(self.fits.steps)
+            self.proof.compare_loaded(self.epoch)
+        self.write_board()
+
+    def _set_up(self, step: GuardedStep) -> None:
+        """Apply what is known of the step now that it is traced, and the user's options."""
+        self.promise = exactness.promise_after_tracing(self.promise, self.model, step.extra_state())
+        guarding, begin = self.fits.session.handover.guarding, self.fits.remembered_micro_batch(self.identity)
+        if begin is not None:
+            step.begin_with(begin)
+        if guarding.verify:
+            step.verify(guarding.verify)
+        if guarding.recheck:
+            self._clean_at = self.fits.steps
+            step.recheck = Recheck(
+                self.model, self.model.train_step, guarding.recheck, self._inconsistent, self._clean
+            )  # fmt: skip
+
+    def _settle_for_restarts(self) -> None:
+        """Only watch the steps."""
+        if self.promise.kind != exactness.RESTART_ONLY:
+            self.promise = exactness.Promise(exactness.RESTART_ONLY, "a train function that is not Keras' own")
+        if self.fits.session.handover.guarding.recheck:
+            self.fits.say_once("--recheck: oomph cannot get the gradients of this fit; nothing is compared")

@@ -1,0 +1,51 @@
+"""A script that resumes by itself: from which step of the run its fit goes on.
+
+With checkpoints of its own it begins a fit at a later epoch than the first attempt did: by `initial_epoch`, or by
+Keras' BackupAndRestore. oomph restores nothing then, but what was done before has been done.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from oomph.journal.journal import Event, read_journal
+from oomph.protocol.progress import Progress
+from oomph.resume.fit.running import RunningFit
+from oomph.run.report.labels import BY_ITSELF
+
+
+def tell_own_resume(fit: RunningFit) -> bool:
+    """Report that the script has resumed the fit by itself, and count the steps before; False if it has not."""
+    fits, session = fit.fits, fit.fits.own_session()
+    if session.handover.attempt == 1 or not session.is_owner_now() or session.run_dir is None or not fit.epoch:
+        return False
+    earlier = [event for event in read_journal(session.run_dir) if event.attempt < session.handover.attempt]
+    number = begun_before(earlier, fit.identity.key, fit.epoch)
+    if number is None:
+        return False
+    per_epoch = getattr(fit.epoch_iterator, "num_batches", None)
+    fits.steps = max(fits.steps, steps_before(fits.before, number, fit.epoch, per_epoch))
+    reason = f"{BY_ITSELF} at epoch {fit.epoch + 1}"
+    fit.note_here("resumed-itself", key=fit.identity.key, steps=fits.steps, reason=reason)
+    fits.say(f"{reason}, in fit at {fit.identity.site}: oomph restores nothing, and counts on from step {fits.steps}")
+    return True
+
+
+def begun_before(events: Iterable[Event], key: str, epoch: int) -> int | None:
+    """The number of the fit in earlier attempts, if one began it at an earlier epoch; None otherwise."""
+    mine = [event for event in events if event.name == "fit-started" and event.data.get("key") == key]
+    first = min((event.data.get("first_epoch", epoch) for event in mine), default=epoch)
+    return mine[-1].data.get("fit") if first < epoch else None
+
+
+def steps_before(before: Progress | None, fit: int, epoch: int, per_epoch: int | None) -> int:
+    """The steps of the run before an epoch, by where the last attempt was; 0 where that is not known.
+
+    Args:
+        per_epoch: the steps of an epoch; None if unknown, as with data of unknown length.
+    """
+    if before is None or before.fit != fit:
+        return 0
+    if per_epoch is None:  # an epoch that is over had as many as were done in it
+        per_epoch = before.step if epoch == before.epoch + 1 else 0
+    return max(0, before.steps - before.step + (epoch - before.epoch) * per_epoch)

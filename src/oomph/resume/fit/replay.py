@@ -1,0 +1,180 @@
+"""Returns a fit that an earlier attempt finished: restores everything that it changed, or lets it train again."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import tensorflow as tf
+
+from oomph.checkpoint.container import Checkpoint
+from oomph.checkpoint.meta import said
+from oomph.errors import CheckpointError
+from oomph.keras_bridge import layer_state, optimizers
+from oomph.keras_bridge.batch import batches
+from oomph.keras_bridge.names.keras3 import KERAS
+from oomph.keras_bridge.names.tensorflow2 import TENSORFLOW
+from oomph.resume.fit import callbacks, step_draws, trained, written_files
+from oomph.resume.fit.fit import Fit
+from oomph.resume.fit.validation_data import READ_AHEAD
+from oomph.resume.state import iterators, training_state
+from oomph.resume.training.data_position import used_in
+from oomph.resume.training.fit_objects import from_meta
+from oomph.resume.training.fits import Fits
+from oomph.resume.training.retaking import Watched
+
+
+def finished_history(fits: Fits, fit: Fit) -> Any:
+    """Restore the effects of a fit that an earlier attempt finished, and return its History; None if it must run."""
+    checkpoint = fits.finished(fit.identity.ordinal) if fit.returns else None
+    if checkpoint is None:
+        return None
+    lost = _not_restorable(fit, checkpoint)
+    if lost and not fits.session.handover.guarding.trust_finished_fits:
+        _trains_again(fits, fit, checkpoint, ", ".join(lost[:4]))
+        return None
+    if lost:
+        fits.note(
+            "trusted", key=fit.identity.key, reason=f"fit at {fit.identity.site}: not restored: {', '.join(lost)}"
+        )
+    try:
+        return _restore(fits, fit, checkpoint)
+    except Exception as error:  # the checkpoint's error, or one that Keras will raise itself when the fit runs
+        reason = str(error) if isinstance(error, CheckpointError) else repr(error)
+        fits.note("checkpoint-refused", name=checkpoint.name, reason=reason)
+        _trains_again(fits, fit, checkpoint, reason)
+        _tell_moved_data(fits, fit)
+        fit.forget_input()
+        return None
+
+
+def _tell_moved_data(fits: Fits, fit: Fit) -> None:
+    """Report that the data have advanced although the fit trains again, so their order differs now."""
+    if fit.data.iterators_made or fit.validation.made:
+        fits.note(
+            "compared", key=fit.identity.key, fit=fit.identity.ordinal, steps=0, epochs=0, equal=False,
+            cause="the data had advanced before it turned out that the fit must train again",
+        )  # fmt: skip
+
+
+def _not_restorable(fit: Fit, checkpoint: Checkpoint) -> list[str]:
+    """Which effects of the fit were not saved or have changed since."""
+    kept = checkpoint.meta.objects
+    lost = list(kept.get("lost", ())) if isinstance(kept, dict) else []
+    lost += checkpoint.meta.hidden
+    lost += [READ_AHEAD] if fit.validation.is_guessed(checkpoint) else []
+    return [*lost, *written_files.changed_since(checkpoint, list(written_files.patterns(fit.callbacks)))]
+
+
+def _trains_again(fits: Fits, fit: Fit, checkpoint: Checkpoint, reason: str) -> None:
+    seconds = checkpoint.meta.fit_seconds
+    cost = f", which took {seconds:.0f} s before" if isinstance(seconds, (int, float)) else ""
+    fits.note("trains-again", key=fit.identity.key, fit=fit.identity.ordinal, reason=reason)
+    fits.say(
+        f"fit at {fit.identity.site} was finished and trains again{cost}: what it had changed cannot be restored"
+        f" ({reason}); --trust-finished-fits returns its result anyway"
+    )
+
+
+def _restore(fits: Fits, fit: Fit, checkpoint: Checkpoint) -> Any:
+    started = time.monotonic()
+    model = fit.model
+    epochs = _epoch_iterator(fits, fit)
+    iterator = iter(KERAS.distributed_dataset.of(epochs))
+    _build_as_keras_does(model, iterator)
+    model.make_train_function()
+    kept = checkpoint.meta.optimizers
+    if model.built:
+        optimizers.build_as_before(model, kept)  # a strategy's variables cannot be created while tracing
+    model.train_function.prepare(iterator)
+    optimizers.build_as_before(model, kept)
+    extra = model.train_function.extra_state()
+    named = training_state.named_slots(model, extra, as_traced=checkpoint.meta.objects is None)
+    with training_state.restored(checkpoint, named):
+        if isinstance(iterator, (tf.data.Iterator, tf.distribute.DistributedIterator)):
+            _move_on(fit, checkpoint, epochs, iterator)
+        layer_state.give_back(model, training_state.read_arrays(checkpoint, "layer/"))
+        lost = [*fit.data.lost, *step_draws.restore(model, checkpoint), *_restore_python(fits, fit, checkpoint)]
+        history = _history(fit, epochs, checkpoint)
+        model.stop_training = said(checkpoint.meta.stop_training)
+        trained.restore(model, checkpoint.meta.trained)
+    if lost and not fits.session.handover.guarding.trust_finished_fits:
+        raise CheckpointError(", ".join(lost))
+    broken = training_state.not_finite(named, training_state.finite_only(model, named))
+    if broken:
+        path = training_state.path_of(model, named, broken)
+        fits.note("checkpoint-skipped", reason=f"{path} is not finite", kept="the saved end state as it is")
+        fits.say(f"{path} holds NaN or infinity in the saved end state of fit at {fit.identity.site}")
+    at = checkpoint.position
+    fits.steps = fits.saved = max(fits.steps, at.steps)
+    seconds, edited = time.monotonic() - started, fit.beginning.given_otherwise(checkpoint)
+    fits.note(
+        "resumed", name=checkpoint.name, key=fit.identity.key, fit=at.fit, epoch=at.epoch, step=at.step,
+        steps=at.steps, kind="finished", seconds=round(seconds, 3), lost=lost, meant=edited,
+    )  # fmt: skip
+    since = f"; {', '.join(edited)} since" if edited else ""
+    fits.say(
+        f"fit at {fit.identity.site} was finished by an earlier attempt: its result is back ({seconds:.1f} s){since}"
+    )
+    return history
+
+
+def _build_as_keras_does(model: Any, iterator: Any) -> None:
+    """Build the model first under a strategy, as Keras' fit does: tracing cannot create metric and layer variables."""
+    if KERAS.distribute_strategy.get(model) is None:
+        return
+    spec = batches.without_optionals(iterator.element_spec)
+    with model.distribute_strategy.scope():
+        KERAS.symbolic_build.call(model, data_batch=tf.nest.map_structure(_on_one_replica, spec))
+
+
+def _on_one_replica(spec: Any) -> Any:
+    return TENSORFLOW.spec_of_each_replica.get(spec, (spec,))[0]
+
+
+def _move_on(fit: Fit, checkpoint: Checkpoint, epochs: Any, iterator: Any) -> None:
+    """Advance the datasets to where the fit left them, for the fits after it."""
+    is_saved, made = checkpoint.meta.iterator_of_dataset, said(checkpoint.meta.iterators_made)
+
+    def validate(number: int, watched: Watched) -> None:
+        fit.validation.catch_up(checkpoint, made if is_saved else number, watched)
+
+    fit.data.pass_over(epochs, 0 if is_saved else made, used_in(checkpoint), iterator, between=validate)
+    if is_saved:
+        iterators.restore(iterator, checkpoint.path)
+
+
+def _restore_python(fits: Fits, fit: Fit, checkpoint: Checkpoint) -> list[str]:
+    """Restore callbacks, other objects and the random numbers; return what could not be restored."""
+    lost: list[str] = []
+    named = list(written_files.patterns(fit.callbacks))
+    if checkpoint.meta.objects is not None:
+        changes = from_meta(checkpoint.meta.objects, training_state.read_arrays(checkpoint, "object/"))
+        lost = fit.objects.restore_end(changes)
+    callbacks.restore(fit.callbacks, said(checkpoint.meta.callbacks), checkpoint, lost.append)
+    training_state.restore_random_state(said(checkpoint.meta.random))
+    others = written_files.put_back(checkpoint, named)
+    fits.files.put_back_when_opened(others, lambda path: None)  # each has a copy
+    return lost
+
+
+def _epoch_iterator(fits: Fits, fit: Fit) -> Any:
+    """Create the fit's input as Keras would, for its structure and for the seeds that a dataset keeps."""
+    names = ("x", "y", "sample_weight", "batch_size", "steps_per_epoch", "shuffle", "class_weight")
+    arguments = {name: fit.arguments.get(name) for name in names}
+    return KERAS.epochs.value()(distribute_strategy=fit.model.distribute_strategy, **arguments)
+
+
+def _history(fit: Fit, epochs: Any, checkpoint: Checkpoint) -> Any:
+    """Create the History as `fit` leaves it, and set model and parameters of the callbacks as `fit` does."""
+    import keras
+
+    own = [callback for callback in fit.callbacks if isinstance(callback, keras.callbacks.History)]
+    history = own[0] if own else keras.callbacks.History()
+    params = {name: fit.arguments[name] for name in ("verbose", "epochs")}
+    for callback in dict.fromkeys((history, *fit.callbacks)):
+        callback.set_params({**params, "steps": epochs.num_batches})
+        callback.set_model(fit.model)
+    callbacks.restore_history(history, checkpoint)
+    fit.model.history = history
+    return history

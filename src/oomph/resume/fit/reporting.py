@@ -1,0 +1,184 @@
+"""What a fit reports: events in the journal, and lines for the user. Runs in the script process."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+from oomph.exact_step.micro_batch import exactness
+from oomph.exact_step.step.guarded_step import GuardedStep
+from oomph.exact_step.step.step_protocol import Failure, Recovery, Step
+from oomph.exact_step.step.verification import Verified
+from oomph.monitor.in_words import as_data, in_words
+from oomph.resume.fit.memory_taken import memory_taken
+from oomph.resume.fit.running import RunningFit
+from oomph.resume.state import iterators
+from oomph.terminal.amounts import counted
+
+
+def tell_start(fit: RunningFit, step: Step) -> None:
+    """Report, before the first step, what is promised for the fit."""
+    fit.fits.note(
+        "fit-started",
+        fit=fit.identity.ordinal,
+        key=fit.identity.key,
+        site=fit.identity.site,
+        guard=fit.promise.kind,
+        reason=fit.promise.reason,
+        fingerprint=fit.identity.fingerprint,
+        epochs=fit.arguments.get("epochs"),
+        first_epoch=fit.epoch,
+        xla=bool(fit.model.jit_compile),
+        held_bytes=step.held_bytes if isinstance(step, GuardedStep) else None,
+    )
+    if any(fit.arguments.get("x") is data for data in fit.fits.passed_on):
+        reason = f"fit at {fit.identity.site} continues with a generator that a resumed fit has taken batches from"
+        fit.fits.note("passed-on", fit=fit.identity.ordinal, key=fit.identity.key, reason=reason)
+        fit.fits.say(f"{reason}: it may be further along than in an undisturbed run")
+    alone = "" if fit.fits.own_session().owner else "; in a process of its own: neither checkpointed nor resumed"
+    is_split = isinstance(step, GuardedStep) and step.micro_batch is not None
+    fit.fits.say_once(f"guarding fit at {fit.identity.site} ({announced(fit.promise, is_split)}{alone})")
+    if isinstance(step, GuardedStep) and step.held_bytes == 0:
+        fit.fits.say_once(
+            "weights fill most of the device: an out-of-memory error in a full batch restarts from the checkpoint"
+        )
+
+
+def announced(promise: exactness.Promise, is_split: bool) -> str:
+    """What a promise means before anything has happened.
+
+    Args:
+        is_split: whether every batch is split from the start.
+    """
+    if promise.kind == exactness.APPROXIMATE and not is_split:
+        return f"exact until a batch must be split, then {promise}"
+    return str(promise)
+
+
+def tell_out_of_memory(fit: RunningFit, failure: Failure) -> None:
+    """Report that a step ran out of memory."""
+    fit.note_here(
+        "oom",
+        batch=failure.batch,
+        micro_batch=failure.micro_batch,
+        phase=failure.phase,
+        message=failure.oom.line,
+        requested_bytes=failure.oom.requested_bytes,
+        seconds=round(failure.seconds, 3),
+    )
+    if failure.phase == "compute":
+        size = "" if failure.micro_batch is None else f" at batch {failure.micro_batch}"
+        after = "nothing was applied"
+        if failure.micro_batch is not None and failure.micro_batch > 1:
+            after += ", trying the same batch as micro-batches"
+        fit.fits.say(f"out of memory{size} (epoch {fit.epoch + 1}, step {fit.step + 1}); {after}")
+
+
+def tell_recovery(fit: RunningFit, recovery: Recovery) -> None:
+    """Report that a step was completed in micro-batches."""
+    fit.note_here(
+        "recovered",
+        batch=recovery.batch,
+        micro_batch=recovery.micro_batch,
+        ooms=recovery.ooms,
+        seconds=round(recovery.seconds, 3),
+        guard=fit.promise.kind,
+    )
+    parts = "batches" if fit.promise.kind == exactness.SMALLER else "micro-batches"
+    fit.fits.say(
+        f"recovered in {recovery.seconds:.1f} s: batch {recovery.batch} continues as {parts} of "
+        f"{recovery.micro_batch} ({fit.promise.kind})"
+    )
+
+
+def tell_verification(fit: RunningFit, at_the_end: bool) -> None:
+    """Report once how the verified steps compare with plain Keras."""
+    step = fit.model.train_function
+    verification = step.verification if isinstance(step, GuardedStep) else None
+    if verification is None or (verification.pending and not at_the_end):
+        return
+    step.verification, found = None, verification.result
+    fit.note_here("verified", **asdict(found))
+    fit.fits.say(verified_in_words(found))
+
+
+def verified_in_words(found: Verified) -> str:
+    """The result of a comparison with plain Keras, in words, with the difference that rounding can explain."""
+    stopped = f"; {found.stopped}" if found.stopped else ""
+    if not found.steps:
+        return f"no step was compared with plain Keras{stopped}"
+    steps = f"{counted(found.steps, 'step')} compared with plain Keras"
+    if found.same:
+        return f"{steps}: no difference in any variable or metric{stopped}"
+    verdict = "only rounding" if found.only_rounding else "more than rounding"
+    variable = f" ({found.variable})" if found.variable else ""
+    return (
+        f"{steps}: {verdict}. Variables differ by up to {found.of_change:.1g} of what a step changes{variable},"
+        f" metrics by up to {found.of_log:.1g} of their value;"
+        f" rounding in {found.type} accounts for up to {found.rounding:.1g}{stopped}"
+    )
+
+
+def tell_short_epoch(fit: RunningFit) -> None:
+    """Report that the data of an epoch ran out before its steps were done: each time in the journal, once in words."""
+    if fit.model.stop_training:
+        return
+    wanted = getattr(fit.epoch_iterator, "steps_per_epoch", None)
+    is_one_pass = iterators.is_one_pass(fit.arguments.get("x"))
+    short = fit.short_epochs.end(fit.epoch, fit.step, wanted, is_one_pass)
+    if short is None:
+        return
+    finding = fit.short_epochs.finding()
+    fit.note_here("data-ended", wanted=short.wanted)
+    fit.fits.note("finding", **as_data(finding))
+    if len(fit.short_epochs.found) == 1:
+        fit.fits.say(in_words(finding))
+
+
+def tell_aside(fit: RunningFit) -> None:
+    """Report that the guard has stepped aside, after a step without it: an error of the script's own ends both."""
+    if fit.aside:
+        fit.fits.say_once(fit.aside)
+        fit.aside = ""
+
+
+def tell_recheck(fit: RunningFit) -> None:
+    """Report at the end how many steps were computed twice."""
+    step = fit.model.train_function
+    recheck = step.recheck if isinstance(step, GuardedStep) else None
+    if recheck is None:
+        return
+    fit.note_here("rechecked", steps=recheck.done, seconds=round(recheck.seconds, 3), reason=recheck.impossible)
+    if recheck.impossible:
+        fit.fits.say_once(f"--recheck: nothing could be compared: {recheck.impossible}")
+
+
+def tell_end(fit: RunningFit, steps: int, seconds: float, history: Any, saved: Any, too_dear: bool) -> None:
+    """Report that the fit has returned.
+
+    Args:
+        steps: the steps of this attempt.
+        saved: the end state, if it was saved.
+        too_dear: whether it was not saved because of its cost.
+    """
+    step = fit.model.train_function
+    fit.fits.note(
+        "fit-finished",
+        fit=fit.identity.ordinal,
+        key=fit.identity.key,
+        steps=steps,
+        micro_batch=step.micro_batch if isinstance(step, GuardedStep) else None,
+        guard=fit.promise.kind,
+        seconds=round(seconds, 3),
+        loss=_last_loss(history),
+        state=None if saved is None else saved.digest,
+        too_dear=too_dear,
+        reached=fit.fits.steps,
+        over=fit.is_over,
+        **memory_taken(fit.model, fit.epoch_iterator, fit.arguments.get("x"), fit.seen_peak),
+    )
+
+
+def _last_loss(history: Any) -> float | None:
+    series = getattr(history, "history", {}).get("loss") or [None]
+    return None if series[-1] is None else float(series[-1])

@@ -1,0 +1,340 @@
+"""Resumption: restores a fit from a checkpoint, at its first step."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import tensorflow as tf
+
+from oomph.checkpoint.container import Checkpoint
+from oomph.checkpoint.meta import said
+from oomph.checkpoint.witness import STEP
+from oomph.errors import CheckpointError
+from oomph.exact_step.micro_batch.micro_batch_step import essence
+from oomph.exact_step.step.execution import OnlySpec
+from oomph.exact_step.step.guarded_step import GuardedStep
+from oomph.exact_step.step.step_protocol import Step
+from oomph.keras_bridge import layer_state, optimizers
+from oomph.keras_bridge.batch import batches
+from oomph.keras_bridge.names.keras3 import KERAS
+from oomph.keras_bridge.pipelines import datasets
+from oomph.resume.fit import callbacks, step_draws, trained, written_files
+from oomph.resume.fit.running import RunningFit
+from oomph.resume.fit.validation_data import READ_AHEAD
+from oomph.resume.objects.picture import Changes
+from oomph.resume.state import training_state
+from oomph.resume.training import provenance
+from oomph.resume.training.data_position import Moment, used_in
+from oomph.resume.training.fit_objects import from_meta
+from oomph.resume.training.retaking import Watched
+from oomph.script.opened_files import FileState, log_files
+from oomph.terminal.amounts import counted
+
+_TRIES = 3
+_PAUSE_SECONDS = 1.0
+_MAY_PASS = (OSError, MemoryError, tf.errors.ResourceExhaustedError, tf.errors.UnavailableError)
+"""Errors that say nothing about the checkpoint: no memory at the moment, a failing file system."""
+
+
+class CannotResumeError(CheckpointError):
+    """No checkpoint could be restored, and all are intact; `passing` if a later try may succeed."""
+
+    def __init__(self, reason: str, passing: bool) -> None:
+        super().__init__(reason)
+        self.passing = passing
+
+
+class Resumption:
+    """What a fit resumes from, if anything."""
+
+    def __init__(self, fit: RunningFit) -> None:
+        self._fit, self._fits = fit, fit.fits
+        self.checkpoint: Checkpoint | None = None
+        """The checkpoint that is still to be restored."""
+        self.logs: dict[str, float] = {}
+        """What the last step before the checkpoint returned."""
+        self._data_kind = ""
+        """How the data position was restored, once it was: batches are not skipped a second time."""
+
+    @property
+    def pending(self) -> bool:
+        """Whether a checkpoint is still to be restored."""
+        return self.checkpoint is not None
+
+    @property
+    def epochs(self) -> int | None:
+        """How many epochs the script asks for; None if that is not a number."""
+        epochs = self._fit.arguments.get("epochs")
+        return epochs if isinstance(epochs, int) else None
+
+    def is_over(self, checkpoint: Checkpoint) -> bool:
+        """True if a checkpoint holds all the epochs that the script asks for."""
+        return self.epochs is not None and checkpoint.position.epoch >= self.epochs
+
+    @property
+    def as_of(self) -> float | None:
+        """When the pending checkpoint was taken, in seconds since 1970; None without one."""
+        return None if self.checkpoint is None else self.checkpoint.meta.taken_at
+
+    def skipped_steps(self) -> int:
+        """How many steps of the resumed epoch an earlier attempt has done."""
+        return 0 if self.checkpoint is None or self._other_data(self.checkpoint) else self.checkpoint.position.step
+
+    def skipped_epochs(self) -> int:
+        """How many whole epochs of the fit an earlier attempt has done."""
+        if self.checkpoint is None:
+            return 0
+        return self.checkpoint.position.epoch - int(self._fit.arguments.get("initial_epoch") or 0)
+
+    def pass_over_iterators(self, epochs: Any) -> None:
+        """Advance the data past the iterators before the one to continue, unless that one was saved."""
+        checkpoint, data = self.checkpoint, self._fit.data
+        if checkpoint is None:
+            return
+        made = said(checkpoint.meta.iterators_made)
+
+        def validate(number: int, watched: Watched) -> None:
+            self._fit.validation.catch_up(checkpoint, made if is_saved else number, watched)
+
+        is_saved = data.is_saved_whole(checkpoint, KERAS.distributed_dataset.of(epochs))
+        count = 0 if is_saved else max(0, made - data.iterators_made - 1)
+        data.pass_over(epochs, count, used_in(checkpoint), between=validate)
+
+    def _catch_up(self, checkpoint: Checkpoint, watched: Watched) -> None:
+        """Create the validation iterators that were created after the training iterator to continue."""
+        validation = self._fit.validation
+        validation.catch_up(checkpoint, said(checkpoint.meta.iterators_made), watched)
+        if validation.is_guessed(checkpoint):
+            self._fit.lost.append(READ_AHEAD)
+
+    def restore_early(self) -> None:
+        """Restore what callbacks see in the first `on_epoch_begin`; the first step restores all of it again."""
+        checkpoint = self.checkpoint
+        if checkpoint is None or checkpoint.meta.objects is None:
+            return
+        kept = checkpoint.meta.trained
+        if not trained.is_made_anew(kept):
+            self._trace_as_at_the_beginning()
+        trained.restore(self._fit.model, kept)
+        changes = from_meta(checkpoint.meta.objects, training_state.read_arrays(checkpoint, "object/"))
+        self._fit.objects.restore_early(changes)
+        callbacks.restore_history(self._fit.model.history, checkpoint)
+        callbacks.restore(self._fit.callbacks, said(checkpoint.meta.callbacks), checkpoint, lambda lost: None)
+        self._restore_files(checkpoint)
+
+    def _trace_as_at_the_beginning(self) -> None:
+        """Trace the step now: the earlier attempt traced it before anything had changed."""
+        dataset = KERAS.distributed_dataset.get(self._fit.epoch_iterator)
+        if isinstance(dataset, tf.data.Dataset):
+            self._fit.model.train_function.prepare(OnlySpec(tf.data.IteratorSpec(dataset.element_spec)))
+            if self.checkpoint is not None and self.checkpoint.meta.validated:
+                self._trace_validation()
+
+    def _trace_validation(self) -> None:
+        """Trace the validation step too. Keras does so at the first validation."""
+        model = self._fit.model
+        spec = self._fit.validation.spec(self._fit.epoch_iterator)
+        if spec is not None:
+            model.make_test_function()
+            if isinstance(model.test_function, GuardedStep):
+                model.test_function.prepare(OnlySpec(tf.data.IteratorSpec(spec)))
+
+    def prepare_data(self) -> bool:
+        """Restore what the resumed iterator depends on, before it is created; False if that was not saved."""
+        if self.checkpoint is None or self._other_data(self.checkpoint):
+            return False
+        kept = self.checkpoint.meta.moment
+        if not isinstance(kept, dict):
+            return False
+        arrays = training_state.read_arrays(self.checkpoint, "data/")
+        objects = None if kept["objects"] is None else from_meta(kept["objects"], arrays)
+        self._fit.lost += self._fit.data.go_back_to(Moment(kept["random"], objects))
+        if objects is not None:
+            self._fit.lost += objects.lost
+        return objects is not None
+
+    def restore(self, step: Step, iterator: Any) -> None:
+        """Restore the state; raises CannotResumeError, with the model untouched, if that fails."""
+        checkpoint = self.checkpoint
+        assert checkpoint is not None
+        is_over = self.is_over(checkpoint)
+        anew = is_over or self._other_data(checkpoint)
+        self.checkpoint = None
+        started = time.monotonic()
+        kind = self._restored(step, checkpoint, iterator, anew)
+        fit = self._fit
+        fit.step = 0 if anew else checkpoint.position.step
+        self.logs = checkpoint.meta.logs if fit.step else {}
+        taken = 0 if anew else said(checkpoint.meta.taken)
+        fit.data.go_on(iterator, checkpoint, taken)
+        fit.proof.compare_from(fit.epoch, fit.step)
+        fit.proof.is_replayed = kind == "replayed"
+        self._tell(checkpoint, "over" if is_over else kind, time.monotonic() - started)
+        fit.write_board()
+
+    def _restored(self, step: Step, checkpoint: Checkpoint, iterator: Any, anew: bool) -> str:
+        """Restore the state, with retries where they may help; returns how the data position was restored."""
+        for tried in range(1, _TRIES + 1):
+            try:
+                return self._restore_state(step, checkpoint, iterator, anew)
+            except Exception as error:
+                passing = may_pass(error)
+                self._fit.note_here("checkpoint-refused", name=checkpoint.name, reason=essence(error))
+                if not passing or tried == _TRIES:
+                    raise CannotResumeError(f"checkpoint {checkpoint.name}: {essence(error)}", passing) from error
+                self._fits.say(f"checkpoint {checkpoint.name} could not be restored: {essence(error)}; trying again")
+                time.sleep(_PAUSE_SECONDS * tried)
+        raise AssertionError("unreachable")
+
+    def _restore_state(self, step: Step, checkpoint: Checkpoint, iterator: Any, anew: bool) -> str:
+        fit, kind = self._fit, "epoch"
+        step.prepare(iterator)
+        if not fit.model.built:
+            _build_by_a_call(fit.model, iterator)
+        optimizers.build_as_before(fit.model, checkpoint.meta.optimizers)
+        as_traced = checkpoint.meta.objects is None  # by a version of oomph that did not save them
+        named = training_state.slots_of(fit.model, step, as_traced)
+        with training_state.restored(checkpoint, named, training_state.finite_only(fit.model, named)):
+            layer_state.give_back(fit.model, training_state.read_arrays(checkpoint, "layer/"))
+            self._fit.lost += step_draws.restore(fit.model, checkpoint)
+            if not anew:
+                kind = self._data_kind = self._data_kind or fit.data.restore(
+                    checkpoint, iterator, fit.epoch_iterator, self._batches_before(checkpoint)
+                )
+                if kind == "epoch":
+                    raise CheckpointError(ended_before(checkpoint))
+                fit.data.pass_over_validation(lambda watched: self._catch_up(checkpoint, watched))
+                self._fit.lost += fit.data.lost
+                self._tell_order_to_come(checkpoint)
+            drawn = fit.data.drawn_by_pipeline
+            training_state.restore_random_state(
+                {name: value for name, value in said(checkpoint.meta.random).items() if name not in drawn}
+            )
+            callbacks.restore_history(fit.model.history, checkpoint)
+            callbacks.restore(fit.callbacks, said(checkpoint.meta.callbacks), checkpoint, self._fit.lost.append)
+            self._restore_objects(checkpoint, drawn)
+            self._restore_files(checkpoint)
+        return kind
+
+    def _tell_order_to_come(self, checkpoint: Checkpoint) -> None:
+        """Report that later epochs get a new random order, so the result will differ from an undisturbed run."""
+        dataset = KERAS.distributed_dataset.get(self._fit.epoch_iterator)
+        last = checkpoint.position.epoch + 1 >= int(self._fit.arguments.get("epochs") or 1)
+        if not last and dataset is not None and datasets.is_ordered_by_chance(dataset):
+            self._fit.lost.append(datasets.BY_CHANCE)
+
+    def _restore_objects(self, checkpoint: Checkpoint, drawn: frozenset[str]) -> None:
+        if checkpoint.meta.objects is None:
+            return
+        arrays = training_state.read_arrays(checkpoint, "object/")
+        changes: Changes = from_meta(checkpoint.meta.objects, arrays)
+        lost = [line for line in changes.lost if not line.startswith(tuple(f"{key} (" for key in drawn))]
+        self._fit.lost += [*lost, *self._fit.objects.restore(changes, drawn)]
+        self._fit.lost += checkpoint.meta.hidden
+
+    def _restore_files(self, checkpoint: Checkpoint) -> None:
+        """Restore each file that the fit wrote when the script opens it, so that it reads what it read before."""
+        self._fits.files.put_back_when_opened(self.files_of(checkpoint), self._lost_file)
+        self._fits.files.tell_when_read(log_files())  # they hold lines of steps that are repeated
+
+    def files_of(self, checkpoint: Checkpoint) -> dict[str, FileState]:
+        """The content of the fit's files at a checkpoint, by path."""
+        return written_files.states_in(checkpoint)
+
+    def _lost_file(self, path: str) -> None:
+        cause = f"the file {path} is read, and is not what it was at the checkpoint"
+        self._fit.note_here(
+            "compared", key=self._fit.identity.key, steps=0, epochs=0, batches=0, equal=False, cause=cause
+        )
+        self._fits.say_once(f"not equal to the earlier attempt: {cause}")
+
+    def _batches_before(self, checkpoint: Checkpoint) -> list[int]:
+        """The fingerprints of the batches before a checkpoint, as far as witnesses hold them."""
+        fit, at = self._fit, checkpoint.position
+        if fit.fits.witnesses is None or int(fit.model.steps_per_execution) > 1:
+            return []
+        mine = [w for w in fit.fits.witnesses.before if w.key == fit.identity.witness_key and w.kind == STEP]
+        found = {(w.epoch, w.step): w.batch for w in mine if (w.epoch, w.step) < (at.epoch, at.step)}
+        return [found[place] for place in sorted(found)]
+
+    def _tell(self, checkpoint: Checkpoint, kind: str, seconds: float) -> None:
+        at, fit = checkpoint.position, self._fit
+        rate = fit.beginning.keep_edited_learning_rate(checkpoint)
+        found = fit.beginning.changes(checkpoint) + ([rate] if rate else [])
+        self._fit.lost = list(dict.fromkeys(self._fit.lost))
+        fit.note_here(
+            "resumed",
+            key=fit.identity.key,
+            name=checkpoint.name,
+            steps=at.steps,
+            kind=kind,
+            seconds=round(seconds, 3),
+            changes=found,
+            lost=self._fit.lost,
+            meant=fit.beginning.meant(checkpoint) + ([rate] if rate else []),
+        )
+        site = fit.identity.site
+        if kind == "over":
+            self._fits.say(returned("fit", site, checkpoint, self.epochs))
+        else:
+            where = f"epoch {at.epoch + 1}, step {fit.step + 1}"
+            self._fits.say(f"resumed fit at {site} at {where} ({kind}), {seconds:.1f} s")
+        if found:
+            self._fits.say(f"since the checkpoint: {provenance.listed(found)}")
+        for lost in self._fit.lost:
+            self._fits.say_once(f"not restored: {lost}")
+        self._tell_other_batches()
+
+    def _tell_other_batches(self) -> None:
+        expected, fit = self._fit.data.expected, self._fit
+        if expected.differs_at is not None:
+            cause = f"the replayed batches differ, from batch {expected.differs_at + 1} on"
+            fit.note_here(
+                "compared", key=fit.identity.key, steps=0, epochs=0, batches=expected.compared, equal=False, cause=cause
+            )
+            self._fits.say(f"not equal to the earlier attempt: {cause}")
+
+    def _other_data(self, checkpoint: Checkpoint) -> bool:
+        """Whether the data are not those of the checkpoint, which makes its data position meaningless."""
+        self._fit.beginning.facts(self._fit.epoch_iterator)
+        return bool(self._fit.beginning.changes(checkpoint, provenance.DATA))
+
+
+def _build_by_a_call(model: Any, iterator: Any) -> None:
+    """Build, by one call on zeros, a model that reads numbers when called and so cannot be traced.
+
+    The restore that follows undoes what the call does to Python objects and random numbers. A model that cannot be
+    called, such as one with only a `train_step`, stays as it is. If variables are missing, restoring reports it.
+    """
+    try:
+        spec = batches.without_optionals(iterator.element_spec)
+        zeros = tf.nest.map_structure(lambda one: tf.zeros([size or 1 for size in one.shape], one.dtype), spec)
+        model(zeros[0] if isinstance(zeros, tuple) else zeros)
+    except Exception:
+        model.built = False
+
+
+def ended_before(checkpoint: Checkpoint) -> str:
+    """Why a checkpoint cannot be used whose position the data do not reach, in words."""
+    at = checkpoint.position
+    return f"checkpoint {checkpoint.name} is of epoch {at.epoch + 1}, step {at.step + 1}, and the data end before"
+
+
+def returned(what: str, site: str, checkpoint: Checkpoint, epochs: int | None) -> str:
+    """That a training is not continued because it has all the epochs that the script asks for, in words."""
+    trained = counted(checkpoint.position.epoch, "epoch")
+    return (
+        f"{what} at {site} has trained {trained}, and the script asks for {epochs}: the saved state is returned,"
+        f" and checkpoint {checkpoint.name} stays"
+    )
+
+
+def may_pass(error: BaseException) -> bool:
+    """Whether an error, or one of its causes, is transient."""
+    seen: BaseException | None = error
+    while seen is not None:
+        if isinstance(seen, _MAY_PASS):
+            return True
+        seen = seen.__cause__
+    return False

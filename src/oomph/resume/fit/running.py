@@ -1,0 +1,98 @@
+"""RunningFit: the facts and the position of the running fit, for its checkpoints, its resumption and its proof."""
+
+from __future__ import annotations
+
+from typing import Any
+from weakref import WeakSet
+
+from oomph.checkpoint.container import Position
+from oomph.exact_step.micro_batch.exactness import Promise
+from oomph.keras_bridge.runtime.allocator import peak_bytes_of_device
+from oomph.resume.fit import callbacks, trained
+from oomph.resume.fit.proof import FitProof
+from oomph.resume.fit.short_epochs import ShortEpochs
+from oomph.resume.fit.validation_data import ValidationData
+from oomph.resume.training.data_position import DataPosition
+from oomph.resume.training.fit_objects import FitObjects
+from oomph.resume.training.fits import Fits
+from oomph.resume.training.identity import FitIdentity
+from oomph.resume.training.proof import Proof
+from oomph.resume.training.provenance import Beginning
+
+
+class RunningFit:
+    """The facts and the position of one running fit.
+
+    Args:
+        fits: the fits of this process.
+        model: the compiled model.
+        identity: which fit this is.
+        promise: how it is guarded, as far as known before tracing.
+        arguments: the bound arguments of `fit`, to be passed on.
+        turn: the values that distinguish this iteration of the script's loops from others.
+    """
+
+    compares_batches = True
+
+    def __init__(
+        self,
+        fits: Fits,
+        model: Any,
+        identity: FitIdentity,
+        promise: Promise,
+        arguments: dict[str, Any],
+        turn: dict[str, Any] | None = None,
+    ) -> None:
+        self.fits, self.model, self.identity, self.promise = fits, model, identity, promise
+        self.arguments = arguments
+        self.callbacks = callbacks.listed(arguments.get("callbacks"))
+        """The user's own callbacks, without oomph's."""
+        self.objects = FitObjects(model, arguments, self.callbacks)
+        self.beginning = Beginning(model, arguments, self.callbacks, self.objects.fingerprints(), turn)
+        self.epoch = int(arguments.get("initial_epoch") or 0)
+        self.step = 0
+        self.epoch_iterator: Any = None
+        """Keras' epoch iterator over the training data, once Keras has created it."""
+        self.data = DataPosition(fits, self.objects)
+        self.validation = ValidationData(arguments, model)
+        self.trained = trained.Trained(model)
+        self.functions: WeakSet[Any] = WeakSet()
+        """The `tf.function`s called while the fit runs, except its own steps."""
+        self.lost: list[str] = []
+        """What is known not to be restored, in words."""
+        self.is_over = False
+        """True if an earlier attempt trained as many epochs as the script asks for now, or more."""
+        self.seen_peak = 0
+        """The most bytes of device memory in use, as seen after a step: the script may reset TensorFlow's own count."""
+        self.short_epochs = ShortEpochs()
+        self.aside = ""
+        """Why the guard has stepped aside, to be said once Keras' own step has worked; empty when it has not."""
+        self.proof: Proof = FitProof(self, fits.witnesses)
+
+    @property
+    def position(self) -> Position:
+        """The next step."""
+        return Position(self.identity.ordinal, self.epoch, self.step, self.fits.steps)
+
+    def note_here(self, event: str, /, **data: Any) -> None:
+        """Write an event with the position of the fit."""
+        self.fits.note(event, fit=self.identity.ordinal, epoch=self.epoch, step=self.step, **data)
+
+    def write_board(self, is_epoch_over: bool = False) -> None:
+        """Bring the progress board up to date."""
+        of_epoch = getattr(self.epoch_iterator, "num_batches", None)
+        is_over = is_epoch_over or (of_epoch is not None and 0 < of_epoch <= self.step)  # callbacks of the last step
+        self.fits.write_board(self.identity.ordinal, self.epoch, self.step, is_over)
+
+    def measure_epoch(self) -> None:
+        """Tell the meter of the epoch that begins."""
+        steps_per_epoch = getattr(self.epoch_iterator, "num_batches", None)
+        self.fits.meter.begin_epoch(self.epoch, self.step, steps_per_epoch)
+
+    def measure_step(self) -> None:
+        """Tell the meter of the steps that were just taken."""
+        step = self.model.train_function
+        self.fits.meter.stepped(self.step, self.fits.steps, step.taken.logs, getattr(step, "micro_batch", None))
+        taken = self.step // self.model.steps_per_execution
+        if taken & (taken - 1) == 0:  # a power of two: a few times in each epoch
+            self.seen_peak = max(self.seen_peak, peak_bytes_of_device() or 0)

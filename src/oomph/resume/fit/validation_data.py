@@ -1,0 +1,100 @@
+"""ValidationData: recreates, in a resumed fit, the iterators that Keras made over the validation data.
+
+A shuffle draws a seed for each of them. If training and validation data come from one shuffled dataset, as after
+`take` and `skip`, it also draws one for each training iterator. So the order of their creation is recorded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from oomph.checkpoint.container import Checkpoint
+from oomph.keras_bridge.names.keras3 import KERAS
+from oomph.keras_bridge.pipelines import datasets
+from oomph.resume.training.retaking import Watched
+
+READ_AHEAD = "the order of the validation data, which are read ahead while they repeat"
+
+
+class ValidationData:
+    """The validation data of one fit.
+
+    Args:
+        arguments: those of `fit`.
+        model: the compiled model.
+    """
+
+    def __init__(self, arguments: Mapping[str, Any], model: Any) -> None:
+        given = arguments.get("validation_data")
+        data = given[0] if isinstance(given, (tuple, list)) and given else given
+        shuffled = isinstance(data, tf.data.Dataset) and datasets.shuffles(data)
+        self._dataset = data if shuffled else None
+        self._steps, self._model = arguments.get("validation_steps"), model
+        self._data, self._arguments = data if shuffled else given, arguments
+        self.is_begun = False
+        """Whether there was a validation, so that its step is traced."""
+        self.made: list[list[int]] = []
+        """For each validation iterator: how many training iterators existed by then, and whether it was used."""
+
+    def spec(self, epochs: Any) -> Any:
+        """The element spec of its batches; None if that needs a batch to be taken.
+
+        Args:
+            epochs: Keras' epoch iterator over the training data; that of `validation_split` has the same form.
+        """
+        if isinstance(self._data, tf.data.Dataset):
+            return self._data.element_spec
+        plain = self._arguments.get("sample_weight") is None and self._arguments.get("class_weight") is None
+        if self._data is None:
+            split = self._arguments.get("validation_split")
+            return KERAS.distributed_dataset.of(epochs).element_spec if split and plain else None
+        arrays = self._data if isinstance(self._data, tuple) else (self._data,)
+        if not all(isinstance(each, (np.ndarray, tf.Tensor)) for each in arrays):
+            return None
+        return KERAS.distributed_dataset.of(type(epochs)(
+            distribute_strategy=self._model.distribute_strategy, x=arrays[0], y=arrays[1] if arrays[1:] else None,
+            sample_weight=arrays[2] if arrays[2:] else None, shuffle=False,
+            batch_size=self._arguments.get("validation_batch_size") or self._arguments.get("batch_size"),
+        )).element_spec  # fmt: skip
+
+    def note_made(self, after: int) -> None:
+        """Keras creates an iterator over the validation data."""
+        if self._dataset is not None:
+            self.made.append([after, 0])
+
+    def note_used(self) -> None:
+        """Batches are taken from the last iterator; Keras creates some that it never uses."""
+        if self.made:
+            self.made[-1][1] = 1
+
+    def forget(self) -> None:
+        """The fit starts over."""
+        self.made.clear()
+
+    def catch_up(self, checkpoint: Checkpoint, trained_on: int, watched: Watched) -> None:
+        """Create the iterators that an earlier attempt had created by its `trained_on`-th training iterator.
+
+        Raises TookTooLongError.
+        """
+        wanted = checkpoint.meta.validated_after
+        while self._dataset is not None and len(self.made) < len(wanted):
+            after, used = map(int, wanted[len(self.made)])
+            if after > trained_on:
+                return
+            self.made.append([after, used])
+            iterator = iter(self._distributed())
+            if used and not datasets.is_begun_by_making(self._dataset):
+                for _ in watched.take(iterator, self._steps, "replaying the validation data of earlier epochs"):
+                    pass
+
+    def is_guessed(self, checkpoint: Checkpoint) -> bool:
+        """Whether the order of the next batches depends on how far TensorFlow had read ahead, which is unknown."""
+        used = any(entry[1] for entry in checkpoint.meta.validated_after)
+        return used and bool(self._steps) and self._dataset is not None and datasets.repeats_shuffled(self._dataset)
+
+    def _distributed(self) -> Any:
+        return self._model.distribute_strategy.experimental_distribute_dataset(self._dataset)

@@ -1,0 +1,270 @@
+"""The files that a fit writes. Like its weights, they belong to its result.
+
+When the fit ends, their content is recorded, and copied if small. A finished fit is not skipped if one of its files is
+missing or changed. Within a fit, content is recorded at each checkpoint, since callbacks may read back what they wrote.
+A file is restored only if a callback of this process names it, or when the script opens it: a checkpoint is data and
+must not choose which files are written.
+"""
+
+from __future__ import annotations
+
+import glob
+import hashlib
+import os
+import re
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from oomph.checkpoint.container import Checkpoint
+from oomph.files.regular_file import read_regular
+from oomph.resume.fit.renamed_files import new_names
+from oomph.resume.objects.instances import dict_of
+from oomph.resume.state.training_state import Array, read_arrays
+from oomph.script.named_paths import may_be_restored
+from oomph.script.opened_files import FileState, Origin, origin_of, replace_file, stamp_of
+
+_MOST_COPIED = 64 << 20
+_MOST_COPIED_WITHIN, _MOST_OF_ONE = 4 << 20, 1 << 20
+"""At a checkpoint within a fit."""
+_SETTLED_NS = 50_000_000
+"""A later change gets another modification time once this has passed: file system clocks tick in milliseconds."""
+_MOST_READ = 1 << 30
+_PLACEHOLDER = re.compile(r"\\\{.*?\\\}")
+_GLOB = re.compile(r"\{.*?\}")
+_APPENDED = ("TensorBoard",)
+"""Callbacks whose files are logs that the script does not read back."""
+
+
+def noted(callbacks: list[Any], opened: Iterable[str], since: float) -> tuple[list[dict[str, Any]], list[Array]]:
+    """The files, named by callbacks or opened, that were written since then; and copies of the small ones."""
+    found: list[dict[str, Any]] = []
+    copies: list[Array] = []
+    room = _MOST_COPIED
+    named = _named_by(callbacks)
+    there = {os.path.abspath(path) for path in named}
+    for path in [*named, *(Path(each) for each in opened if each not in there)]:
+        entry = _entry(path)
+        if entry is None or path.stat().st_mtime < since - 1:
+            continue
+        if entry["size"] <= room:
+            room -= entry["size"]
+            entry["copy"] = len(copies)
+            copies.append(Array(f"file/{len(copies)}", "uint8", np.frombuffer(path.read_bytes(), np.uint8)))
+        found.append(entry)
+    return found, copies
+
+
+class Kept:
+    """The files of a fit at its checkpoints; a file unchanged since the last one is not read again."""
+
+    def __init__(self) -> None:
+        self._read: dict[str, FileState] = {}
+
+    def states(self, callbacks: list[Any], opened: Iterable[str]) -> list[FileState]:
+        """The current state of the files that callbacks name and of those opened for writing."""
+        paths = dict.fromkeys([*map(os.path.abspath, map(str, _named_by(callbacks))), *opened])
+        found, room = [], _MOST_COPIED_WITHIN
+        for path in paths:
+            state = self._state(path, min(room, _MOST_OF_ONE))
+            if state is not None:
+                room -= len(state.content or b"")
+                found.append(state)
+        self._read = {state.path: state for state in found}
+        return found
+
+    def _state(self, path: str, most: int) -> FileState | None:
+        stamp, known = stamp_of(path), self._read.get(path)
+        if stamp is None:
+            return None
+        settled = time.time_ns() - stamp[1] > _SETTLED_NS
+        if settled and known is not None and known.stamp == stamp and len(known.content or b"") <= most:
+            return known
+        try:
+            content = Path(path).read_bytes() if stamp[0] <= most else None
+            return FileState(path, stamp, content, origin_of(path))
+        except OSError:
+            return None
+
+
+def as_meta(states: list[FileState]) -> list[dict[str, Any]]:
+    """The JSON part of file states; `as_arrays` holds the rest."""
+    return [
+        {"path": s.path, "stamp": list(s.stamp), "copied": s.content is not None, "origin": list(s.origin or ())}
+        for s in states
+    ]
+
+
+def as_arrays(states: list[FileState]) -> list[Array]:
+    """The copied contents, each under the number of its file."""
+    return [
+        Array(f"file/{number}", "uint8", np.frombuffer(state.content, np.uint8))
+        for number, state in enumerate(states)
+        if state.content is not None
+    ]
+
+
+def states_in(checkpoint: Checkpoint) -> dict[str, FileState]:
+    """The files in a checkpoint, by path; raises ValueError if its manifest is malformed."""
+    return from_meta(checkpoint.meta.opened, read_arrays(checkpoint, "file/"), _written_at(checkpoint))
+
+
+def from_meta(document: Any, arrays: Mapping[str, Any], since_ns: int = 0) -> dict[str, FileState]:
+    """The files in the metadata of a checkpoint that was written at that time, by path; raises ValueError."""
+    try:
+        return {
+            str(each["path"]): FileState(
+                str(each["path"]),
+                (int(each["stamp"][0]), int(each["stamp"][1])),
+                arrays[str(number)].tobytes() if each["copied"] else None,
+                _origin_in(each),
+                since_ns,
+            )
+            for number, each in enumerate(document)
+        }
+    except (KeyError, TypeError, IndexError) as error:
+        raise ValueError(f"not the state of any files: {error}") from error
+
+
+def _origin_in(entry: Mapping[str, Any]) -> Origin | None:
+    match entry.get("origin"):
+        case [int() as file, int() as folder]:
+            return file, folder
+    return None
+
+
+def _written_at(checkpoint: Checkpoint) -> int:
+    try:
+        return os.stat(checkpoint.path / "manifest.json").st_ctime_ns
+    except OSError:
+        return time.time_ns()
+
+
+def changed_since(checkpoint: Checkpoint, named: Sequence[str] = ()) -> list[str]:
+    """The files that have changed and cannot be restored, in words.
+
+    Another file that lay there before the checkpoint stays: it may be one that a callback only reads.
+
+    Args:
+        named: the `patterns` of the callbacks, which may name a file otherwise now.
+    """
+    entries, written_at = {entry["path"]: entry for entry in _entries(checkpoint)}, _written_at(checkpoint)
+    changed = [
+        f"the file {entry['path']}, which it wrote, is {'another one' if os.path.exists(entry['path']) else 'gone'}"
+        for entry in entries.values()
+        if not _is_as_it_was(entry)
+        and not (isinstance(entry.get("copy"), int) and _state(entry, None, written_at).lies_where_it_lay())
+    ]
+    for new, old in new_names(entries, named).items():
+        if len(old) > 1 or not _may_be_copied(entries[old[0]], new):
+            changed.append(f"the file {old[0]}, which it wrote, is to be {new} now")
+    return changed
+
+
+def put_back(checkpoint: Checkpoint, named: Sequence[str]) -> dict[str, FileState]:
+    """Restore the changed files that a callback of this process names, unless another lay there before.
+
+    Returns the others, which are restored when the script opens them.
+
+    Args:
+        named: the `patterns` of the callbacks before anything was restored: a checkpoint must not add to them.
+    """
+    others, copies = {}, read_arrays(checkpoint, "file/")
+    _give_new_names(checkpoint, copies, named)
+    for entry in _entries(checkpoint):
+        path = os.path.abspath(entry["path"])
+        if not isinstance(entry.get("copy"), int):
+            continue
+        content = copies[str(entry["copy"])].tobytes()
+        state = _state(entry, content, _written_at(checkpoint))
+        is_its_own = state.lies_where_it_lay() and may_be_restored(path, content)
+        if not (is_its_own and _is_named(entry["path"], named)):
+            others[path] = state
+        elif not _is_as_it_was(entry):
+            replace_file(Path(path), content)
+    return others
+
+
+def _give_new_names(checkpoint: Checkpoint, copies: Mapping[str, Any], named: Sequence[str]) -> None:
+    """Write the files that callbacks of this process name otherwise, as scripts do that name them after the time."""
+    entries = {entry["path"]: entry for entry in _entries(checkpoint)}
+    for new, old in new_names(entries, named).items():
+        entry = entries[old[0]]
+        kept = isinstance(entry.get("copy"), int)
+        if len(old) == 1 and _may_be_copied(entry, new):
+            content = copies[str(entry["copy"])].tobytes() if kept else Path(old[0]).read_bytes()
+            if may_be_restored(new, content):
+                replace_file(Path(new), content)
+
+
+def _may_be_copied(entry: Mapping[str, Any], new: str) -> bool:
+    """True if the content is known, copied in the checkpoint or still in the file by its digest, and the name is free.
+
+    So nothing is copied that whoever made the checkpoint did not know already, and no other file is replaced.
+    """
+    if os.path.lexists(new) and not _is_as_it_was({**entry, "path": new}):
+        return False
+    if isinstance(entry.get("copy"), int):
+        return may_be_restored(new, b"")
+    is_read = isinstance(entry.get("size"), int) and entry["size"] <= _MOST_READ
+    return is_read and may_be_restored(new, b"") and _is_as_it_was(dict(entry))
+
+
+def _state(entry: Mapping[str, Any], content: bytes | None, written_at: int) -> FileState:
+    path = os.path.abspath(entry["path"])
+    return FileState(path, (len(content or b""), 0), content, _origin_in(entry), written_at)
+
+
+def _entries(checkpoint: Checkpoint) -> Iterator[dict[str, Any]]:
+    for entry in checkpoint.meta.files:
+        if isinstance(entry, dict) and isinstance(entry.get("path"), str):
+            yield entry
+
+
+def _entry(path: Path) -> dict[str, Any] | None:
+    try:
+        size = path.stat().st_size
+        if not path.is_file():
+            return None
+        origin = list(origin_of(str(path)) or ())
+        return {"path": str(path), "size": size, "digest": _digest(path, size), "origin": origin}
+    except OSError:
+        return None
+
+
+def _is_as_it_was(entry: dict[str, Any]) -> bool:
+    now = _entry(Path(entry["path"]))
+    return now is not None and (now["size"], now["digest"]) == (entry.get("size"), entry.get("digest"))
+
+
+def _digest(path: Path, size: int) -> str:
+    if size > _MOST_READ:
+        return f"written {path.stat().st_mtime_ns}"
+    return hashlib.sha256(read_regular(path, size)).hexdigest()
+
+
+def _is_named(path: str, named: Sequence[str]) -> bool:
+    """True if the file has one of these names, or matches one as a pattern."""
+    return any(re.fullmatch(_PLACEHOLDER.sub(r"[^/]*", re.escape(pattern)), path) for pattern in named)
+
+
+def _named_by(callbacks: list[Any]) -> list[Path]:
+    """The existing files whose names callbacks hold."""
+    found: dict[str, None] = {}
+    for pattern in patterns(callbacks):
+        names = glob.glob(_GLOB.sub("*", glob.escape(pattern).replace("[{]", "{"))) if "{" in pattern else [pattern]
+        found |= dict.fromkeys(name for name in sorted(names) if os.path.isfile(name))
+    return [Path(name) for name in found]
+
+
+def patterns(callbacks: list[Any]) -> Iterator[str]:
+    """What callbacks hold that may be the name of a file, or a pattern of names."""
+    for callback in callbacks:
+        if any(base.__name__ in _APPENDED for base in type(callback).__mro__):
+            continue
+        for value in dict_of(callback).values():
+            if issubclass(type(value), (str, os.PathLike)) and len(os.fspath(value)) < 4096 and os.fspath(value):
+                yield str(os.fspath(value))

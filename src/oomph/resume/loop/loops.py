@@ -1,0 +1,163 @@
+"""The resumable loop over `oomph.steps` that runs in this process, if any, and how it begins."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from types import FrameType
+from typing import TYPE_CHECKING, Any, TypeVar
+from weakref import WeakSet
+
+from oomph.protocol.phases import Phase
+from oomph.resume.loop.steps import Steps
+from oomph.resume.loop.watch import Unwatched, Watch
+from oomph.script import session
+
+if TYPE_CHECKING:
+    from oomph.resume.loop.resumable import ResumableLoop
+    from oomph.resume.training.fits import Fits
+
+T = TypeVar("T")
+_fits: Fits | None = None
+_running: ResumableLoop | None = None
+
+
+def install(fits: Fits) -> None:
+    """Count loops among these fits from now on."""
+    global _fits
+    _fits = fits
+
+
+def running() -> ResumableLoop | None:
+    """The resumable loop that runs in this process, or None."""
+    if _running is None or _fits is None or _fits.running is not _running:
+        return None
+    return _running if _fits.own_session().is_owner_now() else None
+
+
+def within_a_training() -> bool:
+    """Whether the main process is within a guarded fit or a resumable loop, which counts and saves what it runs."""
+    return _fits is not None and _fits.running is not None and _fits.own_session().is_owner_now()
+
+
+def note_called(function: Any) -> None:
+    """Record a `tf.function` that the running fit or loop calls."""
+    functions = None if _fits is None else getattr(_fits.running, "functions", None)
+    if isinstance(functions, WeakSet):  # not while `running` is still the model that claimed its turn
+        functions.add(function)
+
+
+def note_step() -> None:
+    """Measure a step of a loop that is not resumable, or of a call such as `train_on_batch`."""
+    if _fits is None or within_a_training():
+        return
+    meter = _fits.meter
+    if not meter.is_measuring:
+        meter.begin()
+    meter.count()
+
+
+def begin(steps: Steps) -> Watch:
+    """The watch of a loop that begins; `Unwatched` if it is nested in a fit or loop, or not in the owner process."""
+    try:
+        fits = _guard()
+        if fits is None or fits.session.run_dir is None or not fits.own_session().is_owner_now():
+            return Unwatched()
+        if not fits.claim(steps):
+            return Unwatched()
+    except Exception as error:
+        session.say(f"{type(error).__name__}: {error}; this loop is not resumed")
+        return Unwatched()
+    return _Watched(fits, steps)
+
+
+def _guard() -> Fits | None:
+    """The fits of this process. A script that uses TensorFlow without Keras has not imported Keras yet."""
+    if _fits is None and "tensorflow" in sys.modules:
+        import keras  # noqa: F401  # importing Keras installs the guard
+    return _fits
+
+
+class _Watched:
+    """A resumable loop. If oomph itself fails, it continues as a plain loop."""
+
+    def __init__(self, fits: Fits, steps: Steps) -> None:
+        self._fits, self._steps = fits, steps
+        self._loop: ResumableLoop | None = None
+        self._is_over = False
+
+    def resume(self) -> int | None:
+        return self._safely(self._begun)
+
+    def _begun(self) -> int | None:
+        global _running
+        from oomph.resume.loop.resumable import ResumableLoop
+
+        self._loop = ResumableLoop(self._fits, self._steps, _frame_of_the_script())
+        self._fits.running = _running = self._loop
+        self._fits.beat(Phase.FIRST_STEP, self._loop.identity.ordinal)
+        return self._loop.resume()
+
+    def epoch_begins(self, number: int) -> None:
+        if self._loop is not None:
+            loop = self._loop
+            self._safely(lambda: loop.epoch_begins(number))
+
+    def epoch_began(self) -> None:
+        if self._loop is not None:
+            self._safely(self._loop.epoch_began)
+
+    def at_border(self) -> None:
+        if self._loop is not None:
+            self._safely(self._loop.at_border)
+
+    def taken(self, batch: Any) -> None:
+        if self._loop is not None:
+            loop = self._loop
+            self._safely(lambda: loop.taken(batch))
+
+    def stepped(self) -> None:
+        if self._loop is not None:
+            self._safely(self._loop.stepped)
+
+    def finished(self) -> None:
+        if self._loop is not None:
+            self._safely(self._loop.finished)
+
+    def left(self) -> None:
+        """Release everything that the loop holds: claim, signal handler, phase."""
+        if self._loop is not None:
+            self._safely(self._loop.left)
+        self._release()
+
+    def _safely(self, action: Callable[[], T]) -> T | None:
+        from oomph.keras_bridge.batch.strategy_scope import outside_strategy_scope
+
+        try:
+            with outside_strategy_scope():
+                return action()
+        except Exception as error:  # oomph's own error: the training matters more
+            self._loop = None
+            self._fits.note("guard-failed", reason=f"{type(error).__name__}: {error}"[:2000])
+            self._fits.say_once(f"{type(error).__name__}: {error}; the loop continues without checkpoints")
+            self._release()
+            return None
+
+    def _release(self) -> None:
+        global _running
+        if self._is_over:
+            return
+        self._is_over, _running = True, None
+        self._fits.release()
+        self._fits.beat(Phase.OWN_CODE, -1)
+        self._fits.preemption.disarm()
+
+
+def _frame_of_the_script() -> FrameType | None:
+    """The innermost frame of the script's own code: a progress bar may wrap the loop."""
+    from oomph.keras_bridge.code import is_users
+
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and not is_users(str(frame.f_globals.get("__name__", ""))):
+        frame = frame.f_back
+    return frame

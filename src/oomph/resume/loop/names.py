@@ -1,0 +1,193 @@
+"""Finds, in its source, the variables of the script that a loop carries from step to step.
+
+A name carries a value if it is assigned before the loop and read in the body before the body assigns it again: a
+counter, the best loss so far. So does an object that is assigned before and changed in place, such as a list. Neither
+can be restored unless it is in the state of the loop.
+"""
+
+from __future__ import annotations
+
+import ast
+import collections
+import dis
+import linecache
+import time
+from types import FrameType, FunctionType, SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from oomph.keras_bridge.code import is_users
+from oomph.resume.objects.picture import Picture
+from oomph.resume.objects.table import kind_of
+from oomph.resume.objects.values import is_value
+
+_SECONDS = 0.1
+_CLOCKS = {clock: clock() for clock in (time.time, time.monotonic, time.perf_counter)}
+"""What each clock read when oomph was loaded into the script process."""
+_BEFORE_SECONDS = 60.0
+_IN_PLACE = (list, dict, set, collections.deque, collections.defaultdict, collections.Counter, bytearray)
+_PLAIN = SimpleNamespace()
+"""An object with only attributes."""
+_GENERATORS = (np.random.Generator, np.random.RandomState)
+
+
+class CarriedNames:
+    """The variables that the loop at a frame's current line carries besides its state.
+
+    Args:
+        frame: the frame that the loop runs in; None if unknown.
+        known: the `id`s of what is in the loop's state.
+    """
+
+    def __init__(self, frame: FrameType | None, known: set[int]) -> None:
+        self._frame, self._known = frame, known
+        rebound, read = (set[str](), set[str]()) if frame is None else _names(frame.f_code.co_filename, frame.f_lineno)
+        held = self._held()
+        for name in read & held.keys():
+            rebound |= _globals_assigned_by(held[name])
+        self._rebound = {name: _seen(held[name]) for name in rebound & held.keys() if not _is_of_a_clock(held[name])}
+        kept = {name: held[name] for name in read & held.keys() if id(held[name]) not in known}
+        self._in_place = {name: thing for name, thing in kept.items() if _is_changed_in_place(thing)}
+        self._before = self._looked_at()
+
+    def changed(self) -> list[str]:
+        """The variables that have changed since the loop began."""
+        held = self._held()
+        found = [name for name, seen in self._rebound.items() if name in held and _seen(held[name]) != seen]
+        now = self._looked_at()
+        found += [name for name in self._in_place if now.get(name) != self._before.get(name)]
+        return sorted(set(found))
+
+    def _looked_at(self) -> dict[str, str]:
+        """A fingerprint of each variable that may be changed in place."""
+        picture = Picture.of(list(self._in_place.items()), None, frozenset(self._known), _SECONDS)
+        return {name: picture.fingerprint(name) for name in self._in_place}
+
+    def _held(self) -> dict[str, Any]:
+        return {} if self._frame is None else {**self._frame.f_globals, **self._frame.f_locals}
+
+
+def _is_changed_in_place(thing: Any) -> bool:
+    """Whether this is a container, a random generator, or a plain object of one of the user's classes."""
+    kind = type(thing)
+    return kind in (*_IN_PLACE, *_GENERATORS) or (is_users(kind.__module__) and kind_of(thing) is kind_of(_PLAIN))
+
+
+def _globals_assigned_by(thing: Any) -> set[str]:
+    """The globals that one of the user's functions assigns."""
+    if type(thing) is not FunctionType or not is_users(thing.__module__):
+        return set()
+    return {step.argval for step in dis.get_instructions(thing.__code__) if step.opname == "STORE_GLOBAL"}
+
+
+def _seen(value: Any) -> tuple[str, str]:
+    """Plain values by their text; anything else by its identity, since a reference would hold memory."""
+    return type(value).__name__, repr(value) if is_value(value) else str(id(value))
+
+
+def _is_of_a_clock(value: Any) -> bool:
+    """Whether a number was read from a clock since this process began: a start time, not state."""
+    return isinstance(value, float) and any(at - _BEFORE_SECONDS <= value <= clock() for clock, at in _CLOCKS.items())
+
+
+def _names(path: str, line: int) -> tuple[set[str], set[str]]:
+    """The names that the innermost `for` on a line carries, and all names that its body reads."""
+    try:
+        tree = ast.parse("".join(linecache.getlines(path)))
+    except (SyntaxError, ValueError, RecursionError):
+        return set(), set()
+    loops = [node for node in ast.walk(tree) if isinstance(node, ast.For) and _is_headed(node, line)]
+    if not loops:
+        return set(), set()
+    body = max(loops, key=lambda node: node.lineno)
+    flow = _Flow()
+    flow.assign(body.target)
+    flow.run(body.body)
+    return flow.read_first & flow.assigned, flow.read
+
+
+def _is_headed(node: ast.For, line: int) -> bool:
+    return node.lineno <= line < node.body[0].lineno or line == node.lineno
+
+
+class _Flow:
+    """Walks the statements of a body in order: which names are read while they may hold the previous step's value."""
+
+    def __init__(self) -> None:
+        self.read: set[str] = set()
+        self.read_first: set[str] = set()
+        self.assigned: set[str] = set()
+        self._fresh: set[str] = set()
+        """Names certainly assigned in this step."""
+
+    def run(self, statements: list[ast.stmt]) -> None:
+        for statement in statements:
+            self._statement(statement)
+
+    def assign(self, target: ast.AST) -> None:
+        """Record an assignment to a target, whatever its structure."""
+        for node in ast.walk(target):
+            if isinstance(node, ast.Name):
+                if isinstance(node.ctx, ast.Load):
+                    self._see(node.id)
+                else:
+                    self.assigned.add(node.id)
+                    self._fresh.add(node.id)
+
+    def _statement(self, statement: ast.stmt) -> None:
+        if isinstance(statement, (ast.Assign, ast.AnnAssign, ast.AugAssign)):
+            if statement.value is not None:
+                self._expression(statement.value)
+            if isinstance(statement, ast.AugAssign) and isinstance(statement.target, ast.Name):
+                self._see(statement.target.id)
+            for target in statement.targets if isinstance(statement, ast.Assign) else [statement.target]:
+                self.assign(target)
+        elif isinstance(statement, ast.With):
+            for item in statement.items:
+                self._expression(item.context_expr)
+                if item.optional_vars is not None:
+                    self.assign(item.optional_vars)
+            self.run(statement.body)
+        elif isinstance(statement, ast.If):
+            self._expression(statement.test)
+            self._either(statement.body, statement.orelse)
+        else:
+            self._compound(statement)
+
+    def _either(self, first: list[ast.stmt], second: list[ast.stmt]) -> None:
+        """Names assigned in both branches are certainly assigned."""
+        before = set(self._fresh)
+        self.run(first)
+        after_first, self._fresh = self._fresh, set(before)
+        self.run(second)
+        self._fresh &= after_first
+
+    def _compound(self, statement: ast.stmt) -> None:
+        """Any other statement: its blocks may or may not run."""
+        before = set(self._fresh)
+        if isinstance(statement, (ast.For, ast.AsyncFor)):
+            self._expression(statement.iter)
+            self.assign(statement.target)
+        for _, value in ast.iter_fields(statement):
+            for each in value if isinstance(value, list) else [value]:
+                if isinstance(each, ast.stmt):
+                    self._statement(each)
+                elif isinstance(each, ast.ExceptHandler):
+                    self.run(each.body)
+                elif isinstance(each, ast.expr) and each is not getattr(statement, "target", None):
+                    self._expression(each)
+        if isinstance(statement, (ast.For, ast.AsyncFor, ast.While, ast.Try)):
+            self._fresh = before
+
+    def _expression(self, expression: ast.AST) -> None:
+        for node in ast.walk(expression):
+            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
+                self._see(node.id)
+            elif isinstance(node, ast.NamedExpr):
+                self.assigned.add(node.target.id)
+
+    def _see(self, name: str) -> None:
+        self.read.add(name)
+        if name not in self._fresh:
+            self.read_first.add(name)

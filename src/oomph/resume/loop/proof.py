@@ -1,0 +1,108 @@
+"""LoopProof: the witnesses of a loop: the batch of each step, and the resulting state as often as affordable.
+
+The body of a loop returns nothing. So a witness covers the variables of the loop's state after the step: always for
+the first step after a checkpoint, for the others while the cost is negligible.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from oomph.checkpoint.witness import STEP, Witness, WitnessBoard
+from oomph.keras_bridge.graph import fingerprints
+from oomph.resume.loop.data import Digests
+from oomph.resume.loop.variables import LoopVariables
+from oomph.resume.training.proof import Proof, Witnessed, loss_of, random_state
+
+_SHARE = 0.004
+"""The share of the time that fingerprints of batches may take."""
+_CHEAP_SECONDS = 0.002
+"""A state fingerprint this cheap is taken for all of the first steps."""
+
+
+class WitnessedLoop(Witnessed, Protocol):
+    """A loop that leaves witnesses."""
+
+    variables: LoopVariables
+    last_guarded: Any
+    """The last guarded step that its body took."""
+
+
+class LoopProof(Proof):
+    """The witnesses of one loop.
+
+    Args:
+        loop: the running loop.
+        board: where witnesses are written; None to write none.
+    """
+
+    def __init__(self, loop: WitnessedLoop, board: WitnessBoard | None) -> None:
+        super().__init__(loop, board)
+        self._loop = loop
+        self._known: fingerprints.StateFingerprint | None = None
+        self._digests = Digests(_SHARE)
+        self._batch = 0
+        self._is_first = True
+        self._states = 0
+        """How many compared steps had their state compared."""
+
+    def checkpointed(self) -> None:
+        """A checkpoint was taken before the next step."""
+        super().checkpointed()
+        self._is_first = True
+
+    def compare_from(self, epoch: int, step: int) -> None:
+        """The loop resumes here."""
+        super().compare_from(epoch, step)
+        self._is_first = True
+
+    def taken(self, epoch: int, step: int, batch: Any) -> None:
+        """A step begins with this batch; the body has not received it yet."""
+        if self._board is not None:
+            wanted = self._is_first or self._is_compared(STEP, epoch, step)
+            self._batch = self._digests.of(batch, wanted)
+
+    def stepped(self, epoch: int, step: int) -> None:
+        """The step is complete."""
+        self._did(1)
+        if self._board is None:
+            return
+        compared = self._is_compared(STEP, epoch, step)
+        detailed = self._detailed > 0
+        cheap = 0 <= self._state().seconds <= _CHEAP_SECONDS
+        if self._is_first or compared or (detailed and cheap) or self._is_affordable():
+            state = self._state_now()
+            witness = Witness(self._key, STEP, epoch, step, self._batch, state, self._loss(), random=random_state())
+            self._states += compared
+        else:
+            witness = Witness(self._key, STEP, epoch, step, self._batch)
+        self._detailed -= detailed
+        self._is_first = False
+        if witness.batch or witness.result:
+            self._leave(witness)
+
+    def tell(self, at_the_end: bool) -> None:
+        """Report the comparison, once a state has been compared."""
+        found = self._comparison
+        if found is not None and (self._states or found.difference is not None):
+            super().tell(at_the_end)
+
+    def _newest_state(self) -> fingerprints.StateFingerprint:
+        return self._state()
+
+    def _state(self) -> fingerprints.StateFingerprint:
+        named = self._loop.variables.named
+        if self._known is None or len(self._known.slots) != len(named):
+            self._known = fingerprints.StateFingerprint([slot for _, slot in named], self._began)
+        return self._known
+
+    def _loss(self) -> float:
+        """The loss that the last guarded step returned; 0.0 without one, since a loop body reports none."""
+        step = self._step_to_measure()
+        return 0.0 if step is None or step.taken is None else loss_of(step.taken.logs)
+
+    def _step_to_measure(self) -> Any:
+        return self._loop.last_guarded
+
+    def _rate(self) -> float:
+        return 0.0

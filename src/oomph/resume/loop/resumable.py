@@ -1,0 +1,202 @@
+"""ResumableLoop: one loop over `oomph.steps` in the owner process of a run; the counterpart of `Fit`."""
+
+from __future__ import annotations
+
+import time
+from types import FrameType
+from typing import Any, NoReturn
+
+from oomph.keras_bridge.batch import batches
+from oomph.keras_bridge.runtime.allocator import peak_bytes_of_device
+from oomph.protocol.phases import Phase
+from oomph.resume.loop.checkpoints import LoopCheckpoints
+from oomph.resume.loop.description import recognised, was_edited
+from oomph.resume.loop.resumption import LoopResumption
+from oomph.resume.loop.running import RunningLoop
+from oomph.resume.loop.steps import Steps
+from oomph.resume.training import leaving
+from oomph.resume.training.fits import Fits
+from oomph.resume.training.recognition import Recognised, Verdict
+from oomph.script.kept_micro_batches import Start
+from oomph.script.loop_location import enclosing_loops
+from oomph.script.preemption import CTRL_C
+
+_MOST_SHOWN = 6
+
+
+class ResumableLoop(RunningLoop):
+    """One running loop. Takes the arguments of `RunningLoop`."""
+
+    def __init__(self, fits: Fits, steps: Steps, frame: FrameType | None) -> None:
+        super().__init__(fits, steps, frame)
+        self.checkpoints = LoopCheckpoints(self)
+        self.resumption = LoopResumption(self, self.checkpoints)
+        self._lines = enclosing_loops(frame)
+        self._asked = 0.0
+        """When the loop asked for the batch."""
+        self._started, self._first_step, self._stepped = time.monotonic(), fits.steps, False
+        self._poison = fits.session.handover.changed("skip-batch")
+
+    # -- start and end ------------------------------------------------------------------------------------------------
+
+    def resume(self) -> int | None:
+        """Restore everything and return the epoch to resume in; None if the loop starts from the beginning."""
+        self._settle()
+        self.objects.begin(to_be_resumed=self.resumption.checkpoint is not None)
+        if self.fits.own_session().is_owner_now():
+            self.fits.preemption.arm()
+        self._announce()
+        self.fits.meter.begin(epochs=None if self.steps.epochs is None else len(self.steps.epochs))
+        with self.fits.session.pulse.during(Phase.RESUMING, after=Phase.FIRST_STEP):
+            number = self.resumption.go_on()
+        self._first_step = self.fits.steps
+        self.proof.compare_from(self.steps.number, self.steps.step)
+        self._measure_epoch()
+        self.write_board()
+        return number
+
+    def _settle(self) -> None:
+        """Decide whether an earlier attempt had begun this loop, and its number in the run."""
+        fits = self.fits
+        record = fits.known_state(self.identity, lambda one: was_edited(one, self.facts))
+        found = recognised(record, self.facts, fits.came_another_way)
+        fits.came_another_way = fits.came_another_way or found.another_way
+        self.identity = fits.number(self.identity, record if found.verdict is Verdict.RESUME else None)
+        if found.verdict is Verdict.REFUSE:
+            reason = f"the checkpoint is of another loop: {found.reason}"
+            leaving.refuse(
+                fits,
+                self.identity.site,
+                reason,
+                "loop",
+                by_itself=record is not None and not was_edited(record, self.facts),
+            )
+        if found.verdict is Verdict.RESUME:
+            self.resumption.checkpoint = fits.checkpoint_of(self.identity.ordinal)
+        self._tell_another_way(found)
+
+    def _tell_another_way(self, found: Recognised) -> None:
+        if found.another_way:
+            reason = f"the script reached loop at {self.identity.site} by another path than before ({found.reason})"
+            self.fits.note("another-way", key=self.identity.key, fit=self.identity.ordinal, reason=reason)
+            self.fits.say(f"{reason}: it starts from the beginning")
+
+    def _announce(self) -> None:
+        self.fits.note(
+            "fit-started",
+            fit=self.identity.ordinal,
+            key=self.identity.key,
+            site=self.identity.site,
+            guard="loop",
+            reason="",
+            fingerprint=self.identity.fingerprint,
+            epochs=None if self.steps.epochs is None else len(self.steps.epochs),
+            loops=self._lines,
+        )
+        kinds = self.kinds()
+        shown = ", ".join(kinds[:_MOST_SHOWN]) + (", …" if len(kinds) > _MOST_SHOWN else "")
+        self.fits.say(f"guarding loop at {self.identity.site} (resumable: state=[{shown}])")
+
+    def finished(self) -> None:
+        """The loop has ended by itself."""
+        saved = self.checkpoints.finished()
+        self.proof.tell(at_the_end=True)
+        self.fits.note(
+            "fit-finished",
+            fit=self.identity.ordinal,
+            key=self.identity.key,
+            steps=self.fits.steps - self._first_step,
+            reached=self.fits.steps,
+            over=self.is_over,
+            micro_batch=None,
+            guard="loop",
+            seconds=round(time.monotonic() - self._started, 3),
+            state=None if saved is None else saved.digest,
+            device_peak_bytes=peak_bytes_of_device(),
+        )
+        if self.fits.preemption.asked and self.fits.own_session().is_owner_now():
+            self._leave()
+
+    def left(self) -> None:
+        """The loop is over: by its end, by `break`, or by an exception."""
+        self.fits.meter.end()
+        self.checkpoints.settle(wait=not self.fits.preemption.is_hurried)
+        self.proof.tell(at_the_end=True)
+
+    # -- its steps ----------------------------------------------------------------------------------------------------
+
+    def epoch_begins(self, number: int) -> None:
+        """Called before the iterator of an epoch is created."""
+        self.data.begins()
+
+    def epoch_began(self) -> None:
+        """Called after the iterator of an epoch is created."""
+        self.data.look_at(self.steps.iterator)
+        self._measure_epoch()
+
+    def at_border(self) -> None:
+        """Between two steps: checkpoint if due, and end the process if preemption was requested."""
+        self.checkpoints.at_border()
+        if self.fits.preemption.asked and self.fits.own_session().is_owner_now():
+            self.checkpoints.save_now()
+            self._leave()
+        if self._poison:
+            self._skip_poison()
+        self._asked = time.perf_counter()
+
+    def taken(self, batch: Any) -> None:
+        """Called before the body receives a batch."""
+        if not batches.is_dataset_iterator(self.steps.iterator):  # TensorFlow's own iterators are measured themselves
+            self.fits.meter.wait.add(time.perf_counter() - self._asked)
+        self.fits.meter.count_examples(batches.size_of(batch) or 0)
+        self.proof.taken(self.steps.number, self.steps.step, batch)
+
+    def stepped(self) -> None:
+        """Called after the body is done with the batch."""
+        if not self._stepped:
+            self._stepped = True
+            self.variables.look_again()
+        self.fits.steps += 1
+        self.proof.stepped(self.steps.number, self.steps.step - 1)
+        self.fits.beat(Phase.LOOP)
+        self.write_board()
+        self.fits.meter.stepped(
+            self.steps.step, self.fits.steps, micro_batch=getattr(self.last_guarded, "micro_batch", None)
+        )
+
+    def _measure_epoch(self) -> None:
+        self.fits.meter.begin_epoch(self.steps.number, self.steps.step, self.steps.length)
+
+    def _skip_poison(self) -> None:
+        """Skip the batches of steps that failed twice, where the user allowed it (`--skip-poison`)."""
+        here = f"fit {self.identity.ordinal + 1}, epoch {self.steps.number + 1}, step {self.steps.step + 1}"
+        while here in self._poison:
+            self._poison.remove(here)
+            self.steps.drop()
+            self.note_here("batch-skipped")
+            self.fits.say(f"skipping the batch at {here}")
+
+    def _leave(self) -> NoReturn:
+        if self.fits.preemption.asked == CTRL_C:  # in a fit, `intercept` sees the exception
+            leaving.tell_interrupted(self.fits, self.note_here)
+        leaving.leave_as_asked(self.fits, self.note_here)
+
+    # -- guarded steps within -----------------------------------------------------------------------------------------
+
+    def saw_guarded(self, step: Any) -> None:
+        """Called when the body takes a step guarded by `oomph.guard`."""
+        self.last_guarded = step
+        if any(step is known for known in self._guarded):
+            return
+        self._guarded.append(step)
+        if self._draws_to_come:
+            step.draws.restore(self._draws_to_come.pop(0))
+        begin = self.fits.remembered_micro_batch(self.identity)
+        if begin is not None:
+            step.begin_with(begin)
+
+    def go_back(self, error: BaseException, phase: str, reason: str, begin: Start | None) -> NoReturn:
+        """A guarded step failed: restart from the checkpoint if that can help; otherwise raise the script's error."""
+        if begin is not None:
+            self.fits.remember_micro_batch(self.identity, begin)
+        leaving.go_back_or_give_up(self.fits, error, reason, phase in ("commit", "input") or begin is not None)

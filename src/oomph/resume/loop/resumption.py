@@ -1,0 +1,183 @@
+"""LoopResumption: restores a loop from a checkpoint, before its body receives the first batch."""
+
+from __future__ import annotations
+
+import time
+
+from oomph.checkpoint.container import Checkpoint
+from oomph.checkpoint.meta import said
+from oomph.checkpoint.witness import STEP
+from oomph.errors import CheckpointError
+from oomph.exact_step.micro_batch.micro_batch_step import essence
+from oomph.keras_bridge.pipelines import datasets
+from oomph.resume.fit.resumption import CannotResumeError, ended_before, may_pass, returned
+from oomph.resume.loop.checkpoints import LoopCheckpoints
+from oomph.resume.loop.description import other_data
+from oomph.resume.loop.objects import OWN
+from oomph.resume.loop.running import RunningLoop
+from oomph.resume.state import training_state
+from oomph.resume.training import leaving, provenance
+from oomph.resume.training.fit_objects import from_meta
+from oomph.resume.training.provenance import CONFIGURATION, DATA, ENVIRONMENT, SCRIPT
+
+_TRIES = 3
+_PAUSE_SECONDS = 1.0
+
+
+class LoopResumption:
+    """What a loop resumes from, if anything."""
+
+    def __init__(self, loop: RunningLoop, checkpoints: LoopCheckpoints) -> None:
+        self._loop, self._fits, self._checkpoints = loop, loop.fits, checkpoints
+        self.checkpoint: Checkpoint | None = None
+
+    def go_on(self) -> int | None:
+        """Restore the loop and return the epoch to resume in; None without a checkpoint.
+
+        Ends the process, with all checkpoints intact, if none can be restored.
+        """
+        checkpoint = self.checkpoint
+        while checkpoint is not None:
+            try:
+                started = time.monotonic()
+                kind = self._restored(checkpoint)
+                self._loop.proof.is_replayed = kind == "replayed"
+                self._tell(checkpoint, kind, time.monotonic() - started)
+                return self._loop.steps.number
+            except CannotResumeError as error:
+                checkpoint = self._older(checkpoint, error)
+        return None
+
+    def _older(self, checkpoint: Checkpoint, error: CannotResumeError) -> Checkpoint:
+        site = self._loop.identity.site
+        if error.passing:
+            leaving.leave_for_later(self._fits, site, str(error), "loop")
+        older = None if self._loop.steps.source.is_one_pass else self._fits.checkpoint_before(checkpoint)
+        if older is None:
+            leaving.refuse(self._fits, site, str(error), "loop")
+        self._fits.say(f"using the checkpoint before it, {older.name}")
+        self._loop.lost.clear()
+        self._loop.data.iterators_made = 0
+        return older
+
+    def _restored(self, checkpoint: Checkpoint) -> str:
+        """Restore the state, with retries where they may help; returns how the data position was restored."""
+        made, kind = False, ""
+        for tried in range(1, _TRIES + 1):
+            try:
+                if self._is_over(checkpoint):
+                    made, kind = True, self._skip_all()
+                if not made:
+                    self._make_iterator(checkpoint)
+                    made = True
+                kind = kind or self._find_position(checkpoint)
+                self._restore_state(checkpoint)
+                self._loop.is_over = kind == "over"
+                return kind
+            except Exception as error:
+                passing = may_pass(error)
+                self._loop.note_here("checkpoint-refused", name=checkpoint.name, reason=essence(error))
+                if not passing or not made or tried == _TRIES:
+                    raise CannotResumeError(f"checkpoint {checkpoint.name}: {essence(error)}", passing) from error
+                self._fits.say(f"checkpoint {checkpoint.name} could not be restored: {essence(error)}; trying again")
+                time.sleep(_PAUSE_SECONDS * tried)
+        raise AssertionError("unreachable")
+
+    def _is_over(self, checkpoint: Checkpoint) -> bool:
+        """True if a checkpoint holds all the epochs that the script asks for."""
+        epochs = self._loop.steps.epochs
+        return epochs is not None and checkpoint.position.epoch >= len(epochs)
+
+    def _skip_all(self) -> str:
+        """Go to the end of the loop, whose body gets no batch."""
+        loop = self._loop
+        loop.steps.number = len(loop.steps.epochs or ())
+        return "over"
+
+    def _make_iterator(self, checkpoint: Checkpoint) -> None:
+        """Restore what the data depend on, and create the iterator that the loop resumes with."""
+        loop = self._loop
+        loop.data.begins_as_before(checkpoint)
+        loop.steps.begin_epoch(checkpoint.position.epoch)
+        loop.data.look_at(loop.steps.iterator)
+
+    def _find_position(self, checkpoint: Checkpoint) -> str:
+        loop, at = self._loop, checkpoint.position
+        if other_data(checkpoint.meta.made_by, loop.facts):
+            return "epoch"  # edited data: the old position means nothing
+        kind = loop.data.restore(checkpoint, loop.steps.iterator, None, self._batches_before(checkpoint))
+        if kind == "epoch" or (loop.steps.length is not None and at.step > loop.steps.length):
+            raise CheckpointError(ended_before(checkpoint))
+        loop.steps.step, loop.steps.drawn = at.step, loop.data.taken
+        return kind
+
+    def _batches_before(self, checkpoint: Checkpoint) -> list[int]:
+        """The fingerprints of the epoch's batches before a checkpoint; 0 for each that is missing."""
+        at, board = checkpoint.position, self._fits.witnesses
+        mine = [] if board is None else board.before
+        key = self._loop.identity.witness_key
+        found = {w.step: w.batch for w in mine if w.key == key and w.kind == STEP and w.epoch == at.epoch}
+        return [found.get(step, 0) for step in range(at.step)]
+
+    def _restore_state(self, checkpoint: Checkpoint) -> None:
+        loop, meta = self._loop, checkpoint.meta
+        loop.variables.make_as_before(said(meta.made))
+        with training_state.restored(checkpoint, loop.variables.named, loop.variables.finite):
+            drawn = loop.data.drawn_by_pipeline
+            training_state.restore_random_state(
+                {name: value for name, value in said(meta.random).items() if name not in drawn}
+            )
+            changes = from_meta(meta.objects, training_state.read_arrays(checkpoint, "object/"))
+            self._loop.lost = [*loop.data.lost, *changes.lost, *loop.objects.restore(changes, drawn)]
+            self._loop.lost += loop.objects.tell(meta.own, training_state.read_arrays(checkpoint, OWN))
+            self._loop.lost += meta.hidden
+            loop.restore_draws(training_state.read_arrays(checkpoint, "draws/"), meta.draws)
+            if loop.data.order_to_come_is_by_chance(loop.steps.is_in_last_epoch):
+                self._loop.lost.append(datasets.BY_CHANCE)
+        loop.steps.steps = said(meta.loop_steps)
+        loop.take_held()
+
+    # -- reporting ----------------------------------------------------------------------------------------------------
+
+    def _tell(self, checkpoint: Checkpoint, kind: str, seconds: float) -> None:
+        loop, at, before = self._loop, checkpoint.position, checkpoint.meta.made_by
+        self._fits.steps = at.steps
+        self._checkpoints.count_from(at.steps)
+        edited = bool(provenance.changes(before, loop.facts, SCRIPT, ENVIRONMENT))
+        rates = loop.keep_edited_learning_rates(checkpoint.meta.learning_rates, edited)
+        found = [*provenance.changes(before, loop.facts), *rates]
+        self._loop.lost = list(dict.fromkeys(self._loop.lost))
+        loop.note_here(
+            "resumed",
+            key=loop.identity.key,
+            name=checkpoint.name,
+            steps=at.steps,
+            kind=kind,
+            seconds=round(seconds, 3),
+            changes=found,
+            lost=self._loop.lost,
+            meant=[
+                *provenance.what_was_given(before, loop.facts),
+                *provenance.changes(before, loop.facts, CONFIGURATION, DATA),
+                *rates,
+            ],
+        )
+        if kind == "over":
+            self._fits.say(returned("loop", loop.identity.site, checkpoint, loop.steps.number))
+        else:
+            self._fits.say(f"resumed loop at {loop.identity.site} at {loop.where} ({kind}), {seconds:.1f} s")
+        if found:
+            self._fits.say(f"since the checkpoint: {provenance.listed(found)}")
+        for lost in self._loop.lost:
+            self._fits.say_once(f"not restored: {lost}")
+        self._tell_other_batches()
+
+    def _tell_other_batches(self) -> None:
+        data, loop = self._loop.data, self._loop
+        if data.differs_at is None:
+            return
+        cause = f"the replayed batches differ, from batch {data.differs_at + 1} on"
+        loop.note_here(
+            "compared", key=loop.identity.key, steps=0, epochs=0, batches=data.same, equal=False, cause=cause
+        )
+        self._fits.say(f"not equal to the earlier attempt: {cause}")

@@ -1,0 +1,206 @@
+"""RunningLoop: the facts, the state and the position of the running loop, for its checkpoints and its proof."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from types import FrameType
+from typing import Any
+from weakref import WeakSet
+
+from oomph.checkpoint.container import Position
+from oomph.checkpoint.meta import Meta
+from oomph.keras_bridge.names.keras3 import KERAS
+from oomph.keras_bridge.random_numbers.uncheckpointed_ops import functions_with_draws
+from oomph.resume.loop.data import LoopData
+from oomph.resume.loop.description import facts_of
+from oomph.resume.loop.names import CarriedNames
+from oomph.resume.loop.objects import LoopObjects
+from oomph.resume.loop.proof import LoopProof
+from oomph.resume.loop.roots import roots_of
+from oomph.resume.loop.steps import Steps
+from oomph.resume.loop.variables import LoopVariables
+from oomph.resume.state import training_state
+from oomph.resume.state.training_state import Array
+from oomph.resume.training import provenance
+from oomph.resume.training.fit_objects import as_saved
+from oomph.resume.training.fits import Fits
+from oomph.resume.training.growing import Sizes, sizes_of
+from oomph.resume.training.identity import FitIdentity
+
+_MOST_SHOWN = 6
+
+
+class RunningLoop:
+    """The state and the position of one running loop.
+
+    Args:
+        fits: the fits and loops of this process.
+        steps: the loop, as the script sees it.
+        frame: the script's frame that the loop runs in.
+    """
+
+    def __init__(self, fits: Fits, steps: Steps, frame: FrameType | None) -> None:
+        self.fits, self.steps = fits, steps
+        self._roots = roots_of(steps.state)
+        self._held: list[Any] = []
+        self.variables = LoopVariables([(root.name, root.thing) for root in self._roots if root.pair is None])
+        self.objects = LoopObjects(self._roots, self.variables, steps.source.dataset, self._held)
+        self.data = LoopData(fits, self.objects, steps.source)
+        self.facts = facts_of(self._roots, self.variables, steps.source, steps.epochs, dict(steps.place.turn))
+        self._rates = dict(self._learning_rates())
+        self.identity: FitIdentity = fits.identify_at(steps.place, f"loop over {', '.join(self.kinds())}")
+        self.lost: list[str] = []
+        """What is known not to be restored, in words."""
+        self.proof = LoopProof(self, fits.witnesses)
+        self.functions: WeakSet[Any] = WeakSet()
+        """The `tf.function`s that the body has called."""
+        self._guarded: list[Any] = []
+        """The guarded steps that the body has taken, in order."""
+        self.last_guarded: Any = None
+        """The last guarded step that the body took."""
+        self.sizes: Sizes = {}
+        """Of its objects in the last checkpoint."""
+        self._draws_to_come: list[list[Any]] = []
+        self._new = {key for key, optimizer in self.variables.optimizers() if provenance.is_new(optimizer)}
+        self.is_over = False
+        """True if an earlier attempt trained as many epochs as the script asks for now, or more."""
+        self._names = CarriedNames(frame, {*self.variables.seen(), *self.objects.at_entry.graph.by_id})
+
+    def kinds(self) -> list[str]:
+        """The class names of its state, for messages."""
+        return [root.kind for root in self._roots]
+
+    # -- saving and giving back ---------------------------------------------------------------------------------------
+
+    def prepare_to_save(self) -> None:
+        """Find the variables and the batches ahead that are to be saved."""
+        self.variables.look_again()
+        held = self.steps.held()
+        can_be_saved = all(map(_can_be_saved, held))
+        self._held[:] = held if can_be_saved else []
+        self.data.taken = self.steps.drawn - (0 if can_be_saved else len(held))
+        if not can_be_saved:
+            self.data.obstacle = "a batch of it was taken ahead, for ends_epoch"
+
+    def taken_state(self) -> tuple[Meta, list[Array]]:
+        """Copy everything except variables: the JSON part and the arrays."""
+        self.proof.checkpointed()
+        changes = self.objects.changed()
+        told, arrays, untold = self.objects.told()
+        changes.lost += [*untold, *self._carried()]
+        self.sizes = sizes_of(changes)
+        objects, of_objects = as_saved(changes, "object/")
+        arrays += of_objects
+        draws = [step.draws.values() for step in self._guarded]
+        arrays += [
+            Array(f"draws/{n}/{m}", "int64", value) for n, values in enumerate(draws) for m, value in enumerate(values)
+        ]
+        moment, of_the_data = self.data.taken_moment()
+        meta = Meta(
+            moment=moment,
+            site=self.identity.site,
+            key=self.identity.key,
+            outline=self.identity.outline,
+            fingerprint=self.identity.fingerprint,
+            guard="loop",
+            random=training_state.random_state(),
+            objects=objects,
+            own=told,
+            hidden=[*functions_with_draws(self.functions), *self._hidden_in_steps()],
+            draws=[len(values) for values in draws],
+            taken=self.data.taken,
+            told=self.data.told,
+            iterators_made=self.data.iterators_made,
+            iterators_used=self.data.iterators_used,
+            loop_steps=self.steps.steps,
+            made=self.variables.made_by(),
+            made_by=self.facts,
+            learning_rates=self._rates,
+            seconds=round(self.fits.trained_seconds(), 1),
+            taken_at=time.time(),
+        )
+        return meta, arrays + of_the_data
+
+    def _carried(self) -> list[str]:
+        """The script's variables that the loop has changed and that are not saved, in words; reported once."""
+        names = self._names.changed()
+        if names:
+            shown = ", ".join(names[:_MOST_SHOWN])
+            self.fits.say_once(
+                f"the loop at {self.identity.site} changes {shown}, which state= does not hold: a restart begins with"
+                " the values from before the loop"
+            )
+        return [f"{name}, which the loop changes and state= does not hold" for name in names]
+
+    def take_held(self) -> None:
+        """Continue with the batches that an earlier attempt had taken ahead."""
+        self.steps.ahead[:] = self._held
+
+    def keep_edited_learning_rates(self, before: dict[str, float], edited: bool) -> list[str]:
+        """After a restore, apply learning rates that the script sets anew; returns the changes, in words.
+
+        An optimizer that had made steps before the loop may have its learning rate from a file of the script's own.
+
+        Args:
+            before: those of the checkpoint.
+            edited: True if the script has changed since.
+        """
+        found = []
+        for key, optimizer in self.variables.optimizers():
+            then, now = before.get(key), self._rates.get(key)
+            is_set = edited or key in self._new
+            if is_set and then is not None and now is not None and then != now:
+                _innermost(optimizer).learning_rate = now
+                found.append(f"learning rate of {key}: {then:g} → {now:g}")
+        return found
+
+    def _learning_rates(self) -> Iterator[tuple[str, float]]:
+        """The learning rates that the script sets before the loop, except schedules."""
+        for key, optimizer in self.variables.optimizers():
+            rate: Any = KERAS.learning_rate.get(_innermost(optimizer))
+            if hasattr(rate, "numpy"):
+                yield key, float(rate.numpy())
+
+    def restore_draws(self, arrays: dict[str, Any], counts: list[int]) -> None:
+        """Keep the random draw counts of guarded steps, to restore them when each step first runs."""
+        self._draws_to_come = [[arrays[f"{n}/{m}"] for m in range(count)] for n, count in enumerate(counts)]
+
+    def _hidden_in_steps(self) -> list[str]:
+        return [hidden for step in self._guarded for hidden in step.hidden_state()]
+
+    # -- what it reports ----------------------------------------------------------------------------------------------
+
+    @property
+    def position(self) -> Position:
+        """The next step."""
+        return Position(self.identity.ordinal, self.steps.number, self.steps.step, self.fits.steps)
+
+    @property
+    def where(self) -> str:
+        """The next step, for messages."""
+        return f"epoch {self.steps.number + 1}, step {self.steps.step + 1}"
+
+    def note_here(self, event: str, /, **data: Any) -> None:
+        """Write an event with the position of the loop."""
+        self.fits.note(event, fit=self.identity.ordinal, epoch=self.steps.number, step=self.steps.step, **data)
+
+    def write_board(self) -> None:
+        """Bring the progress board up to date."""
+        self.fits.write_board(self.identity.ordinal, self.steps.number, self.steps.step)
+
+
+def _innermost(optimizer: Any) -> Any:
+    """The optimizer inside a loss-scaling one."""
+    return getattr(optimizer, "inner_optimizer", optimizer)
+
+
+def _can_be_saved(batch: Any) -> bool:
+    """Whether a batch consists only of tensors and arrays."""
+    import numpy as np
+    import tensorflow as tf
+
+    def can_be(leaf: Any) -> bool:
+        return isinstance(leaf, np.ndarray) or (isinstance(leaf, tf.Tensor) and hasattr(leaf, "numpy"))
+
+    return all(map(can_be, tf.nest.flatten(batch)))

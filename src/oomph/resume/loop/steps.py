@@ -1,0 +1,168 @@
+"""Steps: the batches of a custom training loop, epoch by epoch, and the loop's position in them."""
+
+from __future__ import annotations
+
+import itertools
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from oomph.resume.loop.source import Source
+from oomph.resume.loop.watch import Watch
+
+_END = object()
+
+
+class Steps:
+    """One loop: iterate over it. See `oomph.steps`.
+
+    Args:
+        dataset, epochs, state: as in `oomph.steps`.
+        watch_of: returns what is notified of its steps; called when the loop begins.
+    """
+
+    def __init__(
+        self, dataset: Any, epochs: int | range | None, state: Any, watch_of: Callable[[Steps], Watch]
+    ) -> None:
+        self._watch_of = watch_of
+        self.source = Source(dataset)
+        self.epochs = _checked_epochs(epochs, self.source)
+        self.state = _checked_state(state)
+        """The `state` argument."""
+        self.epoch = 0
+        """The current epoch: counted from 0, or a value of the given range."""
+        self.step = 0
+        """The steps done in this epoch: the number of the current one, counted from 0."""
+        self.steps = 0
+        """The same over all epochs."""
+        self.drawn = 0
+        """Batches taken from the current iterator."""
+        self.ahead: list[Any] = []
+        """A batch that was taken ahead to see whether there is one."""
+        self.iterator: Iterator[Any] = iter(())
+        self.number = 0
+        """The number of the current epoch, counted from 0."""
+        self.length: int | None = None
+        """The steps of an epoch, where known."""
+        self.place = _place()
+
+    @property
+    def ends_epoch(self) -> bool:
+        """Whether the current batch is the last of its epoch.
+
+        If the data do not know their length (a generator, a filtered dataset), the next batch is taken to find out.
+        The source is then one batch ahead of the loop.
+        """
+        if self.length is not None:
+            return self.step + 1 >= self.length
+        if not self.ahead:
+            self.ahead.append(self._draw())
+        return self.ahead[0] is _END
+
+    @property
+    def is_at_last_step(self) -> bool:
+        """Between two steps: whether exactly one step is known to be left."""
+        return self.is_in_last_epoch and self.length is not None and self.step + 1 == self.length
+
+    @property
+    def is_in_last_epoch(self) -> bool:
+        """Whether this epoch is known to be the last."""
+        return self.epochs is not None and self.number + 1 >= len(self.epochs)
+
+    def __iter__(self) -> Iterator[Any]:
+        watch = self._watch_of(self)
+        try:
+            resumed = watch.resume()
+            for self.number in itertools.count(resumed or 0):
+                if self.epochs is not None and self.number >= len(self.epochs):
+                    break
+                if resumed is None:
+                    watch.epoch_begins(self.number)
+                    self.begin_epoch(self.number)
+                    watch.epoch_began()
+                resumed = None
+                while True:
+                    watch.at_border()
+                    batch = self.ahead.pop() if self.ahead else self._draw()
+                    if batch is _END:
+                        break
+                    watch.taken(batch)
+                    yield batch
+                    del batch  # free this batch before the next one is made
+                    self.step += 1
+                    self.steps += 1
+                    watch.stepped()
+                if self.epochs is None and self.source.is_one_pass:
+                    break
+            watch.finished()
+        finally:
+            watch.left()
+
+    def begin_epoch(self, number: int) -> None:
+        """Create the iterator of an epoch."""
+        self.number = number
+        self.epoch = number if self.epochs is None else self.epochs[number]
+        if number == 0:
+            self.steps = 0
+        self.step = self.drawn = 0
+        self.ahead.clear()
+        self.iterator = self.source.begin()
+        self.length = self.source.length()
+
+    def drop(self) -> bool:
+        """Skip the next batch; False if there is none."""
+        return (self.ahead.pop() if self.ahead else self._draw()) is not _END
+
+    def held(self) -> list[Any]:
+        """The batches taken ahead that the body has not received."""
+        return [batch for batch in self.ahead if batch is not _END]
+
+    def _draw(self) -> Any:
+        batch = next(self.iterator, _END)
+        self.drawn += batch is not _END
+        return batch
+
+    def __repr__(self) -> str:
+        return f"<oomph.steps: epoch {self.epoch}, step {self.step}, {self.steps} steps>"
+
+
+def _checked_epochs(given: Any, source: Source) -> range | None:
+    if given is None:
+        return None
+    if isinstance(given, bool) or not (isinstance(given, range) or hasattr(type(given), "__index__")):
+        raise TypeError(f"epochs must be a whole number, a range or None, not {given!r}")
+    epochs = given if isinstance(given, range) else range(given.__index__())
+    if not isinstance(given, range) and given < 0:
+        raise ValueError(f"epochs must not be negative: {given}")
+    if source.is_one_pass and len(epochs) > 1:
+        raise ValueError(
+            f"dataset is a {type(source.dataset).__name__}, which can be iterated only once, and epochs is"
+            f" {len(epochs)}: pass a function that returns a new one for each epoch"
+        )
+    return epochs
+
+
+def _checked_state(state: Any) -> Any:
+    if state is None:
+        raise TypeError("state=None: list what the loop changes, such as state=[model, optimizer]")
+    if isinstance(state, (list, tuple, dict)) and not state:
+        raise ValueError("state is empty: list what the loop changes, such as state=[model, optimizer]")
+    if "tensorflow" in sys.modules:
+        from oomph.resume.loop.roots import roots_of
+
+        roots_of(state)
+    return state
+
+
+def _place() -> Any:
+    """Where the script creates the loop; None outside a run, where it is not needed."""
+    from oomph.script import session
+
+    if session.current() is None or "tensorflow" not in sys.modules:
+        return None
+    try:
+        from oomph.resume.training.call_place import place_of_call
+
+        return place_of_call()
+    except Exception:
+        return None  # without a place the loop is plain

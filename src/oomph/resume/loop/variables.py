@@ -1,0 +1,191 @@
+"""The variables of a loop's state: found wherever they are, named the same in every attempt, and created early.
+
+A model or an optimizer often has no variables before its first step, but a restarted loop needs them earlier. So layers
+are built for their earlier shapes, and optimizers for the weights that they trained.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
+from typing import Any
+
+import tensorflow as tf
+
+from oomph.errors import CheckpointError
+from oomph.keras_bridge.graph.write_set import Slot, tensorflow_variable
+from oomph.keras_bridge.names.keras3 import KERAS
+from oomph.resume.objects.arrays import Variable
+from oomph.resume.objects.library_kinds import Optimizer
+from oomph.resume.objects.walk import Node, walk
+from oomph.resume.state import training_state
+
+_SECONDS = 2.0
+Roots = list[tuple[str, Any]]
+
+
+class LoopVariables:
+    """All variables that can be reached from the roots.
+
+    Args:
+        roots: the named objects to search.
+    """
+
+    def __init__(self, roots: Roots) -> None:
+        self._roots = roots
+        self._begin = self._graph = walk(roots, seconds=_SECONDS)
+        self._unbuilt = {key for key, layer in self._layers() if not layer.built}
+        self.named: training_state.Named = []
+        self.finite: frozenset[str] = frozenset()
+        """The names of variables that are trained or belong to an optimizer, and so must be finite."""
+        self.keys: list[str] = []
+        """How each variable was reached, for messages and comparisons."""
+        self._name()
+
+    def look_again(self) -> None:
+        """Search again, since variables may have been created."""
+        self._graph = walk(self._roots, self._begin, seconds=_SECONDS)
+        self._name()
+
+    def ids(self) -> Iterator[int]:
+        """The identities of the variables, and of the TensorFlow variables inside Keras variables."""
+        for node in self._nodes():
+            yield from (id(node.thing), id(tensorflow_variable(node.thing)))
+
+    def seen(self) -> Iterator[int]:
+        """The identities of everything that was reached."""
+        return iter(self._graph.by_id)
+
+    def shapes(self, under: str) -> str:
+        """The dtypes and shapes of the variables below one root, as text; empty if there are none yet."""
+        return ", ".join(
+            f"{slot.dtype.name}{list(slot.read().shape)}"
+            for key, (_, slot) in zip(self.keys, self.named, strict=True)
+            if key.startswith(under)
+        )
+
+    def path_of(self, name: str) -> str:
+        """How the variable of that name was reached."""
+        return next((key for key, (known, _) in zip(self.keys, self.named, strict=True) if known == name), name)
+
+    # -- creating them early ------------------------------------------------------------------------------------------
+
+    def made_by(self) -> dict[str, Any]:
+        """What a new process needs to create the variables that did not exist when the loop began; JSON-ready."""
+        layers = {key: _configs_of(layer) for key, layer in self._layers() if key in self._unbuilt}
+        return {"variables": self.keys, "layers": layers, "optimizers": dict(self._trained_by_each())}
+
+    def make_as_before(self, made_by: dict[str, Any]) -> None:
+        """Build what was built at the checkpoint; raises CheckpointError if the variables differ."""
+        for key, layer in self._layers():
+            if key in made_by["layers"]:
+                _build(layer, made_by["layers"][key])
+        self.look_again()
+        for key, optimizer in self.optimizers():
+            self._build_optimizer(key, optimizer, made_by["optimizers"].get(key, []))
+        self.look_again()
+        missing = [key for key in made_by["variables"] if key not in self.keys]
+        if missing:
+            raise CheckpointError(
+                f"{_listed(missing)} does not exist yet and could not be created: build models, and call metrics once,"
+                " before the loop"
+            )
+        more = [key for key in self.keys if key not in made_by["variables"]]
+        if more:
+            raise CheckpointError(f"it does not hold {_listed(more)}")
+
+    def _build_optimizer(self, key: str, optimizer: Any, trained: list[str]) -> None:
+        if optimizer.built or not trained:
+            return
+        weights = [node.thing for node in self._nodes() if node.key in set(trained)]
+        weights.sort(key=lambda weight: trained.index(self._graph.by_id[id(weight)].key))
+        if len(weights) != len(trained):
+            raise CheckpointError(f"the weights that {key} trains are not in the state of the loop")
+        optimizer.build(weights)
+
+    # -- finding ------------------------------------------------------------------------------------------------------
+
+    def _nodes(self) -> list[Node]:
+        nodes = self._graph.nodes.values()
+        return [node for node in nodes if isinstance(node.kind, Variable) and _has_value(node.thing)]
+
+    def _layers(self) -> Iterator[tuple[str, Any]]:
+        for key, node in list(self._graph.nodes.items()):
+            if hasattr(type(node.thing), "build_from_config") and KERAS.flatten_layers.on(type(node.thing)):
+                yield key, node.thing
+
+    def optimizers(self) -> Iterator[tuple[str, Any]]:
+        """The Keras optimizers, with how each was reached."""
+        nodes = list(self._graph.nodes.items())
+        yield from ((key, node.thing) for key, node in nodes if isinstance(node.kind, Optimizer))
+
+    def _trained_by_each(self) -> Iterator[tuple[str, list[str]]]:
+        for key, optimizer in self.optimizers():
+            if optimizer.built:
+                nodes = [self._graph.by_id.get(id(weight)) for weight in KERAS.optimizer_variables.of(optimizer)]
+                yield key, ["" if node is None else node.key for node in nodes]
+
+    def _name(self) -> None:
+        trained = set(_handles(self._trained()))
+        self.named, self.keys, seen = [], [], set()
+        for node in self._nodes():
+            slot = Slot.of(node.thing)
+            if id(slot.handle) not in seen:
+                seen.add(id(slot.handle))
+                group = "model" if id(slot.handle) in trained else "extra"
+                self.named.append((f"{group}/{len(self.named)}", slot))
+                self.keys.append(node.key)
+        self.finite = frozenset(name for name, _ in self.named if name.startswith("model/"))
+
+    def _trained(self) -> Iterator[Any]:
+        for _, layer in self._layers():
+            yield from layer.trainable_variables
+        for _, optimizer in self.optimizers():
+            yield from (*optimizer.variables, *KERAS.optimizer_variables.of(optimizer))
+
+
+def _handles(variables: Iterable[Any]) -> Iterator[int]:
+    for variable in variables:
+        if _has_value(variable):
+            yield id(Slot.of(variable).handle)
+
+
+def _has_value(variable: Any) -> bool:
+    return isinstance(variable, tf.Variable) or KERAS.variable_value.get(variable) is not None
+
+
+def _configs_of(layer: Any) -> list[Any]:
+    """The build config of each layer within, in order; None for one that is not built."""
+    return [each.get_build_config() if each.built else None for each in KERAS.flatten_layers.call(layer)]
+
+
+def _build(layer: Any, configs: list[Any]) -> None:
+    """Build a layer, and the layers within that it does not build itself."""
+    with ExitStack() as scopes:
+        strategy = getattr(layer, "distribute_strategy", None)
+        if strategy is not None:
+            scopes.enter_context(strategy.scope())
+        for each, config in zip(KERAS.flatten_layers.call(layer), configs, strict=False):
+            if config and not each.built:
+                _build_one(each, config)
+
+
+def _build_one(layer: Any, config: Any) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # what cannot be built as a whole may be built layer by layer
+        try:
+            layer.build_from_config(_tupled(config))
+        except Exception:
+            pass  # `make_as_before` reports by name what is missing in the end
+
+
+def _tupled(config: Any) -> Any:
+    """Turn lists back into tuples: shapes are tuples, which JSON does not know."""
+    if isinstance(config, dict):
+        return {key: _tupled(each) for key, each in config.items()}
+    return tuple(map(_tupled, config)) if isinstance(config, list) else config
+
+
+def _listed(keys: list[str]) -> str:
+    return ", ".join(keys[:3]) + (f" and {len(keys) - 3} more" if len(keys) > 3 else "")

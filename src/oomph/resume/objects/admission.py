@@ -1,0 +1,153 @@
+"""What a checkpoint may put in place of what is there: data. It never chooses what is called, or which file is written.
+
+A checkpoint may come from anybody. Its data reach the script's own attributes, and the script calls and opens what it
+finds there. So a function, a class, a module or anything else that is called stays where this process has put it, and
+a path is accepted only below the folders that this process names.
+"""
+
+from __future__ import annotations
+
+import builtins
+import functools
+from collections.abc import Iterator, Mapping, Sized
+from types import (
+    BuiltinFunctionType,
+    ClassMethodDescriptorType,
+    CodeType,
+    FrameType,
+    FunctionType,
+    GetSetDescriptorType,
+    MemberDescriptorType,
+    MethodDescriptorType,
+    MethodType,
+    MethodWrapperType,
+    ModuleType,
+    WrapperDescriptorType,
+)
+from typing import Any
+
+import numpy as np
+
+from oomph.keras_bridge import code
+from oomph.resume.objects.kind import NOTHING, CannotGiveBackError
+from oomph.resume.objects.named_texts import leads_elsewhere
+from oomph.resume.objects.values import HARMLESS_IDS, HARMLESS_TYPES
+
+_CODE = (
+    *(type, ModuleType, FunctionType, BuiltinFunctionType, MethodType, functools.partial, functools.partialmethod),
+    *(MethodWrapperType, WrapperDescriptorType, MethodDescriptorType, ClassMethodDescriptorType),
+    *(GetSetDescriptorType, MemberDescriptorType, CodeType, FrameType, staticmethod, classmethod, property),
+)
+_FILLING = frozenset(
+    id(kind) for kind in HARMLESS_TYPES if issubclass(kind, (Sized, np.void)) and kind not in (str, np.str_)
+)
+"""Types that fill the memory when an iterator calls them, as with a number or with another iterator that has no end."""
+_IN_A_HASH = frozenset(("hash", "tuple", "frozenset", "sorted", "id", "type", "str", "repr", "int", "float", "round"))
+
+
+class RefusedError(CannotGiveBackError):
+    """A checkpoint would put something there that it must not choose; the message says what."""
+
+
+def admitted(new: Any, old: Any = NOTHING) -> Any:
+    """`new`, if a checkpoint may put it in place of `old`; raises RefusedError.
+
+    Args:
+        old: what is there now; a tuple stands for all that it holds.
+    """
+    if old is not NOTHING and new is not old and is_called(old):
+        raise RefusedError(f"in place of a {type(old).__name__}: what is called stays")
+    for part in _flat(new):
+        if is_called(part) and not any(part is known for known in _flat(old)):
+            raise RefusedError(f"a {type(part).__name__}: a checkpoint does not choose what is called")
+    if leads_elsewhere(new, old):
+        raise RefusedError("a path outside the folders of the script")
+    return new
+
+
+def admitted_to_iterator(new: Any, old: tuple[Any, ...]) -> Any:
+    """`new`, if a checkpoint may give it to an iterator, which may call it; raises RefusedError.
+
+    Args:
+        old: what the iterator holds now.
+    """
+    if id(new) in _FILLING and not any(new is known for known in old):
+        raise RefusedError(f"an iterator that calls {new.__name__}")
+    return admitted(new, old)
+
+
+def is_called(thing: Any) -> bool:
+    """True for whatever is there to be called, or leads to it: functions, classes, modules, objects with `__call__`.
+
+    Keras' layers, losses and the like are objects with a state of their own, and count as data.
+    """
+    kind: Any = type(thing)
+    if issubclass(kind, type):
+        return id(thing) not in HARMLESS_IDS
+    if issubclass(kind, _CODE):
+        return True
+    return _has_call(kind) and not code.is_holder(kind)
+
+
+@functools.lru_cache(maxsize=4096)
+def _has_call(kind: type) -> bool:
+    return any("__call__" in vars(base) for base in kind.__mro__)
+
+
+def may_be_hashed(key: Any) -> bool:
+    """False for a key whose hash the script computes with functions of its own: they would get data of a checkpoint."""
+    if issubclass(type(key), (tuple, frozenset)):
+        return all(map(may_be_hashed, _items(key)))
+    computed = getattr(type(key), "__hash__", None)
+    if type(computed) is not FunctionType or not code.is_users(computed.__module__):
+        return computed is not None
+    return code.names_in(computed.__code__).globals <= _IN_A_HASH
+
+
+def may_be_set(kind: type, name: Any, held: Mapping[str, Any]) -> bool:
+    """True if a checkpoint may set an attribute of that name.
+
+    Args:
+        kind: the class of the object.
+        held: the attributes that it has now.
+    """
+    if not is_plain_name(name) or name in code.set_by_libraries(kind):
+        return False
+    return name in held or hides_nothing(kind, name)
+
+
+def hides_nothing(kind: type, name: str) -> bool:
+    """False if a class has a method or the like of that name."""
+    member = next((vars(base)[name] for base in kind.__mro__ if name in vars(base)), None)
+    if isinstance(member, (functools.cached_property, MemberDescriptorType)):
+        return True
+    return not is_called(member) and not any("__get__" in vars(base) for base in type(member).__mro__)
+
+
+def is_plain_name(name: Any) -> bool:
+    """True for the name of an attribute that has no meaning for Python itself."""
+    return type(name) is str and not (name.startswith("__") and name.endswith("__"))
+
+
+def may_be_global(name: Any, module: Mapping[str, Any], names: set[str]) -> bool:
+    """True if a checkpoint may assign a global: it is a variable of the script's, or its code names it so.
+
+    Args:
+        names: the globals that the code names.
+    """
+    if not is_plain_name(name):
+        return False
+    return not is_called(module[name]) if name in module else name in names and not hasattr(builtins, name)
+
+
+def _flat(thing: Any) -> Iterator[Any]:
+    """The thing, or everything in it if it is a tuple or a frozenset."""
+    if issubclass(type(thing), (tuple, frozenset)):
+        for each in _items(thing):
+            yield from _flat(each)
+    elif thing is not NOTHING:
+        yield thing
+
+
+def _items(thing: Any) -> Iterator[Any]:
+    return frozenset.__iter__(thing) if issubclass(type(thing), frozenset) else tuple.__iter__(thing)

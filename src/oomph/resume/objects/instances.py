@@ -1,0 +1,280 @@
+"""Objects with attributes, classes, and what functions hold: their globals, cells and bound objects."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from collections.abc import Iterator
+from types import FunctionType, MethodType, SimpleNamespace
+from typing import Any
+
+from oomph.keras_bridge import code
+from oomph.resume.objects.admission import hides_nothing, is_plain_name, may_be_global, may_be_set
+from oomph.resume.objects.descriptors import is_open_for_writing
+from oomph.resume.objects.kind import (
+    CannotGiveBackError,
+    Decode,
+    Encode,
+    Kind,
+    Part,
+    TypeNamed,
+    pairs,
+    put_each,
+)
+from oomph.resume.objects.own_types import is_data, path_of
+from oomph.resume.objects.values import Value
+
+_METHODS = (FunctionType, staticmethod, classmethod, property)
+
+
+class Instance(Kind):
+    """An object with attributes, in its `__dict__` and its slots."""
+
+    tag = "instance"
+
+    def parts(self, thing: Any) -> Iterator[Part]:
+        yield from ((f".{name}", value) for name, value in self.attributes(thing).items())
+
+    def attributes(self, thing: Any) -> dict[str, Any]:
+        """The user's own attributes, by name."""
+        kind: Any = type(thing)
+        theirs, held = code.set_by_libraries(kind), dict_of(thing)
+        all_theirs = held.keys() <= theirs  # true for most layers, and asked at every checkpoint
+        found = {} if all_theirs else {name: value for name, value in held.items() if name not in theirs}
+        for slot in _slots_of(kind):
+            try:
+                found[slot] = object.__getattribute__(thing, slot)
+            except AttributeError:
+                pass  # not set
+        return found
+
+    def content(self, thing: Any, encode: Encode) -> Value:
+        found = self.attributes(thing)
+        kind: Any = type(thing)
+        return (path_of(kind), *(e for n, v in found.items() for e in (n, encode(v))))
+
+    def give_back(self, thing: Any, content: Value, decode: Decode) -> None:
+        wanted, now = dict(pairs(content[1:])), self.attributes(thing)
+        kind: Any = type(thing)
+        strange = [name for name in wanted if not may_be_set(kind, name, now)]
+        if strange:
+            raise CannotGiveBackError(f"{str(strange[0])[:60]} is not an attribute of the script's")
+
+        def put(name: str, value: Any) -> None:
+            if not (type(value) is int and value != now.get(name) and is_open_for_writing(now.get(name))):
+                self._set(thing, name, value)
+
+        for name in now:
+            if name not in wanted:
+                self._remove(thing, name)
+        put_each(wanted.items(), decode, now, put)
+
+    def shell(self, content: Value, type_named: TypeNamed) -> Any:
+        kind = type_named(content[0])
+        if not is_data(kind):
+            raise CannotGiveBackError(str(content[0]))
+        return object.__new__(kind)
+
+    def _set(self, thing: Any, name: str, value: Any) -> None:
+        kind: Any = type(thing)
+        if name in _slots_of(kind):
+            object.__setattr__(thing, name, value)
+        else:
+            dict_of(thing)[name] = value
+
+    def _remove(self, thing: Any, name: str) -> None:
+        kind: Any = type(thing)
+        if name in _slots_of(kind):
+            object.__delattr__(thing, name)
+        else:
+            dict_of(thing).pop(name, None)
+
+
+class Attributed(Kind):
+    """An instance of a user's class that inherits from a container: its items and its attributes.
+
+    Args:
+        inner: the kind of the container.
+    """
+
+    def __init__(self, inner: Kind) -> None:
+        self._inner, self._outer = inner, Instance()
+        self.tag = f"{inner.tag} with attributes"
+
+    def parts(self, thing: Any) -> Iterator[Part]:
+        yield from self._inner.parts(thing)
+        yield from self._outer.parts(thing)
+
+    def content(self, thing: Any, encode: Encode) -> Value:
+        return (self._inner.content(thing, encode), self._outer.content(thing, encode))
+
+    def shell(self, content: Value, type_named: TypeNamed) -> Any:
+        kind = type_named(content[1][0])
+        empty = self._inner.shell(content[0], type_named)
+        base: Any = type(empty)
+        if not (issubclass(kind, base) and kind.__new__ is base.__new__):
+            raise CannotGiveBackError(str(content[1][0]))
+        return base.__new__(kind)
+
+    def give_back(self, thing: Any, content: Value, decode: Decode) -> None:
+        inner, outer = content
+        self._inner.give_back(thing, inner, decode)
+        self._outer.give_back(thing, outer, decode)
+
+
+class Class(Kind):
+    """A user's class: its attributes other than methods, and its methods for what they refer to."""
+
+    tag = "class"
+
+    def parts(self, thing: Any) -> Iterator[Part]:
+        for name, member in list(vars(thing).items()):
+            if self._is_state(name, member):
+                yield f".{name}", member
+            else:
+                yield from ((f".{name}", function) for function in code.functions_in(member))
+        for number, base in enumerate(thing.__mro__[1:]):
+            if code.is_users(base.__module__):
+                yield f" base {number}", base
+
+    def content(self, thing: Any, encode: Encode) -> Value:
+        state = {name: member for name, member in list(vars(thing).items()) if self._is_state(name, member)}
+        return tuple(each for name, member in state.items() for each in (name, encode(member)))
+
+    def give_back(self, thing: Any, content: Value, decode: Decode) -> None:
+        state = {name: member for name, member in list(vars(thing).items()) if self._is_state(name, member)}
+
+        def put(name: str, value: Any) -> None:
+            if not (self._is_state(name, value) and (name in state or hides_nothing(thing, name))):
+                raise CannotGiveBackError("not an attribute of the script's")
+            type.__setattr__(thing, name, value)
+
+        put_each(pairs(content), decode, state, put)
+
+    def _is_state(self, name: str, member: Any) -> bool:
+        kind = type(member)
+        if name.startswith("__") and name.endswith("__"):
+            return False
+        return kind not in _METHODS and not any("__get__" in vars(base) for base in kind.__mro__)
+
+
+class Function(Kind):
+    """A user's function: its closure, defaults and attributes. The walk adds the globals that it names."""
+
+    tag = "function"
+
+    def parts(self, thing: Any) -> Iterator[Part]:
+        for name, cell in zip(thing.__code__.co_freevars, thing.__closure__ or (), strict=False):
+            yield f" with {name}", cell
+        yield from ((f" default {n}", each) for n, each in enumerate(thing.__defaults__ or ()))
+        yield from ((f" default {n}", each) for n, each in (thing.__kwdefaults__ or {}).items())
+        yield from ((f".{name}", value) for name, value in list(vars(thing).items()))
+
+    def content(self, thing: Any, encode: Encode) -> Value:
+        defaults, attributes = thing.__defaults__, dict(vars(thing))
+        return (
+            tuple(map(encode, defaults or ())),
+            *(each for name, value in attributes.items() for each in (name, encode(value))),
+        )
+
+    def give_back(self, thing: Any, content: Value, decode: Decode) -> None:
+        before = thing.__defaults__ or ()
+        if len(before) != len(content[0]):
+            raise CannotGiveBackError("a function with other defaults")
+        if before:
+            thing.__defaults__ = tuple(decode(each, old) for each, old in zip(content[0], before, strict=True))
+        wanted = [(name, value) for name, value in pairs(content[1:]) if is_plain_name(name)]
+        put_each(wanted, decode, vars(thing), vars(thing).__setitem__)
+
+
+class Cell(Kind):
+    """A closure variable."""
+
+    tag = "cell"
+
+    def parts(self, thing: Any) -> Iterator[Part]:
+        try:
+            yield "", thing.cell_contents
+        except ValueError:
+            pass  # not assigned yet
+
+    def content(self, thing: Any, encode: Encode) -> Value:
+        try:
+            return ("cell", encode(thing.cell_contents))
+        except ValueError:
+            return ("empty",)
+
+    def give_back(self, thing: Any, content: Value, decode: Decode) -> None:
+        now = {}
+        with contextlib.suppress(ValueError):  # not assigned yet
+            now["cell"] = thing.cell_contents
+        wanted = [("cell", content[1])] if content[0] == "cell" else []
+        put_each(wanted, decode, now, lambda _, value: setattr(thing, "cell_contents", value))
+
+
+class Method(Kind):
+    """A bound method, or a `partial`."""
+
+    tag = "method"
+
+    def parts(self, thing: Any) -> Iterator[Part]:
+        if type(thing) is MethodType:
+            yield from ((".__self__", thing.__self__), ("", thing.__func__))
+        else:
+            yield "", thing.func
+            yield from ((f" argument {n}", each) for n, each in enumerate(thing.args))
+            yield from ((f" argument {n}", each) for n, each in thing.keywords.items())
+
+
+class Globals(Kind):
+    """The globals of a user's module that functions reached by the walk refer to."""
+
+    tag = "globals"
+
+    def content(self, thing: Any, encode: Encode) -> Value:
+        found = [(name, thing.module[name]) for name in sorted(thing.names) if name in thing.module]
+        return tuple(each for name, value in found for each in (name, encode(value)))
+
+    def give_back(self, thing: Any, content: Value, decode: Decode) -> None:
+        strange = [name for name, _ in pairs(content) if not may_be_global(name, thing.module, thing.names)]
+
+        def put(name: str, value: Any) -> None:
+            if name not in strange:
+                thing.module[name] = value
+            elif value is not thing.module.get(name):
+                raise CannotGiveBackError("not a variable of the script's")
+
+        put_each(pairs(content), decode, thing.module, put)
+
+
+class GlobalNames(SimpleNamespace):
+    """A module's dict, and the names in it that matter."""
+
+    module: dict[str, Any]
+    names: set[str]
+
+
+def dict_of(thing: Any) -> dict[str, Any]:
+    """The attributes of an object, bypassing attribute access that its class defines."""
+    try:
+        found = object.__getattribute__(thing, "__dict__")
+    except (AttributeError, TypeError):
+        return {}
+    return found if type(found) is dict else {}
+
+
+@functools.lru_cache(maxsize=4096)
+def _slots_of(kind: type) -> list[str]:
+    found: list[str] = []
+    for base in kind.__mro__:
+        slots = vars(base).get("__slots__", ())
+        if not code.is_of_library(base) and base.__module__ != "builtins":
+            names = [slots] if type(slots) is str else [name for name in slots if type(name) is str]
+            found += [_mangled(name, base) for name in names if name not in ("__dict__", "__weakref__")]
+    return found
+
+
+def _mangled(name: str, kind: type) -> str:
+    """The name that Python gives to a private attribute of a class."""
+    private = name.startswith("__") and not name.endswith("__")
+    return f"_{kind.__name__.lstrip('_')}{name}" if private else name

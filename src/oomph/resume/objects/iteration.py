@@ -1,0 +1,133 @@
+"""Iterators that Python can recreate at their position, and generators."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from types import FunctionType
+from typing import Any
+
+import tensorflow as tf
+
+from oomph.resume.objects.admission import is_called
+from oomph.resume.objects.kind import CannotGiveBackError, Decode, Encode, Kind, Part
+from oomph.resume.objects.values import HARMLESS_IDS, CannotEncodeError, Value
+
+_OVER_ITERABLES = (enumerate, zip, itertools.cycle, itertools.islice, itertools.chain, itertools.zip_longest)
+_CALLING = (
+    *(map, filter, itertools.starmap, itertools.accumulate),
+    *(itertools.takewhile, itertools.dropwhile, itertools.filterfalse),
+)
+"""They call a function, which has to be the one that the iterator of this process calls."""
+_EAGER = (
+    *(itertools.product, itertools.permutations),
+    *(itertools.combinations, itertools.combinations_with_replacement),
+)
+"""They read what they are made from at once, so it has to be a tuple."""
+_OVER_VALUES = (itertools.count, itertools.repeat)
+_LAZY = frozenset({"iter", "reversed", *(kind.__name__ for kind in (*_OVER_ITERABLES, *_CALLING, itertools.compress))})
+MAKERS: dict[str, Callable[..., Any]] = {
+    "iter": iter,
+    "reversed": reversed,
+    **{kind.__name__: kind for kind in (*_OVER_ITERABLES, *_CALLING, *_EAGER, *_OVER_VALUES, itertools.compress)},
+}
+_LONGEST_COMBINATION = 10_000
+
+
+class BuiltinIterator(Kind):
+    """An iterator that Python can take apart: over a list, `count`, `cycle`, `enumerate`, `zip`."""
+
+    tag = "iterator"
+    in_place = False
+
+    def parts(self, thing: Any) -> Iterator[Part]:
+        _, arguments, *state = _reduced(thing)
+        yield from ((f"[{number}]", each) for number, each in enumerate((*arguments, *state)))
+
+    def content(self, thing: Any, encode: Encode) -> Value:
+        made_by, arguments, *state = _reduced(thing)
+        return (made_by, tuple(map(encode, arguments)), *map(encode, state[:1]))
+
+    def build(self, content: Value, decode: Decode) -> Any:
+        made_by, encoded, *state = content
+        if type(made_by) is not str or made_by not in MAKERS:
+            raise CannotGiveBackError(str(made_by))
+        arguments = [decode(each) for each in encoded]
+        if not _runs_nothing(made_by, arguments):
+            raise CannotGiveBackError(f"a {made_by} over what it would have to read or call")
+        made = MAKERS[made_by](*arguments)
+        settled = decode(state[0]) if state else None
+        if settled is not None and type(made).__module__ in ("builtins", "itertools"):
+            made.__setstate__(settled)
+        return made
+
+
+class UnseenIterator(Kind):
+    """An iterator that does not reveal its position."""
+
+    tag = "unseen iterator"
+
+    def content(self, thing: Any, encode: Encode) -> Value:
+        raise CannotEncodeError(f"a {type(thing).__name__}, which does not reveal its position")
+
+
+class Generator(Kind):
+    """A Python generator. Its frame can be read, and a new generator can be run until its frame holds the same."""
+
+    tag = "generator"
+    _most_steps = 1_000_000
+
+    def parts(self, thing: Any) -> Iterator[Part]:
+        frame = thing.gi_frame
+        if frame is not None:
+            yield from ((f" in {thing.__name__}: {name}", value) for name, value in dict(frame.f_locals).items())
+
+    def content(self, thing: Any, encode: Encode) -> Value:
+        frame = thing.gi_frame
+        if frame is None:
+            return ("ended",)
+        local = dict(frame.f_locals)
+        return (frame.f_lasti, *(each for name, value in local.items() for each in (name, encode(value))))
+
+    def give_back(self, thing: Any, content: Value, decode: Decode) -> None:
+        raise CannotGiveBackError("a generator")
+
+
+def _runs_nothing(made_by: str, arguments: list[Any]) -> bool:
+    """True if making the iterator runs no code of anybody's and takes nothing from what it is made of."""
+    if made_by in ("iter", "reversed") and len(arguments) != 1:
+        return False  # `iter(function, sentinel)` calls
+    if made_by in _LAZY:
+        return all(_is_no_iterable(each) or _is_iterated_in_c(each, made_by) for each in arguments)
+    if made_by == "repeat":
+        return all(type(each) is int for each in arguments[1:])
+    if made_by == "count":
+        return all(type(each) in (int, float, complex) or type(each).__module__ == "numpy" for each in arguments)
+    return all(type(each) is tuple or (type(each) is int and each <= _LONGEST_COMBINATION) for each in arguments)
+
+
+def _is_no_iterable(thing: Any) -> bool:
+    """True for the numbers and functions among what an iterator is made of."""
+    return type(thing) in (int, bool, type(None)) or is_called(thing) or id(thing) in HARMLESS_IDS
+
+
+def _is_iterated_in_c(thing: Any, made_by: str) -> bool:
+    """True if iterating over it runs no Python code by itself."""
+    kind: Any = type(thing)
+    if issubclass(kind, tf.data.Iterator):
+        return made_by != "reversed"
+    names = ("__reversed__", "__len__", "__getitem__") if made_by == "reversed" else ("__iter__", "__getitem__")
+    methods = [getattr(kind, name, None) for name in names]
+    return any(method is not None for method in methods) and not any(type(each) is FunctionType for each in methods)
+
+
+def _reduced(thing: Any) -> tuple[Any, ...]:
+    """How Python would recreate the iterator: its maker's name, the arguments, and a state."""
+    import warnings
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # removed from itertools in Python 3.14
+        made_by, arguments, *state = thing.__reduce__()
+    if made_by.__name__ not in MAKERS:
+        raise CannotEncodeError(type(thing).__name__)
+    return made_by.__name__, arguments, *state

@@ -1,0 +1,277 @@
+"""Keras and TensorFlow objects: which of their parts are state, or lead to the user's objects."""
+
+from __future__ import annotations
+
+import functools
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from types import FunctionType, MethodType
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from oomph.keras_bridge import code
+from oomph.keras_bridge.names.keras3 import KERAS
+from oomph.resume.objects.arrays import Array, Variable, numbers
+from oomph.resume.objects.instances import Instance, dict_of
+from oomph.resume.objects.kind import CannotGiveBackError, Decode, Encode, Kind, Part, TypeNamed
+from oomph.resume.objects.values import Value
+
+_WRAPPED = ("build", "quantize")
+"""Methods that Keras wraps separately in each layer."""
+_FUNCTIONS = (FunctionType, MethodType, functools.partial)
+_SERIES = ("epoch", "history")
+_OF_ITS_OWN = ("_stats", "_rng_pool", "_iterator")
+"""What Grain and PyTorch keep for themselves: times, generators seeded anew for each element, workers."""
+_FILES = ("iterator.index", "iterator.data-00000-of-00001")
+
+
+class LibraryObject(Instance):
+    """A layer, model, optimizer, metric, loss, callback or data set, of a Keras class or a subclass.
+
+    Among the attributes that Keras sets, the walk follows only variables, layers, and the user's functions and objects.
+    """
+
+    tag = "library object"
+
+    def parts(self, thing: Any) -> Iterator[Part]:
+        yield from super().parts(thing)
+        kind: Any = type(thing)
+        theirs, held = code.set_by_libraries(kind), dict_of(thing)
+        classes = _leading_among(frozenset(map(type, held.values())))
+        leading = [
+            name for name, value in held.items() if type(value) in classes and name in theirs and _leads_on(name, value)
+        ]
+        yield from ((f".{name}", held[name]) for name in sorted(leading))
+        yield from self._consists_of(thing, held)
+
+    def _consists_of(self, thing: Any, held: dict[str, Any]) -> Iterator[Part]:
+        if KERAS.layers.name in held:
+            layers = KERAS.flatten_layers.call(thing, include_self=False)
+            yield from ((f".layers[{n}]", each) for n, each in enumerate(layers))
+            variables = thing.variables
+        else:
+            classes: Any = map(type, held.values())
+            variables = [each for each, kind in zip(held.values(), classes, strict=True) if _is_variable(kind)]
+            variables += held.get(KERAS.variables.name) or ()
+        yield from ((f".variables[{number}]", each) for number, each in enumerate(variables))
+
+    def shell(self, content: Value, type_named: TypeNamed) -> Any:
+        raise CannotGiveBackError(str(content[0]))
+
+
+class Optimizer(LibraryObject):
+    """An optimizer other than the model's own, such as one a callback trains with. Its variables are created late."""
+
+    def parts(self, thing: Any) -> Iterator[Part]:
+        yield from super().parts(thing)
+        trained = dict_of(thing).get(KERAS.optimizer_variables.name) or ()
+        yield from ((f" trains [{number}]", each) for number, each in enumerate(trained))
+
+    def content(self, thing: Any, encode: Encode) -> Value:
+        trained = tuple(map(encode, dict_of(thing).get(KERAS.optimizer_variables.name) or ()))
+        return (super().content(thing, encode), trained, tuple(map(encode, thing.variables)))
+
+    def give_back(self, thing: Any, content: Value, decode: Decode) -> None:
+        attributes, trained, variables = content
+        super().give_back(thing, attributes, decode)
+        if trained and not thing.built:
+            thing.build([_variable(decode(each)) for each in trained])
+        if len(variables) != len(thing.variables):
+            raise CannotGiveBackError("an optimizer with other variables")
+        for variable, each in zip(thing.variables, variables, strict=True):
+            found = _variable(decode(each))
+            if found is not variable:
+                variable.assign(found)
+
+
+class History(Kind):
+    """A Keras History: the epochs and values of a fit."""
+
+    tag = "history"
+
+    def parts(self, thing: Any) -> Iterator[Part]:
+        yield from ((".epoch", thing.epoch), (".history", thing.history)) if "epoch" in dict_of(thing) else ()
+
+    def content(self, thing: Any, encode: Encode) -> Value:
+        return (encode(thing.epoch), encode(thing.history)) if "epoch" in dict_of(thing) else ()
+
+    def give_back(self, thing: Any, content: Value, decode: Decode) -> None:
+        if content:
+            held = dict_of(thing)
+            epoch, history = (decode(each, held.get(name)) for each, name in zip(content, _SERIES, strict=True))
+            if type(epoch) is not list or type(history) is not dict:
+                raise CannotGiveBackError("not a History")
+            thing.epoch, thing.history = epoch, history
+
+    def shell(self, content: Value, type_named: TypeNamed) -> Any:
+        from keras.callbacks import History as KerasHistory
+
+        return KerasHistory()
+
+
+class OwnAttributes(LibraryObject):
+    """A LibraryObject whose variables and layers are saved elsewhere. The History of its fit is saved separately."""
+
+    def attributes(self, thing: Any) -> dict[str, Any]:
+        found = super().attributes(thing)
+        if "_layers" in dict_of(thing):
+            found.pop("history", None)
+        return found
+
+    def _consists_of(self, thing: Any, held: dict[str, Any]) -> Iterator[Part]:
+        return iter(())
+
+
+class Pipeline(Kind):
+    """A dataset, a sampler or an operation of Grain or PyTorch, which never changes: the user's objects in it."""
+
+    tag = "pipeline"
+
+    def parts(self, thing: Any) -> Iterator[Part]:
+        held = sorted(dict_of(thing).items())
+        yield from ((f".{name}", value) for name, value in held if name not in _OF_ITS_OWN)
+
+
+class Dataset(Kind):
+    """A `tf.data.Dataset`: its inputs, and the functions that it maps."""
+
+    tag = "dataset"
+
+    def parts(self, thing: Any) -> Iterator[Part]:
+        for name, value in sorted(dict_of(thing).items()):
+            for number, each in enumerate(value if isinstance(value, (list, tuple)) else [value]):
+                if isinstance(each, (tf.data.Dataset, tf.Tensor)) and _has_a_value(each):
+                    yield f".{name}[{number}]", each
+                elif type(each).__name__ == "StructuredFunctionWrapper":
+                    yield from ((f".{name}", found) for found in _given_by_user(dict_of(each).get("_func"), set()))
+
+
+class RandomGenerator(Kind):
+    """A `tf.random.Generator`."""
+
+    tag = "tensorflow random"
+    arrays = True
+
+    def content(self, thing: Any, encode: Encode) -> Value:
+        return Variable().content(thing.state, encode)
+
+    def array(self, thing: Any) -> Any:
+        """A copy of its state."""
+        return np.array(thing.state.numpy())
+
+    def give_back(self, thing: Any, content: Value, decode: Decode) -> None:
+        Variable().give_back(thing.state, content, decode)
+
+    def build(self, content: Value, decode: Decode) -> Any:
+        state = numbers(decode(content))
+        return tf.random.Generator(state=state, alg="philox")
+
+
+class TensorFlowFunction(Kind):
+    """A `tf.function`: the Python function in it."""
+
+    tag = "tf.function"
+
+    def parts(self, thing: Any) -> Iterator[Part]:
+        yield "", dict_of(thing).get("_python_function")
+
+
+class DatasetIterator(Kind):
+    """An iterator over a `tf.data.Dataset`, saved as TensorFlow saves it."""
+
+    tag = "dataset iterator"
+    arrays = True
+
+    def content(self, thing: Any, encode: Encode) -> Value:
+        return Array().content(self.array(thing), encode)
+
+    def array(self, thing: Any) -> Any:
+        """The bytes of its checkpoint; empty if TensorFlow cannot save it."""
+        with tempfile.TemporaryDirectory() as folder:
+            try:
+                tf.train.Checkpoint(iterator=thing).write(f"{folder}/iterator")
+                parts = [(Path(folder) / name).read_bytes() for name in _FILES]
+            except (tf.errors.OpError, OSError):
+                return np.zeros(0, np.uint8)
+        lengths = np.array([len(part) for part in parts], np.int64).tobytes()
+        return np.frombuffer(lengths + b"".join(parts), np.uint8)
+
+    def give_back(self, thing: Any, content: Value, decode: Decode) -> None:
+        data = numbers(decode(content)).tobytes()
+        if not data:
+            raise CannotGiveBackError("an iterator that TensorFlow cannot save")
+        first, second = np.frombuffer(data[:16], np.int64)
+        with tempfile.TemporaryDirectory() as folder:
+            for name, part in zip(_FILES, (data[16 : 16 + first], data[16 + first : 16 + first + second]), strict=True):
+                (Path(folder) / name).write_bytes(part)
+            tf.train.Checkpoint(iterator=thing).read(f"{folder}/iterator").assert_consumed()
+
+
+def _variable(thing: Any) -> Any:
+    """The thing, which is a variable; raises CannotGiveBackError for anything else."""
+    kind: Any = type(thing)
+    if not _is_variable(kind):
+        raise CannotGiveBackError("not a variable")
+    return thing
+
+
+def _leads_on(name: str, value: Any) -> bool:
+    """Whether an attribute of a leading class needs to be walked. Keras' own functions, such as `relu`, do not."""
+    of_library = type(value) is FunctionType and code.is_of_library(value)
+    return not (of_library and (value.__closure__ is None or name in _WRAPPED))
+
+
+@functools.lru_cache(maxsize=4096)
+def _leading_among(kinds: frozenset[type]) -> frozenset[type]:
+    """The classes whose objects hold something of the user's, or have their own state."""
+    return frozenset(kind for kind in kinds if _is_leading_class(kind))
+
+
+@functools.lru_cache(maxsize=4096)
+def _is_variable(kind: type) -> bool:
+    return any(base.__name__ in ("Variable", "KerasVariable") and code.is_of_library(base) for base in kind.__mro__)
+
+
+@functools.lru_cache(maxsize=4096)
+def _is_leading_class(kind: type) -> bool:
+    if kind in _FUNCTIONS or code.is_users(kind.__module__):
+        return True
+    names = {base.__name__ for base in kind.__mro__ if code.is_of_library(base)}
+    return bool(names & {"SeedGenerator", "LearningRateSchedule", "Dataset", "BaseOptimizer"})
+
+
+def _given_by_user(function: Any, seen: set[int]) -> Iterator[Any]:
+    """A function that a dataset maps or, if TensorFlow has wrapped the user's function, what the wrapper leads to.
+
+    `Dataset.from_generator` keeps what it was given in a `_GeneratorState`, which three of its functions close over.
+    """
+    if type(function) is not FunctionType or code.is_users(function.__globals__.get("__name__", "")):
+        yield function
+        return
+    if id(function) in seen:
+        return
+    seen.add(id(function))
+    for content in _closed_over(function):
+        if type(content).__name__ == "_GeneratorState":
+            if id(content) not in seen:
+                seen.add(id(content))
+                yield dict_of(content).get("_generator")
+        elif type(content) in _FUNCTIONS:
+            yield from _given_by_user(content, seen)
+
+
+def _closed_over(function: FunctionType) -> Iterator[Any]:
+    for cell in function.__closure__ or ():
+        try:
+            yield cell.cell_contents
+        except ValueError:
+            pass  # not assigned yet
+
+
+def _has_a_value(thing: Any) -> bool:
+    return not isinstance(thing, tf.Tensor) or (
+        hasattr(thing, "numpy") and thing.dtype not in (tf.variant, tf.resource)
+    )

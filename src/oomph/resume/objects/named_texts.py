@@ -1,0 +1,156 @@
+"""Which texts of a checkpoint the script may take for paths: none that leads out of the folders that it has named.
+
+The script opens what it finds in its own attributes, lists, arrays and tables. So a text that leads out of its folders,
+or to a program or a hidden file within them, is only accepted where this process holds the same text already.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import PurePath
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from oomph.keras_bridge import code
+from oomph.resume.objects.kind import NOTHING
+from oomph.script.named_paths import is_hidden, is_of_a_program
+
+_LONGEST_PATH = 4096
+_HIDDEN = re.compile(r"\.[A-Za-z][\w.-]*")
+
+
+class Among(tuple[Any, ...]):
+    """Everything that a container holds: what takes the place of one of them may take the place of any."""
+
+    __slots__ = ()
+
+
+class _Known(NamedTuple):
+    """The paths that this process holds in a place."""
+
+    paths: frozenset[str]
+    folders: tuple[str, ...]
+    are_hidden: bool
+
+
+class _Same:
+    """A thing, equal to itself alone."""
+
+    def __init__(self, thing: Any) -> None:
+        self.thing = thing
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same) and other.thing is self.thing
+
+    def __hash__(self) -> int:
+        return id(self.thing)
+
+
+def leads_elsewhere(thing: Any, old: Any = NOTHING) -> bool:
+    """True if it is, or holds, a path that this process has not named: outside its folders, hidden, or of a program.
+
+    Args:
+        old: what is there now; its folder is one of the script's.
+    """
+    return any(_is_elsewhere(path, old) for path in filter(None, map(_as_path, texts_in(thing))))
+
+
+def texts_in(thing: Any) -> Iterator[Any]:
+    """The texts in it: itself, or those in a tuple, in an array or in a tensor of text."""
+    kind: Any = type(thing)
+    if issubclass(kind, (str, bytes, PurePath)):
+        yield thing
+    elif issubclass(kind, (tuple, frozenset)):
+        for each in (tuple if issubclass(kind, tuple) else frozenset).__iter__(thing):
+            yield from texts_in(each)
+    elif issubclass(kind, np.ndarray):
+        yield from _texts_of_array(thing)
+    elif _is_tensor(kind) and thing.dtype.name == "string":
+        yield from _texts_of_array(np.asarray(thing.numpy(), dtype=object))
+
+
+def _is_tensor(kind: type) -> bool:
+    return any(base.__name__ == "EagerTensor" and code.is_of_library(base) for base in kind.__mro__)
+
+
+def _texts_of_array(array: Any) -> Iterator[Any]:
+    if array.dtype.kind in "SU":
+        yield from set(np.ravel(array).tolist())
+    elif array.dtype.kind == "O":
+        yield from (each for each in np.ravel(array).tolist() if issubclass(type(each), (str, bytes)))
+
+
+def _is_elsewhere(path: str, old: Any) -> bool:
+    known = _known_in(_Same(old))
+    if path in known.paths:
+        return False
+    takes_a_place = old is not NOTHING and type(old) is not Among
+    if not any(map(str.isalnum, path)) and not takes_a_place:
+        return False  # one word among others, such as "/"
+    lines = "\n" in path
+    if not (path.startswith(("/", "~")) or ".." in path.split(os.sep)):
+        return not lines and (_is_a_program(path) or _is_hidden(path, takes_a_place and not known.are_hidden))
+    full = os.path.realpath(os.path.expanduser(path))
+    if not _can_be_written(full):
+        return False
+    folders = {os.path.realpath(each) for each in (*_folders(), *known.folders) if each}
+    inner = (os.path.relpath(full, each) for each in folders if _is_below(full, each))
+    return all(is_of_a_program(each) or is_hidden(each) for each in inner)
+
+
+@functools.lru_cache(maxsize=1)
+def _known_in(same: _Same) -> _Known:
+    """The paths in what is there now. Asked once for each item of a container."""
+    texts = list(texts_in(same.thing))
+    paths = frozenset(filter(None, map(_as_path, texts)))
+    are_hidden = any(os.fsdecode(each).startswith(".") for each in texts)
+    return _Known(paths, tuple({os.path.dirname(each) for each in paths}), are_hidden)
+
+
+def _can_be_written(path: str) -> bool:
+    """True for a folder, and for a file in a folder that this user may write to. Words may begin with a slash."""
+    folder = os.path.dirname(path)
+    return os.path.isdir(path) or (folder != os.sep and os.access(folder, os.W_OK))
+
+
+def _is_a_program(path: str) -> bool:
+    """True for the name of a program, whether it is there or not: Python imports what lies beside the script."""
+    return is_of_a_program(path) and " " not in path
+
+
+def _is_hidden(path: str, takes_a_place: bool) -> bool:
+    """True in a hidden folder, and for a hidden file of this folder. A word may begin with a dot, such as ".csv"."""
+    own = os.path.normpath(path)
+    if os.sep in own:
+        return is_hidden(os.path.dirname(own))
+    return bool(_HIDDEN.fullmatch(own)) and (takes_a_place or os.path.lexists(own))
+
+
+def _is_below(path: str, folder: str) -> bool:
+    return folder != os.sep and (path == folder or path.startswith(folder + os.sep))
+
+
+def _folders() -> list[str]:
+    """The folders of the script: the one it runs in, its own, and those that its arguments name."""
+    named = [os.path.dirname(word) for word in sys.argv[1:] if word.startswith("/")]
+    whole = [word for word in sys.argv[1:] if word.startswith("/") and os.path.isdir(word)]
+    return [os.getcwd(), os.path.dirname(os.path.abspath(sys.argv[0])) if sys.argv[0] else "", *named, *whole]
+
+
+def _as_path(text: Any) -> str:
+    """The text as a path; empty if it can be none, such as a word."""
+    try:
+        path = os.fsdecode(text)
+    except (TypeError, ValueError):
+        return ""
+    if "\0" in path:
+        return ""
+    if len(path) >= _LONGEST_PATH:  # what opens it may leave out what leads nowhere, such as "a/../" and "///"
+        path = os.path.normpath(path)
+    looks_like_one = os.sep in path or path.startswith(("~", ".")) or is_of_a_program(path)
+    return path if looks_like_one and len(path) < _LONGEST_PATH else ""

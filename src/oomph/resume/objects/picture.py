@@ -1,0 +1,215 @@
+"""Pictures: the contents of the objects around a training at one moment, and what has changed since."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from oomph.resume.objects import values
+from oomph.resume.objects.admission import is_called
+from oomph.resume.objects.kind import Kind
+from oomph.resume.objects.library_kinds import LibraryObject
+from oomph.resume.objects.own_types import is_data
+from oomph.resume.objects.table import is_outside
+from oomph.resume.objects.values import CannotEncodeError, Value
+from oomph.resume.objects.walk import Graph, Node, walk
+
+_UNKNOWN = (values.UNKNOWN,)
+"""The content of an object that holds something that can be neither referenced nor encoded."""
+_MOST_BYTES = 2 << 30
+"""Limit for arrays in one checkpoint, besides the variables of model and optimizers."""
+LOST, OUTSIDE = "lost", "outside"
+"""Tags of new objects that cannot be made, and of those that need not be: they are not training state."""
+
+
+@dataclass
+class Picture:
+    """Everything that was reached, and its content. Of an array, that is only a fingerprint."""
+
+    graph: Graph
+    contents: dict[str, Value]
+    troubles: dict[str, str]
+    """Object that holds something that cannot be encoded → what that is."""
+
+    @classmethod
+    def of(
+        cls,
+        roots: Iterable[tuple[str, Any]],
+        before: Picture | None = None,
+        saved_elsewhere: frozenset[int] = frozenset(),
+        seconds: float = 1.0,
+    ) -> Picture:
+        """Record everything reachable from the roots.
+
+        Args:
+            before: an earlier picture, whose names for objects are kept.
+            saved_elsewhere: the `id`s of variables and layers that are saved elsewhere.
+            seconds: the time limit; `unseen` lists what was not reached by then.
+        """
+        graph = walk(roots, None if before is None else before.graph, saved_elsewhere, seconds)
+        contents: dict[str, Value] = {}
+        troubles: dict[str, str] = {}
+        for key, node in graph.nodes.items():
+            if (
+                before is not None
+                and not node.kind.in_place
+                and key in before.contents
+                and before.graph.nodes[key] is node
+            ):
+                contents[key] = before.contents[key]  # what never changes is not read again
+                continue
+            try:
+                contents[key] = node.content(graph.encode)
+            except CannotEncodeError as error:
+                contents[key], troubles[key] = _UNKNOWN, str(error)
+            except Exception as error:  # an object that refuses inspection
+                contents[key], troubles[key] = _UNKNOWN, f"{type(error).__name__}: {error}"[:200]
+        return cls(graph, contents, troubles)
+
+    @property
+    def unseen(self) -> list[str]:
+        """What was not reached in time."""
+        return self.graph.unseen
+
+    def fingerprint(self, under: str = "") -> str:
+        """Of everything whose name begins with `under`. Equal contents have the same fingerprint in every process."""
+        digest = hashlib.blake2b(digest_size=8)
+        for key in sorted(self.contents):
+            if key.startswith(under):
+                digest.update(f"{key} {self.contents[key]!r}".encode())
+        return digest.hexdigest()
+
+
+@dataclass
+class Changes:
+    """What has changed since an earlier picture.
+
+    `changed` holds objects that existed then; `new` holds those that did not, with the kind that can build them.
+    """
+
+    changed: dict[str, Value] = field(default_factory=dict)
+    new: dict[str, tuple[str, Value]] = field(default_factory=dict)
+    arrays: dict[str, Any] = field(default_factory=dict)
+    """The bytes of large contents, uint8 [N], by the name of the object."""
+    lost: list[str] = field(default_factory=list)
+    """What has changed and cannot be restored, in words."""
+
+    def to_json(self, apart: list[bytes] | None = None) -> dict[str, Any]:
+        """Everything but the arrays and, if they are collected, long bytes."""
+        return {
+            "changed": {key: values.to_json(content, apart) for key, content in self.changed.items()},
+            "new": {key: [tag, values.to_json(content, apart)] for key, (tag, content) in self.new.items()},
+            "lost": self.lost,
+        }
+
+    @classmethod
+    def from_json(cls, document: dict[str, Any], arrays: dict[str, Any], apart: Sequence[bytes] = ()) -> Changes:
+        """The changes that `to_json` encoded; raises ValueError for any other document."""
+        try:
+            changed = {str(key): values.from_json(each, apart) for key, each in document["changed"].items()}
+            new = {str(k): (str(tag), values.from_json(each, apart)) for k, (tag, each) in document["new"].items()}
+            return cls(changed, new, arrays, [str(each) for each in document["lost"]])
+        except (KeyError, TypeError, AttributeError) as error:
+            raise ValueError(f"not the state of any objects: {error}") from error
+
+
+def changes_between(before: Picture, now: Picture) -> Changes:
+    """What differs between two pictures, with copies of the changed arrays."""
+    found = Changes()
+    for key, content in now.contents.items():
+        node = now.graph.nodes[key]
+        if key not in before.contents:
+            found.new[key] = (OUTSIDE, "") if key in now.graph.elsewhere else _how_made(node, content)
+        elif content == _UNKNOWN:  # it may have changed, unless its kind never changes
+            found.lost += [f"{key} ({now.troubles[key]})"] if key in now.troubles else []
+        elif content != before.contents[key]:
+            found.changed[key] = content
+            unknown = set(values.unknown_in(content)) - set(values.unknown_in(before.contents[key]))
+            found.lost += [f"{key} ({name})" for name in sorted(unknown)]
+    _leave_out_what_nobody_needs(found)
+    _copy_arrays(found, now)
+    if now.unseen and (now.graph.rest is None or now.graph.rest != before.graph.rest):
+        found.lost += [f"{key}: there was no time to look at it" for key in dict.fromkeys(now.unseen)]
+    found.lost += [f"{key} ({kind})" for key, (tag, kind) in found.new.items() if tag == LOST]
+    found.lost = list(dict.fromkeys(found.lost))
+    return found
+
+
+def _copy_arrays(found: Changes, now: Picture) -> None:
+    """Copy the changed arrays, up to a checkpoint's limit; the others are lost."""
+    room = _MOST_BYTES
+    for key in [*found.changed, *found.new]:
+        content = now.contents[key]
+        if not is_large(content):
+            continue
+        try:
+            size = size_of(content)
+        except TypeError:
+            found.lost.append(f"{key} (an array of {content[2]})")
+            continue
+        if size > room:
+            found.lost.append(f"{key} ({size / 1e9:.1f} GB, too large to be kept)")
+            continue
+        room -= size
+        found.arrays[key] = bytes_of(now.graph.nodes[key])
+
+
+def size_of(content: Value) -> int:
+    """The bytes of a large content; raises TypeError for records, whose dtype has no name."""
+    dtype, shape = content[2:4]
+    return int(values.dtype_of(dtype).itemsize * np.prod(shape, dtype=np.int64))
+
+
+def is_large(content: Value) -> bool:
+    """Whether a content is only a fingerprint, with its values stored separately."""
+    return type(content) is tuple and content[:1] == ("large",)
+
+
+def bytes_of(node: Node) -> Any:
+    """The values of a large content: uint8 [N], a copy."""
+    array = np.ascontiguousarray(node.kind.array(node.thing))  # type: ignore[attr-defined]
+    return array.reshape(-1).view(np.uint8)
+
+
+def _how_made(node: Node, content: Value) -> tuple[str, Value]:
+    """How a new object can be recreated: from its content, by name, or not at all."""
+    if content != _UNKNOWN and _is_buildable(node):
+        return node.kind.tag, content
+    try:
+        return "type", values.named(node.thing)
+    except CannotEncodeError:
+        name = type(node.thing).__name__
+        is_there_again = is_outside(type(node.thing)) and not is_called(node.thing)
+        return (OUTSIDE if is_there_again else LOST), name
+
+
+def _is_buildable(node: Node) -> bool:
+    kind, thing = type(node.kind), node.thing
+    if kind.__name__ == "Instance":
+        return is_data(type(thing))
+    return (kind.build is not Kind.build or kind.shell is not Kind.shell) and not isinstance(node.kind, LibraryObject)
+
+
+def _leave_out_what_nobody_needs(found: Changes) -> None:
+    """Keep only the new objects that a changed object refers to, directly or through others."""
+    needed: set[str] = set()
+    waiting = list(found.changed.values())
+    while waiting:
+        for key in references_in(waiting.pop()):
+            if key in found.new and key not in needed:
+                needed.add(key)
+                waiting.append(found.new[key][1])
+    found.new = {key: made for key, made in found.new.items() if key in needed}
+
+
+def references_in(content: Value) -> Iterator[str]:
+    """The keys of the objects that a content refers to."""
+    if type(content) is tuple:
+        if len(content) > 1 and content[0] in ("ref", "made", "id"):
+            yield str(content[1])
+        for each in content:
+            yield from references_in(each)

@@ -1,0 +1,152 @@
+"""Standard-library objects written in C, whose attributes do not show what they hold."""
+
+from __future__ import annotations
+
+import array
+import io
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from oomph.keras_bridge.graph import fingerprints
+from oomph.resume.objects.kind import NOTHING, CannotGiveBackError, Decode, Encode, Kind, Part, TypeNamed
+from oomph.resume.objects.values import Value
+
+_MOST_BYTES = 16 << 20
+_NUMBERS = "<>=@!|0123456789xcbB?hHiIlLqQnNefdgsu"
+"""The letters of numbers and bytes in the format of a buffer (PEP 3118), without those of pointers and objects."""
+
+
+class Buffer(Kind):
+    """A `StringIO` or `BytesIO`: its content and position."""
+
+    tag = "buffer"
+
+    def content(self, thing: Any, encode: Encode) -> Value:
+        return ("closed",) if thing.closed else (type(thing).__name__, thing.getvalue(), thing.tell())
+
+    def give_back(self, thing: Any, content: Value, decode: Decode) -> None:
+        if content == ("closed",):
+            thing.close()
+            return
+        _, value, position = content
+        if type(value) is not type(thing.getvalue()) or type(position) is not int or not 0 <= position <= len(value):
+            raise CannotGiveBackError("a buffer of something else")
+        thing.seek(0)
+        thing.truncate(0)
+        thing.write(value)
+        thing.seek(position)
+
+    def shell(self, content: Value, type_named: TypeNamed) -> Any:
+        return {"StringIO": io.StringIO, "BytesIO": io.BytesIO}[content[0]]()
+
+
+class Numbers(Kind):
+    """An `array.array`."""
+
+    tag = "numbers"
+
+    def content(self, thing: Any, encode: Encode) -> Value:
+        return (thing.typecode, thing.tobytes())
+
+    def give_back(self, thing: Any, content: Value, decode: Decode) -> None:
+        if thing.typecode != content[0] or type(content[1]) is not bytes or len(content[1]) % thing.itemsize:
+            raise CannotGiveBackError("an array of another type")
+        del thing[:]
+        thing.frombytes(content[1])
+
+    def shell(self, content: Value, type_named: TypeNamed) -> Any:
+        return array.array(content[0])
+
+
+class Memory(Kind):
+    """Bytes that Python shares with other code: a `ctypes` object, an `mmap`, a `memoryview`."""
+
+    tag = "memory"
+
+    def content(self, thing: Any, encode: Encode) -> Value:
+        held = np.frombuffer(thing, np.uint8)
+        if _holds_addresses(thing):
+            return ("addresses", fingerprints.of_array(held))
+        return ("large memory", fingerprints.of_array(held)) if held.nbytes > _MOST_BYTES else held.tobytes()
+
+    def give_back(self, thing: Any, content: Value, decode: Decode) -> None:
+        if _holds_addresses(thing):
+            raise CannotGiveBackError(type(thing).__name__)
+        held = np.frombuffer(thing, np.uint8)
+        if type(content) is not bytes or len(content) != held.nbytes or not held.flags.writeable:
+            raise CannotGiveBackError(type(thing).__name__)
+        held[:] = np.frombuffer(content, np.uint8)
+
+
+class ContextValue(Kind):
+    """A `contextvars.ContextVar`: its value in this thread."""
+
+    tag = "context value"
+
+    def parts(self, thing: Any) -> Iterator[Part]:
+        value = thing.get(None)  # it may not have been set yet
+        return iter([] if value is None else [(".value", value)])
+
+    def content(self, thing: Any, encode: Encode) -> Value:
+        return encode(thing.get(None))
+
+    def give_back(self, thing: Any, content: Value, decode: Decode) -> None:
+        thing.set(decode(content, thing.get(NOTHING)))
+
+
+class ThreadLocal(Kind):
+    """A `threading.local`: its attributes in this thread."""
+
+    tag = "thread local"
+
+    def parts(self, thing: Any) -> Iterator[Part]:
+        yield "", thing.__dict__
+
+
+class Shared(Kind):
+    """A `multiprocessing.Value` or `Array`: memory behind a lock."""
+
+    tag = "shared"
+
+    def parts(self, thing: Any) -> Iterator[Part]:
+        yield ".get_obj()", thing.get_obj()
+
+    def content(self, thing: Any, encode: Encode) -> Value:
+        return (encode(thing.get_obj()),)
+
+    def give_back(self, thing: Any, content: Value, decode: Decode) -> None:
+        decode(content[0])  # restored as a node of its own
+
+
+class Digest(Kind):
+    """A `hashlib` hash: a change can be detected, but not undone."""
+
+    tag = "digest"
+
+    def content(self, thing: Any, encode: Encode) -> Value:
+        return (thing.name, thing.copy().hexdigest(*([16] if thing.name.startswith("shake") else [])))
+
+
+class Database(Kind):
+    """A `sqlite3` connection or cursor. An in-memory database is lost with its process."""
+
+    tag = "database"
+
+    def content(self, thing: Any, encode: Encode) -> Value:
+        connection = getattr(thing, "connection", thing)  # of a cursor
+        files = [row[2] for row in connection.execute("pragma database_list")]
+        return None if all(files) else ("in memory", connection.total_changes)
+
+
+def _holds_addresses(thing: Any) -> bool:
+    """True if a part of the memory is an address: it means nothing in another process, and data must not set it."""
+    return not set(memoryview(thing).format) <= set(_NUMBERS)
+
+
+MEMORY = ("_ctypes._SimpleCData", "_ctypes.Array", "_ctypes.Structure", "mmap.mmap", "builtins.memoryview")
+SHARED = ("multiprocessing.sharedctypes.SynchronizedBase",)
+DIGESTS = ("_hashlib.HASH", "_hashlib.HASHXOF", "_blake2.blake2b", "_blake2.blake2s", "_md5.md5", "_sha1.sha1")
+DATABASES = ("sqlite3.Connection", "sqlite3.Cursor")
+"""By name: not every Python is built with them."""

@@ -1,0 +1,197 @@
+"""Moves a suspended Python generator to where it stood in another process, and writes its locals.
+
+Python lets a debugger set the line at which a frame resumes (`frame.f_lineno`, Python's Data model) and write its
+locals. What else a frame holds, such as the iterator of a `for`, is out of reach, so this works only for generators
+at a `yield` with nothing else on the stack. Of the user's code, only loads and operators before that `yield` run.
+"""
+
+from __future__ import annotations
+
+import dis
+import functools
+import sys
+from collections.abc import Mapping
+from itertools import pairwise
+from types import CodeType, FrameType, GeneratorType
+from typing import Any, NamedTuple
+
+from oomph.resume.objects.kind import CannotGiveBackError
+
+_HARMLESS = (
+    "LOAD_",
+    "BUILD_",
+    "BINARY_OP",
+    "UNARY_",
+    "COMPARE_OP",
+    "NOP",
+    "CACHE",
+    "EXTENDED_ARG",
+    "PRECALL",
+    "RESUME",
+)
+_AFTER_IT = ("RESUME", "CACHE", "NOP", "EXTENDED_ARG")
+_WRITES_LOCALS_THROUGH = sys.version_info >= (3, 13)  # PEP 667
+
+
+class Yield(NamedTuple):
+    """One `yield` in a piece of code."""
+
+    line: int
+    depth: int
+    """The number of values on the frame's stack there, the yielded value included."""
+    receives: bool
+    """Whether the code uses what is sent."""
+    is_stored: bool
+    """Whether the code only stores it under a name, or drops it."""
+    is_harmless: bool
+    """Whether its line may run again: it is the line's only `yield`, and only loads and operators precede it."""
+
+
+@functools.lru_cache(maxsize=1024)
+def yields_of(code: CodeType) -> Mapping[int, Yield]:
+    """The `yield`s that can be reached without an exception, by the offset of the instruction."""
+    steps = list(dis.get_instructions(code))
+    depths, lines = _depths(steps), _lines(steps)
+    found = {}
+    for number, step in enumerate(steps):
+        if step.opname == "YIELD_VALUE" and step.offset in depths:
+            after = next((s for s in steps[number + 1 :] if s.opname not in _AFTER_IT), None)
+            name = "POP_TOP" if after is None else after.opname
+            dropped, stored = name == "POP_TOP", name.startswith(("POP_TOP", "STORE_FAST", "STORE_DEREF"))
+            line = lines[step.offset]
+            before = [s for s in steps[:number] if lines[s.offset] == line]
+            others = sum(s.opname == "YIELD_VALUE" for s in steps if lines[s.offset] == line)
+            harmless = others == 1 and all(s.opname.startswith(_HARMLESS) for s in before)
+            found[step.offset] = Yield(line, depths[step.offset], not dropped, stored, harmless)
+    return found
+
+
+def receives(generator: GeneratorType[Any, Any, Any]) -> bool:
+    """Whether values are sent to a generator. Then `next` is no way to bring it forward."""
+    code = generator.gi_code
+    return any(each.receives for each in yields_of(code).values()) or "SEND" in {s.opname for s in _steps(code)}
+
+
+def may_stand_at(code: CodeType, offset: int) -> bool:
+    """False for an offset at which none of its `yield`s is."""
+    steps = _steps(code)
+    if any(step.opname == "YIELD_FROM" for step in steps):  # Python 3.10: it stands before the instruction
+        return True
+    return any(step.offset == offset and step.opname in ("YIELD_VALUE", "SEND") for step in steps)
+
+
+def can_be_put_at(generator: GeneratorType[Any, Any, Any], offset: int) -> bool:
+    """Whether `put_at` can bring it to the `yield` at this offset."""
+    frame = generator.gi_frame
+    target = yields_of(generator.gi_code).get(offset)
+    if frame is None or generator.gi_running or target is None or target.depth != 1:
+        return False
+    if frame.f_lasti == offset:
+        return True
+    here = yields_of(generator.gi_code).get(frame.f_lasti)
+    may_leave = _is_unstarted(generator) or (here is not None and here.is_stored and here.depth == 1)
+    return may_leave and target.is_harmless
+
+
+def put_at(generator: GeneratorType[Any, Any, Any], offset: int, local: Mapping[str, Any]) -> None:
+    """Move it to the `yield` at this offset, with these locals; raises CannotGiveBackError.
+
+    Args:
+        generator: one that `can_be_put_at` accepts.
+        local: all its locals, by name.
+    """
+    frame = generator.gi_frame
+    if frame is None or frame.f_lasti != offset:
+        _move(generator, yields_of(generator.gi_code)[offset].line, local)
+    frame = generator.gi_frame
+    if frame is None or frame.f_lasti != offset:
+        raise CannotGiveBackError("a generator that cannot be moved to where it was")
+    _write(frame, local)
+
+
+def _move(generator: GeneratorType[Any, Any, Any], line: int, local: Mapping[str, Any]) -> None:
+    """Resume it, and jump to another line before the first one runs."""
+    code = generator.gi_code
+    moved: list[bool] = []
+
+    def on_line(frame: FrameType, event: str, _: Any) -> Any:
+        if event == "line" and not moved:
+            moved.append(True)
+            frame.f_lineno = line  # type: ignore[misc]  # allowed in a trace function
+            _write(frame, local)
+        return on_line
+
+    def on_call(frame: FrameType, event: str, _: Any) -> Any:
+        return on_line if frame.f_code is code else None
+
+    tracing = sys.gettrace()
+    sys.settrace(on_call)
+    try:
+        generator.send(None)
+    except Exception as error:
+        raise CannotGiveBackError(f"a generator that cannot be moved ({error})") from error
+    finally:
+        sys.settrace(tracing)
+
+
+def _write(frame: FrameType, local: Mapping[str, Any]) -> None:
+    names = {*frame.f_code.co_varnames, *frame.f_code.co_cellvars, *frame.f_code.co_freevars}
+    seen = frame.f_locals
+    if _WRITES_LOCALS_THROUGH:
+        seen.update({name: value for name, value in local.items() if name in names})
+        return
+    import ctypes
+
+    for name in [name for name in seen if name not in local]:
+        del seen[name]
+    seen.update({name: value for name, value in local.items() if name in names})
+    ctypes.pythonapi.PyFrame_LocalsToFast(ctypes.py_object(frame), ctypes.c_int(1))
+
+
+def _is_unstarted(generator: GeneratorType[Any, Any, Any]) -> bool:
+    import inspect
+
+    return inspect.getgeneratorstate(generator) == inspect.GEN_CREATED
+
+
+@functools.lru_cache(maxsize=1024)
+def _steps(code: CodeType) -> tuple[dis.Instruction, ...]:
+    return tuple(dis.get_instructions(code))
+
+
+def _depths(steps: list[dis.Instruction]) -> dict[int, int]:
+    """The stack depth before each instruction that can be reached without an exception."""
+    following = {one.offset: other for one, other in pairwise(steps)}
+    by_offset = {step.offset: step for step in steps}
+    depths: dict[int, int] = {}
+    waiting = [(step.offset, 0) for step in steps if step.opname in _STARTS][:1]
+    while waiting:
+        offset, depth = waiting.pop()
+        if offset in depths or offset not in by_offset:
+            continue
+        depths[offset] = depth
+        step = by_offset[offset]
+        jumps = step.opcode in dis.hasjrel or step.opcode in dis.hasjabs
+        if step.opname == "GEN_START":
+            depth += 1
+        argument = step.arg if step.opcode >= dis.HAVE_ARGUMENT else None
+        if jumps:
+            waiting.append((step.argval, depth + dis.stack_effect(step.opcode, argument, jump=True)))
+        if offset in following and not step.opname.startswith(_GO_ELSEWHERE):
+            waiting.append((following[offset].offset, depth + dis.stack_effect(step.opcode, argument, jump=False)))
+    return depths
+
+
+_STARTS = ("RESUME", "GEN_START")
+"""The first instruction of a generator's body; before it, the frame is created. (`GEN_START`: Python 3.10.)"""
+_GO_ELSEWHERE = ("JUMP_FORWARD", "JUMP_BACKWARD", "JUMP_ABSOLUTE", "RETURN_VALUE", "RETURN_CONST", "RAISE", "RERAISE")
+
+
+def _lines(steps: list[dis.Instruction]) -> dict[int, int]:
+    """The line of each instruction."""
+    found, line = {}, 0
+    for step in steps:
+        started = getattr(step, "line_number", step.starts_line)  # since 3.13 `starts_line` is a bool
+        line = started if started is not None and started is not False else line
+        found[step.offset] = int(line)
+    return found

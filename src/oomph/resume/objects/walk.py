@@ -1,0 +1,258 @@
+"""The walk: visits every object reachable from some roots once, under a key that is the same in every attempt.
+
+It goes breadth first, so that an object is named by its shortest path. It stops at library objects, at objects that
+cannot be inspected, and when its time is up.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from types import FunctionType, GeneratorType, ModuleType
+from typing import Any
+
+from oomph.keras_bridge import code
+from oomph.resume.objects import bulk, values
+from oomph.resume.objects.containers import Id
+from oomph.resume.objects.instances import GlobalNames
+from oomph.resume.objects.iteration import BuiltinIterator
+from oomph.resume.objects.kind import Kind, Part
+from oomph.resume.objects.table import GLOBALS, OPAQUE, kind_of, kind_when_saved_elsewhere
+from oomph.resume.objects.values import UNKNOWN, CannotEncodeError, Value
+
+_MOST_NODES = 50_000
+_MOST_TRIES = 3
+_MOST_DEPTH = 40
+"""Limit for tuples within tuples."""
+_LONGEST_KEY = 400
+_PATIENCE = 4
+_DIGEST = 2
+"""The time limit for the digest of the rest, as a multiple of the walk's."""
+
+
+@dataclass(frozen=True, eq=False)
+class Node:
+    """One object that was reached."""
+
+    key: str
+    """The path to it; also its name in messages."""
+    thing: Any
+    kind: Kind
+
+    def content(self, encode: Any) -> Value:
+        """Its content; raises CannotEncodeError if something in it can be neither referenced nor encoded."""
+        for tried in range(1, _MOST_TRIES + 1):
+            try:
+                return self.kind.content(self.thing, encode)
+            except RuntimeError:  # another thread changed it
+                if tried == _MOST_TRIES:
+                    raise CannotEncodeError("an object that other threads change") from None
+        return None
+
+
+@dataclass
+class Graph:
+    """The objects that a walk reached."""
+
+    nodes: dict[str, Node] = field(default_factory=dict)
+    by_id: dict[int, Node] = field(default_factory=dict)
+    unseen: list[str] = field(default_factory=list)
+    """What was not reached in time."""
+    rest: bytes | None = b""
+    """A digest of what was not reached; None if that holds anything but built-in containers, arrays and values."""
+    elsewhere: set[str] = field(default_factory=set)
+    """The keys of what is saved elsewhere."""
+    types: dict[int, type] = field(default_factory=dict)
+    """The types of what was reached, and the classes among it, by their `id`."""
+    out_of_time: bool = False
+    """Whether the time limit ended the walk: the next attempt may get further, or less far."""
+
+    def encode(self, thing: Any) -> Value:
+        """A reference to an object of the graph, or a value; for anything else, UNKNOWN and its name."""
+        try:
+            return self._encode(thing, 0)
+        except Exception as error:  # also from an object that refuses inspection
+            name = str(error) if isinstance(error, CannotEncodeError) else type(thing).__name__
+            return (UNKNOWN, name)
+
+    def _encode(self, thing: Any, depth: int) -> Value:
+        if type(thing) is Id:
+            known = self.by_id.get(int(thing))
+            return int(thing) if known is None else ("id", known.key)
+        node = self.by_id.get(id(thing))
+        if node is not None:
+            return (
+                ("ref", node.key)
+                if node.kind.in_place
+                else ("made", node.key, node.kind.tag, node.content(self.encode))
+            )
+        if values.is_value(thing):
+            return values.encode(thing)
+        if depth < _MOST_DEPTH and issubclass(type(thing), (tuple, frozenset)):
+            return self._encode_fixed(thing, depth)
+        if self.unseen:
+            return (UNKNOWN, type(thing).__name__)  # not reached in time
+        return _encode_passing(thing, self.encode)
+
+    def _encode_fixed(self, thing: Any, depth: int) -> Value:
+        if issubclass(type(thing), frozenset):
+            return ("frozenset", *sorted((self._encode(each, depth + 1) for each in thing), key=repr))
+        items = (self._encode(each, depth + 1) for each in tuple.__iter__(thing))
+        kind = type(thing)
+        return ("tuple", *items) if kind is tuple else ("named tuple", values.path_of(kind), *items)
+
+
+def _encode_passing(thing: Any, encode: Any) -> Value:
+    """Encode what an iterator holds internally, and returns as another object each time."""
+    if type(thing) is list:
+        return ("list", *map(encode, thing))
+    kind = kind_of(thing)
+    if isinstance(kind, BuiltinIterator):
+        return ("made", "", kind.tag, kind.content(thing, encode))
+    return values.named(thing)
+
+
+def walk(
+    roots: Iterable[tuple[str, Any]],
+    before: Graph | None = None,
+    saved_elsewhere: frozenset[int] = frozenset(),
+    seconds: float = 1.0,
+) -> Graph:
+    """Everything reachable from the roots.
+
+    Args:
+        roots: each root, with its name for messages.
+        before: an earlier walk; the objects it met keep their keys.
+        saved_elsewhere: the `id`s of variables that are saved elsewhere, and of the layers that hold them.
+        seconds: the limit in this thread's processor time; a later walk has more. Other load on the machine does not
+            count: it would make each attempt see a different part.
+    """
+    patience = 1 if before is None else _PATIENCE  # what the earlier walk saw must be seen again
+    return _Walk(before, saved_elsewhere, time.thread_time() + seconds * patience).run(roots, _DIGEST * seconds)
+
+
+class _Walk:
+    def __init__(self, before: Graph | None, saved_elsewhere: frozenset[int], until: float) -> None:
+        self._graph, self._before, self._until = Graph(), before, until
+        self._saved_elsewhere = saved_elsewhere
+        self._waiting: deque[tuple[str, Any]] = deque()
+        self._globals: dict[int, Node] = {}
+
+    def run(self, roots: Iterable[tuple[str, Any]], seconds_for_the_rest: float) -> Graph:
+        self._waiting.extend(roots)
+        rest: list[Any] = []
+        while self._waiting:
+            key, thing = self._waiting.popleft()
+            if len(self._graph.nodes) >= _MOST_NODES or time.thread_time() > self._until:
+                self._graph.unseen.append(key)
+                self._graph.out_of_time = len(self._graph.nodes) < _MOST_NODES
+                rest += [thing, *(each for _, each in self._waiting)]
+                break
+            if self._is_to_be_met(thing):
+                self._meet(key, thing)
+            else:
+                rest.append(thing)
+        if self._before is not None:
+            self._graph.unseen += self._before.unseen
+        self._graph.rest = bulk.digest(rest, self._graph.by_id.keys(), seconds_for_the_rest)
+        return self._graph
+
+    def _is_to_be_met(self, thing: Any) -> bool:
+        """After a walk that was cut short, new objects cannot be told from those it had not reached."""
+        return self._before is None or not self._before.unseen or id(thing) in self._before.by_id or _is_passing(thing)
+
+    def _meet(self, key: str, thing: Any) -> None:
+        own_class: Any = type(thing)
+        kind = thing if issubclass(own_class, type) else own_class
+        self._graph.types[id(kind)] = kind
+        if values.is_value(thing) or id(thing) in self._graph.by_id:
+            return
+        if issubclass(type(thing), (tuple, frozenset)):
+            self._waiting.extend(_within(key, thing))
+            return
+        node = self._known(thing) or Node(self._free(key), thing, self._kind_of(thing))
+        self._graph.nodes[node.key] = self._graph.by_id[id(thing)] = node
+        if id(thing) in self._saved_elsewhere:
+            self._graph.elsewhere.add(node.key)
+        self._waiting.extend((f"{node.key}{way}", part) for way, part in _parts_of(node))
+        for names, module in _code_in(thing):
+            self._add_globals(module, *names)
+        if node.kind is not OPAQUE and code.is_users(own_class.__module__) and own_class is not type:
+            self._waiting.append((f"class {own_class.__qualname__}", own_class))
+
+    def _kind_of(self, thing: Any) -> Kind:
+        try:
+            return kind_when_saved_elsewhere(thing) if id(thing) in self._saved_elsewhere else kind_of(thing)
+        except Exception:  # a class that refuses inspection
+            return OPAQUE
+
+    def _known(self, thing: Any) -> Node | None:
+        node = None if self._before is None else self._before.by_id.get(id(thing))
+        return node if node is not None and node.thing is thing else None
+
+    def _free(self, key: str) -> str:
+        """The key, followed by a number if an earlier object has taken it."""
+        taken: list[Mapping[str, Node]] = [self._graph.nodes]
+        taken += [] if self._before is None else [self._before.nodes]
+        if len(key) > _LONGEST_KEY:  # the path through a long chain
+            digest = hashlib.blake2b(key.encode(errors="backslashreplace"), digest_size=8).hexdigest()
+            key = f"{key[:120]}…{digest}…{key[-60:]}"
+        free, number = key, 2
+        while any(free in nodes for nodes in taken):
+            free, number = f"{key} ({number})", number + 1
+        return free
+
+    def _add_globals(self, module: dict[str, Any], names: frozenset[str], attributes: frozenset[str]) -> None:
+        """Add the globals that code refers to and, of a user's module that it names, those that it may mean."""
+        known = self._globals.get(id(module))
+        if known is None:
+            name = str(module.get("__name__"))
+            known = Node(f"global of {name}: ", GlobalNames(module=module, names=set()), GLOBALS)
+            self._globals[id(module)] = self._graph.nodes[known.key] = known
+            self._graph.by_id[id(known.thing)] = known
+        new = {name for name in names if not name.startswith("__")} - known.thing.names
+        known.thing.names |= new
+        for name in sorted(new):
+            value = module.get(name)
+            if type(value) is ModuleType and code.is_users(value.__name__):
+                self._add_globals(vars(value), attributes, attributes)
+            elif name in module:
+                self._waiting.append((f"{known.key}{name}", value))
+
+
+def _parts_of(node: Node) -> list[Part]:
+    for _ in range(_MOST_TRIES):
+        try:
+            return list(node.kind.parts(node.thing))
+        except RuntimeError:  # another thread changed it
+            continue
+        except Exception:  # an object that refuses inspection
+            break
+    return []
+
+
+def _is_passing(thing: Any) -> bool:
+    """Whether a thing has no identity of its own: a tuple or a frozenset."""
+    return issubclass(type(thing), (tuple, frozenset))
+
+
+def _within(key: str, thing: Any) -> Iterator[Part]:
+    items = frozenset.__iter__(thing) if issubclass(type(thing), frozenset) else tuple.__iter__(thing)
+    yield from ((f"{key}[{number}]", item) for number, item in enumerate(items))
+
+
+def _code_in(thing: Any) -> Iterator[tuple[code.Names, dict[str, Any]]]:
+    """The names that a user's function or generator refers to, and the globals that they are looked up in."""
+    kind = type(thing)
+    if kind is FunctionType:
+        pieces = [(thing.__code__, thing.__globals__)]
+    elif kind is GeneratorType and thing.gi_frame is not None:
+        pieces = [(thing.gi_code, thing.gi_frame.f_globals)]
+    else:
+        pieces = []
+    for piece, module in pieces:
+        if code.is_users(str(module.get("__name__", ""))):
+            yield code.names_in(piece), module

@@ -1,0 +1,125 @@
+"""The position of a tf.data iterator: saved and restored exactly if possible, otherwise reached by skipping.
+
+TensorFlow saves an iterator with everything in its buffers (shuffle, prefetch). Pipelines with a Python generator or
+other state outside the graph refuse. For those the number of batches taken is saved, and a resumed fit skips as many.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+from pathlib import Path
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import tensorflow as tf
+
+from oomph.keras_bridge.names.keras3 import KERAS
+from oomph.keras_bridge.names.tensorflow2 import TENSORFLOW
+from oomph.keras_bridge.pipelines import datasets
+
+_PREFIX = "iterator"
+_OF_A_LIVE_SHUFFLE = b"end_of_input_sequence"
+_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS, errno.ESTALE)
+_NOISE = re.compile(r"\{\{[^}]*\}\} | \[Op:\w+\]| name: $|\.(?= \[Op:)")
+"""The parts of TensorFlow's messages that locate its own code."""
+_refused: WeakKeyDictionary[Any, str] = WeakKeyDictionary()
+"""Datasets whose iterators cannot be saved, and why. TensorFlow prints warnings of its own at each try."""
+_FOR_GOOD = (tf.errors.FailedPreconditionError, tf.errors.UnimplementedError)
+"""The errors about what a pipeline is made of."""
+_REFUSALS = (tf.errors.FailedPreconditionError, tf.errors.UnimplementedError, tf.errors.InvalidArgumentError)
+
+
+def save(iterator: Any, folder: Path) -> str:
+    """Write the iterator's state into `folder`; returns "", or the reason if it cannot be saved.
+
+    Raises OSError in place of TensorFlow's error if the folder cannot be written.
+    """
+    if not isinstance(iterator, tf.data.Iterator):
+        return "not a tf.data iterator"
+    dataset = TENSORFLOW.dataset_of_iterator.get(iterator)
+    if dataset is not None and dataset in _refused:
+        return _refused[dataset]
+    try:
+        tf.train.Checkpoint(iterator=iterator).write(str(folder / _PREFIX))
+    except _REFUSALS as error:
+        _remove(folder)
+        reason = _NOISE.sub("", str(error.message).splitlines()[0])[:200]
+        if dataset is not None and isinstance(error, _FOR_GOOD):
+            _refused[dataset] = reason
+        return reason
+    except tf.errors.OpError as error:
+        raise _of_the_disk(error) or error from error
+    return ""
+
+
+def drop_drained(iterator: Any, folder: Path) -> str:
+    """Remove a saved state that lacks the seeds of later epochs; returns why, or "" if it is complete.
+
+    A shuffle that has emitted its last element saves nothing (`ShuffleDatasetOpBase` in
+    tensorflow/core/kernels/data/shuffle_dataset_op.cc). With prefetching, that happens some batches before the end of
+    the epoch, and below another shuffle with a large buffer at its beginning, as when the files and then their lines
+    are shuffled. Restored, the rest of the epoch is right, but the next epoch is shuffled like an earlier one. Skipping
+    avoids this.
+
+    The state of a pipeline that is writing a cache file is incomplete too: a new process starts the file over.
+    """
+    if datasets.writes_cache_file(TENSORFLOW.dataset_of_iterator.get(iterator)):
+        _remove(folder)
+        return "a cache file is being written"
+    shuffles = datasets.count_of_shuffles(TENSORFLOW.dataset_of_iterator.get(iterator))
+    if not shuffles or _occurrences(folder, _OF_A_LIVE_SHUFFLE) >= shuffles:
+        return ""
+    _remove(folder)
+    return "the shuffle of this epoch is over" if shuffles == 1 else "a shuffle of this epoch is over"
+
+
+def _remove(folder: Path) -> None:
+    for file in folder.glob(f"{_PREFIX}*"):
+        file.unlink()
+
+
+def _occurrences(folder: Path, key: bytes) -> int:
+    """How often the iterator's files hold these bytes; they may be large and are read in chunks."""
+    found = 0
+    for file in folder.glob(f"{_PREFIX}*"):
+        with file.open("rb") as opened:
+            tail = b""
+            while piece := opened.read(1 << 20):
+                found += (tail + piece).count(key)
+                tail = (tail + piece)[1 - len(key) :]
+    return found
+
+
+def _of_the_disk(error: Any) -> OSError | None:
+    """The OSError behind a TensorFlow error: the message of a failed write ends with the text of strerror."""
+    for code in _DISK:
+        if os.strerror(code) in str(error.message):
+            return OSError(code, os.strerror(code))
+    return None
+
+
+def is_saved(folder: Path) -> bool:
+    """Whether a checkpoint folder holds an iterator."""
+    return (folder / f"{_PREFIX}.index").is_file()
+
+
+def restore(iterator: Any, folder: Path) -> None:
+    """Give an iterator of the same pipeline the saved state."""
+    tf.train.Checkpoint(iterator=iterator).read(str(folder / _PREFIX)).assert_consumed()
+
+
+def is_one_pass(data: Any) -> bool:
+    """Whether data can be iterated only once, like a generator."""
+    return hasattr(type(data), "__next__")
+
+
+def depends_on_python(epochs: Any) -> bool:
+    """Whether the batches of a Keras epoch iterator are made by Python, or depend on variables.
+
+    True for a generator, a PyDataset, and a `tf.data` pipeline that calls Python or reads a variable.
+    """
+    if type(epochs.data_adapter).__name__ in ("GeneratorDataAdapter", "PyDatasetAdapter"):
+        return True
+    return datasets.depends_on_python(KERAS.distributed_dataset.of(epochs))

@@ -1,0 +1,146 @@
+"""Nested Python values and arrays, as JSON and named arrays: a History, and the state that users' callbacks return.
+
+Only numbers, text, None, lists, tuples, dicts, arrays and tensors: anything else would need unpickling. Arrays, and
+long lists of numbers of one type, are kept apart from the JSON, as bytes.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import struct
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from oomph.resume.objects import number_lists
+
+_SCALARS = (bool, int, float, str, type(None))
+_LARGE_INT = 1 << 1024
+_DTYPE = re.compile(r"[<>|=]?[biufcSUMm]\d+(\[\d*[a-zA-Z]+\])?")
+"""The dtypes that only NumPy knows, or in another byte order."""
+_ERRORS = (KeyError, TypeError, AttributeError, IndexError, OverflowError, struct.error)
+
+
+def encode(value: Any, under: str) -> tuple[Any, dict[str, Any]]:
+    """The nested value with a reference in place of each array, and the arrays by names that begin with `under`.
+
+    Raises TypeError for any other value, naming its type.
+    """
+    encoder = _Encoder(under)
+    return encoder.encoded(value), encoder.arrays
+
+
+def decode(document: Any, arrays: dict[str, Any], under: str = "") -> Any:
+    """The value that was encoded; raises ValueError for any other document.
+
+    Names in `arrays` lack the common prefix `under`.
+    """
+    try:
+        return _Decoder(arrays, under).decoded(document)
+    except _ERRORS as error:
+        raise ValueError(f"not a saved value: {error}") from error
+
+
+class _Encoder:
+    def __init__(self, under: str) -> None:
+        self._under = under
+        self.arrays: dict[str, Any] = {}
+
+    def encoded(self, item: Any) -> Any:
+        if type(item) in _SCALARS:
+            return _plain(item)
+        if isinstance(item, np.generic):
+            return {"scalar": self._array(np.asarray(item))}
+        if isinstance(item, _SCALARS):  # of a subclass, such as an IntEnum
+            kind: Any = next(kind for kind in _SCALARS if isinstance(item, kind))
+            return _plain(kind(item))
+        if isinstance(item, tf.Tensor) and item.dtype != tf.string:
+            return {"tensor": self._array(np.asarray(item.numpy()))}
+        if type(item) in (np.ndarray, np.memmap):
+            return self._array(np.asarray(item))
+        if _holds_numbers(item):
+            return self._array(np.asarray(item.numpy()))
+        if isinstance(item, (list, tuple)):
+            return self._series(item)
+        if isinstance(item, dict):
+            return {"dict": [[self.encoded(key), self.encoded(each)] for key, each in item.items()]}
+        raise TypeError(f"{type(item).__name__} is neither a number, text, list, tuple, dict nor an array")
+
+    def _series(self, items: Sequence[Any]) -> Any:
+        kind = "tuple" if type(items) is tuple else "list"
+        numbers = number_lists.as_array(items)
+        if numbers is None:
+            return {kind: [self.encoded(each) for each in items]}
+        own = "scalars" if isinstance(items[0], np.generic) else "numbers"
+        return {kind: {own: self._array(numbers)}}
+
+    def _array(self, array: Any) -> Any:
+        if array.flags.f_contiguous and not array.flags.c_contiguous:
+            return {"transposed": self._array(array.T)}
+        name = f"{self._under}{len(self.arrays)}"
+        if number_lists.is_of_tensorflow(array.dtype):
+            self.arrays[name] = array
+            return {"array": name}
+        if not _DTYPE.fullmatch(array.dtype.str):
+            raise TypeError(f"an array of {array.dtype.name} cannot be saved")
+        self.arrays[name] = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+        return {"array": [name, array.dtype.str, list(array.shape)]}
+
+
+class _Decoder:
+    def __init__(self, arrays: dict[str, Any], under: str) -> None:
+        self._arrays, self._under = arrays, under
+
+    def decoded(self, document: Any) -> Any:
+        if not isinstance(document, dict):
+            return document
+        ((kind, content),) = document.items()
+        match kind:
+            case "float":
+                return struct.unpack(">d", bytes.fromhex(content))[0]
+            case "int":
+                return int(content, 16)
+            case "array" | "transposed":
+                return self._array(document)
+            case "tensor":
+                return tf.constant(self._array(content))
+            case "scalar":
+                return self._array(content)[()]
+            case "dict":
+                return {self.decoded(key): self.decoded(each) for key, each in content}
+            case "list" | "tuple":
+                items = self._items(content)
+                return tuple(items) if kind == "tuple" else items
+        raise ValueError(f"not a saved value: {kind}")
+
+    def _items(self, content: Any) -> list[Any]:
+        if isinstance(content, list):
+            return [self.decoded(each) for each in content]
+        ((kind, array),) = content.items()
+        found = self._array(array)
+        return list(found) if kind == "scalars" else list(found.tolist())
+
+    def _array(self, document: Any) -> Any:
+        ((kind, content),) = document.items()
+        if kind == "transposed":
+            return self._array(content).T
+        if isinstance(content, str):
+            return self._arrays[content.removeprefix(self._under)]
+        name, dtype, shape = content
+        if not _DTYPE.fullmatch(dtype):
+            raise ValueError(f"not a saved value: an array of {dtype}")
+        return self._arrays[name.removeprefix(self._under)].view(np.dtype(dtype)).reshape(shape)
+
+
+def _plain(item: Any) -> Any:
+    if type(item) is float and not math.isfinite(item):
+        return {"float": struct.pack(">d", item).hex()}
+    return {"int": hex(item)} if type(item) is int and abs(item) >= _LARGE_INT else item
+
+
+def _holds_numbers(item: Any) -> bool:
+    """True for variables, and tensors of other libraries."""
+    return hasattr(item, "numpy") and not isinstance(item, (np.ndarray, tf.Tensor))

@@ -1,0 +1,280 @@
+"""The state of a fit as bytes: variables of model, optimizers and metrics, and the random number generators."""
+
+from __future__ import annotations
+
+import base64
+import random
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from oomph.checkpoint.container import Checkpoint, CheckpointWriter
+from oomph.errors import CheckpointError
+from oomph.keras_bridge.graph.write_set import Slot, differs_by_replica, handles_of, tensorflow_variable
+from oomph.keras_bridge.layer_state import hidden_variables
+from oomph.keras_bridge.names.keras3 import KERAS
+from oomph.keras_bridge.names.tensorflow2 import TENSORFLOW
+from oomph.keras_bridge.optimizers import optimizers_of
+from oomph.keras_bridge.random_numbers import eager_ops
+from oomph.resume.objects.random_kinds import python_state, state_like
+
+Named = list[tuple[str, Slot]]
+_NO_VARIABLES = ("callback", "layer/", "object/", "data/", "draws/", "validation/", "file/", "own/", "history/")
+"""Name prefixes of tensors that are not values of variables."""
+
+
+OF_PYTHON = ("python", "numpy", "torch")
+"""The names of the generators that code in Python may draw from."""
+
+
+class NotFiniteError(CheckpointError):
+    """A weight holds NaN or infinity; the message is its name in the checkpoint."""
+
+
+@dataclass(frozen=True)
+class Array:
+    """One array to be written to a checkpoint. Nothing else references its memory."""
+
+    name: str
+    dtype: str
+    value: Any
+
+    @property
+    def nbytes(self) -> int:
+        """The size of its value."""
+        return int(self.value.nbytes)
+
+
+def named_slots(model: Any, extra: Iterable[Slot] = (), as_traced: bool = False) -> Named:
+    """Every variable that a resumed fit needs, once, under a name that is the same in every attempt.
+
+    Args:
+        extra: the variables that a traced step writes.
+        as_traced: name these before the ones that layers hold as attributes, as an older oomph did. A retraced step
+            with a layer left out may write others, in another order.
+    """
+    groups = {
+        "model": model.variables,
+        "optimizer": _optimizer_variables(model),
+        "metrics": model.metrics_variables,
+    }
+    named: Named = []
+    seen: set[int] = set()
+    for group, variables in groups.items():
+        as_one = as_traced or group == "optimizer"  # replicas hold the same value
+        for variable in variables:
+            for slot in [Slot.of(variable)] if as_one or not differs_by_replica(variable) else Slot.each_of([variable]):
+                _add(named, seen, group, slot)
+            seen |= handles_of([variable])
+    hidden = [Slot.of(variable) for variable in hidden_variables(model)]
+    for slot in [*extra, *hidden] if as_traced else [*hidden, *extra]:
+        _add(named, seen, "extra", slot)
+    return named
+
+
+def _optimizer_variables(model: Any) -> list[Any]:
+    return [variable for optimizer in optimizers_of(model) for variable in optimizer.variables]
+
+
+def trained_slots(model: Any) -> list[Slot]:
+    """The variables of the model and of its optimizers."""
+    seen: set[int] = set()
+    slots = []
+    for variable in [*model.variables, *_optimizer_variables(model)]:
+        slot = Slot.of(variable)
+        if id(slot.handle) not in seen:
+            seen.add(id(slot.handle))
+            slots.append(slot)
+    return slots
+
+
+def slots_of(model: Any, step: Any, as_traced: bool = False) -> Named:
+    """`named_slots`, plus the other variables that the guarded step writes."""
+    return named_slots(model, step.extra_state() if hasattr(step, "extra_state") else [], as_traced)
+
+
+def _add(named: Named, seen: set[int], group: str, slot: Slot) -> None:
+    if id(slot.handle) not in seen:
+        seen.add(id(slot.handle))
+        named.append((f"{group}/{len(named)}", slot))
+
+
+def values_of(named: Named) -> Iterator[Array]:
+    """The current values, one at a time, each a copy that later steps do not change.
+
+    `EagerTensor.numpy` copies (tensorflow/python/framework/ops.py), also from CPU memory.
+    """
+    for name, slot in named:
+        yield Array(name, slot.dtype.name, slot.read().numpy())
+
+
+def finite_only(model: Any, named: Named) -> frozenset[str]:
+    """The names of what must be finite in a usable state: trainable weights, and the optimizers' variables."""
+    handles = {id(Slot.of(variable).handle) for variable in [*model.trainable_variables, *_optimizer_variables(model)]}
+    return frozenset(name for name, slot in named if id(slot.handle) in handles)
+
+
+def write(writer: CheckpointWriter, arrays: Iterable[Array], finite: frozenset[str] = frozenset()) -> None:
+    """Append the arrays; raises NotFiniteError at the first that must be finite and is not.
+
+    No other variable of the model may be NaN either. It may hold infinity, as masks do.
+    """
+    for array in arrays:
+        if finite and not _is_acceptable(array, array.name in finite):
+            raise NotFiniteError(array.name)
+        writer.add(array.name, array.dtype, array.value.shape, raw_bytes(array.value))
+
+
+def not_finite(named: Named, finite: frozenset[str]) -> str:
+    """The name of the first variable that must be finite and is not; empty if the state is usable."""
+    return next((a.name for a in values_of(named) if not _is_acceptable(a, a.name in finite)), "")
+
+
+def path_of(model: Any, named: Named, name: str) -> str:
+    """The Keras path of the variable with that name in a checkpoint."""
+    handle = id(dict(named)[name].handle)
+    variables = [*model.variables, *_optimizer_variables(model)]
+    return next((str(v.path) for v in variables if id(Slot.of(v).handle) == handle), name)
+
+
+def read_arrays(checkpoint: Checkpoint, under: str) -> dict[str, Any]:
+    """The arrays whose names begin with `under`, by the rest of their names; the caller owns the memory."""
+    wanted = [entry for entry in checkpoint.tensors if entry.name.startswith(under)]
+    return {
+        entry.name[len(under) :]: np.frombuffer(data, tf.as_dtype(entry.dtype).as_numpy_dtype)
+        .reshape(entry.shape)
+        .copy()
+        for entry, data in checkpoint.read(wanted)
+    }
+
+
+def _is_acceptable(array: Array, must_be_finite: bool) -> bool:
+    if not tf.as_dtype(array.dtype).is_floating or not array.name.startswith(("model/", "optimizer/")):
+        return True
+    return bool(np.isfinite(array.value).all() if must_be_finite else not np.isnan(array.value).any())
+
+
+def restore_variables(checkpoint: Checkpoint, named: Named, finite: frozenset[str] = frozenset()) -> None:
+    """Assign the saved values; raises CheckpointError if they do not fit this model or are not usable.
+
+    Args:
+        finite: the names of the variables that must be finite; if empty, none must.
+    """
+    tensors = [entry for entry in checkpoint.tensors if not entry.name.startswith(_NO_VARIABLES)]
+    if len(tensors) != len(named):
+        raise CheckpointError(f"it holds {len(tensors)} variables, this fit has {len(named)}")
+    slots = dict(named)
+    for entry in tensors:
+        slot = slots.get(entry.name)
+        if slot is None or slot.dtype.name != entry.dtype or _shape(slot) != entry.shape:
+            raise CheckpointError(f"its variable {entry.name} is {entry.dtype}{list(entry.shape)}, this fit's is not")
+    for entry, data in checkpoint.read(tensors):
+        array = np.frombuffer(data, tf.as_dtype(entry.dtype).as_numpy_dtype).reshape(entry.shape)
+        if finite and not _is_acceptable(Array(entry.name, entry.dtype, array), entry.name in finite):
+            raise CheckpointError(f"its variable {entry.name} holds NaN or infinity")
+        slots[entry.name].assign(tf.constant(array))
+
+
+@contextmanager
+def restored(checkpoint: Checkpoint, named: Named, finite: frozenset[str] = frozenset()) -> Iterator[None]:
+    """Assign the saved values; if the block fails, undo that and raise CheckpointError.
+
+    The previous values are kept in host memory until then: half a state is worse than none.
+    """
+    before = [(slot, slot.read().numpy()) for _, slot in named]
+    try:
+        restore_variables(checkpoint, named, finite)
+        yield
+    except Exception as error:
+        for slot, value in before:
+            slot.assign(tf.constant(value, slot.dtype))
+        raise CheckpointError(str(error) if isinstance(error, CheckpointError) else repr(error)) from error
+
+
+def raw_bytes(array: Any) -> memoryview:
+    """The bytes of an array in row-major order, whatever its dtype."""
+    return memoryview(np.ascontiguousarray(array).reshape(-1).view(np.uint8))
+
+
+def _shape(slot: Slot) -> tuple[int, ...]:
+    return tuple(slot.read().shape)
+
+
+def random_state() -> dict[str, Any]:
+    """The state of Python's, NumPy's, TensorFlow's and Keras' global generators, as JSON values."""
+    numpy_state: Any = np.random.get_state(legacy=False)
+    state: dict[str, Any] = {"python": _listed(random.getstate())}
+    if numpy_state["bit_generator"] == "MT19937":
+        key = numpy_state["state"]["key"].tolist()
+        state["numpy"] = numpy_state | {"state": {"key": key, "pos": int(numpy_state["state"]["pos"])}}
+    torch = _torch()
+    if torch is not None:
+        state["torch"] = base64.b64encode(torch.get_rng_state().numpy().tobytes()).decode()
+    eager = _eager_generator()
+    if eager is not None:
+        state["tensorflow_eager"] = _listed(eager.getstate())
+    if eager_ops.installed is not None:
+        state["tensorflow_unseeded"] = eager_ops.installed.count
+    for name, variable in _generator_variables().items():
+        state[name] = tensorflow_variable(variable).numpy().tolist()
+    return state
+
+
+def restore_random_state(state: dict[str, Any]) -> None:
+    """Restore the generators, except those that the script has not created this time."""
+    if "python" in state:
+        random.setstate(python_state(_tupled(state["python"])))
+    if "numpy" in state:
+        saved, now = state["numpy"], np.random.get_state(legacy=False)
+        key = np.array(saved["state"]["key"], dtype=np.uint32)
+        np.random.set_state(state_like({**saved, "state": {"key": key, "pos": saved["state"]["pos"]}}, now))
+    torch = _torch()
+    if torch is not None and "torch" in state:
+        kept = np.frombuffer(base64.b64decode(state["torch"], validate=True), np.uint8)
+        torch.set_rng_state(torch.from_numpy(kept.copy()))
+    eager = _eager_generator()
+    if eager is not None and "tensorflow_eager" in state:
+        eager.setstate(python_state(_tupled(state["tensorflow_eager"])))
+    if eager_ops.installed is not None:
+        eager_ops.installed.count = state.get("tensorflow_unseeded", eager_ops.installed.count)
+    for name, variable in _generator_variables().items():
+        if name in state:
+            target = tensorflow_variable(variable)
+            target.assign(tf.constant(state[name], target.dtype))
+
+
+def _torch() -> Any:
+    """PyTorch, whose global generator orders the batches of its DataLoader; None unless the script has imported it."""
+    torch = sys.modules.get("torch")
+    return torch if hasattr(torch, "get_rng_state") else None
+
+
+def _eager_generator() -> random.Random | None:
+    """What seeds TensorFlow's eager random ops after `tf.random.set_seed` (tensorflow/python/eager/context.py)."""
+    found: random.Random | None = TENSORFLOW.eager_generator.get(TENSORFLOW.context.value()())
+    return found
+
+
+def _generator_variables() -> dict[str, Any]:
+    """The global generators that exist; asking TensorFlow for its own would create one."""
+    found = {}
+    generator = TENSORFLOW.global_generator.value()
+    if generator is not None:
+        found["tensorflow_global"] = generator.state
+    seeds = KERAS.global_attribute.value()("global_seed_generator")
+    if seeds is not None:
+        found["keras_global"] = seeds.state
+    return found
+
+
+def _listed(value: Any) -> Any:
+    return [_listed(item) for item in value] if isinstance(value, tuple) else value
+
+
+def _tupled(value: Any) -> Any:
+    return tuple(_tupled(item) for item in value) if isinstance(value, list) else value

@@ -1,0 +1,203 @@
+"""Where a script calls `fit`: the place in its source, and what distinguishes the iterations of its loops.
+
+A line number alone is not enough: a script may be edited between two attempts, and may reach one line in many ways.
+The place is the chain of calls from the script's first line down to Keras, each with its file, function and statement.
+With it go the current values of loop variables and function arguments along the chain.
+"""
+
+from __future__ import annotations
+
+import ast
+import copy
+import functools
+import hashlib
+import linecache
+import os
+import re
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from types import FrameType
+from typing import Any
+
+import numpy as np
+
+from oomph.files.package import PACKAGE
+from oomph.keras_bridge.graph import fingerprints
+
+_LIBRARIES = ("keras", "tensorflow")
+_MACHINERY = ("<frozen", "runpy.py")
+_LOOPS = (ast.For, ast.AsyncFor, ast.While)
+_MOST_FRAMES = 30
+_MOST_BYTES = 4 << 20
+_FRACTION = r"(?:[-_.,]?\d{6}|[.,]\d{3})?"
+CLOCK = re.compile(
+    r"(?<!\d)(?:20\d\d[-_.]?[01]\d[-_.]?[0-3]\d"
+    rf"(?:[-_T .]?[0-2]\d[-_:.h]?[0-5]\d(?:[-_:.m]?[0-5]\d{_FRACTION})?)?"
+    rf"|1[4-9]\d{{8}}(?:\.\d+|\d{{3}}|\d{{6}}|\d{{9}})?|[0-2]\d[-_:][0-5]\d[-_:][0-5]\d{_FRACTION})(?!\d)"
+    r"|\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b"
+)
+"""Dates, times and random names, as scripts put them into folder names."""
+_EPOCH_SECONDS = (1.4e9, 2.2e9)
+
+
+@dataclass(frozen=True)
+class Place:
+    """One call of `fit`, or the like, in the script."""
+
+    site: str
+    """For messages: "train.py:42"."""
+    key: str
+    """A digest of the chain of calls: the same in every attempt, even if lines have moved."""
+    outline: str = ""
+    """The same without the constants in the statements: it survives an edit of a constant."""
+    turn: dict[str, Any] = field(default_factory=dict, compare=False)
+    """The plain values among the loop variables and function arguments along the chain."""
+
+
+def place_of_call() -> Place:
+    """The place at which the script's own code is calling Keras."""
+    frames = list(frames_of_the_script())
+    if not frames:
+        return Place("?", "?")
+    key, outline = (_digest(frames, with_constants) for with_constants in (True, False))
+    turn: dict[str, Any] = {}
+    for frame in reversed(frames):
+        turn |= {name: seen for name in _names_of_the_turn(frame) if (seen := plain(frame.f_locals.get(name)))}
+    return Place(call_site(), key, outline, turn)
+
+
+def _digest(frames: list[FrameType], with_constants: bool) -> str:
+    chain = [
+        (_file_name(f), _function_name(f), _statement(f.f_code.co_filename, f.f_lineno, with_constants)) for f in frames
+    ]
+    return hashlib.blake2b(repr(chain).encode(), digest_size=8).hexdigest()
+
+
+def call_site() -> str:
+    """The file and line of the script's own code that is calling Keras."""
+    frame = next(frames_of_the_script(), None)
+    return "?" if frame is None else f"{os.path.basename(frame.f_code.co_filename)}:{frame.f_lineno}"
+
+
+def plain(value: Any) -> str:
+    """A short text for a value, the same in every attempt; empty for values that identify nothing."""
+    kind = type(value)
+    if kind in (bool, int) or (kind is float and not _EPOCH_SECONDS[0] < value < _EPOCH_SECONDS[1]):
+        return repr(value)
+    if kind is str:
+        return repr(without_clock(value))[:200]
+    if issubclass(kind, np.generic):
+        return repr(value.item())
+    if issubclass(kind, np.ndarray) and value.dtype.kind in "biufc" and value.nbytes <= _MOST_BYTES:
+        return f"{value.dtype}{list(value.shape)} {fingerprints.of_array(value)}"
+    if kind in (tuple, list) and len(value) <= 16:
+        parts = [plain(each) for each in value]
+        return f"({', '.join(parts)})" if parts and all(parts) else ""
+    return ""
+
+
+def without_clock(text: str) -> str:
+    """A text without dates, times, and names that are random in each process, such as temporary folders."""
+    temporary = tempfile.gettempdir() + os.sep
+    if text.startswith(temporary):
+        _, _, rest = text[len(temporary) :].partition(os.sep)
+        text = f"<temporary>{os.sep}{rest}"
+    return CLOCK.sub("<time>", text)
+
+
+def frames_of_the_script() -> Iterator[FrameType]:
+    """The frames outside Keras, TensorFlow and oomph, from the innermost outwards."""
+    frame: FrameType | None = sys._getframe(1)
+    count, libraries = 0, _library_folders()
+    while frame is not None and count < _MOST_FRAMES:
+        path = frame.f_code.co_filename
+        if not path.startswith(libraries) and not any(part in path for part in _MACHINERY):
+            yield frame
+            count += 1
+        frame = frame.f_back
+
+
+def _library_folders() -> tuple[str, ...]:
+    """Where these packages are: a script may well be in a folder of the user's with such a name."""
+    files = (getattr(sys.modules.get(name), "__file__", None) for name in _LIBRARIES)
+    return (PACKAGE + os.sep, *(os.path.dirname(file) + os.sep for file in files if file))
+
+
+def _file_name(frame: FrameType) -> str:
+    """The file, relative to the script's folder or to that of the installed packages."""
+    path = frame.f_code.co_filename
+    for folder in (*sys.path[:1], *(entry for entry in sys.path if "-packages" in entry)):
+        if folder and path.startswith(folder + os.sep):
+            return os.path.relpath(path, folder)
+    return os.path.basename(path)
+
+
+def _function_name(frame: FrameType) -> str:
+    return str(getattr(frame.f_code, "co_qualname", frame.f_code.co_name))
+
+
+@functools.lru_cache(maxsize=1024)
+def _statement(path: str, line: int, with_constants: bool = True) -> str:
+    """The normalized statement on a line; the line itself if it is the head of a block."""
+    node = _innermost(tree_of(path), line)
+    if node is None or hasattr(node, "body"):
+        return linecache.getline(path, line).strip()
+    return ast.unparse(node if with_constants else _WithoutConstants().visit(copy.deepcopy(node)))
+
+
+class _WithoutConstants(ast.NodeTransformer):
+    def visit_Constant(self, node: ast.Constant) -> ast.AST:
+        return ast.copy_location(ast.Constant(...), node)
+
+    def visit_JoinedStr(self, node: ast.JoinedStr) -> ast.AST:
+        return ast.copy_location(ast.Constant(...), node)
+
+
+def _names_of_the_turn(frame: FrameType) -> list[str]:
+    """The variables of the loops around the line, and the arguments of the function."""
+    code = frame.f_code
+    arguments = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    return list(dict.fromkeys((*arguments, *_loop_variables(code.co_filename, frame.f_lineno, code.co_firstlineno))))
+
+
+@functools.lru_cache(maxsize=1024)
+def _loop_variables(path: str, line: int, since: int) -> tuple[str, ...]:
+    """The variables that change from turn to turn in the loops around a line."""
+    loops = _loops_around(tree_of(path), line, since)
+    heads = [loop.test if isinstance(loop, ast.While) else loop.target for loop in loops]
+    return tuple(node.id for head in heads for node in ast.walk(head) if isinstance(node, ast.Name))
+
+
+@functools.lru_cache(maxsize=64)
+def tree_of(path: str) -> ast.Module | None:
+    """The source of a file; None where it cannot be read."""
+    try:
+        return ast.parse("".join(linecache.getlines(path)))
+    except (SyntaxError, ValueError, RecursionError):
+        return None
+
+
+def _innermost(tree: ast.Module | None, line: int) -> ast.stmt | None:
+    """The smallest statement that holds a line."""
+    found: ast.stmt | None = None
+    for node in _statements(tree):
+        if node.lineno <= line <= (node.end_lineno or node.lineno):
+            found = node  # the walk goes from the outside inwards
+    return found
+
+
+def _loops_around(tree: ast.Module | None, line: int, since: int) -> list[Any]:
+    """The loops around a line within its function, which begins at line `since`."""
+    return [
+        node
+        for node in _statements(tree)
+        if isinstance(node, _LOOPS)
+        and max(since, node.lineno) <= line <= (node.end_lineno or 0)
+        and node.lineno >= since
+    ]
+
+
+def _statements(tree: ast.Module | None) -> list[ast.stmt]:
+    return [] if tree is None else [node for node in ast.walk(tree) if isinstance(node, ast.stmt)]

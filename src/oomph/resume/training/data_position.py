@@ -1,0 +1,323 @@
+"""DataPosition: where a fit is in its training data; a checkpoint holds that, or a resume replays the batches."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import tensorflow as tf
+
+from oomph.checkpoint.container import Checkpoint
+from oomph.checkpoint.meta import said
+from oomph.checkpoint.store import Draft
+from oomph.keras_bridge.names.keras3 import KERAS
+from oomph.keras_bridge.names.tensorflow2 import TENSORFLOW
+from oomph.keras_bridge.pipelines import datasets
+from oomph.keras_bridge.pipelines.datasets import KernelDraws
+from oomph.protocol.stateless_draws import raced
+from oomph.resume.objects.picture import Changes, Picture
+from oomph.resume.state import iterators, told_positions, training_state
+from oomph.resume.state.told_positions import Told
+from oomph.resume.state.training_state import Array
+from oomph.resume.training import retaking
+from oomph.resume.training.fit_objects import FitObjects, as_saved
+from oomph.resume.training.pipeline_buffers import PipelineCosts, has_room, worth_saving
+from oomph.resume.training.retaking import Expected, TookTooLongError, Watched
+from oomph.run.report.causes import NOT_SAVED
+from oomph.run.report.remedies import remedy_of
+
+if TYPE_CHECKING:
+    from oomph.resume.training.fits import Fits
+
+_MOST_SECONDS_ANEW = 600.0
+"""The limit for replaying batches only to restore their random numbers or the order of later batches."""
+
+
+@dataclass(frozen=True)
+class Moment:
+    """What the data depend on besides themselves, right before an iterator over them is created."""
+
+    random: dict[str, Any]
+    """The states of the global random generators."""
+    objects: Changes | None
+    """What the data are made from; None for a fit's first iterator, which finds everything as the script left it."""
+
+
+class DataPosition:
+    """The position of one fit in its data.
+
+    Args:
+        fits: the fits of this process.
+        objects: the Python objects of the fit.
+    """
+
+    def __init__(self, fits: Fits, objects: FitObjects) -> None:
+        self._fits, self._objects = fits, objects
+        self.taken = 0
+        """Batches taken from the current iterator."""
+        self.iterators_made = 0
+        """Iterators that Keras has created over the training data."""
+        self.iterators_used: list[int] = []
+        """The iterators that batches were taken from, counted from 1."""
+        self.told: Told | None = None
+        """Where the iterator was at the last checkpoint, if it tells that itself."""
+        self.obstacle = ""
+        """Why the iterator cannot be saved, once known."""
+        self.moment: Moment | None = None
+        """The moment before the current iterator, if Python would have to replay its batches."""
+        self.drawn_by_pipeline: frozenset[str] = frozenset()
+        """The objects and global generators that the replay advanced: they are correct as they are."""
+        self.expected = Expected()
+        """How the replayed batches compare with the earlier ones."""
+        self.lost: list[str] = []
+        """What a restored position lacks, in words."""
+        self._made_by_python: bool | None = None
+        self._telling: told_positions.TellingData | None = None
+        self._data_before: Picture | None = None
+        """What telling data were when the current iterator was made."""
+        self._told = False
+        self._drained = ""
+        """Why the iterator could not be saved at the last checkpoint only."""
+        self._iterator: Any = None
+        self._since = 0.0
+        self._cost: tuple[float, int] | None = None
+        """Seconds and bytes of the last save."""
+
+    def look_at(self, iterator: Any) -> None:
+        """The next batch will come from this iterator."""
+        if iterator is not self._iterator:
+            self._iterator, self.taken, self._since = iterator, 0, time.monotonic()
+            self.iterators_used.append(self.iterators_made)
+
+    def epoch_begins(self, epochs: Any) -> None:
+        """Keras begins an epoch: record what a new iterator over the data will start from.
+
+        Args:
+            epochs: Keras' epoch iterator.
+        """
+        if self._telling is None or self._telling.dataset is not KERAS.distributed_dataset.of(epochs):
+            self._telling = told_positions.telling(epochs)
+        seen = KERAS.steps_seen.get(epochs, 1)  # Keras before 3.7 does not count, and keeps its iterator
+        goes_on = epochs.steps_per_epoch is not None and KERAS.current_iterator.of(epochs) is not None and seen
+        if goes_on or not (self.obstacle or self._is_made_by_python(epochs)):
+            return
+        if self._telling is not None:
+            self._data_before = self._objects.data_now()
+        first = self.iterators_made == 0
+        self.moment = Moment(training_state.random_state(), None if first else self._objects.data_changed())
+
+    def pass_over(
+        self,
+        epochs: Any,
+        count: int,
+        used: Sequence[int],
+        first: Any = None,
+        between: Callable[[int, Watched], None] = lambda number, watched: None,
+    ) -> None:
+        """Advance the data past the iterators of earlier epochs, before the iterator of a resumed epoch is created.
+
+        Args:
+            count: the number of iterators created before.
+            used: the iterators that batches were taken from, counted from 1.
+            first: the first of them, if it exists already.
+            between: advances the validation data to where they were after this many iterators.
+        """
+        watched = Watched(self._fits.say, _MOST_SECONDS_ANEW)
+        try:
+            numbers = range(self.iterators_made + 1, self.iterators_made + count + 1)
+            retaking.pass_over(epochs, numbers, used, watched, first, lambda number: between(number, watched))
+            between(self.iterators_made + count, watched)
+        except TookTooLongError:
+            self.lost.append("the order of the data: replaying earlier epochs takes too long")
+        self.iterators_made += count
+
+    def pass_over_validation(self, catch_up: Callable[[Watched], None]) -> None:
+        """Advance the validation data; what takes too long is lost."""
+        try:
+            catch_up(Watched(self._fits.say, _MOST_SECONDS_ANEW))
+        except TookTooLongError:
+            self.lost.append("the order of the validation data: replaying them takes too long")
+
+    def go_back_to(self, moment: Moment) -> list[str]:
+        """Restore the moment before an earlier iterator; returns what could not be restored, in words."""
+        self.moment = moment
+        lost = self._objects.restore_data(moment.objects or Changes())
+        training_state.restore_random_state(moment.random)
+        return lost
+
+    def _is_made_by_python(self, epochs: Any) -> bool:
+        if self._made_by_python is None:
+            self._made_by_python = iterators.depends_on_python(epochs)
+        return self._made_by_python
+
+    @property
+    def not_saved(self) -> str:
+        """Why the last checkpoint does not hold the iterator; empty when it does."""
+        return "" if self.told is not None else self.obstacle or self._drained
+
+    def taken_moment(self) -> tuple[dict[str, Any] | None, list[Array]]:
+        """For a checkpoint: what the current iterator started from, if its batches may have to be replayed."""
+        moment = self.moment
+        if moment is None:
+            return None, []
+        if moment.objects is None:
+            return {"random": moment.random, "objects": None}, []
+        objects, arrays = as_saved(moment.objects, "data/")
+        return {"random": moment.random, "objects": objects}, arrays
+
+    def save(self, draft: Draft, between_saves: float) -> None:
+        """Save the iterator into a checkpoint draft, if possible and worth the cost."""
+        self.told = self._position_told()
+        if self.told is not None or self.obstacle or not self._pays(between_saves):
+            return
+        started = time.monotonic()
+        self.obstacle = draft.filled(lambda: iterators.save(self._iterator, draft.folder))
+        self._drained = draft.filled(lambda: iterators.drop_drained(self._iterator, draft.folder))
+        size = sum(path.stat().st_size for path in draft.folder.iterdir())
+        self._cost = (time.monotonic() - started, size)
+        self._tell_obstacle()
+
+    def _position_told(self) -> Told | None:
+        """Where the data are, if they tell it, and if reading them again from there is all that it takes."""
+        told = None if self._telling is None else self._telling.position(self.taken)
+        return told if told is not None and self._nothing_was_drawn() else None
+
+    def _nothing_was_drawn(self) -> bool:
+        """True if reading has changed nothing since the iterator was made: what reads ahead would change it twice."""
+        if self.moment is None or self._data_before is None:
+            return False
+        now, then = training_state.random_state(), self.moment.random
+        if any(now.get(name) != then.get(name) for name in training_state.OF_PYTHON):
+            return False
+        return not _moved(self._data_before, self._objects.data_now(self._data_before))
+
+    def _go_to_told(self, iterator: Any, told: Told) -> bool:
+        """Go to a position that the data told; False if they do not have it."""
+        return self._telling is not None and self._telling.go_to(told, self.taken)
+
+    def _tell_obstacle(self) -> None:
+        reason = self.obstacle
+        if not reason and _draws_of(self._iterator) is KernelDraws.SEEDED:
+            reason = "its random numbers are counted in TensorFlow's kernels"
+        if reason and not self._told:
+            self._told = True
+            by_now = f", {self.taken} by now, {self._replay_seconds():.0f} s at most" if self.taken else ""
+            better = remedy_of(f"{NOT_SAVED}: {self.obstacle}") if self.obstacle else ""
+            self._fits.say(
+                f"{NOT_SAVED} ({reason}): after a fault the batches of the epoch are replayed{by_now}"
+                + (f". To have it saved, {better}" if better else "")
+            )
+
+    def is_saved_whole(self, checkpoint: Checkpoint, dataset: Any) -> bool:
+        """Whether a checkpoint holds all that the next batches of a dataset depend on."""
+        drawn_anew = (KernelDraws.SEEDED, KernelDraws.RACED)
+        return iterators.is_saved(checkpoint.path) and datasets.kernel_draws(dataset) not in drawn_anew
+
+    def restore(self, checkpoint: Checkpoint, iterator: Any, steps: Any, batches: Sequence[int] = ()) -> str:
+        """Go to the position of a checkpoint; returns "exact", "replayed", or "epoch" if the data end before it.
+
+        Args:
+            iterator: the iterator over the training data, at the beginning of the epoch.
+            steps: Keras' enumeration of the steps of the epoch, or None.
+            batches: the fingerprints of the last batches before the checkpoint, as far as known.
+        """
+        if steps is not None:
+            KERAS.steps_seen.put(steps, said(checkpoint.meta.steps_seen))
+        self.taken = said(checkpoint.meta.taken)
+        if checkpoint.meta.told is not None and self._go_to_told(iterator, checkpoint.meta.told):
+            return "exact"
+        draws, saved = _draws_of(iterator), iterators.is_saved(checkpoint.path)
+        if draws is KernelDraws.UNSEEDED:
+            self.lost.append("random numbers of the data pipeline, which has no seed")
+        if draws is KernelDraws.RACED:
+            self.lost.append(raced(datasets.raced_call(_dataset_of(iterator))))
+        if draws is KernelDraws.SEEDED and saved:
+            try:
+                return self._take_anew(iterator, batches, _MOST_SECONDS_ANEW)
+            except TookTooLongError:
+                self.lost.append("random numbers of the data pipeline: drawing them again takes too long")
+        if saved and self._restored(iterator, checkpoint):
+            return "exact"
+        return self._take_anew(iterator, batches)
+
+    def _restored(self, iterator: Any, checkpoint: Checkpoint) -> bool:
+        try:
+            iterators.restore(iterator, checkpoint.path)
+        except (tf.errors.OpError, AssertionError, ValueError) as error:
+            reason = str(getattr(error, "message", error)).splitlines()[0][:200]
+            self._fits.say(f"the data pipeline does not match the checkpoint ({reason})")
+            return False
+        return True
+
+    def _take_anew(self, iterator: Any, batches: Sequence[int], seconds: float = math.inf) -> str:
+        """Replay the epoch's batches so far, and record which generators and objects that advances."""
+        if self.moment is not None:
+            training_state.restore_random_state(self.moment.random)
+        before, random = self._objects.data_now(), training_state.random_state()
+        self.expected = Expected(self.taken, batches[-self.taken :] if self.taken else ())
+        skipped = retaking.skip(iterator, self.taken, Watched(self._fits.say, seconds), self.expected)
+        after, random_after = self._objects.data_now(before), training_state.random_state()
+        moved = _moved(before, after)
+        moved |= {name for name, value in random_after.items() if random.get(name) != value}
+        self.drawn_by_pipeline = frozenset(moved)
+        return "replayed" if skipped == self.taken else "epoch"
+
+    def go_on(self, iterator: Any, checkpoint: Checkpoint, taken: int) -> None:
+        """Continue counting from a checkpoint."""
+        self._iterator, self._since, self.taken = iterator, time.monotonic(), taken
+        self.iterators_made = said(checkpoint.meta.iterators_made)
+        self.iterators_used = used_in(checkpoint)
+
+    def _pays(self, between_saves: float) -> bool:
+        """Whether to save the buffers of the data pipeline instead of refilling them after a fault."""
+        if self._cost is None or not datasets.is_reproducible(_dataset_of(self._iterator)):
+            return True
+        seconds, size = self._cost
+        costs = PipelineCosts(
+            save_seconds=seconds,
+            save_bytes=size,
+            replay_seconds=self._replay_seconds(),
+            between_saves=between_saves,
+            between_faults=self._fits.seconds_between_faults(),
+            free_bytes=self._fits.free_bytes(),
+        )
+        if worth_saving(costs):
+            return True
+        if not has_room(costs):
+            self._fits.say_once(
+                "the disk has too little room for the buffers of the data pipeline: after a fault the batches of the"
+                " epoch are replayed instead"
+            )
+            return False
+        self._fits.say_once(
+            f"the buffers of the data pipeline take {size / 1e6:.0f} MB and {seconds:.1f} s to save: after a fault"
+            f" the batches of the epoch are replayed instead, {self._replay_seconds():.0f} s at most by now"
+        )
+        return False
+
+    def _replay_seconds(self) -> float:
+        """The upper bound for replaying the epoch's batches: as long as training on them has taken."""
+        return time.monotonic() - self._since
+
+
+def _moved(before: Picture, after: Picture) -> set[str]:
+    """The objects that only reading the data could have changed between two pictures."""
+    return {key for key, content in after.contents.items() if before.contents.get(key) != content} | {*after.troubles}
+
+
+def used_in(checkpoint: Checkpoint) -> list[int]:
+    """The iterators that batches were taken from before a checkpoint, counted from 1."""
+    made = said(checkpoint.meta.iterators_made)
+    used = checkpoint.meta.iterators_used
+    return list(range(1, made + 1) if used is None else used)
+
+
+def _dataset_of(iterator: Any) -> Any:
+    return TENSORFLOW.dataset_of_iterator.get(iterator)
+
+
+def _draws_of(iterator: Any) -> KernelDraws:
+    return datasets.kernel_draws(_dataset_of(iterator))

@@ -1,0 +1,203 @@
+"""FitObjects: the Python objects around one fit, inspected at its beginning, at each checkpoint and at its end.
+
+The objects that the data are made from are inspected separately: a pipeline that is replayed after a fault needs them
+as they were when its iterator was created, and then advances them itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from oomph.keras_bridge.graph.write_set import tensorflow_variable
+from oomph.keras_bridge.names.keras3 import KERAS
+from oomph.keras_bridge.optimizers import optimizers_of
+from oomph.resume.objects.picture import Changes, Picture, bytes_of, changes_between, is_large, size_of
+from oomph.resume.objects.restoration import Restoration
+from oomph.resume.state.training_state import Array
+from oomph.resume.training.call_place import plain
+
+_DATA = ("x", "y", "sample_weight", "class_weight")
+_VALIDATION = ("validation_data",)
+_SECONDS = 1.0
+_KEPT_BYTES = 16 << 20
+"""Arrays up to this size are copied before a fit is resumed: a callback may change them until then."""
+
+Roots = list[tuple[str, Any]]
+
+
+class FitObjects:
+    """Everything of the user's that a fit may change.
+
+    Args:
+        model: the compiled model.
+        arguments: the arguments of `fit`.
+        callbacks: the user's own.
+    """
+
+    def __init__(self, model: Any, arguments: Mapping[str, Any], callbacks: list[Any]) -> None:
+        self._model, self._callbacks = model, callbacks
+        self._data: Roots = [(f"data {name}", arguments.get(name)) for name in _DATA]
+        self._others: Roots = [
+            *((f"callback {type(callback).__name__}", callback) for callback in callbacks),
+            ("model", model),
+            *(
+                (f"layer {number} {type(layer).__name__}", layer)  # Keras numbers names per process
+                for number, layer in enumerate(KERAS.flatten_layers.call(model))
+            ),
+            ("optimizer", model.optimizer),
+            ("loss", model.loss),
+            *((f"metric {type(metric).__name__}", metric) for metric in _metrics_of(model)),
+            *((f"data {name}", arguments.get(name)) for name in _VALIDATION),
+        ]
+        self.at_entry = self._picture()
+        """The state before the fit: what its end is compared with."""
+        self._at_begin = self.at_entry
+        """The state after the callbacks' `on_train_begin`: what a checkpoint is compared with."""
+        self._kept: dict[str, Any] = {}
+
+    # -- looking ----------------------------------------------------------------------------------------------------
+
+    def begin(self, to_be_resumed: bool) -> None:
+        """Record the state after the user's `on_train_begin` callbacks."""
+        self._at_begin = self._picture(self.at_entry)
+        if to_be_resumed:
+            self._kept = dict(self._arrays_of(self._at_begin))
+
+    def changed(self) -> Changes:
+        """What differs from the beginning of the training."""
+        return changes_between(self._at_begin, self._picture(self._at_begin))
+
+    def changed_at_end(self) -> Changes:
+        """What differs from before the fit was called."""
+        return changes_between(self.at_entry, self._picture(self._at_begin))
+
+    def data_changed(self) -> Changes:
+        """What differs, in what the data are made from, from the beginning of the training."""
+        return changes_between(self._at_begin, self._picture(self._at_begin, self._data))
+
+    def fingerprints(self) -> dict[str, Any]:
+        """A short fingerprint of each data argument; none where the time limit cut the inspection short."""
+        given = {name.removeprefix("data "): (name, thing) for name, thing in [*self._data, self._others[-1]]}
+        found = {f"values of {short}": self._fingerprint(*each) for short, each in given.items() if each[1] is not None}
+        return {name: fingerprint for name, fingerprint in found.items() if fingerprint}
+
+    def _fingerprint(self, name: str, thing: Any) -> str:
+        """Empty if time ran out: another attempt would see another part and take it for other data."""
+        seen = "" if self.at_entry.graph.out_of_time else f"{type(thing).__name__} {self.at_entry.fingerprint(name)}"
+        return plain(thing) or seen
+
+    def _picture(self, before: Picture | None = None, roots: Roots | None = None) -> Picture:
+        return Picture.of(
+            roots or [*self._data, *self._others], before, frozenset(self._saved_elsewhere()), _SECONDS
+        )  # fmt: skip
+
+    def _saved_elsewhere(self) -> Iterator[int]:
+        """What `training_state.py` saves: the variables of model, optimizers and metrics, and their holders."""
+        model = self._model
+        yield from (
+            id(thing) for thing in (model, *KERAS.flatten_layers.call(model), *model.metrics, *optimizers_of(model))
+        )
+        variables = [*model.variables, *model.metrics_variables]
+        variables += [variable for optimizer in optimizers_of(model) for variable in optimizer.variables]
+        for variable in variables:
+            yield from (id(variable), id(tensorflow_variable(variable)))
+
+    # -- giving back ------------------------------------------------------------------------------------------------
+
+    def data_now(self, before: Picture | None = None) -> Picture:
+        """The current state of what the data are made from; an earlier picture tells what is new."""
+        return self._picture(before or self._at_begin, self._data)
+
+    def restore(self, changes: Changes, except_for: frozenset[str] = frozenset()) -> list[str]:
+        """Restore what had changed at a checkpoint; undo what has changed only in this process.
+
+        Returns what could not be restored, in words.
+        """
+        now = self._picture(self._at_begin)
+        undo = self._undoing(now, changes)
+        undone = Restoration(self._at_begin, undo, now, own=True)
+        restored = Restoration(self._at_begin, changes, now)
+        undone.apply(except_for)
+        restored.apply(except_for)
+        return [*restored.lost, *undone.lost]
+
+    def _undoing(self, now: Picture, changes: Changes) -> Changes:
+        """The original state of what changed since the training began and is not among these changes."""
+        at_begin = self._at_begin.contents.items()
+        undo = {
+            key: content
+            for key, content in at_begin
+            if key not in changes.changed and now.contents.get(key, content) != content
+        }
+        return Changes(undo, arrays=self._kept)
+
+    def restore_early(self, changes: Changes) -> None:
+        """Restore most of it before the callbacks' first `on_epoch_begin`, which may read and change it."""
+        Restoration(self._at_begin, changes, self._picture(self._at_begin)).apply_early()
+
+    def restore_data(self, changes: Changes) -> list[str]:
+        """Restore what the data are made from, before the iterator over them is created."""
+        undone = Restoration(self._at_begin, self._undoing(self.data_now(), changes), own=True)
+        restored = Restoration(self._at_begin, changes)
+        undone.apply()
+        restored.apply()
+        return [*restored.lost, *undone.lost]
+
+    def restore_end(self, changes: Changes) -> list[str]:
+        """Restore what a fit had changed when it ended, without running it."""
+        restored = Restoration(self.at_entry, changes, self._picture(self.at_entry))
+        restored.apply()
+        return restored.lost
+
+    def _arrays_of(self, picture: Picture) -> Iterator[tuple[str, Any]]:
+        for key, node in picture.graph.nodes.items():
+            content = picture.contents[key]
+            if is_large(content) and node.kind.in_place and _is_kept(content):
+                yield key, bytes_of(node)
+
+
+def _is_kept(content: Any) -> bool:
+    """Whether an array is small enough to copy."""
+    try:
+        return size_of(content) <= _KEPT_BYTES
+    except TypeError:
+        return False  # records, which cannot be restored
+
+
+def _metrics_of(model: Any) -> list[Any]:
+    """The metrics that the script compiled the model with, even before Keras has built them."""
+    compiled = KERAS.compile_metrics.get(model)
+    given = [getattr(compiled, name, None) for name in ("_user_metrics", "_user_weighted_metrics")]
+    return [metric for metric in tf.nest.flatten(given) if metric is not None and not isinstance(metric, str)]
+
+
+def as_saved(changes: Changes, under: str) -> tuple[dict[str, Any], list[Array]]:
+    """Some changes for a checkpoint: the JSON part, and the arrays with those of its bytes that are long."""
+    apart: list[bytes] = []
+    names = sorted(changes.arrays)
+    meta = changes.to_json(apart) | {"arrays": names, "apart": len(apart)}
+    parts = [changes.arrays[key] for key in names] + [np.frombuffer(each, np.uint8) for each in apart]
+    return meta, [Array(f"{under}{number}", "uint8", part) for number, part in enumerate(parts)]
+
+
+def from_meta(document: Any, arrays: Mapping[str, Any]) -> Changes:
+    """The changes in a checkpoint; raises ValueError if the document is malformed.
+
+    Args:
+        arrays: the arrays of the checkpoint, by number.
+    """
+    if not isinstance(document, dict):
+        raise ValueError("not the state of any objects")
+    names, apart = document.get("arrays", []), document.get("apart", 0)
+    if not isinstance(names, list) or type(apart) is not int or not 0 <= len(names) + apart <= len(arrays):
+        raise ValueError("the state of objects lacks arrays")
+    if not all(str(number) in arrays for number in range(len(names) + apart)):
+        raise ValueError("the state of objects lacks arrays")
+    parts = [arrays[str(number)] for number in range(len(names) + apart)]
+    return Changes.from_json(
+        document, dict(zip(map(str, names), parts, strict=False)), [part.tobytes() for part in parts[len(names) :]]
+    )

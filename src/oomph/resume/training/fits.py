@@ -1,0 +1,332 @@
+"""Fits: the fits of one process in their order, with their shared journal, checkpoint store and step count."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from oomph import testing
+from oomph.checkpoint import final_checkpoints
+from oomph.checkpoint.container import Checkpoint
+from oomph.checkpoint.final_checkpoints import FinalCheckpoints
+from oomph.checkpoint.interval import Interval, seconds_between_faults
+from oomph.checkpoint.store import CheckpointStore, Record, Saved
+from oomph.checkpoint.witness import WitnessBoard
+from oomph.errors import CheckpointError
+from oomph.exact_step.micro_batch.exactness import SMALLER, Promise
+from oomph.exact_step.step.probe import Finding
+from oomph.keras_bridge.names import support
+from oomph.keras_bridge.names.row import Feature
+from oomph.monitor.board import TrainingBoard
+from oomph.monitor.live.meter import Meter
+from oomph.protocol.phases import Phase
+from oomph.protocol.progress import Progress, read_progress
+from oomph.resume.training.call_place import Place, place_of_call
+from oomph.resume.training.identity import FitIdentity, fingerprint
+from oomph.script import environment_read
+from oomph.script.appended import Appends
+from oomph.script.background import Background
+from oomph.script.kept_micro_batches import MicroBatches, Start
+from oomph.script.opened_files import OpenedFiles
+from oomph.script.preemption import Preemption
+from oomph.script.session import Session
+
+
+class Fits:
+    """The fits of this process. Only the owner process has a store; in others, fits are only guarded in process."""
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+        handover = session.handover
+        self.interval = Interval(handover.guarding.checkpoint_steps, handover.guarding.checkpoint_seconds)
+        self.steps = 0
+        """Steps committed by all fits of the run so far, including finished fits of earlier attempts."""
+        self.saved = 0
+        self.saving_seconds = 0.0
+        """How long the training has waited for checkpoints and end states."""
+        self.end_state_seconds = 0.0
+        """How long it waited for the last end state; 0 before the first."""
+        self.typical_stall, self.measured = 0.0, 0
+        """How long a checkpoint between steps stalls the training, and how many were measured in this process."""
+        self.before = _progress_before(session)
+        """Where the attempt before this one was."""
+        self.running: Any = None
+        self._ordinal = 0
+        self._lock = threading.Lock()
+        self.background: Background[Saved] = Background()
+        """Writes checkpoints while the training continues."""
+        self._began = time.monotonic()
+        self._seconds_before = 0.0
+        self._store: CheckpointStore | None = None
+        self._records: list[Record] = []
+        """The states that earlier attempts saved, newest first, with end states of fits last."""
+        self._numbers: set[int] = set()
+        """The numbers of this process's fits."""
+        self._visits: Counter[str] = Counter()
+        """How often each place in the script has called fit."""
+        self.came_another_way = False
+        """Whether a fit was not the expected one at its place: later fits need not be, either."""
+        self._refusals: list[final_checkpoints.Refusal] = []
+        """Unreadable checkpoints that are not reported yet."""
+        self._end_states = FinalCheckpoints()
+        self._opened = False
+        self._closed = False
+        """Whether checkpoints are no longer written."""
+        self._said: set[str] = set()
+        self._read: list[str] = []
+        """The environment variables that the script has found set, as noted last."""
+        self.preemption = Preemption(session.pulse, lambda: self.steps > self.saved and self.can_save, session.say)
+        self.witnesses = _witness_board(session)
+        """Where the steps of this process leave witnesses; None in workers, and without a run directory."""
+        self.meter = Meter(_training_board(session), self.say_once)
+        """Measures the training for the monitor."""
+        self.files = OpenedFiles(session.run_dir, self._appends())
+        """The files that the script opens while it trains."""
+        self.passed_on: list[Any] = []
+        """Python iterators that resumed fits took batches from; they may be ahead of an undisturbed run."""
+        self.context_lost = ""
+        """The fault that destroyed the GPU context of this process; nothing more is saved from it."""
+
+    def _appends(self) -> Appends | None:
+        run_dir = self.session.run_dir
+        if run_dir is None or not self.session.owner:
+            return None
+        return Appends(run_dir, self.session.handover.attempt, self._tell_append)
+
+    def _tell_append(self, path: str, site: str) -> None:
+        name = os.path.relpath(path)
+        self.note("appended-again", path=name, site=site)
+        self.say(f"{site} appends to {name} a second time: an earlier attempt already did")
+
+    def own_session(self) -> Session:
+        """The session of the current process: a fork of the owner becomes a worker with its own journal."""
+        own = self.session.in_this_process()
+        if own is not self.session:
+            self.session, self._store = own, None
+        return self.session
+
+    def claim(self, fit: Any) -> bool:
+        """Make `fit` the running fit; False if another fit runs (nested, or in another thread)."""
+        with self._lock:
+            if self.running is not None:
+                return False
+            self.running = fit
+            return True
+
+    def identify(self, model: Any) -> tuple[FitIdentity, Place]:
+        """The identity of the fit that starts now, and its place."""
+        place = place_of_call()
+        return self.identify_at(place, fingerprint(model)), place
+
+    def identify_at(self, place: Place, fingerprint: str) -> FitIdentity:
+        """The identity of the fit or loop that starts at a place."""
+        occurrence = self._visits[place.key]
+        self._visits[place.key] += 1
+        self._note_read()
+        ordinal = self._ordinal
+        self._ordinal += 1
+        return FitIdentity(ordinal, place.site, fingerprint, place.key, occurrence, place.outline)
+
+    def _note_read(self) -> None:
+        """Record which environment variables the script has found set, for the command that resumes the run."""
+        read = sorted(name for name, value in environment_read.read_by_script().items() if value is not None)
+        if read != self._read:
+            self._read = read
+            self.note("environment-read", variables=read)
+
+    def known_state(self, identity: FitIdentity, was_edited: Callable[[Record], bool]) -> Record | None:
+        """The newest state that an earlier attempt saved for the fit at this place; preferably its end state.
+
+        One that the script has saved as it is now comes before those from before a change.
+
+        Args:
+            was_edited: whether the script has changed since. Then the call itself may have been edited.
+        """
+        self.store()
+        since = self.session.handover.guarding.ignore_before
+        records = [r for r in self._records if since is None or (r.meta.taken_at or 0.0) >= since]
+        mine = [r for r in records if r.key == identity.key]
+        if not mine:
+            same = [r for r in records if r.outline == identity.outline and r.position.fit == identity.ordinal]
+            mine = [r for r in same if was_edited(r)]
+        if not mine:  # older versions of oomph only counted fits
+            mine = [r for r in records if r.key is None and r.position.fit == identity.ordinal]
+        return min(mine, key=lambda record: (was_edited(record), not record.finished), default=None)
+
+    def interrupted_sites(self) -> list[str]:
+        """The places of the fits that earlier attempts left unfinished."""
+        left = [r for r in self._records if not r.finished and r.position.fit not in self._numbers]
+        return sorted({record.meta.site or "?" for record in left})
+
+    def number(self, identity: FitIdentity, known: Record | None) -> FitIdentity:
+        """The fit with its number in the run: that of the state that it resumes from, or an unused one."""
+        self.store()  # saved states keep their numbers, even if nothing resumes
+        taken = self._numbers | {record.position.fit for record in self._records}
+        if known is not None:
+            number = known.position.fit
+        else:
+            number = identity.ordinal if identity.ordinal not in taken else max(taken) + 1
+        self._numbers.add(number)
+        return replace(identity, ordinal=number)
+
+    def release(self) -> None:
+        """Record that no fit is running."""
+        self.running = None
+
+    def store(self) -> CheckpointStore | None:
+        """The checkpoint store; None in workers, without a run directory, or if it cannot be opened."""
+        session = self.own_session()
+        if support.lacks(Feature.RESUME):
+            return None
+        if not self._opened and session.is_owner_now() and session.run_dir is not None:
+            self._opened = True
+            store = CheckpointStore(session.run_dir / "checkpoints", self._refused)
+            try:
+                store.open()
+                self._store, self._records = store, store.records()
+                seconds = [r.meta.seconds for r in self._records]
+                self._seconds_before = max((float(s) for s in seconds if isinstance(s, (int, float))), default=0.0)
+            except CheckpointError as error:
+                session.journal.write("checkpoint-failed", reason=str(error))
+                session.say(f"no checkpoints: {error}")
+        return self._store if session.is_owner_now() and not self._closed else None
+
+    @property
+    def can_save(self) -> bool:
+        """True once the store is open, unless nothing more may be saved from this process."""
+        return self._store is not None and not self._closed and not self.context_lost
+
+    def finished(self, number: int) -> Checkpoint | None:
+        """The end state of a fit that an earlier attempt finished, if it exists and is readable."""
+        store = self.store()
+        found = None if store is None else store.finished(number)
+        self._tell_refused(final_checkpoints.of_end_states(self._refusals))
+        return found
+
+    def checkpoint_of(self, number: int) -> Checkpoint | None:
+        """The newest intact checkpoint within a fit."""
+        store = self.store()
+        found = None if store is None else store.latest_step(number)
+        self._tell_refused(final_checkpoints.of_steps(self._refusals, None if found is None else found.name))
+        return found
+
+    def checkpoint_before(self, newer: Checkpoint) -> Checkpoint | None:
+        """The intact checkpoint of the same fit before this one."""
+        store = self.store()
+        return None if store is None else store.step_before(newer)
+
+    def note_end_state(self, saved: Saved) -> None:
+        """Record that the end state of a fit was saved."""
+        line = self._end_states.add(saved.nbytes)
+        if line:
+            self.say(line)
+
+    def trained_seconds(self) -> float:
+        """How long the run has trained, over all attempts recorded in checkpoints."""
+        return self._seconds_before + time.monotonic() - self._began
+
+    def seconds_between_faults(self) -> float:
+        """The mean time between interruptions of this run: each attempt but the first began with one."""
+        return seconds_between_faults(self.session.handover.attempt - 1, self.trained_seconds())
+
+    def free_bytes(self) -> int | None:
+        """The free space on the disk of the run directory."""
+        try:
+            return None if self.session.run_dir is None else shutil.disk_usage(self.session.run_dir).free
+        except OSError:
+            return None
+
+    def note(self, event: str, /, **data: Any) -> None:
+        """Write one event to the journal of this process."""
+        self.own_session().journal.write(event, **data)
+
+    def say(self, text: str) -> None:
+        """Write one line to stderr."""
+        self.own_session().say(text)
+
+    def say_once(self, text: str) -> bool:
+        """Write one line to stderr, once per process; returns whether this was the first time."""
+        if text in self._said:
+            return False
+        self._said.add(text)
+        self.say(text)
+        return True
+
+    def write_board(self, ordinal: int, epoch: int, step: int, is_epoch_over: bool = False) -> None:
+        """Bring the progress board up to date."""
+        if self.session.board is None:
+            return
+        self.session.board.write(ordinal, epoch, step, self.steps, self.saved, is_epoch_over)
+        injector = testing.active()
+        if injector is not None and not is_epoch_over:
+            injector.steps_committed(self.steps)
+
+    def note_probe(self, promise: Promise, finding: Finding, **where: Any) -> None:
+        """Record and print what a probe found about micro-batches."""
+        self.note("probed", kind=promise.kind, reason=promise.reason, **finding.facts(), **where)
+        what = promise if promise.kind == SMALLER else f"micro-batches: {promise}"
+        self.say(f"{what}" + ("" if not finding.samples else f" ({finding})"))
+
+    def beat(self, phase: Phase, fit: int | None = None) -> None:
+        """Send a heartbeat to the supervisor."""
+        self.session.pulse.beat(phase, fit)
+
+    # -- the sizes that fitted ------------------------------------------------------------------------------------
+
+    def remembered_micro_batch(self, fit: FitIdentity) -> Start | None:
+        """The micro-batch found for this fit or a similar one; otherwise the one that the user gave."""
+        handover = self.session.handover
+        found = MicroBatches(self.session.run_dir).of([f"fit {fit.ordinal}", fit.fingerprint])
+        given, most = handover.guarding.micro_batch, handover.most_samples
+        if found is None:
+            return None if given is None and most is None else Start(min(n for n in (given, most) if n is not None))
+        return found.at_most(most)
+
+    def remember_micro_batch(self, fit: FitIdentity, start: Start) -> None:
+        """Keep a micro-batch for later attempts, and for later fits of a similar model."""
+        if self.own_session().is_owner_now():
+            MicroBatches(self.session.run_dir).keep([f"fit {fit.ordinal}", fit.fingerprint], start)
+
+    def keep_store_as_it_is(self) -> None:
+        """Stop saving: the stored checkpoints do not belong to what this process trains."""
+        self._store, self._closed = None, True
+
+    def _refused(self, name: str, reason: str) -> None:
+        self.session.journal.write("checkpoint-refused", name=name, reason=reason)
+        self._refusals.append((name, reason))
+
+    def _tell_refused(self, lines: list[str]) -> None:
+        self._refusals.clear()
+        for line in lines:
+            self.session.say(line)
+
+
+def _progress_before(session: Session) -> Progress | None:
+    if session.handover.attempt == 1 or not session.is_owner_now() or session.run_dir is None:
+        return None
+    return read_progress(session.run_dir)
+
+
+def _witness_board(session: Session) -> WitnessBoard | None:
+    if not session.is_owner_now() or session.run_dir is None:
+        return None
+    try:
+        return WitnessBoard(session.run_dir, session.handover.attempt)
+    except OSError as error:  # a full disk must not end the training
+        session.journal.write("no-witnesses", reason=str(error.strerror or error))
+        return None
+
+
+def _training_board(session: Session) -> TrainingBoard | None:
+    if not session.is_owner_now() or session.run_dir is None:
+        return None
+    try:
+        return TrainingBoard(session.run_dir)
+    except OSError:
+        return None  # a full disk must not end the training

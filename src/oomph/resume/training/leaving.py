@@ -1,0 +1,104 @@
+"""Ends a process that cannot continue: for a restart, for a later resume, or for good. Runs in the script process."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from typing import NoReturn
+
+from oomph.exact_step.micro_batch.micro_batch_step import essence
+from oomph.keras_bridge.runtime.errors import lost_context
+from oomph.resume.training.fits import Fits
+from oomph.run.policy.decide import GAVE_UP_EXIT_CODE
+from oomph.script.preemption import CTRL_C
+from oomph.script.preemption import EXIT_CODE as RESTART_EXIT_CODE
+
+
+def go_back_or_give_up(fits: Fits, error: BaseException, reason: str, can_restart: bool) -> NoReturn:
+    """End the process so that the supervisor restarts it from the checkpoint; otherwise raise the user's error."""
+    if can_restart:
+        restart_from_checkpoint(fits, reason, "device-oom")
+    fits.note("gave-up", fault="device-oom", reason=reason)
+    raise error
+
+
+def restart_from_checkpoint(fits: Fits, reason: str, fault: str) -> None:
+    """End the process so that the supervisor restarts it from the last checkpoint; returns unless in the owner process.
+
+    The state of this process cannot be trusted: the weights may be half updated.
+    """
+    if fits.own_session().is_owner_now():
+        fits.note("restart-requested", fault=fault, reason=reason)
+        fits.say(f"{reason}: continuing in a new process")
+        fits.background.take(wait=True)  # that checkpoint was taken before the failed step
+        leave_process()
+
+
+def refuse(fits: Fits, site: str, reason: str, what: str = "fit", by_itself: bool = False) -> NoReturn:
+    """End the script with its checkpoints intact, since they do not belong to what it trains now.
+
+    Starting over would lose what was trained. Raises SystemExit, since oomph has printed all there is to say.
+
+    Args:
+        by_itself: whether the training differs from the checkpoint although the script was not edited.
+    """
+    fits.note("gave-up", fault="checkpoint-failure", reason=reason)
+    fits.say(f"{what} at {site} cannot be resumed: {reason}")
+    fits.say(
+        "the checkpoint is kept; undo the change to resume from it, start a new run without --resume,"
+        f" or start this {what} over with --start-over"
+    )
+    if by_itself:
+        fits.say("if the script has no seed: call keras.utils.set_random_seed(1) at its top, and start a new run")
+    fits.keep_store_as_it_is()
+    raise SystemExit(GAVE_UP_EXIT_CODE)
+
+
+def leave_for_later(fits: Fits, site: str, reason: str, what: str = "fit") -> NoReturn:
+    """End the process with its checkpoints intact: they are valid, but cannot be used now."""
+    fits.note("resume-postponed", reason=reason)
+    fits.say(f"{what} at {site} cannot be resumed now: {reason}")
+    fits.say("the checkpoint is kept; start the run again with --resume to resume from it")
+    fits.keep_store_as_it_is()
+    leave_process()
+
+
+def leave_if_lost(fits: Fits, error: BaseException) -> None:
+    """End the process after an error that destroyed the GPU context; returns for any other error."""
+    fault = lost_context(error)
+    if fault:
+        fits.context_lost = fault
+        reason = essence(error)
+        if fits.own_session().is_owner_now() and fits.session.run_dir is not None:
+            fits.note("restart-requested", fault=fault, reason=f"{fault}: {reason}")
+            fits.say(f"{reason}: the GPU context is lost; continuing in a new process")
+            fits.background.take(wait=True)  # a copy in host memory, taken before the error
+            leave_process()
+        fits.note("context-lost", fault=fault, reason=reason)
+
+
+def leave_as_asked(fits: Fits, note_here: Callable[..., None]) -> NoReturn:
+    """End the training as the signal asks that came, once everything is saved that can be."""
+    if fits.preemption.asked == CTRL_C:
+        fits.preemption.interrupt()
+    note_here("preempted", signal=fits.preemption.asked, steps=fits.steps, saved=fits.saved)
+    fits.say(f"{fits.preemption.asked}: {fits.saved} of {fits.steps} steps are saved; ending")
+    leave_process()
+
+
+def tell_interrupted(fits: Fits, note_here: Callable[..., None]) -> None:
+    """Say what is saved of a training that a KeyboardInterrupt ends: the script may go on."""
+    if fits.steps and fits.can_save:
+        note_here("interrupted", steps=fits.steps, saved=fits.saved)
+        fits.say(f"interrupted: {fits.saved} of {fits.steps} steps are saved")
+
+
+def leave_process() -> NoReturn:
+    """End this process for a restart. No exception: scripts catch exceptions, and save what they should not."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except Exception:
+            pass  # closed, or replaced by something that is not a stream
+    os._exit(RESTART_EXIT_CODE)

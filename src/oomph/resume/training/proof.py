@@ -1,0 +1,264 @@
+"""Proof: each step of a fit leaves a witness; those of a resumed fit are compared with the earlier ones.
+
+The result of a step is read at once if it is in host memory. On a GPU the first steps after a checkpoint are read, then
+fewer and fewer: reading every one would make the training wait for the device. Wherever a fault strikes, one of the
+last eighth of the steps that are then repeated was read.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import random
+import time
+from abc import ABC, abstractmethod
+from typing import Any, Protocol
+
+import numpy as np
+import tensorflow as tf
+
+from oomph.checkpoint.comparison import Comparison
+from oomph.checkpoint.witness import END, EPOCH, STEP, Witness, WitnessBoard
+from oomph.exact_step.step.guarded_step import GuardedStep
+from oomph.exact_step.step.step_protocol import Taken
+from oomph.keras_bridge.graph import fingerprints
+from oomph.protocol.coverage import Coverage
+from oomph.resume.training.fits import Fits
+from oomph.resume.training.identity import FitIdentity
+
+_DETAILED = 4
+"""This many steps after a checkpoint also record learning rate and random numbers."""
+_PART_UNREAD = 8
+"""At most one in this many of the steps since a checkpoint come after the last that was read."""
+_SHARE = 0.005
+"""The share of the time that fingerprints of the state may take."""
+
+
+class Witnessed(Protocol):
+    """What leaves witnesses: a fit, or a loop."""
+
+    fits: Fits
+    identity: FitIdentity
+    lost: list[str]
+    """What is known not to be restored, in words."""
+
+    def note_here(self, event: str, /, **data: Any) -> None:
+        """Write an event with the position."""
+
+
+class Proof(ABC):
+    """The witnesses of one fit or loop.
+
+    Args:
+        training: the running fit or loop.
+        board: where witnesses are written; None to write none.
+    """
+
+    def __init__(self, training: Witnessed, board: WitnessBoard | None) -> None:
+        self._training, self._board = training, board
+        self._detailed = _DETAILED
+        self._since = self._next_read = 0
+        """The steps since the last checkpoint, and how many they are when the next is read."""
+        self._done, self._stride = 0, 1
+        """The steps since the resume, and how many were in the last execution."""
+        self._on_host = not tf.config.list_logical_devices("GPU")
+        self._comparison: Comparison | None = None
+        self._told = False
+        self.last_state = 0
+        """The fingerprint of the end state of the fit; 0 if there was no time for it."""
+        self._began = time.monotonic()
+        self.is_replayed = False
+        """Whether the resume read the batches of the epoch again: it may not call itself verified."""
+
+    # -- leaving witnesses ------------------------------------------------------------------------------------------
+
+    def checkpointed(self) -> None:
+        """A checkpoint was taken before the next step: a resume repeats the steps from there."""
+        self._read_often()
+        if self._comparison is not None and self._told:
+            self._note(self._comparison)  # of what later attempts resume from, this much is known
+
+    def compare_from(self, epoch: int, step: int) -> None:
+        """The fit resumes here: compare the steps that an earlier attempt has done already."""
+        self._read_often()
+        self._done = 0
+        if self._board is not None:
+            self._comparison = Comparison(self._board.before, self._key, epoch, step)
+
+    def compare_loaded(self, epoch: int) -> None:
+        """The script itself resumes at the beginning of an epoch: compare what it has loaded, too."""
+        self.compare_from(epoch, 0)
+        if self._comparison is not None and self._comparison.began_with is not None:
+            self._comparison.begins_with(self._state_now())
+            self.tell(at_the_end=False)
+
+    def _read_often(self) -> None:
+        self._detailed, self._since, self._next_read = _DETAILED, 0, 0
+
+    def step(self, epoch: int, step: int, taken: Taken | None, count: int = 1) -> None:
+        """A step is complete.
+
+        Args:
+            epoch, step: its position, counted from 0; for several steps in one execution, that of the first.
+            count: how many steps were in the execution.
+        """
+        self._did(count)
+        if self._board is None or taken is None:
+            return
+        batch = fingerprints.as_number(taken.fingerprint)
+        witness = Witness(self._key, STEP, epoch, step, batch)
+        detailed = self._detailed > 0
+        if self._is_read() or self._on_host or self._is_result_awaited(epoch, step):
+            witness = witness._replace(result=fingerprints.of_logs(taken.logs), loss=loss_of(taken.logs))
+        if detailed:
+            self._detailed -= 1
+            witness = witness._replace(rate=self._rate(), random=random_state())
+        self._leave(witness)
+
+    def epoch_end(self, epoch: int, step: int) -> None:
+        """An epoch is over, with its validation and callbacks."""
+        if self._board is not None and (self._is_affordable() or self._is_compared(EPOCH, epoch, step)):
+            self._leave(Witness(self._key, EPOCH, epoch, step, result=self._state_now()))
+
+    def end(self, epoch: int, step: int) -> None:
+        """The fit is over."""
+        if self._board is not None and (self._is_affordable() or self._is_compared(END, epoch, step)):
+            self.last_state = self._state_now()
+            self._leave(Witness(self._key, END, epoch, step, result=self.last_state))
+        self.tell(at_the_end=True)
+
+    def _leave(self, witness: Witness) -> None:
+        assert self._board is not None
+        if self._comparison is not None and self._comparison.pending:
+            self._comparison.see(witness, self._done)
+            if self._comparison.is_in_doubt:
+                self._measure_noise(self._comparison)
+            self.tell(at_the_end=False)
+        self._board.write(witness)
+
+    def _did(self, count: int) -> None:
+        self._done, self._stride = self._done + count, count
+
+    def _is_read(self) -> bool:
+        """True if the result of this step is to be read from a GPU."""
+        self._since += 1
+        if self._since < self._next_read:
+            return False
+        self._next_read = self._since + max(1, self._since // _PART_UNREAD)
+        return True
+
+    def _measure_noise(self, comparison: Comparison) -> None:
+        """Measure the noise with the next step, if it is guarded: two computations of it may differ."""
+        step = self._step_to_measure()
+        if isinstance(step, GuardedStep):
+            step.measure_noise(comparison.settle)
+        else:
+            comparison.settle(0.0)
+
+    @abstractmethod
+    def _step_to_measure(self) -> Any:
+        """The next step, if known."""
+
+    @property
+    def _key(self) -> int:
+        return self._training.identity.witness_key
+
+    # -- what the comparison has shown ------------------------------------------------------------------------------
+
+    def tell(self, at_the_end: bool) -> None:
+        """Report the comparison: at its first step, at the first difference, and at its end."""
+        found = self._comparison
+        if found is not None and found.is_in_doubt and at_the_end:
+            found.settle(0.0)  # no further step to measure the noise with
+        if found is None or (found.steps == 0 and found.epochs == 0 and found.difference is None):
+            return
+        over, different = at_the_end or not found.pending, found.difference
+        if self._told and not over:
+            return
+        self._told = True
+        self._note(found)
+        if different is not None:
+            self._training.fits.say(f"not equal to the earlier attempt: {self._cause(str(different))}")
+        elif over:
+            lost = self._training.lost
+            self._training.fits.say(_repeated(self._coverage(found), found.noise, bool(lost), self.is_replayed))
+        if over:
+            self._comparison = None
+
+    def _note(self, found: Comparison) -> None:
+        different, coverage = found.difference, self._coverage(found)
+        self._training.note_here(
+            "compared",
+            key=self._training.identity.key,
+            steps=coverage.compared,
+            epochs=found.epochs,
+            covered=coverage.covered,
+            repeated=coverage.repeated,
+            equal=different is None,
+            cause="" if different is None else str(different),
+            noise=found.noise,
+        )
+
+    def _coverage(self, found: Comparison) -> Coverage:
+        repeated = found.covered + found.ahead * self._stride
+        return Coverage(found.steps * self._stride, found.epochs, found.covered, repeated)
+
+    def _cause(self, different: str) -> str:
+        lost = self._training.lost
+        return f"{different} (not restored: {', '.join(lost[:4])})" if lost else different
+
+    # -- reading ----------------------------------------------------------------------------------------------------
+
+    def _is_compared(self, kind: int, epoch: int, step: int) -> bool:
+        return self._comparison is not None and self._comparison.awaits(kind, epoch, step)
+
+    def _is_result_awaited(self, epoch: int, step: int) -> bool:
+        return self._comparison is not None and self._comparison.awaits_result(epoch, step)
+
+    def _is_affordable(self) -> bool:
+        return self._newest_state().is_affordable(_SHARE)
+
+    @abstractmethod
+    def _newest_state(self) -> fingerprints.StateFingerprint:
+        """The last fingerprint. It may lack new variables, which matters only when it is computed."""
+
+    def _state_now(self) -> int:
+        """The current fingerprint of weights and optimizers."""
+        return self._state().compute()
+
+    @abstractmethod
+    def _state(self) -> fingerprints.StateFingerprint:
+        """The fingerprint of everything that is trained now."""
+
+    @abstractmethod
+    def _rate(self) -> float:
+        """The learning rate; 0.0 if there is none."""
+
+
+def _repeated(coverage: Coverage, noise: float, is_lost: bool, is_replayed: bool) -> str:
+    within = f", within this training's own noise of {noise:.1g}" if noise else ""
+    same = f"{coverage} gave the same results{within}"
+    if is_lost:
+        return f"{same}, but not everything was restored"
+    if not coverage.is_enough:
+        return f"unverified: {same}; what comes after them was not compared"
+    return f"{'replayed' if is_replayed else 'verified'}: {same}"
+
+
+def loss_of(logs: Any) -> float:
+    """The loss in what a step returned, or the single number that it returned; 0.0 if there is none."""
+    loss = logs.get("loss") if isinstance(logs, dict) else logs
+    try:
+        value = float(np.asarray(loss))
+    except (TypeError, ValueError):
+        return 0.0
+    return value if math.isfinite(value) else 0.0
+
+
+def random_state() -> int:
+    """The states of the global random generators, in 64 bits."""
+    digest = hashlib.blake2b(repr(random.getstate()).encode(), digest_size=8)
+    found: Any = np.random.get_state(legacy=False)
+    digest.update(repr((found["bit_generator"], found["state"].get("pos"), found["gauss"])).encode())
+    digest.update(np.asarray(found["state"].get("key", 0)).tobytes())
+    return int.from_bytes(digest.digest(), "little")

@@ -1,0 +1,337 @@
+"""What made a checkpoint (script, model, data, surroundings), and what has changed since, in words.
+
+The facts are flat: a readable name, and a value that JSON can hold. They are grouped by what a change means for a
+resume. A `Beginning` holds the facts of a fit at its start: compared with a checkpoint, it shows what was edited since.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import platform
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import tensorflow as tf
+
+import oomph
+from oomph.checkpoint.container import Checkpoint
+from oomph.checkpoint.store import Record
+from oomph.keras_bridge.names.keras3 import KERAS
+from oomph.redaction.redaction import redacted_words
+from oomph.resume.objects.instances import dict_of
+from oomph.resume.training.call_place import plain
+from oomph.script import environment_read
+from oomph.script.sources import code_in, script_files
+
+Facts = dict[str, dict[str, Any]]
+SCRIPT, ENVIRONMENT, STRUCTURE, DATA = "script", "environment", "structure", "data"
+CONFIGURATION, CALLBACKS, TURN, CODE = "configuration", "callbacks", "turn", "code"
+_SURROUNDINGS = "surroundings"
+_BATCHES = "batches in an epoch"
+_VARIABLE = "environment variable"
+_ARGUMENTS_OF_SCRIPT = "arguments of the script"
+_WEIGHTS = "weights of"
+_NUMBERED = ("name", "shared_object_id")
+_MOST_CHANGES = 6
+_LONGEST_VALUE = 60
+_ARGUMENTS = ("epochs", "initial_epoch", "validation_split", "validation_freq", "validation_steps")
+_LARGEST_SETTING = 1 << 31
+"""A larger number is a clock value."""
+_DATA_ARGUMENTS = ("batch_size", "steps_per_epoch", "shuffle")
+
+
+def facts_of(
+    model: Any,
+    arguments: Mapping[str, Any],
+    callbacks: Sequence[Any] = (),
+    values: Mapping[str, Any] | None = None,
+    turn: Mapping[str, Any] | None = None,
+) -> Facts:
+    """The facts at the start of a fit; `data_facts` are added once Keras has created its iterator.
+
+    Args:
+        callbacks: the user's own.
+        values: fingerprints of the data.
+        turn: the values that distinguish this iteration of the script's loops from others.
+    """
+    return {
+        **_script(),
+        STRUCTURE: _structure(model),
+        CONFIGURATION: _configuration(model) | {name: _plain(arguments.get(name)) for name in _ARGUMENTS},
+        CALLBACKS: _settings(callbacks),
+        TURN: dict(turn or {}),
+        _SURROUNDINGS: _surroundings(),
+        DATA: {name: _plain(arguments.get(name)) for name in _DATA_ARGUMENTS} | dict(values or {}),
+    }
+
+
+def facts_around() -> Facts:
+    """The facts independent of any fit: the script, and what it runs on."""
+    return {**_script(), _SURROUNDINGS: _surroundings()}
+
+
+def data_facts(epochs: Any) -> dict[str, Any]:
+    """The facts about the data from Keras' epoch iterator."""
+    spec = getattr(KERAS.distributed_dataset.get(epochs), "element_spec", None)
+    adapter = getattr(epochs, "data_adapter", None)  # not from the iterator itself, whose count changes
+    return {"elements of the data": str(spec), _BATCHES: _plain(getattr(adapter, "num_batches", None))}
+
+
+def changes(before: Facts, now: Facts, *groups: str) -> list[str]:
+    """What differs, in words, in these groups or in all. A fact that only one side knows is ignored."""
+    found: list[str] = []
+    if not before:  # from a version that did not record facts
+        return found
+    for group in groups or (SCRIPT, ENVIRONMENT, STRUCTURE, CONFIGURATION, CALLBACKS, DATA, _SURROUNDINGS):
+        old, new = before.get(group, {}), now.get(group, {})
+        both = group != STRUCTURE  # an added or removed layer is a change; its weights are unknown until built
+        names = [name for name in {**old, **new} if (name in old and name in new) or not (both or _WEIGHTS in name)]
+        found += [_change(name, old.get(name), new.get(name)) for name in names if old.get(name) != new.get(name)]
+    return found
+
+
+def what_was_given(before: Facts, now: Facts) -> list[str]:
+    """The intended differences of the script itself: its code, its arguments, what it reads from its environment."""
+    arguments = [each for each in changes(before, now, SCRIPT) if each.startswith(_ARGUMENTS_OF_SCRIPT)]
+    return [*changes(before, now, CODE), *arguments, *changes(before, now, ENVIRONMENT)]
+
+
+def listed(found: list[str]) -> str:
+    """The first changes in one sentence, and the number of the others."""
+    more = len(found) - _MOST_CHANGES
+    return "; ".join(found[:_MOST_CHANGES]) + (f"; and {more} more" if more > 0 else "")
+
+
+def _change(name: str, old: Any, new: Any) -> str:
+    if name.startswith(_VARIABLE):  # its values are digests
+        return f"{name} {'is no longer set' if new is None else 'is now set' if old is None else 'has another value'}"
+    return f"{name} was edited" if name.endswith(".py") else f"{name}: {_shown(old)} → {_shown(new)}"
+
+
+def _shown(value: Any) -> str:
+    text = "none" if value in (None, "") else str(value)
+    return text if len(text) <= _LONGEST_VALUE else text[:_LONGEST_VALUE] + "…"
+
+
+def _script() -> Facts:
+    """The script files, their code alone, since edits of comments and layout do not affect the training, and what the
+    script reads from its environment."""
+    files = script_files()
+    return {
+        SCRIPT: {**files, _ARGUMENTS_OF_SCRIPT: " ".join(redacted_words(sys.argv[1:]))},
+        ENVIRONMENT: _variables(environment_read.read_by_script()),
+        CODE: dict(code_in(files)),
+    }
+
+
+def _structure(model: Any) -> dict[str, Any]:
+    """What determines which variables exist, without weights that Keras has yet to build."""
+    facts: dict[str, Any] = {"model": type(model).__name__, "optimizer": type(model.optimizer).__name__}
+    for number, layer in enumerate(KERAS.flatten_layers.call(model)):
+        facts[f"layer {number}"] = type(layer).__name__
+        if model.built:
+            shapes = [
+                f"{v.dtype}{list(v.shape)}"
+                for v in KERAS.trainable_variables.of(layer) + KERAS.non_trainable_variables.of(layer)
+            ]
+            facts[f"{_WEIGHTS} layer {number}"] = ", ".join(shapes)
+            facts[f"{_WEIGHTS} layer {number} are trained"] = bool(layer.trainable)
+    return facts
+
+
+def _configuration(model: Any) -> dict[str, Any]:
+    facts: dict[str, Any] = {"loss": _name_of(model.loss), "steps_per_execution": _plain(model.steps_per_execution)}
+    facts["jit_compile"] = _plain(model.jit_compile)
+    facts |= _configured("optimizer", model.optimizer, ("learning_rate", "name"))
+    for number, layer in enumerate(KERAS.flatten_layers.call(model, include_self=False)):
+        facts |= _configured(f"layer {number + 1} ({type(layer).__name__})", layer, ("name", "layers", "build_config"))
+    return facts
+
+
+def _settings(callbacks: Sequence[Any]) -> dict[str, Any]:
+    """The callbacks, and their public attributes that are strings, booleans or whole numbers; all numbers of Keras'."""
+    facts: dict[str, Any] = {"callbacks": ", ".join(type(callback).__name__ for callback in callbacks)}
+    for number, callback in enumerate(callbacks):
+        is_of_keras = type(callback).__module__.startswith("keras.")
+        for name, value in dict_of(callback).items():
+            is_setting = type(value) in (bool, str) or (type(value) is int and abs(value) < _LARGEST_SETTING)
+            if (is_setting or (is_of_keras and type(value) is float)) and not name.startswith("_"):
+                facts[f"{type(callback).__name__} {number}: {name}"] = plain(value)
+    return facts
+
+
+def _configured(whose: str, thing: Any, without: tuple[str, ...]) -> dict[str, Any]:
+    try:
+        config = dict(thing.get_config())
+    except Exception:
+        return {}  # a user's own layer or optimizer need not have a config
+    if isinstance(config.get("learning_rate"), Mapping):  # a schedule
+        config["schedule"] = config["learning_rate"]
+    return {f"{whose} {name}": _plain(value) for name, value in config.items() if name not in without}
+
+
+def _variables(read: Mapping[str, str | None]) -> dict[str, Any]:
+    return {f"{_VARIABLE} {name}": value for name, value in read.items()}
+
+
+def _surroundings() -> dict[str, Any]:
+    """The versions and the machine, and variables that describe the job."""
+    return {**_machine(), **_variables(environment_read.read_of_the_job())}
+
+
+@functools.cache
+def _machine() -> dict[str, Any]:
+    """What does not change within a process."""
+    import keras
+
+    return {
+        "oomph": oomph.__version__,
+        "TensorFlow": tf.__version__,
+        "Keras": keras.__version__,
+        "Python": platform.python_version(),
+        "machine": platform.node(),
+        "devices": ", ".join(sorted(device.name for device in tf.config.list_logical_devices())),
+    }
+
+
+def _name_of(thing: Any) -> str:
+    return thing if isinstance(thing, str) else getattr(thing, "__name__", type(thing).__name__)
+
+
+def _plain(value: Any) -> Any:
+    """The value as JSON; for types that JSON does not know, their name. Names that Keras numbers are left out."""
+    if isinstance(value, (bool, int, float, str, type(None))):
+        return value
+    return json.dumps(_without_names(value), default=_name_of, sort_keys=True)
+
+
+def _without_names(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {str(key): _without_names(item) for key, item in value.items() if key not in _NUMBERED}
+    return [_without_names(item) for item in value] if isinstance(value, (list, tuple)) else value
+
+
+class Beginning:
+    """The facts of a fit before anything of an earlier attempt is restored.
+
+    Args:
+        model: the compiled model.
+        arguments: the arguments of `fit`.
+        callbacks: the user's own.
+        values: fingerprints of the data.
+        turn: the values that distinguish this iteration of the script's loops from others.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        arguments: Mapping[str, Any],
+        callbacks: list[Any],
+        values: Mapping[str, Any] | None = None,
+        turn: Mapping[str, Any] | None = None,
+    ) -> None:
+        self._model = model
+        self._facts = facts_of(model, arguments, callbacks, values, turn)
+        self.learning_rate = _learning_rate(model.optimizer)
+        """The learning rate that the script sets before the fit; None for a schedule."""
+        self._is_new = is_new(model.optimizer)
+        if self.learning_rate is not None:
+            self._facts[TURN]["learning rate"] = self.learning_rate
+
+    def facts(self, epochs: Any) -> Facts:
+        """All facts known so far; `epochs` is Keras' epoch iterator, or None before it exists."""
+        if epochs is None or "elements of the data" in self._facts[DATA]:
+            return self._facts
+        self._facts[DATA] |= data_facts(epochs)
+        return self._facts
+
+    def compared(self, checkpoint: Checkpoint, fingerprint: str) -> str:
+        """How this fit relates to the fit of a checkpoint.
+
+        "same"; "edited": the script changed, the variables are the same; "another model": the script changed and so
+        did the model; "unstable": the script is unchanged, yet made another model or optimizer.
+        """
+        structure = self.changes(checkpoint, STRUCTURE)
+        if checkpoint.meta.fingerprint == fingerprint and not structure:
+            return "same"
+        if not self.script_was_edited(checkpoint):
+            return "unstable"
+        return "another model" if structure else "edited"
+
+    def changes(self, checkpoint: Checkpoint | Record, *groups: str) -> list[str]:
+        """What differs from the fit of a checkpoint, in words; in these groups of facts, or in all."""
+        return changes(_made_by(checkpoint), self._facts, *groups)
+
+    def meant(self, checkpoint: Checkpoint) -> list[str]:
+        """The intended differences that may change the result: edits of the script, or of what it reads."""
+        before, now = _made_by(checkpoint), self._facts
+        found = [*what_was_given(before, now), *changes(before, now, CONFIGURATION, DATA)]
+        if self.script_was_edited(checkpoint):
+            found += changes(before, now, CALLBACKS)
+        else:  # paths may differ in each start
+            found += changes(_without_paths(before), _without_paths(now), CALLBACKS)
+        return [change for change in found if not change.startswith("initial_epoch")]
+
+    def given_otherwise(self, checkpoint: Checkpoint | Record) -> list[str]:
+        """What has changed of the script's code, its arguments and its environment, in words."""
+        return what_was_given(_made_by(checkpoint), self._facts)
+
+    def script_was_edited(self, checkpoint: Checkpoint | Record) -> bool:
+        """True if the script, its arguments, or what it reads from its environment have changed."""
+        return bool(changes(_made_by(checkpoint), self._facts, SCRIPT, ENVIRONMENT))
+
+    def keep_edited_learning_rate(self, checkpoint: Checkpoint) -> str:
+        """After a restore, apply a learning rate that the script sets anew; returns the change, in words.
+
+        An optimizer that had made steps before the fit may have its learning rate from a file of the script's own.
+        """
+        before, now = checkpoint.meta.learning_rate, self.learning_rate
+        is_set = self._is_new or self.script_was_edited(checkpoint)
+        if None in (before, now) or before == now or not is_set:
+            return ""
+        _innermost(self._model.optimizer).learning_rate = now
+        return f"learning rate: {before:g} → {now:g}"
+
+
+def epochs_of(checkpoint: Checkpoint) -> int | None:
+    """How many epochs the fit of a checkpoint was to have; None if unknown."""
+    return _whole(_made_by(checkpoint).get(CONFIGURATION, {}).get("epochs"))
+
+
+def steps_of_an_epoch(checkpoint: Checkpoint) -> int | None:
+    """How many steps an epoch of the fit of a checkpoint had; None if unknown."""
+    facts = _made_by(checkpoint).get(DATA, {})
+    return _whole(facts.get("steps_per_epoch") or facts.get(_BATCHES))
+
+
+def _whole(value: Any) -> int | None:
+    return value if type(value) is int else None
+
+
+def _without_paths(facts: Facts) -> Facts:
+    return {CALLBACKS: {name: value for name, value in facts.get(CALLBACKS, {}).items() if "/" not in str(value)}}
+
+
+def _made_by(checkpoint: Checkpoint | Record) -> Facts:
+    made_by: Facts = checkpoint.meta.made_by
+    return made_by
+
+
+def _learning_rate(optimizer: Any) -> float | None:
+    rate: Any = KERAS.learning_rate.get(_innermost(optimizer))
+    return float(rate.numpy()) if hasattr(rate, "numpy") else None
+
+
+def is_new(optimizer: Any) -> bool:
+    """True if an optimizer has made no step."""
+    try:
+        return int(_innermost(optimizer).iterations) == 0
+    except Exception:
+        return False  # an optimizer of the user's own
+
+
+def _innermost(optimizer: Any) -> Any:
+    """The optimizer inside a loss-scaling one."""
+    return getattr(optimizer, "inner_optimizer", optimizer)

@@ -1,0 +1,99 @@
+"""recognise(...) -> Recognised: whether an earlier attempt had begun the fit that begins now. Pure.
+
+A fit is identified by its place in the script, its occurrence there, its model, its arguments and its data.
+The outcomes:
+
+- its end state is returned, if nothing has changed;
+- it resumes from its checkpoint, even after an edit of the script, which is intended;
+- it trains from the beginning: it is unknown, or the script took another path;
+- the run stops with the checkpoint intact: the script is the same and at the same place, yet the checkpoint is not of
+  this model or not of these data. Only the user can tell what happened, and starting over needs a flag.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+
+from oomph.resume.training.provenance import CALLBACKS, CONFIGURATION, DATA, ENVIRONMENT, SCRIPT, STRUCTURE, TURN
+
+Differences = Callable[..., list[str]]
+"""Returns what differs, in words, in the given groups of facts."""
+
+
+class Verdict(Enum):
+    """What happens to a fit that begins."""
+
+    TRAIN = "train"
+    RESUME = "resume"
+    RETURN = "return"
+    REFUSE = "refuse"
+
+
+@dataclass(frozen=True)
+class Recognised:
+    """What happens to a fit, and why."""
+
+    verdict: Verdict
+    reason: str = ""
+    """What differs, if anything."""
+    another_way: bool = False
+    """Whether the script took another path than before, so that it trains something else now."""
+
+
+@dataclass(frozen=True)
+class Known:
+    """A state that an earlier attempt saved at the same place and occurrence."""
+
+    finished: bool
+    edited: bool
+    """True if the script, its arguments, or what it reads from its environment have changed since."""
+    same_fingerprint: bool
+    differences: Differences
+
+
+def recognise(known: Known | None, came_another_way: bool) -> Recognised:
+    """Decide what happens to a fit.
+
+    Args:
+        known: the newest state at its place and occurrence, if any.
+        came_another_way: whether an earlier fit of this process was not the one expected at its place.
+    """
+    if known is None:
+        return Recognised(Verdict.TRAIN)
+    return _of_finished(known) if known.finished else _of_interrupted(known, came_another_way)
+
+
+def _of_finished(known: Known) -> Recognised:
+    other_structure = known.differences(STRUCTURE)
+    if other_structure and known.edited:
+        return Recognised(Verdict.REFUSE, _words([*known.differences(SCRIPT, ENVIRONMENT), *other_structure]))
+    found = [*other_structure, *known.differences(CONFIGURATION, CALLBACKS, TURN, DATA)]
+    if not (found or known.same_fingerprint):
+        found = ["another model or optimizer"]
+    if found:
+        return Recognised(Verdict.TRAIN, _words(found), another_way=not known.edited)
+    return Recognised(Verdict.RETURN)
+
+
+def _of_interrupted(known: Known, came_another_way: bool) -> Recognised:
+    found = known.differences(STRUCTURE)
+    if found or not known.same_fingerprint:
+        reason = _words(found) or "another model or optimizer"
+        if came_another_way:
+            return Recognised(Verdict.TRAIN, reason, another_way=True)
+        if found or not known.edited:
+            return Recognised(Verdict.REFUSE, "; ".join([*known.differences(SCRIPT, ENVIRONMENT), reason]))
+    if known.edited:
+        return Recognised(Verdict.RESUME)
+    data, others = known.differences(DATA), known.differences(CONFIGURATION, CALLBACKS, TURN)
+    if came_another_way and (data or others):
+        return Recognised(Verdict.TRAIN, _words([*data, *others]), another_way=True)
+    if data:
+        return Recognised(Verdict.REFUSE, _words(data))
+    return Recognised(Verdict.RESUME)
+
+
+def _words(found: list[str]) -> str:
+    return "; ".join(found[:6]) + (f"; and {len(found) - 6} more" if len(found) > 6 else "")

@@ -1,0 +1,136 @@
+"""Replays batches for a resumed fit: those of its epoch, and what it needs of earlier epochs."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Container, Iterator, Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from oomph.keras_bridge.batch import batches
+from oomph.keras_bridge.graph import fingerprints
+from oomph.keras_bridge.names.keras3 import KERAS
+from oomph.keras_bridge.pipelines import datasets
+
+_TELL_SECONDS = 2.0
+
+
+class TookTooLongError(Exception):
+    """The batches were not taken within the time limit."""
+
+
+class Expected:
+    """The batches to skip, by their fingerprints as far as known.
+
+    Args:
+        count: the number of batches to skip.
+        fingerprints: the fingerprints of the last of them.
+    """
+
+    def __init__(self, count: int = 0, fingerprints: Sequence[int] = ()) -> None:
+        self._count, self._known = count, fingerprints
+        self.compared = 0
+        """How many batches matched."""
+        self.differs_at: int | None = None
+        """The first batch that differs, counted from 0."""
+
+    def see(self, number: int, batch: Any) -> None:
+        """Compare one more batch."""
+        at = number - (self._count - len(self._known))
+        if not 0 <= at < len(self._known) or not self._known[at] or self.differs_at is not None:
+            return
+        parts = [part for own in _of_each_replica(batches.without_optionals(batch)) for part in batches.tensors_of(own)]
+        if fingerprints.as_number(fingerprints.of_tensors(parts)) == self._known[at]:
+            self.compared += 1
+        else:
+            self.differs_at = number
+
+
+def _of_each_replica(batch: Any) -> list[Any]:
+    """The batch of each replica if a strategy distributed it; otherwise the batch itself."""
+    leaves = tf.nest.flatten(batch)
+    values = [leaf.values if isinstance(leaf, tf.distribute.DistributedValues) else (leaf,) for leaf in leaves]
+    count = max((len(each) for each in values), default=1)
+    columns = [each if len(each) == count else each * count for each in values]
+    return [tf.nest.pack_sequence_as(batch, [column[number] for column in columns]) for number in range(count)]
+
+
+class Watched:
+    """Takes batches, reports progress, and gives up after a time limit.
+
+    Args:
+        tell: called with the progress from time to time.
+        seconds: the time limit for all batches.
+    """
+
+    def __init__(self, tell: Callable[[str], None], seconds: float = math.inf) -> None:
+        self._tell, self._seconds = tell, seconds
+        self._started = self._told = time.monotonic()
+
+    def take(self, iterator: Any, count: int | None, what: str) -> Iterator[Any]:
+        """Yield up to `count` batches, or all; raises TookTooLongError."""
+        taken = 0
+        while count is None or taken < count:
+            try:
+                batch = next(iterator)
+            except (StopIteration, tf.errors.OutOfRangeError):
+                return
+            taken += 1
+            yield batch
+            self._look(f"{what}: {taken}" + ("" if count is None else f" of {count}"))
+
+    def _look(self, text: str) -> None:
+        now = time.monotonic()
+        if now - self._started > self._seconds:
+            raise TookTooLongError
+        if now - self._told >= _TELL_SECONDS:
+            self._told = now
+            self._tell(f"{text}, {now - self._started:.0f} s")
+
+
+def skip(iterator: Any, count: int, watched: Watched, expected: Expected) -> int:
+    """Take up to `count` batches and drop them; returns how many there were. Raises TookTooLongError."""
+    taken = -1
+    for taken, batch in enumerate(watched.take(iterator, count, "replaying the batches of the epoch")):
+        expected.see(taken, batch)
+    return taken + 1
+
+
+def pass_over(
+    epochs: Any,
+    numbers: range,
+    used: Container[int],
+    watched: Watched,
+    first: Any = None,
+    before_each: Callable[[int], None] = lambda number: None,
+) -> None:
+    """Advance the data of a Keras epoch iterator past some iterators.
+
+    A dataset's shuffle draws new seeds for every iterator, so a process that skips epochs must create their iterators
+    too. If that is not enough, their batches are replayed. Raises TookTooLongError if that takes too long.
+
+    Args:
+        numbers: the numbers of the iterators, counted from 1.
+        used: the iterators that batches were taken from; Keras creates some that it never uses.
+        first: the first of them, if it exists already.
+        before_each: called with the number of iterators created so far.
+    """
+    dataset = KERAS.distributed_dataset.of(epochs)
+    whole = not datasets.is_begun_by_making(dataset)
+    for number in numbers:
+        before_each(number - 1)
+        iterator = iter(dataset) if first is None or number > numbers[0] else first
+        if whole and number in used:
+            for _ in watched.take(iterator, None, "replaying the data of earlier epochs"):
+                pass
+
+
+def pass_epochs(epochs: Any, count: int) -> None:
+    """Notify a PyDataset of epochs that an earlier attempt has done: many reorder their samples between epochs."""
+    dataset: Any = getattr(epochs.data_adapter, "py_dataset", None)
+    for _ in range(0 if dataset is None else count):
+        if hasattr(dataset, "on_epoch_begin"):  # not yet in Keras 3.5
+            dataset.on_epoch_begin()
+        dataset.on_epoch_end()

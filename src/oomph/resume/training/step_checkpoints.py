@@ -1,0 +1,264 @@
+"""StepCheckpoints: when a training is saved between two steps, how it is written, and what is reported."""
+
+from __future__ import annotations
+
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Protocol
+
+import tensorflow as tf
+
+from oomph.checkpoint.container import CheckpointWriter, Position
+from oomph.checkpoint.interval import Cost, typical
+from oomph.checkpoint.meta import Meta
+from oomph.checkpoint.store import CheckpointStore, Draft, Saved
+from oomph.errors import CheckpointError
+from oomph.process.available_memory import available_bytes
+from oomph.protocol.phases import Phase
+from oomph.resume.state import training_state
+from oomph.resume.state.training_state import Array, NotFiniteError
+from oomph.resume.training.fits import Fits
+from oomph.resume.training.growing import Growing, Sizes
+from oomph.terminal.amounts import as_size
+
+_BACKGROUND_BYTES = 4 << 20
+_BACKGROUND_SECONDS = 0.1
+"""A state that is both smaller and faster to write is not worth a thread."""
+_SHARE_OF_MEMORY = 0.25
+"""The copy for a background write may take this share of the host's free memory."""
+_ERRORS = (CheckpointError, tf.errors.OpError, ValueError)
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """A state that is being saved, and the position where it was taken."""
+
+    at: Position
+    seconds: float
+    """How long the training paused for it."""
+    iterator: str
+    """Why it does not hold the data position; empty if it does."""
+
+
+class Training(Protocol):
+    """What is saved: a fit, or a loop."""
+
+    fits: Fits
+
+    @property
+    def position(self) -> Position:
+        """The next step."""
+
+    def note_here(self, event: str, /, **data: Any) -> None:
+        """Write an event with the position."""
+
+    def write_board(self) -> None:
+        """Bring the progress board up to date."""
+
+
+class StepCheckpoints(ABC):
+    """The checkpoints of one training, each taken right before a step.
+
+    Args:
+        training: the running fit or loop.
+    """
+
+    def __init__(self, training: Training) -> None:
+        self._training, self._fits = training, training.fits
+        self._saved_at_step = training.fits.steps
+        self._saved_at, self._stall, self._write = time.monotonic(), 0.0, 0.0
+        self._stalls: list[float] = []
+        """Of all checkpoints between steps."""
+        self._typical = training.fits.typical_stall or training.fits.end_state_seconds
+        """How long a checkpoint stalls; until one is measured, as in the trainings before."""
+        self._between_saves = 0.0
+        self._told_interval = self._told_not_finite = self._told_growth = False
+        self._growing = Growing()
+        self._snapshot: Snapshot | None = None
+        """The state that is being written in the background."""
+
+    # -- what is saved ------------------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def _save_step(self, store: CheckpointStore, at: Position, started: float) -> None:
+        """Capture the state at this step and write it."""
+
+    def _can_be_saved(self) -> bool:
+        """Whether a restarted script could use the checkpoint."""
+        return True
+
+    @abstractmethod
+    def _path_of(self, name: str) -> str:
+        """The readable path of a variable, given its name in a checkpoint."""
+
+    # -- when ---------------------------------------------------------------------------------------------------------
+
+    def save_now(self) -> None:
+        """Save before the process ends, unless the newest checkpoint is of this step."""
+        if self._fits.steps != self._saved_at_step:
+            self._save()
+        self.settle(wait=True)
+
+    def count_from(self, steps: int) -> None:
+        """Record that the newest checkpoint is at this many steps of the run."""
+        self._fits.saved = self._saved_at_step = steps
+        self._saved_at = time.monotonic()
+
+    def begin_at(self, steps: int) -> None:
+        """Count the steps until the next checkpoint from here: the script itself has resumed."""
+        self._saved_at_step = steps
+
+    def settle(self, wait: bool) -> None:
+        """Record the outcome of the background write."""
+        outcome = self._fits.background.take(wait)
+        if outcome is None or self._snapshot is None:
+            return
+        snapshot, self._snapshot = self._snapshot, None
+        self._write = outcome.seconds
+        if outcome.error is not None:
+            self._say_failed(outcome.error, "checkpoint", snapshot.at)
+        elif outcome.result is not None:
+            self._note_saved(outcome.result, snapshot)
+
+    def _look_for_written(self) -> None:
+        if self._snapshot is not None:
+            self.settle(wait=False)
+
+    def _is_due(self) -> bool:
+        since = self._fits.steps - self._saved_at_step
+        return self._fits.interval.due(since, time.monotonic() - self._saved_at, self._cost())
+
+    def _cost(self) -> Cost:
+        fits, since = self._fits, time.monotonic() - self._saved_at
+        return Cost(
+            stall_seconds=self._typical,
+            write_seconds=self._write,
+            between_faults=fits.seconds_between_faults(),
+            trained_seconds=max(0.0, fits.trained_seconds() - since),
+            spent_seconds=fits.saving_seconds,
+            is_rough=fits.measured <= 1,
+        )
+
+    def _measured(self, stall: float) -> None:
+        self._stalls.append(stall)
+        self._typical = self._fits.typical_stall = typical(self._stalls)
+        self._fits.measured += 1
+
+    # -- how ----------------------------------------------------------------------------------------------------------
+
+    def _save(self) -> None:
+        """Capture the state while the training pauses, and write it: at once, or in the background if that pays."""
+        store = self._fits.store()
+        self._between_saves = time.monotonic() - self._saved_at
+        self._saved_at, self._saved_at_step = time.monotonic(), self._fits.steps
+        if store is None or self._fits.context_lost or not self._can_be_saved():
+            return
+        started, at = time.monotonic(), self._training.position
+        self.settle(wait=True)
+        self._attempted(lambda: self._save_step(store, at, started), "checkpoint")
+
+    def _complete(
+        self, draft: Draft, taken: tuple[Meta, list[Array]], named: training_state.Named,
+        finite: frozenset[str], snapshot: Callable[[], Snapshot],
+    ) -> None:  # fmt: skip
+        """Write the captured state and the variables: at once, or in the background if that pays.
+
+        Args:
+            taken: the JSON part and the arrays.
+            finite: the names of the variables that must be finite.
+            snapshot: called once the training may continue; says where the state was captured.
+        """
+        meta, own = taken
+        if not self._pays_in_background(named):
+            saved = draft.complete(meta, _writer(lambda: training_state.values_of(named), own, finite))
+            found = snapshot()
+            self._stall, self._write = found.seconds, 0.0
+            self._measured(found.seconds)
+            self._note_saved(saved, found)
+            return
+        values = list(training_state.values_of(named))
+        self._snapshot = snapshot()
+        self._stall = self._snapshot.seconds
+        self._measured(self._stall)
+        self._fits.background.start(partial(draft.complete, meta, _writer(lambda: values, own, finite)))
+
+    def _pays_in_background(self, named: training_state.Named) -> bool:
+        size = sum(slot.nbytes for _, slot in named)
+        room = available_bytes()
+        if room is not None and size > room * _SHARE_OF_MEMORY:
+            return False
+        return size >= _BACKGROUND_BYTES or self._stall + self._write >= _BACKGROUND_SECONDS
+
+    def _attempted(self, save: Callable[[], Any], what: str) -> Any:
+        """What `save` returns; None, with one message, if it fails: the training matters more."""
+        try:
+            with self._fits.session.pulse.during(Phase.CHECKPOINT):
+                return save()
+        except _ERRORS as error:
+            self._say_failed(error, what, self._training.position)
+            return None
+        finally:
+            self._saved_at = time.monotonic()
+
+    def _look_at_growth(self, sizes: Sizes) -> None:
+        line = "" if self._told_growth else self._growing.noted(sizes)
+        if line:
+            self._told_growth = True
+            self._fits.say(line)
+
+    # -- what is reported ---------------------------------------------------------------------------------------------
+
+    def _say_failed(self, error: Exception, what: str, at: Position) -> None:
+        if isinstance(error, NotFiniteError):
+            saved = self._fits.saved
+            stays = f"the one of step {saved} stays" if saved else "there is none yet"
+            kept = f"the checkpoint of step {saved}" if saved else "no checkpoint: there was none yet"
+            self._say_not_finite(str(error), at, f"no checkpoint is taken of that; {stays}", kept)
+            return
+        reason = str(getattr(error, "message", error)).splitlines()[0][:300]
+        self._training.note_here("checkpoint-failed", reason=reason)
+        self._fits.say_once(f"{what} could not be written: {reason.partition(' (')[0]}; training continues")
+
+    def _say_not_finite(self, name: str, at: Position, outcome: str, kept: str) -> None:
+        path = self._path_of(name)
+        self._training.note_here("checkpoint-skipped", reason=f"{path} is not finite", kept=kept)
+        if not self._told_not_finite:
+            self._told_not_finite = True
+            self._fits.say(f"{path} holds NaN or infinity at epoch {at.epoch + 1}, step {at.step}: {outcome}")
+
+    def _note_saved(self, saved: Saved, snapshot: Snapshot) -> None:
+        at = snapshot.at
+        self._fits.saved = at.steps
+        self._fits.saving_seconds += snapshot.seconds
+        self._training.write_board()
+        self._fits.note(
+            "checkpoint",
+            name=saved.name,
+            fit=at.fit,
+            epoch=at.epoch,
+            step=at.step,
+            steps=at.steps,
+            bytes=saved.nbytes,
+            seconds=round(snapshot.seconds, 4),
+            background_seconds=round(self._write, 4),
+            iterator=snapshot.iterator or "saved",
+        )
+        is_last = saved.name.startswith("finished") or self._fits.preemption.asked
+        if not self._told_interval and not is_last:
+            self._told_interval = True
+            behind = f" and {self._write:.2f} s in the background" if self._write else ""
+            rule = self._fits.interval.describe(self._cost())
+            self._fits.say(f"checkpoint of {as_size(saved.nbytes)} in {self._stall:.2f} s{behind}; next {rule}")
+
+
+def _writer(
+    values: Callable[[], Iterable[Array]], own: list[Array], finite: frozenset[str]
+) -> Callable[[CheckpointWriter], None]:
+    def write(writer: CheckpointWriter) -> None:
+        training_state.write(writer, values(), finite)
+        training_state.write(writer, own)
+
+    return write

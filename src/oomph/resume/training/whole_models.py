@@ -1,0 +1,175 @@
+"""Where a script will save a whole model, and load it again: ModelCheckpoint, `model.save`, `load_model`.
+
+Only what is certain counts: the name before `.save` is bound to this model while it is trained, the line follows the
+training in the same function or file, and no `try`, and no `if` that the training is not in, surrounds it.
+"""
+
+from __future__ import annotations
+
+import ast
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from types import FrameType
+from typing import Any
+
+import keras
+
+from oomph.keras_bridge.names.keras3 import KERAS
+from oomph.resume.training.call_place import frames_of_the_script, tree_of
+
+_ENDINGS = (".keras", ".h5", ".hdf5")
+_WEIGHTS = ".weights.h5"
+_SAVERS, _LOADERS = ("save", "save_model"), ("load_model",)
+_SCOPES = ("custom_object_scope", "CustomObjectScope")
+
+
+@dataclass(frozen=True)
+class Load:
+    """A line that loads the file again."""
+
+    site: str
+    """"train.py:15"."""
+    with_compile: bool = True
+    """False if it does not load the loss, the metrics and the optimizer, or may not."""
+    with_objects: bool = False
+    """True if it is given custom objects, or may be."""
+
+
+@dataclass(frozen=True)
+class Save:
+    """A place that will save the whole model."""
+
+    by: str
+    """"ModelCheckpoint" or "model.save"."""
+    path: str
+    site: str = ""
+    """"train.py:12"; empty for a callback."""
+    load: Load | None = None
+    gives_weights: bool = False
+    """True if a line takes only the weights of the file, which needs no configuration."""
+
+
+def saves_ahead(model: Any, callbacks: Sequence[Any]) -> Iterator[Save]:
+    """Where the model that is about to be trained will be saved as a whole."""
+    if type(model).save is not keras.Model.save:
+        return  # the user's own, which may save anything
+    frames = list(frames_of_the_script())
+    for callback in callbacks:
+        if _saves_all(callback):
+            path = os.fspath(callback.filepath)
+            yield Save("ModelCheckpoint", path, "", _load_of(path, frames), _gives_weights(path, frames))
+    for frame in frames:
+        for call in _calls_after(frame):
+            path = _saved_by(call, frame, model)
+            if path:
+                read = _load_of(path, frames), _gives_weights(path, frames)
+                yield Save("model.save", path, _site(frame, call), *read)
+
+
+def _saves_all(callback: Any) -> bool:
+    kind = keras.callbacks.ModelCheckpoint
+    if not isinstance(callback, kind) or callback.save_weights_only:
+        return False
+    return KERAS.save_of_checkpoint.get(type(callback)) is KERAS.save_of_checkpoint.get(kind)
+
+
+def _saved_by(call: ast.Call, frame: FrameType, model: Any) -> str:
+    """The path to which a call saves this model; empty for any other call."""
+    function = call.func
+    if not isinstance(function, ast.Attribute) or function.attr not in _SAVERS or not call.args:
+        return ""
+    subject, given = (function.value, call.args) if function.attr == "save" else (call.args[0], call.args[1:])
+    if not given or _value(subject, frame) is not model:
+        return ""
+    path = _path(given[0], frame)
+    return path if path.endswith(_ENDINGS) and not path.endswith(_WEIGHTS) else ""
+
+
+def _load_of(path: str, frames: Sequence[FrameType]) -> Load | None:
+    for frame in frames:
+        for call in _calls_after(frame):
+            if _name_of(call) in _LOADERS and call.args and _path(call.args[0], frame) == path:
+                words = {each.arg for each in call.keywords}
+                has_objects = len(call.args) > 1 or bool(words & {"custom_objects", None}) or _names_a_scope(frame)
+                return Load(_site(frame, call), not (words & {"compile", None} or len(call.args) > 2), has_objects)
+    return None
+
+
+def _gives_weights(path: str, frames: Sequence[FrameType]) -> bool:
+    calls = ((call, frame) for frame in frames for call in _calls_after(frame))
+    return any(
+        _name_of(call) == "load_weights" and call.args and _path(call.args[0], frame) == path for call, frame in calls
+    )
+
+
+def _name_of(call: ast.Call) -> str:
+    function = call.func
+    return function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
+
+
+def _site(frame: FrameType, node: ast.AST) -> str:
+    return f"{os.path.basename(frame.f_code.co_filename)}:{getattr(node, 'lineno', 0)}"
+
+
+def _names_a_scope(frame: FrameType) -> bool:
+    tree = tree_of(frame.f_code.co_filename)
+    names = (getattr(node, "attr", getattr(node, "id", "")) for node in ast.walk(tree or ast.Module([], [])))
+    return any(name in _SCOPES for name in names)
+
+
+def _calls_after(frame: FrameType) -> Iterator[ast.Call]:
+    """The calls that follow the line of a frame in its function, or in its file."""
+    tree = tree_of(frame.f_code.co_filename)
+    if tree is None:
+        return
+    yield from _calls(_body(tree, frame), frame.f_lineno)
+
+
+def _body(tree: ast.Module, frame: FrameType) -> Sequence[ast.AST]:
+    if frame.f_code.co_name == "<module>":
+        return tree.body
+    first = frame.f_code.co_firstlineno
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            lines = (node.lineno, *(each.lineno for each in node.decorator_list))
+            if node.name == frame.f_code.co_name and first in lines:
+                return node.body
+    return ()
+
+
+def _calls(nodes: Sequence[ast.AST], line: int) -> Iterator[ast.Call]:
+    """Every call behind a line that certainly runs, and whose error is not caught."""
+    for node in nodes:
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda, ast.Try)):
+            continue
+        if isinstance(node, ast.If) and not node.lineno <= line <= (node.end_lineno or 0):
+            continue
+        if isinstance(node, ast.Call) and node.lineno > line:
+            yield node
+        yield from _calls(list(ast.iter_child_nodes(node)), line)
+
+
+def _value(node: ast.AST, frame: FrameType) -> Any:
+    """What a name or a chain of attributes is bound to, without running any code of the script; None if unknown."""
+    if isinstance(node, ast.Name):
+        return frame.f_locals.get(node.id, frame.f_globals.get(node.id))
+    if isinstance(node, ast.Attribute):
+        owner = _value(node.value, frame)
+        return getattr(owner, "__dict__", {}).get(node.attr)
+    return None
+
+
+def _path(node: ast.AST, frame: FrameType) -> str:
+    """The path that an expression gives, or at least its end; empty if unknown."""
+    if isinstance(node, ast.Constant):
+        return node.value if isinstance(node.value, str) else ""
+    if isinstance(node, ast.JoinedStr) and node.values:
+        return _path(node.values[-1], frame)
+    if isinstance(node, ast.BinOp):
+        return _path(node.right, frame)
+    if isinstance(node, ast.Call) and node.args:
+        name = getattr(node.func, "attr", getattr(node.func, "id", ""))
+        return _path(node.args[-1], frame) if name in ("join", "Path", "str") else ""
+    value = _value(node, frame)
+    return os.fspath(value) if isinstance(value, (str, os.PathLike)) else ""

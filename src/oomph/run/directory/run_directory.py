@@ -1,0 +1,287 @@
+"""The folder in which a run keeps its state, and the lock that keeps a second oomph out."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import re
+import time
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from oomph import __version__
+from oomph.errors import RunDirectoryError
+from oomph.files.run_files import open_own, pin, read_own, replace_own, unpin
+from oomph.process.process_identity import ProcessIdentity
+from oomph.redaction.redaction import redacted_data
+from oomph.run.directory.trust import close_to_others, make_own_parents, why_not_trusted
+from oomph.terminal.console import say
+
+SCHEMA = 1
+DEFAULT_PARENT = Path(".oomph") / "runs"
+RUNNING = "running"
+FINISHED = "finished"
+FAILED = "failed"
+PREEMPTED = "preempted"
+KEPT = "kept"
+_HOLDER_BYTES = 512
+_MOST_ATTEMPTS = 10**6
+"""A thousand times what one run may start."""
+
+
+@dataclass(frozen=True)
+class RunRecord:
+    """The content of run.json: enough to find the run and start it again."""
+
+    command: tuple[str, ...]
+    python: str
+    """Empty if the command itself chooses the Python."""
+    cwd: str
+    created: str
+    status: str = RUNNING
+    """"running", "finished" (exit code 0), "failed" (the script's own failure), "gave-up" (oomph's decision),
+    "preempted" (to be restarted elsewhere or later) or "kept" (exit code 0, with checkpoints that may be needed)."""
+    attempts: int = 0
+    host: str = ""
+    """The machine that runs it, or ran it last; empty in records of an older oomph."""
+    options: tuple[str, ...] = ()
+    """The options of `oomph run` as typed last; empty in records of an older oomph."""
+    entropy: str = ""
+    """Replaces the system's entropy in every attempt; empty in records of an older oomph."""
+
+    def to_json(self) -> str:
+        """The document of run.json."""
+        return json.dumps(redacted_data({"schema": SCHEMA, "oomph": __version__, **asdict(self)}), indent=2) + "\n"
+
+    @classmethod
+    def from_json(cls, text: str) -> RunRecord:
+        """Parse a run.json; raises ValueError when it is not valid."""
+        document = _document(text)
+        if document.get("schema") != SCHEMA:
+            raise ValueError("not a run.json of this schema")
+        try:
+            return cls(
+                command=_command(document["command"]),
+                python=str(document["python"]),
+                cwd=str(document["cwd"]),
+                created=str(document["created"]),
+                status=str(document["status"]),
+                attempts=_number(document["attempts"]),
+                host=str(document.get("host", "")),
+                options=_words(document.get("options", []), "options"),
+                entropy=_hexadecimal(document.get("entropy", "")),
+            )
+        except KeyError as error:
+            raise ValueError(f"run.json is incomplete: {error}") from error
+
+
+def _document(text: str) -> dict[str, Any]:
+    try:
+        document: Any = json.loads(text)
+    except RecursionError as error:
+        raise ValueError("run.json is nested too deeply") from error
+    if not isinstance(document, dict):
+        raise ValueError("run.json is not an object")
+    return document
+
+
+def _command(value: object) -> tuple[str, ...]:
+    words = _words(value, "command")
+    if not words:
+        raise ValueError("the command of run.json is empty")
+    return words
+
+
+def _words(value: object, what: str) -> tuple[str, ...]:
+    if not isinstance(value, list):
+        raise ValueError(f"the {what} of run.json is not a list of words")
+    return tuple(map(str, value))
+
+
+def _hexadecimal(value: object) -> str:
+    if not isinstance(value, str) or (value and not re.fullmatch("[0-9a-f]{32}", value)):
+        raise ValueError("the entropy of run.json is not a number")
+    return value
+
+
+def _number(value: object) -> int:
+    if not isinstance(value, int) or not 0 <= value <= _MOST_ATTEMPTS:
+        raise ValueError(f"the attempts of run.json are not a number from 0 to {_MOST_ATTEMPTS}")
+    return value
+
+
+class RunDirectory:
+    """A run directory whose lock this process holds."""
+
+    def __init__(self, path: Path, record: RunRecord, lock_fd: int, identity: tuple[int, int] | None = None) -> None:
+        self.path, self.record, self.lock_fd = path, record, lock_fd
+        self.identity = identity
+        """Which folder `path` is: its device and inode."""
+
+    @classmethod
+    def create(cls, path: Path, record: RunRecord) -> RunDirectory:
+        """Make a new run in `path`; raises RunDirectoryError when it cannot be written or already holds a run."""
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+            path = path.resolve()
+            _check_not_foreign(path)
+            close_to_others(path)
+            identity = pin(path)
+            lock_fd = _lock(path)
+        except OSError as error:
+            unpin(path)
+            raise RunDirectoryError(f"the run directory {path} cannot be written: {error.strerror}") from error
+        try:
+            _check_no_run(path)
+            run = cls(path, record, lock_fd, identity)
+            run.update()
+        except OSError as error:
+            os.close(lock_fd)
+            unpin(path)
+            raise RunDirectoryError(f"the run directory {path} cannot be written: {error.strerror}") from error
+        except RunDirectoryError:
+            os.close(lock_fd)
+            unpin(path)
+            raise
+        return run
+
+    @classmethod
+    def create_default(cls, name: str, record: RunRecord) -> RunDirectory:
+        """Make a new run in its own folder below `.oomph/runs`, named after the time and the script."""
+        try:
+            parent = make_own_parents()
+        except OSError as error:
+            raise RunDirectoryError(
+                f"the run directory {DEFAULT_PARENT} cannot be written: {error.strerror}"
+            ) from error
+        safe = re.sub(r"[^A-Za-z0-9._-]+", "-", name)[:60]
+        stem = f"{time.strftime('%Y%m%d-%H%M%S')}-{safe}"
+        for number in range(1, 1000):
+            path = parent / (stem if number == 1 else f"{stem}-{number}")
+            try:
+                path.mkdir()
+            except FileExistsError:
+                if path.is_dir():
+                    continue  # another run started in the same second
+                raise RunDirectoryError(f"the run directory {path} cannot be written") from None
+            except OSError as error:
+                raise RunDirectoryError(f"the run directory {path} cannot be written: {error.strerror}") from error
+            return cls.create(path, record)
+        raise RunDirectoryError(f"no free name for a run directory like {stem}")
+
+    @classmethod
+    def reopen(cls, path: Path) -> RunDirectory:
+        """Open an existing run; raises RunDirectoryError when there is none, or when another oomph uses it."""
+        record = read_record(path)
+        if record is None:
+            raise RunDirectoryError(_why_not_a_run(path))
+        path = path.resolve()
+        try:
+            identity = pin(path)  # before it is looked at: what is looked at is what is used
+            stranger = why_not_trusted(path)
+            if stranger is not None:
+                raise RunDirectoryError(f"{path} cannot be resumed: {stranger}")
+            lock_fd = _lock(path)
+            return cls(path, read_record(path) or record, lock_fd, identity)
+        except OSError as error:
+            unpin(path)
+            raise RunDirectoryError(f"the run directory {path} cannot be written: {error.strerror}") from error
+        except RunDirectoryError:
+            unpin(path)
+            raise
+
+    def update(self, **changes: Any) -> None:
+        """Change the record and write it atomically."""
+        self.record = replace(self.record, **changes)
+        replace_own(self.path, "run.json", self.record.to_json().encode())
+
+    def close(self) -> None:
+        """Release the lock; a script that still lives keeps its own hold on it."""
+        unpin(self.path)
+        os.close(self.lock_fd)
+
+
+def read_record(path: Path) -> RunRecord | None:
+    """The record of the run in `path`, or None when there is none."""
+    try:
+        return RunRecord.from_json(_text(path))
+    except (OSError, ValueError):
+        return None
+
+
+def _text(path: Path) -> str:
+    return read_own(path, "run.json").decode()
+
+
+def _why_not_a_run(path: Path) -> str:
+    try:
+        schema = _document(_text(path))["schema"]
+    except (OSError, ValueError, KeyError):
+        return f"{path} is not a run of oomph: it has no readable run.json"
+    if schema == SCHEMA or not isinstance(schema, int):
+        return f"{path} cannot be resumed: its run.json is incomplete or damaged"
+    return f"{path} was written by another oomph, in format {schema}; this one, {__version__}, reads format {SCHEMA}"
+
+
+def _check_not_foreign(path: Path) -> None:
+    """Refuse a folder that holds something else: a new run starts in an empty folder."""
+    if read_record(path) is None and any(entry.name != "lock" for entry in path.iterdir()):
+        raise RunDirectoryError(f"{path} is not empty and not a run of oomph: choose another directory")
+
+
+def _check_no_run(path: Path) -> None:
+    record = read_record(path)
+    if record is not None:
+        what = "finished run" if record.status == FINISHED else "run"
+        raise RunDirectoryError(
+            f"{path} already holds a {what}: choose another directory"
+            + ("" if record.status == FINISHED else f", or continue it with --resume={path}")
+        )
+
+
+def _lock(path: Path) -> int:
+    """Lock the directory for this process and those that inherit the descriptor."""
+    fd = open_own(path, "lock", os.O_RDWR | os.O_CREAT)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        holder = _holder(fd)
+        os.close(fd)
+        raise RunDirectoryError(_in_use(path, holder)) from None
+    except OSError:
+        _look_without_lock(fd, path)
+    if not _is_at(path / "lock", fd):  # it was a finished run, and another start has renamed it
+        os.close(fd)
+        raise RunDirectoryError(f"{path} has just been taken by another oomph run")
+    os.ftruncate(fd, 0)
+    os.pwrite(fd, ProcessIdentity.here().to_text().encode(), 0)
+    return fd
+
+
+def _is_at(path: Path, fd: int) -> bool:
+    try:
+        return os.path.samestat(path.stat(), os.fstat(fd))
+    except OSError:
+        return False
+
+
+def _look_without_lock(fd: int, path: Path) -> None:
+    """On a file system without locks, run without one, unless the recorded holder is alive."""
+    holder = _holder(fd)
+    if holder is not None and holder.lives and holder.pid != os.getpid():
+        os.close(fd)
+        raise RunDirectoryError(_in_use(path, holder))
+    say(f"the file system of {path} has no locks: make sure that no other machine uses this run directory meanwhile")
+
+
+def _holder(fd: int) -> ProcessIdentity | None:
+    return ProcessIdentity.from_text(os.pread(fd, _HOLDER_BYTES, 0).decode(errors="replace"))
+
+
+def _in_use(path: Path, holder: ProcessIdentity | None) -> str:
+    gone = holder is not None and not holder.elsewhere and holder.began != "-" and not holder.lives
+    if gone:
+        return f"{path} is in use: {holder}, which ran it, has ended, but the script that it started has not yet"
+    return f"{path} is in use by another oomph run, {holder or 'process ?'}"

@@ -1,0 +1,161 @@
+"""Decides if another user may have written a run directory, and says how to keep others out of it.
+
+A run directory decides what a resumed training believes. So it is trusted only as a whole: the folder, the folders of
+oomph above it, and oomph's files in it belong to this user, nobody else can write to them, and none is a link. They
+are looked at from a descriptor of the folder, through which they are opened later too (`run_files.pin`): a folder that
+takes its name in between is never used.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import shlex
+import stat
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from oomph.files.run_files import FILE_MODE, FOLDER_MODE, open_folder
+
+_WRITTEN_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
+_REACHED_BY_OTHERS = stat.S_IXGRP | stat.S_IXOTH
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_OWN_PARENTS = (".oomph", "runs")
+"""The folders of oomph in a working directory."""
+_OWN_NAMES = re.compile(
+    r"(run|summary|micro_batch)\.json|lock|progress|witness|training|(created|appended|owner)-.*"
+    r"|journal|checkpoints|stderr|monitor"
+)
+"""The names of oomph's own files and folders in a run directory."""
+_MOST_ENTRIES = 100_000
+
+
+def close_to_others(folder: Path) -> None:
+    """Keep other users from reading or writing a folder. Raises OSError when it belongs to another user."""
+    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        if os.fstat(fd).st_uid != os.geteuid():
+            raise OSError(errno.EPERM, "it belongs to another user", str(folder))
+        os.fchmod(fd, FOLDER_MODE)
+    finally:
+        os.close(fd)
+
+
+def make_own_parents() -> Path:
+    """Create `.oomph/runs` in the working directory, for this user alone; raises OSError if it is another's or a link.
+
+    The folders that exist are opened without following links, and others lose the right to write to them.
+    """
+    current, path = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC), Path()
+    try:
+        for name in _OWN_PARENTS:
+            path /= name
+            try:
+                os.mkdir(name, FOLDER_MODE, dir_fd=current)
+            except FileExistsError:
+                pass
+            inner = _open_folder(name, current, path)
+            os.close(current)
+            current = inner
+            found = os.fstat(current)
+            if found.st_uid != os.geteuid():
+                raise OSError(errno.EPERM, f"{path} belongs to another user", str(path))
+            if found.st_mode & _WRITTEN_BY_OTHERS:
+                os.fchmod(current, stat.S_IMODE(found.st_mode) & ~_WRITTEN_BY_OTHERS)
+    finally:
+        os.close(current)
+    return path
+
+
+def _open_folder(name: str, parent: int, path: Path) -> int:
+    try:
+        return os.open(name, _FOLDER, dir_fd=parent)
+    except (NotADirectoryError, PermissionError) as error:
+        is_there = isinstance(error, NotADirectoryError)
+        what = "is a link, or not a folder" if is_there else "cannot be read"
+        raise OSError(error.errno, f"{path} {what}", str(path)) from None
+
+
+def why_not_trusted(folder: Path) -> str | None:
+    """Why another user may have written what is in a run directory, in words; None when none can have.
+
+    Everything is looked at from one descriptor, without following a link.
+    """
+    try:
+        fd = open_folder(folder)
+    except OSError as error:
+        return "it is a symbolic link" if folder.is_symlink() else f"it cannot be opened: {error.strerror}"
+    try:
+        found = os.fstat(fd)
+        if found.st_uid != os.geteuid():
+            return "it belongs to another user"
+        if found.st_mode & _WRITTEN_BY_OTHERS and _keeps_modes(folder):
+            return f"others may write to it; check its content, then: chmod go-w {shlex.quote(str(folder))}"
+        return why_not_above(folder) or _trouble_within(fd, folder, bool(found.st_mode & _REACHED_BY_OTHERS))
+    except OSError as error:
+        return f"it cannot be looked at: {error.strerror}"
+    finally:
+        os.close(fd)
+
+
+def why_not_above(folder: Path) -> str | None:
+    """Why the folders of oomph above a run directory are not used, in words; None when they are the user's."""
+    for name, parent in zip(reversed(_OWN_PARENTS), folder.absolute().parents, strict=False):
+        if parent.name != name:
+            return None
+        try:
+            found = parent.lstat()
+        except OSError as error:
+            return f"{parent} cannot be looked at: {error.strerror}"
+        if stat.S_ISLNK(found.st_mode):
+            return f"{parent} is a symbolic link"
+        if found.st_uid != os.geteuid():
+            return f"{parent} belongs to another user"
+    return None
+
+
+def _trouble_within(fd: int, folder: Path, is_reached: bool) -> str | None:
+    """The first of oomph's own files that somebody else may have written, or that leads out of the folder.
+
+    Args:
+        is_reached: others may enter the folder, so that the modes within matter.
+    """
+    for count, (name, found) in enumerate(_entries(fd)):
+        if count >= _MOST_ENTRIES:
+            return f"it holds more than {_MOST_ENTRIES} files"
+        if not (stat.S_ISREG(found.st_mode) or stat.S_ISDIR(found.st_mode)):
+            return f"{name} in it is a link, or not a file"
+        if found.st_uid not in (os.geteuid(), 0):
+            return f"{name} in it belongs to another user"
+        if is_reached and found.st_mode & _WRITTEN_BY_OTHERS and _keeps_modes(folder):
+            return f"others may write to {name} in it; check it, then: chmod -R go-w {shlex.quote(str(folder))}"
+    return None
+
+
+def _entries(fd: int, under: str = "") -> Iterator[tuple[str, os.stat_result]]:
+    """Everything of oomph's below an open folder, by relative path. A script may keep its own files beside it."""
+    with os.scandir(fd) as entries:
+        names = sorted(entry.name for entry in entries if under or _OWN_NAMES.fullmatch(entry.name))
+    for name in names:
+        try:
+            found = os.stat(name, dir_fd=fd, follow_symlinks=False)
+        except FileNotFoundError:
+            continue  # a run that goes on has just removed it
+        yield under + name, found
+        if stat.S_ISDIR(found.st_mode):
+            inner = os.open(name, _FOLDER, dir_fd=fd)
+            try:
+                yield from _entries(inner, f"{under}{name}/")
+            finally:
+                os.close(inner)
+
+
+def _keeps_modes(folder: Path) -> bool:
+    """Whether the file system keeps modes: Windows disks and some network file systems let everyone write."""
+    try:
+        with tempfile.NamedTemporaryFile(dir=folder, prefix=".oomph-") as file:  # created with 0600
+            return stat.S_IMODE(os.fstat(file.fileno()).st_mode) == FILE_MODE
+    except OSError:
+        return True

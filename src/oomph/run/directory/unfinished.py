@@ -1,0 +1,122 @@
+"""Whether a run is over or was stopped, seen from outside, and the command that resumes it if so."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shlex
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from oomph.files.run_files import open_own
+from oomph.journal.journal import read_journal
+from oomph.process.process_identity import ProcessIdentity
+from oomph.run.directory.run_directory import FAILED, KEPT, PREEMPTED, RUNNING, read_record
+from oomph.run.report.next_command import command_to_go_on, names_read
+from oomph.run.report.stopped import stopped
+
+
+@dataclass(frozen=True)
+class Unfinished:
+    """A run that has not finished, and that neither its script nor oomph has ended for good."""
+
+    going_on: bool
+    """Whether a process still holds its lock; if not, the supervisor was killed, or the machine went down."""
+    command: str
+    """Resumes the run."""
+    preempted: bool = False
+    """Whether it ended in order, to be restarted elsewhere or later."""
+    stopped: bool = False
+    """Whether somebody stopped it, as with Ctrl-C; how is part of its story."""
+    kept: bool = False
+    """True if the script was interrupted, or finished with less than its checkpoints hold."""
+    saved: bool = True
+    """Whether there is a checkpoint to resume from."""
+    reads: tuple[str, ...] = ()
+    """Environment variables that the script has read and found set."""
+
+    @property
+    def name(self) -> str:
+        """The state in one word, for programs."""
+        if self.going_on:
+            return "going-on"
+        if self.preempted or self.kept:
+            return PREEMPTED if self.preempted else KEPT
+        return "stopped" if self.stopped else "unfinished"
+
+    @property
+    def state(self) -> str:
+        """The state in words, appended to what was found in the run."""
+        if self.going_on:
+            return "; the run is still in progress"
+        if self.preempted:
+            return "; the run has not finished: its machine was taken away, or could not continue"
+        if self.kept:
+            return "; it has finished with less training than its checkpoints hold, or was interrupted: they are kept"
+        if self.stopped:
+            return ""
+        return "; the run has not finished: oomph was ended from outside, as by kill -9 or a power failure"
+
+    @property
+    def following(self) -> str:
+        """What to do next."""
+        anew = "no checkpoint was taken: starts from the beginning"
+        when = "resumes from its last checkpoint" if self.saved else anew
+        if self.going_on:
+            when = "once it has ended, if it has not finished"
+        reads = f"; the script reads {', '.join(self.reads)} from its environment" if self.reads else ""
+        return f"Next: {self.command}  ({when}{reads})"
+
+    def as_document(self) -> dict[str, Any]:
+        """For `oomph explain RUN --json`."""
+        return {"run": {"state": self.name, "next": self.command}}
+
+
+def unfinished(run_dir: Path, in_full: bool = False) -> Unfinished | None:
+    """The state of a run that is not over, or was stopped; None for other runs, and without a record.
+
+    Args:
+        in_full: also look for what the script reads from its environment, in a journal that may be long.
+    """
+    record = read_record(run_dir)
+    if record is None or record.status not in (RUNNING, PREEMPTED, FAILED, KEPT):
+        return None
+    was_stopped = record.status == FAILED
+    events = read_journal(run_dir, record.attempts) if was_stopped or in_full else []
+    if was_stopped and not stopped(events):
+        return None
+    there = Path(record.cwd) == Path.cwd()
+    command = command_to_go_on(record.options, record.command, str(run_dir if there else run_dir.resolve()))
+    command = command if there else f"cd {shlex.quote(record.cwd)} && {command}"
+    return Unfinished(
+        going_on=is_held(run_dir),
+        command=command,
+        preempted=record.status == PREEMPTED,
+        stopped=was_stopped,
+        kept=record.status == KEPT,
+        saved=_is_saved(run_dir),
+        reads=names_read(events),
+    )
+
+
+def _is_saved(run_dir: Path) -> bool:
+    return any(any(run_dir.glob(f"checkpoints/{kind}-*")) for kind in ("step", "finished"))
+
+
+def is_held(run_dir: Path) -> bool:
+    """Whether a process holds the lock of a run, found by trying to take it."""
+    try:
+        fd = open_own(run_dir, "lock", os.O_RDONLY)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:  # a file system without locks
+        holder = ProcessIdentity.from_text(os.pread(fd, 512, 0).decode(errors="replace"))
+        return holder is not None and holder.lives
+    finally:
+        os.close(fd)
+    return False

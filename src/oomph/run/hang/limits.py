@@ -1,0 +1,128 @@
+"""When silence is a hang: time limits learned for each phase. Pure: no clock, no process.
+
+A timed phase may stay silent for five times the 99th percentile of its durations so far, and never less than the floor.
+A phase that has not been timed yet (a first validation), or whose durations do not predict the next (tracing, a first
+step, the start of an epoch), is a hang when the whole process tree has neither used the processor nor read or written
+for as long as the floor, or when it has lasted ten times the floor.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from oomph.protocol.phases import Phase
+
+FLOOR_SECONDS = 60.0
+FLOOR_VARIABLE = "OOMPH_TEST_HANG_FLOOR"
+"""For tests only: a lower floor in seconds, not below 3."""
+_LOWEST_FLOOR_SECONDS = 3.0
+FACTOR = 5.0
+PERCENTILE = 0.99
+UNTIMED_FACTOR = 10.0
+_UNEVEN = (Phase.LOOP, Phase.FIRST_STEP, Phase.TRACING, Phase.EPOCH_START, Phase.VALIDATION_START)
+"""Earlier durations of these phases do not predict the next: other functions are traced, more data is loaded. While
+the process tree is busy, only the longest limit applies."""
+_EARLY_SECONDS = 0.5
+"""Start the check this early, so that the alarm is raised within the limit."""
+_RATIO = 1.05
+"""Between the bounds of neighbouring duration classes: the percentile is up to 5 % too high."""
+
+
+@dataclass(frozen=True)
+class Silence:
+    """How long the script has shown no progress, and how long its process tree was idle."""
+
+    phase: Phase
+    fit: int
+    seconds: float
+    idle_seconds: float
+    """How long, up to now, the process tree has neither used the processor nor read or written."""
+    untimed: bool = False
+    """Whether earlier durations say nothing about this one: the script's own code runs, or feeds the input."""
+
+
+@dataclass(frozen=True)
+class Hang:
+    """A silence diagnosed as a hang."""
+
+    phase: Phase
+    fit: int
+    seconds: float
+    limit_seconds: float
+    line: str
+    """Where the script hangs: "train.py:42 in wait"; empty when unknown."""
+    stacks: str
+    """The Python stacks of the process, as faulthandler and py-spy print them."""
+
+    def in_words(self) -> str:
+        """The line to print."""
+        where = f", at {self.line}" if self.line else ""
+        return (
+            f"no progress for {self.seconds:.0f} s {self.phase.words} (limit {self.limit_seconds:.0f} s){where}: "
+            "ending the script's processes"
+        )
+
+
+class Timings:
+    """How long each phase of each fit has taken so far, as counts of durations."""
+
+    def __init__(self) -> None:
+        self._counts: dict[tuple[Phase, int], dict[int, int]] = {}
+
+    def add(self, phase: Phase, fit: int, seconds: float) -> None:
+        """Record one duration of the phase."""
+        counts = self._counts.setdefault((phase, fit), {})
+        index = math.ceil(math.log(max(seconds, 1e-6), _RATIO))
+        counts[index] = counts.get(index, 0) + 1
+
+    def percentile(self, phase: Phase, fit: int) -> float | None:
+        """The 99th percentile of the phase's durations; None when it has not been timed yet."""
+        counts = self._counts.get((phase, fit))
+        return None if not counts else _RATIO ** _quantile(counts)
+
+    def forget(self) -> None:
+        """Drop all durations: after a change, phases may take longer."""
+        self._counts.clear()
+
+
+def _quantile(counts: Mapping[int, int]) -> int:
+    wanted = PERCENTILE * sum(counts.values())
+    seen = 0
+    for index in sorted(counts):
+        seen += counts[index]
+        if seen >= wanted:
+            return index
+    return max(counts)
+
+
+def limit(timings: Timings, silence: Silence, floor: float) -> float:
+    """How long this silence may last, given what the process tree is doing."""
+    longest = UNTIMED_FACTOR * floor
+    if silence.phase is Phase.OWN_CODE:
+        return longest if silence.idle_seconds >= longest - floor else math.inf
+    usual = timings.percentile(silence.phase, silence.fit)
+    if usual is not None and not silence.untimed and (silence.phase not in _UNEVEN or is_idle(silence, floor)):
+        return max(floor, FACTOR * usual)
+    return floor if silence.idle_seconds >= floor - _EARLY_SECONDS else max(longest, FACTOR * (usual or 0.0))
+
+
+def is_over(silence: Silence, limit_seconds: float) -> bool:
+    """Whether the silence has lasted as long as it may."""
+    return silence.seconds >= limit_seconds - _EARLY_SECONDS
+
+
+def is_idle(silence: Silence, floor: float) -> bool:
+    """Whether the process tree has been idle long enough to be waiting for something."""
+    return silence.idle_seconds >= floor / 2
+
+
+def floor_seconds(environ: Mapping[str, str] | None = None) -> float:
+    """The floor of all limits."""
+    try:
+        wanted = float((os.environ if environ is None else environ).get(FLOOR_VARIABLE, FLOOR_SECONDS))
+    except ValueError:
+        return FLOOR_SECONDS
+    return max(_LOWEST_FLOOR_SECONDS, wanted)

@@ -1,0 +1,218 @@
+"""The supervisor's view of one attempt's heartbeats: when they stop, it decides whether that is a hang."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import oomph
+from oomph.process.process_group import is_alive, is_in
+from oomph.process.process_identity import ProcessIdentity
+from oomph.protocol import python_stacks
+from oomph.protocol.phases import RECORD, Beat, Phase, Power, has_been_timed, unpack
+from oomph.run.hang import activity, limits
+from oomph.run.hang.limits import Hang, Silence, Timings
+
+STACKS_SIGNAL = signal.SIGRTMIN + 20
+"""Makes the script's process write its Python stacks. SIGUSR1 and SIGUSR2 belong to schedulers and scripts."""
+_OURS = str(Path(oomph.__file__).resolve().parent)
+_STACKS_SECONDS = 1.0
+_PY_SPY_SECONDS = 3.0
+_PAUSE_SECONDS = 2.0
+"""The supervisor's loop turns ten times a second: in a gap longer than this it did not run itself."""
+_MOST_BYTES = 200_000
+_MOST_OTHERS = 4
+"""Processes beside the owner whose stacks are taken."""
+_SAMPLES_PER_FLOOR = 10
+_LEFT_LOOP, _OWN_AFFAIR = "left the loop", "own affair"
+
+Loops = Callable[[], Sequence[tuple[str, int, int]]]
+
+
+class Watch:
+    """Receives the heartbeats and detects when they stop for too long.
+
+    Args:
+        timings: phase durations of earlier attempts; this attempt adds its own.
+        floor: seconds of silence that are always allowed.
+        loops: returns the lines of the script's own training loops.
+    """
+
+    def __init__(self, timings: Timings, floor: float, loops: Loops = tuple) -> None:
+        self._timings, self._floor, self._loops = timings, floor, loops
+        self.read_fd, self.beat_fd = os.pipe()
+        os.set_blocking(self.read_fd, False)
+        self.stacks_fd = os.memfd_create("oomph-stacks")
+        self._last: Beat | None = None
+        self._place: ProcessIdentity | None = None
+        self._since = self._looked = self._idle_since = time.monotonic()
+        self._sample: activity.Sample | None = None
+        self._excuse, self._hung = "", False
+        self.open = True
+        """False once no process holds the writing end."""
+
+    @property
+    def inodes(self) -> tuple[int, int]:
+        """Inodes of the pipe and the stacks file, by which the script's process recognises its descriptors."""
+        return os.fstat(self.beat_fd).st_ino, os.fstat(self.stacks_fd).st_ino
+
+    @property
+    def script_fds(self) -> tuple[int, int]:
+        """The descriptors that the script inherits."""
+        return self.beat_fd, self.stacks_fd
+
+    def started(self) -> None:
+        """Close our copy of the writing end: the script holds it now."""
+        os.close(self.beat_fd)
+        self._since = self._looked = time.monotonic()
+
+    @property
+    def phase(self) -> Phase | None:
+        """The script's phase; None when it has not reported yet."""
+        return None if self._last is None else self._last.phase
+
+    @property
+    def owner(self) -> int | None:
+        """The PID of the process that reports."""
+        return None if self._last is None else self._last.pid
+
+    @property
+    def owner_lives(self) -> bool:
+        """Whether the owner still lives: below a shell it may have ended, and its PID been reused."""
+        return self._place is not None and self._place.lives and is_alive(self._place.pid)
+
+    def can(self, power: Power) -> bool:
+        """Whether the script's process has reported that it can do this."""
+        return self._last is not None and power in self._last.powers
+
+    def hear(self) -> None:
+        """Receive the heartbeats that have arrived."""
+        try:
+            data = os.read(self.read_fd, 2048 * RECORD.size)
+        except BlockingIOError:
+            return
+        self.open = bool(data)
+        for beat in unpack(data):
+            self._learn(beat)
+        if data:
+            self._since = time.monotonic()
+            self._sample, self._excuse = None, ""
+
+    def look(self, group: int) -> Hang | None:
+        """The hang of the script's process group, if there is one; called in every turn of the supervisor's loop."""
+        now = time.monotonic()
+        gap, self._looked = now - self._looked, now
+        if gap > _PAUSE_SECONDS:  # stopped, or the machine slept: the script could not run either
+            self._since += gap
+            self._sample = None
+        if self._last is None or now - self._since < self._floor / _SAMPLES_PER_FLOOR:
+            return None
+        self._take_sample(now)
+        if self._sample is None or self._sample.stopped:
+            self._since = now
+            return None
+        silence = self._silence(now)
+        limit = limits.limit(self._timings, silence, self._floor)
+        return self._confirm(silence, limit, group) if limits.is_over(silence, limit) else None
+
+    def crash_stacks(self) -> str:
+        """What faulthandler wrote when the process died, and after a hang the requested stacks."""
+        size = os.fstat(self.stacks_fd).st_size
+        return os.pread(self.stacks_fd, min(size, _MOST_BYTES), 0).decode(errors="replace")
+
+    def close(self) -> None:
+        """Close the pipe and the file."""
+        os.close(self.read_fd)
+        os.close(self.stacks_fd)
+
+    def _learn(self, beat: Beat) -> None:
+        before, self._last = self._last, beat
+        if before is None or before.pid != beat.pid:
+            self._place = ProcessIdentity.here(beat.pid)
+        if before is None or before.pid != beat.pid or not beat.longest_ns or self._hung:
+            return  # a hang that our own signals ended measures nothing
+        if has_been_timed(before.phase, beat.phase):
+            self._timings.add(before.phase, before.fit, beat.longest_ns / 1e9)
+
+    def _take_sample(self, now: float) -> None:
+        assert self._last is not None
+        before = self._sample
+        if before is not None and now - before.at < self._floor / _SAMPLES_PER_FLOOR:
+            return
+        self._sample = activity.sample(self._last.pid) if self.owner_lives else None
+        if before is None or self._sample is None or activity.was_active(before, self._sample):
+            self._idle_since = now
+
+    def _silence(self, now: float) -> Silence:
+        assert self._last is not None
+        phase = Phase.OWN_CODE if self._excuse == _LEFT_LOOP else self._last.phase
+        return Silence(
+            phase, self._last.fit, now - self._since, now - self._idle_since, untimed=self._excuse == _OWN_AFFAIR
+        )  # fmt: skip
+
+    def _confirm(self, silence: Silence, limit: float, group: int) -> Hang | None:
+        """Look where the script is before calling the silence a hang."""
+        assert self._last is not None
+        text = self._stacks(self._last.pid, group)
+        threads = python_stacks.parse(text)
+        busy = not limits.is_idle(silence, self._floor)
+        if silence.phase is Phase.OWN_CODE and not python_stacks.stands_in_machinery(threads):
+            self._since = time.monotonic()  # checked again after the same time
+            return None
+        if silence.phase is Phase.LOOP and threads and not python_stacks.stands_in(threads, self._loops()):
+            self._excuse = _LEFT_LOOP
+            return None
+        if busy and not silence.untimed and python_stacks.waits_for_the_script(threads, _OURS):
+            self._excuse = _OWN_AFFAIR
+            return None
+        line, self._hung = python_stacks.blocking_line(threads, _OURS), True
+        return Hang(silence.phase, silence.fit, silence.seconds, limit, line, text)
+
+    def _stacks(self, owner: int, group: int) -> str:
+        text = self._ask_for_stacks(owner) if is_in(owner, group) and _catches(owner, STACKS_SIGNAL) else ""
+        others = [pid for pid in (self._sample.pids if self._sample else ()) if pid != owner]
+        return text + "".join(_py_spy(pid) for pid in ([] if text else [owner]) + others[:_MOST_OTHERS])
+
+    def _ask_for_stacks(self, owner: int) -> str:
+        """The stacks that the process writes itself; faulthandler works even while it waits in C++."""
+        begin = size = os.fstat(self.stacks_fd).st_size
+        os.kill(owner, STACKS_SIGNAL)
+        until = time.monotonic() + _STACKS_SECONDS
+        while time.monotonic() < until:
+            time.sleep(0.05)
+            before, size = size, os.fstat(self.stacks_fd).st_size
+            if size > begin and size == before:
+                break
+        return os.pread(self.stacks_fd, min(size - begin, _MOST_BYTES), begin).decode(errors="replace")
+
+
+def _catches(pid: int, signum: int) -> bool:
+    """Whether the process has a handler for the signal: after an exec it has none, and would die of it."""
+    try:
+        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    except OSError:
+        return False
+    caught = next((int(line.split()[1], 16) for line in lines if line.startswith("SigCgt:")), 0)
+    return bool(caught >> (signum - 1) & 1)
+
+
+def _py_spy(pid: int) -> str:
+    """The stacks of a process that does not write its own; empty where py-spy is not installed."""
+    program = shutil.which("py-spy")
+    if program is None:
+        return ""
+    try:
+        dump = subprocess.run(
+            [program, "dump", "--full-filenames", "--pid", str(pid)],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=_PY_SPY_SECONDS,
+        )
+    except (OSError, subprocess.SubprocessError):
+        return ""
+    return dump.stdout.decode(errors="replace")

@@ -1,0 +1,285 @@
+"""What to do after an attempt: `decide(ending, ledger, conditions, allowed) -> Action`. Pure; supervisor process.
+
+Limits that keep a run from restarting forever:
+
+- Each fault has a ladder (`ladder.py`); when its rungs are used up, oomph gives up. A new highest committed step gives
+  every fault its rungs back: a run that makes progress is worth continuing, however often it is interrupted.
+- In total: MOST_WITHOUT_CHECKPOINT restarts in a row without a newer checkpoint, whatever the faults, and MOST_IN_ALL
+  restarts of one run.
+- Never started: one restart when an attempt ends before its first fit. What fails before any training, such as
+  `import tensorflow`, seldom goes away.
+- A poison step: a step that fails twice by the same fault on the same data is not tried the same way again.
+"""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Collection, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+from oomph.protocol.progress import place_in_words
+from oomph.run.policy.ladder import OPT_IN, Change, Conditions, climb
+
+GAVE_UP_EXIT_CODE = 93
+"""oomph gave up on a fault that another start would only repeat: do not requeue."""
+REQUEUE_EXIT_CODE = 75
+"""A restart elsewhere or later may help: requeue."""
+MOST_WITHOUT_CHECKPOINT = 20
+MOST_IN_ALL = 1000
+MOST_NEVER_STARTED = 1
+
+CRASH_SIGNALS = frozenset((signal.SIGKILL, signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGILL, signal.SIGFPE))
+"""Signals of a crash or a kill. SIGINT, SIGTERM and the like are requests."""
+FROM_OUTSIDE = frozenset(
+    (
+        "killed", "host-oom", "hardware-fault", "device-oom-other-process", "nccl-failure", "worker-lost",
+        "thermal-throttle",
+    )
+)  # fmt: skip
+"""Faults that say nothing about the step at which they occur: they make no poison step."""
+ELSEWHERE = frozenset(("hardware-fault", "device-oom-other-process", "thermal-throttle", "driver-library-mismatch"))
+"""Faults of this machine: when its remedies are used up, another machine may help."""
+
+Place = tuple[int, int, int]
+"""Of a step: fit, epoch, step, counted from 0."""
+
+
+@dataclass(frozen=True)
+class Finish:
+    """The script has ended by itself; oomph ends with its exit code."""
+
+    exit_code: int
+
+
+@dataclass(frozen=True)
+class Restart:
+    """Start the script again, unchanged or with one change."""
+
+    reason: str
+    change: Change | None = None
+    rung: int = 0
+    """The index on the fault's ladder."""
+
+
+@dataclass(frozen=True)
+class GiveUp:
+    """Another start would only repeat the fault."""
+
+    reason: str
+    exit_code: int = GAVE_UP_EXIT_CODE
+
+
+@dataclass(frozen=True)
+class Requeue:
+    """The run is not over, but cannot continue here or now."""
+
+    reason: str
+    exit_code: int = REQUEUE_EXIT_CODE
+
+
+Action = Finish | Restart | GiveUp | Requeue
+
+
+@dataclass(frozen=True)
+class Ending:
+    """How an attempt ended: the diagnosis, and how far it got."""
+
+    returncode: int
+    """As `subprocess` has it: −n for death by signal n."""
+    fault: str
+    """The name of what ended it: "host-oom", "device-oom", or "SIGKILL" when nothing more is known."""
+    started: bool = True
+    """False when no fit was reached and no step was committed."""
+    steps: int = 0
+    """Steps committed by the end, over all attempts."""
+    saved: int = 0
+    """Steps in the newest checkpoint."""
+    stopped: bool = False
+    """The user or the scheduler requested the end."""
+    interrupted: bool = False
+    """Ctrl-C requested the end, even if oomph then had to send a stronger signal."""
+    called_off: int = 0
+    """The signal that ended the run after the script had ended; 0 when none came."""
+    preempted: str = ""
+    """The signal by which a scheduler preempted a training; empty otherwise."""
+    hung: bool = False
+    """oomph ended it because it made no progress."""
+    context_lost: bool = False
+    """It ended by an error that makes its GPU context, or its process, unusable."""
+    restart_requested: str = ""
+    """Why the guard in the script asked for a new process; empty when it did not."""
+    unkillable: str = ""
+    """What keeps the script's process alive despite SIGKILL; empty otherwise."""
+    gave_up: str = ""
+    """Why the guard gave up, when the script died of that error; empty otherwise."""
+    place: Place | None = None
+    """The step that was running; None when unknown."""
+    epoch_over: bool = False
+    """Whether the steps of its epoch were done: the place is the end of the epoch."""
+    same_data: bool = False
+    """Whether that step gets the same samples in every attempt."""
+
+
+@dataclass(frozen=True)
+class Ledger:
+    """What the restarts so far have used and achieved."""
+
+    restarts: Mapping[str, int] = field(default_factory=dict)
+    """Restarts per fault since the last progress."""
+    rungs: Mapping[str, int] = field(default_factory=dict)
+    """The first unused rung of each fault since the last progress."""
+    changes: tuple[Change, ...] = ()
+    """What is different from the first attempt; progress does not undo it."""
+    failed_at: Place | None = None
+    """The step at which the last attempt failed on data that will come again."""
+    failed_by: str = ""
+    """The fault of that failure."""
+    best_steps: int = 0
+    """The most committed steps at any failure."""
+    best_saved: int = 0
+    """The most checkpointed steps at any failure."""
+    without_checkpoint: int = 0
+    """Restarts since the last newer checkpoint."""
+    never_started: int = 0
+    """Attempts in a row that ended before their first fit."""
+    total: int = 0
+    """Restarts of the whole run."""
+
+    def as_data(self) -> dict[str, Any]:
+        """For the journal."""
+        return asdict(self)
+
+
+def decide(
+    ending: Ending, ledger: Ledger, conditions: Conditions | None = None, allowed: Collection[str] = ()
+) -> Action:
+    """What to do now.
+
+    Args:
+        ending: how the attempt ended.
+        ledger: the ledger before this ending; see `record`.
+        conditions: what could be changed for the next attempt.
+        allowed: the changes that alter the mathematics (`ladder.OPT_IN`) and that the user allows.
+    """
+    return hindered(_interrupted(_decide(ending, ledger, conditions or Conditions(), allowed), ending), ending)
+
+
+def hindered(action: Action, ending: Ending) -> Action:
+    """The decision, replaced when a process could not be ended or a signal called the restart off."""
+    if ending.unkillable:  # another start would be a second writer
+        return _interrupted(Requeue(f"{ending.unkillable}; not started again while it may still write"), ending)
+    if isinstance(action, Restart) and ending.called_off:
+        return _called_off(ending)
+    return action
+
+
+def _interrupted(action: Action, ending: Ending) -> Action:
+    """Ctrl-C ends the run with the exit code that shells expect, unless the script chose its own."""
+    harder = isinstance(action, Requeue) or ending.returncode in (-signal.SIGTERM, -signal.SIGKILL)
+    if ending.interrupted and harder and not isinstance(action, Restart | GiveUp):
+        return Finish(128 + signal.SIGINT)
+    return action
+
+
+def _called_off(ending: Ending) -> Action:
+    """The action for a signal that came when there was no script to forward it to."""
+    if ending.called_off == signal.SIGTERM and ending.started:
+        return Requeue("preempted by SIGTERM before another start")
+    return Finish(128 + ending.called_off)
+
+
+def _decide(ending: Ending, ledger: Ledger, conditions: Conditions, allowed: Collection[str]) -> Action:
+    if ending.preempted:
+        return Requeue(f"preempted by {ending.preempted}")
+    if ending.stopped:
+        return Finish(exit_code(ending.returncode))
+    if ending.gave_up:
+        return GiveUp(ending.gave_up)
+    if not _may_restart(ending):
+        return Finish(exit_code(ending.returncode))
+    return _within_budget(ending, refill(ending, ledger), conditions, allowed)
+
+
+def record(ending: Ending, action: Action, ledger: Ledger) -> Ledger:
+    """The ledger after the action."""
+    if not isinstance(action, Restart):
+        return ledger
+    ledger = refill(ending, ledger)
+    return replace(
+        ledger,
+        restarts={**ledger.restarts, ending.fault: ledger.restarts.get(ending.fault, 0) + 1},
+        rungs={**ledger.rungs, ending.fault: action.rung + 1},
+        changes=ledger.changes if action.change is None else (*ledger.changes, action.change),
+        failed_at=ending.place if ending.same_data else None,
+        failed_by=ending.fault,
+        without_checkpoint=ledger.without_checkpoint + 1,
+        never_started=0 if ending.started else ledger.never_started + 1,
+        total=ledger.total + 1,
+    )
+
+
+def refill(ending: Ending, ledger: Ledger) -> Ledger:
+    """Reset the budgets after new progress; standing still or repeating steps does not reset them."""
+    if ending.steps > ledger.best_steps:
+        ledger = replace(ledger, restarts={}, rungs={}, best_steps=ending.steps)
+    if ending.saved > ledger.best_saved:
+        ledger = replace(ledger, without_checkpoint=0, best_saved=ending.saved)
+    return ledger
+
+
+def poison_step(ending: Ending, ledger: Ledger) -> str:
+    """The place, in words, of a step that failed twice on the same data by the same fault; else empty."""
+    again = ending.same_data and ending.place is not None and ending.place == ledger.failed_at
+    if not again or ending.fault != ledger.failed_by or ending.fault in FROM_OUTSIDE:
+        return ""
+    return place_in_words(*(ending.place or (0, 0, 0)))
+
+
+def is_crash(returncode: int) -> bool:
+    """Whether the process died by a signal after which a restart may help."""
+    return -returncode in CRASH_SIGNALS
+
+
+def exit_code(returncode: int) -> int:
+    """The exit code that a shell shows: 128 + n for death by signal n."""
+    return returncode if returncode >= 0 else 128 - returncode
+
+
+def _may_restart(ending: Ending) -> bool:
+    """Whether a fault ended it, not the script itself."""
+    return bool(ending.restart_requested or ending.hung or ending.context_lost or is_crash(ending.returncode))
+
+
+def _within_budget(ending: Ending, ledger: Ledger, conditions: Conditions, allowed: Collection[str]) -> Action:
+    if not ending.started and ledger.never_started >= MOST_NEVER_STARTED:
+        return _stop(ending, f"{ending.fault} before any training began, {_times(ledger.never_started + 1)}")
+    if ledger.without_checkpoint >= MOST_WITHOUT_CHECKPOINT:
+        return _stop(ending, f"{ledger.without_checkpoint} restarts, and no checkpoint got further in any of them")
+    if ledger.total >= MOST_IN_ALL:
+        return _stop(ending, f"{ledger.total} restarts in all")
+    poison = poison_step(ending, ledger)
+    rung = climb(
+        ending.fault, ledger.rungs.get(ending.fault, 0), conditions, ledger.changes, allowed, poison
+    )  # fmt: skip
+    if rung is not None:
+        return Restart(ending.restart_requested or ending.fault, rung.change, rung.index)
+    if poison:
+        return _stop(ending, _why_poison(poison, ending.fault, allowed))
+    spent = ledger.restarts.get(ending.fault, 0)
+    return _stop(ending, f"{ending.fault} {_times(spent + 1)} without any progress in between")
+
+
+def _why_poison(place: str, fault: str, allowed: Collection[str]) -> str:
+    if fault.startswith("device-oom"):
+        return f"{place} ran out of memory twice, with nothing left to change: it needs a smaller batch or more memory"
+    hint = "" if "skip-batch" in allowed else f"; {OPT_IN['skip-batch']} would leave its batch out"
+    return f"poison step: {place} ended by {fault} twice, on the same data{hint}"
+
+
+def _stop(ending: Ending, reason: str) -> Action:
+    return Requeue(f"{reason}: another machine may help") if ending.fault in ELSEWHERE else GiveUp(reason)
+
+
+def _times(count: int) -> str:
+    return {1: "once", 2: "twice"}.get(count, f"{count} times")

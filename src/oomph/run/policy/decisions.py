@@ -1,0 +1,267 @@
+"""The decisions in a run's journal, and each of them recomputed. Pure; supervisor process and `oomph explain`.
+
+A run resumes from the decisions that were taken. Another version of oomph might decide differently, and what was not
+done must not count as done.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields, replace
+from typing import Any, get_type_hints
+
+from oomph.files.conforming import conforms
+from oomph.journal.journal import Event
+from oomph.protocol.progress import place_in_words
+from oomph.run.policy.decide import (
+    GAVE_UP_EXIT_CODE,
+    MOST_WITHOUT_CHECKPOINT,
+    REQUEUE_EXIT_CODE,
+    Action,
+    Ending,
+    Finish,
+    GiveUp,
+    Ledger,
+    Requeue,
+    Restart,
+    decide,
+    exit_code,
+    poison_step,
+    record,
+    refill,
+)
+from oomph.run.policy.ladder import SAME, Conditions, change_in, change_of, ladder, why_not
+
+SCHEMA = 1
+
+
+@dataclass(frozen=True)
+class Decision:
+    """One decision: its facts, the action taken, and the action when recomputed."""
+
+    attempt: int
+    ending: Ending
+    conditions: Conditions
+    allowed: tuple[str, ...]
+    ledger: Ledger
+    """The ledger before the decision."""
+    action: Action
+    """The action taken."""
+    again: Action
+    """The action that this version of oomph would take."""
+
+    @property
+    def reproduced(self) -> bool:
+        """Whether both actions are the same."""
+        return in_words(self.action) == in_words(self.again)
+
+
+def facts(ending: Ending, conditions: Conditions, allowed: Collection[str]) -> dict[str, Any]:
+    """The facts of a decision, for the journal; the ledger follows from the earlier decisions."""
+    return {"ending": asdict(ending), "conditions": asdict(conditions), "allowed": sorted(allowed)}
+
+
+def in_words(action: Action) -> dict[str, Any]:
+    """An action for the journal."""
+    match action:
+        case Finish(code):
+            return {"action": "finish", "exit_code": code, "reason": ""}
+        case Restart(reason, change, rung):
+            named = None if change is None else asdict(change)
+            return {"action": "restart", "reason": reason, "change": named, "rung": rung}
+        case GiveUp(reason, code):
+            return {"action": "give-up", "exit_code": code, "reason": reason}
+        case Requeue(reason, code):
+            return {"action": "requeue", "exit_code": code, "reason": reason}
+
+
+def replay(events: Sequence[Event]) -> tuple[Decision, ...]:
+    """Every decision of a run, in order, without those of an older oomph that did not record its reasons.
+
+    A run that had ended and was resumed starts with an empty ledger. A run that was cut off or requeued keeps its own.
+    """
+    decisions: list[Decision] = []
+    ledger = Ledger()
+    for event in events:
+        decision = _decision(event, ledger)
+        if decision is not None:
+            decisions.append(decision)
+            ledger = _after(decision)
+    return tuple(decisions)
+
+
+def ledger_of(events: Sequence[Event]) -> Ledger:
+    """The ledger with which a run resumes."""
+    decisions = replay(events)
+    return _after(decisions[-1]) if decisions else Ledger()
+
+
+def _after(decision: Decision) -> Ledger:
+    if isinstance(decision.action, (Finish, GiveUp)):
+        return Ledger()
+    return record(decision.ending, decision.action, decision.ledger)
+
+
+def as_document(decisions: Sequence[Decision]) -> dict[str, Any]:
+    """The decisions as one JSON document."""
+    return {"schema": SCHEMA, "decisions": [_entry(decision) for decision in decisions]}
+
+
+def as_text(decisions: Sequence[Decision], subject: str) -> str:
+    """The decisions in words, each with its reasons."""
+    count = len(decisions)
+    lines = [f"{subject}: {count} decision{'' if count == 1 else 's'}"]
+    for number, decision in enumerate(decisions, 1):
+        lines += ["", f"{number}. {_what_happened(decision)}", f"   {_what_was_done(decision.action)}"]
+        lines += [f"     {reason}" for reason in why(decision)]
+    if not decisions:
+        lines += ["", "The run has not ended yet, or was started by an older oomph that did not record its reasons."]
+    return "\n".join(lines) + "\n"
+
+
+def why(decision: Decision) -> Iterator[str]:
+    """The rules that led to the decision, in the order of their evaluation."""
+    ending, action = decision.ending, decision.action
+    if isinstance(action, Finish):
+        yield _why_finished(ending)
+    elif ending.unkillable:
+        yield "a killed process has not ended: another start would be a second writer"
+    elif ending.preempted:
+        yield "a scheduler took the machine away; the last checkpoint is kept"
+    elif ending.called_off:
+        yield "a scheduler took the machine away before another start; the last checkpoint is kept"
+    elif ending.gave_up:
+        yield "the guard in the script gave up, and the script ended by that error"
+    else:
+        yield from _why_within_budget(decision)
+    if not decision.reproduced:
+        yield f"this oomph would decide differently: {_what_was_done(decision.again)}"
+
+
+def _why_finished(ending: Ending) -> str:
+    if ending.called_off:
+        return f"signal {ending.called_off} came before another start, when there was no script to forward it to"
+    if ending.interrupted:
+        return "Ctrl-C ended it, and the exit code says so"
+    return "the user or the scheduler requested the end" if ending.stopped else "the script ended by itself"
+
+
+def _why_within_budget(decision: Decision) -> Iterator[str]:
+    ending, ledger, action = decision.ending, refill(decision.ending, decision.ledger), decision.action
+    if ending.steps > decision.ledger.best_steps:
+        yield f"{ending.steps} steps are more than any failed attempt had reached: every ladder is reset"
+    elif ledger.best_steps:
+        yield f"no progress beyond the {ledger.best_steps} steps of an earlier failed attempt"
+    else:
+        yield "no step has been committed yet"
+    poison = poison_step(ending, ledger)
+    if poison:
+        yield f"poison step: {poison} has failed by {ending.fault} twice on the same data"
+    begin = ledger.rungs.get(ending.fault, 0)
+    rungs = ladder(ending.fault)
+    end = action.rung if isinstance(action, Restart) else len(rungs)
+    yield f"ladder of {ending.fault}: {', '.join(rungs[: _last_of_interest(rungs)])}; used before: {begin}"
+    for index in range(begin, end):
+        reason = why_not(rungs[index], decision.conditions, ledger.changes, decision.allowed, poison)
+        if reason and rungs[index] != "skip-batch":
+            yield f"skipped: {rungs[index]} ({reason})"
+    yield f"restarts in a row without a newer checkpoint: {ledger.without_checkpoint} of {MOST_WITHOUT_CHECKPOINT}"
+
+
+def _last_of_interest(rungs: Sequence[str]) -> int:
+    return next((index for index, name in enumerate(rungs) if name == "skip-batch"), len(rungs))
+
+
+def _what_happened(decision: Decision) -> str:
+    ending = decision.ending
+    code = ending.returncode
+    how = f"exit code {code}" if code >= 0 else f"signal {-code}"
+    name = "" if isinstance(decision.action, Finish) and code == 0 else f" ({ending.fault})"
+    where = f"; {ending.steps} steps done, {ending.saved} saved" if ending.steps else ""
+    if ending.place is not None and not isinstance(decision.action, Finish):
+        where += f", at {place_in_words(*ending.place, ending.epoch_over)}"
+    return f"attempt {decision.attempt} ended by {how}{name}{where}"
+
+
+def _what_was_done(action: Action) -> str:
+    match action:
+        case Finish(code):
+            return f"finish with exit code {code}"
+        case Restart(_, change, rung):
+            name = SAME if change is None else change.name
+            changed = "nothing changed" if change is None else f"with one change: {change}"
+            return f"start again, {changed} (rung {rung + 1}: {name})"
+        case GiveUp(reason, code):
+            return f"give up with exit code {code}: {reason}"
+        case Requeue(reason, code):
+            return f"end with exit code {code}, to be started again elsewhere or later: {reason}"
+
+
+def _entry(decision: Decision) -> dict[str, Any]:
+    return {
+        "attempt": decision.attempt,
+        **in_words(decision.action),
+        "why": list(why(decision)),
+        "reproduced": decision.reproduced,
+        **facts(decision.ending, decision.conditions, decision.allowed),
+        "ledger": decision.ledger.as_data(),
+        "script_exit_code": exit_code(decision.ending.returncode),
+    }
+
+
+def _decision(event: Event, ledger: Ledger) -> Decision | None:
+    """The decision of an event; None when it is not one, or its facts cannot be read."""
+    if event.name != "decided" or "ending" not in event.data:
+        return None
+    try:
+        ending = _read(Ending, event.data["ending"])
+        conditions = _read(Conditions, event.data.get("conditions", {}))
+        allowed = tuple(map(str, event.data.get("allowed", ())))
+        before = _ledger_in(event.data) or ledger
+        again = decide(ending, before, conditions, allowed)
+        action = _action_in(event.data) or again
+        record(ending, action, before)
+    except (TypeError, ValueError, AttributeError, KeyError, OverflowError):
+        return None
+    return Decision(event.attempt, ending, conditions, allowed, before, action, again)
+
+
+def _action_in(data: Mapping[str, Any]) -> Action | None:
+    """The action of a `decided` event; None for one that this oomph does not know."""
+    reason = str(data.get("reason", ""))
+    match data.get("action"):
+        case "finish":
+            return Finish(int(data["exit_code"]))
+        case "restart":
+            return Restart(reason, change_in(data), int(data.get("rung", 0)))
+        case "give-up":
+            return GiveUp(reason, int(data.get("exit_code", GAVE_UP_EXIT_CODE)))
+        case "requeue":
+            return Requeue(reason, int(data.get("exit_code", REQUEUE_EXIT_CODE)))
+    return None
+
+
+def _ledger_in(data: Mapping[str, Any]) -> Ledger | None:
+    """The ledger before a `decided` event; None where an older oomph did not record it."""
+    written = data.get("ledger")
+    if not isinstance(written, Mapping):
+        return None
+    changes = tuple(filter(None, (change_of(each["name"], each["value"]) for each in written.get("changes", ()))))
+    counts = {name: {str(k): int(v) for k, v in written.get(name, {}).items()} for name in ("restarts", "rungs")}
+    others = {name: value for name, value in written.items() if name not in (*counts, "changes")}
+    ledger: Ledger = _read(Ledger, others)
+    return replace(ledger, restarts=counts["restarts"], rungs=counts["rungs"], changes=changes)
+
+
+def _read(kind: type[Any], document: Mapping[str, Any]) -> Any:
+    """A frozen value from a JSON object of the journal; fields that this oomph does not know are left out.
+
+    Raises ValueError when a known field has another type.
+    """
+    hints = get_type_hints(kind)
+    known = {field.name for field in fields(kind)}
+    values = {key: tuple(v) if isinstance(v, list) else v for key, v in document.items() if key in known}
+    for name, value in values.items():
+        if not conforms(value, hints[name]):
+            raise ValueError(f"{name} of a decision is not what its reader expects")
+    return kind(**values)

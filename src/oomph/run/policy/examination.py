@@ -1,0 +1,141 @@
+"""Examines how an attempt ended: `examine(trail) -> Ending`, all that the decision needs. Pure; supervisor process."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from oomph.journal.journal import Event
+from oomph.protocol import not_restartable
+from oomph.protocol.progress import Progress
+from oomph.run.policy.decide import Ending, is_crash
+from oomph.run.policy.fault_name import Named, name_fault, named, signal_name
+
+HANG, HARDWARE_FAULT = "hang", "hardware-fault"
+_LOSE_THE_CONTEXT = frozenset(("illegal-memory-access", "kernel-launch-failure", HARDWARE_FAULT))
+"""After these faults every further GPU call in the process fails; their exception is not an error of the script."""
+
+
+@dataclass(frozen=True)
+class Trail:
+    """The evidence that an attempt left."""
+
+    returncode: int
+    """As `subprocess` has it: −n for death by signal n."""
+    oom_kills: int | None
+    """New OOM kills in the control group; None when it does not count them."""
+    stderr: bytes
+    stopped: bool
+    """The user or the scheduler requested the end."""
+    events: Sequence[Event]
+    """What the script's processes wrote to the journal in this attempt."""
+    progress: Progress | None
+    """How far it got; None when it has not committed a step."""
+    asked: str = ""
+    """The signal by which a scheduler announced the end; empty when none did."""
+    hung: bool = False
+    """oomph ended it because it made no progress."""
+    elsewhere: str = ""
+    """Other evidence of its end: the kernel's log, Python's stacks at a crash."""
+    unkillable: str = ""
+    """What keeps it alive despite SIGKILL; empty when it has ended."""
+    broken_gpu: bool = False
+    """Whether the kernel's log calls a GPU of the script broken."""
+    again: bool = False
+    """Whether the script was started before, in this run or in this rehearsal."""
+    went_further: bool = False
+    """Whether an earlier start reached a training: a signal during startup then ends that training."""
+
+
+def examine(trail: Trail, wrapped: bool = False, blind: bool = False) -> tuple[tuple[Named, ...], Ending]:
+    """The faults found, the likeliest first, and the ending.
+
+    `wrapped`: a shell may run the script, and report a death by signal n as 128 + n.
+    `blind`: there is no guard, or no directory for its reports, so whether training began is unknown.
+    """
+    events, progress = trail.events, trail.progress
+    returncode = _through_shell(trail.returncode) if wrapped else trail.returncode
+    names = () if trail.stopped or returncode == 0 else _names(trail, returncode)
+    requested, gave_up = last(events, "restart-requested"), last(events, "gave-up")
+    died_of_it = returncode != 0 and last(events, "uncaught-exception") is not None
+    started = blind or progress is not None or last(events, "fit-started") is not None
+    refused = _why_not_restartable(trail, returncode, started)
+    if refused:
+        names = (named(not_restartable.NAME),)
+    ending = Ending(
+        returncode=returncode,
+        fault=names[0].name if names else signal_name(returncode),
+        started=started,
+        steps=0 if progress is None else progress.steps,
+        saved=0 if progress is None else progress.saved,
+        stopped=trail.stopped,
+        preempted=_preempted(trail, returncode, (started or trail.went_further) and not blind),
+        hung=trail.hung,
+        unkillable=trail.unkillable,
+        context_lost=died_of_it and bool(names) and names[0].name in _LOSE_THE_CONTEXT,
+        restart_requested="" if requested is None else _reason(requested),
+        gave_up=_reason(gave_up) if gave_up is not None and died_of_it else refused,
+        place=None if progress is None else (progress.fit, progress.epoch, progress.step),
+        epoch_over=progress is not None and progress.is_epoch_over,
+        same_data=progress is not None and not progress.is_epoch_over and _gets_the_same_data(events),
+    )
+    return names, ending
+
+
+def _names(trail: Trail, returncode: int) -> tuple[Named, ...]:
+    if trail.hung:
+        return (named(HANG),)
+    names = name_fault(returncode, trail.oom_kills, trail.stderr, trail.events, trail.elsewhere)
+    if trail.broken_gpu:
+        return (named(HARDWARE_FAULT), *(other for other in names if other.name != HARDWARE_FAULT))
+    return names
+
+
+def _why_not_restartable(trail: Trail, returncode: int, started: bool) -> str:
+    """Why a script cannot be started a second time, in words; empty when that is not how it ended."""
+    by_itself = returncode > 0 and not (trail.stopped or trail.hung or trail.asked)
+    if not (trail.again and by_itself) or last(trail.events, "restart-requested") is not None:
+        return ""
+    stopped = last(trail.events, "stopped-at")
+    data = {} if stopped is None else stopped.data
+    went_further = trail.went_further and not started
+    return not_restartable.why_not_restartable(data, _last_words(trail.stderr), went_further)
+
+
+def _last_words(stderr: bytes) -> str:
+    lines = (line.strip() for line in reversed(stderr.decode(errors="replace").splitlines()))
+    return next((line for line in lines if line and not line.startswith("oomph: ")), "")
+
+
+def _preempted(trail: Trail, returncode: int, trained: bool) -> str:
+    """The signal of a preemption during a training, between two, or before one resumed; empty for none."""
+    if trail.hung and not trail.asked:
+        return ""  # the SIGTERM that woke it up was ours
+    event = last(trail.events, "preempted")
+    if event is not None:
+        return str(event.data.get("signal"))
+    died_of_it = -returncode in (signal.SIGTERM, signal.SIGUSR1, signal.SIGKILL)
+    # Until the first fit SIGUSR1 is not caught, so `asked` lacks it. A script that uses SIGUSR1 does not die by it.
+    warned = trail.went_further and returncode == -signal.SIGUSR1
+    asked = trail.asked or (signal.SIGUSR1.name if warned else "")
+    return asked if trained and died_of_it and not trail.hung else ""
+
+
+def _gets_the_same_data(events: Sequence[Event]) -> bool:
+    """Whether the failed step gets the same samples again: not when its epoch restarts in another order."""
+    resumed = last(events, "resumed")
+    return resumed is None or resumed.data.get("kind") != "epoch"
+
+
+def last(events: Sequence[Event], name: str) -> Event | None:
+    """The last event of this name."""
+    return next((event for event in reversed(events) if event.name == name), None)
+
+
+def _through_shell(returncode: int) -> int:
+    return 128 - returncode if is_crash(128 - returncode) else returncode
+
+
+def _reason(event: Event) -> str:
+    return str(event.data.get("reason") or event.data.get("fault") or event.name)

@@ -1,0 +1,215 @@
+"""A run in words: the line at a restart, and the account at the end. Pure."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+
+from oomph.protocol.progress import Progress, place_in_words
+from oomph.run.policy.decide import Ending
+from oomph.run.policy.fault_name import signal_name
+from oomph.run.policy.ladder import Change
+from oomph.run.report.labels import SMALLER_BATCHES, STOPPED, UNGUARDED
+from oomph.run.report.larger_batch import larger_batch_in_words
+from oomph.run.report.result import improvement, result_in_words
+from oomph.run.report.summary import ALL_ENDED, CUT_OFF, UNRELATED, Summary
+from oomph.run.report.unguarded import NONE_SEEN, UNKNOWN
+from oomph.terminal.amounts import as_size, counted, times
+
+HEAD = 15
+"""The columns of the heads of several lines."""
+_MOST_REASONS = 3
+_NOTES = (NONE_SEEN, UNKNOWN)
+"""Remarks on what was guarded that belong to the one line of a run without a fault."""
+_SPELT_OUT = {UNRELATED: "an error of the script's own"}
+"""Faults whose name alone says nothing about the run."""
+
+
+def account(
+    summary: Summary,
+    run_dir: str | None,
+    again: str = "",
+    unguarded: str = "",
+    returncode: int | None = None,
+    stopped: str = "",
+) -> list[str]:
+    """The lines to print at the end: exactly one when nothing happened.
+
+    Args:
+        summary: the summary of the run.
+        run_dir: None for a run without one.
+        again: the command that resumes the run; empty where there is nothing to resume.
+        unguarded: which training was not guarded (`report/unguarded.py`); empty when there was none.
+        returncode: of the last attempt, −n for signal n; None where it is not known.
+        stopped: who stopped it, in words; empty when it ended otherwise.
+    """
+    end = _ended(summary, returncode, stopped)
+    remark = unguarded if unguarded not in _NOTES else ""
+    found = [_found(summary, run_dir)] * bool(summary.findings)
+    if not summary.eventful:
+        return [_one_line(summary, run_dir, again, unguarded, end), *([remark] if remark else []), *found]
+    result = _result(summary, remark)
+    remarks = [*([remark] if remark not in result else []), *found]
+    return [*(f"{head:<{HEAD}}{text}" for head, text in _rows(summary, run_dir, again, end, result)), *remarks]
+
+
+def restart_line(ending: Ending, progress: Progress | None, attempt: int, change: Change | None = None) -> str:
+    """What ended the last attempt, where, and what the next one starts from."""
+    how, changed = _how(ending), "" if change is None else f", {change}"
+    if progress is None:
+        return f"the script {how}; starting attempt {attempt}{changed}"
+    at = place_in_words(progress.fit, progress.epoch, progress.step, progress.is_epoch_over)
+    place = f"at {at}" if progress.fit >= 0 else "in a training loop"
+    steps = f"({progress.steps} steps done, {progress.saved} saved)"
+    origin = "from the last checkpoint" if progress.saved else "from the beginning"
+    return f"the script {how} {place} {steps}; starting attempt {attempt} {origin}{changed}"
+
+
+def _how(ending: Ending) -> str:
+    if ending.restart_requested:
+        return f"asked for a new process ({ending.restart_requested})"
+    if ending.hung:
+        return "was ended because it made no progress (hang)"
+    name = signal_name(ending.returncode)
+    if ending.returncode >= 0:
+        return f"ended with {name} ({ending.fault})"
+    known = ending.fault not in (name, "killed")  # "killed by SIGKILL (killed)" says nothing more
+    return f"was killed by {name}" + (f" ({ending.fault})" if known else "")
+
+
+def _one_line(summary: Summary, run_dir: str | None, again: str, unguarded: str, end: str) -> str:
+    facts = list(_facts(summary))
+    if summary.exit_code == 0:
+        told = ", ".join([_finished(summary, unguarded), *facts])
+        if summary.larger_batch is not None:
+            told = f"{told}; {larger_batch_in_words(summary.larger_batch)}"
+        return f"{told}; {unguarded}" if unguarded in _NOTES else told
+    told = ", ".join([end, *facts])
+    if again and summary.checkpoints.count:
+        return f"{told}; {_saved(summary)}; to resume: {again}"
+    if again and summary.steps:
+        return f"{told}; {_saved(summary)}"
+    known = run_dir is not None and summary.faults
+    return told + (f"; the cause: oomph explain {run_dir}" if known else "")
+
+
+def _saved(summary: Summary) -> str:
+    """What of a stopped training is saved, and what is lost."""
+    if not summary.checkpoints.count:
+        return "no checkpoint was taken, so there is nothing to resume from"
+    lost = summary.steps - summary.steps_saved
+    return (
+        f"the last {counted(lost, 'step')} {'is' if lost == 1 else 'are'} not saved"
+        if lost > 0
+        else "all steps are saved"
+    )
+
+
+def _found(summary: Summary, run_dir: str | None) -> str:
+    """What the monitor found: each was told in full when it was found."""
+    more = "" if run_dir is None else f"; what to do: oomph explain {run_dir}"
+    found = dict.fromkeys(f"{each.fault} ({each.subject})" for each in summary.findings)
+    return f"found on the way: {', '.join(found)}{more}"
+
+
+def _finished(summary: Summary, unguarded: str) -> str:
+    if summary.unrecorded:
+        return f"finished; {_unrecorded(summary)}"
+    unsafe = summary.checkpoints.failed or summary.findings or unguarded not in ("", *_NOTES)
+    return "finished" if unsafe else "finished without a fault"
+
+
+def _unrecorded(summary: Summary) -> str:
+    return f"nothing is recorded of {counted(summary.unrecorded, 'earlier attempt')}"
+
+
+def _result(summary: Summary, remark: str) -> str:
+    """The label with its reasons; where both tell of a training without a guard, the remark is the label."""
+    result = result_in_words(summary, _MOST_REASONS)
+    if not remark or not result.startswith(UNGUARDED):
+        return result
+    label = remark if remark.startswith(UNGUARDED) else f"{UNGUARDED}: {remark}"
+    others = [reason for reason in summary.exactness_reasons[:_MOST_REASONS] if reason not in remark]
+    return "; also: ".join([label, *(["; ".join(others)] if others else [])])
+
+
+def _rows(summary: Summary, run_dir: str | None, again: str, end: str, result: str) -> Iterator[tuple[str, str]]:
+    happened = [f"{_SPELT_OUT.get(name, name)} {times(count)}" for name, count in summary.faults.items()]
+    happened += [f"{CUT_OFF} {times(summary.cut_off)} ({ALL_ENDED})"] * bool(summary.cut_off)
+    happened += [_unrecorded(summary)] * bool(summary.unrecorded)
+    if happened:
+        yield "what happened", ", ".join(happened)
+    done = list(_done(summary))
+    if done:
+        yield "what was done", ", ".join(done)
+    cost = list(_cost(summary))
+    if cost:
+        yield "what it cost", ", ".join(cost)
+    if result:
+        yield "the result", result
+    better = improvement(summary)
+    if better:
+        yield "to improve it", better
+    yield "the end", ", ".join([end, *_facts(summary)]) + (f"; {_saved(summary)}" if again and summary.steps else "")
+    if summary.gave_up:
+        yield "stopped" if summary.exit_code in STOPPED else "gave up", summary.gave_up
+    if run_dir is not None:
+        yield "next", again or f"oomph explain {run_dir}"
+
+
+def _done(summary: Summary) -> Iterator[str]:
+    if summary.recoveries and summary.micro_batch is None:
+        yield "batches of evaluate, predict or map_batches in smaller parts"
+    elif summary.recoveries:
+        smaller = SMALLER_BATCHES in summary.exactness_reasons
+        size = summary.micro_batch
+        yield f"batches of at most {size}" if smaller else f"micro-batches of {size}, the same global batch"
+    if summary.restarts:
+        yield counted(summary.restarts, "restart")
+    if summary.resumes:
+        yield f"started again by --resume {times(summary.resumes)}"
+    if summary.left_out:
+        yield summary.left_out
+    yield from summary.changes
+
+
+def _cost(summary: Summary) -> Iterator[str]:
+    if (summary.restarts or summary.resumes) and (summary.steps or summary.steps_repeated):
+        yield f"{summary.steps_repeated} of {counted(summary.steps, 'step')} repeated"
+    if summary.seconds_recovering:
+        yield f"{summary.seconds_recovering:.0f} s recovering"
+
+
+def _facts(summary: Summary) -> Iterator[str]:
+    if summary.steps:
+        missing = summary.steps_without_data
+        yield counted(summary.steps, "step") + (f" ({missing} fewer than asked for: the data ran out)" * bool(missing))
+    yield f"{summary.seconds:.0f} s"
+    kept = summary.checkpoints
+    if kept.count:
+        size = as_size(kept.bytes)
+        yield f"{counted(kept.count, 'checkpoint')} of {size} ({kept.share:.1%} of the time)"
+    if kept.failed:
+        yield f"{counted(kept.failed, 'checkpoint')} could not be written"
+    if summary.device_peak_bytes:
+        larger = summary.larger_batch
+        of = "" if larger is None else f" of {as_size(larger.limit_bytes)}"
+        yield f"peak device memory {as_size(summary.device_peak_bytes)}{of}"
+    elif summary.host_peak_bytes:
+        yield f"peak memory {as_size(summary.host_peak_bytes)}"
+    if summary.input_wait is not None and summary.steps:
+        yield f"input wait {summary.input_wait:.0%}"
+
+
+def _ended(summary: Summary, returncode: int | None, stopped: str) -> str:
+    if summary.exit_code == 0:
+        return "the script finished"
+    if summary.exit_code is None:
+        return "the script was interrupted"
+    if stopped:
+        return f"{stopped}, exit code {summary.exit_code}"
+    by_itself = not summary.gave_up and summary.exit_code < 128 and summary.exit_code not in STOPPED
+    if by_itself and UNRELATED in summary.faults:
+        return f"the script failed with an error of its own, exit code {summary.exit_code}"
+    unsaved = ": SIGUSR2 ended it; oomph saves on SIGTERM and SIGUSR1" if returncode == -signal.SIGUSR2 else ""
+    return f"ended with exit code {summary.exit_code}{unsaved}"

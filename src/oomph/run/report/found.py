@@ -1,0 +1,134 @@
+"""What the monitor found in a run, with the time in which it was there. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from oomph.journal.journal import Event
+
+NOTICE = "notice"
+"""The severity of what asks for nothing, and is no fault."""
+_SEVERITIES = (NOTICE, "warning", "critical")
+
+
+@dataclass(frozen=True)
+class Found:
+    """One finding, in its last words."""
+
+    fault: str
+    code: str
+    """Of the page; empty in the journal of an older oomph."""
+    subject: str
+    kind: str
+    message: str
+    remedy: str
+    severity: str
+    """The highest that was told."""
+    attempt: int
+    begin: float
+    """When it was told; Unix time, as `since` and `end`."""
+    since: float
+    """When it came last: it may have been away for a while."""
+    end: float | None = None
+    """When it was there last; None: it is there still, as far as is known."""
+    seconds: float = 0.0
+    """How long it was there before, without the time since `since` if it has no end."""
+
+
+def findings_of(events: Iterable[Event]) -> list[Found]:
+    """Every finding of a run, in the order in which they began. What has no end of its own ends with its attempt.
+
+    What comes back within minutes, or becomes more severe, is one finding.
+    """
+    reading, attempt = _Reading(), 0
+    for event in events:
+        if event.attempt != attempt or event.name == "attempt-ended":
+            reading.end_all(event.time)
+            attempt = event.attempt
+        if event.name == "finding":
+            reading.add(event)
+        elif event.name == "finding-ended":
+            reading.end(event)
+    return reading.found
+
+
+def each_once(findings: Iterable[Found]) -> tuple[Found, ...]:
+    """Those of the same fault, subject and kind as one: in the last words, and with the time of all."""
+    once: dict[tuple[str, str, str], Found] = {}
+    for each in findings:
+        before = once.get(_key(each))
+        if before is not None:
+            severity, seconds = _worse(before, each), round(before.seconds + each.seconds, 3)
+            each = replace(each, begin=before.begin, severity=severity, seconds=seconds)
+        once[_key(each)] = each
+    return tuple(once.values())
+
+
+class _Reading:
+    """What was read so far; each event costs the same, however many there are."""
+
+    def __init__(self) -> None:
+        self.found: list[Found] = []
+        self._last: dict[tuple[int, str, str, str], int] = {}
+        """Where the last finding of each attempt, fault, subject and kind is."""
+        self._open: set[int] = set()
+
+    def add(self, event: Event) -> None:
+        """A new finding; or one that is known, which has come back or has become more severe."""
+        told, place = _read(event), self._last.get(_about(event), -1)
+        before = self.found[place] if place >= 0 else None
+        if before is None or (before.end is not None and not event.data.get("again")):
+            place = self._last[_about(event)] = len(self.found)
+            self.found.append(told)
+        else:
+            since = told.since if before.end is not None else before.since
+            severity = _worse(before, told)
+            self.found[place] = replace(
+                told, severity=severity, begin=before.begin, since=since, seconds=before.seconds
+            )
+        self._open.add(place)
+
+    def end(self, event: Event) -> None:
+        """A finding is over."""
+        place = self._last.get(_about(event))
+        if place in self._open:
+            until = event.data.get("until")
+            self._end(place, until if isinstance(until, int | float) else event.time)
+
+    def end_all(self, time: float) -> None:
+        """An attempt is over, and with it what was found in it."""
+        for place in tuple(self._open):
+            self._end(place, time)
+
+    def _end(self, place: int, time: float) -> None:
+        each = self.found[place]
+        seconds = round(each.seconds + max(time - each.since, 0.0), 3)
+        self.found[place] = replace(each, end=time, seconds=seconds)
+        self._open.discard(place)
+
+
+def _about(event: Event) -> tuple[int, str, str, str]:
+    return event.attempt, *_key(_read(event))
+
+
+def _worse(one: Found, other: Found) -> str:
+    return max(one.severity, other.severity, key=_SEVERITIES.index)
+
+
+def _key(each: Found) -> tuple[str, str, str]:
+    return each.fault, each.subject, each.kind
+
+
+def _read(event: Event) -> Found:
+    fault, code, subject, kind = (_text(event, name) for name in ("fault", "code", "subject", "kind"))
+    message, remedy, severity = (_text(event, name) for name in ("message", "remedy", "severity"))
+    severity = severity if severity in _SEVERITIES else "warning"
+    return Found(
+        fault, code, subject, kind, message, remedy, severity, event.attempt, begin=event.time, since=event.time
+    )
+
+
+def _text(event: Event, name: str) -> str:
+    value = event.data.get(name)
+    return value if isinstance(value, str) else ""

@@ -1,0 +1,377 @@
+"""The label of a run: how its result relates to that of an undisturbed run, and why it is not better. Pure.
+
+What was restored limits the label; what was compared decides it. Each fit of each attempt gets a label from the events
+alone. The label of the run is the worst of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from oomph.journal.journal import Event, by_attempt, by_name
+from oomph.protocol.coverage import ANY, Coverage, Range, coverage_of
+from oomph.protocol.left_out import left_out
+from oomph.protocol.unguarded import KINDS
+from oomph.run.policy.ladder import OPT_IN, change_in
+from oomph.run.report.repeats import Repeat, repeats
+
+EXACT = "exact"
+VERIFIED = "verified"
+UNVERIFIED = "unverified"
+REPLAYED = "replayed"
+APPROXIMATE = "approximate"
+NOT_EQUAL = "not-equal"
+STARTED_OVER = "started-over"
+UNGUARDED = "unguarded"
+FAILED = "failed"
+ORDER = (EXACT, VERIFIED, UNVERIFIED, REPLAYED, APPROXIMATE, NOT_EQUAL, STARTED_OVER, UNGUARDED, FAILED)
+"""From best to worst."""
+STOPPED = (75, 129, 130, 143)
+"""Exit codes after a preemption, SIGHUP, Ctrl-C and SIGTERM: the end was requested, and the run may resume later."""
+MEANING = {
+    EXACT: "exact: as if nothing had happened, within rounding",
+    VERIFIED: "verified: the repeated steps match the original ones",
+    UNVERIFIED: "unverified: everything known was restored, but too few repeated steps could be compared",
+    REPLAYED: "replayed: the batches of the epoch were read again; they and the repeated steps match the original ones",
+    APPROXIMATE: "approximate: batches were split into micro-batches, which may not give the same result",
+    NOT_EQUAL: "not equal to an undisturbed training",
+    STARTED_OVER: "started over: a training was restarted from its beginning, not resumed",
+    UNGUARDED: "unguarded: a training was not guarded, so it was neither checkpointed nor resumed",
+    FAILED: "failed: the training did not finish",
+}
+SMALLER = "smaller batches"
+"""The guard kind of --allow-smaller-batch."""
+_GUARDS = {"approximate": APPROXIMATE, SMALLER: NOT_EQUAL}
+"""Guard kind → the label after recovering from an out-of-memory error; exact under all others."""
+BY_ITSELF = "the script resumed by itself"
+"""How the reason begins where a script goes on from checkpoints of its own."""
+SMALLER_BATCHES = "a batch that did not fit was split into smaller batches, each with its own update"
+
+
+class Labelled(NamedTuple):
+    """A label and its reasons, the first cause first."""
+
+    label: str = EXACT
+    reasons: tuple[str, ...] = ()
+
+
+def worst(labelled: Iterable[Labelled]) -> Labelled:
+    """The worst of several, with the reasons of all that have this label or are not equal."""
+    known = list(labelled)
+    label = max((each.label for each in known), key=ORDER.index, default=EXACT)
+    reasons = [reason for each in known if each.label in (label, NOT_EQUAL) for reason in each.reasons]
+    return Labelled(label, tuple(dict.fromkeys(reasons)))
+
+
+def label_of(events: Sequence[Event], exit_code: int | None) -> Labelled:
+    """The label of a run.
+
+    Args:
+        events: those of all its attempts, in order.
+        exit_code: how it ended; None while it runs, or when its end is unknown.
+    """
+    found = worst(
+        [
+            *_recoveries(events),
+            *_changes(events),
+            *_resumes(events),
+            *_abandoned(events, exit_code),
+            *_loops(events),
+            *_beyond_the_guard(events),
+            *_outside_fits(events),
+        ]
+    )
+    if exit_code not in (None, 0, *STOPPED):
+        return Labelled(FAILED, found.reasons)
+    if not is_guarded(events):
+        return Labelled(UNGUARDED, found.reasons)
+    return found
+
+
+def _recoveries(events: Sequence[Event]) -> Iterator[Labelled]:
+    """The labels of micro-batches, wherever a batch was split."""
+    guards = _guards(events)
+    probed = [event for event in events if event.name == "probed"]
+    if _contradicted(probed):
+        yield Labelled(APPROXIMATE, ("a later probe found a coupling that the first one missed",))
+    elsewhere = {event.data["during"]: _guard(event, "kind") for event in probed if "during" in event.data}
+    for event in events:
+        guard = guards.get((event.attempt, event.data.get("fit")), ("", ""))
+        if event.name == "recovered" and "during" in event.data:
+            yield _of_guard(*elsewhere.get(event.data["during"], ("", "")))
+        elif event.name == "recovered":
+            yield _of_guard(*guard)
+        elif event.name == "fit-finished" and event.data.get("micro_batch") is not None:
+            kind = str(event.data.get("guard"))
+            yield _of_guard(kind, guard[1] if kind == guard[0] else "")
+
+
+def _changes(events: Sequence[Event]) -> Iterator[Labelled]:
+    """The labels of changes that alter the mathematics and that the user allowed."""
+    for event in events:
+        change = change_in(event.data) if event.name == "decided" else None
+        if change is not None and change.name in OPT_IN:
+            yield Labelled(NOT_EQUAL, (str(change),))
+    missing = left_out(events)
+    if missing:
+        yield Labelled(NOT_EQUAL, (missing,))
+
+
+def _guards(events: Sequence[Event]) -> dict[Any, tuple[str, str]]:
+    """For each fit of each attempt, its guard's kind and the reason for it."""
+    found = {(e.attempt, e.data.get("fit")): _guard(e, "guard") for e in events if e.name == "fit-started"}
+    probed = (e for e in events if e.name == "probed" and "fit" in e.data)
+    return found | {(e.attempt, e.data.get("fit")): _guard(e, "kind") for e in probed}
+
+
+def _guard(event: Event, kind: str) -> tuple[str, str]:
+    return str(event.data.get(kind, "")), str(event.data.get("reason", ""))
+
+
+def _of_guard(kind: str, reason: str) -> Labelled:
+    label = _GUARDS.get(kind, EXACT)
+    if label == EXACT:
+        return Labelled()
+    words = SMALLER_BATCHES if label == NOT_EQUAL else reason
+    return Labelled(label, (words,) if words else ())
+
+
+def _contradicted(probed: Sequence[Event]) -> bool:
+    """Whether a later probe found a coupling that the first one of the same fit or loop missed."""
+    exact: set[Any] = set()
+    for event in probed:
+        step = (event.attempt, event.data.get("fit"), event.data.get("during"))
+        if event.data.get("kind") == "exact":
+            exact.add(step)
+        elif step in exact:
+            return True
+    return False
+
+
+# -- restarts ---------------------------------------------------------------------------------------------------------
+
+
+def _resumes(events: Sequence[Event]) -> Iterator[Labelled]:
+    """The labels of fits in later attempts that an earlier attempt had begun."""
+    begun: set[Any] = set()
+    finished: dict[Any, Event] = {}
+    repeated = repeats(events)
+    if min((event.attempt for event in events), default=1) > 1:
+        yield Labelled(STARTED_OVER)  # the journals of earlier attempts were removed
+    for attempt in by_attempt(events):
+        by = by_name(attempt)
+        yield from _not_reached(attempt, finished)
+        yield from _returned_after_an_edit(attempt)
+        yield from _from_before_an_edit(attempt)
+        is_last = attempt[0].attempt == events[-1].attempt
+        twice = repeated.get(attempt[0].attempt, Repeat())
+        counted = {key: twice.of(is_last) for key in begun - {*finished}}
+        short = {key for key, event in finished.items() if event.data.get("too_dear")}
+        finished |= {_key(event): event for event in by.get("fit-finished", ()) if "key" in event.data}
+        fits = by.get("fit-started", [])
+        resumed = {_key(event) for event in by.get("resumed", ())}  # also by a call that has been edited
+        again = [
+            _begun_again(fit, by, short, counted.get(_key(fit), ANY))
+            for fit in fits
+            if begun & {_key(fit), _number(fit)} or _key(fit) in resumed
+        ]
+        is_gone = not is_last and not _has_left(by)
+        yield from (each for each in again if not (is_gone and each.label in (STARTED_OVER, UNVERIFIED)))
+        if begun and not again and (fits or by.get("resumed")):
+            yield Labelled(UNVERIFIED)  # the process ended between two fits: there was no step to repeat
+        begun |= {_key(fit) for fit in fits}
+        for event in by.get("appended-again", ()):
+            told = f"{event.data.get('site')} appends to {event.data.get('path')} a second time"
+            yield Labelled(NOT_EQUAL, (told,))
+        for name in ("trusted", "another-way", "passed-on"):
+            for event in by.get(name, ()):
+                yield Labelled(NOT_EQUAL, (str(event.data.get("reason")),))
+
+
+def _has_left(by: Mapping[str, list[Event]]) -> bool:
+    """Whether this attempt left anything for later attempts to resume from."""
+    return bool(by.get("checkpoint") or by.get("fit-finished"))
+
+
+def _not_reached(attempt: Iterable[Event], finished: Mapping[Any, Event]) -> Iterator[Labelled]:
+    """Finished fits of earlier attempts that the script did not reach again: their changes are missing."""
+    events, missing = list(attempt), dict(finished)
+    resumed = {_key(event) for event in events if event.name == "resumed"}
+    for event in events:
+        if _is_edited(event):  # the edit may have changed its key, and it has a new number
+            missing = {
+                key: other for key, other in missing.items() if other.data.get("fit") != event.data["edited_fit"]
+            }
+        if event.name == "fit-started" and _key(event) not in {*resumed, *missing}:
+            for passed_by in missing.values():
+                if passed_by.role == event.role:
+                    number = passed_by.data.get("fit", 0) + 1
+                    reason = f"fit {number} was finished by an earlier attempt, and not reached again"
+                    yield Labelled(NOT_EQUAL, (reason,))
+        if event.name in ("fit-started", "resumed"):
+            missing.pop(_key(event), None)
+        if event.name == "resumed" and "fit" in event.data:  # also by a call that has been edited
+            missing = {key: other for key, other in missing.items() if _number(other) != _number(event)}
+
+
+def _from_before_an_edit(attempt: Iterable[Event]) -> Iterator[Labelled]:
+    """Fits restored after an edited fit trained again: their state comes from before the edit."""
+    edited: Event | None = None
+    for event in attempt:
+        if _is_edited(event):
+            edited = event
+        elif event.name == "resumed" and edited is not None and event.role == edited.role and "fit" in event.data:
+            number, before = event.data["fit"] + 1, edited.data["edited_fit"] + 1
+            told = f"the state of fit {number} is from before fit {before} was edited"
+            yield Labelled(NOT_EQUAL, (told, *([str(edited.data["reason"])] if edited.data.get("reason") else [])))
+
+
+def _returned_after_an_edit(attempt: Iterable[Event]) -> Iterator[Labelled]:
+    """Fits whose result was returned although the script has changed since."""
+    for event in attempt:
+        if event.name == "resumed" and event.data.get("kind") == "finished" and event.data.get("meant"):
+            yield Labelled(NOT_EQUAL, tuple(str(each) for each in event.data["meant"]))
+
+
+def _is_edited(event: Event) -> bool:
+    """Whether a fit trains again because it was edited; the event holds its earlier number."""
+    return event.name == "trains-again" and event.data.get("edited_fit") is not None
+
+
+def _abandoned(events: Sequence[Event], exit_code: int | None) -> Iterator[Labelled]:
+    """Unfinished fits of earlier attempts that the attempt which finished did not reach again."""
+    fits = [event for event in events if event.name == "fit-started" and "key" in event.data]
+    over = {_key(event) for event in events if event.name == "fit-finished"}
+    last = max((event.attempt for event in events), default=0)
+    over |= {_key(event) for event in events if event.attempt == last and event.name in ("fit-started", "resumed")}
+    here = (event for event in events if event.attempt == last and event.name == "resumed" and "fit" in event.data)
+    resumed = {_number(event) for event in here}  # also by a call that has been edited
+    for fit in fits if exit_code == 0 else ():
+        if _key(fit) not in over and _number(fit) not in resumed and not fit.role.startswith("worker"):
+            reason = f"fit {fit.data.get('fit', 0) + 1} was begun by an earlier attempt, and not reached again"
+            yield Labelled(NOT_EQUAL, (reason,))
+
+
+def _begun_again(fit: Event, by: Mapping[str, list[Event]], short: Container[Any], repeated: Range) -> Labelled:
+    """The label of a fit that an earlier attempt had begun: resumed, or started again.
+
+    Args:
+        short: finished fits whose end states were too expensive to keep.
+        repeated: the least and the most steps that it has repeated, by the journal.
+    """
+    compared = [event for event in by.get("compared", ()) if _key(event) == _key(fit)]
+    unequal = [str(event.data.get("cause")) for event in compared if not event.data.get("equal")]
+    resumed = next(
+        (e for e in by.get("resumed", ()) if _key(e) == _key(fit) and e.data.get("kind") != "finished"), None
+    )
+    itself = [str(e.data.get("reason")) for e in by.get("resumed-itself", ()) if _key(e) == _key(fit)]
+    if itself and resumed is None:
+        return _resumed_itself(itself, unequal, coverage_of(compared, repeated))
+    if unequal:
+        known = () if resumed is None else _lost(resumed)
+        return Labelled(NOT_EQUAL, (*known, *unequal))
+    if resumed is not None:
+        return _within_noise(_resumed(resumed, coverage_of(compared, repeated)), compared)
+    restored = _key(fit) in short or any(event.data.get("kind") == "finished" for event in by.get("resumed", ()))
+    if not (restored or _key(fit) in {_key(event) for event in by.get("trains-again", ())}):
+        return Labelled(STARTED_OVER)
+    return _within_noise(_proved(VERIFIED, coverage_of(compared, ANY)), compared)
+
+
+def _resumed_itself(itself: Sequence[str], unequal: Sequence[str], coverage: Coverage) -> Labelled:
+    """The label of a fit that the script resumed by itself: what it loaded is known by comparison alone."""
+    if coverage.epochs and coverage.is_enough and not unequal:
+        return Labelled(VERIFIED, coverage.in_words())
+    return Labelled(NOT_EQUAL, (*itself, *unequal))
+
+
+def _within_noise(label: Labelled, compared: Iterable[Event]) -> Labelled:
+    """The label, with this training's noise where results differ in some bits."""
+    noise = max((float(event.data.get("noise") or 0) for event in compared), default=0.0)
+    told = (f"not bit for bit: within this training's own noise of {noise:.1g}",) if noise else ()
+    return Labelled(label.label, (*label.reasons, *told))
+
+
+def _resumed(resumed: Event, coverage: Coverage) -> Labelled:
+    lost = _lost(resumed)
+    if lost:
+        return Labelled(NOT_EQUAL, lost)
+    return _proved(REPLAYED if resumed.data.get("kind") == "replayed" else VERIFIED, coverage)
+
+
+def _proved(label: str, coverage: Coverage) -> Labelled:
+    """The label, if the comparison covers enough of the repeated steps; unverified otherwise."""
+    return Labelled(label if coverage.is_enough else UNVERIFIED, coverage.in_words())
+
+
+def _lost(resumed: Event) -> tuple[str, ...]:
+    """What is known not to be as it was."""
+    reasons = [str(reason) for reason in (*resumed.data.get("lost", ()), *resumed.data.get("meant", ()))]
+    if resumed.data.get("kind") == "epoch":
+        reasons.append("the interrupted epoch was restarted")
+    if resumed.data.get("kind") == "over":
+        reasons.append("all epochs that the script asks for were trained before: the saved state is returned")
+    return tuple(reasons)
+
+
+def _loops(events: Sequence[Event]) -> Iterator[Labelled]:
+    """The script's own loops: a loop that oomph has not saved starts over."""
+    looped = [event for event in events if event.name == "loop-seen"]
+    trained = {event.attempt for event in looped}
+    resumed = {event.attempt for event in looped if event.data.get("restored")}
+    ended = [event for event in events if event.name == "attempt-ended" and event.data.get("steps")]
+    lost = min((event.attempt for event in ended), default=None)
+    if lost is not None and any(attempt > lost for attempt in trained - resumed):
+        yield Labelled(STARTED_OVER)
+    elif lost is not None and any(attempt > lost for attempt in trained):
+        yield Labelled(UNVERIFIED)
+
+
+def _beyond_the_guard(events: Iterable[Event]) -> Iterator[Labelled]:
+    """Trainings that oomph has not guarded, beside others that it may have guarded."""
+    for event in events:
+        if is_unguarded_loop(event):
+            yield Labelled(UNGUARDED, (loop_in_words(event),))
+        kind = KINDS.get(str(event.data.get("kind"))) if event.name == "unguarded" else None
+        if event.name == "unguarded":
+            what = "" if kind is None else f" with {kind.what}"
+            yield Labelled(UNGUARDED, (f"{event.data.get('site')} trains{what}",))
+
+
+def _outside_fits(events: Sequence[Event]) -> Iterator[Labelled]:
+    """Steps outside any fit: recovered in the process, so that only a restart loses them."""
+    last = max((event.attempt for event in events), default=0)
+    for event in events:
+        if event.name == "trained-outside-fit" and (event.attempt < last or not is_guarded(events)):
+            yield Labelled(UNGUARDED, (outside_in_words(event),))
+
+
+def is_guarded(events: Iterable[Event]) -> bool:
+    """Whether any training of the run was guarded."""
+    return any(event.name == "fit-started" or event.data.get("guarded") for event in events)
+
+
+def outside_in_words(event: Event) -> str:
+    """Why steps outside any fit are not resumed."""
+    return f"{event.data.get('site')} trains outside a resumable fit"
+
+
+def is_unguarded_loop(event: Event) -> bool:
+    """Whether oomph saw a loop of the script's own, without `oomph.guard` on its step."""
+    return event.name == "loop-seen" and not event.data.get("guarded")
+
+
+def loop_in_words(seen: Event) -> str:
+    """Why a loop of the script's own is not resumed."""
+    return f"the training loop at {seen.data.get('site')} does not iterate over oomph.steps"
+
+
+def _key(event: Event) -> Any:
+    """The fit that an event is about: its identity, or its number in journals of an older oomph."""
+    return event.role.startswith("worker"), event.data.get("key", event.data.get("fit"))
+
+
+def _number(event: Event) -> Any:
+    """The fit by its number, as an older oomph identified it."""
+    return event.role.startswith("worker"), event.data.get("fit")

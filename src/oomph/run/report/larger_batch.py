@@ -1,0 +1,71 @@
+"""A larger batch that should fit, from what the fits of a run took. Pure.
+
+Each moment of a step needs a part that is there whatever the batch, and a part that grows with it. The peak is the
+greatest of these moments. So a batch that is k times as large needs at most what is kept plus k times the rest of the
+peak that was measured; less where some of that rest is scratch memory that does not grow. Only a step that compares the
+samples of a batch with one another may need more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from oomph.journal.journal import Event
+
+_USABLE = 0.9
+"""Share of the device's memory to fill: an allocator leaves gaps."""
+_WORTH_SAYING = 1.1
+_MOST = 16
+"""Beyond this many times the measured batch nothing is said: kernels choose other algorithms."""
+_LINEAR = ("exact", "approximate")
+"""The guards of steps that treat each sample by itself, or see a batch only through its statistics."""
+
+
+@dataclass(frozen=True)
+class LargerBatch:
+    """How much larger the batches of a run could be."""
+
+    times: float
+    """So many times as large as in this run."""
+    batch: int | None
+    """The samples of a batch of this run; None where they are not known, or differ between its fits."""
+    samples: int | None
+    """A batch that should fit, in samples; None where `batch` is. A still larger one may fit too."""
+    limit_bytes: int
+    """What TensorFlow's allocator may use of the device."""
+
+
+def larger_batch(events: Sequence[Event]) -> LargerBatch | None:
+    """What the fits of a run leave room for; None where that is not known, or not worth saying."""
+    fits = [event.data for event in events if event.name == "fit-finished"]
+    figures = [_figures(fit) for fit in fits]
+    known = [each for each in figures if each is not None]
+    if not fits or len(known) < len(fits) or any(fit.get("guard") not in _LINEAR for fit in fits):
+        return None
+    peak, limit, kept = max(each[0] for each in known), min(each[1] for each in known), min(each[2] for each in known)
+    if peak <= kept:
+        return None
+    times = min(float(_MOST), (_USABLE * limit - kept) / (peak - kept))
+    if times < _WORTH_SAYING:
+        return None
+    batches = {fit.get("batch_size") for fit in fits}
+    batch = batches.pop() if len(batches) == 1 else None
+    batch = batch if isinstance(batch, int) and batch > 0 else None
+    return LargerBatch(round(times, 2), batch, None if batch is None else int(times * batch), limit)
+
+
+def _figures(fit: Mapping[str, Any]) -> tuple[int, int, int] | None:
+    """Peak, limit, and what is kept, in bytes; None unless all are known."""
+    peak, limit, kept = (fit.get(name) for name in ("device_peak_bytes", "device_limit_bytes", "kept_bytes"))
+    if not (isinstance(peak, int) and isinstance(limit, int) and isinstance(kept, int)) or min(peak, limit, kept) < 0:
+        return None
+    return peak, limit, kept
+
+
+def larger_batch_in_words(found: LargerBatch) -> str:
+    """ "batches of at least 256 should fit (64 in this run)": the bound is cautious, and larger ones may fit too."""
+    if found.samples is None:
+        return f"batches at least {found.times:.1f} times as large should fit"
+    return f"batches of at least {found.samples:,} should fit ({found.batch:,} in this run)"

@@ -1,0 +1,56 @@
+"""The command that resumes a run, as a user would type it, with the environment that the script reads. Pure.
+
+Only numbers and switches are shown: any other value may be a secret in a form that nobody knows.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from oomph.journal.journal import Event
+from oomph.redaction.redaction import holds_secret
+
+_NAMES_THE_RUN = ("--run-dir", "--resume")
+_SHOWN = re.compile(r"[-+]?[\d.]{1,8}(e[-+]?\d{1,3})?|true|false|yes|no|on|off", re.IGNORECASE | re.ASCII)
+
+
+class Variables(NamedTuple):
+    """The environment variables that the script has read and that are set."""
+
+    shown: tuple[str, ...] = ()
+    """Assignments, in front of the command."""
+    others: tuple[str, ...] = ()
+    """Names of those whose values are not shown."""
+
+
+def names_read(events: Iterable[Event]) -> tuple[str, ...]:
+    """The names of the variables that the script has read and found set."""
+    read = (event for event in events if event.name == "environment-read")
+    return tuple(sorted({name for event in read for name in event.data.get("variables", ())}))
+
+
+def variables_read(events: Iterable[Event], environ: Mapping[str, str]) -> Variables:
+    """Those that the script read in any attempt, by the environment of now."""
+    there = {name: environ[name] for name in names_read(events) if name in environ}
+    shown = {name: value for name, value in there.items() if _SHOWN.fullmatch(value) and not holds_secret(name, value)}
+    return Variables(
+        tuple(f"{name}={value}" for name, value in shown.items()), tuple(name for name in there if name not in shown)
+    )
+
+
+def command_to_go_on(typed: Sequence[str], words: Sequence[str], run_dir: str, shown: Sequence[str] = ()) -> str:
+    """`NAME=value oomph run --resume=DIR`, the options as typed, and the script with its arguments."""
+    return shlex.join([*shown, "oomph", "run", f"--resume={run_dir}", *options_without_a_run(typed), *words])
+
+
+def options_without_a_run(typed: Sequence[str]) -> Iterator[str]:
+    """All options but those that name the run; only `--run-dir` may have its value in the next word."""
+    options = iter(typed)
+    for word in options:
+        if word == "--run-dir":
+            next(options, None)
+        elif word.partition("=")[0] not in _NAMES_THE_RUN:
+            yield word

@@ -1,0 +1,46 @@
+"""How many steps each attempt of a run has done that an earlier one had done too. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from oomph.journal.journal import Event, by_attempt
+from oomph.protocol.coverage import Range
+
+
+class Repeat(NamedTuple):
+    """The repeated steps of one attempt."""
+
+    steps: int = 0
+    saved: int = 0
+    """Those that its last checkpoint holds: what later attempts build on."""
+
+    def of(self, is_last: bool) -> Range:
+        """How many of them must have been compared: all, or what is left of them."""
+        return Range(least=self.steps) if is_last else Range(most=self.saved)
+
+
+def repeats(events: Iterable[Event]) -> Mapping[int, Repeat]:
+    """The repeated steps by attempt.
+
+    An attempt repeats the steps from where it resumed, by oomph or by the script itself, up to those that an earlier
+    one reached. One that ends sooner has repeated only what it did.
+    """
+    found, reached = {}, 0
+    for attempt in by_attempt(events):
+        resumed = [_number(event, "steps") for event in attempt if event.name in ("resumed", "resumed-itself")]
+        resumed += [_number(event, "restored") for event in attempt if event.name == "loop-seen"]
+        ended = [_number(event, "steps") for event in attempt if event.name == "attempt-ended"]
+        saved = [_number(event, "saved") for event in attempt if event.name == "attempt-ended"]
+        first = max(resumed, default=0)
+        if resumed or any(event.name == "fit-started" for event in attempt):
+            steps = max(0, min([reached, *ended]) - first)
+            found[attempt[0].attempt] = Repeat(steps, max(0, min([steps, *(each - first for each in saved)])))
+        reached = max([reached, *ended])
+    return found
+
+
+def _number(event: Event, key: str) -> int:
+    value = event.data.get(key)
+    return int(value) if isinstance(value, (int, float)) else 0

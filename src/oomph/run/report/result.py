@@ -1,0 +1,23 @@
+"""The result of a run in words: what its weights are worth. Pure."""
+
+from __future__ import annotations
+
+from oomph.run.report.labels import MEANING, NOT_EQUAL, REPLAYED, STARTED_OVER
+from oomph.run.report.remedies import remedies
+from oomph.run.report.summary import Summary
+
+
+def result_in_words(summary: Summary, most_reasons: int | None = None) -> str:
+    """The label and its reasons; empty unless the script trained and finished: other runs have no result."""
+    if not summary.steps or summary.exit_code != 0:
+        return ""
+    if "nan-loss" in summary.faults:
+        return "not finite: the weights hold NaN or infinity, or held them during training"
+    return "; ".join((MEANING[summary.exactness], *summary.exactness_reasons[:most_reasons]))
+
+
+def improvement(summary: Summary) -> str:
+    """The one change that gives a better result; empty where there is no result, or nothing is wrong with it."""
+    if not result_in_words(summary) or summary.exactness not in (NOT_EQUAL, STARTED_OVER, REPLAYED):
+        return ""
+    return remedies(summary.exactness, summary.exactness_reasons)[0].text

@@ -1,0 +1,40 @@
+"""Who stopped a run, in words, from the decision that ended it. Pure."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from oomph.journal.journal import Event
+
+_BY = {
+    signal.SIGINT: "stopped by Ctrl-C (SIGINT)",
+    signal.SIGHUP: "stopped by SIGHUP (the terminal was closed)",
+    signal.SIGTERM: "stopped by SIGTERM",
+}
+_SOMEHOW = "stopped from outside"
+_SHELL = 128
+"""Shells show death by signal n as 128 + n."""
+
+
+def stopped(events: Sequence[Event]) -> str:
+    """How the newest attempt was stopped; empty if it ended by itself, was preempted, or has not ended."""
+    newest = max((event.attempt for event in events), default=0)
+    decided = [event for event in events if event.name == "decided" and event.attempt == newest]
+    return _stopped(decided[-1].data) if decided else ""
+
+
+def _stopped(decided: Mapping[str, Any]) -> str:
+    ending, code = decided.get("ending") or {}, decided.get("exit_code")
+    if decided.get("action") != "finish" or not isinstance(code, int) or code == 0:
+        return ""
+    if ending.get("called_off"):
+        return _by(ending["called_off"])
+    if ending.get("interrupted") and (ending.get("stopped") or code == _SHELL + signal.SIGINT):
+        return _BY[signal.SIGINT]
+    return _by(code - _SHELL) if ending.get("stopped") else ""
+
+
+def _by(signum: object) -> str:
+    return next((words for known, words in _BY.items() if known == signum), _SOMEHOW)

@@ -1,0 +1,48 @@
+"""What a run only supervised, in words: the line after the account. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from oomph.journal.journal import Event
+from oomph.protocol.unguarded import SUPERVISED, of_event
+from oomph.run.report.causes import causes
+from oomph.run.report.labels import UNGUARDED, is_guarded, is_unguarded_loop, outside_in_words
+from oomph.run.report.remedies import remedies, remedy_of
+
+NOT_LOADED = "the script ran unguarded: its Python did not load oomph (was it started with -I, -E or -S?)"
+NO_PYTHON = "the command ran unguarded: no Python of it loaded oomph (is there one? -I, -E and -S keep oomph out)"
+UNKNOWN = "without a run directory, whether a training was guarded is not recorded"
+NONE_SEEN = "no training was seen, so nothing was guarded"
+RECOVERED = "recovered in process, not checkpointed; a restart starts it over"
+NOT_ASKED = f"unguarded, as --no-guard asks: {SUPERVISED}"
+
+
+def unguarded(events: Sequence[Event], guard: bool, loaded: bool, python: bool = True, recorded: bool = True) -> str:
+    """Which training was not guarded, what that means, and what to do; empty when there was none.
+
+    Args:
+        events: those of all attempts.
+        guard: whether the run has one.
+        loaded: whether the script's Python has loaded oomph, as far as is known.
+        python: whether it is known that a Python was started.
+        recorded: whether there is a run directory, in which the script writes events.
+    """
+    if not loaded:
+        return NOT_LOADED if python else NO_PYTHON
+    if not guard:
+        return NOT_ASKED
+    if not recorded:
+        return UNKNOWN
+    told = [event for event in events if event.name == "unguarded"]
+    if told:
+        return of_event(str(told[0].data.get("site")), str(told[0].data.get("kind")))
+    guarded = is_guarded(events)
+    cause = remedies(UNGUARDED, causes(UNGUARDED, events))[0]
+    if cause.reason and (not guarded or any(map(is_unguarded_loop, events))):
+        return f"unguarded: {cause.reason}, {SUPERVISED}. To have it guarded, {cause.text}"
+    outside = next((outside_in_words(event) for event in events if event.name == "trained-outside-fit"), "")
+    if outside:
+        return f"{outside}: {RECOVERED}. To have it resumed, {remedy_of(outside)}"
+    nothing = not guarded and any(event.name == "process-started" for event in events)  # else unknown
+    return NONE_SEEN if nothing else ""

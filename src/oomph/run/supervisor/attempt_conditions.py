@@ -1,0 +1,136 @@
+"""The conditions of an attempt outside the script: the kernel's log, OOM kills, GPUs, checkpoints."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from pathlib import Path
+
+from oomph.explain.reading import kernel_log
+from oomph.gpu.memory_in_use import Gpu
+from oomph.journal.journal import Event
+from oomph.process import cgroup
+from oomph.run.policy.ladder import Conditions
+from oomph.run.supervisor.devices import Reading, memory_is_back, visible
+from oomph.terminal.ticking import Ticking
+
+_MEMORY_BACK_SECONDS = 50.0
+_MEMORY_POLL_SECONDS = 1.0
+
+
+class Machine:
+    """The GPUs of this machine before the run."""
+
+    def __init__(self, environ: Mapping[str, str]) -> None:
+        self._environ = environ
+        self._first = Reading()
+
+    @property
+    def all_gpus(self) -> tuple[Gpu, ...]:
+        """Every GPU."""
+        return self._first.gpus()
+
+    @property
+    def gpus(self) -> tuple[Gpu, ...]:
+        """The GPUs that the script may use."""
+        return visible(self.all_gpus, self._environ)
+
+    def wait_for_memory(self, called_off: Callable[[], object]) -> float | None:
+        """Wait until the dead script's GPU memory is free again; returns the seconds, None on timeout.
+
+        Args:
+            called_off: polled; the wait ends as soon as it returns true.
+        """
+        started = time.monotonic()
+        if not self.gpus:
+            return 0.0
+        with Ticking() as ticking:
+            while not memory_is_back(self.gpus, visible(Reading().gpus(), self._environ)):
+                if called_off() or time.monotonic() - started > _MEMORY_BACK_SECONDS:
+                    return None
+                ticking.tick("waiting for the GPU's memory to be free again")
+                time.sleep(_MEMORY_POLL_SECONDS)
+        return time.monotonic() - started
+
+    def listen(self) -> None:
+        """Receive the answer to the first reading; costs nothing once it has arrived."""
+        self._first.listen()
+
+    def close(self) -> None:
+        """Stop the first reading."""
+        self._first.close()
+
+
+class KernelWatch:
+    """What the kernel reports during one attempt, from just before its start."""
+
+    def __init__(self, machine: Machine) -> None:
+        self._machine = machine
+        self._kernel = kernel_log.KernelLog()
+        self._kills = cgroup.oom_kills()
+        self.oom_kills: int | None = None
+        """New OOM kills in our control group."""
+        self.kernel_lines: list[str] = []
+        """What the kernel's log says about the script and its GPUs."""
+        self.broken_gpu = ""
+        """UUID of the GPU that the log calls broken; its bus address when NVML does not know it."""
+
+    def look_back(self, pids: Collection[int]) -> None:
+        """Collect what happened during the attempt, after its end."""
+        now = cgroup.oom_kills()
+        self.oom_kills = None if self._kills is None or now is None else now - self._kills
+        lines = self._kernel.read()
+        self._kernel.close()
+        if not lines:
+            return
+        uuids = {gpu.bus: gpu.uuid for gpu in self._machine.gpus}
+        self.kernel_lines = kernel_log.that_concern(lines, pids, uuids)
+        bus = kernel_log.broken_bus(self.kernel_lines, uuids)
+        self.broken_gpu = "" if bus is None else uuids.get(bus, bus)
+
+
+def conditions(
+    machine: Machine, broken_gpu: str, events: Sequence[Event], run_dir: Path | None, returncode: int
+) -> Conditions:
+    """What could be changed after an attempt with these script events."""
+    resumed_from = _resumed_from(events)
+    return Conditions(
+        gpus=tuple(gpu.uuid for gpu in machine.gpus),
+        broken_gpu=broken_gpu,
+        xla=any(event.data.get("xla") is True for event in events if event.name == "fit-started"),
+        samples=_samples(events),
+        resumed_from=resumed_from,
+        older_checkpoints=_older_checkpoints(run_dir, resumed_from),
+        segmentation_fault=returncode == -11,
+    )
+
+
+def _resumed_from(events: Sequence[Event]) -> str:
+    """The checkpoint within a fit that the attempt resumed from; empty when it has saved one since."""
+    name = ""
+    for event in events:
+        if event.name == "resumed" and event.data.get("kind") != "finished":
+            name = str(event.data.get("name"))
+        elif event.name == "checkpoint":
+            name = ""
+    return name
+
+
+def _samples(events: Sequence[Event]) -> int | None:
+    for event in reversed(events):
+        if event.name in ("oom", "recovered", "fit-started"):
+            found = event.data.get("micro_batch") or event.data.get("batch")
+            if isinstance(found, int):
+                return found
+    return None
+
+
+def _older_checkpoints(run_dir: Path | None, name: str) -> int:
+    if run_dir is None or not name:
+        return 0
+    try:
+        known = sorted(entry for entry in os.listdir(run_dir / "checkpoints") if entry.startswith("step-"))
+    except OSError:
+        return 0
+    return known.index(name) if name in known else 0

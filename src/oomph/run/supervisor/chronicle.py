@@ -1,0 +1,208 @@
+"""The journal of a run as the supervisor writes and reads it.
+
+A run without a directory keeps the supervisor's own events in memory and builds its summary from them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import oomph
+from oomph.journal.journal import Event, Journal, read_journal, refuse_later
+from oomph.monitor.board import BOARD, BoardReader
+from oomph.protocol.progress import Progress, read_progress
+from oomph.run.hang.limits import Hang
+from oomph.run.policy import decisions
+from oomph.run.policy.decide import Action, Ending, Ledger, Restart, is_crash
+from oomph.run.policy.examination import last
+from oomph.run.policy.fault_name import Named
+from oomph.run.policy.ladder import Conditions
+from oomph.run.supervisor.attempt import Ended
+from oomph.run.supervisor.machine_at_start import MachineAtStart
+
+_MOST_KERNEL_LINES = 20
+_LONGEST_START_SECONDS = 10.0
+"""Python has loaded oomph by then, even from a slow disk."""
+_LONGEST_GAP_SECONDS = 7 * 86400.0
+"""No training is silent for longer than a week: the clock was set forward."""
+
+
+@dataclass(frozen=True)
+class Judged:
+    """The end of an attempt: what was observed, its diagnosis, and the decision."""
+
+    ended: Ended
+    names: tuple[Named, ...]
+    """The faults found, the likeliest first."""
+    ending: Ending
+    conditions: Conditions
+    action: Action
+    oom_kills: int | None
+    kernel_lines: Sequence[str]
+
+
+class Chronicle:
+    """The events of one run.
+
+    Args:
+        run_dir: None for a run without a directory.
+        attempts: the number of earlier attempts of the run.
+    """
+
+    def __init__(self, run_dir: Path | None, attempts: int) -> None:
+        self._run_dir, self.attempt = run_dir, attempts
+        self._journal = Journal(None, 0, "supervisor")
+        self._own: list[Event] = []
+
+    def begin_attempt(self, command: Sequence[str], python: str, machine: MachineAtStart) -> None:
+        """Open the journal of the next attempt."""
+        self.attempt += 1
+        self._forget_board()
+        if self._run_dir is not None:
+            refuse_later(self._run_dir, self.attempt)
+        self._journal = Journal(self._run_dir, self.attempt, "supervisor")
+        if not self._own:
+            self.write("run-started", oomph=oomph.__version__)
+            if machine.snapshot is not None:
+                self._journal.write("machine", snapshot=machine.snapshot, repairs=machine.changes)
+        self.write("attempt-started", python=python, command=list(command))
+
+    def write(self, name: str, **data: Any) -> None:
+        """Append a supervisor event."""
+        self._own.append(self._journal.write(name, **data))
+
+    def close_attempt(self, exit_code: int | None = None) -> None:
+        """Close the attempt's journal; an exit code ends the run too."""
+        if exit_code is not None:
+            self.write("run-ended", exit_code=exit_code)
+        self._journal.close()
+
+    def write_hang(self, hang: Hang) -> None:
+        """Record the hang before ending anything: that may take long, or kill the supervisor too."""
+        self.write(
+            "hang",
+            phase=hang.phase.name.lower().replace("_", "-"),
+            fit=hang.fit,
+            seconds=round(hang.seconds, 1),
+            limit_seconds=round(hang.limit_seconds, 1),
+            line=hang.line,
+            stacks=hang.stacks,
+        )
+
+    def write_end(self, judged: Judged, peak_rss_bytes: int, allowed: frozenset[str], ledger: Ledger) -> None:
+        """Record how the attempt ended, its diagnosis, and the decision."""
+        ending, names = judged.ending, judged.names
+        self.write(
+            "attempt-ended",
+            returncode=judged.ended.returncode,
+            seconds=round(judged.ended.seconds, 3),
+            steps=ending.steps,
+            saved=ending.saved,
+            oom_kills=judged.oom_kills,
+            peak_rss_bytes=peak_rss_bytes,
+            input_wait=self._input_wait(),
+        )
+        if names or (is_crash(ending.returncode) and not ending.stopped):
+            also = [{"fault": named.name, "code": named.code} for named in names[1:]]
+            code = names[0].code if names else ""
+            self.write("diagnosed", fault=ending.fault, code=code, also=also)
+        if judged.kernel_lines:
+            self.write("kernel-log", lines=judged.kernel_lines[-_MOST_KERNEL_LINES:])
+        taken_upon = decisions.facts(ending, judged.conditions, allowed)
+        self.write("decided", **decisions.in_words(judged.action), ledger=ledger.as_data(), **taken_upon)
+        self.close_attempt(None if isinstance(judged.action, Restart) else judged.action.exit_code)
+
+    def close_lost_attempt(self) -> Ledger:
+        """On --resume: record the end of an attempt whose supervisor was killed; returns the ledger."""
+        if self._run_dir is None or self.attempt == 0:
+            return Ledger()
+        events = read_journal(self._run_dir, self.attempt)
+        if last(events, "attempt-ended") is None:
+            progress = self.progress()
+            journal = Journal(self._run_dir, self.attempt, "supervisor")
+            journal.write(
+                "attempt-ended",
+                returncode=None,
+                seconds=round(_lasted(events), 3),
+                steps=0 if progress is None else progress.steps,
+                saved=0 if progress is None else progress.saved,
+                oom_kills=None,
+            )
+            journal.close()
+        return decisions.ledger_of(read_journal(self._run_dir))
+
+    def _forget_board(self) -> None:
+        """What the board says is of the attempt before."""
+        try:
+            if self._run_dir is not None:
+                (self._run_dir / BOARD).unlink(missing_ok=True)
+        except OSError:
+            pass  # a folder that cannot be written has no board either
+
+    def _input_wait(self) -> float | None:
+        """The share of the step time that the script waited for batches; None where it was not measured."""
+        measured, _ = ({}, ()) if self._run_dir is None else BoardReader(self._run_dir).read()
+        seconds, waited = measured.get("step_seconds_total"), measured.get("input_wait_seconds_total")
+        return round(min(1.0, waited / seconds), 4) if seconds and waited is not None else None
+
+    def machine_before(self) -> Mapping[str, Any] | None:
+        """The newest snapshot of the machine from earlier attempts; None when there is none."""
+        found = None if self._run_dir is None or not self.attempt else last(read_journal(self._run_dir), "machine")
+        return None if found is None else found.data.get("snapshot")
+
+    def progress(self) -> Progress | None:
+        """How far this attempt got; None when it has not committed a step."""
+        progress = None if self._run_dir is None else read_progress(self._run_dir)
+        return progress if progress is not None and progress.attempt == self.attempt else None
+
+    def went_further(self) -> bool:
+        """Whether an earlier attempt reached a training."""
+        before = [event for event in self.events() if event.attempt < self.attempt]
+        return any(event.name in ("fit-started", "loop-seen") or event.data.get("steps") for event in before)
+
+    def events(self) -> Sequence[Event]:
+        """Every event of the run; where the journal cannot be written, the supervisor's own are added from memory."""
+        found = [] if self._run_dir is None else read_journal(self._run_dir)
+        return found if any(event.attempt == self.attempt for event in found) else [*found, *self._own]
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether this attempt's journal cannot be written."""
+        return self._journal.is_silent
+
+    def own_events(self) -> Sequence[Event]:
+        """The supervisor's events in this call of `oomph run`."""
+        return self._own
+
+    def of_the_script(self) -> list[Event]:
+        """What the script's processes wrote in this attempt."""
+        if self._run_dir is None:
+            return []
+        return [event for event in read_journal(self._run_dir, self.attempt) if event.role != "supervisor"]
+
+    def loops(self) -> list[tuple[str, int, int]]:
+        """The lines of the training loops that the script has reported."""
+        seen = [event.data.get("loops", ()) for event in self.of_the_script() if "loops" in event.data]
+        return [(str(file), int(first), int(final)) for loops in seen for file, first, final in loops]
+
+    def guarded(self) -> bool:
+        """Whether a Python process of the script has loaded oomph, as far as is known."""
+        return self._run_dir is None or any(self._run_dir.glob("owner-*")) or self._ended_at_once()
+
+    def _ended_at_once(self) -> bool:
+        """Whether the script was stopped before its Python must have loaded oomph."""
+        ended, decided = last(self._own, "attempt-ended"), last(self._own, "decided")
+        if ended is None or decided is None or ended.data["seconds"] > _LONGEST_START_SECONDS:
+            return False
+        return any(decided.data["ending"].get(how) for how in ("stopped", "interrupted", "called_off"))
+
+
+def _lasted(events: Sequence[Event]) -> float:
+    """How long an attempt lasted: the sum of the gaps between events, without those that a clock change caused."""
+    times = [event.time for event in events]
+    gaps = [later - earlier for earlier, later in pairwise(times)]
+    return sum(gap for gap in gaps if 0 < gap < _LONGEST_GAP_SECONDS)

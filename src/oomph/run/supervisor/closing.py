@@ -1,0 +1,178 @@
+"""Closes a run: writes its status and summary, removes checkpoints, and prints the last lines."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from oomph.checkpoint.store import Record, unused
+from oomph.files.run_files import is_own_folder, replace_own
+from oomph.journal.journal import Event
+from oomph.process.command import Command
+from oomph.run.directory.run_directory import FAILED, FINISHED, KEPT, PREEMPTED, RunDirectory
+from oomph.run.policy.decide import Finish, GiveUp, Requeue
+from oomph.run.policy.examination import last
+from oomph.run.report.account import HEAD, account
+from oomph.run.report.labels import STOPPED
+from oomph.run.report.next_command import command_to_go_on, variables_read
+from oomph.run.report.reached import interrupted, reached
+from oomph.run.report.stopped import stopped
+from oomph.run.report.summary import Summary, summarise
+from oomph.run.report.unguarded import unguarded
+from oomph.run.supervisor import interpreter
+from oomph.run.supervisor.chronicle import Chronicle
+from oomph.run.supervisor.settings import Settings
+from oomph.terminal.amounts import counted
+from oomph.terminal.console import Voice
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The outcome of `oomph run`.
+
+    Its repr is short: the result and the most important counts. The attributes hold everything.
+    """
+
+    exit_code: int
+    summary: Summary
+
+    def __repr__(self) -> str:
+        return f"Outcome(exit_code={self.exit_code}, summary={self.summary!r})"
+
+    def __str__(self) -> str:
+        return f"exit code {self.exit_code}: {self.summary}"
+
+
+@dataclass(frozen=True)
+class Closing:
+    """The end of one run."""
+
+    run: RunDirectory | None
+    chronicle: Chronicle
+    command: Command
+    python: str
+    settings: Settings
+    voice: Voice
+
+    def close(self, action: Finish | GiveUp | Requeue) -> Outcome:
+        """Close the run. No error here changes the exit code."""
+        summary = summarise(self.chronicle.own_events(), action.exit_code)
+        try:
+            events = self.chronicle.events()
+            summary = summarise(events, action.exit_code)
+            kept = self._unused(events) if action.exit_code == 0 else []
+            status = KEPT if kept else _status(action)
+            note(self.run, self.voice, status=status)
+            if self.run is not None:
+                self._keep_safely(self.run.path, events, summary, status)
+            python, guard = (
+                self.command.form != "command" or bool(self.command.own_python),
+                self.settings.guarding.guard,
+            )
+            said = unguarded(events, guard, self.chronicle.guarded(), python, recorded=self.run is not None)
+            again = self._again(events, action)
+            ended = last(events, "attempt-ended")
+            returncode = None if ended is None else ended.data.get("returncode")
+            for line in account(summary, shown(self.run), again, said, returncode, stopped(events)):
+                self.voice.say(line, HEAD if summary.eventful else 0, again or f"oomph explain {shown(self.run)}")
+            self._tell_unused(kept, interrupted(events, self.chronicle.attempt))
+            if again:
+                self._tell_needed(events)
+            self._advise(events)
+        except Exception as error:
+            self.voice.say(f"the summary could not be made: {type(error).__name__}: {error}")
+        return Outcome(action.exit_code, summary)
+
+    def _unused(self, events: Sequence[Event]) -> list[Record]:
+        """The checkpoints that hold more than what was trained, and those of a training that was interrupted.
+
+        With `--start-over`, those of earlier attempts are not looked at.
+        """
+        attempt, starts_over = self.chronicle.attempt, self.settings.guarding.ignore_before is not None
+        cut, own_alone = interrupted(events, attempt), attempt == 1 or starts_over
+        if self.run is None or (own_alone and not cut) or not is_own_folder(self.run.path, "checkpoints"):
+            return []
+        found = unused(self.run.path / "checkpoints", reached(events, attempt))
+        return [each for each in found if each.position.fit in cut] if own_alone else found
+
+    def _tell_unused(self, kept: Sequence[Record], cut: set[int]) -> None:
+        if not kept or self.run is None:
+            return
+        at, record = kept[0].position, self.run.record
+        names = kept[0].path.name + (f" and {counted(len(kept) - 1, 'other')}" if len(kept) > 1 else "")
+        again = command_to_go_on(record.options, record.command, str(shown(self.run)))
+        more = f"with more of fit {at.fit + 1} than was trained now; to resume from it, undo the change: {again}"
+        if at.fit in cut:
+            more = f"of fit {at.fit + 1}, which was interrupted; to go on with it: {again}"
+        self.voice.say(f"{'kept':<{HEAD}}{names} in {shown(self.run)}/checkpoints, {more}", HEAD, again)
+
+    def _keep_safely(self, folder: Path, events: Sequence[Event], summary: Summary, status: str) -> None:
+        """Keep what is left of the run. On a full disk the user still hears how it ended."""
+        try:
+            self._keep(folder, events, summary, status)
+        except OSError as error:
+            self.voice.say(f"summary.json cannot be written: {error.strerror}")
+
+    def _keep(self, folder: Path, events: Sequence[Event], summary: Summary, status: str) -> None:
+        if status == FINISHED and is_own_folder(folder, "checkpoints"):  # nothing is left to resume
+            not_finite = any(event.name == "checkpoint-skipped" for event in events)
+            for path in folder.glob("checkpoints/finished-*" if not_finite else "checkpoints"):
+                shutil.rmtree(path, ignore_errors=True)  # after NaN the last finite checkpoint stays
+            if not not_finite:
+                (folder / "witness").unlink(missing_ok=True)
+        replace_own(folder, "summary.json", summary.to_json().encode())
+
+    def _again(self, events: Sequence[Event], action: Finish | GiveUp | Requeue) -> str:
+        """The command that resumes a stopped run; empty for a run that ended by itself."""
+        decided = last(events, "decided")
+        asked = decided is not None and decided.data.get("ending", {}).get("stopped")
+        if self.run is None or action.exit_code == 0 or not (asked or action.exit_code in STOPPED):
+            return ""
+        read = variables_read(events, os.environ)
+        return command_to_go_on(self.settings.typed, self.command.words, str(shown(self.run)), read.shown)
+
+    def _tell_needed(self, events: Sequence[Event]) -> None:
+        names = variables_read(events, os.environ).others
+        if names:
+            self.voice.say(
+                f"to resume, set what the script reads from its environment as it is now: {', '.join(names)}"
+            )
+
+    def _advise(self, events: Sequence[Event]) -> None:
+        own = [event for event in events if event.attempt == self.chronicle.attempt]
+        module = interpreter.missing_module(own)
+        if module is not None:
+            self.voice.say(interpreter.advise(module, interpreter.started_python(own) or self.python, self.command))
+
+
+def note(run: RunDirectory | None, voice: Voice, **changes: Any) -> None:
+    """Update run.json. A full disk or a deleted folder must not end the training."""
+    if run is not None:
+        try:
+            run.update(**changes)
+        except OSError as error:
+            voice.say(f"run.json cannot be written: {error.strerror}")
+
+
+def shown(run: RunDirectory | None) -> str | None:
+    """The run directory as the shortest path to type."""
+    if run is None:
+        return None
+    try:
+        return str(run.path.relative_to(Path.cwd()))
+    except ValueError:
+        return str(run.path)
+
+
+def _status(action: Finish | GiveUp | Requeue) -> str:
+    match action:
+        case Requeue():
+            return PREEMPTED
+        case GiveUp():
+            return "gave-up"
+        case Finish(exit_code):
+            return FINISHED if exit_code == 0 else FAILED

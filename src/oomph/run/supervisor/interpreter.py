@@ -1,0 +1,148 @@
+"""Which Python runs the script, and which other Python could when that one lacks TensorFlow."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+
+from oomph.errors import UsageError
+from oomph.journal.journal import Event
+from oomph.process.command import Command
+
+_NAMES = ("python3", "python", "python3.13", "python3.12", "python3.11", "python3.10")
+_TENSORFLOW = "tensorflow"
+_WANTED = (_TENSORFLOW, "keras")
+_MISSING = re.compile(r"No module named '([A-Za-z0-9_]+)")
+_PROBE = "import importlib.util, sys; sys.exit(importlib.util.find_spec(sys.argv[1]) is None)"
+_PROBE_SECONDS = 20
+
+
+def python_of(command: Command, wanted: str | None, say: Callable[[str], None]) -> str:
+    """The Python of the script; empty for a command line, which chooses its own."""
+    if command.form == "command" and wanted is None:
+        return command.own_python
+    return choose_python(wanted, say)
+
+
+def choose_python(wanted: str | None, say: Callable[[str], None]) -> str:
+    """The Python named with --python; else oomph's own, or that of the active environment if only that has TensorFlow.
+
+    Args:
+        wanted: what --python names.
+        say: told when it is not oomph's own although none was named.
+    """
+    if wanted is None:
+        if has_itself(_TENSORFLOW):
+            return sys.executable
+        active = next((python for python in _active(os.environ) if has_module(python, _TENSORFLOW)), None)
+        if active is not None:
+            say(f"{sys.executable}, which runs oomph, has no TensorFlow: using {active} of the active environment")
+        return active or sys.executable
+    found = shutil.which(os.path.expanduser(wanted))
+    if found is None:
+        raise UsageError(f"no such Python: {wanted}")
+    return found
+
+
+def has_itself(name: str) -> bool:
+    """Whether the Python that runs oomph finds the module, without importing it."""
+    return name in sys.modules or importlib.util.find_spec(name) is not None
+
+
+def has_module(python: str, name: str) -> bool:
+    """Whether this Python finds the module, without importing it."""
+    environ = {key: value for key, value in os.environ.items() if not key.startswith("OOMPH_")}
+    try:
+        probe = subprocess.run(
+            [python, "-c", _PROBE, name],
+            env=environ,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            timeout=_PROBE_SECONDS,
+        )
+    except (OSError, subprocess.SubprocessError):
+        return False
+    return probe.returncode == 0
+
+
+def missing_module(events: Iterable[Event]) -> str | None:
+    """`tensorflow` or `keras`, when the script ended because its Python lacks it."""
+    for event in events:
+        if event.name == "uncaught-exception" and event.data.get("type") == "ModuleNotFoundError":
+            found = module_in(str(event.data.get("message")))
+            if found is not None:
+                return found
+    return None
+
+
+def module_in(message: str) -> str | None:
+    """`tensorflow` or `keras`, when the message says that it is missing."""
+    found = _MISSING.search(message)
+    return found[1] if found and found[1] in _WANTED else None
+
+
+def advise(module: str, python: str, command: Command, verb: str = "run") -> str:
+    """One sentence: which Python has the module, and what to type to use it."""
+    other = next((other for other in candidates(python) if has_module(other, module)), None)
+    if command.form == "command":
+        use = ": use a Python that has it" if other is None else f"; {other} has it: use that Python"
+        install = shlex.join([python, "-m", "pip", "install", module])
+        return f"{python} has no {module}{use} in the command, or install the module: {install}"
+    if other is not None:
+        words = shlex.join(["oomph", verb, "--python", other, *command.words])
+        return f"{python} has no {module}; {other} has it: {words}"
+    return f"{python} has no {module}: name a Python that has it with --python, or install the module there"
+
+
+def started_python(events: Iterable[Event]) -> str | None:
+    """The Python that ran the script; of a command line it may be any."""
+    found = (event.data.get("python") for event in events if event.name == "process-started" and event.role == "script")
+    return next((python for python in found if isinstance(python, str) and python), None)
+
+
+def candidates(python: str, environ: Mapping[str, str] | None = None) -> Iterator[str]:
+    """Other Pythons on this machine: active and local environments first, then PATH."""
+    environ = os.environ if environ is None else environ
+    seen = {_identity(python)}
+    for path in _places(environ):
+        identity = _identity(path)
+        if identity not in seen and os.access(path, os.X_OK):
+            seen.add(identity)
+            yield path
+
+
+def _active(environ: Mapping[str, str]) -> Iterator[str]:
+    """The Python of the active environment: a virtual one, conda's, or the first on PATH."""
+    seen = {_identity(sys.executable)}
+    on_path = (shutil.which(name, path=environ.get("PATH")) for name in ("python", "python3"))
+    for path in (*_of_environments(environ), *on_path):
+        if path is not None and _identity(path) not in seen and os.access(path, os.X_OK):
+            seen.add(_identity(path))
+            yield path
+
+
+def _of_environments(environ: Mapping[str, str]) -> Iterator[str]:
+    for variable in ("VIRTUAL_ENV", "CONDA_PREFIX"):
+        if environ.get(variable):
+            yield os.path.join(environ[variable], "bin", "python")
+
+
+def _places(environ: Mapping[str, str]) -> Iterator[str]:
+    yield from _of_environments(environ)
+    for folder in (".venv", "venv"):
+        yield os.path.join(os.getcwd(), folder, "bin", "python")
+    for folder in environ.get("PATH", os.defpath).split(os.pathsep):
+        for name in _NAMES:
+            yield os.path.join(folder, name)
+
+
+def _identity(python: str) -> tuple[str, str]:
+    """Equal for two names of one Python, different for two environments on one Python."""
+    return os.path.realpath(os.path.dirname(python)), os.path.realpath(python)

@@ -1,0 +1,221 @@
+"""Turns an `oomph run` request into a supervised run: the command, its Python and the run directory."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import shlex
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NoReturn
+
+from oomph.checkpoint.store import foreign_format as foreign_checkpoints
+from oomph.errors import RunDirectoryError, UsageError
+from oomph.journal.journal import foreign_format as foreign_journal
+from oomph.process import process_identity
+from oomph.process.command import Command, parse_command, what_runs
+from oomph.process.descriptors import LEAST, are_too_few, fill_standard
+from oomph.protocol.entropy import fresh
+from oomph.protocol.guarding import Guarding
+from oomph.protocol.injection import Injection
+from oomph.redaction.redaction import know_secrets, redacted_words
+from oomph.run.directory.run_directory import FINISHED, RunDirectory, RunRecord, read_record
+from oomph.run.directory.stored_runs import StoredRun, first_trusted, unfinished_runs
+from oomph.run.directory.unfinished import is_held
+from oomph.run.report.next_command import command_to_go_on
+from oomph.run.supervisor.closing import Outcome, note
+from oomph.run.supervisor.interpreter import python_of
+from oomph.run.supervisor.machine_at_start import look
+from oomph.run.supervisor.settings import Settings
+from oomph.run.supervisor.supervise import Supervisor
+from oomph.terminal.console import Voice, say
+from oomph.terminal.shown import shown_line
+
+
+@dataclass(frozen=True)
+class Request:
+    """What the user asked `oomph run` for."""
+
+    words: tuple[str, ...]
+    """The script and its arguments, `-m module ...` or `-- command ...`."""
+    run_dir: str | None = None
+    resume: str | None = None
+    """None: a new run; empty: the newest unfinished run of the same command; else the run's directory."""
+    python: str | None = None
+    guarding: Guarding = field(default_factory=Guarding)
+    allowed: frozenset[str] = frozenset()
+    """Changes that alter the mathematics and that the user allows: names of `ladder.OPT_IN`."""
+    typed: tuple[str, ...] = field(default=(), compare=False)
+    """The options as typed, for the command that resumes the run."""
+
+
+def launch(request: Request) -> Outcome:
+    """Run the script under supervision until it finishes; raises OomphError when it cannot be started."""
+    fill_standard()
+    _check_working_directory()
+    command = parse_command(request.words)
+    know_secrets(command.words, os.environ)
+    _check_directories(request)
+    python = python_of(command, request.python, say)
+    if are_too_few():
+        _run_plainly(command, python)
+    run = _open(request, command, python)
+    settings = Settings(
+        guarding=request.guarding,
+        machine_at_start=look(command, python),
+        allowed=request.allowed,
+        typed=request.typed,
+    )
+    try:
+        return Supervisor(command, python, run, settings).supervise()
+    finally:
+        if run is not None:
+            run.close()
+
+
+def _run_plainly(command: Command, python: str) -> NoReturn:
+    """Replace this process with the script: where oomph cannot work, the script still runs."""
+    say(f"fewer than {LEAST} files may be open at a time (ulimit -n): the script runs without oomph")
+    argv = command.argv(python)
+    try:
+        os.execvp(argv[0], argv)
+    except OSError as error:
+        raise UsageError(f"{argv[0]} cannot be started: {error.strerror}") from error
+
+
+def _open(request: Request, command: Command, python: str) -> RunDirectory | None:
+    """The run directory; None when the default one cannot be written: the script trains without it."""
+    run = None if request.resume is None else _resume(request, command)
+    if run is not None:
+        note(run, Voice(), python=python, host=process_identity.host(), options=request.typed)
+        return run
+    created = time.strftime("%Y-%m-%dT%H:%M:%S%z")
+    host, injection = process_identity.host(), Injection.read()
+    entropy = (injection and injection.entropy) or fresh()
+    record = RunRecord(
+        command.words, python, os.getcwd(), created, host=host, options=request.typed, entropy=entropy
+    )  # fmt: skip
+    explicit = request.run_dir or _anew_in(request)
+    if explicit is not None:
+        return RunDirectory.create(Path(explicit), record)
+    try:
+        return RunDirectory.create_default(command.name, record)
+    except RunDirectoryError as error:
+        say(f"{error}; running without one: no checkpoints, no journal (--run-dir chooses another place)")
+        return None
+
+
+def _check_working_directory() -> None:
+    """In a deleted folder, relative paths and the default run directory do not work."""
+    try:
+        os.getcwd()
+    except OSError as error:
+        raise UsageError("the working directory has been deleted: change to one that exists") from error
+
+
+def _check_directories(request: Request) -> None:
+    """Check the named run directory before anything is written to it."""
+    if not request.resume:
+        return
+    if request.run_dir and os.path.realpath(request.run_dir) != os.path.realpath(request.resume):
+        raise UsageError(
+            f"--run-dir={request.run_dir} and --resume={request.resume} are different: a run has one directory"
+        )
+    parent = Path(request.resume).absolute().parent
+    if not parent.is_dir():
+        raise UsageError(
+            f"--resume={request.resume}: there is no folder {parent}; correct the path, or create the folder"
+        )
+
+
+def _resume(request: Request, command: Command) -> RunDirectory | None:
+    """The run to resume; when there is none, says so and returns None: a scheduler's first start has none."""
+    named = request.resume or request.run_dir
+    stored = [] if named else unfinished_runs(os.getcwd())
+    path = _named(named) if named else _newest_of(command, stored)
+    if path is None:
+        say(f"nothing to resume{f' in {named}' if named else ''}: this is a new run")
+        _offer_with_other_arguments(command, stored)
+        return None
+    record = read_record(path)
+    if record is not None and record.status == FINISHED:
+        say(f"nothing to resume: the run in {path} has finished{_set_aside(path)}; this is a new run")
+        return None
+    run = RunDirectory.reopen(path)
+    if what_runs(run.record.command) != what_runs(redacted_words(command.words)):
+        run.close()
+        raise RunDirectoryError(
+            f"{path} is a run of {shown_line(' '.join(run.record.command))}, not of {command.shown}"
+        )
+    trouble = foreign_journal(path) or foreign_checkpoints(path / "checkpoints")
+    if trouble is not None:
+        run.close()
+        raise RunDirectoryError(f"{path} cannot be resumed: {trouble}")
+    if run.record.command != tuple(redacted_words(command.words)):
+        say(
+            f"the arguments have changed: started as `{shlex.join(run.record.command)}`, resumed as `{_typed(command)}`"
+        )
+    if run.record.host not in ("", process_identity.host()):
+        say(f"this run comes from another machine, {run.record.host}; resuming it here, on {process_identity.host()}")
+    return run
+
+
+def _named(directory: str) -> Path | None:
+    return Path(directory) if _in_use(Path(directory)) else None
+
+
+def _newest_of(command: Command, stored: Sequence[StoredRun]) -> Path | None:
+    """The newest run of exactly this command."""
+    words = tuple(redacted_words(command.words))  # as in run.json
+    found = first_trusted(run for run in stored if run.record.command == words)
+    return None if found is None else found.path
+
+
+def _offer_with_other_arguments(command: Command, stored: Sequence[StoredRun]) -> None:
+    """Name the newest idle run of the same script that was started with other arguments."""
+    words = tuple(redacted_words(command.words))
+    others = (run for run in stored if run.record.command != words)
+    same_script = (run for run in others if what_runs(run.record.command) == what_runs(words))
+    found = first_trusted(run for run in same_script if not is_held(run.path))
+    if found is not None:
+        again = command_to_go_on(found.record.options, found.record.command, os.path.relpath(found.path))
+        say(f"an unfinished run was started with other arguments; to resume it: {again}")
+
+
+def _typed(command: Command) -> str:
+    return shlex.join(redacted_words(command.words))
+
+
+def _set_aside(path: Path) -> str:
+    """Rename the finished run so that the new run takes its path; returns the words that report it.
+
+    Holds the lock of the finished run: otherwise the later of two starts would move the new run of the other.
+    """
+    try:
+        finished = RunDirectory.reopen(path)
+    except RunDirectoryError:
+        return ""
+    try:
+        if finished.record.status != FINISHED:
+            return ""
+        aside = next(name for n in itertools.count(1) if not (name := path.with_name(f"{path.name}.{n}")).exists())
+        path.rename(aside)
+    except OSError:
+        return ""
+    finally:
+        finished.close()
+    return f", and is now in {aside}"
+
+
+def _anew_in(request: Request) -> str | None:
+    """The folder of `--resume=DIR` when it holds nothing yet: the next start looks for the new run there."""
+    return request.resume if request.resume and not _in_use(Path(request.resume)) else None
+
+
+def _in_use(path: Path) -> bool:
+    try:
+        return any(path.iterdir())
+    except OSError:
+        return False

@@ -1,0 +1,99 @@
+"""Reads the outcomes of out-of-memory errors from the journals of a running attempt."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable
+from pathlib import Path
+
+from oomph.files.regular_file import open_regular
+from oomph.journal.journal import Event
+
+_MOST_BYTES = 4 << 20
+
+
+class Outcome(enum.Enum):
+    """The outcome of an out-of-memory error."""
+
+    UNKNOWN = enum.auto()
+    """Nothing is recorded: no guard has reacted yet."""
+    RECOVERING = enum.auto()
+    RECOVERED = enum.auto()
+    """In the process, or by its request for a new one."""
+    LEFT = enum.auto()
+    """To the script: the guard gave up, or there is none."""
+
+
+class MemoryOutcome:
+    """Follows the journals of the script's processes, and reads only what they append.
+
+    Args:
+        run_dir: the run directory.
+        attempt: the number of the attempt.
+    """
+
+    def __init__(self, run_dir: Path, attempt: int) -> None:
+        self._folder, self._pattern = run_dir / "journal", f"{attempt}-*.jsonl"
+        self._read: dict[Path, int] = {}
+        self._latest: dict[Path, Outcome] = {}
+
+    def begin(self) -> None:
+        """Skip the events recorded until now, which are about earlier errors."""
+        self._latest = {}
+        self._read = {path: _size(path) for path in self._journals()}
+
+    def now(self) -> Outcome:
+        """The outcome since then. Reports name no process, so every process that ran out must have recovered."""
+        for path in self._journals():
+            for event in self._appended(path):
+                self._latest[path] = outcome_of(event) or self._latest.get(path, Outcome.UNKNOWN)
+        return of_all(self._latest.values())
+
+    def _journals(self) -> list[Path]:
+        try:
+            found = list(self._folder.glob(self._pattern))
+        except OSError:
+            return []
+        return [path for path in found if not path.name.endswith("-supervisor.jsonl")]
+
+    def _appended(self, path: Path) -> list[Event]:
+        begin = self._read.get(path, 0)
+        try:
+            with open_regular(path) as file:
+                file.seek(begin)
+                data = file.read(_MOST_BYTES)
+        except OSError:
+            return []  # removed, or not readable for us
+        end = len(data) if len(data) == _MOST_BYTES else data.rfind(b"\n") + 1
+        self._read[path] = begin + end
+        return [event for line in data[:end].splitlines() for event in _events(line)]
+
+
+def outcome_of(event: Event) -> Outcome | None:
+    """What an event says about an out-of-memory error of its process; None when it says nothing about one."""
+    if event.name == "oom":
+        return Outcome.LEFT if event.data.get("phase") == "elsewhere" else Outcome.RECOVERING
+    if event.name == "restart-requested":
+        return Outcome.RECOVERED if event.data.get("fault") == "device-oom" else Outcome.LEFT
+    return {"recovered": Outcome.RECOVERED, "gave-up": Outcome.LEFT}.get(event.name)
+
+
+def of_all(outcomes: Iterable[Outcome]) -> Outcome:
+    """The outcome of several processes: the first of these that is found among them."""
+    found = set(outcomes)
+    order = (Outcome.LEFT, Outcome.RECOVERING, Outcome.RECOVERED)
+    return next((outcome for outcome in order if outcome in found), Outcome.UNKNOWN)
+
+
+def _events(line: bytes) -> list[Event]:
+    try:
+        return [Event.from_json(line.decode(errors="replace"))]
+    except (ValueError, RecursionError):
+        return []  # the half line of a killed writer, or a line of another schema
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0

@@ -1,0 +1,86 @@
+"""The monitor of an attempt: starts the sampler beside the script, and tells and records what it finds."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+
+from oomph.monitor import fragmentation
+from oomph.monitor.changes import Changes, Ended
+from oomph.monitor.finding import Finding
+from oomph.monitor.in_words import as_data, in_words
+from oomph.monitor.process import SamplerProcess
+from oomph.terminal.console import Voice
+
+_START_SECONDS = 5.0
+"""Scripts that end sooner need no monitor, and TensorFlow's import needs the processor."""
+_LOOK_SECONDS = 0.5
+
+
+class Monitoring:
+    """The monitor of one attempt.
+
+    Args:
+        run_dir: None for a run without a directory, which is not sampled.
+        record: appends an event to the journal.
+        voice: tells the user.
+    """
+
+    def __init__(self, run_dir: Path | None, record: Callable[..., None], voice: Voice) -> None:
+        self._run_dir, self._record, self._voice = run_dir, record, voice
+        self._sampler: SamplerProcess | None = None
+        self._due = time.monotonic() + _START_SECONDS
+        self._problems: set[str] = set()
+        self._is_fragmented = False
+
+    def attend(self, script_pid: int) -> None:
+        """One turn of the supervisor's loop; costs nothing until it is due."""
+        if self._run_dir is None or time.monotonic() < self._due:
+            return
+        self._due = time.monotonic() + _LOOK_SECONDS
+        if self._sampler is None:
+            self._sampler = SamplerProcess(self._run_dir, script_pid)
+        self._tell(self._sampler)
+
+    def read_report(self, report: bytes) -> None:
+        """Look into TensorFlow's report of a failed allocation, after which the training goes on."""
+        if self._is_fragmented:
+            return
+        try:
+            finding = fragmentation.of_report(report)
+        except Exception:
+            return  # an error in oomph must not end the supervisor
+        if finding is not None:
+            self._is_fragmented = True
+            self._found(finding)
+            moment = Ended(finding.fault, finding.subject, finding.kind, time.time())  # whether it lasts is not known
+            self._note(Changes(ended=(moment,)))
+
+    def close(self) -> None:
+        """End the sampler, and tell what it found last."""
+        self._run_dir = None
+        if self._sampler is not None:
+            self._sampler.close()
+            self._tell(self._sampler)
+
+    def _tell(self, sampler: SamplerProcess) -> None:
+        changes = sampler.changes()
+        for finding in changes.told:
+            self._found(finding)
+        self._note(changes)
+        if sampler.problem and sampler.problem not in self._problems:
+            self._problems.add(sampler.problem)
+            self._voice.say(f"monitor: {sampler.problem}")
+
+    def _found(self, finding: Finding) -> None:
+        self._record("finding", **as_data(finding))
+        self._voice.say(in_words(finding))
+
+    def _note(self, changes: Changes) -> None:
+        """Record what needs no word to the user."""
+        for finding in changes.returned:
+            self._record("finding", **as_data(finding), again=True)
+        for ended in changes.ended:
+            self._record("finding-ended", **asdict(ended))

@@ -1,0 +1,196 @@
+"""Keeps TensorFlow's reports of failed allocations off the terminal while the guard recovers. Supervisor process.
+
+A report goes to `stderr/<attempt>-memory.log`. It is shown only if the step was not recovered, in front of what the
+script prints about that.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from oomph.files.run_files import OwnFile
+from oomph.process.held_back import HeldBack
+from oomph.process.kept_file import KeptFile
+from oomph.protocol.phases import Phase
+from oomph.run.supervisor.memory_outcome import MemoryOutcome, Outcome
+from oomph.run.supervisor.start_up_lines import StartUpLines
+
+KEPT_BYTES = 16 << 20
+_START_SECONDS = 60.0
+"""How long TensorFlow's start-up lines may take in a script that reports no fit."""
+_PARTIAL_SECONDS, _PARTIAL_SECONDS_IN_A_FLOOD = 0.05, 0.5
+"""How long to wait for the end of a partial line: in silence, and while the script keeps writing."""
+_LOOK_SECONDS = 0.1
+_MARK_SECONDS, _MARK_SECONDS_IN_A_FLOOD = 1.0, 5.0
+"""How often to mark the end of the journals, so that only later events count for the next report."""
+_QUIET_SECONDS, _LOUD_SECONDS = 0.5, 2.0
+"""How long a guard may take to react to an error, counted from the last line of its report and from the first."""
+_STEP_SECONDS = 12.0
+"""The same within a training: other operations of the step may still wait for memory, for ten seconds."""
+_SEARCH_SECONDS = 300.0
+"""How long a guard that does not report its phase may search for a size that fits, ten seconds or more a try."""
+_RECORD_SECONDS = 2.0
+"""How long a guard may take to record the outcome of a step."""
+_DRAIN_SECONDS = 1.0
+"""How long to wait for the rest of a report after its step has been recovered."""
+
+
+@dataclass
+class _Report:
+    """The lines that are held: when they came, and the outcome so far."""
+
+    first: float
+    last: float
+    looked: float = -_LOOK_SECONDS
+    outcome: Outcome = Outcome.UNKNOWN
+    recovering: float | None = None
+    """The last turn in which the guard was recovering."""
+    recovered: float | None = None
+    """The turn in which it was found to have recovered."""
+
+
+def _is_overdue(report: _Report, phase: Phase | None, now: float) -> bool:
+    """Whether a recovery can no longer be expected."""
+    age = now - report.first
+    if phase is Phase.RECOVERING:
+        return False
+    if report.outcome is Outcome.RECOVERING:
+        return age > _SEARCH_SECONDS
+    if report.recovering is not None:
+        return now - report.recovering > _RECORD_SECONDS
+    if phase in (None, Phase.OWN_CODE):
+        return now - report.last > _QUIET_SECONDS or age > _LOUD_SECONDS
+    return age > _STEP_SECONDS
+
+
+class NativeReports:
+    """The reports of one attempt.
+
+    Args:
+        file: where they are kept.
+        memory: what the script records about its out-of-memory errors.
+        tell: called once with the number of lines kept.
+        read: called with each report that is kept.
+        start_up: the start-up lines of earlier attempts; those of this one are added.
+    """
+
+    def __init__(
+        self,
+        file: OwnFile,
+        memory: MemoryOutcome,
+        tell: Callable[[int], None],
+        read: Callable[[bytes], None],
+        start_up: set[bytes],
+    ) -> None:
+        self._start_up = StartUpLines(start_up)
+        self._held = HeldBack(self._start_up.is_repeated)
+        self._held.holding = False
+        self._own_file, self._memory, self._tell, self._read = file, memory, tell, read
+        self._file: KeptFile | None = None
+        self._told = self._ended = False
+        self._began = self._partial_since = self._marked = time.monotonic()
+        self._report: _Report | None = None
+
+    def take(self, data: bytes) -> bytes:
+        """Take in what the script has written to stderr; returns what to pass on now."""
+        if self._ended:
+            return data
+        if b"\n" in data or not self._held.waits:
+            self._partial_since = time.monotonic()
+        return self._written(*self._held.take(data))
+
+    def attend(self, phase: Phase | None, quiet: bool) -> bytes:
+        """Called in every turn of the supervisor's loop; returns what to pass on now.
+
+        Args:
+            phase: the phase that the script has reported; None before it has: without a heartbeat there is no guard
+                that could recover.
+            quiet: whether stderr had nothing to read in this turn.
+        """
+        now = time.monotonic()
+        waited = now - self._partial_since
+        out = b""
+        if waited > (_PARTIAL_SECONDS if quiet else _PARTIAL_SECONDS_IN_A_FLOOD):
+            out = self._written(*self._held.stop_waiting())
+        self._held.holding = phase is not None
+        if phase not in (None, Phase.OWN_CODE) or now - self._began > _START_SECONDS:
+            self._start_up.over = True
+        return out + self._decided(phase, quiet, now)
+
+    def end(self) -> bytes:
+        """The script has ended. Return the reports of failures that were not recovered; what follows is passed on."""
+        self._ended = True
+        rest = self._written(*self._held.stop_waiting())
+        if self._report is not None:
+            self._look(self._report, math.inf)
+            if self._report.outcome is Outcome.RECOVERED:
+                rest = self._kept() + rest
+        if self._file is not None:
+            self._file.close()
+        return self._held.release() + rest
+
+    def _decided(self, phase: Phase | None, quiet: bool, now: float) -> bytes:
+        """Keep the report, show it, or wait; returns what to show."""
+        if not self._held.lines:
+            self._report = None
+        report = self._report
+        if report is None:
+            if now - self._marked > (_MARK_SECONDS if quiet else _MARK_SECONDS_IN_A_FLOOD):
+                self._mark()
+            return b""
+        self._look(report, now)
+        if phase is Phase.RECOVERING:
+            report.recovering = now
+        if report.outcome is Outcome.RECOVERED:
+            seen, report.recovered = report.recovered, report.recovered or now
+            # Output from before the recovery may not have been read yet.
+            if seen is not None and (quiet or now - seen > _DRAIN_SECONDS):
+                return self._kept()
+        elif report.outcome is Outcome.LEFT or _is_overdue(report, phase, now):
+            return self._shown()
+        return b""
+
+    def _look(self, report: _Report, now: float) -> None:
+        """Look at what the script has recorded, ten times a second at most."""
+        if now - report.looked < _LOOK_SECONDS:
+            return
+        report.looked = now
+        try:
+            report.outcome = self._memory.now()
+        except Exception:
+            report.outcome = Outcome.LEFT  # an error in oomph must not hide why the script fails
+
+    def _written(self, out: bytes, held: bytes) -> bytes:
+        """Append what was newly held to the file; returns the rest."""
+        if held:
+            self._file = self._file or KeptFile(self._own_file, KEPT_BYTES)
+            self._file.feed(held)
+            now = time.monotonic()
+            self._report = self._report or _Report(now, now)
+            self._report.last = now
+        return out
+
+    def _kept(self) -> bytes:
+        """Leave the report to the file; returns it instead if that could not be written."""
+        if self._file is None or not self._file.is_written:
+            return self._shown()
+        lines, report = self._held.lines, self._held.report
+        self._held.drop()
+        self._mark()
+        if not self._told:
+            self._told = True
+            self._tell(lines)
+        self._read(report)
+        return b""
+
+    def _shown(self) -> bytes:
+        self._mark()
+        return self._held.release()
+
+    def _mark(self) -> None:
+        """Nothing is held: events recorded until now are not about the next report."""
+        self._report, self._marked = None, time.monotonic()
+        self._memory.begin()

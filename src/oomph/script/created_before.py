@@ -1,0 +1,215 @@
+"""Lets a restarted script create again what an earlier attempt of the run created.
+
+`os.mkdir`, an exclusive `open` and the like raise FileExistsError when a script starts a second time. Here they succeed
+as they did the first time if an earlier attempt created the same thing at the same line and it is still there. A folder
+stays as it is, a file is opened empty, and a link is recreated. Everything else fails as in plain Python. A function
+is replaced only if an earlier attempt created something with it. Standard library only.
+"""
+
+from __future__ import annotations
+
+import builtins
+import functools
+import io
+import os
+import stat
+import sys
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from oomph.protocol.creations import DIRECTORY, FILE, LINK, Creation, Earlier
+from oomph.script.creating import Creating, is_left_alone
+from oomph.script.loop_location import catches
+from oomph.script.script_line import ScriptLine, calling, calling_frames
+
+Tell = Callable[[str, str, str], None]
+"""Called for a creation that counts as done, with its kind, its path and the line of the script."""
+
+_EXCLUSIVE = os.O_CREAT | os.O_EXCL
+_CATCHING = frozenset(("FileExistsError", "OSError", "IOError", "EnvironmentError", "Exception", "BaseException"))
+_BY_NAME = frozenset(("FileExistsError",))
+_IS_OF_KIND: Mapping[str, Callable[[int], bool]] = {
+    DIRECTORY: stat.S_ISDIR,
+    FILE: stat.S_ISREG,
+    LINK: lambda mode: stat.S_ISLNK(mode) or stat.S_ISREG(mode),
+}
+
+
+class Before:
+    """Decides whether a creation that failed because something exists counts as done."""
+
+    def __init__(self, earlier: Earlier, creating: Creating, tell: Tell) -> None:
+        self._earlier, self._creating, self._tell = earlier, creating, tell
+
+    def replace_functions(self) -> None:
+        """Replace Python's functions by ours."""
+        kinds = self._earlier.kinds
+        if DIRECTORY in kinds:
+            _MakeDirectory(os.mkdir, "os", self).replace(os, "mkdir")
+        if FILE in kinds:
+            descriptor = _OpenDescriptor(os.open, "os", self)
+            _Open(builtins.open, "io", self, descriptor.existing).replace(builtins, "open", io)
+            descriptor.replace(os, "open")
+        if LINK in kinds:
+            _Link(os.symlink, "os", self).replace(os, "symlink")
+            _Link(os.link, "os", self).replace(os, "link")
+
+    def accepts(self, kind: str, path: Any, then: Callable[[str, int], Any]) -> Any:
+        """Count a creation as done and do what is left of it; returns `FAILS` if no earlier attempt created it.
+
+        Args:
+            kind: the kind of creation.
+            path: the path as the script gives it.
+            then: does what is left, given the absolute path and the inode of what is there.
+        """
+        try:
+            found = self._found(kind, path)
+            if found is None:
+                return FAILS
+            creation, inode, line = found
+            result = then(creation.path, inode)
+            self._creating.done(creation)
+            self._tell(kind, creation.path, line.site)
+        except Exception:
+            return FAILS
+        return result
+
+    def _found(self, kind: str, path: Any) -> tuple[Creation, int, ScriptLine] | None:
+        if isinstance(path, int) or not self._creating.is_owner_now() or is_left_alone():
+            return None
+        line = calling()
+        if line is None or _is_expected():
+            return None  # the script handles the error itself
+        creation = self._creating.next(kind, os.path.abspath(os.fsdecode(path)), line.place)
+        status = os.lstat(creation.path)
+        there = _IS_OF_KIND[kind](status.st_mode) and self._earlier.is_still(creation.path, status.st_ino)
+        return (creation, status.st_ino, line) if there and self._earlier.has(creation) else None
+
+
+FAILS = object()
+
+
+def _is_expected() -> bool:
+    """Whether the script catches the error: by any base class in the creating function, by its own name further out."""
+    names = _CATCHING
+    for frame in calling_frames():
+        if catches(frame, names):
+            return True
+        names = _BY_NAME
+    return False
+
+
+class _Replacement(ABC):
+    """Replaces one of Python's functions. An object, so that it does not become a method when a class holds it."""
+
+    def __init__(self, original: Callable[..., Any], module: str, before: Before) -> None:
+        for name in ("__name__", "__qualname__", "__doc__"):
+            setattr(self, name, getattr(original, name))
+        self.__wrapped__ = original  # for `inspect.signature`
+        self.__module__ = module
+        self._original, self._before = original, before
+
+    def __reduce__(self) -> str:
+        return str(vars(self)["__name__"])  # pickled by name, like the original
+
+    @abstractmethod
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Do what the original does, or what is left of it."""
+
+    def replace(self, *places: Any) -> None:
+        """Replace the original in these modules: `places` is a module, the name, and further modules."""
+        module, name, *others = places
+        for holder in (module, *others, getattr(sys.modules.get("pathlib"), "_NormalAccessor", None)):
+            if getattr(holder, name, None) is self._original:
+                setattr(holder, name, self)
+        for known in (os.supports_dir_fd, os.supports_fd, os.supports_follow_symlinks):
+            if self._original in known:
+                known.add(self)
+
+
+class _MakeDirectory(_Replacement):
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return self._original(*args, **kwargs)
+        except FileExistsError:
+            path = args[0] if args else kwargs["path"]
+            if kwargs.get("dir_fd") is not None or self._before.accepts(DIRECTORY, path, lambda *_: None) is FAILS:
+                raise
+            return None
+
+
+class _OpenDescriptor(_Replacement):
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return self._original(*args, **kwargs)
+        except FileExistsError:
+            path = args[0] if args else kwargs["path"]
+            flags = args[1] if len(args) > 1 else kwargs["flags"]
+            result = FAILS
+            if flags & _EXCLUSIVE == _EXCLUSIVE and kwargs.get("dir_fd") is None:
+                result = self._before.accepts(FILE, path, lambda path, inode: self.existing(path, flags, inode))
+            if result is FAILS:
+                raise
+            return result
+
+    def existing(self, path: str, flags: int, inode: int) -> int:
+        """Open the existing file as if it were new; raises OSError if another file has taken its place."""
+        fd: int = self._original(path, flags & ~_EXCLUSIVE | os.O_NOFOLLOW | os.O_CLOEXEC)
+        try:
+            if os.fstat(fd).st_ino != inode:
+                raise FileExistsError(path)
+            os.truncate(fd if flags & (os.O_WRONLY | os.O_RDWR) else path, 0)
+        except BaseException:
+            os.close(fd)
+            raise
+        return fd
+
+
+class _Open(_Replacement):
+    def __init__(
+        self, original: Callable[..., Any], module: str, before: Before, existing: Callable[[str, int, int], int]
+    ) -> None:
+        super().__init__(original, module, before)
+        self._existing = existing
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        mode = args[1] if len(args) > 1 else kwargs.get("mode", "r")
+        if type(mode) is not str or "x" not in mode:
+            return self._original(*args, **kwargs)
+        try:
+            return self._original(*args, **kwargs)
+        except FileExistsError:
+            result = FAILS
+            if kwargs.get("opener") is None and len(args) < 8:
+                path = args[0] if args else kwargs["file"]
+                result = self._before.accepts(
+                    FILE, path, lambda path, inode: self._anew(path, inode, args, kwargs)
+                )  # fmt: skip
+            if result is FAILS:
+                raise
+            return result
+
+    def _anew(self, path: str, inode: int, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Open the existing file as `open` would, in the requested mode."""
+        opener = functools.partial(self._opened, path, inode)
+        return self._original(*args, **{**kwargs, "opener": opener})
+
+    def _opened(self, path: str, inode: int, _: Any, flags: int) -> int:
+        return self._existing(path, flags, inode)
+
+
+class _Link(_Replacement):
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return self._original(*args, **kwargs)
+        except FileExistsError:
+            path = args[1] if len(args) > 1 else kwargs["dst"]
+            elsewhere = any(kwargs.get(name) is not None for name in ("dir_fd", "src_dir_fd", "dst_dir_fd"))
+            if elsewhere or self._before.accepts(LINK, path, lambda *_: self._anew(path, args, kwargs)) is FAILS:
+                raise
+            return None
+
+    def _anew(self, path: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        os.unlink(path)
+        self._original(*args, **kwargs)

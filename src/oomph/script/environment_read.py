@@ -1,0 +1,114 @@
+"""Which environment variables the script itself reads: they belong to what is trained, as its arguments do.
+
+`os.environ` calls its `encodekey` with every name that it looks up. Replacing that function, and no method, keeps our
+frames out of the traceback of a missing variable. Reads of libraries do not count, nor does a line that goes through
+the whole environment, such as `dict(os.environ)`. Only names and digests are kept. Standard library only.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sys
+from collections.abc import Callable, Mapping
+from types import CodeType
+from typing import Any
+
+from oomph.redaction.redaction import holds_secret
+from oomph.script.sources import is_own_code
+
+SECRET = "set"
+"""In place of a digest: that of a short key could be searched for."""
+_DIGEST_BYTES = 4
+_NEARLY_ALL = 0.8
+_OF_THE_JOB = frozenset((
+    "HOME", "PWD", "OLDPWD", "TMP", "TEMP", "TMPDIR", "TERM", "COLUMNS", "LINES", "USER", "LOGNAME", "HOSTNAME", "HOST",
+    "PATH", "LANG", "SHELL", "DISPLAY", "VIRTUAL_ENV", "JOB_ID", "MANPATH", "CUDA_VISIBLE_DEVICES",
+))  # fmt: skip
+_OF_JOBS = (
+    "SLURM_", "PBS_", "LSB_", "SGE_", "KUBERNETES_", "RAY_", "SSH_", "XDG_", "CUDA_", "NVIDIA_", "OOMPH_", "OMP_",
+    "PYTHON", "LC_", "LD_", "CONDA_", "NCCL_", "TF_", "XLA_",
+)  # fmt: skip
+"""Names, and beginnings of names, that describe the job, the machine or the libraries: they differ between starts."""
+
+
+class EnvironmentRead:
+    """The variables that the script has read so far.
+
+    Args:
+        environ: `os.environ`, whose look-ups are watched from now on.
+    """
+
+    def __init__(self, environ: Any) -> None:
+        self._data: Mapping[Any, bytes] = environ._data
+        self._present = frozenset(environ)
+        self._found: dict[str, str | None] = {}
+        self._by_line: dict[tuple[CodeType, int], set[str]] = {}
+        self._encode: Callable[[Any], Any] = environ.encodekey
+        environ.encodekey = self._encoded
+
+    def values(self) -> dict[str, str | None]:
+        """By name, a digest of the value at the first read; None if it was not set."""
+        names = {name for line in self._by_line.values() if not self._is_of_all(line) for name in line}
+        return {name: value for name, value in self._found.items() if name in names}
+
+    def _is_of_all(self, names: set[str]) -> bool:
+        return len(names & self._present) >= max(2, _NEARLY_ALL * len(self._present))
+
+    def _encoded(self, name: Any) -> Any:
+        encoded = self._encode(name)
+        try:
+            self._note(name, encoded)
+        except Exception:
+            pass  # a read of the script must not fail for us
+        return encoded
+
+    def _note(self, name: str, encoded: Any) -> None:
+        frame = sys._getframe(2)
+        if frame.f_code.co_name != "__getitem__":
+            return  # it is set, or deleted
+        caller = frame.f_back
+        while caller is not None and caller.f_code.co_filename in _BETWEEN:
+            caller = caller.f_back
+        if caller is None or not is_own_code(caller.f_code.co_filename):
+            return
+        self._by_line.setdefault((caller.f_code, caller.f_lasti), set()).add(name)
+        if name not in self._found:
+            self._found[name] = _digest(name, self._data.get(encoded))
+
+
+_BETWEEN = frozenset((os.getenv.__code__.co_filename, Mapping.get.__code__.co_filename))
+"""The files of the functions through which a look-up goes."""
+_watched: EnvironmentRead | None = None
+
+
+def watch() -> None:
+    """Watch `os.environ` from now on; does nothing where it is built in another way."""
+    global _watched
+    try:
+        _watched = _watched or EnvironmentRead(os.environ)
+    except AttributeError:
+        pass
+
+
+def read_by_script() -> dict[str, str | None]:
+    """By name, a digest of each variable that the script itself has read; None for one that was not set."""
+    return {} if _watched is None else {k: v for k, v in _watched.values().items() if not describes_the_job(k)}
+
+
+def read_of_the_job() -> dict[str, str | None]:
+    """The same for variables that describe the job or the machine."""
+    return {} if _watched is None else {k: v for k, v in _watched.values().items() if describes_the_job(k)}
+
+
+def describes_the_job(name: str) -> bool:
+    """True if a variable differs between starts by nature."""
+    return name in _OF_THE_JOB or name.startswith(_OF_JOBS)
+
+
+def _digest(name: str, value: bytes | None) -> str | None:
+    if value is None:
+        return None
+    if holds_secret(name, os.fsdecode(value)):
+        return SECRET
+    return hashlib.blake2b(value, digest_size=_DIGEST_BYTES).hexdigest()

@@ -1,0 +1,77 @@
+"""The micro-batch sizes that the fits of a run start with, kept in `micro_batch.json` for later attempts."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from oomph.files.conforming import conforms
+from oomph.files.run_files import read_own, replace_own
+
+SCHEMA = 1
+_NAME = "micro_batch.json"
+
+
+@dataclass(frozen=True)
+class Start:
+    """The micro-batch that a process starts with."""
+
+    samples: int
+    guessed: bool = False
+    """True: it almost certainly fits, and larger ones are tried from there. False: it has fitted before."""
+
+    def at_most(self, samples: int | None) -> Start:
+        """This start, limited to `samples`; None: no limit."""
+        return self if samples is None or samples >= self.samples else Start(samples)
+
+
+class MicroBatches:
+    """The known micro-batches of the fits of a run.
+
+    Args:
+        run_dir: None to keep nothing.
+    """
+
+    def __init__(self, run_dir: Path | None) -> None:
+        self._run_dir = run_dir
+
+    def of(self, names: Iterable[str]) -> Start | None:
+        """The start kept under the first known name of these."""
+        document = self._read()
+        sizes, guessed = _sizes(document), _listed(document.get("guessed"))
+        return next((Start(sizes[name], name in guessed) for name in names if name in sizes), None)
+
+    def keep(self, names: Iterable[str], start: Start) -> None:
+        """Keep a micro-batch under these names."""
+        if self._run_dir is None:
+            return
+        document, names = self._read(), list(names)
+        sizes = {**_sizes(document), **dict.fromkeys(names, start.samples)}
+        others = [name for name in _listed(document.get("guessed")) if name not in names]
+        document = {"schema": SCHEMA, "micro_batch": sizes, "guessed": others + (names if start.guessed else [])}
+        try:
+            replace_own(self._run_dir, _NAME, json.dumps(document).encode())
+        except OSError:
+            pass  # the next attempt searches again, at the cost of one more error
+
+    def _read(self) -> dict[str, Any]:
+        try:
+            return {} if self._run_dir is None else _mapping(json.loads(read_own(self._run_dir, _NAME)))
+        except (OSError, ValueError, RecursionError):
+            return {}  # none was found yet
+
+
+def _sizes(document: Mapping[str, Any]) -> dict[str, int]:
+    found = _mapping(document.get("micro_batch"))
+    return {name: size for name, size in found.items() if conforms(size, int) and size > 0}
+
+
+def _mapping(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _listed(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []

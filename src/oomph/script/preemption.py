@@ -1,0 +1,158 @@
+"""Requests to end: the script process saves a checkpoint after the current step first.
+
+SIGTERM is caught while a fit runs, SIGUSR1 from the first fit on: schedulers send it as a warning, with time to spare.
+Both end the process. Ctrl-C (SIGINT) is caught while a fit runs; once the checkpoint is taken, it becomes the
+KeyboardInterrupt that the script would have got at once. It waits for the step at most `SECONDS_TO_SAVE`, and not at
+all if nothing is unsaved or if it comes a second time.
+
+If the script has its own handler, oomph leaves that in place and does nothing.
+"""
+
+from __future__ import annotations
+
+import _thread
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable
+from types import FrameType
+from typing import Any, NoReturn
+
+from oomph.protocol.phases import Power
+from oomph.script.pulse import Pulse
+
+EXIT_CODE = 75
+CTRL_C = signal.SIGINT.name
+SECONDS_TO_SAVE = 10.0
+"""How long Ctrl-C waits for the end of the step and for the checkpoint."""
+_ECHO_SECONDS = 0.5
+"""Schedulers signal a job and its steps: two signals within this time are one request."""
+_SILENT_SECONDS = 1.0
+"""A wait that takes longer is announced."""
+_POWERS = {
+    signal.SIGTERM: Power.CHECKPOINT_ON_TERM,
+    signal.SIGUSR1: Power.CHECKPOINT_ON_USR1,
+    signal.SIGINT: Power.CHECKPOINT_ON_INT,
+}
+_DEFAULTS: dict[int, Any] = {
+    signal.SIGTERM: signal.SIG_DFL,
+    signal.SIGUSR1: signal.SIG_DFL,
+    signal.SIGINT: signal.default_int_handler,
+}
+
+
+class Preemption:
+    """Whether this process has been asked to save and end.
+
+    Args:
+        pulse: reports to the supervisor which signals are caught here.
+        is_unsaved: returns whether a checkpoint would hold more than the newest one; called in a signal handler.
+        say: prints a line.
+    """
+
+    def __init__(self, pulse: Pulse, is_unsaved: Callable[[], bool], say: Callable[[str], None]) -> None:
+        self._pulse, self._is_unsaved, self._say, self._pid = pulse, is_unsaved, say, os.getpid()
+        self.asked = ""
+        """The name of the signal received; empty if none was."""
+        self.is_hurried = False
+        """Whether Ctrl-C did not wait for its checkpoint: nothing else should be waited for either."""
+        self._asked_at = 0.0
+
+    def arm(self) -> None:
+        """Catch the signals: a fit begins, and the process can save between its steps."""
+        self.is_hurried = False
+        for signum in _POWERS:
+            self._catch(signum)
+
+    def disarm(self) -> None:
+        """The fit is over: SIGTERM ends the process again; SIGUSR1 stays caught for the next fit.
+
+        Raises KeyboardInterrupt if Ctrl-C has waited in vain for another step.
+        """
+        if self._release(signal.SIGTERM) and self.asked == signal.SIGTERM.name:
+            os.kill(self._pid, signal.SIGTERM)  # the fit ended before another step could save
+        if self._release(signal.SIGINT) and self.asked == CTRL_C:
+            self.interrupt()
+
+    def interrupt(self) -> NoReturn:
+        """Raise the KeyboardInterrupt that Ctrl-C stands for, and pass it on to the others of the process group.
+
+        A terminal interrupts all of them at once. Here they wait as well: the script needs its workers until it has
+        saved, and a shell that runs it must not go on to its next command.
+        """
+        self.asked = ""
+        self._release(signal.SIGINT)
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        try:
+            os.killpg(os.getpgrp(), signal.SIGINT)
+        finally:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+        raise KeyboardInterrupt
+
+    def _catch(self, signum: signal.Signals) -> None:
+        if signal.getsignal(signum) is not _DEFAULTS[signum]:
+            return
+        try:
+            signal.signal(signum, self._receive)
+        except ValueError:
+            return  # not in the main thread
+        self._pulse.tell_power(_POWERS[signum])
+
+    def _release(self, signum: signal.Signals) -> bool:
+        """Catch a signal no longer; True if it was caught here."""
+        if signal.getsignal(signum) != self._receive or os.getpid() != self._pid:
+            return False
+        try:
+            signal.signal(signum, _DEFAULTS[signum])
+        except ValueError:
+            return False  # not in the main thread, so it was not armed either
+        self._pulse.tell_power(_POWERS[signum], False)
+        return True
+
+    def _receive(self, signum: int, frame: FrameType | None) -> None:
+        is_echo = time.monotonic() - self._asked_at <= _ECHO_SECONDS
+        if os.getpid() != self._pid:  # a fork inherits the handler but has nothing to save
+            self._leave_to_python(signum)
+        elif signum == signal.SIGINT:
+            self._receive_ctrl_c(is_echo)
+        elif self.asked == CTRL_C:
+            if signum == signal.SIGTERM:  # as which the supervisor passes on the second Ctrl-C
+                self._hurry()
+        elif not self.asked:
+            self._note(signum)
+        elif not is_echo:
+            self._leave_to_python(signum)
+
+    def _receive_ctrl_c(self, is_echo: bool) -> None:
+        if not self.asked and self._is_unsaved():
+            self._note(signal.SIGINT)
+            try:
+                _thread.start_new_thread(self._limit, (self._asked_at,))  # takes no lock: this is a signal handler
+            except RuntimeError:  # there may be no more threads
+                self._hurry()
+        elif not (self.asked == CTRL_C and is_echo):
+            self._hurry()
+
+    def _note(self, signum: int) -> None:
+        self.asked, self._asked_at = signal.Signals(signum).name, time.monotonic()
+
+    def _hurry(self) -> NoReturn:
+        self.is_hurried = True
+        self.interrupt()
+
+    def _leave_to_python(self, signum: int) -> None:
+        signal.signal(signum, _DEFAULTS[signum])
+        os.kill(os.getpid(), signum)
+
+    def _limit(self, asked_at: float) -> None:
+        """Runs in a thread of its own: say that Ctrl-C waits, and end the wait."""
+        time.sleep(_SILENT_SECONDS)
+        if self._waits_since(asked_at):
+            self._say(f"Ctrl-C: saving after this step, within {SECONDS_TO_SAVE:.0f} s; press it again to end at once")
+        time.sleep(SECONDS_TO_SAVE - _SILENT_SECONDS)
+        if self._waits_since(asked_at):
+            signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+
+    def _waits_since(self, asked_at: float) -> bool:
+        return (self.asked, self._asked_at) == (CTRL_C, asked_at)

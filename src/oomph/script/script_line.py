@@ -1,0 +1,136 @@
+"""Finds the line of the user's script that a call or an error comes from, and recognises it in a later attempt.
+
+A line number is not enough, because a script may be edited between two attempts. So the file name, the function and
+the text of the line are compared. Standard library only.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from collections.abc import Iterable, Iterator
+from types import FrameType, TracebackType
+from typing import NamedTuple
+
+from oomph.files.package import PACKAGE
+
+_OURS = PACKAGE + os.sep
+_STANDARD = os.path.dirname(os.path.abspath(os.__file__)) + os.sep
+_DECORATORS = contextlib.__file__
+_INSTALLED = ("site-packages", "dist-packages")
+_GENERATED = os.sep + "__autograph_generated_file"
+"""The prefix of files that AutoGraph generates from functions; their lines mean nothing to a user."""
+_MOST_FRAMES = 200
+_LINES_BEFORE = 3
+
+Spot = tuple[FrameType, int]
+"""A frame and a line in it."""
+
+
+class ScriptLine(NamedTuple):
+    """A line of the script; failing that, of a library that it uses."""
+
+    file: str
+    line: int
+    function: str
+    source: str
+    """Its text, stripped of white space."""
+    before: str = ""
+    """The few lines before it in the same function."""
+
+    @property
+    def site(self) -> str:
+        """For people: "train.py:42"."""
+        return f"{self.file}:{self.line}"
+
+    @property
+    def place(self) -> str:
+        """The same in every attempt, even if the line has moved."""
+        return f"{self.file} {self.function} {self.source}"
+
+
+def calling() -> ScriptLine | None:
+    """The line of the script that is running; None when no script code is."""
+    return _line_of(_outwards(sys._getframe(1)))
+
+
+def raising(error: BaseException) -> ScriptLine | None:
+    """The line of the script that raised an exception; None when it never passed through the script."""
+    return _line_of(reversed(list(_inwards(error.__traceback__))))
+
+
+def calling_frames() -> Iterator[FrameType]:
+    """The running frames of the user's own code, innermost first."""
+    for frame, _ in _outwards(sys._getframe(1)):
+        if is_of_script(frame.f_code.co_filename):
+            yield frame
+
+
+def is_of_script(path: str) -> bool:
+    """Whether a file with code is the user's own: neither oomph's, nor Python's, nor of an installed package."""
+    return not path.startswith(("<", _STANDARD, _OURS)) and not any(part in path for part in (*_INSTALLED, _GENERATED))
+
+
+def caller() -> FrameType | None:
+    """The innermost frame outside oomph; it may be in a module of Python itself."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and frame.f_code.co_filename.startswith(_OURS):
+        frame = frame.f_back
+    return frame
+
+
+def without_ours(traceback: TracebackType | None) -> TracebackType | None:
+    """The traceback without the frames of oomph. Keras hides them in errors, but not in an interrupt."""
+    links = list(_links(traceback))
+    paths = [each.tb_frame.f_code.co_filename for each in links]
+    decorators = zip(paths, [*paths[1:], ""], strict=False)
+    ours = [path.startswith(_OURS) or (path == _DECORATORS and inner.startswith(_OURS)) for path, inner in decorators]
+    kept = [link for link, is_ours in zip(links, ours, strict=True) if not is_ours]
+    for link, following in zip(kept, [*kept[1:], None], strict=False):
+        link.tb_next = following
+    return kept[0] if kept else None
+
+
+def _links(traceback: TracebackType | None) -> Iterator[TracebackType]:
+    while traceback is not None:
+        yield traceback
+        traceback = traceback.tb_next
+
+
+def _line_of(spots: Iterable[Spot]) -> ScriptLine | None:
+    """The innermost line of the user's own code; failing that, of an installed package."""
+    installed = None
+    for frame, line in spots:
+        path = frame.f_code.co_filename
+        if any(folder in path for folder in _INSTALLED):
+            installed = installed or (frame, line)
+        elif not path.startswith(("<frozen ", _STANDARD, _OURS)) and _GENERATED not in path:
+            return _told(frame, line)
+    return None if installed is None else _told(*installed)
+
+
+def _told(frame: FrameType, line: int) -> ScriptLine:
+    import linecache  # late: most scripts never need it
+
+    code = frame.f_code
+    numbers = range(max(code.co_firstlineno, line - _LINES_BEFORE, 1), line + 1)
+    text = [linecache.getline(code.co_filename, number, frame.f_globals) for number in numbers]
+    function = str(getattr(code, "co_qualname", code.co_name))
+    return ScriptLine(os.path.basename(code.co_filename), line, function, text[-1].strip(), "".join(text[:-1]))
+
+
+def _outwards(frame: FrameType | None) -> Iterator[Spot]:
+    for _ in range(_MOST_FRAMES):
+        if frame is None:
+            return
+        yield frame, frame.f_lineno
+        frame = frame.f_back
+
+
+def _inwards(traceback: TracebackType | None) -> Iterator[Spot]:
+    for _ in range(_MOST_FRAMES):
+        if traceback is None:
+            return
+        yield traceback.tb_frame, traceback.tb_lineno
+        traceback = traceback.tb_next

@@ -1,0 +1,161 @@
+"""Session: the part that one process of the script takes in a run. Standard library only."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import sys
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from oomph.files.run_files import pin
+from oomph.journal.journal import Journal
+from oomph.protocol.handover import Handover
+from oomph.protocol.ownership import claim_ownership
+from oomph.protocol.phases import Power
+from oomph.protocol.progress import ProgressBoard
+from oomph.protocol.python_stacks import StackWriter
+from oomph.redaction.redaction import know_secrets
+from oomph.script.pulse import Pulse, inherited
+from oomph.terminal.message import PREFIX
+from oomph.terminal.shown import shown_line
+
+_MESSAGE_CHARACTERS = 2000
+
+
+@dataclass(frozen=True)
+class Session:
+    """What code in the script process needs to take part in the run."""
+
+    handover: Handover
+    journal: Journal
+    owner: bool
+    """True in the script's main process, the only one that is checkpointed and resumed."""
+    role: str
+    """"script" for the owner, "worker<pid>" for processes that it starts."""
+    pid: int
+    board: ProgressBoard | None
+    """The progress board; None in workers, and in runs without a directory."""
+    run_dir: Path | None
+    pulse: Pulse = field(default_factory=Pulse)
+    """Heartbeats to the supervisor; workers send none."""
+
+    def say(self, text: str) -> None:
+        """Write one line to stderr; never raises, since the script must not fail over a message of ours."""
+        say(text)
+
+    def is_owner_now(self) -> bool:
+        """True in the owner itself, False in its forks, which inherit this object."""
+        return self.owner and os.getpid() == self.pid
+
+    def in_this_process(self) -> Session:
+        """This session; in a fork, a worker's session with its own journal."""
+        pid = os.getpid()
+        if pid == self.pid:
+            return self
+        role = f"worker{pid}"
+        journal = Journal(self.run_dir, self.handover.attempt, role)
+        return replace(self, owner=False, role=role, pid=pid, board=None, journal=journal, pulse=Pulse())
+
+
+_joined: Session | None = None
+
+
+def current() -> Session | None:
+    """The session of this process, for code that the script calls; None outside a run."""
+    global _joined
+    if _joined is not None:
+        _joined = _joined.in_this_process()
+    return _joined
+
+
+def say(text: str) -> None:
+    """Write one line to stderr; never raises, since the script must not fail over a message of ours.
+
+    The supervisor wraps and colours it. On a terminal it begins with a carriage return, by which the supervisor
+    recognises it behind a progress bar.
+    """
+    try:
+        start = "\r" if getattr(sys.stderr, "isatty", bool)() else ""
+        sys.stderr.write(f"{start}{PREFIX}{shown_line(text)}\n")
+        sys.stderr.flush()
+    except Exception:
+        pass  # stderr may be closed, or replaced by something else
+
+
+def join(handover: Handover) -> Session:
+    """Join the run: as the owner in the first Python process of the attempt, else as a worker."""
+    global _joined
+    know_secrets(sys.orig_argv, os.environ)
+    pid, run_dir = os.getpid(), _reached(handover)
+    owner = claim_ownership(run_dir, handover.attempt)
+    role = "script" if owner else f"worker{pid}"
+    session = _joined = Session(
+        handover=handover,
+        journal=Journal(run_dir, handover.attempt, role),
+        owner=owner,
+        role=role,
+        pid=pid,
+        board=_open_board(run_dir, handover.attempt) if owner else None,
+        run_dir=run_dir,
+        pulse=_pulse(handover) if owner else Pulse(),
+    )
+    if owner:
+        session.pulse.tell_power(Power.NONE)
+        _keep_lock_from_children(handover.lock_fd)
+        atexit.register(_record_uncaught_exception, session)
+    version = ".".join(map(str, sys.version_info[:3]))
+    session.journal.write("process-started", pid=pid, python=sys.executable, version=version, argv=list(sys.orig_argv))
+    return session
+
+
+def _reached(handover: Handover) -> Path | None:
+    """The run directory, reached through its descriptor from now on; None if another folder has its name."""
+    if handover.path is None or handover.run_dir_is is None:
+        return handover.path
+    try:
+        pin(handover.path, handover.run_dir_is)
+    except OSError as error:
+        say(f"{error.strerror}: the script runs without checkpoints")
+        return None
+    return handover.path
+
+
+def _pulse(handover: Handover) -> Pulse:
+    """Heartbeats, and stacks on request. A lost pipe also ends the stacks if the script has closed their descriptor."""
+    beats, fd = inherited(handover.beat_fd, handover.beat_inode), inherited(handover.stacks_fd, handover.stacks_inode)
+    if fd is None or handover.stacks_signal is None:
+        return Pulse(beats)
+    stacks = StackWriter(fd, handover.stacks_signal)
+    stacks.begin()
+    return Pulse(beats, stacks.end_if_lost)
+
+
+def _open_board(run_dir: Path | None, attempt: int) -> ProgressBoard | None:
+    if run_dir is None:
+        return None
+    try:
+        return ProgressBoard(run_dir, attempt)
+    except OSError:
+        return None  # a full disk must not end the training
+
+
+def _keep_lock_from_children(lock_fd: int | None) -> None:
+    """The lock of the run directory must not outlive the script in a process that it started."""
+    if lock_fd is not None:
+        try:
+            os.set_inheritable(lock_fd, False)
+        except OSError:
+            pass  # a launcher between oomph and Python has closed it
+
+
+def _record_uncaught_exception(session: Session) -> None:
+    """At exit, record the uncaught exception, which CPython leaves in sys.last_value."""
+    error = getattr(sys, "last_value", None)
+    if error is None or not session.is_owner_now():
+        return
+    try:
+        message = str(error)[:_MESSAGE_CHARACTERS]
+    except Exception:
+        message = ""  # an exception whose __str__ fails
+    session.journal.write("uncaught-exception", type=type(error).__name__, message=message)

@@ -1,0 +1,116 @@
+"""Which files the script consists of, with hashes of their content, to detect an edited script.
+
+Standard library only.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import hashlib
+import os
+import sys
+import sysconfig
+from collections.abc import Iterable, Mapping
+from types import ModuleType
+
+from oomph.files.package import PACKAGE
+
+_OF_OTHERS = ("site-packages", "dist-packages")
+_MOST_FILES = 500
+
+
+def script_files(modules: Iterable[ModuleType | None] | None = None) -> dict[str, str]:
+    """Each of the user's Python files imported so far, with a short hash of its content.
+
+    Names are relative to the script's folder. Installed packages are left out: their versions say more.
+    """
+    found: dict[str, str] = {}
+    folder = os.path.dirname(_file_of(sys.modules.get("__main__")) or os.path.abspath("."))
+    paths = _imported(len(sys.modules), next(reversed(sys.modules))) if modules is None else _own_files(modules)
+    for path in paths[:_MOST_FILES]:
+        content = _hash_of(path)
+        if content is not None:
+            found[os.path.relpath(path, folder)] = content
+    return found
+
+
+@functools.lru_cache(maxsize=1)
+def _imported(count: int, newest: str) -> list[str]:
+    """The user's files among the loaded modules. Cached per import: there are thousands, and each fit asks.
+
+    Args:
+        count, newest: number of modules and the newest; they change with every import.
+    """
+    return _own_files(list(sys.modules.values()))
+
+
+def _own_files(modules: Iterable[ModuleType | None]) -> list[str]:
+    # Read the module's dictionary: attribute access makes some modules load.
+    given = (getattr(module, "__dict__", {}).get("__file__") for module in modules)
+    return list(dict.fromkeys(path for each in given if isinstance(each, str) and (path := _own_file(each))))
+
+
+def code_in(files: Mapping[str, str]) -> dict[str, str]:
+    """A short hash of the code of each of these files, ignoring comments and layout.
+
+    Args:
+        files: names and hashes as `script_files` returns them.
+    """
+    folder = os.path.dirname(_file_of(sys.modules.get("__main__")) or os.path.abspath("."))
+    found = {name: _code_hash(os.path.join(folder, name), content) for name, content in files.items()}
+    return {name: code for name, code in found.items() if code}
+
+
+@functools.cache
+def _code_hash(path: str, content: str) -> str:
+    """Empty if the file is gone or not Python. `content` is a hash: each version is parsed once, not at every fit."""
+    try:
+        with open(path, "rb") as file:
+            tree = ast.dump(ast.parse(file.read()))
+    except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
+        return ""
+    return hashlib.sha256(tree.encode(errors="backslashreplace")).hexdigest()[:16]
+
+
+def _file_of(module: ModuleType | None) -> str | None:
+    path = getattr(module, "__file__", None)
+    return os.path.abspath(path) if isinstance(path, str) and path.endswith(".py") else None
+
+
+@functools.cache
+def _folders_of_others() -> tuple[str, ...]:
+    return tuple(
+        folder + os.sep for folder in (PACKAGE, sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib"))
+    )
+
+
+@functools.cache
+def _own_file(given: str) -> str | None:
+    """The path of one of the user's Python files; None for others. Cached: thousands are asked for at each fit."""
+    path = os.path.abspath(given)
+    return path if path.endswith(".py") and not _is_installed(path) else None
+
+
+def is_own_code(path: str) -> bool:
+    """True if code comes from one of the user's Python files, given the file name that it carries."""
+    return _own_file(path) is not None
+
+
+def _is_installed(path: str) -> bool:
+    return path.startswith(_folders_of_others()) or any(part in path.split(os.sep) for part in _OF_OTHERS)
+
+
+def _hash_of(path: str) -> str | None:
+    try:
+        found = os.stat(path)
+        return _content_hash(path, found.st_mtime_ns, found.st_size)
+    except OSError:
+        return None  # deleted since it was imported
+
+
+@functools.cache
+def _content_hash(path: str, changed: int, size: int) -> str:
+    """Cached: each version of the file is read once."""
+    with open(path, "rb") as file:
+        return hashlib.sha256(file.read()).hexdigest()[:16]

@@ -1,0 +1,96 @@
+"""Notices a training that oomph does not guard, at its first step: Keras 2, estimators, TensorFlow 1, other backends.
+
+Each row names a method that every such training calls, before it begins or in its first step. It is replaced
+until its first call: nothing is measured or changed, and an error of that call shows no frame of ours.
+
+Source: `Model.make_train_function` in tf_keras/src/engine/training.py, which `fit` and `train_on_batch` call, and
+`_make_train_function` in training_v1.py; `apply_gradients` in optimizers/optimizer.py; `Estimator.train` in
+tensorflow_estimator/python/estimator/estimator.py; `is_autograph_artifact` in tensorflow/python/autograph/impl/api.py.
+Standard library only.
+"""
+
+from __future__ import annotations
+
+from types import ModuleType
+from typing import Any, NamedTuple
+
+from oomph.protocol.unguarded import of_event
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from oomph.script.session import Session
+
+    Join = Callable[[], Session | None]
+    Act = Callable[[str], None]
+
+
+class _Row(NamedTuple):
+    kind: str
+    module: str
+    owner: str
+    method: str
+
+
+def _rows() -> Iterator[_Row]:
+    for keras in ("tf_keras.src", "keras.src", "keras"):  # beside Keras 3, up to TensorFlow 2.15, up to 2.12
+        yield _Row("keras-2", f"{keras}.engine.training", "Model", "make_train_function")
+        yield _Row("keras-2", f"{keras}.engine.training_v1", "Model", "_make_train_function")
+    for keras in ("tf_keras.src", "keras.src"):  # in a loop of the script's own
+        yield _Row("keras-2", f"{keras}.optimizers.optimizer", "_BaseOptimizer", "apply_gradients")
+    estimator = "tensorflow_estimator.python.estimator.estimator"
+    yield _Row("estimator", estimator, "Estimator", "_convert_train_steps_to_hooks")
+    yield _Row("tensorflow-1", "tensorflow.python.training.optimizer", "Optimizer", "apply_gradients")
+    yield _Row("jax", "keras.src.backend.jax.trainer", "JAXTrainer", "make_train_function")
+    yield _Row("torch", "keras.src.backend.torch.trainer", "TorchTrainer", "make_train_function")
+
+
+def watching(join: Join) -> dict[str, Callable[[ModuleType], None]]:
+    """By module name, what to do right after its import; `join` is called at the first step of such a training."""
+    told: set[str] = set()
+    return at_first_step(lambda kind: _tell(kind, join, told))
+
+
+def at_first_step(act: Act) -> dict[str, Callable[[ModuleType], None]]:
+    """The same for any act: it is called with the kind of the training, before the step."""
+    return {row.module: lambda module, row=row: _watch(module, row, act) for row in _rows()}  # type: ignore[misc]
+
+
+def _watch(module: ModuleType, row: _Row, act: Act) -> None:
+    owner = getattr(module, row.owner, None)
+    original = vars(owner).get(row.method) if isinstance(owner, type) else None
+    if not callable(original):
+        return  # Keras 3 has modules of the same names
+
+    def first_call(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if vars(owner).get(row.method) is first_call:
+            setattr(owner, row.method, original)
+            act(row.kind)
+        try:
+            return original(self, *args, **kwargs)
+        except BaseException as error:
+            from oomph.script.script_line import without_ours
+
+            error.__traceback__ = without_ours(error.__traceback__)
+            raise
+
+    first_call.autograph_info__ = {}  # type: ignore[attr-defined]  # AutoGraph does not convert a function with this attribute
+    setattr(owner, row.method, first_call)
+
+
+def _tell(kind: str, join: Join, told: set[str]) -> None:
+    """Report each kind once. An estimator's optimizer is not a second training."""
+    try:
+        session = join()
+        if session is None or kind in told or (kind == "tensorflow-1" and told):
+            return
+        told.add(kind)
+        from oomph.script.script_line import calling
+
+        line = calling()
+        site = "the script" if line is None else line.site
+        session.journal.write("unguarded", kind=kind, site=site)
+        session.say(of_event(site, kind))
+    except Exception:
+        pass  # a remark must not end a training

@@ -1,0 +1,91 @@
+"""A message of oomph as it is shown: one line on a pipe; wrapped, coloured, at a line's start on a terminal. Pure."""
+
+from __future__ import annotations
+
+import re
+
+from oomph.files.patterns import lazy_pattern
+from oomph.terminal.screen import Screen
+from oomph.terminal.shown import shown_line
+
+PREFIX = "oomph: "
+_FROM_SCRIPT = lazy_pattern(rb"(?:\A|(?<=\n)|\r)oomph: ([^\n]{0,4000})\n")
+
+
+def message(text: str, screen: Screen, at_line_start: bool = True, hang: int = 0, command: str = "") -> str:
+    """The message with its newline.
+
+    Args:
+        text: what to say.
+        screen: where.
+        at_line_start: whether the cursor is known to be there.
+        hang: where the lines after the first begin, counted from the end of the prefix.
+        command: a command in the text, which stays on one line.
+    """
+    text, command = shown_line(text), shown_line(command)
+    if screen.terminal:
+        text = _wrapped(text, screen.width, len(PREFIX) + hang, command)
+    return start_of_line(screen, at_line_start) + coloured(f"{PREFIX}{text}\n", screen)
+
+
+def start_of_line(screen: Screen, at_line_start: bool) -> str:
+    """Moves to the start of a line and keeps what is on the screen.
+
+    Where the script's stdout has left the cursor is unknown. As many blanks as the terminal is wide end in the next
+    line, unless they begin at the start of one.
+    """
+    if screen.columns:
+        return " " * screen.columns + "\r"
+    return "" if at_line_start else "\n"
+
+
+def from_script(data: bytes, screen: Screen, at_line_start: bool) -> bytes:
+    """The script's stderr, with the messages that oomph writes in the script's process as they are shown here.
+
+    They are recognised at the start of a line and after a carriage return. Everything else stays as it is.
+    """
+    if not (screen.terminal or screen.colour):
+        return data
+
+    def shown(found: re.Match[bytes]) -> bytes:
+        before = data[found.start() - 1 : found.start()]  # one byte: a longer slice would be copied for each message
+        starts = before == b"\n" if before else at_line_start
+        if not starts and not found[0].startswith(b"\r"):
+            return found[0]
+        text = found[1].decode("utf-8", "surrogateescape")
+        return message(text, screen, starts).encode("utf-8", "surrogateescape")
+
+    return _FROM_SCRIPT.sub(shown, data)
+
+
+def laid_out(text: str, screen: Screen) -> str:
+    """Lines that are clean already: wrapped on a terminal, with colour where there is any."""
+    if screen.terminal:
+        text = "\n".join(_hung(line, screen.width) for line in text.split("\n"))
+    return coloured(text, screen)
+
+
+def _hung(line: str, width: int) -> str:
+    if len(line) <= width:
+        return line
+    from oomph.terminal.wrapping import wrapped
+
+    return wrapped(line, width, " " * (len(line) - len(line.lstrip()) + len(PREFIX)))
+
+
+def _wrapped(text: str, width: int, indent: int, command: str) -> str:
+    """The text after the prefix."""
+    if len(PREFIX) + len(text) <= width:
+        return text
+    from oomph.terminal.wrapping import wrapped
+
+    return wrapped(text, width, " " * indent, " " * len(PREFIX), command)[len(PREFIX) :]
+
+
+def coloured(text: str, screen: Screen) -> str:
+    """Text that is clean already, with colour where the screen has any."""
+    if not screen.colour:
+        return text
+    from oomph.terminal.paint import painted
+
+    return painted(text)

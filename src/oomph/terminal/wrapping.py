@@ -1,0 +1,42 @@
+"""Wraps text at a width between words, never within one. Pure; used in both processes."""
+
+from __future__ import annotations
+
+import textwrap
+
+from oomph.files.patterns import lazy_pattern
+
+_GLUE = "\0"  # cannot be in text that is shown
+_LAST_COLUMN = lazy_pattern(r".*\S {2,}(?=\S)")
+_HEAD = lazy_pattern(r" *(?:\d{1,9}\. |[a-z ]{1,20}: )?")
+
+
+def wrapped(text: str, width: int, hang: str = "", first: str = "", command: str = "") -> str:
+    """The text in lines of at most `width` columns; a longer word has a line of its own.
+
+    Args:
+        text: one paragraph.
+        width: the columns to fill.
+        hang: what each line after the first begins with.
+        first: what the first line begins with.
+        command: a command in the text: it stays on one line, to be pasted.
+    """
+    if command:
+        before, found, after = text.rpartition(command)
+        text = before + found.replace(" ", _GLUE) + after
+    lines = textwrap.fill(
+        text, width, initial_indent=first, subsequent_indent=hang, break_long_words=False, break_on_hyphens=False
+    )
+    return lines.replace(_GLUE, " ")
+
+
+def reflowed(text: str, width: int) -> str:
+    """The same for lines that are laid out: what does not fit continues under the last column of its line."""
+    lines = text.split("\n")
+    return "\n".join(line if len(line) <= width else wrapped(line, width, " " * _column(line, width)) for line in lines)
+
+
+def _column(line: str, width: int) -> int:
+    """Where the last column of a line begins: after two blanks, or after a head such as "exit codes: " or "1. "."""
+    ends = (found.end() for pattern in (_LAST_COLUMN, _HEAD) if (found := pattern.match(line)))
+    return next((end for end in ends if end <= width * 3 // 4), len(line) - len(line.lstrip()))
