@@ -10,7 +10,8 @@ import sys
 import pytest
 
 from oomph.files.run_files import read_own
-from oomph.journal.journal import Event, Journal, journal_reader, read_journal, refuse_later, unreadable_lines
+from oomph.journal import journal_reader
+from oomph.journal.journal import Event, Journal, read_journal, refuse_later, unreadable_lines
 from oomph.journal.journal_reader import JournalReader
 
 real = journal_reader._events_of

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import os
 import re
@@ -64,59 +65,46 @@ def test_every_link_between_the_documents_leads_somewhere(document):
         assert (document.parent / link).exists(), link
 
 
-MAP = (ROOT / "docs/explanation/architecture.md").read_text()
 PACKAGE = ROOT / "src/oomph"
-ROOMS = (
-    "recovery", "tensorflow", "faults", "cli", "doctor", "gpu", "monitor", "watch",
-    "reaching", "preflight", "memory", "",
-)  # fmt: skip
-RULES = [path for path in (PACKAGE / "preflight/rules").iterdir() if path.is_dir()]
-MAPPED = [
-    path
-    for room in ROOMS
-    for path in (PACKAGE / room).glob("**/*.py" if room else "*.py")
-    if path.name != "__init__.py"
-    and not {PACKAGE / "doctor/checks", PACKAGE / "monitor/detectors", *RULES} & set(path.parents)  # in a reference
-]
+MAP = (ROOT / "docs/explanation/architecture.md").read_text()
+FOLDERS = {path.name for path in PACKAGE.iterdir() if (path / "__init__.py").exists()}
+ON_THE_MAP = {
+    word.rstrip("/") for word in re.findall(r"`([a-z_]+(?:/[a-z_]+)?/?)`", MAP) if word.partition("/")[0] in FOLDERS
+}
+WITH_TENSORFLOW = {"api", "exact_step", "hooks", "keras_bridge", "resume", "live"}
 
 
-def on_the_map(text: str) -> set[str]:
-    """The modules that a map names, by their paths: in its tree, in the row of their room, or beside their folder."""
-    tree = text.partition("```\nsrc/oomph/\n")[2].partition("```")[0]
-    found = set(re.findall(r"\b(\w+)\.py\b", tree))
-    base = room = above = ""
-    for line in re.sub(r"\n {3}(?=\S)", " ", text.replace(tree, "")).splitlines():
-        names = re.findall(r"`([\w/]*\w)(?:\.py)?`", line)
-        if line.startswith("|"):
-            first = re.findall(r"`([\w/]+/)`", line.split("|")[1])
-            if not above.startswith("|"):
-                base = first[0] if first else ""
-            elif first or line.split("|")[1].strip():
-                room = first[0] if first and first[0] != base else ""
-            found |= {base + room + name for name in names}
-        else:
-            folders = re.findall(r"`([\w/]+/)`", line) + [name[: name.rindex("/") + 1] for name in names if "/" in name]
-            around = {"", *folders, *(folder.rpartition("/")[0].rpartition("/")[0] + "/" for folder in folders)}
-            found |= {folder + name for folder in around for name in names}
-        found |= {name for name in names if "/" in name}
-        above = line
-    return found
+@pytest.mark.parametrize("folder", sorted(FOLDERS))
+def test_every_folder_is_on_the_map(folder):
+    assert folder in {named.partition("/")[0] for named in ON_THE_MAP}
 
 
-@pytest.mark.parametrize("module", [path.relative_to(PACKAGE).with_suffix("").as_posix() for path in MAPPED])
-def test_every_module_is_on_the_map(module):
-    assert module in on_the_map(MAP), "docs/explanation/architecture.md does not name it"
+@pytest.mark.parametrize("named", sorted(ON_THE_MAP))
+def test_every_folder_of_the_map_exists(named):
+    assert (PACKAGE / named).is_dir()
 
 
-def test_a_module_is_not_on_the_map_for_a_word_that_stands_somewhere():
-    rows = "| file of `recovery/` | idea |\n| --- | --- |\n| `report/` `labels` | x |\n| | `proof` |\n| `own` | x |"
-    assert on_the_map(f"`run` and `explain/reading/log.py`, `joined`\n{rows}") >= {
-        "explain/reading/joined",
-        "run/report/labels",
-        "recovery/report/proof",
-        "recovery/own",
-    }
-    assert not {"cli/run", "recovery/labels", "recovery/proof", "resume/fit/proof"} & on_the_map(rows)
+def imported(module: Path) -> set[str]:
+    """The modules that a module imports, wherever in it."""
+    nodes = list(ast.walk(ast.parse(module.read_text())))
+    plain = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
+    return plain | {node.module for node in nodes if isinstance(node, ast.ImportFrom) and node.module}
+
+
+def may_use_tensorflow(dotted: str) -> bool:
+    first, *rooms = dotted.split(".")
+    return first == "oomph" and not WITH_TENSORFLOW.isdisjoint(rooms)
+
+
+@pytest.mark.parametrize("folder", sorted(FOLDERS))
+def test_only_the_rooms_of_the_map_import_tensorflow_and_what_oomph_runs_imports_none_of_them(folder):
+    for path in (PACKAGE / folder).rglob("*.py"):
+        dotted = ".".join(("oomph", *path.relative_to(PACKAGE).with_suffix("").parts))
+        if may_use_tensorflow(dotted):
+            continue
+        found = imported(path)
+        assert not [name for name in found if name.partition(".")[0] in ("tensorflow", "keras", "numpy")], path
+        assert folder == "inject" or not [name for name in found if may_use_tensorflow(name)], path
 
 
 # -- mistakes put in by hand ------------------------------------------------------------------------------------------

@@ -13,7 +13,8 @@ import pytest
 
 from oomph.files.run_files import OwnFile
 from oomph.process.stderr import Tail
-from oomph.redaction.redaction import know_secrets, redacted, redacted_data, redacted_words, redaction
+from oomph.redaction import redaction
+from oomph.redaction.redaction import know_secrets, redacted, redacted_data, redacted_words
 from oomph.run.directory.run_directory import RunRecord
 from oomph.terminal.shown import shown, shown_line
 

@@ -6,7 +6,8 @@ import time
 
 import pytest
 
-from oomph.redaction.redaction import know_secrets, redacted, redacted_data, redacted_words, redaction
+from oomph.redaction import redaction
+from oomph.redaction.redaction import know_secrets, redacted, redacted_data, redacted_words
 
 KEY = "Zq8vN3kLmP0xR7tW"
 HEX = "5f4dcc3b5aa765d61d8327deb882cf99"

@@ -158,7 +158,7 @@ def test_after_a_stop_that_cannot_be_caught_it_takes_the_terminal_again(session)
 
 
 def test_an_error_shows_its_traceback_on_the_usual_screen(tmp_path):
-    code = "from oomph.watch.live import show\nshow(lambda: 1 / 0)"
+    code = "from oomph.watch.live_view import show\nshow(lambda: 1 / 0)"
     session = Session(tmp_path, code)
     assert session.end() == 1
     assert is_restored(session)

@@ -96,7 +96,7 @@ def _look_once(args: argparse.Namespace, feed: Feed) -> int:
 
 def _live(feed: Feed) -> int:
     try:
-        from oomph.watch.live import show
+        from oomph.watch.live_view import show
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] != "rich":
             raise

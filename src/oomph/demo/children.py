@@ -74,7 +74,7 @@ def under_oomph(python: str, run_dir: Path, every: int, words: Sequence[str]) ->
 
 def compare(first: Path, second: Path, python: str = sys.executable) -> Compared:
     """Compare two results in a child process, since that needs NumPy."""
-    script = Path(__file__).with_name("weights.py")
+    script = Path(__file__).parent / "live" / "weights.py"
     done = subprocess.run(
         [python, str(script), str(first), str(second)], capture_output=True, text=True, timeout=LONGEST_SECONDS
     )
