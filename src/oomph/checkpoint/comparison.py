@@ -11,6 +11,7 @@ from oomph.checkpoint.witness import EPOCH, STEP, Witness
 
 _MOST_NOISE = 0.01
 """A loss that differs relatively by more counts as different, however noisy the training is."""
+_OTHER_DATA = "the data or their order changed"
 _WITHIN = 10.0
 """The loss may differ by this many times the noise of one step, which adds up over the repeated steps."""
 
@@ -47,6 +48,8 @@ class Comparison:
         """The state at the end of the epoch before, which a fit that resumes at an epoch has to begin with."""
         self._left = {(w.kind, w.epoch, w.step): w for w in mine if (w.epoch, w.step) >= (epoch, step)}
         self._places = sorted({(epoch, step) for kind, epoch, step in self._left if kind == STEP})
+        self._epoch, self._done = epoch, step
+        """The epoch that is under way, and how many steps of it are done."""
         self._noise = -1.0
         self._undecided: deque[tuple[Witness, Witness, int]] = deque()
         """Pairs of witnesses, and the steps done by then, that wait until the noise of this training is known."""
@@ -101,6 +104,21 @@ class Comparison:
             self._decide()
         return True
 
+    def reached(self, epoch: int, step: int, count: int = 1) -> None:
+        """Steps from this place on are done, with a witness or without: the epochs must be as long as they were."""
+        if epoch > self._epoch:
+            self.ended(self._epoch, self._done)
+        self._epoch, self._done = epoch, step + count
+        longer = any(kind == EPOCH and at == epoch and end <= step for kind, at, end in self._left)
+        if longer and self.difference is None:
+            self.difference = Difference(_OTHER_DATA, epoch, step)
+
+    def ended(self, epoch: int, steps: int) -> None:
+        """An epoch is over after so many steps: if it had more before, it had other data."""
+        more = [step for kind, at, step in self._left if kind == STEP and at == epoch and step >= steps]
+        if more and self.difference is None:
+            self.difference = Difference(_OTHER_DATA, epoch, min(more))
+
     def settle(self, noise: float) -> None:
         """Decide the pairs in doubt.
 
@@ -140,7 +158,7 @@ class Comparison:
     def _differs(self, then: Witness, now: Witness) -> str:
         """What differs, in words; empty when nothing does."""
         if then.batch and now.batch and then.batch != now.batch:
-            return "the data or their order changed"
+            return _OTHER_DATA
         if not (then.result and now.result) or then.result == now.result:
             return ""
         if now.kind == STEP and self._is_noise(then, now):

@@ -181,3 +181,30 @@ def test_equal_witnesses_never_differ_and_are_counted_once(places, epoch, number
     assert found.difference is None
     assert found.steps == len({(e, n) for e, n in places if (e, n) >= (epoch, number)})
     assert not found.pending
+
+
+def reaching(*places: tuple[int, int], at=(0, 0)) -> Comparison:
+    """The comparison after steps at these places, which left no witness."""
+    comparison = Comparison(BEFORE, KEY, *at)
+    for epoch, number in places:
+        comparison.reached(epoch, number)
+    return comparison
+
+
+def test_an_epoch_that_was_longer_had_other_data():
+    shorter = reaching((0, 0), (0, 1), (1, 0))
+    assert str(shorter.difference) == "the data or their order changed, from epoch 1, step 3 on"
+    in_the_last = reaching((1, 0), (1, 1), at=(1, 0))
+    in_the_last.ended(1, 2)
+    assert str(in_the_last.difference) == "the data or their order changed, from epoch 2, step 3 on"
+
+
+def test_an_epoch_that_ended_earlier_had_other_data():
+    longer = reaching(*((0, number) for number in range(5)))
+    assert str(longer.difference) == "the data or their order changed, from epoch 1, step 5 on"
+
+
+def test_an_epoch_of_as_many_steps_is_no_difference():
+    same = reaching(*((0, number) for number in range(4)), *((1, number) for number in range(4)))
+    same.ended(1, 4)
+    assert same.difference is None

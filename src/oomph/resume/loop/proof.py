@@ -64,7 +64,7 @@ class LoopProof(Proof):
 
     def stepped(self, epoch: int, step: int) -> None:
         """The step is complete."""
-        self._did(1)
+        self._did(epoch, step, 1)
         if self._board is None:
             return
         compared = self._is_compared(STEP, epoch, step)

@@ -102,7 +102,7 @@ class Proof(ABC):
             epoch, step: its position, counted from 0; for several steps in one execution, that of the first.
             count: how many steps were in the execution.
         """
-        self._did(count)
+        self._did(epoch, step, count)
         if self._board is None or taken is None:
             return
         batch = fingerprints.as_number(taken.fingerprint)
@@ -117,6 +117,9 @@ class Proof(ABC):
 
     def epoch_end(self, epoch: int, step: int) -> None:
         """An epoch is over, with its validation and callbacks."""
+        if self._comparison is not None:
+            self._comparison.ended(epoch, step)
+            self._tell_difference()
         if self._board is not None and (self._is_affordable() or self._is_compared(EPOCH, epoch, step)):
             self._leave(Witness(self._key, EPOCH, epoch, step, result=self._state_now()))
 
@@ -136,8 +139,15 @@ class Proof(ABC):
             self.tell(at_the_end=False)
         self._board.write(witness)
 
-    def _did(self, count: int) -> None:
+    def _did(self, epoch: int, step: int, count: int) -> None:
         self._done, self._stride = self._done + count, count
+        if self._comparison is not None:
+            self._comparison.reached(epoch, step, count)
+            self._tell_difference()
+
+    def _tell_difference(self) -> None:
+        if self._comparison is not None and self._comparison.difference is not None:
+            self.tell(at_the_end=False)
 
     def _is_read(self) -> bool:
         """True if the result of this step is to be read from a GPU."""
