@@ -144,7 +144,7 @@ def probabilities_as_logits(training: Training) -> Iterator[Finding]:
 
 
 def _of_own_losses(training: Training) -> Iterator[Finding]:
-    """Losses of the user's own: that of the right probabilities is large, and nearly 0 for large logits only."""
+    """Find losses of the user's own that are large for the right probabilities, and nearly 0 for large logits only."""
     for order in () if training.trial is None else training.trial.orders:
         far = order.as_logits
         if far is not None and 0 <= far < _FAR_LESS * order.right and order.right > _NOT_TINY * order.wrong > 0:
@@ -213,7 +213,7 @@ _ACTIVATION_RANGES = {
     "relu": (0.0, math.inf), "softplus": (0.0, math.inf), "relu6": (0.0, 6.0), "softsign": (-1.0, 1.0),
 }  # fmt: skip
 _SLACK = 0.02
-"""Of the range of the targets: rounding, and augmentation that goes a little beyond."""
+"""A share of the targets' range, which rounding and augmentation may exceed."""
 
 
 @rule(
@@ -321,7 +321,7 @@ def hidden_softmax(training: Training) -> Iterator[Finding]:
 
 
 def _feeds_dense(model: Model, layer: Layer) -> bool:
-    """True if a layer with a kernel takes its values, and nothing else."""
+    """True if only a layer with a kernel takes the values of the layer."""
     for _ in model.layers:
         if len(layer.feeds) != 1:
             return False

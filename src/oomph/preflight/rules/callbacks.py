@@ -114,7 +114,7 @@ def monitor_direction(training: Training) -> Iterator[Finding]:
 
 
 _FEWEST_EPOCHS = 5
-"""Fewer are a trial run."""
+"""A training with fewer epochs is a trial run."""
 
 
 @rule(

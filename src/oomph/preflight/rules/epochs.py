@@ -74,11 +74,11 @@ def _training_runs_out(fit: Fit, data: Data, batches: int) -> Iterator[Finding]:
 
 
 def _steps_of_epochs(batches: int, per_epoch: int, epochs: int, data: Data) -> list[int]:
-    """How many steps Keras takes in each epoch.
+    """Return the number of steps that Keras takes in each epoch.
 
-    One iterator serves several epochs. Keras makes the next one when an epoch has met its end: of data whose length
-    it knows in the epoch that takes the last batch, else in the one that asks for one more. A generator has no next
-    one but of the two batches that Keras has kept.
+    One iterator serves several epochs. Keras makes the next one when an epoch meets its end: in the epoch that takes
+    the last batch if it knows the length of the data, else in the one that asks for another batch. After the end of a
+    generator only the two batches that Keras has kept are left.
     """
     steps, left = [], batches
     for _ in range(epochs):

@@ -258,7 +258,7 @@ def unknown_rank(training: Training) -> Iterator[Finding]:
 
 
 _MANY_SHAPES = 6
-"""Shapes in the batches that were looked at: one for the last batch, a few for buckets."""
+"""The last batch may have a shape of its own, and buckets a few."""
 
 
 @rule(
@@ -287,7 +287,7 @@ def varying_shapes(training: Training) -> Iterator[Finding]:
 
 _FLOAT64 = 8
 _FEWEST_BYTES = 256 << 10
-"""An epoch with less of it costs nothing."""
+"""Converting less than this in an epoch costs nothing."""
 
 
 @rule(

@@ -193,9 +193,9 @@ def _is_handled(training: Training, output: Output) -> bool:
 
 
 _MOST_UNITS = 1000
-"""More are a vocabulary, of which a sample shows a part."""
+"""More units are a vocabulary, and a sample shows only a part of it."""
 _ROWS_PER_UNIT = 20
-"""For each unit."""
+"""With fewer samples for each unit, classes may be missing by chance."""
 
 
 @rule(

@@ -251,7 +251,7 @@ def vocabulary_exceeds_embedding(training: Training) -> Iterator[Finding]:
 
 
 def _followers(model: Model, source: Layer) -> Iterator[Layer]:
-    """The layers that take its output; of a model that is not built, the next one."""
+    """Yield the layers that take the output of the source; in a model that is not built, the next layer."""
     if source.feeds:
         yield from (layer for name in source.feeds if (layer := model.layer(name)) is not None)
     elif model.kind == "Sequential":
@@ -284,7 +284,7 @@ def id_out_of_range(training: Training) -> Iterator[Finding]:
 
 
 def _embedding_of(model: Model, name: str) -> Layer | None:
-    """The embedding that reads this input directly."""
+    """Return the smallest embedding that reads this input directly."""
     given = model.layer(name)
     names = given.feeds if given is not None else ()
     followers = [layer for each in names if (layer := model.layer(each)) is not None]

@@ -165,7 +165,7 @@ def loss_prefers_wrong(training: Training) -> Iterator[Finding]:
 
 
 _CLEARLY_NEGATIVE = -1e-3
-"""Rounding gives no more than this."""
+"""Rounding alone does not go below this."""
 
 
 @rule(
@@ -269,7 +269,7 @@ def accuracy_of_regression(training: Training) -> Iterator[Finding]:
 _OF_PROBABILITIES = ("precision", "recall", "f1_score", "binary_accuracy", "false_positives", "true_positives")
 _GIVES_PROBABILITIES = ("sigmoid", "softmax")
 _BY_NAME = ("accuracy", "acc")
-"""Keras makes binary_accuracy of these for a binary loss, with a threshold of 0.5."""
+"""For a binary loss Keras takes these names for binary_accuracy, with a threshold of 0.5."""
 
 
 @rule(

@@ -33,7 +33,7 @@ _STEP_IS_RATE = ("Adam", "AdamW", "Adamax", "Nadam", "RMSprop", "Lion", "Lamb", 
 """Optimizers whose steps are about as long as the rate."""
 _HIGH, _FAR_TOO_HIGH, _LOW = 0.1, 0.5, 1e-7
 _SGD_HIGH, _SGD_LOW = 20.0, 1e-8
-"""Its steps are as long as the gradient says; the tried steps show whether they are too long."""
+"""The steps of SGD are as long as the gradient; the tried steps show whether they are too long."""
 
 
 @rule(
@@ -82,7 +82,7 @@ def _is_deep(model: Model) -> bool:
 
 
 _NEXT_TO_NOTHING = 1e-3
-"""Of the highest rate."""
+"""A rate below this share of the highest one changes nothing."""
 
 
 @rule(
@@ -226,7 +226,7 @@ def rate_set_twice(training: Training) -> Iterator[Finding]:
 
 
 _NEXT_TO_NOTHING_AT_HALF = 1.01e-3
-"""Of the highest rate."""
+"""The same share, and a little for rounding."""
 
 
 @rule(

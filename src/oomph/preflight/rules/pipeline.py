@@ -147,7 +147,7 @@ def _on_disk(data: Data) -> Iterator[Finding]:
 
 
 def _buffer_in_words(buffer: DataBuffer) -> str:
-    """ "the shuffle keeps 100,000 elements of 588 KiB: 56.1 GiB"."""
+    """Say what the buffer keeps: "the shuffle keeps 100,000 elements of 588 KiB: 56.1 GiB"."""
     name = f"the cache {buffer.file}" if buffer.file else f"the {buffer.kind}"
     each, all_of_them = as_size(buffer.element_bytes or 0), as_size(buffer.bytes or 0)
     return f"{name} keeps {buffer.elements:,} elements of {each}: {all_of_them}"
@@ -173,12 +173,12 @@ def _one_digit(number: int) -> int:
 
 
 _LONG_SHARE = 0.2
-"""The share of the time from which waiting is worth a change; below 0.05 it is noise. As the monitor has it."""
+"""Waiting for this share of the time is worth a change, below 0.05 it is noise. The monitor has the same limit."""
 _SURE_STEPS = 4
 _LONG_SECONDS = 0.01
-"""For one batch: below it the overhead of the call of a step is as long."""
+"""For one batch; calling a step takes about as long."""
 _LONG_IN_ALL = 60.0
-"""For the whole training."""
+"""For the whole training, in seconds."""
 
 
 @rule(

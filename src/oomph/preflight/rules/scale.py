@@ -16,7 +16,7 @@ _SCALE_PIXELS = (
 )  # fmt: skip
 """Layers or operations that may bring pixels to the scale of the weights."""
 _SCALE_BEFORE_WEIGHTS = ("Rescaling", "Normalization", "Lambda")
-"""Those of them that only ever stand before the weights."""
+"""Layers that are only used before the weights."""
 _TRAINED = ("Dense", "Conv2D", "Conv1D", "Conv3D", "DepthwiseConv2D", "SeparableConv2D")
 
 
@@ -207,7 +207,7 @@ def target_scale(training: Training) -> Iterator[Finding]:
 
 
 _TAKE_BYTES = ("efficientnet", "convnext", "mobilenetv3", "regnet")
-"""They scale 0..255 themselves. Source: keras.applications, preprocess_input of each."""
+"""These models scale 0..255 themselves. Source: keras.applications, preprocess_input of each."""
 _TAKE_SIGNED = ("mobilenet", "inception", "xception", "nasnet", "resnet50v2", "resnet101v2", "resnet152v2")
 _TAKE_CAFFE = ("vgg", "resnet50", "resnet101", "resnet152")
 _SCALE_IMAGES = ("Rescaling", "Normalization", "Lambda", "TrueDivide", "Multiply", "Subtract")
@@ -252,7 +252,7 @@ def pretrained_range(training: Training) -> Iterator[Finding]:
 
 
 def _backbone(training: Training) -> tuple[str, bool]:
-    """The range of the pretrained model, and whether something before it scales the images."""
+    """Return the range of the pretrained model, and true if something before the model scales the images."""
     name = training.model.pretrained.lower()
     if not name:
         return "", False

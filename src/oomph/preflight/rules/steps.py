@@ -10,7 +10,7 @@ from oomph.preflight.facts.training import Training
 from oomph.preflight.rule import ERROR, WARNING, Finding, rule
 
 _OUT_OF_MEMORY = ("ResourceExhaustedError", "MemoryError")
-"""Of the small trial, not of the training: oomph plan says what that needs."""
+"""These errors say that the small trial did not fit; oomph plan says what the training needs."""
 
 
 @rule(
@@ -237,7 +237,7 @@ def weights_not_finite_after_steps(training: Training) -> Iterator[Finding]:
 
 
 _ROUNDING = 1e-7
-"""Of the largest value: rounding."""
+"""Outputs that differ by less than this share of the largest value differ by rounding only."""
 
 
 @rule(
@@ -268,7 +268,7 @@ def same_answer_for_all(training: Training) -> Iterator[Finding]:
 
 
 _VANISHED = 1e-6
-"""Of the largest relative gradient: with Adam such a layer is moved by rounding errors."""
+"""With Adam, rounding errors move a layer whose relative gradient is below this share of the largest."""
 _FEWEST_LAYERS = 5
 
 
@@ -302,7 +302,7 @@ def vanishing_gradient(training: Training) -> Iterator[Finding]:
 
 
 _MOSTLY_SATURATED = 0.9
-"""At the usual initialisation and input of about 1 less than 1 % of the values are there."""
+"""With the usual initialisation and inputs of about 1, fewer than 1 % of the values are at the ends."""
 
 
 @rule(

@@ -106,7 +106,7 @@ def _is_denoising(data: Data) -> bool:
 
 _RUN_BATCHES = 3
 _BEYOND_CHANCE = 6.0
-"""Longer than the longest run that chance gives."""
+"""A run this many times longer than the longest that chance gives is no chance."""
 
 
 @rule(
@@ -164,7 +164,7 @@ _ASKED_AGAIN = (
     target_shape,
     label_out_of_range,
 )
-"""Rules for training data that hold for validation data too, causes first."""
+"""Rules for training data that apply to validation data too, causes first."""
 
 
 @rule(
@@ -196,7 +196,7 @@ def validation_does_not_fit(training: Training) -> Iterator[Finding]:
 
 
 def _other_columns(data: Data, held: Data) -> Iterator[Finding]:
-    """Tables of different widths, for a model whose inputs are not known."""
+    """Find tables of different widths, for a model whose inputs are not known."""
     for ours, theirs in zip(data.of("x"), held.of("x"), strict=False):
         one, other = ours.shape or (), theirs.shape or ()
         is_table = ours.name == theirs.name and len(one) == len(other) == 2 and None not in (one[1], other[1])
@@ -211,9 +211,9 @@ def _other_columns(data: Data, held: Data) -> Iterator[Finding]:
 
 _FEWEST_NEW = 5
 _MOST_ABSENT = 0.3
-"""Of the training samples."""
+"""The share of the training samples whose classes the validation data do not have."""
 _NEW_SHARE = 0.1
-"""Of the validation samples: a rare class may fall on one side by chance."""
+"""A smaller share of the validation samples may be a rare class that fell on one side by chance."""
 
 
 @rule(
@@ -264,7 +264,7 @@ def validation_lacks_classes(training: Training) -> Iterator[Finding]:
 
 _FEWEST_ROWS, _NEARLY_ALL, _SOME_SHARE = 20, 0.95, 0.02
 _MOST_ALIKE = 0.05
-"""Of the training samples. Where more are the same anyway, there are few different ones."""
+"""If more of the training samples repeat one another, there are few different ones anyway."""
 
 
 @rule(
