@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from oomph.preflight import rules
 from oomph.preflight.docs import document, summary
 from oomph.preflight.document import as_document, checked_of
 from oomph.preflight.examine import examine
@@ -13,7 +15,7 @@ from oomph.preflight.facts.data import ARRAYS, Data, Part, Sample
 from oomph.preflight.facts.fit import Fit
 from oomph.preflight.facts.model import Loss, Model, Output
 from oomph.preflight.facts.training import Training
-from oomph.preflight.rule import ERROR, SAMPLE, WARNING, Finding, Rule
+from oomph.preflight.rule import ERROR, SAMPLE, WARNING, Finding, Rule, in_order
 from oomph.preflight.rules import RULES
 
 REFERENCE = Path(__file__).parents[2] / "docs/reference/check-rules.md"
@@ -22,6 +24,16 @@ NOTHING = Training(Model("Sequential", (), ()), Data(ARRAYS), Fit())
 
 def test_codes_and_names_are_used_once():
     assert len({rule.code for rule in RULES}) == len({rule.name for rule in RULES}) == len(RULES) >= 60
+
+
+def test_every_rule_of_the_source_is_registered():
+    sources = Path(rules.__file__).parent.glob("*.py")
+    assert sum(source.read_text().count("\n@rule(\n") for source in sources) == len(RULES)
+
+
+def test_a_rule_comes_behind_the_one_that_it_names():
+    first, second, third = (replace(rule(name), code=name) for name in ("CHK101", "CHK102", "CHK103"))
+    assert in_order({second, third, replace(first, after="CHK103")}) == (second, third, replace(first, after="CHK103"))
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)

@@ -16,8 +16,8 @@ def document() -> str:
 
 
 def summary(rule: Rule) -> str:
-    """The first line of the rule's module."""
-    return (sys.modules[rule.find.__module__].__doc__ or "").strip().splitlines()[0]
+    """Return what the rule finds, in one sentence."""
+    return rule.find.__doc__ or ""
 
 
 def _lines() -> Iterator[str]:

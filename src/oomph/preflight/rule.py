@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 from oomph.preflight.facts.training import Training
@@ -13,6 +13,8 @@ SPEC, MODEL, SETTINGS, SAMPLE, STEP = "spec", "model", "settings", "sample", "st
 """What a rule needs: shapes and types; the compiled model; the call of fit; values of a sample; a tried step."""
 PIPELINE = "pipeline"
 """Measured waiting for data."""
+_DEPTHS = {"1": SPEC, "2": MODEL, "3": SETTINGS, "4": SAMPLE, "5": STEP, "6": PIPELINE}
+"""The depth of a rule, by the first digit of its code."""
 
 
 @dataclass(frozen=True)
@@ -31,12 +33,15 @@ class Finding:
     """If it is not that of the rule."""
 
 
+Find = Callable[[Training], Iterator[Finding]]
+
+
 @dataclass(frozen=True)
 class Rule:
     """One mistake, and its page."""
 
     code: str
-    """CHK and three digits, never used before."""
+    """CHK and three digits, never used before; the first digit stands for the depth."""
     name: str
     """Kebab-case: what is wrong."""
     severity: str
@@ -47,10 +52,44 @@ class Rule:
     """The line of code as people write it."""
     right: str
     """The same, corrected."""
-    find: Callable[[Training], Iterator[Finding]]
+    find: Find
     hides: tuple[str, ...] = ()
     """The names of the rules whose findings are consequences of this one."""
     fault: str = ""
     """The fault that it leads to, where oomph explain knows one."""
     source: str = ""
     """Where it is documented: an issue, Keras' or TensorFlow's file, a paper."""
+    after: str = ""
+    """The code of the rule whose findings come before its own; empty if those of the next lower code do."""
+
+
+def rule(
+    code: str,
+    severity: str,
+    *,
+    why: str,
+    wrong: str,
+    right: str,
+    hides: tuple[str, ...] = (),
+    fault: str = "",
+    source: str = "",
+    after: str = "",
+) -> Callable[[Find], Rule]:
+    """Make a rule of the function below: its name is the name of the rule, its docstring says what the rule finds."""
+
+    def registered(find: Find) -> Rule:
+        name, depth = find.__name__.replace("_", "-"), _DEPTHS[code[len("CHK")]]
+        return Rule(code, name, severity, depth, why, wrong, right, find, hides, fault, source, after)
+
+    return registered
+
+
+def in_order(rules: Collection[Rule]) -> tuple[Rule, ...]:
+    """Sort rules by code, but each with `after` behind the rule that it names."""
+    by_code = {rule.code: rule for rule in rules}
+    return tuple(sorted(rules, key=lambda rule: _place(rule, by_code)))
+
+
+def _place(rule: Rule, by_code: Mapping[str, Rule]) -> tuple[str, ...]:
+    before = _place(by_code[rule.after], by_code) if rule.after else ()
+    return (*before, rule.code)

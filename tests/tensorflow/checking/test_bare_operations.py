@@ -5,7 +5,7 @@ from __future__ import annotations
 import keras
 import pytest
 
-from oomph.preflight.live.bare_operations import operations_before_weights
+from oomph.preflight.live.model_facts import operations_before_weights
 
 
 def ends(x: keras.KerasTensor, of: keras.KerasTensor) -> keras.Model:

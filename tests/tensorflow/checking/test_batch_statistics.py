@@ -6,7 +6,7 @@ import keras
 import numpy as np
 import pytest
 
-from oomph.preflight.live.batch_statistics import differ_in_training
+from oomph.preflight.live.trial_steps import differ_in_training
 
 X = np.random.default_rng(0).normal(size=(16, 4)).astype("float32")
 

@@ -13,14 +13,12 @@ from oomph.preflight.facts.fit import Fit
 from oomph.preflight.facts.model import Model
 from oomph.preflight.facts.training import Training
 from oomph.preflight.facts.trial import Trial
-from oomph.preflight.live.augmentation import moves_inputs_alone
-from oomph.preflight.live.last_layers import last_layers
 from oomph.preflight.live.layer_facts import layers_of
-from oomph.preflight.live.odd_batches import odd_batches
-from oomph.preflight.live.output_facts import outputs_of
+from oomph.preflight.live.output_facts import last_layers, outputs_of
 from oomph.preflight.live.probes import loss_broadcasts, loss_orders, reads_ahead
-from oomph.preflight.live.stages import are_shuffled_apart
-from oomph.preflight.rules.model import probabilities_as_logits
+from oomph.preflight.live.stages import are_shuffled_apart, moves_inputs_alone
+from oomph.preflight.live.trial_steps import odd_batches
+from oomph.preflight.rules.activations import probabilities_as_logits
 
 VOCABULARY, LENGTH = 11, 8
 TEXT = np.random.default_rng(0).integers(0, VOCABULARY, (16, LENGTH + 1))
@@ -226,7 +224,7 @@ def test_a_loss_that_takes_probabilities_for_logits(loss, activation, takes_logi
     model.compile("sgd", loss)
     trial = Trial(16, orders=tuple(loss_orders(model, outputs_of(model), CLASSES)))
     training = Training(Model("Sequential", (), ()), Data(ARRAYS), Fit(), trial=trial)
-    assert bool(list(probabilities_as_logits.RULE.find(training))) == takes_logits
+    assert bool(list(probabilities_as_logits.find(training))) == takes_logits
 
 
 @pytest.mark.filterwarnings("ignore:Layer 'reshape")

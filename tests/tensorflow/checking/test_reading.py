@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from oomph.preflight.live.data_facts import look_at
-from oomph.preflight.live.progress import in_words
-from oomph.preflight.live.reading import FULL, USUAL, read
+from oomph.preflight.live.reading import FULL, USUAL, in_words, read
 
 
 def batches(number: int, size: int = 4):

@@ -11,7 +11,7 @@ import keras  # noqa: E402
 
 from oomph.preflight.carry import LOST  # noqa: E402
 from oomph.preflight.live.carrying import carried_by_fit  # noqa: E402
-from oomph.preflight.live.memory_line import held_line  # noqa: E402
+from oomph.preflight.live.examine import held_line  # noqa: E402
 from oomph.preflight.live.training_facts import training_facts, with_waiting  # noqa: E402
 
 

@@ -11,8 +11,7 @@ import tensorflow as tf
 
 from oomph.keras_bridge.pipelines.rebuilding import in_any_order, linear, rebuilt
 from oomph.preflight.facts.data import DATASET, Data
-from oomph.preflight.live.pipeline_attempts import attempts_for
-from oomph.preflight.live.pipeline_changes import changes_that_pay
+from oomph.preflight.live.pipeline_changes import attempts_for, changes_that_pay
 from oomph.preflight.live.stages import stages_of
 from oomph.preflight.live.waiting import Trainer, measure
 

@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 
 from oomph.preflight.facts.data import ARRAYS, DATASET, GENERATOR, PY_DATASET, Data
-from oomph.preflight.rules.spec.runs_out_of_data import _steps_of_epochs
+from oomph.preflight.rules.epochs import _steps_of_epochs
 from oomph.resume.fit.short_epochs import ShortEpoch, ShortEpochs
 
 ROWS = np.ones((8, 4), "float32"), np.ones((8, 2), "float32")

@@ -11,7 +11,7 @@ import keras
 import numpy as np
 import pytest
 
-from oomph.preflight.live.saving_facts import saving_facts
+from oomph.preflight.live.fit_facts import saving_facts
 from oomph.resume.fit.unsavable import _found
 from oomph.resume.training.saving import cannot_be_saved
 from oomph.resume.training.whole_models import Load, Save, saves_ahead

@@ -14,6 +14,8 @@ LOADER, OTHER = "data loader", "other data"
 """Data of Grain or PyTorch; and what `oomph check` does not read."""
 ENDLESS = -1
 """As a number of batches: there is always another one."""
+BATCHING = ("batch", "padded_batch", "ragged_batch", "rebatch")
+"""The kinds of stages that make batches."""
 CLASSES = 4096
 """Distinct values are counted up to this many."""
 
@@ -179,3 +181,13 @@ class Data:
     def of(self, role: str) -> tuple[Part, ...]:
         """The parts in a role."""
         return tuple(part for part in self.parts if part.role == role)
+
+    @property
+    def batching_stages(self) -> int:
+        """How many stages of the pipeline make batches."""
+        return sum(stage.kind in BATCHING for stage in self.stages)
+
+    @property
+    def is_single_sample(self) -> bool:
+        """True if each element is certainly one sample: no stage makes batches, and a target is a scalar."""
+        return bool(self.stages) and not self.batching_stages and any(part.shape == () for part in self.of("y"))

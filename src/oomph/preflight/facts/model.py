@@ -10,6 +10,16 @@ Shape = tuple[int | None, ...]
 """With the batch dimension first; None: any size."""
 
 
+def in_words(shape: Shape | None) -> str:
+    """Return a shape as Keras prints it: "(None, 28, 28)"."""
+    return "an unknown shape" if shape is None else str(tuple(shape))
+
+
+def agree(one: Shape, other: Shape) -> bool:
+    """True if two shapes may be the same; None agrees with any size."""
+    return len(one) == len(other) and all(a is None or b is None or a == b for a, b in zip(one, other, strict=True))
+
+
 @dataclass(frozen=True)
 class Weights:
     """The weights of one layer, without those of layers inside of it."""
@@ -69,6 +79,41 @@ class Loss:
     settings: Mapping[str, Any] = field(default_factory=dict)
     """label_smoothing, ignore_class, axis, reduction, ... where the loss has them."""
     weight: float = 1.0
+
+
+_SPARSE, _CATEGORICAL, _BINARY = (
+    "sparse_categorical_crossentropy", "categorical_crossentropy", "binary_crossentropy",
+)  # fmt: skip
+_FOCAL = {"categorical_focal_crossentropy": _CATEGORICAL, "binary_focal_crossentropy": _BINARY}
+_REGRESSION = (
+    "mean_squared_error", "mean_absolute_error", "mean_absolute_percentage_error", "mean_squared_logarithmic_error",
+    "huber", "log_cosh",
+)  # fmt: skip
+
+
+def is_sparse(loss: Loss | None) -> bool:
+    """True if Keras' loss takes the numbers of classes as targets."""
+    return loss is not None and loss.is_keras and loss.kind == _SPARSE
+
+
+def is_categorical(loss: Loss | None) -> bool:
+    """True if Keras' loss takes one probability for each class as targets."""
+    return loss is not None and loss.is_keras and _FOCAL.get(loss.kind, loss.kind) == _CATEGORICAL
+
+
+def is_binary(loss: Loss | None) -> bool:
+    """True if Keras' loss compares each unit with a target of 0 or 1."""
+    return loss is not None and loss.is_keras and _FOCAL.get(loss.kind, loss.kind) == _BINARY
+
+
+def is_crossentropy(loss: Loss | None) -> bool:
+    """True if Keras' loss takes the output for probabilities, or for their logits."""
+    return is_sparse(loss) or is_categorical(loss) or is_binary(loss)
+
+
+def is_regression(loss: Loss | None) -> bool:
+    """True if Keras' loss compares the output with numbers as they are."""
+    return loss is not None and loss.is_keras and loss.kind in _REGRESSION
 
 
 @dataclass(frozen=True)

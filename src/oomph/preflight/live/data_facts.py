@@ -16,11 +16,20 @@ from oomph.keras_bridge.names.tensorflow2 import TENSORFLOW
 from oomph.keras_bridge.pipelines.chains import chain
 from oomph.keras_bridge.pipelines.corrupt_record import corrupt_records
 from oomph.planning.live.readable import readable, room_for
-from oomph.preflight.facts.data import ARRAYS, DATASET, ENDLESS, GENERATOR, LOADER, OTHER, PY_DATASET, Data, Part
+from oomph.preflight.facts.data import (
+    ARRAYS,
+    BATCHING,
+    DATASET,
+    ENDLESS,
+    GENERATOR,
+    LOADER,
+    OTHER,
+    PY_DATASET,
+    Data,
+    Part,
+)
 from oomph.preflight.facts.model import Shape
-from oomph.preflight.live.loaders import batches_of, is_loader, length_of
-from oomph.preflight.live.progress import Progress
-from oomph.preflight.live.reading import USUAL, Limits, Read, as_array, read
+from oomph.preflight.live.reading import USUAL, Limits, Progress, Read, as_array, read
 from oomph.preflight.live.stages import are_shuffled_apart, stages_of
 from oomph.preflight.live.statistics import classes_of, same_rows, sample_of
 from oomph.preflight.live.structure import Leaf, leaves_of, named
@@ -29,7 +38,7 @@ from oomph.preflight.live.totals import Totals, totals_of
 Array = np.ndarray[Any, Any]
 Tell = Callable[[str], None]
 """Shows the user what is being done."""
-_BATCHING = ("batch", "padded_batch", "ragged_batch", "rebatch", "dense_to_ragged", "dense_to_ragged_batch")
+_BATCHING = (*BATCHING, "dense_to_ragged", "dense_to_ragged_batch")
 _SECONDS_TO_SEARCH = 20.0
 _USUAL_BATCH = 32
 """What Keras takes where `batch_size` is not given."""
@@ -65,7 +74,7 @@ def look_at(
         return _dataset(x, limits, input_rank, tell)
     if isinstance(x, keras.utils.PyDataset):
         return _py_dataset(x, limits, tell)
-    if is_loader(x):
+    if _is_loader(x):
         return _loader(x, limits, tell)
     if TENSORFLOW.original_dataset.on(x):  # distributed by a strategy
         return look_at(TENSORFLOW.original_dataset.of(x), limits=limits, input_rank=input_rank, tell=tell)
@@ -103,8 +112,8 @@ def _unmixed(data: Data) -> Data:
 
 
 def _loader(loader: Any, limits: Limits, tell: Tell) -> Looked:
-    batches, limits = length_of(loader), limits.of_an_epoch()
-    found = read(batches_of(loader), limits, tell=Progress(batches or limits.epoch, tell))
+    batches, limits = _length_of(loader), limits.of_an_epoch()
+    found = read(_batches_of(loader), limits, tell=Progress(batches or limits.epoch, tell))
     return _looked(Data(LOADER, batches=batches), found)
 
 
@@ -307,3 +316,36 @@ def _one_number(target: Array) -> Array | None:
         return classes
     flat = target.reshape(-1) if target.ndim == 1 or (target.ndim == 2 and target.shape[1] == 1) else None
     return flat if flat is not None and flat.dtype.kind in "biuf" else None
+
+
+_LOADERS = (
+    *(("grain", name) for name in ("MapDataset", "IterDataset", "DataLoader")),
+    ("torch.utils.data", "DataLoader"),
+)
+"""Data loaders that Keras reads besides its own: a part of the module's name, and the name of a class."""
+
+
+def _is_loader(x: Any) -> bool:
+    """True for data of Grain, and a DataLoader of PyTorch."""
+    return any(
+        kind.__name__ == name and module in kind.__module__ for kind in type(x).__mro__ for module, name in _LOADERS
+    )
+
+
+def _batches_of(loader: Any) -> Iterator[Any]:
+    """Yield the batches of a loader, as Keras gives them to a model."""
+    for batch in loader:
+        arrays = keras.tree.map_structure(_part_as_array, batch)
+        yield keras.tree.lists_to_tuples(arrays)
+
+
+def _length_of(loader: Any) -> int | None:
+    """Return the batches in an epoch; None for Grain and for streams, where Keras does not know it either."""
+    data = getattr(loader, "dataset", None)
+    return len(loader) if hasattr(data, "__len__") else None
+
+
+def _part_as_array(part: Any) -> Any:
+    if part is None:
+        return None
+    return np.asarray(part.cpu() if hasattr(part, "cpu") else part)

@@ -6,11 +6,15 @@ from collections.abc import Mapping
 from typing import Any
 
 from oomph.errors import ExamineError
+from oomph.keras_bridge.optimizers import optimizers_of
+from oomph.planning.document import plan_of
+from oomph.planning.estimate import Fits, Plan
+from oomph.planning.live import subject
+from oomph.planning.live.examine import examine as plan
 from oomph.preflight.carry import UNKNOWN, Carried
 from oomph.preflight.document import as_document
 from oomph.preflight.examine import examine as apply
 from oomph.preflight.live.carrying import carried_by_fit, carried_by_loop
-from oomph.preflight.live.memory_line import held_line, planned_line
 from oomph.preflight.live.reading import FULL, USUAL
 from oomph.preflight.live.training_facts import training_facts, with_waiting
 from oomph.preflight.rules import RULES
@@ -19,11 +23,11 @@ from oomph.reach.training_kind import FIT, LOOP
 
 
 def examine(reached: Reached, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """What is wrong with a training, as JSON.
+    """Return what is wrong with a training, as JSON.
 
     Args:
         reached: the training.
-        arguments: `full`: whether all of the data are read; `tune`: whether changes of the pipeline are tried;
+        arguments: `full`: true to read all of the data; `tune`: true to try changes of the pipeline;
             `device`: the device to fit, as `oomph plan` has it.
 
     Raises:
@@ -55,3 +59,36 @@ def examine(reached: Reached, arguments: Mapping[str, Any]) -> dict[str, Any]:
         reached.tell("measuring how long steps wait for their data")
         training = with_waiting(training, reached.model, reached.fit_arguments, bool(arguments.get("tune")))
     return as_document(apply(training, RULES), training, carried, "".join(memory))
+
+
+_VERDICTS = {Fits.YES: "should fit", Fits.NO: "does not fit", Fits.UNKNOWN: "may or may not fit"}
+
+
+def held_line(model: Any) -> str:
+    """Say what a training holds all the time, as far as it exists, in a sentence without a final stop."""
+    is_built = all(getattr(optimizer, "built", True) for optimizer in optimizers_of(model))
+    words = "weights and optimizer" if is_built else "weights, without the slots of the optimizer,"
+    return f"{words} take {_size_in_words(subject.held_by(model).total)}; oomph plan says which batch fits a GPU"
+
+
+def planned_line(reached: Reached, device: Mapping[str, Any]) -> str:
+    """Say what a step takes and what the device has, in a sentence without a final stop."""
+    try:
+        return _planned_words(plan_of(plan(reached, {"batches": [], "device": device, "is_brief": True})))
+    except Exception as error:  # the plan is a line of the check, not a reason to fail it
+        return f"not planned: {' '.join(str(error).split()) or type(error).__name__}"
+
+
+def _planned_words(found: Plan) -> str:
+    estimate = found.estimates[-1]
+    name = found.device.name if found.device is not None else "the device"
+    largest = f"; the largest batch that should: {found.max_batch:,}" if found.max_batch else ""
+    needs = f"a batch of {estimate.batch} needs about {_size_in_words(estimate.peak.expected)}"
+    return f"{needs}: it {_VERDICTS[estimate.fits]} {name}{largest}"
+
+
+def _size_in_words(size: int) -> str:
+    for unit, width in (("GiB", 30), ("MiB", 20)):
+        if size >= 1 << width:
+            return f"{size / (1 << width):.1f} {unit}"
+    return f"{size / 1024:.0f} KiB"

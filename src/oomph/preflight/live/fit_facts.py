@@ -1,18 +1,23 @@
-"""The call of fit as facts."""
+"""The call of fit as facts, and how saving the whole model would go, tried without writing a file."""
 
 from __future__ import annotations
 
 import contextlib
 import io
-from collections.abc import Mapping
+import json
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import keras
 import numpy as np
 
+from oomph.keras_bridge.names.keras3 import KERAS
 from oomph.preflight.facts.data import ENDLESS, Data
-from oomph.preflight.facts.fit import Callback, Fit
+from oomph.preflight.facts.fit import Callback, Fit, SavedWhole
 from oomph.preflight.live.plain_values import is_of_keras, plain
+from oomph.resume.training.saving import cannot_be_saved, trouble_of
+from oomph.resume.training.whole_models import Load, saves_ahead
 
 
 def fit_facts(kind: str, given: Mapping[str, Any], place: str, data: Data, rate: float | None = None) -> Fit:
@@ -74,7 +79,7 @@ _NEED_A_DIRECTION = ("EarlyStopping", "MonitorCallback")
 
 
 def _rates(callback: Any, rate: float | None, epochs: range) -> tuple[tuple[float, ...], str]:
-    """What the function of a LearningRateScheduler returns for each epoch, and what it returns that is no rate."""
+    """Return the rates that the function of a LearningRateScheduler gives, and what it gives instead of one."""
     if type(callback).__name__ != "LearningRateScheduler" or not is_of_keras(type(callback)) or rate is None:
         return (), ""
     found: list[float] = []
@@ -119,3 +124,66 @@ def _callbacks(each: list[Any], rate: float | None, epochs: range) -> list[Callb
         for callback in each
         if callback is not None and hasattr(callback, "__dict__")
     ]
+
+
+_MOST_WEIGHTS = 20_000_000
+"""A model is made again from its configuration if it has no more weights."""
+_NOT_FOUND = "Could not locate"
+"""Keras says so of a class that is not in the model itself, such as a regulariser; a script may well pass it."""
+
+
+def saving_facts(model: Any, callbacks: Sequence[Any], loads: bool) -> Iterator[SavedWhole]:
+    """Yield each place that saves the model, and whether saving and loading work there.
+
+    Args:
+        model: the model, built.
+        callbacks: those of the fit.
+        loads: True if loading is tried too, which makes a second model.
+    """
+    tries = loads and getattr(model, "built", False) and model.count_params() <= _MOST_WEIGHTS
+    for save in saves_ahead(model, callbacks):
+        trouble = cannot_be_saved(model, save.path)
+        if trouble is not None:
+            yield SavedWhole(save.by, save.path, save.site, str(trouble), trouble.culprit)
+            continue
+        is_tried = tries and save.path.endswith(".keras")
+        words, is_own = _load_trouble(model, save.load, save.gives_weights) if is_tried else ("", False)
+        site = "" if save.load is None else save.load.site
+        yield SavedWhole(save.by, save.path, save.site, is_loaded_at=site, load_trouble=words, is_own_load=is_own)
+
+
+def _load_trouble(model: Any, load: Load | None, is_for_weights: bool) -> tuple[str, bool]:
+    """Return why the file cannot be loaded, and whether the reason is the script's own line."""
+    if load is not None and not load.with_objects:
+        trouble = _made_again(model, {}, load.with_compile)
+        if trouble:
+            return trouble, True
+    if is_for_weights:
+        return "", False
+    trouble = _made_again(model, _own_classes(model), with_compile=False)
+    return ("" if _NOT_FOUND in trouble else trouble), False
+
+
+def _made_again(model: Any, objects: dict[str, Any], with_compile: bool) -> str:
+    """Return the error that Keras raises when it makes a model of the configuration; empty if it makes one."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        written = json.loads(json.dumps(keras.saving.serialize_keras_object(model)))
+        if not with_compile:
+            written["compile_config"] = None
+        try:
+            keras.saving.deserialize_keras_object(written, custom_objects=objects, safe_mode=not objects)
+        except Exception as error:  # the user's own from_config may raise anything
+            return str(trouble_of(error))
+    return ""
+
+
+def _own_classes(model: Any) -> dict[str, Any]:
+    """The classes of the user's own in a model, by the names that they are looked up with."""
+    found = {}
+    for layer in KERAS.flatten_layers.of(model)(include_self=True, recursive=True):
+        for each in (layer, *vars(layer).values()):
+            kind = each if callable(each) and hasattr(each, "__name__") else type(each)
+            if not is_of_keras(kind) and getattr(kind, "__module__", "builtins") != "builtins":
+                found[keras.saving.get_registered_name(kind)] = found[kind.__name__] = kind
+    return found

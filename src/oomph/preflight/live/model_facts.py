@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import keras
 
 from oomph.keras_bridge.names.keras3 import KERAS
 from oomph.preflight.facts.model import Input, Model, Optimizer
-from oomph.preflight.live.bare_operations import operations_before_weights
 from oomph.preflight.live.layer_facts import is_functional, layers_of, shape_of
 from oomph.preflight.live.output_facts import outputs_of
 from oomph.preflight.live.plain_values import float_of, is_of_keras, settings_of
@@ -94,3 +93,45 @@ def _added(model: Any) -> list[Any]:
         return list(model.losses)
     except Exception:  # a layer that is not built, or an own loss that fails
         return []
+
+
+def operations_before_weights(model: Any) -> tuple[str, ...]:
+    """Return what a graph does to its inputs before any weights by operations that are no layers: `inputs / 255.0`.
+
+    The kind of each such operation once, including nested models; nothing for a model without a graph.
+    """
+    return tuple(dict.fromkeys(_bare_operations(model)))
+
+
+def _bare_operations(model: Any) -> Iterator[str]:
+    if not is_functional(model):
+        return
+    operations = getattr(model, "operations", None)
+    yield from _operations_of_row(model.layers) if operations is None else _operations_of_graph(model, operations)
+
+
+def _operations_of_row(layers: list[Any]) -> Iterator[str]:
+    """Yield those in a Sequential model, which holds layers only, some of them models."""
+    for layer in layers:
+        yield from _bare_operations(layer)
+        if layer.weights:
+            return
+
+
+def _operations_of_graph(model: Any, operations: list[Any]) -> Iterator[str]:
+    """Yield those in a graph, whose operations are sorted so that each comes after those that it needs."""
+    without_weights = {id(tensor) for tensor in keras.tree.flatten(model.inputs)}
+    for operation in operations:
+        calls = [
+            call
+            for call in KERAS.inbound_nodes.get(operation, ())
+            if any(id(tensor) in without_weights for tensor in call.input_tensors)
+        ]
+        if not calls:
+            continue
+        if isinstance(operation, keras.layers.Layer):
+            yield from _bare_operations(operation)
+        else:
+            yield type(operation).__name__
+        if not getattr(operation, "weights", ()):
+            without_weights |= {id(tensor) for call in calls for tensor in call.output_tensors}

@@ -1,4 +1,4 @@
-"""The outputs of a model as facts, with their losses and metrics."""
+"""The outputs of a model as facts, with their losses and metrics, and the layers that make them."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 import keras
 
 from oomph.keras_bridge.names.keras3 import KERAS
+from oomph.keras_bridge.runtime.patching import replaced
 from oomph.preflight.facts.model import Layer, Loss, Metric, Output
 from oomph.preflight.live.layer_facts import is_functional, layer_facts, shape_of
 from oomph.preflight.live.plain_values import float_of, is_of_keras, plain, settings_of, snake_case
@@ -200,3 +201,22 @@ def activation_of(operation: Any) -> str:
         name = str(getattr(activation, "__name__", type(activation).__name__))
         return name if is_of_keras(activation) else ""
     return "linear" if kind in _UNBOUNDED else ""
+
+
+def last_layers(model: Any, x: Any) -> list[Any]:
+    """For each output the innermost layer whose result it is; None where it is the result of something else."""
+    made: dict[int, Any] = {}
+    kept: list[Any] = []
+    original = keras.layers.Layer.__call__
+
+    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+        result = original(self, *args, **kwargs)
+        for tensor in keras.tree.flatten(result):
+            if tensor is not None and id(tensor) not in made:
+                made[id(tensor)] = self
+                kept.append(tensor)  # so that no later tensor gets its id
+        return result
+
+    with replaced(keras.layers.Layer, "__call__", call):
+        outputs = keras.tree.flatten(model(x, training=False))
+    return [None if (layer := made.get(id(output))) is model else layer for output in outputs]

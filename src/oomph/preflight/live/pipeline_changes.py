@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+import math
+import time
+from collections.abc import Iterator, Sequence
 from typing import Any
 
+import psutil
 import tensorflow as tf
 
 from oomph.keras_bridge.pipelines.chains import kind_of
-from oomph.keras_bridge.pipelines.rebuilding import Apply, linear, rebuilt
-from oomph.preflight.facts.data import Data
+from oomph.keras_bridge.pipelines.rebuilding import Apply, as_it_was, function_of, interleaved, linear, mapped, rebuilt
+from oomph.preflight.facts.data import ENDLESS, Data, Stage
 from oomph.preflight.facts.pipeline import Change
-from oomph.preflight.live.pipeline_attempts import Attempt, attempts_for
 from oomph.preflight.live.waiting import Trainer, seconds_of_step
 
 _SECONDS = 1.25
@@ -85,3 +87,135 @@ def _same_batches(datasets: Sequence[Any], attempt: Attempt) -> int:
     ]
     parts = len(tf.nest.flatten(datasets[-1].element_spec))
     return len(are_equal) // parts if all(are_equal) else 0
+
+
+_SHARE_OF_MEMORY = 0.25
+"""A cache may take this share of the free memory."""
+_MOST_EPOCH_SECONDS = 20.0
+_AUTOTUNE = "num_parallel_calls=tf.data.AUTOTUNE"
+
+
+def attempts_for(datasets: Sequence[Any], data: Data, epochs: int) -> Iterator[Attempt]:
+    """Yield every change to try.
+
+    Args:
+        datasets: the chain, as `rebuilding.linear` returns it.
+        data: what is known of it.
+        epochs: of the training; a cache pays from the second one on.
+    """
+    stages = data.stages[len(data.stages) - len(datasets) :]
+    yield from _parallel(datasets, stages)
+    yield from _interleaved(datasets, stages)
+    yield from _of_batches(datasets, stages)
+    yield from _cached(datasets, stages, epochs)
+    yield from _prefetched(datasets)
+
+
+class Attempt:
+    """A change to try."""
+
+    def __init__(self, line: str, place: str = "") -> None:
+        self.line, self.place = line, place
+        self.changes: dict[int, Apply | None] = {}
+        self.last: list[Apply] = []
+        self.is_random = False
+        self.fills = False
+        """True if the first epoch is not representative."""
+        self.note = ""
+        self.must_be_the_same = False
+        """True if the change is wrong when any batch differs."""
+
+
+_OF_ORDER = ("shuffle", "repeat", "prefetch")
+
+
+def _parallel(datasets: Sequence[Any], stages: Sequence[Stage]) -> Iterator[Attempt]:
+    """Every map that is not parallel, parallel."""
+    serial = [index for index, stage in enumerate(stages) if stage.kind == "map" and not stage.is_parallel and index]
+    serial = [index for index in serial if function_of(datasets[index]) is not None]
+    if not serial:
+        return
+    names = [stages[index].function for index in serial]
+    lines = [f".map({_name(name)}, {_AUTOTUNE})" for name in names]
+    attempt = Attempt(" and ".join(dict.fromkeys(lines)), ", ".join(filter(None, (stages[i].place for i in serial))))
+    attempt.changes = {index: mapped(datasets[index], parallel=True) for index in serial}
+    attempt.is_random = any(stages[index].is_random for index in serial)
+    if attempt.is_random:
+        attempt.note = "the random numbers of the map are drawn in another order"
+    yield attempt
+
+
+def _name(function: str) -> str:
+    return "..." if function in ("", "<lambda>") else function
+
+
+def _interleaved(datasets: Sequence[Any], stages: Sequence[Stage]) -> Iterator[Attempt]:
+    """An interleave that is not parallel, parallel: it keeps the order."""
+    for index, stage in enumerate(stages):
+        if stage.kind == "interleave" and not stage.is_parallel and index:
+            apply = interleaved(datasets[index])
+            if apply is not None:
+                attempt = Attempt(f".interleave({_name(stage.function)}, {_AUTOTUNE})", stage.place)
+                attempt.changes = {index: apply}
+                yield attempt
+
+
+def _of_batches(datasets: Sequence[Any], stages: Sequence[Stage]) -> Iterator[Attempt]:
+    """The last map before the batch, once for each batch: for functions that treat each sample by itself."""
+    batch = next((index for index, stage in enumerate(stages) if stage.kind == "batch"), 0)
+    index = batch - 1
+    while index > 0 and stages[index].kind in _OF_ORDER:
+        index -= 1
+    if index < 1 or stages[index].kind != "map" or stages[index].is_random or stages[index].is_python:
+        return
+    apply, batched = mapped(datasets[index]), as_it_was(datasets[batch])
+    if apply is None or batched is None:
+        return
+    attempt = Attempt(f".batch({stages[batch].batch}).map({_name(stages[index].function)})", stages[index].place)
+    attempt.changes = {index: None, batch: _one_after_the_other(batched, apply)}
+    attempt.must_be_the_same, attempt.note = True, "the map behind the batch"
+    yield attempt
+
+
+def _one_after_the_other(first: Apply, second: Apply) -> Apply:
+    return lambda before: second(first(before))
+
+
+def _cached(datasets: Sequence[Any], stages: Sequence[Stage], epochs: int) -> Iterator[Attempt]:
+    """A cache behind the last stage whose elements are the same in each epoch."""
+    last = 0
+    for index, stage in enumerate(stages):
+        if stage.is_random or stage.is_python or stage.kind in ("shuffle", "repeat", "cache", "batch", "prefetch"):
+            break
+        last = index
+    if epochs < 2 or last == 0 or any(stage.kind == "cache" for stage in stages) or not _fits(datasets[last]):
+        return
+    attempt = Attempt(".cache()", stages[last].place)
+    behind = mapped(datasets[last]) if stages[last].kind == "map" else None
+    if behind is None:
+        return
+    attempt.changes = {last: lambda before: behind(before).cache()}
+    attempt.fills, attempt.note = True, "from the second epoch on; the elements stay in memory"
+    yield attempt
+
+
+def _fits(dataset: Any) -> bool:
+    """True if all elements fit into a share of the free memory and can be read in a short time."""
+    count = int(dataset.cardinality())
+    if count <= 0 or count == ENDLESS:
+        return False
+    began, size, number = time.monotonic(), 0, 0
+    for element in itertools.islice(dataset, 20):
+        size += sum(part.dtype.size * math.prod(part.shape) for part in tf.nest.flatten(element) if part.dtype.size)
+        number += 1
+    spent = time.monotonic() - began
+    fits = size / number * count < _SHARE_OF_MEMORY * psutil.virtual_memory().available
+    return fits and spent / number * count < _MOST_EPOCH_SECONDS
+
+
+def _prefetched(datasets: Sequence[Any]) -> Iterator[Attempt]:
+    if any(kind_of(each) == "prefetch" for each in datasets):
+        return
+    attempt = Attempt(".prefetch(tf.data.AUTOTUNE)")
+    attempt.last = [lambda before: before.prefetch(tf.data.AUTOTUNE)]
+    yield attempt

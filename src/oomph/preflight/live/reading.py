@@ -1,4 +1,4 @@
-"""Reads a bounded sample of batches, in the order in which fit would get them."""
+"""Reads a bounded sample of batches, in the order in which fit would get them, and says how far it is."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from oomph.preflight.facts.data import ENDLESS
 from oomph.preflight.live.structure import Leaf, leaves_of
 from oomph.preflight.live.totals import Totals
 
@@ -30,7 +31,7 @@ class Limits:
     epoch: int | None = None
     """The batches of an epoch, where the user gives them: of data without an end no more are read."""
     reads_on: bool = False
-    """Whether the rest is read too, for statistics that need not keep it; without a limit of seconds."""
+    """True to read the rest too, for statistics that need not keep it; without a limit of seconds."""
 
     def of_an_epoch(self) -> Limits:
         """These limits for data that may have no end."""
@@ -38,7 +39,7 @@ class Limits:
         return replace(self, reads_on=False, seconds=inf, batches=epoch) if self.reads_on else self
 
     def are_reached(self, found: Read, size: int) -> bool:
-        """Whether enough is kept."""
+        """True if enough is kept."""
         in_time = self.reads_on or found.seconds <= self.seconds
         return not in_time or size > self.size or found.batches >= self.batches or found.rows >= self.samples
 
@@ -55,7 +56,7 @@ class Read:
     batches: int = 0
     rows: int = 0
     is_whole: bool = False
-    """Whether the data ended before a limit was reached."""
+    """True if the data ended before a limit was reached."""
     digests: list[int] = field(default_factory=list)
     """A hash of each of the first batches."""
     empty: int | None = None
@@ -77,12 +78,12 @@ class Read:
 def read(
     batches: Iterable[Any], limits: Limits, is_batched: bool = True, tell: Callable[[int], None] = lambda batches: None
 ) -> Read:
-    """The first batches, until a limit is reached or the data end.
+    """Read batches until a limit is reached or the data end.
 
     Args:
         batches: what fit iterates over: x, (x, y) or (x, y, sample_weight) in any structure.
         limits: how much of it.
-        is_batched: whether the first dimension counts samples; else each element is one.
+        is_batched: true if the first dimension counts samples; else each element is one.
         tell: called with the number of batches that were read.
     """
     found, began, size = Read(), time.monotonic(), 0
@@ -158,3 +159,41 @@ def _joined(arrays: list[Array]) -> Array:
         return joined
     flat: Array = np.concatenate([array.reshape(-1) for array in arrays])
     return flat
+
+
+_EVERY_SECONDS = 0.5
+
+
+class Progress:
+    """Report how many batches were read, at most twice a second.
+
+    Args:
+        batches: how many there are; None or ENDLESS where that is not known.
+        tell: takes the words.
+    """
+
+    def __init__(self, batches: int | None, tell: Callable[[str], None]) -> None:
+        self._batches = None if batches == ENDLESS else batches
+        self._tell = tell
+        self._began = time.monotonic()
+        self._due = self._began + _EVERY_SECONDS
+
+    def __call__(self, read: int) -> None:
+        now = time.monotonic()
+        if now >= self._due:
+            self._due = now + _EVERY_SECONDS
+            self._tell(in_words(read, self._batches, now - self._began))
+
+
+def in_words(read: int, batches: int | None, seconds: float) -> str:
+    """ "reading the data: 340 of 2,000 batches (17%), about 12 s left".
+
+    Args:
+        read: the batches that were read.
+        batches: how many there are; None: not known.
+        seconds: how long that took.
+    """
+    if batches is None or batches < read:
+        return f"reading the data: {read:,} batches"
+    left = seconds / max(read, 1) * (batches - read)
+    return f"reading the data: {read:,} of {batches:,} batches ({read / batches:.0%}), about {left:.0f} s left"

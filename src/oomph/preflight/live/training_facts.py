@@ -17,17 +17,14 @@ from oomph.preflight.facts.model import Output
 from oomph.preflight.facts.training import Training
 from oomph.preflight.facts.trial import Trial
 from oomph.preflight.live.data_facts import Looked, look_at
-from oomph.preflight.live.fit_facts import callbacks_of, fit_facts
-from oomph.preflight.live.last_layers import last_layers
+from oomph.preflight.live.fit_facts import callbacks_of, fit_facts, saving_facts
 from oomph.preflight.live.layer_facts import layer_facts, shape_of
 from oomph.preflight.live.loop_facts import loop_facts
 from oomph.preflight.live.model_facts import model_facts, optimizer_facts
-from oomph.preflight.live.odd_batches import odd_batches
-from oomph.preflight.live.output_facts import activation_of
+from oomph.preflight.live.output_facts import activation_of, last_layers
 from oomph.preflight.live.pipeline_changes import changes_that_pay
 from oomph.preflight.live.reading import USUAL, Limits
-from oomph.preflight.live.saving_facts import saving_facts
-from oomph.preflight.live.trial_steps import decisive, try_steps
+from oomph.preflight.live.trial_steps import decisive, odd_batches, try_steps
 from oomph.preflight.live.waiting import INPUT_BOUND, Trainer, measure
 from oomph.reach.training_kind import FIT, LOOP, ON_BATCH
 from oomph.resume.loop.loss_calls import LossCall

@@ -1,10 +1,11 @@
-"""Tries a few steps on a few samples, which shows what only running can. This changes the model."""
+"""Tries steps on a few samples, and batches of other sizes: what only running shows. This changes the model."""
 
 from __future__ import annotations
 
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -13,9 +14,10 @@ import numpy as np
 import tensorflow as tf
 
 from oomph.keras_bridge.batch import batches
+from oomph.keras_bridge.names.keras3 import KERAS
+from oomph.preflight.facts.data import ARRAYS, Data
 from oomph.preflight.facts.model import Output
-from oomph.preflight.facts.trial import Prediction, Trial
-from oomph.preflight.live.batch_statistics import differ_in_training
+from oomph.preflight.facts.trial import OddBatch, Prediction, Trial
 from oomph.preflight.live.first_gradients import first_gradients
 from oomph.preflight.live.plain_values import float_of, is_of_keras
 from oomph.preflight.live.probes import loss_broadcasts, loss_orders, reads_ahead
@@ -23,6 +25,7 @@ from oomph.preflight.live.probes import loss_broadcasts, loss_orders, reads_ahea
 _SAMPLES, _STEPS, _SECONDS = 32, 6, 4.0
 _SAME = 1e-6
 """Outputs that differ by less than this share of the largest are looked at in training mode too."""
+_ROUNDING_SHARE = 1e-7
 _MEMORY = ("ResourceExhaustedError", "MemoryError")
 _MOST_CHARACTERS, _MOST_NUMBERS = 600, 50_000_000
 _COLOURS = re.compile("\x1b\\[[0-9;]*m")
@@ -92,7 +95,7 @@ def _trial(model: Any, batch: Any, outputs: Sequence[Output], specification: Any
 
 
 def _is_same(prediction: Prediction) -> bool:
-    """Whether an output hardly depends on the sample, also after the steps."""
+    """True if an output hardly depends on the sample, also after the steps."""
     largest = max(abs(prediction.minimum or 0), abs(prediction.maximum or 0), 1e-12)
     spreads = (prediction.spread, prediction.spread_after)
     return all(spread is not None and spread <= _SAME * largest for spread in spreads)
@@ -246,3 +249,103 @@ def rows_of(x: Any) -> int:
         if len(getattr(part, "shape", ())):
             return int(part.shape[0])
     return 0
+
+
+def differ_in_training(model: Any, x: Any) -> bool:
+    """True if the outputs of a model that trains BatchNormalization differ for the samples, in training mode.
+
+    Moving statistics that have not been trained leave small values as they are, so that in inference mode nothing of
+    the input may be left after many layers; in training mode each layer brings its values back to a deviation of 1.
+    What dropout adds to samples is no difference between them: it stays off.
+    """
+    layers = KERAS.flatten_layers.of(model)(include_self=False)
+    if not any(isinstance(layer, keras.layers.BatchNormalization) and layer.trainable for layer in layers):
+        return False
+    try:
+        with _without_chance(model):
+            outputs = keras.tree.flatten(model(x, training=True))
+        return any(_differs(np.asarray(output, np.float64)) for output in outputs)
+    except Exception:  # the step will say why
+        return False
+
+
+def _differs(rows: Any) -> bool:
+    spread = rows.reshape(rows.shape[0], -1).std(axis=0).max()
+    return bool(spread > _ROUNDING_SHARE * max(float(np.abs(rows).max()), 1e-12))
+
+
+@contextmanager
+def _without_chance(model: Any) -> Iterator[None]:
+    """Let layers that draw random numbers do as they do in inference."""
+    changed = [layer for layer in KERAS.flatten_layers.of(model)(include_self=False) if _draws_random(layer)]
+    for layer in changed:
+
+        def call(*args: Any, _original: Any = layer.call, **kwargs: Any) -> Any:
+            return _original(*args, **{**kwargs, "training": False} if "training" in kwargs else kwargs)
+
+        object.__setattr__(layer, "call", call)
+    try:
+        yield
+    finally:
+        for layer in changed:
+            object.__delattr__(layer, "call")
+
+
+def _draws_random(layer: Any) -> bool:
+    return getattr(layer, "seed_generator", None) is not None or getattr(layer, "generator", None) is not None
+
+
+def odd_batches(model: Any, batch: Any, data: Data, validation: Data | None) -> Iterator[OddBatch]:
+    """Yield the batches that fail where a whole batch works.
+
+    Only of models that may be written for one size: with a state, a fixed size, or code of the user's own.
+
+    Args:
+        model: the model, with which a step on a batch has worked.
+        batch: a whole one.
+        data: the training data.
+        validation: the validation data.
+    """
+    if not _may_be_fixed(model) or tf.distribute.has_strategy():
+        return
+    whole = rows_of(keras.utils.unpack_x_y_sample_weight(batch)[0])
+    if _error_with(model, batch) is not None:
+        return
+    for each in (data, *([] if validation is None else [validation])):
+        for size in sorted(_batch_sizes(each)):
+            if 0 < size < whole:
+                error = _error_with(model, first_samples(batch, size))
+                if error is not None:
+                    yield OddBatch(size, error, each is not data)
+                    break
+
+
+def _may_be_fixed(model: Any) -> bool:
+    layers = list(KERAS.flatten_layers.of(model)(include_self=True, recursive=True))
+    inputs = [tensor.shape for tensor in keras.tree.flatten(getattr(model, "inputs", None) or [])]
+    loss = getattr(model, "loss", None)
+    return (
+        any(getattr(layer, "stateful", False) is True or not is_of_keras(type(layer)) for layer in layers)
+        or any(shape and shape[0] is not None for shape in inputs)
+        or (callable(loss) and not is_of_keras(loss) and not is_of_keras(type(loss)))
+    )
+
+
+def _batch_sizes(data: Data) -> set[int]:
+    """The sizes of its batches, as far as they are known."""
+    if data.kind == ARRAYS:
+        rest = data.samples % data.batch if data.samples and data.batch else 0
+        return {rest, data.batch or 0}
+    return {shape[0] or 0 for part in data.of("x") for shape in part.shapes if shape}
+
+
+def _error_with(model: Any, batch: Any) -> str | None:
+    """Return how the model, or its loss, fails with a batch; None if it does not."""
+    x, y, weight = keras.utils.unpack_x_y_sample_weight(batch)
+    try:
+        outputs = model(x, training=False)
+        if type(model).train_step is KERAS.trainer.value().train_step and y is not None:
+            model.compute_loss(x=x, y=y, y_pred=outputs, sample_weight=weight, training=False)
+    except Exception as error:
+        return None if type(error).__name__ in _MEMORY else f"{type(error).__name__}: {decisive(str(error))}"
+    return None

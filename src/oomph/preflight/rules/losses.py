@@ -1,37 +1,360 @@
-"""What the losses of Keras ask of outputs and targets."""
+"""Losses and metrics: whether they measure what the training is for."""
 
 from __future__ import annotations
 
-from oomph.preflight.facts.model import Loss
+from collections.abc import Iterator
 
-SPARSE, CATEGORICAL, BINARY = "sparse_categorical_crossentropy", "categorical_crossentropy", "binary_crossentropy"
-_FOCAL = {"categorical_focal_crossentropy": CATEGORICAL, "binary_focal_crossentropy": BINARY}
-REGRESSION = (
-    "mean_squared_error", "mean_absolute_error", "mean_absolute_percentage_error", "mean_squared_logarithmic_error",
-    "huber", "log_cosh",
-)  # fmt: skip
-
-
-def is_sparse(loss: Loss | None) -> bool:
-    """Whether targets are the numbers of classes."""
-    return loss is not None and loss.is_keras and loss.kind == SPARSE
-
-
-def is_categorical(loss: Loss | None) -> bool:
-    """Whether targets are one probability for each class."""
-    return loss is not None and loss.is_keras and _FOCAL.get(loss.kind, loss.kind) == CATEGORICAL
+from oomph.preflight.facts.model import (
+    Metric,
+    Output,
+    is_binary,
+    is_categorical,
+    is_crossentropy,
+    is_regression,
+    is_sparse,
+)
+from oomph.preflight.facts.training import Training
+from oomph.preflight.rule import ERROR, WARNING, Finding, rule
 
 
-def is_binary(loss: Loss | None) -> bool:
-    """Whether each unit is compared with a target of 0 or 1."""
-    return loss is not None and loss.is_keras and _FOCAL.get(loss.kind, loss.kind) == BINARY
+@rule(
+    "CHK208",
+    WARNING,
+    why=(
+        "The squared error of a probability has next to no gradient where the answer is badly wrong: learning is slow "
+        "or stops early."
+    ),
+    wrong='Dense(10, activation="softmax") with loss="mse"',
+    right='loss="categorical_crossentropy"',
+)
+def regression_loss_for_classes(training: Training) -> Iterator[Finding]:
+    """A loss for numbers, for classes."""
+    for output, target in training.pairs():
+        sample = target.sample
+        if sample is None or output.loss is None or not is_regression(output.loss):
+            continue
+        is_exclusive = sample.zero_one and sample.row_sums == (1.0, 1.0)
+        is_copied = any(part.equals_target for part in training.data.of("x"))
+        one_hot = is_exclusive and output.activation in ("softmax", "sigmoid") and not is_copied
+        binary = sample.zero_one and output.units == 1 and output.activation == "sigmoid" and len(sample.counts) == 2
+        numbered = output.activation == "softmax" and sample.is_integral and (output.units or 0) > 1 and not one_hot
+        if one_hot or binary or numbered:
+            better = "binary_crossentropy" if binary else "categorical_crossentropy"
+            better = "sparse_categorical_crossentropy" if numbered and not sample.zero_one else better
+            yield Finding(
+                f"{target.name} holds classes and {output.name} is a {output.activation}, but the loss is "
+                f"{output.loss.kind}",
+                f"Use a softmax and {better}" if one_hot and output.activation == "sigmoid" else f"Use {better}",
+                f'loss="{better}"',
+            )
 
 
-def is_crossentropy(loss: Loss | None) -> bool:
-    """Whether the output is taken for probabilities, or their logits."""
-    return is_sparse(loss) or is_categorical(loss) or is_binary(loss)
+_MUCH_SMOOTHING = 0.5
 
 
-def is_regression(loss: Loss | None) -> bool:
-    """Whether the output is compared with numbers as they are."""
-    return loss is not None and loss.is_keras and loss.kind in REGRESSION
+@rule(
+    "CHK224",
+    WARNING,
+    why="With 0.5 in a binary loss both classes get a target of 0.25 to 0.75; from 1 on nothing of the label is left.",
+    wrong="BinaryCrossentropy(label_smoothing=0.9)",
+    right="BinaryCrossentropy(label_smoothing=0.1)",
+)
+def label_smoothing_too_high(training: Training) -> Iterator[Finding]:
+    """Label smoothing that takes most of the label away."""
+    for output in training.model.outputs:
+        value = output.loss.settings.get("label_smoothing") if output.loss is not None else None
+        if isinstance(value, (int, float)) and value >= _MUCH_SMOOTHING:
+            yield Finding(
+                f"label_smoothing of {output.name} is {value:g}",
+                "Use 0.05 to 0.2",
+                "label_smoothing=0.1",
+                severity=ERROR if value >= 1 else WARNING,
+            )
+
+
+@rule(
+    "CHK235",
+    ERROR,
+    why="The logarithm is taken of the labels: the loss is wrong, and so is the gradient.",
+    wrong="loss = loss_fn(predictions, labels)",
+    right="loss = loss_fn(labels, predictions)",
+    after="CHK226",
+)
+def swapped_loss(training: Training) -> Iterator[Finding]:
+    """A loss that gets the prediction first."""
+    kind = training.model.swapped_loss
+    if "crossentropy" in kind or "divergence" in kind:
+        yield Finding(
+            f"{kind} is called with the model's output first, and Keras losses take the target first",
+            "Swap the arguments",
+            "loss = loss_fn(labels, predictions)",
+        )
+
+
+@rule(
+    "CHK221",
+    WARNING,
+    why="The layers of that output are not trained, and it still costs time.",
+    wrong='loss_weights={"age": 1.0, "kind": 0.0}',
+    right='loss_weights={"age": 1.0, "kind": 0.5}',
+)
+def zero_loss_weight(training: Training) -> Iterator[Finding]:
+    """An output whose loss does not count."""
+    for output in training.model.outputs:
+        if output.loss is not None and output.loss.weight == 0:
+            yield Finding(
+                f"the loss of the output {output.name} does not count (loss_weights 0)",
+                "Give it a weight above 0, or leave the output out",
+            )
+
+
+_NOT_NEGATIVE = ("poisson", "kl_divergence", "mean_squared_logarithmic_error")
+
+
+@rule(
+    "CHK419",
+    ERROR,
+    why="Logarithms of negative numbers are NaN or cut off; a percentage of 0 is infinite.",
+    wrong='loss="poisson" with negative targets',
+    right='loss="mse"',
+)
+def loss_needs_range(training: Training) -> Iterator[Finding]:
+    """Targets that the loss is not made for."""
+    for output, target in training.pairs():
+        sample, loss = target.sample, output.loss
+        if sample is None or loss is None or sample.minimum is None or not loss.is_keras:
+            continue
+        if loss.kind in _NOT_NEGATIVE and sample.minimum < 0:
+            yield Finding(
+                f"{loss.kind} takes targets of 0 and more, and {target.name} goes down to {sample.minimum:.4g}",
+                "Use mse or mae",
+                'loss="mse"',
+            )
+        elif loss.kind == "mean_absolute_percentage_error" and sample.zero_share > 0:
+            yield Finding(
+                f"{sample.zero_share:.1%} of the targets in {target.name} are 0, and the loss divides by them",
+                "Use mae, or leave zeros out",
+                'loss="mae"',
+            )
+
+
+_CLEARLY_MORE = 1e-3
+
+
+@rule(
+    "CHK514",
+    ERROR,
+    why="Training minimises the loss, which makes this model worse with every step.",
+    wrong="def dice_loss(y, p): return dice(y, p)",
+    right="def dice_loss(y, p): return 1 - dice(y, p)",
+    hides=("negative-loss",),
+    after="CHK506",
+)
+def loss_prefers_wrong(training: Training) -> Iterator[Finding]:
+    """A custom loss that is lower for wrong answers."""
+    trial = training.trial
+    for order in () if trial is None else trial.orders:
+        output = next((each for each in training.model.outputs if each.name == order.output), None)
+        if output is not None and order.right > order.wrong + _CLEARLY_MORE * max(1.0, abs(order.wrong)):
+            yield Finding(
+                f"{order.loss} is {order.right:.3g} for right answers and {order.wrong:.3g} for wrong ones",
+                "Reverse it: training minimises the loss",
+                f"return 1.0 - {order.loss}" if 0 <= order.wrong < order.right <= 1 else f"return -{order.loss}",
+                severity=ERROR if output.activation in ("sigmoid", "softmax") else WARNING,
+            )
+
+
+_CLEARLY_NEGATIVE = -1e-3
+"""Rounding alone does not go below this."""
+
+
+@rule(
+    "CHK509",
+    ERROR,
+    why="A cross-entropy of probabilities cannot be negative: it falls without end, and nothing is learnt.",
+    wrong="binary_crossentropy for targets 0..3",
+    right="targets of 0 and 1",
+)
+def negative_loss(training: Training) -> Iterator[Finding]:
+    """A cross-entropy below 0."""
+    trial, model = training.trial, training.model
+    outputs = [output for output in model.outputs if output.loss is not None]
+    is_plain = bool(outputs) and all(is_crossentropy(output.loss) for output in outputs) and not model.has_added_losses
+    weights = [part.sample.minimum for part in training.data.of("sample_weight") if part.sample is not None]
+    if any(least is not None and least < 0 for least in weights):
+        return  # as for advantages in reinforcement learning
+    if trial is None or not is_plain or any(output.loss.weight < 0 for output in outputs if output.loss is not None):
+        return
+    low = min((loss for loss in trial.losses if loss == loss), default=0.0)
+    if low < _CLEARLY_NEGATIVE:
+        yield Finding(
+            f"the cross-entropy is {low:.3g}, below 0: targets are outside of 0..1",
+            "Scale the targets to 0..1, or use a loss that fits their range",
+        )
+
+
+@rule(
+    "CHK518",
+    ERROR,
+    why="The mean over all pairs is smallest if every prediction is the mean target, so the model learns that.",
+    wrong="tf.square(targets - predictions)  # (32,) and (32, 1)",
+    right="tf.square(targets[:, None] - predictions)",
+    after="CHK508",
+)
+def difference_broadcasts(training: Training) -> Iterator[Finding]:
+    """A vector minus a column."""
+    if training.trial is not None and training.trial.broadcasts:
+        yield Finding(
+            f"the step computes {training.trial.broadcasts}, which compares every target with every prediction",
+            "Give both one shape",
+            "targets = tf.expand_dims(targets, -1)",
+        )
+
+
+_DOMINATES = 10.0
+
+
+@rule(
+    "CHK511",
+    WARNING,
+    why="The weights shrink towards 0 before anything is learnt from the data.",
+    wrong="Dense(64, kernel_regularizer=keras.regularizers.L2(1.0))",
+    right="Dense(64, kernel_regularizer=keras.regularizers.L2(1e-4))",
+)
+def regulariser_dominates(training: Training) -> Iterator[Finding]:
+    """Added losses that are far larger than the loss of the data."""
+    trial = training.trial
+    if trial is None or not trial.losses or training.model.own_train_step:
+        return
+    if all(output.loss is None for output in training.model.outputs):
+        return  # all of the loss is added, as by a variational autoencoder
+    of_data = trial.losses[0] - trial.added_loss
+    if of_data > 0 and trial.added_loss > _DOMINATES * of_data:
+        yield Finding(
+            f"regularisation adds {trial.added_loss:.3g} to a loss of {of_data:.3g}",
+            "Make the factors of the regularisers smaller",
+            "keras.regularizers.L2(1e-4)",
+        )
+
+
+_FEW_VALUES = 20
+"""Fewer distinct values may be classes or ratings."""
+_ACCURACIES = ("binary_accuracy", "categorical_accuracy", "sparse_categorical_accuracy")
+
+
+@rule(
+    "CHK209",
+    WARNING,
+    why="It counts how often a prediction equals its target: about never. It stays near 0 however good the model is.",
+    wrong='metrics=["accuracy"] with loss="mse"',
+    right='metrics=["mae"]',
+)
+def accuracy_of_regression(training: Training) -> Iterator[Finding]:
+    """Accuracy for targets that are numbers."""
+    for output, target in training.pairs():
+        sample = target.sample
+        if output.loss is None or not is_regression(output.loss) or sample is None or sample.minimum is None:
+            continue
+        is_number = not sample.is_integral or not sample.counts or len(sample.counts) > _FEW_VALUES
+        names = [metric.name for metric in output.metrics if metric.kind in ("accuracy", "acc", *_ACCURACIES)]
+        if is_number and names:
+            yield Finding(
+                f"{names[0]} counts predictions that are right, and {target.name} holds numbers "
+                f"({sample.minimum:.4g} to {sample.maximum:.4g})",
+                "Use the mean absolute error, or R2Score",
+                'metrics=["mae"]',
+            )
+
+
+_OF_PROBABILITIES = ("precision", "recall", "f1_score", "binary_accuracy", "false_positives", "true_positives")
+_GIVES_PROBABILITIES = ("sigmoid", "softmax")
+_BY_NAME = ("accuracy", "acc")
+"""For a binary loss Keras takes these names for binary_accuracy, with a threshold of 0.5."""
+
+
+@rule(
+    "CHK210",
+    WARNING,
+    why="The figure is wrong while the training is right: people stop or change what works.",
+    wrong="metrics=[keras.metrics.Accuracy()]",
+    right='metrics=["accuracy"]',
+)
+def wrong_accuracy(training: Training) -> Iterator[Finding]:
+    """A metric that does not fit the loss."""
+    for output in training.model.outputs:
+        for metric in output.metrics:
+            if not metric.is_keras:
+                continue
+            why = _other_kind(output, metric)
+            if why:
+                yield Finding(
+                    f"{metric.name}: {why}", "Use the name: Keras then chooses what fits", 'metrics=["accuracy"]'
+                )
+            elif _ranks_logits(output, metric):
+                yield Finding(
+                    f"{metric.name} takes thresholds from 0 to 1, and the output {output.name} holds logits",
+                    "Tell the metric, or give the model a sigmoid",
+                    "keras.metrics.AUC(from_logits=True)",
+                )
+            elif _halves_logits(output, metric):
+                yield Finding(
+                    f"{metric.name} compares the output {output.name} with 0.5, but it holds logits, whose middle is 0",
+                    "Move the threshold to 0",
+                    "metrics=[keras.metrics.BinaryAccuracy(threshold=0.0)]",
+                )
+
+
+def _ranks_logits(output: Output, metric: Metric) -> bool:
+    """True if the metric applies thresholds from 0 to 1 to logits."""
+    loss = output.loss
+    is_curve = metric.kind in ("auc", "precision_at_recall", "recall_at_precision", "sensitivity_at_specificity")
+    is_logits = loss is not None and loss.from_logits and output.activation in ("linear", "")
+    return is_curve and is_logits and not metric.settings.get("from_logits")
+
+
+def _other_kind(output: Output, metric: Metric) -> str:
+    """Return why the metric does not belong to the loss; empty if it does."""
+    loss, kind = output.loss, metric.kind
+    if kind == "accuracy" and metric.settings:
+        return "keras.metrics.Accuracy counts outputs that equal the target exactly, which probabilities never do"
+    if kind == "binary_accuracy" and (is_sparse(loss) or is_categorical(loss)):
+        return f"binary_accuracy takes each unit by itself, and {loss.kind if loss else ''} is for exclusive classes"
+    if (
+        kind in ("mean_io_u", "io_u")
+        and metric.settings.get("sparse_y_pred", True)
+        and output.activation in _GIVES_PROBABILITIES
+    ):
+        return "it takes numbers of classes, and probabilities are cut down to 0"
+    if kind == "categorical_accuracy" and is_sparse(loss):
+        return "categorical_accuracy takes one-hot targets, and the loss takes numbers of classes"
+    if kind == "sparse_categorical_accuracy" and is_categorical(loss):
+        return "sparse_categorical_accuracy takes numbers of classes, and the loss takes one-hot targets"
+    return ""
+
+
+def _halves_logits(output: Output, metric: Metric) -> bool:
+    """True if the metric compares logits with 0.5, the middle of probabilities."""
+    loss = output.loss
+    if loss is None or not loss.from_logits or not is_binary(loss) or output.activation not in ("linear", ""):
+        return False
+    is_named = metric.kind in _BY_NAME and not metric.settings
+    threshold = metric.settings.get("threshold", metric.settings.get("thresholds"))
+    return is_named or (metric.kind in _OF_PROBABILITIES and threshold in (None, 0.5))
+
+
+@rule(
+    "CHK516",
+    WARNING,
+    why="The value mixes all epochs, and training with validation, so it hides how good the model is now.",
+    wrong="def reset_state(self): pass",
+    right="(no reset_state)",
+    after="CHK509",
+)
+def metric_not_reset(training: Training) -> Iterator[Finding]:
+    """A custom metric that is never reset."""
+    for name in () if training.trial is None else training.trial.not_reset:
+        yield Finding(
+            f"reset_state of the metric {name} resets nothing",
+            "Reset every variable, or remove reset_state: Keras then sets them to 0",
+            "for variable in self.variables: variable.assign(0)",
+        )

@@ -1,0 +1,271 @@
+"""Callbacks: the figures that they watch, and what they save."""
+
+from __future__ import annotations
+
+import difflib
+import string
+from collections.abc import Iterator
+
+from oomph.preflight.facts.fit import Callback
+from oomph.preflight.facts.training import Training
+from oomph.preflight.rule import ERROR, WARNING, Finding, rule
+
+_RATE_FIGURES = ("learning_rate", "lr")
+
+
+@rule(
+    "CHK301",
+    WARNING,
+    why=(
+        "Keras prints a warning in each epoch: early stopping never stops, and with save_best_only no checkpoint is "
+        "ever written."
+    ),
+    wrong='EarlyStopping(monitor="val_acc") with metrics=["accuracy"]',
+    right='EarlyStopping(monitor="val_accuracy")',
+)
+def monitor_missing(training: Training) -> Iterator[Finding]:
+    """A callback that watches a figure which fit does not compute."""
+    fit, model = training.fit, training.model
+    known = _figures(training)
+    for callback in fit.callbacks:
+        monitor = callback["monitor"]
+        if not callback.is_keras or not isinstance(monitor, str) or not _uses_figure(callback):
+            continue
+        if monitor.startswith("val_") and not fit.has_validation and fit.kind == "fit":
+            yield Finding(
+                f"{callback.kind} watches {monitor}, and fit has no validation data",
+                "Give validation_data, or watch a figure of the training",
+                f'{callback.kind}(monitor="{monitor.removeprefix("val_")}")',
+            )
+        elif not model.own_train_step and monitor.removeprefix("val_") not in (*known, *_RATE_FIGURES):
+            close = difflib.get_close_matches(monitor.removeprefix("val_"), known, n=1, cutoff=0.3)
+            prefix = "val_" if monitor.startswith("val_") else ""
+            yield Finding(
+                f"{callback.kind} watches {monitor}, and the figures are {', '.join(known)}",
+                "Watch one of these",
+                f'{callback.kind}(monitor="{prefix}{close[0] if close else "loss"}")',
+            )
+
+
+def _uses_figure(callback: Callback) -> bool:
+    """True if the callback depends on the figure; a checkpoint that keeps every epoch does not."""
+    return callback.kind != "ModelCheckpoint" or callback["save_best_only"] is True
+
+
+@rule(
+    "CHK318",
+    ERROR,
+    why=(
+        "Keras looks for the direction in a metric of exactly this name. It finds none for a function of your own and "
+        "for the figures of one of several outputs, and raises an error at the end of the first epoch."
+    ),
+    wrong='EarlyStopping(monitor="val_head_accuracy")',
+    right='EarlyStopping(monitor="val_head_accuracy", mode="max")',
+    after="CHK301",
+)
+def monitor_without_direction(training: Training) -> Iterator[Finding]:
+    """A callback that does not know whether high or low is better."""
+    model = training.model
+    known = {metric.name for output in model.outputs for metric in output.metrics if metric.has_direction}
+    figures = {metric.name for output in model.outputs for metric in output.metrics}
+    outputs = tuple(f"{output.name}_" for output in model.outputs) if len(model.outputs) > 1 else ()
+    for callback in training.fit.callbacks:
+        monitor = callback["monitor"]
+        if not callback.needs_direction or callback["mode"] != "auto" or not isinstance(monitor, str):
+            continue
+        figure = monitor.removeprefix("val_")
+        is_reported = figure in figures or figure.startswith(outputs) if outputs else figure in figures
+        is_idle = callback.kind == "ModelCheckpoint" and callback["save_best_only"] is not True
+        if figure != "loss" and figure not in known and is_reported and not is_idle:
+            low = figure.rpartition("_")[2] in ("loss", "error", "mae", "mse", "rmse")
+            yield Finding(
+                f"{callback.kind} watches {monitor}, and Keras does not know whether it should be high or low",
+                "Set the mode",
+                f'{callback.kind}(monitor="{monitor}", mode="{"min" if low else "max"}")',
+            )
+
+
+_BETTER_LOW = ("loss", "error", "mae", "mse", "rmse", "mape", "perplexity")
+_BETTER_HIGH = ("accuracy", "acc", "auc", "precision", "recall", "f1", "iou", "dice", "r2")
+
+
+@rule(
+    "CHK302",
+    WARNING,
+    why="The worst epoch is kept, or the training stops while it improves.",
+    wrong='ModelCheckpoint(monitor="val_loss", mode="max")',
+    right='ModelCheckpoint(monitor="val_loss", mode="min")',
+)
+def monitor_direction(training: Training) -> Iterator[Finding]:
+    """A callback that takes worse for better."""
+    for callback in training.fit.callbacks:
+        monitor, mode = callback["monitor"], callback["mode"]
+        if not callback.is_keras or not isinstance(monitor, str):
+            continue
+        words = monitor.lower().split("_")
+        better = "min" if words[-1] in _BETTER_LOW else "max" if set(words) & set(_BETTER_HIGH) else ""
+        if better and mode in ("min", "max") and mode != better:
+            yield Finding(
+                f'{callback.kind} has mode="{mode}" for {monitor}, which is better when it is '
+                f"{'low' if better == 'min' else 'high'}",
+                "Turn the mode round",
+                f'{callback.kind}(monitor="{monitor}", mode="{better}")',
+            )
+
+
+_FEWEST_EPOCHS = 5
+"""A training with fewer epochs is a trial run."""
+
+
+@rule(
+    "CHK303",
+    WARNING,
+    why="It waits for more epochs than there are.",
+    wrong="EarlyStopping(patience=50) with epochs=20",
+    right="EarlyStopping(patience=5)",
+)
+def patience_too_long(training: Training) -> Iterator[Finding]:
+    """An early stopping that can never stop."""
+    epochs = training.fit.epochs - training.fit.initial_epoch
+    for callback in training.fit.callbacks:
+        patience = callback["patience"]
+        if callback.kind not in ("EarlyStopping", "ReduceLROnPlateau") or not callback.is_keras:
+            continue
+        if callback["restore_best_weights"] is True:
+            continue  # Keras restores them at the end, stopped or not
+        if isinstance(patience, int) and patience >= epochs >= _FEWEST_EPOCHS:
+            yield Finding(
+                f"{callback.kind} waits {patience} epochs without improvement, and there are {epochs}",
+                "Make patience shorter, or train for longer",
+                f"{callback.kind}(patience={max(2, epochs // 5)})",
+            )
+
+
+@rule(
+    "CHK319",
+    ERROR,
+    why="fit fails at once and complains about a method that the script never calls.",
+    wrong="callbacks=[ReduceLROnPlateau]",
+    right="callbacks=[ReduceLROnPlateau()]",
+    hides=("step-fails",),
+    after="CHK311",
+)
+def callback_is_class(training: Training) -> Iterator[Finding]:
+    """A callback class instead of an instance."""
+    for callback in training.fit.callbacks:
+        if callback.is_class:
+            yield Finding(
+                f"callbacks contains the class {callback.kind}, not an instance of it",
+                "Call it",
+                f"{callback.kind}(...)",
+            )
+
+
+@rule(
+    "CHK321",
+    ERROR,
+    why="Saving fails with a KeyError at the end of the first epoch.",
+    wrong='ModelCheckpoint("model-{val_acc:.3f}.keras")',
+    right='ModelCheckpoint("model-{val_accuracy:.3f}.keras")',
+    after="CHK311",
+)
+def checkpoint_file_key(training: Training) -> Iterator[Finding]:
+    """A checkpoint path with a value that is not logged."""
+    known = _figures(training)
+    for callback in training.fit.callbacks:
+        path = callback["filepath"]
+        if callback.kind != "ModelCheckpoint" or not callback.is_keras or not isinstance(path, str):
+            continue
+        missing = [
+            key for key in _keys_of_path(path) if key not in ("epoch", "batch") and not _is_logged(training, key, known)
+        ]
+        if missing:
+            yield Finding(
+                f"the filepath of ModelCheckpoint uses {missing[0]}, but the logged values are {', '.join(known)}",
+                "Name one of these",
+                path.replace("{" + missing[0], "{val_loss" if training.fit.has_validation else "{loss"),
+            )
+
+
+def _keys_of_path(path: str) -> list[str]:
+    try:
+        return [key for _, key, _, _ in string.Formatter().parse(path) if key]
+    except ValueError:
+        return []
+
+
+def _is_logged(training: Training, key: str, known: list[str]) -> bool:
+    if training.model.own_train_step:
+        return True  # it logs what it likes
+    return key.removeprefix("val_") in known and (training.fit.has_validation or not key.startswith("val_"))
+
+
+@rule(
+    "CHK322",
+    ERROR,
+    why=(
+        "A .keras file begins with the configuration of every layer, loss and schedule. Keras makes one only of "
+        "arguments that are plain values; for others the class needs get_config. The training ends with an error where "
+        "it first saves. Weights alone, and BackupAndRestore, need none."
+    ),
+    wrong='Scale(config_object) with ModelCheckpoint("best.keras")',
+    right='def get_config(self): return {**super().get_config(), "factor": self.factor}',
+    fault="checkpoint-failure",
+    source="keras/src/ops/operation.py, Operation.get_config",
+    after="CHK311",
+)
+def model_not_savable(training: Training) -> Iterator[Finding]:
+    """A whole model that Keras cannot save where the script will save it."""
+    for each in training.fit.saves:
+        if each.trouble:
+            is_callback = each.by == "ModelCheckpoint"
+            when = "at the end of the first epoch" if is_callback else "after the training"
+            what = each.culprit or "the class that the message names"
+            yield Finding(
+                f"{each.by} fails {when}: {each.path} cannot be written ({each.trouble})",
+                f"Give {what} a get_config with every argument of __init__, or save the weights only",
+                "" if not is_callback else 'ModelCheckpoint("best.weights.h5", save_weights_only=True)',
+                where=each.place,
+            )
+
+
+@rule(
+    "CHK323",
+    WARNING,
+    why=(
+        "load_model makes each object from its saved configuration: it looks a class of your own up by its registered "
+        "name or in custom_objects, and calls it with what get_config returned."
+    ),
+    wrong='load_model("best.keras")  # with a layer of your own',
+    right="@keras.saving.register_keras_serializable() above the class",
+    fault="keras-version-mismatch",
+    source="keras/src/saving/serialization_lib.py, deserialize_keras_object",
+    after="CHK311",
+)
+def saved_model_not_loadable(training: Training) -> Iterator[Finding]:
+    """A saved model that Keras cannot load again."""
+    for each in training.fit.saves:
+        if not each.load_trouble:
+            continue
+        line = f"{each.is_loaded_at} fails" if each.is_own_load else "no load_model can read it"
+        yield Finding(
+            f"{each.by} writes {each.path}, and {line} ({each.load_trouble})",
+            "Put @keras.saving.register_keras_serializable() above each class and function of your own, "
+            "return every argument of __init__ in get_config, and pass **kwargs on in __init__",
+            where=each.is_loaded_at if each.is_own_load else each.place,
+            severity=ERROR if each.is_own_load else WARNING,
+        )
+        return
+
+
+def _figures(training: Training) -> list[str]:
+    """Return the names of the figures of an epoch, without those of the validation."""
+    model = training.model
+    names = ["loss"]
+    for output in model.outputs:
+        if len(model.outputs) > 1:
+            names.append(f"{output.name}_loss")
+        prefix = f"{output.name}_" if len(model.outputs) > 1 else ""
+        names += [f"{prefix}{metric.name}" for metric in output.metrics]
+        names += [metric.name for metric in output.metrics if prefix]
+    return list(dict.fromkeys([*names, *model.logged]))

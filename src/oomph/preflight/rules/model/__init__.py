@@ -1,1 +1,0 @@
-"""Rules on the compiled model alone: losses, activations, layers, metrics, the optimizer."""

@@ -1,0 +1,296 @@
+"""The optimizer: its learning rate and schedule, momentum, clipping and precision."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from oomph.preflight.facts.model import Model
+from oomph.preflight.facts.training import Training
+from oomph.preflight.rule import ERROR, WARNING, Finding, rule
+
+
+@rule(
+    "CHK234",
+    ERROR,
+    why="The weights only change after that many steps, so a shorter training never changes them.",
+    wrong="Adam(1e-3, gradient_accumulation_steps=256) for 150 steps",
+    right="Adam(1e-3, gradient_accumulation_steps=4)",
+    after="CHK209",
+)
+def accumulates_to_the_end(training: Training) -> Iterator[Finding]:
+    """Gradients that are accumulated over more steps than the training has."""
+    wanted, steps = training.model.optimizer.settings.get("gradient_accumulation_steps"), training.fit.steps
+    if isinstance(wanted, int) and steps is not None and wanted > steps:
+        yield Finding(
+            f"gradients are accumulated over {wanted:,} steps, and the training has {steps:,}: no weight ever changes",
+            "Accumulate over fewer steps",
+            "gradient_accumulation_steps=4",
+        )
+
+
+_STEP_IS_RATE = ("Adam", "AdamW", "Adamax", "Nadam", "RMSprop", "Lion", "Lamb", "Adafactor", "Muon")
+"""Optimizers whose steps are about as long as the rate."""
+_HIGH, _FAR_TOO_HIGH, _LOW = 0.1, 0.5, 1e-7
+_SGD_HIGH, _SGD_LOW = 20.0, 1e-8
+"""The steps of SGD are as long as the gradient; the tried steps show whether they are too long."""
+
+
+@rule(
+    "CHK213",
+    ERROR,
+    why=(
+        "Adam and its kin move each weight by about the learning rate in every step, and SGD by the rate times the "
+        "gradient: weights are about 0.05 large. A rate of 0 or next to it moves nothing."
+    ),
+    wrong="keras.optimizers.Adam(1.0)",
+    right="keras.optimizers.Adam(1e-3)",
+    hides=("diverges", "loss-not-finite"),
+)
+def learning_rate(training: Training) -> Iterator[Finding]:
+    """A learning rate at which the model cannot learn."""
+    optimizer = training.model.optimizer
+    rate = max(optimizer.rates, default=optimizer.learning_rate)
+    if rate is None or (optimizer.schedule and not optimizer.rates):
+        return  # a schedule over an unknown number of steps may begin anywhere
+    if training.fit.kind == "custom loop" and rate == 0:
+        return
+    is_scaled = optimizer.kind in _STEP_IS_RATE
+    high, low = (_HIGH, _LOW) if is_scaled else (_SGD_HIGH, _SGD_LOW)
+    named = f"the learning rate of {optimizer.kind} is {rate:g}"
+    better = "1e-3" if is_scaled else "0.01"
+    line = f"keras.optimizers.{optimizer.kind}({better})"
+    if rate < 0:
+        yield Finding(f"{named}: each step goes uphill", "Make it positive", line)
+    elif rate == 0:
+        yield Finding(f"{named}: no step changes anything", "Make it larger", line)
+    elif rate < low:
+        yield Finding(f"{named}: nothing changes within a training", f"Begin with {better}", line)
+    elif rate >= high and _is_deep(training.model) and optimizer.kind not in ("Adadelta", "Adagrad", "Ftrl"):
+        severity = ERROR if rate >= (_FAR_TOO_HIGH if is_scaled else 10 * high) else WARNING
+        yield Finding(
+            f"{named}: each step is larger than the weights themselves",
+            f"Begin with {better}",
+            line,
+            severity=severity,
+        )
+
+
+def _is_deep(model: Model) -> bool:
+    """True if there are hidden layers; a single layer is found by steps of any length that do not diverge."""
+    return sum(layer.weights.trainable > 0 for layer in model.layers) != 1
+
+
+_NEXT_TO_NOTHING = 1e-3
+"""A rate below this share of the highest one changes nothing."""
+
+
+@rule(
+    "CHK214",
+    WARNING,
+    why="Later epochs train with a rate of next to 0: they cost time and change nothing.",
+    wrong="CosineDecay(1e-3, decay_steps=1000) for 50,000 steps",
+    right="CosineDecay(1e-3, decay_steps=epochs * steps_per_epoch)",
+)
+def schedule_too_short(training: Training) -> Iterator[Finding]:
+    """A schedule that is over long before the training is."""
+    optimizer, steps = training.model.optimizer, training.fit.steps
+    rates = optimizer.rates
+    if len(rates) != 5 or steps is None or max(rates) <= 0:
+        return
+    if max(rates[2:4]) <= _NEXT_TO_NOTHING * max(rates):
+        yield Finding(
+            f"{optimizer.schedule} is at {rates[2]:.2g} after half of the {steps:,} steps, from {max(rates):.2g}",
+            "Let it last as long as the training",
+            f"decay_steps={steps}",
+        )
+
+
+_DECAYS = ("ExponentialDecay", "InverseTimeDecay", "PiecewiseConstantDecay")
+_CLEARLY_MORE = 1.5
+
+
+@rule(
+    "CHK229",
+    WARNING,
+    why="The steps become longer when they should become shorter, and the loss rises again at the end.",
+    wrong="ExponentialDecay(1e-3, decay_steps=1000, decay_rate=1.96)",
+    right="ExponentialDecay(1e-3, decay_steps=1000, decay_rate=0.96)",
+    after="CHK214",
+)
+def schedule_rises(training: Training) -> Iterator[Finding]:
+    """A learning rate that grows until the end."""
+    optimizer = training.model.optimizer
+    rates = optimizer.rates
+    if len(rates) == 5 and optimizer.schedule in _DECAYS and rates[-1] == max(rates) > _CLEARLY_MORE * rates[0] > 0:
+        yield Finding(
+            f"{optimizer.schedule} begins at {rates[0]:.2g} and ends at {rates[-1]:.2g}, its highest rate",
+            "Let the rate fall",
+            "decay_rate=0.96" if optimizer.schedule == "ExponentialDecay" else "",
+        )
+
+
+_TINY_LIMIT = 1e-3
+
+
+@rule(
+    "CHK222",
+    WARNING,
+    why="With SGD a step is the rate times the gradient: after the clipping no weight moves.",
+    wrong="keras.optimizers.SGD(0.01, clipnorm=1e-6)",
+    right="keras.optimizers.SGD(0.01, clipnorm=1.0)",
+)
+def gradients_clipped_away(training: Training) -> Iterator[Finding]:
+    """Gradients that are clipped to next to nothing."""
+    optimizer = training.model.optimizer
+    for name in ("clipnorm", "global_clipnorm", "clipvalue"):
+        limit = optimizer.settings.get(name)
+        if isinstance(limit, (int, float)) and optimizer.kind == "SGD" and 0 <= limit < _TINY_LIMIT:
+            yield Finding(f"{name}={limit:g} leaves next to nothing of each gradient", "Clip at about 1", f"{name}=1.0")
+
+
+@rule(
+    "CHK223",
+    ERROR,
+    why="The sum of past gradients never fades: steps grow without end, or the average never moves.",
+    wrong="keras.optimizers.SGD(0.01, momentum=1.0)",
+    right="keras.optimizers.SGD(0.01, momentum=0.9)",
+)
+def momentum_too_high(training: Training) -> Iterator[Finding]:
+    """A momentum or decay of 1 or more."""
+    optimizer = training.model.optimizer
+    for name in ("momentum", "beta_1", "beta_2", "rho"):
+        value = optimizer.settings.get(name)
+        if isinstance(value, (int, float)) and not isinstance(value, bool) and value >= 1:
+            yield Finding(f"{name} of {optimizer.kind} is {value:g}", "Use a value below 1, such as 0.9", f"{name}=0.9")
+    for layer in training.model.layers:
+        value = layer["momentum"]
+        is_used = layer.kind == "BatchNormalization" and layer.is_keras and layer.trainable
+        if is_used and isinstance(value, (int, float)) and value >= 1:
+            yield Finding(
+                f"momentum of {layer.name} is {value:g}: its moving statistics never change from 0 and 1",
+                "Use a value below 1, such as 0.99",
+                "BatchNormalization(momentum=0.99)",
+            )
+
+
+@rule(
+    "CHK220",
+    WARNING,
+    why="Small gradients become 0 in float16. Loss scaling keeps them; weights in float16 also lose small updates.",
+    wrong='keras.config.set_floatx("float16")',
+    right='keras.mixed_precision.set_global_policy("mixed_float16")',
+)
+def float16_weights(training: Training) -> Iterator[Finding]:
+    """float16 without what makes it safe."""
+    model = training.model
+    halves = [layer.name for layer in model.layers if layer.variable_dtype == "float16" and layer.weights.trainable]
+    if halves:
+        yield Finding(
+            f"the weights of {len(halves)} layers are float16: updates below a thousandth of a weight are lost",
+            "Use mixed precision: it computes in float16 and keeps the weights in float32",
+            'keras.mixed_precision.set_global_policy("mixed_float16")',
+        )
+    elif any(layer.compute_dtype == "float16" for layer in model.layers) and not model.optimizer.scales_loss:
+        yield Finding(
+            "layers compute in float16, and the optimizer does not scale the loss: small gradients become 0",
+            "Wrap the optimizer, and take the gradients of optimizer.scale_loss(loss)",
+            "optimizer = keras.mixed_precision.LossScaleOptimizer(optimizer)",
+        )
+
+
+_SET_RATE = ("ReduceLROnPlateau", "LearningRateScheduler")
+
+
+@rule(
+    "CHK308",
+    ERROR,
+    why=(
+        "Keras raises TypeError when the callback first sets it: at the beginning or end of an epoch, or after a "
+        "plateau hours later."
+    ),
+    wrong="Adam(CosineDecay(...)) with ReduceLROnPlateau()",
+    right="one of the two",
+)
+def rate_set_twice(training: Training) -> Iterator[Finding]:
+    """A callback that sets a learning rate which a schedule sets already."""
+    schedule = training.model.optimizer.schedule
+    for callback in training.fit.callbacks:
+        if schedule and callback.kind in _SET_RATE and callback.is_keras:
+            yield Finding(
+                f"{callback.kind} sets the learning rate, and the optimizer has the schedule {schedule}, which "
+                "cannot be set",
+                "Keep one of the two",
+                "keras.optimizers.Adam(1e-3)",
+            )
+
+
+_NEXT_TO_NOTHING_AT_HALF = 1.01e-3
+"""The same share, and a little for rounding."""
+
+
+@rule(
+    "CHK320",
+    ERROR,
+    why="Keras raises an error in the epoch that gets anything but a float. With a rate of 0 nothing is trained.",
+    wrong="def schedule(epoch, rate):\\n    if epoch > 10: return rate / 2",
+    right="return rate / 2 if epoch > 10 else rate",
+    after="CHK308",
+)
+def scheduled_rate(training: Training) -> Iterator[Finding]:
+    """A schedule function that returns no usable learning rate."""
+    for callback in training.fit.callbacks:
+        rates = callback.rates
+        if callback.no_rate:
+            yield Finding(
+                f"the function of LearningRateScheduler returns {callback.no_rate}, and Keras takes a float only",
+                "Return a float in every branch",
+                "return float(rate)",
+            )
+        elif rates and min(rates) < 0:
+            yield Finding(
+                f"the function of LearningRateScheduler returns {min(rates):g} in epoch {rates.index(min(rates)) + 1}",
+                "Keep the rate above 0",
+            )
+        elif 0.0 in rates:
+            none, severity = rates.count(0.0), ERROR if not any(rates) else WARNING
+            yield Finding(
+                f"the function of LearningRateScheduler returns 0 in {none} of {len(rates)} epochs, the first time in "
+                f"epoch {rates.index(0.0) + 1}: the model learns nothing in them",
+                "Divide with / instead of //, and start above 0",
+                severity=severity,
+            )
+        elif len(rates) > 2 and rates[len(rates) // 2] <= _NEXT_TO_NOTHING_AT_HALF * max(rates):
+            at = f"{rates[len(rates) // 2]:.2g} after half of the epochs, from {max(rates):.2g}"
+            yield Finding(
+                f"the function of LearningRateScheduler is at {at}",
+                "Compute the rate from the initial one: the function is given the rate of the previous epoch",
+                "return first_rate * 0.9 ** epoch",
+                severity=WARNING,
+            )
+
+
+_DIVERGES = 30.0
+"""Adam's first steps raise a loss by less than 3 at any rate that learns."""
+
+
+@rule(
+    "CHK508",
+    ERROR,
+    why="A step that is too long ends farther from the minimum than it began; each one makes it worse.",
+    wrong="keras.optimizers.SGD(10.0)",
+    right="keras.optimizers.SGD(0.01)",
+)
+def diverges(training: Training) -> Iterator[Finding]:
+    """A loss that grows by orders of magnitude on the same samples."""
+    trial = training.trial
+    if trial is None or len(trial.losses) < 3 or training.model.own_train_step:
+        return
+    first, last = trial.losses[0], trial.losses[-1]
+    if math.isfinite(last) and last > _DIVERGES * max(abs(first), 1e-3) and last == max(trial.losses):
+        rate = training.model.optimizer.learning_rate
+        at = f" at a learning rate of {rate:g}" if rate is not None else ""
+        yield Finding(
+            f"the loss goes from {first:.3g} to {last:.3g} in {len(trial.losses)} steps on the same samples{at}",
+            "Lower the learning rate, or scale inputs and targets to about 1",
+        )

@@ -1,0 +1,248 @@
+"""The input pipeline: the order of its stages, and what they cost in time and memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from oomph.planning.data_buffers import CACHE, PREFETCH, DataBuffer
+from oomph.preflight.facts.data import BATCHING, Data
+from oomph.preflight.facts.model import Shape
+from oomph.preflight.facts.pipeline import StageCost, Waiting
+from oomph.preflight.facts.training import Training
+from oomph.preflight.rule import ERROR, WARNING, Finding, rule
+from oomph.terminal.amounts import as_size
+
+
+@rule(
+    "CHK310",
+    WARNING,
+    why="The batches change places; which samples are together in one never changes.",
+    wrong="dataset.batch(32).shuffle(1000)",
+    right="dataset.shuffle(1000).batch(32)",
+)
+def batch_before_shuffle(training: Training) -> Iterator[Finding]:
+    """A shuffle of batches instead of samples."""
+    stages = training.data.stages
+    first = max((index for index, stage in enumerate(stages) if stage.inputs != 1), default=0)
+    kinds = [stage.kind for stage in stages[first:]]  # what is zipped or mixed may be batched within
+    batch = next((index for index, kind in enumerate(kinds) if kind in BATCHING), None)
+    if batch is None or "unbatch" in kinds or "shuffle" in kinds[:batch]:
+        return
+    if "shuffle" in kinds[batch:] and not any(kind in kinds[batch:] for kind in ("window", "flat_map", "interleave")):
+        yield Finding(
+            "the dataset is batched first and shuffled then: whole batches change places",
+            "Shuffle the samples before they are batched",
+            "dataset.shuffle(10_000).batch(32)",
+        )
+
+
+@rule(
+    "CHK311",
+    WARNING,
+    why="The first epoch is stored: each later one repeats its augmentation, or its order, exactly.",
+    wrong="dataset.map(augment).cache()",
+    right="dataset.cache().map(augment)",
+)
+def cached_too_late(training: Training) -> Iterator[Finding]:
+    """Random numbers, or an order, that a cache freezes."""
+    stages = training.data.stages
+    cache = next((index for index, stage in enumerate(stages) if stage.kind == "cache"), None)
+    if cache is None or training.fit.epochs < 2:
+        return
+    drawn = next((stage for stage in stages[:cache] if stage.is_random), None)
+    if drawn is not None:
+        named = f" {drawn.function}" if drawn.function not in ("", "<lambda>") else ""
+        yield Finding(
+            f"the random numbers of the map{named} are drawn before the cache: every epoch repeats the first one's",
+            "Cache before the random stage",
+            f"dataset.cache().map({drawn.function or 'augment'})",
+            where=drawn.place,
+        )
+        return
+    kinds = [stage.kind for stage in stages]
+    shuffled = next((stage for stage in stages[:cache] if stage.kind == "shuffle"), None)
+    is_batched = "batch" in kinds[:cache]  # as Keras' own directory loaders do, before the cache that its guides add
+    if shuffled is not None and not is_batched and shuffled.reshuffles is not False and "shuffle" not in kinds[cache:]:
+        yield Finding(
+            "the samples are shuffled before the cache: every epoch takes them in the order of the first one",
+            "Cache before the shuffle",
+            "dataset.cache().shuffle(buffer_size)",
+        )
+
+
+@rule(
+    "CHK125",
+    ERROR,
+    why="Inputs say nothing about their targets any more, so the model can only learn the average target.",
+    wrong="zip((images.shuffle(1000), labels.shuffle(1000)))",
+    right="zip((images, labels)).shuffle(1000)",
+    after="CHK121",
+)
+def shuffled_apart(training: Training) -> Iterator[Finding]:
+    """Inputs and targets that are shuffled separately."""
+    targets = training.data.of("y")
+    if not training.data.shuffled_apart or not targets or any(_may_be_unpaired(part.shape) for part in targets):
+        return
+    yield Finding(
+        "inputs and targets are shuffled separately and then zipped, so inputs lose their targets",
+        "Zip first, then shuffle",
+        "tf.data.Dataset.zip((inputs, targets)).shuffle(1000)",
+    )
+
+
+def _may_be_unpaired(shape: Shape | None) -> bool:
+    """True if a target may be an image of another domain instead, as for a CycleGAN."""
+    return shape is None or len(shape) > 2
+
+
+_NEARLY_ALL = 0.8
+"""From this share of the memory on, little is left for the training itself."""
+_USUAL_SHARE = 0.25
+"""The share that a shuffle may take in the advice."""
+
+
+@rule(
+    "CHK602",
+    ERROR,
+    why=(
+        "The buffer is filled before the first step, or in the course of the first epoch; then the kernel kills the "
+        "training, or another process."
+    ),
+    wrong="dataset.map(decode).shuffle(1_000_000).batch(32)",
+    right="dataset.shuffle(1_000_000).map(decode).batch(32)",
+    fault="host-oom",
+    source="tensorflow/tensorflow#32376, tensorflow/tensorflow#42586",
+)
+def buffer_exceeds_memory(training: Training) -> Iterator[Finding]:
+    """A shuffle, a cache or a prefetch that keeps more than the machine has."""
+    for data in (training.data, training.validation):
+        if data is not None:
+            yield from _in_memory(data)
+            yield from _on_disk(data)
+
+
+def _in_memory(data: Data) -> Iterator[Finding]:
+    kept = [buffer for buffer in data.buffers if buffer.bytes and not buffer.file]
+    size, room = sum(buffer.bytes or 0 for buffer in kept), data.room.memory
+    if room is None or size <= _NEARLY_ALL * room:
+        return
+    largest = max(kept, key=lambda buffer: buffer.bytes or 0)
+    others = f" ({as_size(size)} with the other buffers)" if as_size(size) != as_size(largest.bytes or 0) else ""
+    remedy, line = _smaller_buffer(largest, room)
+    yield Finding(
+        f"{_buffer_in_words(largest)}{others}, and the memory here is {as_size(room)}",
+        remedy,
+        line,
+        severity=ERROR if size > room else WARNING,
+    )
+
+
+def _on_disk(data: Data) -> Iterator[Finding]:
+    for buffer in data.buffers:
+        if buffer.file and buffer.bytes and data.room.disk is not None and buffer.bytes > data.room.disk:
+            yield Finding(
+                f"{_buffer_in_words(buffer)}, and its disk has {as_size(data.room.disk)} free",
+                "Give the cache a file on a disk with more room, or leave it out",
+            )
+
+
+def _buffer_in_words(buffer: DataBuffer) -> str:
+    """Say what the buffer keeps: "the shuffle keeps 100,000 elements of 588 KiB: 56.1 GiB"."""
+    name = f"the cache {buffer.file}" if buffer.file else f"the {buffer.kind}"
+    each, all_of_them = as_size(buffer.element_bytes or 0), as_size(buffer.bytes or 0)
+    return f"{name} keeps {buffer.elements:,} elements of {each}: {all_of_them}"
+
+
+def _smaller_buffer(buffer: DataBuffer, room: int) -> tuple[str, str]:
+    if buffer.kind == CACHE:
+        return "Cache to a file, or before the stage that makes the elements large", 'dataset.cache("FILE")'
+    most = _one_digit(int(_USUAL_SHARE * room) // (buffer.element_bytes or 1))
+    if buffer.kind == PREFETCH:
+        return "Let tf.data choose how many", "dataset.prefetch(tf.data.AUTOTUNE)"
+    return (
+        f"Shuffle what is small, such as file names or indices, before the map that makes the elements large; or keep "
+        f"{most:,} of them at most",
+        f"dataset.shuffle({most})",
+    )
+
+
+def _one_digit(number: int) -> int:
+    """Round down to one digit, at least 1: 9,874 becomes 9,000."""
+    digits = str(max(1, number))
+    return int(digits[0] + "0" * (len(digits) - 1))
+
+
+_LONG_SHARE = 0.2
+"""Waiting for this share of the time is worth a change, below 0.05 it is noise. The monitor has the same limit."""
+_SURE_STEPS = 4
+_LONG_SECONDS = 0.01
+"""For one batch; calling a step takes about as long."""
+_LONG_IN_ALL = 60.0
+"""For the whole training, in seconds."""
+
+
+@rule(
+    "CHK601",
+    WARNING,
+    why="The accelerator does nothing while it waits. On a faster device the share only grows.",
+    wrong="dataset.map(decode).batch(32)",
+    right="dataset.map(decode, num_parallel_calls=tf.data.AUTOTUNE).batch(32).prefetch(tf.data.AUTOTUNE)",
+    fault="input-pipeline",
+    source="tf.data: a machine learning data processing framework, arXiv:2101.12127",
+    after="CHK602",
+)
+def input_bound(training: Training) -> Iterator[Finding]:
+    """A training that waits for its data."""
+    waiting = training.waiting
+    if waiting is None or waiting.share < _LONG_SHARE or waiting.steps < _SURE_STEPS or not _matters(waiting, training):
+        return
+    slowest = waiting.slowest
+    facts = (
+        f"steps wait for their batches {waiting.share:.0%} of the time: {waiting.wait_seconds * 1000:.0f} ms, beside "
+        f"{waiting.step_seconds * 1000:.0f} ms of training"
+    )
+    if slowest is not None:
+        facts += f"; {_stage_in_words(slowest)} takes {slowest.seconds * 1000:.0f} ms of each batch"
+    yield Finding(facts, *_faster_pipeline(waiting, training), where=slowest.place if slowest is not None else "")
+
+
+def _matters(waiting: Waiting, training: Training) -> bool:
+    """True if a change could save enough time to be worth it."""
+    steps = training.fit.steps
+    return waiting.wait_seconds >= _LONG_SECONDS or (steps is not None and waiting.wait_seconds * steps >= _LONG_IN_ALL)
+
+
+def _stage_in_words(cost: StageCost) -> str:
+    function = f" {cost.function}" if cost.function not in ("", "<lambda>") else ""
+    return f"{cost.kind}{function}" + (f" at {cost.place}" if cost.place else "")
+
+
+def _faster_pipeline(waiting: Waiting, training: Training) -> tuple[str, str]:
+    if waiting.changes:
+        best = waiting.changes[0]
+        same = f", and its first {best.same_batches} batches are the same" if best.same_batches else ""
+        note = f"; {best.note}" if best.note else ""
+        return f"Tried here, a step is {best.gain:.2f} times as fast{same}{note}", best.line
+    if waiting.tried:
+        return (
+            "No change that was tried here made it faster by a tenth: decode less, or prepare the data beforehand",
+            "",
+        )
+    stages = {stage.kind: stage for stage in training.data.stages}
+    if "map" in stages and not stages["map"].is_parallel:
+        remedy = "Let the map run in parallel; oomph check --tune measures whether it pays"
+        return remedy, ".map(..., num_parallel_calls=tf.data.AUTOTUNE)"
+    return "oomph check --tune tries what makes it faster", ""
+
+
+@rule(
+    "CHK307",
+    WARNING,
+    why="Each operation is called from Python: two to ten times slower, without XLA.",
+    wrong="model.compile(..., run_eagerly=True)",
+    right="model.compile(...)",
+)
+def eager_left_on(training: Training) -> Iterator[Finding]:
+    """run_eagerly, left over from debugging."""
+    if training.model.run_eagerly and training.fit.kind == "fit":
+        yield Finding("the model runs eagerly", "Leave run_eagerly out, unless this is a debugging run")

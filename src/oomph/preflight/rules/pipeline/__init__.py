@@ -1,1 +1,0 @@
-"""Rules on what the input pipeline costs the training, as it was measured."""

@@ -1,1 +1,0 @@
-"""Rules on the values of a sample of the data."""

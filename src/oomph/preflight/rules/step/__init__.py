@@ -1,1 +1,0 @@
-"""Rules on what a few tried steps showed."""

@@ -1,0 +1,330 @@
+"""Validation data: how they are split, and how they differ from the training data."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+
+from oomph.preflight.facts.data import ARRAYS, DATASET, PY_DATASET, Data, Sample
+from oomph.preflight.facts.model import in_words
+from oomph.preflight.facts.training import Training
+from oomph.preflight.rule import ERROR, WARNING, Finding, rule
+from oomph.preflight.rules.epochs import unequal_lengths
+from oomph.preflight.rules.inputs import input_shape, text_input
+from oomph.preflight.rules.labels import label_out_of_range
+from oomph.preflight.rules.targets import (
+    class_numbers_categorical_loss,
+    one_hot_labels_sparse_loss,
+    target_shape,
+    text_labels,
+)
+
+
+@rule(
+    "CHK306",
+    WARNING,
+    why="The first validation would come after the last epoch.",
+    wrong="validation_freq=20 with epochs=10",
+    right="validation_freq=1",
+)
+def validation_never(training: Training) -> Iterator[Finding]:
+    """Validation data that are never used."""
+    fit = training.fit
+    if fit.has_validation and fit.validation_freq > fit.epochs:
+        yield Finding(
+            f"validation_freq is {fit.validation_freq}, and there are {fit.epochs} epochs",
+            "Validate more often",
+            "validation_freq=1",
+        )
+
+
+@rule(
+    "CHK312",
+    ERROR,
+    why=(
+        "take and skip see another order in every epoch: sooner or later the model has trained on all validation "
+        "samples."
+    ),
+    wrong="dataset.shuffle(1000); train = dataset.skip(100); test = dataset.take(100)",
+    right="dataset.shuffle(1000, reshuffle_each_iteration=False)",
+    hides=("validation-is-training",),
+)
+def split_after_reshuffle(training: Training) -> Iterator[Finding]:
+    """A split of a dataset that is shuffled anew each time."""
+    held = training.validation
+    if held is None or not (_splits_shuffled(training.data) and _splits_shuffled(held)):
+        return
+    ours, theirs = ({stage.identity for stage in data.stages} for data in (training.data, held))
+    if not ours & theirs:
+        return  # two sources
+    yield Finding(
+        "the dataset is shuffled anew in each epoch, and then divided by take and skip into training "
+        "and validation data",
+        "Divide it before the shuffle, or keep the order",
+        "dataset.shuffle(1000, reshuffle_each_iteration=False)",
+    )
+
+
+def _splits_shuffled(data: Data) -> bool:
+    """True if a take or skip comes after a shuffle that draws a new order each time."""
+    is_shuffled = False
+    for stage in data.stages:
+        if stage.kind == "shuffle" and stage.reshuffles is not False:
+            is_shuffled = True
+        elif stage.kind == "cache":
+            is_shuffled = False
+        elif stage.kind in ("take", "skip") and is_shuffled and stage.count not in (0, -1):
+            return True
+    return False
+
+
+@rule(
+    "CHK313",
+    WARNING,
+    why="The figures are of other images than the model will see, and jump from epoch to epoch.",
+    wrong="validation.map(augment)",
+    right="validation",
+)
+def random_validation(training: Training) -> Iterator[Finding]:
+    """Augmentation of the validation data."""
+    held = training.validation
+    drawn = next((stage for stage in held.stages if stage.is_random and stage.kind == "map"), None) if held else None
+    if drawn is not None and held is not None and not _is_denoising(held):
+        named = f" {drawn.function}" if drawn.function not in ("", "<lambda>") else ""
+        yield Finding(
+            f"the validation data pass through a map{named} that draws random numbers",
+            "Augment the training data only",
+            where=drawn.place,
+        )
+
+
+def _is_denoising(data: Data) -> bool:
+    """True if an input and its target have the same shape, as in denoising."""
+    return any(x.shape == y.shape and len(x.shape or ()) > 1 for x, y in zip(data.of("x"), data.of("y"), strict=False))
+
+
+_RUN_BATCHES = 3
+_BEYOND_CHANCE = 6.0
+"""A run this many times longer than the longest that chance gives is no chance."""
+
+
+@rule(
+    "CHK314",
+    WARNING,
+    why="Each batch holds one class: the model forgets the others, and the loss jumps.",
+    wrong="model.fit(x, y, shuffle=False) with sorted labels",
+    right="model.fit(x, y)",
+)
+def ordered_labels(training: Training) -> Iterator[Finding]:
+    """Samples that arrive sorted by their label."""
+    data, fit = training.data, training.fit
+    if (data.kind == ARRAYS and fit.shuffle) or (data.kind == PY_DATASET and fit.shuffle) or fit.kind != "fit":
+        return
+    for part in data.of("y")[:1]:
+        sample = part.sample
+        if sample is None or sample.changes is None or sample.rows < 50 or not data.batch:
+            continue
+        classes = sample.changes + 1
+        share = _largest_share(sample)
+        if share is None or share > 0.95 or sample.longest_run < _RUN_BATCHES * data.batch:
+            continue
+        by_chance = math.log(sample.rows) / -math.log(share)
+        if sample.longest_run > _BEYOND_CHANCE * max(1.0, by_chance):
+            yield Finding(
+                f"samples arrive in runs of one label: {sample.longest_run:,} in a row in {part.name}, "
+                f"{classes:,} runs in {sample.rows:,} samples, and batches of {data.batch}",
+                _remedy_for_order(data),
+                "dataset.shuffle(len(labels))" if data.kind == DATASET else "model.fit(..., shuffle=True)",
+            )
+
+
+def _largest_share(sample: Sample) -> float | None:
+    if len(sample.counts) < 2:
+        return None
+    if sample.row_sums is not None:
+        return 0.5  # one-hot: zeros and ones, not classes
+    return max(sample.counts.values()) / sum(sample.counts.values())
+
+
+def _remedy_for_order(data: Data) -> str:
+    buffer = next((stage.buffer for stage in data.stages if stage.kind == "shuffle"), None)
+    if buffer:
+        return f"Shuffle with a buffer as large as the data: one of {buffer:,} mixes neighbours only"
+    return "Shuffle the samples"
+
+
+_ASKED_AGAIN = (
+    unequal_lengths,
+    input_shape,
+    text_input,
+    text_labels,
+    one_hot_labels_sparse_loss,
+    class_numbers_categorical_loss,
+    target_shape,
+    label_out_of_range,
+)
+"""Rules for training data that apply to validation data too, causes first."""
+
+
+@rule(
+    "CHK324",
+    ERROR,
+    why=(
+        "Keras looks at the validation data at the end of the first epoch only: the training ends there with an error, "
+        "or with a val_loss that means nothing."
+    ),
+    wrong="pd.get_dummies(train), pd.get_dummies(test)  # not all values occur in both",
+    right="pd.get_dummies(test).reindex(columns=columns_of_train, fill_value=0)",
+    hides=("validation-lacks-classes",),
+    after="CHK314",
+)
+def validation_does_not_fit(training: Training) -> Iterator[Finding]:
+    """Validation data that the model, or its loss, cannot take, although it takes the training data."""
+    held = training.validation
+    if held is None or training.model.own_train_step:
+        return
+    if not training.model.inputs:
+        yield from _other_columns(training.data, held)
+    asked = replace(training, data=held, validation=None)
+    for each in _ASKED_AGAIN:
+        if any(True for _ in each.find(training)):
+            continue  # it is said of the training data
+        for finding in each.find(asked):
+            yield replace(finding, message=f"in the validation data, {finding.message}")
+            return
+
+
+def _other_columns(data: Data, held: Data) -> Iterator[Finding]:
+    """Find tables of different widths, for a model whose inputs are not known."""
+    for ours, theirs in zip(data.of("x"), held.of("x"), strict=False):
+        one, other = ours.shape or (), theirs.shape or ()
+        is_table = ours.name == theirs.name and len(one) == len(other) == 2 and None not in (one[1], other[1])
+        if is_table and one[1] != other[1]:
+            yield Finding(
+                f"{ours.name} has the shape {in_words(one)} in training and {in_words(other)} in validation",
+                "Make the columns of both in the same way",
+                "x_val = x_val.reindex(columns=x_train.columns, fill_value=0)",
+            )
+            return
+
+
+_FEWEST_NEW = 5
+_MOST_ABSENT = 0.3
+"""The share of the training samples whose classes the validation data do not have."""
+_NEW_SHARE = 0.1
+"""A smaller share of the validation samples may be a rare class that fell on one side by chance."""
+
+
+@rule(
+    "CHK315",
+    WARNING,
+    why="validation_split takes the last rows as they are: of sorted data, the last classes only.",
+    wrong="model.fit(x, y_sorted, validation_split=0.2)",
+    right="shuffle x and y together first",
+)
+def validation_lacks_classes(training: Training) -> Iterator[Finding]:
+    """Validation data with classes that the training data do not have."""
+    held = training.validation
+    if held is None:
+        return
+    for ours, theirs in zip(training.data.of("y"), held.of("y"), strict=False):
+        one, other = ours.sample, theirs.sample
+        if (
+            one is None
+            or other is None
+            or not one.counts
+            or not other.counts
+            or not (one.is_integral and other.is_integral)
+        ):
+            continue
+        if one.row_sums is not None or len(one.counts) > 1000 or not one.is_whole:
+            continue
+        absent = sum(count for label, count in one.counts.items() if label not in other.counts)
+        if absent >= _MOST_ABSENT * one.rows and other.rows >= 10 * len(one.counts):
+            labels = ", ".join(f"{label:g}" for label in sorted(other.counts)[:6])
+            yield Finding(
+                f"the {other.rows:,} validation samples have the labels {labels} only, and {absent / one.rows:.0%} of "
+                "the training samples have others",
+                "Shuffle x and y together before you split them",
+                "order = np.random.default_rng(0).permutation(len(x)); x, y = x[order], y[order]",
+            )
+            continue
+        new = {label: count for label, count in other.counts.items() if label not in one.counts}
+        if sum(new.values()) >= max(_FEWEST_NEW, _NEW_SHARE * other.rows):
+            labels = ", ".join(f"{label:g}" for label in sorted(new)[:6])
+            how = "validation_split takes the last rows, and these are sorted" if training.fit.validation_split else ""
+            yield Finding(
+                f"{sum(new.values()):,} of {other.rows:,} validation samples have labels that no training sample has: "
+                f"{labels}{'; ' * bool(how)}{how}",
+                "Shuffle x and y together before you split them",
+                "order = np.random.default_rng(0).permutation(len(x)); x, y = x[order], y[order]",
+            )
+
+
+_FEWEST_ROWS, _NEARLY_ALL, _SOME_SHARE = 20, 0.95, 0.02
+_MOST_ALIKE = 0.05
+"""If more of the training samples repeat one another, there are few different ones anyway."""
+
+
+@rule(
+    "CHK316",
+    WARNING,
+    why="The figures say how well the model remembers, not how well it works on what is new.",
+    wrong="validation_data=(x_train, y_train)",
+    right="validation_data=(x_test, y_test)",
+)
+def validation_is_training(training: Training) -> Iterator[Finding]:
+    """Validation on the training data."""
+    held = training.validation
+    share = None if held is None else held.seen_in_training
+    sample = next((part.sample for part in training.data.of("x") if part.sample is not None), None)
+    rows = next((part.sample.rows for part in held.of("x") if part.sample is not None), 0) if held else 0
+    if share is None or sample is None or rows < _FEWEST_ROWS:
+        return
+    alike = sample.repeated_inputs / max(1, sample.rows)
+    if share >= _NEARLY_ALL and alike < 0.5:
+        yield Finding(
+            f"{share:.0%} of the validation samples are training samples too",
+            "Validate on samples that the model does not train on",
+            "model.fit(x, y, validation_split=0.2)",
+        )
+    elif share >= _SOME_SHARE and alike < _MOST_ALIKE:
+        yield Finding(
+            f"{share:.1%} of {rows:,} validation samples are in the training data too",
+            "Remove duplicates before you split the data",
+            "x, index = np.unique(x, axis=0, return_index=True)",
+        )
+
+
+_OTHER_SCALE = 8.0
+
+
+@rule(
+    "CHK317",
+    WARNING,
+    why="The model gets numbers that it has never seen: the validation loss is huge whatever is learnt.",
+    wrong="x_train = x_train / 255.0  # and x_test as it was",
+    right="x_test = x_test / 255.0",
+)
+def validation_scaled_differently(training: Training) -> Iterator[Finding]:
+    """Validation data on another scale than the training data."""
+    held = training.validation
+    if held is None:
+        return
+    for role in ("x", "y"):
+        for ours, theirs in zip(training.data.of(role), held.of(role), strict=False):
+            one, other = ours.sample, theirs.sample
+            if one is None or other is None or not one.deviation or not other.deviation or other.rows < 10:
+                continue
+            if role == "y" and other.counts and other.counts.keys() <= one.counts.keys():
+                continue  # the same classes in other shares: more of them, or fewer, is no other scale
+            ratio = other.deviation / one.deviation
+            shift = abs((other.mean or 0) - (one.mean or 0)) / max(one.deviation, other.deviation)
+            if not 1 / _OTHER_SCALE < ratio < _OTHER_SCALE or shift > _OTHER_SCALE:
+                yield Finding(
+                    f"{ours.name} has a mean of {one.mean:.3g} and a deviation of {one.deviation:.3g} in training, "
+                    f"{other.mean:.3g} and {other.deviation:.3g} in validation",
+                    "Scale both in the same way, with the figures of the training data",
+                )
+                return
