@@ -1,4 +1,7 @@
-"""Check and Finding: one question about a snapshot, and its answer. Pure: the same snapshot, the same finding."""
+"""Check and Finding: one question about a snapshot, and its answer. Pure: the same snapshot, the same finding.
+
+`@check("DOC101", "platform", why=...)` turns the function below it into a Check.
+"""
 
 from __future__ import annotations
 
@@ -47,6 +50,25 @@ class Check:
     """Where it is documented: TensorFlow's file, NVIDIA's page, an issue."""
     shown: str = ""
     """How the tests show that TensorFlow behaves this way; empty: not shown."""
+
+    @property
+    def summary(self) -> str:
+        """What it finds, in one line."""
+        return (self.look.__doc__ or "").strip().partition("\n")[0]
+
+
+def check(
+    code: str,
+    name: str,
+    *,
+    why: str,
+    faults: tuple[str, ...] = (),
+    needs: tuple[str, ...] = (),
+    source: str = "",
+    shown: str = "",
+) -> Callable[[Callable[[Snapshot], Finding]], Check]:
+    """Make a Check of a function of a snapshot, whose docstring begins with what the check finds."""
+    return lambda look: Check(code, name, why, look, faults, needs, source, shown)
 
 
 def passed(message: str) -> Finding:

@@ -89,6 +89,11 @@ class Snapshot:
         """Whether questions about GPUs make sense here: there is a GPU, or at least a driver for one."""
         return self.nvidia_hardware or self.driver.asked
 
+    @property
+    def gpus_hidden(self) -> bool:
+        """True if CUDA_VISIBLE_DEVICES hides every GPU."""
+        return self.environment.get("CUDA_VISIBLE_DEVICES", "all").strip() in ("", "-1", "NoDevFiles")
+
     def as_document(self) -> dict[str, Any]:
         """Plain values for JSON."""
         return {"schema": SCHEMA, **asdict(self)}
