@@ -9,7 +9,7 @@ from days import GIB, START
 from oomph.monitor.arrivals import Arrivals
 from oomph.monitor.changes import Changes
 from oomph.monitor.detection import Detection
-from oomph.monitor.detectors import other_process
+from oomph.monitor.detectors.memory import other_process
 from oomph.monitor.sample import GpuProcess, GpuSample, Sample
 
 OWN, OTHER = GpuProcess(7, int(60 * GIB), own=True), GpuProcess(99, None, "jupyter")

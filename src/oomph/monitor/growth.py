@@ -23,6 +23,8 @@ _NOW, _JUST_NOW = 0.7, 0.5
 """The least that the newest two floors rise, and the newest one, as a share of what is usual."""
 _STOPPED, _QUIET = 0.25, 0.75
 """A smaller rise than this share of what is usual is none, if readings differ by less than the other share of it."""
+_UNEVEN = 0.2
+"""By how much of the usual rise one may differ from it."""
 
 
 @dataclass(frozen=True)
@@ -121,6 +123,26 @@ def _over_all(points: Sequence[Point], gates: Gates) -> Growth | None:
     if goes_on and (grown < gates.straight * scatter or rises_for_good(points, grown / (2 * PARTS)) < PARTS - 1):
         return None
     return Growth(rate, grown, points[0][0], points[-1][0], len(points), goes_on)
+
+
+def even_rises(points: Sequence[Point], rises: int, least_bytes: float) -> Growth | None:
+    """The newest rises, as far back as they are even; None if they are fewer than `rises`.
+
+    A list that keeps a model of each fit, or the outputs of each epoch, adds the same bytes each time. A few such rises
+    are no chance, where a trend of noisy readings needs ten. They have to lead to where memory never was before.
+    """
+    sizes = [after - before for (_, before), (_, after) in pairwise(points)]
+    if len(sizes) < rises:
+        return None
+    usual, number = median(sizes[-rises:]), 0
+    while number < len(sizes) and abs(sizes[-1 - number] - usual) <= _UNEVEN * usual:
+        number += 1
+    earlier, since = points[: -1 - number], points[-1 - number :]
+    grown, length = since[-1][1] - since[0][1], since[-1][0] - since[0][0]
+    if number < rises or grown < least_bytes:
+        return None
+    growth = Growth(grown / length, grown, since[0][0], since[-1][0], len(since), goes_on=True)
+    return growth if reaches_new_heights(earlier, since, growth) else None
 
 
 def rises_for_good(points: Sequence[Point], least: float) -> int:
