@@ -18,9 +18,8 @@ from oomph.monitor.finding import Finding
 from oomph.monitor.gpu_thread import GpuThread
 from oomph.monitor.gpu_watch import GpuWatch
 from oomph.monitor.host import Host
-from oomph.monitor.parent import Parent
 from oomph.monitor.process_tree import ProcessTree
-from oomph.monitor.sampling import Sampling
+from oomph.monitor.sampler import Parent, Sampling
 
 FINDING = Finding("thermal-throttle", "GPU 0", "it is hot")
 

@@ -18,8 +18,7 @@ from oomph.monitor.finding import Finding
 from oomph.monitor.live.alerts import Alerts
 from oomph.monitor.live.attendant import Attendant
 from oomph.monitor.live.findings import OfTheRun
-from oomph.monitor.live.measured_step import MeasuredStep
-from oomph.monitor.live.meter import Meter
+from oomph.monitor.live.meter import MeasuredStep, Meter
 from oomph.monitor.live.scalars import Scalars
 from oomph.monitor.process import SamplerProcess
 from oomph.monitor.store import MONITORED_PARENT

@@ -10,9 +10,7 @@ from typing import Any, TypeVar
 
 from oomph.monitor.board import TrainingBoard
 from oomph.monitor.live.input_wait import CountedWait, InputWait
-from oomph.monitor.live.losses import Losses
-from oomph.monitor.live.memory import FullestDevice
-from oomph.monitor.live.weights import WeightLooks
+from oomph.monitor.live.readings import FullestDevice, Losses, WeightLooks
 
 _EVERY_SECONDS = 1.0
 _LONG_EPOCH_STEPS, _NOTED_SHARE = 200, 0.02
@@ -217,3 +215,21 @@ class Meter:
     def _write(self, values: dict[str, Any]) -> None:
         for key, value in values.items():
             self._board.write(key, _NOTHING if value is None else value)
+
+
+class MeasuredStep:
+    """Stands in for `model.train_function` while a fit is measured.
+
+    A callback for each batch would see less: Keras calls it from another thread, after it has waited for the device.
+    """
+
+    def __init__(self, model: Any, step: Any, meter: Meter) -> None:
+        self._model, self.step, self._meter = model, step, meter
+
+    def __call__(self, iterator: Any) -> Any:
+        logs = self.step(iterator)
+        self._meter.count(self._model.steps_per_execution, logs)
+        return logs
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.step, name)
