@@ -77,7 +77,10 @@ def _driver_version(snapshot: Snapshot) -> str:
     return snapshot.nvml.driver or snapshot.host.kernel_driver
 
 
-_REBOOT = Remedy("Reboot, so that the kernel module and the libraries have the same version again", "sudo reboot")
+_REBOOT = Remedy("Reboot", "sudo reboot")
+_REBOOT_TO_MATCH = Remedy(
+    "Reboot, so that the kernel module and the libraries have the same version again", "sudo reboot"
+)
 _KERNEL_LOG = Remedy("Read what the kernel says about the GPU", "sudo dmesg | grep -iE 'NVRM|Xid'")
 _RELOAD = Remedy("Reload the module that CUDA needs", "sudo modprobe -r nvidia_uvm && sudo modprobe nvidia_uvm")
 
@@ -124,10 +127,10 @@ def driver_start(snapshot: Snapshot) -> Finding:
         return skipped("CUDA_VISIBLE_DEVICES hides every GPU, so cuInit finds none")
     if driver.init is None:
         text = f"cuInit: {driver.problem or 'no answer'}. TensorFlow would do the same when it first looks for a GPU."
-        return failed("hardware-fault", text, _KERNEL_LOG, Remedy("Reboot", "sudo reboot"))
+        return failed("hardware-fault", text, _KERNEL_LOG, _REBOOT)
     if driver.init == 0:
         if driver.problem:
-            return failed("hardware-fault", f"cuInit succeeds, then: {driver.problem}.", _KERNEL_LOG, _REBOOT)
+            return failed("hardware-fault", f"cuInit succeeds, then: {driver.problem}.", _KERNEL_LOG, _REBOOT_TO_MATCH)
         if not driver.devices:
             return failed("driver-missing", "cuInit succeeds, but the driver shows no GPU.", *_no_device(snapshot))
         took = f" in {driver.init_seconds:.2f} s" if driver.init_seconds is not None else ""
@@ -145,9 +148,9 @@ def _after_cuinit(snapshot: Snapshot, code: int) -> tuple[Remedy, ...]:
     """The remedies for a cuInit code on this machine."""
     match code:
         case 34 | 804:
-            return (*_remove_foreign(snapshot), _REBOOT) if code == 804 else _remove_foreign(snapshot)
+            return (*_remove_foreign(snapshot), _REBOOT_TO_MATCH) if code == 804 else _remove_foreign(snapshot)
         case 803:
-            return (*_remove_foreign(snapshot, only_named=True), _REBOOT)
+            return (*_remove_foreign(snapshot, only_named=True), _REBOOT_TO_MATCH)
         case 46:
             return (
                 Remedy("See what holds it", "nvidia-smi --query-compute-apps=pid,name,used_memory --format=csv"),
@@ -164,8 +167,8 @@ def _after_cuinit(snapshot: Snapshot, code: int) -> tuple[Remedy, ...]:
                 Remedy("See why it does not start", "journalctl -u nvidia-fabricmanager"),
             )
         case 3:
-            return (*_restart_container(snapshot), _RELOAD, _REBOOT)
-    return (*_restart_container(snapshot), _RELOAD, _KERNEL_LOG, Remedy("Reboot", "sudo reboot"))
+            return (*_restart_container(snapshot), _RELOAD, _REBOOT_TO_MATCH)
+    return (*_restart_container(snapshot), _RELOAD, _KERNEL_LOG, _REBOOT)
 
 
 def _remove_foreign(snapshot: Snapshot, only_named: bool = False) -> tuple[Remedy, ...]:
@@ -257,7 +260,7 @@ def _upgrade(snapshot: Snapshot, branch: str, oldest: str) -> tuple[Remedy, ...]
     assert snapshot.tensorflow is not None
     older = Remedy(
         "Or install the last TensorFlow for CUDA 11",
-        _older_tensorflow(snapshot),
+        install(snapshot, "tensorflow[and-cuda]==2.14.1"),
         changes="the TensorFlow and Keras version of the training",
     )
     if snapshot.host.wsl:
@@ -267,14 +270,9 @@ def _upgrade(snapshot: Snapshot, branch: str, oldest: str) -> tuple[Remedy, ...]
     return (Remedy("Upgrade the driver, then reboot", driver_upgrade(snapshot, branch)), older)
 
 
-def _older_tensorflow(snapshot: Snapshot) -> str:
-    return install(snapshot, "tensorflow[and-cuda]==2.14.1")
-
-
 _SILENT_SINCE = (2, 21)
 """Shown with 2.21. Which earlier release first needed NVML is not known."""
 _NVML_NOT_LOADED, _NVML_MISMATCH = 9, 18  # nvmlReturn_t
-_REBOOT = Remedy("Reboot, so that the kernel module and the libraries have the same version again", "sudo reboot")
 
 
 @check(
@@ -304,16 +302,16 @@ def nvml(snapshot: Snapshot) -> Finding:
     if nvml.unavailable:
         return blind(nvml.unavailable)
     if nvml.init is None:
-        return _without_nvml(
-            snapshot, "hardware-fault", f"NVML: {nvml.problem or 'no answer'}", Remedy("Reboot", "sudo reboot")
-        )
+        return _without_nvml(snapshot, "hardware-fault", f"NVML: {nvml.problem or 'no answer'}", _REBOOT)
     if nvml.init == _NVML_MISMATCH:
         text = "nvmlInit returns 18: libnvidia-ml.so.1 and the kernel module have different versions"
-        return _without_nvml(snapshot, "driver-library-mismatch", text, _REBOOT, *_restart_after_host(snapshot))
+        return _without_nvml(
+            snapshot, "driver-library-mismatch", text, _REBOOT_TO_MATCH, *_restart_after_host(snapshot)
+        )
     if nvml.init:
         text = f"nvmlInit returns {nvml.init}: {nvml.error}"
         fault = "driver-missing" if nvml.init == _NVML_NOT_LOADED else "driver-library-mismatch"
-        return _without_nvml(snapshot, fault, text, *_restart_after_host(snapshot), _REBOOT)
+        return _without_nvml(snapshot, fault, text, *_restart_after_host(snapshot), _REBOOT_TO_MATCH)
     if nvml.problem:
         return warned(
             "hardware-fault",
