@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from oomph.monitor.change_lines import finding_of, from_documents, to_lines
-from oomph.monitor.changes import Changes, Ended
+from oomph.monitor.changes import Changes, Ended, finding_of, from_documents, to_lines
 from oomph.monitor.finding import Finding
 from oomph.monitor.process import SamplerProcess
 from oomph.monitor.sampler import Parent

@@ -11,8 +11,8 @@ from hypothesis import strategies as some
 from rich.cells import cell_len
 
 from oomph.watch.choice import Choice, pressed
+from oomph.watch.figures import ASCII, sparkline
 from oomph.watch.screen import LEAST_HEIGHT, LEAST_WIDTH, Wish, allot, cut, lines_of
-from oomph.watch.sparkline import ASCII, sparkline
 
 PLAIN = Choice()
 

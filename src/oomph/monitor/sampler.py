@@ -24,8 +24,7 @@ from oomph.explain.reading.kernel_log import KernelLog
 from oomph.files.run_files import open_own
 from oomph.gpu.gpus import Gpus
 from oomph.monitor.board import BoardReader
-from oomph.monitor.change_lines import to_lines
-from oomph.monitor.changes import Changes
+from oomph.monitor.changes import Changes, to_lines
 from oomph.monitor.detection import Detection
 from oomph.monitor.gpu_thread import GpuThread
 from oomph.monitor.gpu_watch import GpuWatch

@@ -8,7 +8,7 @@ from rich.text import Text
 
 from oomph.terminal.shown import shown_line
 from oomph.watch import figures
-from oomph.watch.sparkline import sparkline
+from oomph.watch.figures import sparkline
 from oomph.watch.view import CHARTED, Gpu
 
 _HEADS = ("memory", "use", "temp", "power")

@@ -20,9 +20,9 @@ from rich.text import Text
 
 from oomph.terminal.screen import screen_of
 from oomph.watch.choice import Choice, pressed
+from oomph.watch.figures import ASCII, BLOCKS
 from oomph.watch.screen import lines_of
 from oomph.watch.signals import ENDING, Signals
-from oomph.watch.sparkline import ASCII, BLOCKS
 from oomph.watch.view import View
 
 _EVERY_SECONDS = 1.0

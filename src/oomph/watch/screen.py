@@ -12,9 +12,9 @@ from oomph.terminal.shown import shown_line
 from oomph.terminal.wrapping import wrapped
 from oomph.watch import figures, gpu_lines, wording
 from oomph.watch.choice import Choice
+from oomph.watch.figures import BLOCKS
 from oomph.watch.incidents import Incident
 from oomph.watch.job import Job
-from oomph.watch.sparkline import BLOCKS
 from oomph.watch.view import Process, View
 
 LEAST_WIDTH, LEAST_HEIGHT = 60, 12
