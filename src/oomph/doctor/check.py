@@ -17,7 +17,7 @@ STATUSES = (PASS, WARN, FAIL, SKIP)
 
 @dataclass(frozen=True)
 class Finding:
-    """What a check found."""
+    """The answer of a check."""
 
     status: str
     """"pass", "warn", "fail", or "skip" if the question does not apply or could not be answered."""
@@ -53,7 +53,7 @@ class Check:
 
     @property
     def summary(self) -> str:
-        """What it finds, in one line."""
+        """The first line of the docstring of its function: what it finds."""
         return (self.look.__doc__ or "").strip().partition("\n")[0]
 
 

@@ -32,7 +32,7 @@ class Nvml:
         self.problem = ""
         """Why no GPU is read, in words; empty while GPUs are read."""
         self.is_missing = False
-        """Whether NVML cannot be loaded here at all: `nvidia-smi` may still answer."""
+        """True if NVML cannot be loaded here at all: `nvidia-smi` may still answer."""
         self.asking = ""
         """What is being asked at this moment, such as "GPU 3": what a call that does not return is about."""
         self._nvml: Any = None

@@ -88,5 +88,5 @@ def _document(finding: Finding) -> dict[str, Any]:
 
 
 def _line(document: dict[str, Any]) -> str:
-    """What JSON cannot hold becomes text."""
+    """Write one line; what JSON cannot hold becomes text."""
     return json.dumps(document, default=str) + "\n"

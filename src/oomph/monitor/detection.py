@@ -71,7 +71,7 @@ class Detection:
         return [key for key, known in self._known.items() if not known.is_over]
 
     def _ask(self, number: int) -> list[Finding]:
-        """What a detector finds; one that fails is left out from now on, since it would fail every time."""
+        """Return what a detector finds; one that fails is left out from now on, since it would fail every time."""
         detector = self._detectors[number]
         try:
             return list(detector.find(self._window))

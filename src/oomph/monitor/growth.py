@@ -29,7 +29,7 @@ _UNEVEN = 0.2
 
 @dataclass(frozen=True)
 class Gates:
-    """What growth has to pass; shares are of the growth."""
+    """The conditions that growth has to meet; shares are of the growth."""
 
     readings: int
     """The fewest readings."""
@@ -69,7 +69,7 @@ def steady_growth(points: Sequence[Point], gates: Gates) -> Growth | None:
 
 
 def _grows_now(points: Sequence[Point], growth: Growth) -> bool:
-    """Whether the newest floor, and the newest two, rose as the others did: what has just become full did not."""
+    """True if the newest floor, and the newest two, rose as the others did: what has just become full did not."""
     floors = [_floor(part) for part in _parts(points[-growth.readings :])]
     usual = growth.grown / (PARTS - 1)
     return (
@@ -80,7 +80,7 @@ def _grows_now(points: Sequence[Point], growth: Growth) -> bool:
 
 
 def _has_just_stopped(points: Sequence[Point], growth: Growth) -> bool:
-    """Whether the newest sixteenth hardly rose over the one before it, where noise is too small to hide a rise."""
+    """True if the newest sixteenth hardly rose over the one before it, where noise is too small to hide a rise."""
     sixteenth = (growth.end - growth.begin) / (2 * PARTS)
     places = [place for place, _ in points]
     last = min(bisect_left(places, growth.end - sixteenth), len(points) - 2)
@@ -104,7 +104,7 @@ def _over_some(points: Sequence[Point], gates: Gates) -> Growth | None:
 
 
 def reaches_new_heights(earlier: Sequence[Point], points: Sequence[Point], growth: Growth) -> bool:
-    """Whether half of the growth lies above all that came before it: the next tooth of a saw, or wave, does not."""
+    """True if half of the growth lies above all that came before it: the next tooth of a saw, or wave, does not."""
     last = min(value for _, value in points[-max(1, len(points) // PARTS) :])
     return all(value <= last - growth.grown / 2 for _, value in earlier)
 
@@ -156,7 +156,7 @@ def rises_for_good(points: Sequence[Point], least: float) -> int:
 
 
 def _levels_off(floors: Sequence[Point], still: float) -> bool:
-    """Whether floors rise less in the second half, by more than chance explains; a warm-up before them is left out."""
+    """True if floors rise less in the second half, by more than chance explains; a warm-up before them is left out."""
     rates = [_rate(*pair) for pair in pairwise(floors[1:])]
     early, late = rates[: PARTS // 2 - 2], rates[PARTS // 2 - 2 :]
     variance = mean((after - before) ** 2 for before, after in pairwise(rates)) / 2

@@ -14,7 +14,7 @@ from oomph.monitor.sample import Baseline, GpuProcess, GpuSample, Sample, Values
 SECONDS = 3600.0
 """How much of the past a window holds; baselines are kept for all of the run."""
 _MOST_BASELINES = 2048
-"""Of ends of epochs, and as many from within: when there are more, every second of the older half is dropped."""
+"""For ends of epochs, and as many within epochs: when there are more, every second of the older half is dropped."""
 
 
 class Window:
@@ -77,7 +77,7 @@ class Window:
         return self._resident.points
 
     def held(self, uuid: str) -> Sequence[Point]:
-        """What the script's processes hold of a GPU since the run began, wherever the driver says it."""
+        """The memory of a GPU that the script's processes hold, since the run began, wherever the driver says it."""
         return self._held[uuid].points if uuid in self._held else ()
 
     def last(self, seconds: float) -> list[Sample]:
@@ -92,7 +92,7 @@ class Window:
 
     @property
     def has_seen_gpus(self) -> bool:
-        """Whether any GPU was measured since the run began."""
+        """True if any GPU was measured since the run began."""
         return bool(self._latest)
 
     def latest(self, uuid: str) -> Values:
@@ -127,7 +127,7 @@ class Window:
 
 
 def _held_by_script(gpu: GpuSample) -> float | None:
-    """What the script's processes hold of a GPU; None where the driver was not asked, or does not say."""
+    """The memory of a GPU that the script's processes hold; None if the driver was not asked, or does not say."""
     own = [each.memory_bytes for each in gpu.processes or () if each.own]
     sizes = [size for size in own if size is not None]
     return float(sum(sizes)) if own and len(sizes) == len(own) else None
@@ -148,7 +148,7 @@ class Arrival:
     """A process that came."""
 
     time: float
-    """Of the first list that it is in; Unix time."""
+    """When it was first listed; Unix time."""
     to_the_script: bool
     """True if a process of the script was in a list shortly before."""
     used_before: float | None

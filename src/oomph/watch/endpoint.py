@@ -29,7 +29,7 @@ _SECONDS = 10.0
 """A connection that takes longer is closed."""
 _MOST_CONNECTIONS = 32
 _MOST_BYTES = 16384
-"""Of a request: its line and its headers."""
+"""The most that a request may take: its line and its headers."""
 _TEXT = "text/plain; charset=utf-8"
 _Accepted = tuple[socket.socket, Any]
 

@@ -36,7 +36,7 @@ class Feed:
         self._present = Present()
 
     def look(self) -> View:
-        """What there is to see now."""
+        """Return what there is to see now."""
         runs = [run for reader in self._chosen() if (run := reader.read()) is not None]
         samples, problems = self._samples(runs, time.time())
         now = time.time()

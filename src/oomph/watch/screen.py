@@ -130,7 +130,7 @@ def _fitted(line: Text, width: int) -> Text:
 
 
 class Wish(NamedTuple):
-    """What a part would like, and what it makes do with."""
+    """The rows that a part would like, and the least that it makes do with."""
 
     rows: int
     least: int
@@ -154,7 +154,7 @@ def allot(room: int, wishes: Sequence[Wish]) -> list[int]:
 
 
 def cut(count: int, rows: int) -> tuple[int, int]:
-    """Of so many lines, how many are shown in so many rows, and how many are left to a line that counts them."""
+    """Return how many of `count` lines are shown in so many rows, and how many are left to a line that counts them."""
     if count <= rows:
         return count, 0
     shown = max(rows - 1, 0)

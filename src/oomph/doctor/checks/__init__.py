@@ -11,4 +11,4 @@ CHECKS: tuple[Check, ...] = tuple(
     for value in vars(module).values()
     if isinstance(value, Check)
 )
-"""Those of a module are in the order in which they stand there."""
+"""Within a module, in the order in which they stand there."""

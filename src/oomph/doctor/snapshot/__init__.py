@@ -80,14 +80,14 @@ class Snapshot:
 
     @property
     def nvidia_hardware(self) -> bool:
-        """Whether anything on this machine shows an NVIDIA GPU without the driver's help."""
+        """True if anything on this machine shows an NVIDIA GPU without the driver's help."""
         host = self.host
         on_bus = any(device.vendor == "10de" for device in host.pci)
         return on_bus or bool(host.nodes) or bool(host.kernel_driver)
 
     @property
     def gpu_wanted(self) -> bool:
-        """Whether questions about GPUs make sense here: there is a GPU, or at least a driver for one."""
+        """True if questions about GPUs make sense here: there is a GPU, or at least a driver for one."""
         return self.nvidia_hardware or self.driver.asked
 
     @property

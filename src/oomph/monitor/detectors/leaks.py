@@ -254,15 +254,15 @@ def _growth_finding(subject: str, what: str, growth: Growth, outlook: Outlook) -
 
 
 _KEPT_EVEN_RISES = 4
-"""Of fits with the same work: five folds."""
+"""For fits with the same work: five folds."""
 _KEPT_RISES, _KEPT_OF_FITS = 7, 0.75
-"""Of fits with any work."""
+"""For fits with any work."""
 _KEPT_RISE = 0.05
 """A rise is at least this share of the smallest fit."""
 _KEPT_GROWN = 2.0
 """How often the smallest fit has to fit into what has grown: more than one larger model explains."""
 _KEPT_BYTES = 32 * _MIB
-"""Of fits with any work: one that frees its model may leave 1 MiB of TensorFlow itself behind (measured)."""
+"""For fits with any work: one that frees its model may leave 1 MiB of TensorFlow itself behind (measured)."""
 
 
 def kept_models(fits: Series, least_bytes: float) -> Growth | None:

@@ -13,7 +13,7 @@ from oomph.monitor.window import Window
 
 _NEAR_LIMIT = 0.95
 _RISE_OF_LIMIT = 0.02
-"""Of the limit: what a training that runs varies by less is not a rise."""
+"""The least rise, as a share of the limit: a training that runs varies by less."""
 _CLIMB_SECONDS = 120.0
 _CLIMB, _STEP, _STEPS = 0.05, 0.001, 5
 """A climb is at least so much of the memory, in at least so many steps of at least so much, none of which is more than

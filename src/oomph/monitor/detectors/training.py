@@ -40,7 +40,7 @@ def _where(epoch: float | None, step: float | None) -> str:
 
 _INPUT_SECONDS = 60.0
 _LEAST_SECONDS, _LEAST_STEPS = 30.0, 5
-"""Of steps that were measured: before that, buffers may still be filling."""
+"""The least that has to be measured: before that, buffers may still be filling."""
 _NOTICED, _BOUND = 0.05, 0.20
 _BUSY = 0.7
 """A GPU that is busy for this share of the time has enough to do."""
@@ -185,11 +185,11 @@ _BEYOND = 3.0
 _TIMES = 5.0
 """A jump is so many times the median: a hard batch has two or three times the usual loss."""
 _LEAST_DEVIATION = 0.01
-"""Of the median: the deviation counts as at least so much."""
+"""The least deviation, as a share of the median."""
 
 
 class _Usual(NamedTuple):
-    """What the loss was before: its median, its deviation, and its highest."""
+    """The loss before: its median, its deviation, and its highest."""
 
     middle: float
     deviation: float

@@ -112,7 +112,7 @@ class Monitor(keras.callbacks.Callback):  # type: ignore[misc]
 
 
 class _Running:
-    """What works while a fit is watched."""
+    """The thread and the meter of a fit that is watched."""
 
     def __init__(self, attendant: Attendant, meter: Meter) -> None:
         self.meter, self._attendant = meter, attendant
@@ -134,7 +134,7 @@ class _Running:
 
 
 _left_running: _Running | None = None
-"""What works now, in this process: a second fit within the first is not watched for itself."""
+"""The one at work in this process: a second fit within the first is not watched for itself."""
 
 
 def _plain(step: Any) -> Any:

@@ -53,7 +53,7 @@ class Meter:
         self._board: Any = board
         self._tell, self._clock, self._pid = tell, clock, os.getpid()
         self.is_off = board is None
-        """Whether nothing is measured, or nothing any more."""
+        """True if nothing is measured, or nothing any more."""
         self.wait = InputWait()
         self._counted = CountedWait(self.wait)
         self._looks = WeightLooks(clock)
@@ -61,19 +61,19 @@ class Meter:
         self._model: Any = None
         self._losses: Losses | None = None
         self._examples = 0.0
-        """Of the fits before."""
+        """Samples of the fits before."""
         self._steps, self._step_of_epoch, self._epoch = 0, 0, 0
         self._step_seconds, self._timed_steps = 0.0, 0
         self._noted_at = 0
         """The step of the epoch at which the memory in use was last noted."""
         self._last = self._due = self._begun_at = self._noted = clock()
         self._is_begun, self._is_first = False, True
-        """Whether there is a fit, and whether it has not taken a step yet."""
+        """`_is_first`: the fit has not taken a step yet."""
         self._paused_at: float | None = None
 
     @property
     def is_measuring(self) -> bool:
-        """Whether a fit or a loop has begun and is not over."""
+        """True if a fit or a loop has begun and is not over."""
         return self._is_begun
 
     @_fail_open
