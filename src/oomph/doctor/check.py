@@ -1,6 +1,6 @@
 """Check and Finding: one question about a snapshot, and its answer. Pure: the same snapshot, the same finding.
 
-`@check("DOC101", "platform", why=...)` turns the function below it into a Check.
+`@check("DOC101", why=...)` turns the function below it into a Check.
 """
 
 from __future__ import annotations
@@ -59,7 +59,6 @@ class Check:
 
 def check(
     code: str,
-    name: str,
     *,
     why: str,
     faults: tuple[str, ...] = (),
@@ -67,8 +66,8 @@ def check(
     source: str = "",
     shown: str = "",
 ) -> Callable[[Callable[[Snapshot], Finding]], Check]:
-    """Make a Check of a function of a snapshot, whose docstring begins with what the check finds."""
-    return lambda look: Check(code, name, why, look, faults, needs, source, shown)
+    """Make a check of the function below: its name is that of the check, its docstring begins with what it finds."""
+    return lambda look: Check(code, look.__name__.replace("_", "-"), why, look, faults, needs, source, shown)
 
 
 def passed(message: str) -> Finding:

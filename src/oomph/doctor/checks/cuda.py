@@ -14,7 +14,6 @@ from oomph.gpu.versions import cuda_version
 
 @check(
     "DOC301",
-    "cuda-libraries",
     why=(
         'TensorFlow loads them by name when it looks for GPUs. If one is missing, it prints "Cannot dlopen some GPU'
         ' libraries", names none, and trains on the CPU.'
@@ -76,7 +75,6 @@ def _find_or_install(snapshot: Snapshot, missing: list[Library], all_of_them: bo
 
 @check(
     "DOC302",
-    "library-shadowing",
     why=(
         "LD_LIBRARY_PATH precedes the folders of the wheel: a module system or an old export decides which CUDA is"
         " used, and a version that was never tested with this TensorFlow wins."
@@ -119,7 +117,6 @@ _BAD_CUDNN: dict[tuple[int, ...], str] = {
 
 @check(
     "DOC303",
-    "cudnn-version",
     why=(
         "TensorFlow accepts a cuDNN of the same major and no older minor version. With any other it lists the GPU, but"
         ' the first convolution fails with "No DNN in stream executor".'
@@ -197,7 +194,6 @@ _SEVERITIES = ("pass", "note", "skip", "warn", "fail")
 
 @check(
     "DOC304",
-    "gpu-architecture",
     why=(
         "A kernel runs on a GPU only as machine code of its major version, or as PTX that the driver compiles for a"
         " newer GPU. TensorFlow also lists GPUs on which it cannot run anything."
@@ -293,7 +289,6 @@ _CACHE_BYTES = 1 << 30
 
 @check(
     "DOC305",
-    "ptx-cache",
     why=(
         "Compiling TensorFlow's kernels takes minutes. A cache keeps them, unless it is off, too small or not writable."
     ),
@@ -338,7 +333,6 @@ _OWN_COMPILER = (2, 21)
 
 @check(
     "DOC306",
-    "xla-toolchain",
     why=(
         "Keras 3 compiles with XLA on a GPU by default; XLA needs libdevice for functions such as exp, and an"
         " assembler."

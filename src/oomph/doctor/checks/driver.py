@@ -12,7 +12,6 @@ from oomph.gpu.versions import cuda_version
 
 @check(
     "DOC201",
-    "gpu-present",
     why=(
         'Without libcuda.so.1 TensorFlow trains on the CPU. Its line "Could not find cuda drivers" does not help: it'
         " is about libcudart, not about the driver."
@@ -104,7 +103,6 @@ _CUINIT_CODES = {
 
 @check(
     "DOC202",
-    "driver-start",
     why=(
         'TensorFlow asks the driver once. If cuInit fails, it prints one line, "failed call to cuInit", and trains on'
         " the CPU."
@@ -216,7 +214,6 @@ _OLDEST_DRIVER = {11: ("450.80.02", "450"), 12: ("525.60.13", "550"), 13: ("580.
 
 @check(
     "DOC203",
-    "driver-version",
     why=(
         "CUDA's runtime rejects a driver of an older major version: TensorFlow lists the GPU, but fails at the first"
         " operation on it."
@@ -277,7 +274,6 @@ _NVML_NOT_LOADED, _NVML_MISMATCH = 9, 18  # nvmlReturn_t
 
 @check(
     "DOC204",
-    "nvml",
     why=(
         "TensorFlow 2.21 asks NVML before it registers a GPU. If NVML is missing or fails, the list of GPUs is"
         " empty and nothing is printed."
@@ -351,7 +347,6 @@ def _restart_after_host(snapshot: Snapshot) -> tuple[Remedy, ...]:
 
 @check(
     "DOC205",
-    "device-nodes",
     why=(
         "libcuda opens /dev/nvidiactl, /dev/nvidia-uvm and /dev/nvidiaN. If one is missing, cuInit fails with an"
         " unrelated error code."
@@ -404,7 +399,6 @@ _ROCM = Remedy(
 
 @check(
     "DOC206",
-    "amd-gpu",
     why="The wheels on PyPI hold code for NVIDIA GPUs only.",
     faults=("cpu-only-build",),
     needs=("host",),

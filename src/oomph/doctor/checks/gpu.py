@@ -12,7 +12,6 @@ _MUCH, _NEARLY_ALL = 0.2, 0.95
 
 @check(
     "DOC501",
-    "gpu-memory",
     why=(
         "TensorFlow silently creates its device from what is free, however little: the first large tensor does not fit."
     ),
@@ -80,7 +79,6 @@ _SIZE_TOLERANCE = 0.05
 
 @check(
     "DOC502",
-    "unequal-gpus",
     why="Data-parallel training gives every GPU the same share: the smallest decides the batch, the slowest the speed.",
     faults=("device-oom",),
     needs=("driver",),
@@ -143,7 +141,6 @@ _CREATE_INSTANCE = Remedy("Create an instance", "sudo nvidia-smi mig -cgi 0 -C")
 
 @check(
     "DOC503",
-    "mig",
     why="A process can use one instance only; with MIG enabled and no instance, there is no GPU at all.",
     faults=("driver-missing",),
     needs=("nvml",),
@@ -169,7 +166,6 @@ _REPLACE = Remedy("Take it out of use and have it replaced", "nvidia-smi -q -d R
 
 @check(
     "DOC504",
-    "gpu-health",
     why=(
         "Uncorrected errors kill processes (Xid 48, 63, 64, 94, 95) or corrupt values; a reset puts the spare rows in"
         " place."
@@ -232,7 +228,6 @@ _NEAR_CELSIUS = 5
 
 @check(
     "DOC505",
-    "gpu-heat",
     why="A GPU that slows itself down trains at a fraction of its speed; in a group of GPUs, all others wait for it.",
     faults=("thermal-throttle",),
     needs=("nvml",),
@@ -272,7 +267,6 @@ _PROHIBITED, _EXCLUSIVE = 2, (1, 3)
 
 @check(
     "DOC506",
-    "compute-mode",
     why=(
         'In exclusive mode the second process gets "Bad StatusOr access" with CUDA_ERROR_DEVICE_UNAVAILABLE, which'
         " names neither the mode nor the other process."
@@ -313,7 +307,6 @@ _SET_CLOCKS = 0x02
 
 @check(
     "DOC507",
-    "gpu-clocks",
     why="They explain a slow start or a constant loss of speed.",
     needs=("nvml",),
     source="https://docs.nvidia.com/deploy/driver-persistence/",

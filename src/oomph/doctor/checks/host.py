@@ -17,7 +17,6 @@ _MORE_MEMORY = {
 
 @check(
     "DOC601",
-    "host-memory",
     why=(
         "Input pipelines and pinned copies use host memory; over a container's limit, the kernel silently kills the"
         " process."
@@ -61,7 +60,6 @@ _LARGER_SHM = {
 
 @check(
     "DOC602",
-    "shared-memory",
     why='Docker gives a container 64 MiB; NCCL then fails at its first all-reduce with "unhandled system error".',
     faults=("nccl-failure",),
     needs=("host", "driver"),
@@ -92,7 +90,6 @@ _FULL_BYTES, _LITTLE_BYTES = 100 << 20, 2 << 30
 
 @check(
     "DOC603",
-    "disk-space",
     why="A checkpoint that cannot be written is lost work; TensorFlow's own saving fails in the middle of a file.",
     faults=("checkpoint-failure",),
     needs=("host",),

@@ -19,7 +19,6 @@ _WSL = Remedy("Run the script in WSL2, where the Linux wheels find the GPU", "ws
 
 @check(
     "DOC101",
-    "platform",
     why=(
         "Wheels with CUDA exist only for Linux on x86-64 with glibc; on other systems the same pip install gives"
         " TensorFlow for the CPU."
@@ -53,7 +52,6 @@ def platform(snapshot: Snapshot) -> Finding:
 
 @check(
     "DOC102",
-    "python-version",
     why=(
         "TensorFlow's extension modules load only in the minor version of CPython that they were compiled for; in any"
         " other, import tensorflow fails."
@@ -95,7 +93,6 @@ def _release_for_python(snapshot: Snapshot) -> str:
 
 @check(
     "DOC103",
-    "environment-moved",
     why=(
         "Scripts in bin/ name their Python by its full path: after a move, pip installs into the old place, and the"
         " script does not see it."
@@ -124,7 +121,6 @@ def environment_moved(snapshot: Snapshot) -> Finding:
 
 @check(
     "DOC110",
-    "tensorflow-installed",
     why=(
         "Nothing trains without it. An interrupted pip leaves metadata without files, or files without metadata; what"
         " is imported then is a mixture."
@@ -160,7 +156,6 @@ def tensorflow_installed(snapshot: Snapshot) -> Finding:
 
 @check(
     "DOC111",
-    "tensorflow-twice",
     why=(
         "They overwrite each other's files: what is imported is a mixture of both, and uninstalling one breaks the"
         " other."
@@ -204,7 +199,6 @@ def _numbers(package: Package) -> tuple[int, ...]:
 
 @check(
     "DOC112",
-    "cpu-only-build",
     why="It silently trains on the CPU: nothing in its log says that a GPU was expected.",
     faults=("cpu-only-build",),
     needs=("tensorflow",),
@@ -239,7 +233,6 @@ _TRUE = ("1", "true", "t")
 
 @check(
     "DOC113",
-    "keras-version",
     why=(
         "TensorFlow 2.16 and later need Keras 3; a Keras 2 beside it, or a tf_keras of another release, fails at import"
         " or trains something else."
@@ -288,7 +281,6 @@ def keras_version(snapshot: Snapshot) -> Finding:
 
 @check(
     "DOC114",
-    "requirements",
     why=(
         "Another package has replaced what TensorFlow was built against: imports fail with a missing symbol or"
         " attribute, or crash."
@@ -342,7 +334,6 @@ def _met(package: Package, need: Requirement) -> bool:
 
 @check(
     "DOC115",
-    "nvidia-wheels",
     why=(
         "PyTorch, JAX and TensorFlow share these wheels: installing one can replace the versions that another was"
         " built with."

@@ -15,7 +15,6 @@ _SHOW_ALL = Remedy("Show all GPUs", "unset CUDA_VISIBLE_DEVICES")
 
 @check(
     "DOC401",
-    "cuda-visible-devices",
     why="CUDA reads the list up to the first entry that it does not understand, and silently ignores the rest.",
     faults=("driver-missing",),
     source="CUDA C++ Programming Guide, CUDA_VISIBLE_DEVICES",
@@ -98,7 +97,6 @@ _GROWTH = "TF_FORCE_GPU_ALLOW_GROWTH"
 
 @check(
     "DOC402",
-    "gpu-growth",
     why="TensorFlow then takes nearly all of the GPU's memory at once, which the variable was meant to prevent.",
     faults=("device-oom-other-process",),
     source="gpu_bfc_allocator.cc",
@@ -121,7 +119,6 @@ _POOLS_SINCE = 11020
 
 @check(
     "DOC403",
-    "gpu-allocator",
     why="A misspelt allocator silently changes nothing: fragmentation continues as before.",
     faults=("device-oom-fragmentation", "driver-too-old"),
     source="gpu_process_state.cc; gpu_cudamallocasync_allocator.cc",
@@ -165,7 +162,6 @@ _COMMON_FLAGS = (
 
 @check(
     "DOC404",
-    "xla-flags",
     why=(
         'XLA reads the variable when TensorFlow starts its first compilation or GPU, and ends the process with "Unknown'
         ' flag" if one is misspelt.'
@@ -212,7 +208,6 @@ _DEBUG_VARIABLES = {
 
 @check(
     "DOC405",
-    "debug-variables",
     why="They are set to find one error, and then stay in a shell's start-up file.",
     faults=("kernel-launch-failure", "no-kernel-image"),
     source="CUDA C++ Programming Guide, environment variables",
@@ -235,7 +230,6 @@ _LOG_LEVEL = "TF_CPP_MIN_LOG_LEVEL"
 
 @check(
     "DOC406",
-    "log-level",
     why='"Cannot dlopen some GPU libraries" is a warning: at level 2, training silently continues on the CPU.',
     source="gpu_device.cc",
 )
