@@ -32,7 +32,7 @@ from leak_set import (
 )
 from leak_set.series import Point, Series, read
 
-from oomph.monitor.detectors import growing, leak
+from oomph.monitor.detectors.leaks import growing, leak
 from oomph.monitor.finding import Finding
 from oomph.monitor.sample import Baseline, Sample
 from oomph.monitor.window import Window
@@ -131,7 +131,7 @@ def _inside(points: list[Point], series: Series) -> Iterator[tuple[float, Findin
     for point in points:
         waiting.append(Baseline(point.step, point.bytes, point.epoch, point.time, 1))
         if point.time >= due:
-            due = point.time + leak.EVERY
+            due = point.time + leak.every
             window.append(Sample(point.time, training=training, baselines=tuple(waiting)))
             waiting = []
             yield from ((point.time, finding) for finding in leak.find(window))
@@ -144,7 +144,7 @@ def _outside(points: list[Point], series: Series) -> Iterator[tuple[float, Findi
         process = {"resident_bytes": point.bytes}
         window.append(Sample(point.time, host=host, process=process, training=_clock(point.time, series.seconds)))
         if point.time >= due:
-            due = point.time + growing.EVERY
+            due = point.time + growing.every
             yield from ((point.time, finding) for finding in growing.find(window))
 
 

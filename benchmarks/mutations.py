@@ -390,7 +390,7 @@ MUTATIONS = (
     ),
     Mutation(
         "a driver of the same major version is too old",
-        "doctor/checks/driver/driver_version.py",
+        "doctor/checks/driver.py",
         "if has[0] < wants[0]:",
         "if has < tuple(wants):",
         "doctor/test_checks.py",

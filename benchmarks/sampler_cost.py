@@ -83,7 +83,7 @@ def whole() -> Tick:
     from oomph.monitor.gpu_watch import GpuWatch
     from oomph.monitor.host import Host
     from oomph.monitor.process_tree import ProcessTree
-    from oomph.monitor.sampling import Sampling
+    from oomph.monitor.sampler import Sampling
     from oomph.monitor.store import Store
 
     run_dir = Path(tempfile.mkdtemp(dir=os.getcwd()))

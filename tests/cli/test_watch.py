@@ -127,11 +127,29 @@ def test_without_rich_one_sentence_says_how_to_install_it(tmp_path):
     assert (once.stderr, once.returncode) == ("", 0)
 
 
+WITHOUT_PROMETHEUS_CLIENT = """
+import sys
+sys.modules["prometheus_client"] = None
+from oomph.cli import main
+sys.exit(main(["watch", *sys.argv[1:]]))
+"""
+
+
+def test_without_prometheus_client_one_sentence_says_how_to_install_it(tmp_path):
+    command = [sys.executable, "-c", WITHOUT_PROMETHEUS_CLIENT]
+    served = subprocess.run([*command, "--serve", "0"], cwd=tmp_path, capture_output=True, text=True, timeout=LIMIT)
+    assert served.stderr == "oomph: --serve needs prometheus-client: pip install 'oomph[watch]'\n"
+    assert served.returncode == 2
+    once = subprocess.run([*command, "--once"], cwd=tmp_path, capture_output=True, text=True, timeout=LIMIT)
+    assert (once.stderr, once.returncode) == ("", 0)
+
+
 @pytest.mark.parametrize("words", [["watch", "--help"], ["watch", "--json"]])
 def test_rich_and_the_web_server_are_imported_only_where_they_are_used(tmp_path, words):
     code = (
         "import sys\nfrom oomph.cli import main\nmain(sys.argv[1:])\n"
-        "found = {name.split('.')[0] for name in sys.modules} & {'rich', 'http', 'numpy', 'tensorflow'}\n"
+        "rarely = {'rich', 'http', 'prometheus_client', 'numpy', 'tensorflow'}\n"
+        "found = {name.split('.')[0] for name in sys.modules} & rarely\n"
         "print(sorted(found), file=sys.stderr)"
     )
     ended = subprocess.run(

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from oomph.doctor.observe.elf import names_in, problem_of, read_elf
-from oomph.doctor.observe.fatbin import architectures
 from oomph.doctor.observe.search import SearchPath, read_cache, split_path, wheel_folders
+from oomph.doctor.observe.tensorflow import architectures
 from oomph.doctor.snapshot import Candidate, Library
 
 needs_gcc = pytest.mark.skipif(shutil.which("gcc") is None, reason="makes libraries with gcc")

@@ -17,7 +17,7 @@ from oomph.explain.reading.kernel_log import KernelLog
 from oomph.gpu.gpus import Gpus
 from oomph.monitor import gpu_watch
 from oomph.monitor.gpu_thread import GpuThread
-from oomph.monitor.sampling import Sampling
+from oomph.monitor.sampler import Sampling
 
 START = 1_790_000_000.0
 

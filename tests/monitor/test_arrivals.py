@@ -6,11 +6,11 @@ from collections.abc import Iterable
 
 from days import GIB, START
 
-from oomph.monitor.arrivals import Arrivals
 from oomph.monitor.changes import Changes
 from oomph.monitor.detection import Detection
-from oomph.monitor.detectors import other_process
+from oomph.monitor.detectors.memory import other_process
 from oomph.monitor.sample import GpuProcess, GpuSample, Sample
+from oomph.monitor.window import Arrivals
 
 OWN, OTHER = GpuProcess(7, int(60 * GIB), own=True), GpuProcess(99, None, "jupyter")
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from types import SimpleNamespace
 
 from oomph.monitor.changes import Ended
 from oomph.monitor.detection import Detection
+from oomph.monitor.detector import Detector
 from oomph.monitor.finding import Finding
 from oomph.monitor.sample import Sample
 
@@ -15,8 +15,8 @@ def finding(subject: str = "GPU 0") -> Finding:
     return Finding("thermal-throttle", subject, "it is hot")
 
 
-def detector(find, every: float = 1.0) -> SimpleNamespace:
-    return SimpleNamespace(EVERY=every, find=find, __name__="made_up")
+def detector(find, every: float = 1.0) -> Detector:
+    return Detector(find, ("thermal-throttle",), every)
 
 
 def told(detection: Detection, seconds: Iterable[int]) -> list[int]:
@@ -131,4 +131,7 @@ def test_a_detector_that_fails_is_left_out_and_named():
 
     detection = Detection([detector(fail), detector(lambda window: [finding()])])
     assert told(detection, range(3)) == [0]
-    assert (len(calls), detection.problem) == (1, "made_up failed: ZeroDivisionError: a mistake")
+    assert (len(calls), detection.problem) == (
+        1,
+        f"{fail.__module__}.{fail.__qualname__} failed: ZeroDivisionError: a mistake",
+    )

@@ -33,7 +33,7 @@ def found(samples: Iterable[Sample]) -> list[Finding]:
     """What is told of some samples."""
     detection = Detection()
     told = [finding for sample in samples for finding in detection.take(sample).told]
-    assert {finding.fault for finding in told} <= {fault for detector in DETECTORS for fault in detector.FAULTS}
+    assert {finding.fault for finding in told} <= {fault for detector in DETECTORS for fault in detector.faults}
     return told
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from oomph.monitor.endurance import share_of_room, takes_most_of_the_plan
+from oomph.monitor.detectors.leaks import share_of_room, takes_most_of_the_plan
 
 
 def test_most_of_what_was_left_when_growth_began():

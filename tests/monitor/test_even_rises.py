@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from oomph.monitor.even_rises import even_rises
-from oomph.monitor.growth import Point
+from oomph.monitor.growth import Point, even_rises
 
 
 def series(*values: float) -> list[Point]:

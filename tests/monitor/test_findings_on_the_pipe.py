@@ -9,11 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from oomph.monitor.change_lines import finding_of, from_documents, to_lines
-from oomph.monitor.changes import Changes, Ended
+from oomph.monitor.changes import Changes, Ended, finding_of, from_documents, to_lines
 from oomph.monitor.finding import Finding
-from oomph.monitor.parent import Parent
 from oomph.monitor.process import SamplerProcess
+from oomph.monitor.sampler import Parent
 
 FINDING = Finding("memory-leak", "GPU 0", "it grows\nby 12 MiB", "critical", {"slope": 12.5, "of": ["a"]}, "Look.")
 TEXT = st.text('ab"\\\n\0é\ud800', max_size=8)

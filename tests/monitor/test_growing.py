@@ -8,7 +8,8 @@ from dataclasses import replace
 from random import Random
 
 from oomph.monitor.detection import Detection
-from oomph.monitor.detectors import growing
+from oomph.monitor.detectors import leaks
+from oomph.monitor.detectors.leaks import growing
 from oomph.monitor.finding import Finding
 from oomph.monitor.sample import GpuProcess, GpuSample, Sample
 from oomph.monitor.window import Window
@@ -44,21 +45,21 @@ def test_growth_is_a_leak_after_three_hours():
 def test_before_three_hours_it_may_be_a_buffer_that_fills(monkeypatch):
     filling = host(170, lambda minute: 100 * minute)
     assert [found.kind for found in find(filling)] == ["filling"]
-    monkeypatch.setattr(growing, "_LEAK_SECONDS", 0)
+    monkeypatch.setattr(leaks, "_GROWING_SECONDS", 0)
     assert [found.kind for found in find(filling)] == [""]
 
 
 def test_before_50_minutes_it_is_not_worth_a_word(monkeypatch):
     filling = host(45, lambda minute: 100 * minute)
     assert find(filling) == []
-    monkeypatch.setattr(growing, "_LASTING_SECONDS", 0)
+    monkeypatch.setattr(leaks, "_GROWING_LASTING_SECONDS", 0)
     assert find(filling) != []
 
 
 def test_growth_that_takes_little_of_the_memory_is_only_told_if_the_end_is_not_known(monkeypatch):
     filling = host(200, lambda minute: 30 * minute)
     assert [found.kind for found in find(filling)] == ["filling"]
-    monkeypatch.setattr(growing, "_LEAST_OF_ROOM", 0)
+    monkeypatch.setattr(leaks, "_GROWING_LEAST_OF_ROOM", 0)
     assert [found.kind for found in find(filling)] == [""]
 
 
@@ -67,7 +68,7 @@ def test_before_that_it_is_told_if_the_limit_is_near(monkeypatch):
     [found] = find(samples)
     assert (found.severity, found.kind) == ("notice", "filling")
     assert "may only be filling up" in found.message
-    monkeypatch.setattr(growing, "_NEAR_SECONDS", 0)
+    monkeypatch.setattr(leaks, "_NEAR_SECONDS", 0)
     assert find(samples) == []
 
 
@@ -83,7 +84,7 @@ def test_the_start_of_a_script_is_no_growth():
 def test_a_limit_that_is_more_than_a_week_away_is_not_worth_a_word(monkeypatch):
     slow = host(60, lambda minute: 5 * minute)
     assert find(slow) == []
-    monkeypatch.setattr(growing, "_FAR_SECONDS", 1e9)
+    monkeypatch.setattr(leaks, "_FAR_SECONDS", 1e9)
     assert find(slow) != []
 
 

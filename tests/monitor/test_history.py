@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from oomph.monitor.history import History
+from oomph.monitor.window import History
 
 
 def test_the_lowest_of_twenty_seconds_is_kept():

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from itertools import accumulate, pairwise
 from random import Random
 
-from oomph.monitor import kept_models as kept_models_module
 from oomph.monitor.baseline_series import Series, series_of
+from oomph.monitor.detectors import leaks
+from oomph.monitor.detectors.leaks import kept_models
 from oomph.monitor.growth import Growth
-from oomph.monitor.kept_models import kept_models
 from oomph.monitor.sample import Baseline, Sample
 from oomph.monitor.window import Window
 
@@ -53,7 +53,7 @@ def test_a_search_that_keeps_models_of_any_size():
 def test_a_model_that_is_made_larger_for_each_fit_is_not_kept(monkeypatch):
     larger = [100.0 * 1.5**number for number in range(10)]
     assert kept(larger) is None
-    monkeypatch.setattr(kept_models_module, "_each_is_larger", lambda _: False)
+    monkeypatch.setattr(leaks, "_each_is_larger", lambda _: False)
     assert kept(larger) is not None
 
 

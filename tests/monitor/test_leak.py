@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterable
 import pytest
 
 from oomph.monitor import baseline_series
-from oomph.monitor.detectors import leak
+from oomph.monitor.detectors import leaks
+from oomph.monitor.detectors.leaks import leak
 from oomph.monitor.finding import Finding
 from oomph.monitor.sample import Baseline, Sample
 from oomph.monitor.window import Window
@@ -143,11 +144,11 @@ def test_models_that_are_kept_from_fit_to_fit(length):
 def test_what_short_fits_leave_behind_is_a_leak_sooner_if_it_is_much(monkeypatch):
     little, much = fits(lambda fit: 2.0 * fit, 60, 1), fits(lambda fit: 6.0 * (fit - fit % 3), 60, 1)
     assert [found.kind for found in find(much[:30])] == [""]
-    monkeypatch.setattr(leak, "kept_models", lambda *_: None)
+    monkeypatch.setattr(leaks, "kept_models", lambda *_: None)
     assert find(little[:30]) == []
     assert [found.kind for found in find(little)] == [""]
     assert [found.kind for found in find(much[:30])] == [""]
-    monkeypatch.setattr(leak, "_OF_FIT", 1.0)
+    monkeypatch.setattr(leaks, "_OF_FIT", 1.0)
     assert find(much[:30]) == []
 
 
@@ -173,14 +174,14 @@ def test_within_epochs_three_hours_are_waited(monkeypatch):
     filling = within(lambda minute: 2 * minute, 170)
     assert [found.kind for found in find(filling, epochs=1.0)] == ["filling"]
     assert find(filling[: len(filling) // 4], epochs=1.0) == []
-    monkeypatch.setattr(leak, "_STEPS_SECONDS", 0)
+    monkeypatch.setattr(leaks, "_STEPS_SECONDS", 0)
     assert [found.kind for found in find(filling, epochs=1.0)] == [""]
 
 
 def test_without_a_known_end_little_growth_is_no_leak(monkeypatch):
     filling = within(lambda minute: 0.5 * minute, 200)
     assert [found.kind for found in find(filling, epochs=1.0)] == ["filling"]
-    monkeypatch.setattr(leak, "_LEAST_OF_ROOM", 0)
+    monkeypatch.setattr(leaks, "_LEAK_LEAST_OF_ROOM", 0)
     assert [found.kind for found in find(filling, epochs=1.0)] == [""]
 
 
@@ -193,7 +194,7 @@ def test_where_the_length_of_an_epoch_is_known_the_end_is():
 def test_growth_that_takes_nearly_all_memory_in_the_first_epoch_is_a_leak(monkeypatch):
     fast = within(lambda minute: 100.0 * minute, 9)
     assert [found.kind for found in find(fast, epochs=5.0)] == [""]
-    monkeypatch.setattr(leak, "_OF_ROOM_IN_AN_EPOCH", 1.1)
+    monkeypatch.setattr(leaks, "_OF_ROOM_IN_AN_EPOCH", 1.1)
     assert find(fast, epochs=5.0) == []
 
 

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from oomph.explain.catalogue.catalogue import load
-from oomph.monitor.detectors import DETECTORS, Detector
+from oomph.monitor.detector import Detector
+from oomph.monitor.detectors import DETECTORS
 from oomph.monitor.docs import document
 
 REFERENCE = Path(__file__).parents[2] / "docs/reference/monitor-findings.md"
@@ -17,7 +18,7 @@ def test_the_reference_is_up_to_date() -> None:
     assert REFERENCE.read_text(encoding="utf-8") == document(), "run `make docs`"
 
 
-@pytest.mark.parametrize("detector", DETECTORS, ids=lambda detector: detector.__name__.rpartition(".")[2])
+@pytest.mark.parametrize("detector", DETECTORS, ids=lambda detector: detector.name.rpartition(".")[2])
 def test_a_detector_names_pages_and_says_what_counts(detector: Detector) -> None:
-    assert set(detector.FAULTS) <= {page.name for page in load()}
-    assert "\n\n" in (detector.__doc__ or "")
+    assert set(detector.faults) <= {page.name for page in load()}
+    assert "\n\n" in (detector.description)

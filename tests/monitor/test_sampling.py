@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import threading
-from types import SimpleNamespace
 
 import pytest
 
@@ -14,13 +13,13 @@ from oomph.monitor import sampler
 from oomph.monitor.board import BoardReader, TrainingBoard
 from oomph.monitor.changes import Changes
 from oomph.monitor.detection import Detection
+from oomph.monitor.detector import Detector
 from oomph.monitor.finding import Finding
 from oomph.monitor.gpu_thread import GpuThread
 from oomph.monitor.gpu_watch import GpuWatch
 from oomph.monitor.host import Host
-from oomph.monitor.parent import Parent
 from oomph.monitor.process_tree import ProcessTree
-from oomph.monitor.sampling import Sampling
+from oomph.monitor.sampler import Parent, Sampling
 
 FINDING = Finding("thermal-throttle", "GPU 0", "it is hot")
 
@@ -56,7 +55,7 @@ class Gpus:
 @pytest.fixture(name="sampling")
 def _sampling(tmp_path):
     thread = GpuThread(Gpus())
-    hot = SimpleNamespace(EVERY=1.0, find=lambda window: [FINDING])
+    hot = Detector(lambda window: [FINDING], ("thermal-throttle",), every=1.0)
     parts = (
         GpuWatch(thread, KernelLog(tmp_path / "none")),
         Host(),

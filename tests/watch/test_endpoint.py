@@ -13,9 +13,9 @@ from collections.abc import Iterator
 import pytest
 
 from oomph.errors import UsageError
-from oomph.watch import server as server_module
+from oomph.watch import endpoint
 from oomph.watch.address import Address, address, may_be_asked_for
-from oomph.watch.server import Server
+from oomph.watch.endpoint import Server
 
 _DIRECTLY = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
@@ -152,7 +152,7 @@ def test_half_open_scrapers_are_in_nobodys_way(server):
 
 
 def test_a_scraper_that_takes_too_long_is_cut_off(server, monkeypatch):
-    monkeypatch.setattr(server_module, "_SECONDS", 0.0)
+    monkeypatch.setattr(endpoint, "_SECONDS", 0.0)
     with socket.create_connection(server.server_address[:2], timeout=5) as slow:
         slow.sendall(b"GET /metrics HTTP/1.1\r\n")
         assert slow.recv(1) == b""
@@ -161,7 +161,7 @@ def test_a_scraper_that_takes_too_long_is_cut_off(server, monkeypatch):
 
 
 def test_too_many_at_once_are_refused_and_the_next_one_is_not(server, monkeypatch):
-    monkeypatch.setattr(server_module, "_MOST_CONNECTIONS", 2)
+    monkeypatch.setattr(endpoint, "_MOST_CONNECTIONS", 2)
     first, second, third = (socket.create_connection(server.server_address[:2], timeout=5) for _ in range(3))
     assert third.recv(1) == b""
     for each in (first, second, third):

@@ -10,10 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as some
 from rich.cells import cell_len
 
-from oomph.watch.allotment import Wish, allot, cut
 from oomph.watch.choice import Choice, pressed
-from oomph.watch.screen import LEAST_HEIGHT, LEAST_WIDTH, lines_of
-from oomph.watch.sparkline import ASCII, sparkline
+from oomph.watch.figures import ASCII, sparkline
+from oomph.watch.screen import LEAST_HEIGHT, LEAST_WIDTH, Wish, allot, cut, lines_of
 
 PLAIN = Choice()
 

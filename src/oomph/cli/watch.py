@@ -106,6 +106,12 @@ def _live(feed: Feed) -> int:
 
 def _serve(where: str, feed: Feed) -> int:
     from oomph.watch.address import address
-    from oomph.watch.endpoint import serve
 
-    return serve(address(where), feed.look, say)
+    served = address(where)
+    try:
+        from oomph.watch.endpoint import serve
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] != "prometheus_client":
+            raise
+        raise UsageError("--serve needs prometheus-client: pip install 'oomph[watch]'") from error
+    return serve(served, feed.look, say)

@@ -1,4 +1,7 @@
-"""Check and Finding: one question about a snapshot, and its answer. Pure: the same snapshot, the same finding."""
+"""Check and Finding: one question about a snapshot, and its answer. Pure: the same snapshot, the same finding.
+
+`@check("DOC101", why=...)` turns the function below it into a Check.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ STATUSES = (PASS, WARN, FAIL, SKIP)
 
 @dataclass(frozen=True)
 class Finding:
-    """What a check found."""
+    """The answer of a check."""
 
     status: str
     """"pass", "warn", "fail", or "skip" if the question does not apply or could not be answered."""
@@ -47,6 +50,24 @@ class Check:
     """Where it is documented: TensorFlow's file, NVIDIA's page, an issue."""
     shown: str = ""
     """How the tests show that TensorFlow behaves this way; empty: not shown."""
+
+    @property
+    def summary(self) -> str:
+        """The first line of the docstring of its function: what it finds."""
+        return (self.look.__doc__ or "").strip().partition("\n")[0]
+
+
+def check(
+    code: str,
+    *,
+    why: str,
+    faults: tuple[str, ...] = (),
+    needs: tuple[str, ...] = (),
+    source: str = "",
+    shown: str = "",
+) -> Callable[[Callable[[Snapshot], Finding]], Check]:
+    """Make a check of the function below: its name is that of the check, its docstring begins with what it finds."""
+    return lambda look: Check(code, look.__name__.replace("_", "-"), why, look, faults, needs, source, shown)
 
 
 def passed(message: str) -> Finding:

@@ -1,4 +1,4 @@
-"""Writes the reference of the checks: `python -m oomph.doctor.docs docs/reference/doctor-checks.md`."""
+"""Write the reference of the checks: `python -m oomph.doctor.docs docs/reference/doctor-checks.md`."""
 
 from __future__ import annotations
 
@@ -23,19 +23,14 @@ def _lines() -> Iterator[str]:
     yield "| --- | --- | --- |"
     for check in CHECKS:
         anchor = f"{check.code.lower()}-{check.name}"
-        yield f"| [{check.code}](#{anchor}) | {check.name} | {_summary(check.look)} |"
+        yield f"| [{check.code}](#{anchor}) | {check.name} | {check.summary} |"
     for check in CHECKS:
         yield f"\n## {check.code} {check.name}\n"
-        yield f"{_summary(check.look)} {check.why}\n"
+        yield f"{check.summary} {check.why}\n"
         yield f"- faults: {', '.join(check.faults) or 'none, a note only'}"
         yield f"- source: {check.source}"
         yield f"- shown: {check.shown or 'not shown'}"
     yield ""
-
-
-def _summary(look: object) -> str:
-    """The first line of the check's module."""
-    return (sys.modules[look.__module__].__doc__ or "").strip().splitlines()[0]
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ class Result:
 
     @property
     def wrong(self) -> bool:
-        """Whether it failed or warns."""
+        """True if it failed or warns."""
         return self.finding.status in (FAIL, WARN)
 
 

@@ -143,7 +143,7 @@ def _counted(results: Sequence[Result]) -> str:
 
 
 def has_page(fault: str) -> bool:
-    """Whether the catalogue has a page for this fault; looked up without reading the pages."""
+    """True if the catalogue has a page for this fault; looked up without reading the pages."""
     return any(PAGES.glob(f"*/*-{fault}.md"))
 
 

@@ -41,7 +41,7 @@ def redact(text: str) -> str:
 
 
 def _is_version(text: str) -> bool:
-    """Whether this is a version such as cuDNN's 9.3.0.75, not an address."""
+    """True if this is a version such as cuDNN's 9.3.0.75, not an address."""
     return int(text.split(".")[0]) < 10 or text.startswith(("11.", "12.", "13."))
 
 

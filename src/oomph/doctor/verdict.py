@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from oomph.doctor.check import FAIL, WARN
 from oomph.doctor.checks import CHECKS
-from oomph.doctor.checks.driver.gpu_present import no_gpu
+from oomph.doctor.checks.driver import no_gpu
 from oomph.doctor.examine import Result
 from oomph.doctor.snapshot import Snapshot
 from oomph.explain.catalogue.fault import Remedy

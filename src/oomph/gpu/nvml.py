@@ -6,12 +6,12 @@ started. `ask_nvml.py` asks in a child instead, for callers that ask once.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import ctypes
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
 from oomph.gpu.nvml_device import SLOW_SECONDS, Device
-from oomph.gpu.nvml_events import Events
 from oomph.gpu.reading import Event, Reading
 
 _RETRY_SECONDS = 60.0
@@ -32,7 +32,7 @@ class Nvml:
         self.problem = ""
         """Why no GPU is read, in words; empty while GPUs are read."""
         self.is_missing = False
-        """Whether NVML cannot be loaded here at all: `nvidia-smi` may still answer."""
+        """True if NVML cannot be loaded here at all: `nvidia-smi` may still answer."""
         self.asking = ""
         """What is being asked at this moment, such as "GPU 3": what a call that does not return is about."""
         self._nvml: Any = None
@@ -153,3 +153,50 @@ def _mig_instances(nvml: Any, handle: Any, index: int, slow_at: float) -> Iterat
             yield Device(nvml, nvml.nvmlDeviceGetMigDeviceHandleByIndex(handle, number), index, slow_at)
         except nvml.NVMLError:
             continue  # no instance has this number
+
+
+_XID = 0x8
+_EVENT_KINDS = {_XID: "xid", 0x2: "ecc-double-bit", 0x4000: "unavailable"}
+"""By nvmlEventType*."""
+_MOST_EVENTS = 64
+"""Events that are taken at one look: a GPU that reports without end must not keep the thread."""
+
+
+class Events:
+    """What the driver reports of some GPUs by itself since this was created: Xid errors, double-bit memory errors, ...
+
+    A GPU or driver without events has none.
+    """
+
+    def __init__(self, nvml: Any, devices: Iterable[Device]) -> None:
+        self._nvml = nvml
+        self._uuids: dict[int, str] = {}
+        try:
+            self._set = nvml.nvmlEventSetCreate()
+        except nvml.NVMLError:
+            return
+        for device in devices:
+            try:
+                wanted = nvml.nvmlDeviceGetSupportedEventTypes(device.handle) & sum(_EVENT_KINDS)
+                if wanted:
+                    nvml.nvmlDeviceRegisterEvents(device.handle, wanted, self._set)
+                    self._uuids[_address(device.handle)] = device.uuid
+            except nvml.NVMLError:
+                pass  # this GPU has none, such as a MIG instance
+
+    def new(self) -> dict[str, tuple[Event, ...]]:
+        """The events since the last call, by the UUID of their GPU. Does not wait."""
+        found: dict[str, tuple[Event, ...]] = {}
+        for _ in range(_MOST_EVENTS if self._uuids else 0):
+            try:
+                data = self._nvml.nvmlEventSetWait_v2(self._set, 0)
+            except self._nvml.NVMLError:
+                break  # nothing more, or a GPU is lost, which its queries tell
+            uuid = self._uuids.get(_address(data.device), "")
+            event = Event(_EVENT_KINDS.get(data.eventType, "unknown"), data.eventData if data.eventType == _XID else 0)
+            found[uuid] = (*found.get(uuid, ()), event)
+        return found
+
+
+def _address(handle: Any) -> int:
+    return ctypes.cast(handle, ctypes.c_void_p).value or 0

@@ -12,12 +12,54 @@ from dataclasses import dataclass
 from typing import Any
 
 from oomph.gpu.nvml_call import Bind, field, number, structure, through_pynvml
-from oomph.gpu.temperature_limits import from_margin, from_thresholds
 
 _CORRECTED, _UNCORRECTED, _VOLATILE = 0, 1, 0
 _GPU_SENSOR, _SM_CLOCK, _MEMORY_CLOCK = 0, 1, 2
 _MEMORY_TEMPERATURE, _RECOVERY_ACTION = 82, 230  # NVML_FI_DEV_*
 _MEGAHERTZ, _MILLI, _PERCENT = 1e6, 1e-3, 1e-2
+
+
+_SENSOR = 0
+_SHUTDOWN, _SLOWDOWN = 0, 1  # NVML_TEMPERATURE_THRESHOLD_*
+_SHUTDOWN_MARGIN, _SLOWDOWN_MARGIN = 193, 194  # NVML_FI_DEV_TEMPERATURE_*_TLIMIT
+
+
+def _limits_from_margin(nvml: Any, handle: Any) -> dict[str, float]:
+    """Return the temperatures at which a GPU slows down and shuts down, by its margin; none while it is not positive.
+
+    GPUs since Ada report a margin, the degrees left to the highest operating temperature, and limits relative to it:
+    a slowdown at -2 begins two degrees above it. Older ones report degrees. Some of either kind report a margin of 0 or
+    less at any temperature, which cannot be told from a GPU that is hot: a first margin has to be positive.
+    """
+    margin = nvml.nvmlDeviceGetMarginTemperature(handle)
+    if margin <= 0:
+        return {}
+    base = nvml.nvmlDeviceGetTemperature(handle, _SENSOR) + margin
+    limits: dict[str, float] = {}
+    _add_slowdown(nvml, handle)(limits)
+    _add_shutdown(nvml, handle)(limits)
+    if not limits["shutdown"] <= limits["slowdown"] <= 0:
+        return {}
+    return {f"temperature_{name}_celsius": base - limit for name, limit in limits.items()}
+
+
+_add_slowdown, _add_shutdown = field("slowdown", _SLOWDOWN_MARGIN), field("shutdown", _SHUTDOWN_MARGIN)
+
+
+def _limits_from_thresholds(nvml: Any, handle: Any) -> dict[str, float]:
+    """Return these temperatures in degrees, as older GPUs report them; a GPU may have only one of them."""
+    limits, refused = {}, None
+    for name, threshold in (("slowdown", _SLOWDOWN), ("shutdown", _SHUTDOWN)):
+        try:
+            celsius = nvml.nvmlDeviceGetTemperatureThreshold(handle, threshold)
+        except nvml.NVMLError as error:
+            refused = error
+        else:
+            if celsius > 0:
+                limits[f"temperature_{name}_celsius"] = float(celsius)
+    if refused is not None and not limits:
+        raise refused
+    return limits
 
 
 @dataclass(frozen=True)
@@ -79,7 +121,7 @@ QUERIES: tuple[Query, ...] = (
     ),
     Query(
         ("temperature_slowdown_celsius", "temperature_shutdown_celsius"),
-        (through_pynvml(from_margin), through_pynvml(from_thresholds)),
+        (through_pynvml(_limits_from_margin), through_pynvml(_limits_from_thresholds)),
         slow=True,
     ),
     _number("power_limit_watts", "nvmlDeviceGetEnforcedPowerLimit", scale=_MILLI, slow=True),

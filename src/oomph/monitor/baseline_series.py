@@ -113,7 +113,7 @@ def _steps(fits: _Fits, within: Sequence[Baseline], training: Values) -> Series:
 
 
 def _tell_enough(readings: Sequence[Baseline], ends: Sequence[Baseline], training: Values) -> bool:
-    """Whether readings cover more than what is filled in each epoch anew; a single epoch has to do by itself."""
+    """True if readings cover more than what is filled in each epoch anew; a single epoch has to do by itself."""
     if not readings or not ends:
         return training.get("epochs", 1) == 1
     return readings[-1].step - readings[0].step >= _EPOCHS * (ends[0].step - readings[0].step)

@@ -1,10 +1,14 @@
-"""Changes: what one sample has changed in what is found. Pure."""
+"""Changes: what one sample has changed in what is found, and as lines of JSON, for the sampler's parent. Pure."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass
+from typing import Any
 
-from oomph.monitor.finding import Finding
+from oomph.files.conforming import conforms
+from oomph.monitor.finding import SEVERITIES, Finding
 
 
 @dataclass(frozen=True)
@@ -28,3 +32,61 @@ class Changes:
     returned: tuple[Finding, ...] = ()
     """Findings that have come back soon after their end, which are recorded and not told again."""
     ended: tuple[Ended, ...] = ()
+
+
+_KEY = ("fault", "subject", "kind")
+_TEXTS = (*_KEY, "message", "remedy")
+_AGAIN, _ENDED = "again", "ended"
+"""The marks of a finding that has come back, and of one that is over."""
+
+
+def to_lines(changes: Changes) -> Iterator[str]:
+    """A line for each finding that is new, has come back or is over, with its line end."""
+    for finding in changes.told:
+        yield _line(_document(finding))
+    for finding in changes.returned:
+        yield _line({**_document(finding), _AGAIN: True})
+    for ended in changes.ended:
+        yield _line({_ENDED: asdict(ended)})
+
+
+def from_documents(documents: Iterable[Any]) -> Changes:
+    """The changes in what was parsed from lines, without what is something else."""
+    told: list[Finding] = []
+    returned: list[Finding] = []
+    ended: list[Ended] = []
+    for document in documents:
+        finding, over = finding_of(document), _ended_of(document)
+        if finding is not None:
+            (returned if document.get(_AGAIN) else told).append(finding)
+        elif over is not None:
+            ended.append(over)
+    return Changes(tuple(told), tuple(returned), tuple(ended))
+
+
+def finding_of(document: Any) -> Finding | None:
+    """The finding in a document; None if it is something else."""
+    if not isinstance(document, dict) or not isinstance(document.get("evidence"), dict):
+        return None
+    if not all(isinstance(document.get(name), str) for name in _TEXTS) or document.get("severity") not in SEVERITIES:
+        return None
+    return Finding(**{name: document[name] for name in (*_TEXTS, "severity", "evidence")})
+
+
+def _ended_of(document: Any) -> Ended | None:
+    found = document.get(_ENDED) if isinstance(document, dict) else None
+    if not isinstance(found, dict) or not all(isinstance(found.get(name), str) for name in _KEY):
+        return None
+    until, seconds = found.get("until"), found.get("seconds")
+    if isinstance(until, str) or isinstance(seconds, str) or not conforms([until, seconds], list[float]):
+        return None
+    return Ended(found["fault"], found["subject"], found["kind"], float(until or 0), float(seconds or 0))
+
+
+def _document(finding: Finding) -> dict[str, Any]:
+    return {**asdict(finding), "evidence": dict(finding.evidence)}
+
+
+def _line(document: dict[str, Any]) -> str:
+    """Write one line; what JSON cannot hold becomes text."""
+    return json.dumps(document, default=str) + "\n"

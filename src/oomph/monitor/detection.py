@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from oomph.monitor.changes import Changes, Ended
-from oomph.monitor.detectors import DETECTORS, Detector
+from oomph.monitor.detector import Detector
+from oomph.monitor.detectors import DETECTORS
 from oomph.monitor.finding import SEVERITIES, Finding
 from oomph.monitor.sample import Sample
 from oomph.monitor.window import Window
@@ -51,13 +52,13 @@ class Detection:
         self._forget(now)
         told, returned = [], []
         for number, detector in enumerate(self._detectors):
-            waits = 0 < self._due[number] - now <= detector.EVERY  # more: the clock was set back
+            waits = 0 < self._due[number] - now <= detector.every  # more: the clock was set back
             if waits or number in self._failed:
                 continue
-            self._due[number] = now + detector.EVERY
+            self._due[number] = now + detector.every
             for finding in self._ask(number):
                 known = self._known.get(_key(finding))
-                self._known[_key(finding)] = _made(known, finding, now, detector.EVERY)
+                self._known[_key(finding)] = _made(known, finding, now, detector.every)
                 if known is None or known.rank < SEVERITIES.index(finding.severity):
                     told.append(finding)
                 elif known.is_over:
@@ -70,13 +71,13 @@ class Detection:
         return [key for key, known in self._known.items() if not known.is_over]
 
     def _ask(self, number: int) -> list[Finding]:
-        """What a detector finds; one that fails is left out from now on, since it would fail every time."""
+        """Return what a detector finds; one that fails is left out from now on, since it would fail every time."""
         detector = self._detectors[number]
         try:
             return list(detector.find(self._window))
         except Exception as error:
             self._failed.add(number)
-            self.problem = f"{getattr(detector, '__name__', detector)} failed: {type(error).__name__}: {error}"
+            self.problem = f"{detector.name} failed: {type(error).__name__}: {error}"
             return []
 
     def _ended(self, now: float) -> list[Ended]:

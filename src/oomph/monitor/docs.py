@@ -1,4 +1,4 @@
-"""Writes the reference of the findings: `python -m oomph.monitor.docs docs/reference/monitor-findings.md`."""
+"""Write the reference of the findings: `python -m oomph.monitor.docs docs/reference/monitor-findings.md`."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _lines() -> Iterator[str]:
     yield "long it lasted.\n"
     yield "| finds | fault | what counts, and why |"
     yield "| --- | --- | --- |"
-    found_by = [(detector.__doc__, detector.FAULTS) for detector in DETECTORS]
+    found_by = [(detector.description, detector.faults) for detector in DETECTORS]
     for docstring, faults in (*found_by, (fragmentation.__doc__, fragmentation.FAULTS)):
         what, why = _words(docstring or "")
         yield f"| {what} | {'<br>'.join(map(_page, faults))} | {why} |"
@@ -34,7 +34,7 @@ def _lines() -> Iterator[str]:
 
 
 def _words(docstring: str) -> tuple[str, str]:
-    """The first line of a module's docstring, and the rest of it."""
+    """The first line of a docstring, and the rest of it."""
     first, _, rest = docstring.strip().partition("\n")
     return first.removesuffix(" Pure."), " ".join(rest.split()).replace("|", "\\|")
 

@@ -23,11 +23,13 @@ _NOW, _JUST_NOW = 0.7, 0.5
 """The least that the newest two floors rise, and the newest one, as a share of what is usual."""
 _STOPPED, _QUIET = 0.25, 0.75
 """A smaller rise than this share of what is usual is none, if readings differ by less than the other share of it."""
+_UNEVEN = 0.2
+"""By how much of the usual rise one may differ from it."""
 
 
 @dataclass(frozen=True)
 class Gates:
-    """What growth has to pass; shares are of the growth."""
+    """The conditions that growth has to meet; shares are of the growth."""
 
     readings: int
     """The fewest readings."""
@@ -67,7 +69,7 @@ def steady_growth(points: Sequence[Point], gates: Gates) -> Growth | None:
 
 
 def _grows_now(points: Sequence[Point], growth: Growth) -> bool:
-    """Whether the newest floor, and the newest two, rose as the others did: what has just become full did not."""
+    """True if the newest floor, and the newest two, rose as the others did: what has just become full did not."""
     floors = [_floor(part) for part in _parts(points[-growth.readings :])]
     usual = growth.grown / (PARTS - 1)
     return (
@@ -78,7 +80,7 @@ def _grows_now(points: Sequence[Point], growth: Growth) -> bool:
 
 
 def _has_just_stopped(points: Sequence[Point], growth: Growth) -> bool:
-    """Whether the newest sixteenth hardly rose over the one before it, where noise is too small to hide a rise."""
+    """True if the newest sixteenth hardly rose over the one before it, where noise is too small to hide a rise."""
     sixteenth = (growth.end - growth.begin) / (2 * PARTS)
     places = [place for place, _ in points]
     last = min(bisect_left(places, growth.end - sixteenth), len(points) - 2)
@@ -102,7 +104,7 @@ def _over_some(points: Sequence[Point], gates: Gates) -> Growth | None:
 
 
 def reaches_new_heights(earlier: Sequence[Point], points: Sequence[Point], growth: Growth) -> bool:
-    """Whether half of the growth lies above all that came before it: the next tooth of a saw, or wave, does not."""
+    """True if half of the growth lies above all that came before it: the next tooth of a saw, or wave, does not."""
     last = min(value for _, value in points[-max(1, len(points) // PARTS) :])
     return all(value <= last - growth.grown / 2 for _, value in earlier)
 
@@ -123,6 +125,26 @@ def _over_all(points: Sequence[Point], gates: Gates) -> Growth | None:
     return Growth(rate, grown, points[0][0], points[-1][0], len(points), goes_on)
 
 
+def even_rises(points: Sequence[Point], rises: int, least_bytes: float) -> Growth | None:
+    """The newest rises, as far back as they are even; None if they are fewer than `rises`.
+
+    A list that keeps a model of each fit, or the outputs of each epoch, adds the same bytes each time. A few such rises
+    are no chance, where a trend of noisy readings needs ten. They have to lead to where memory never was before.
+    """
+    sizes = [after - before for (_, before), (_, after) in pairwise(points)]
+    if len(sizes) < rises:
+        return None
+    usual, number = median(sizes[-rises:]), 0
+    while number < len(sizes) and abs(sizes[-1 - number] - usual) <= _UNEVEN * usual:
+        number += 1
+    earlier, since = points[: -1 - number], points[-1 - number :]
+    grown, length = since[-1][1] - since[0][1], since[-1][0] - since[0][0]
+    if number < rises or grown < least_bytes:
+        return None
+    growth = Growth(grown / length, grown, since[0][0], since[-1][0], len(since), goes_on=True)
+    return growth if reaches_new_heights(earlier, since, growth) else None
+
+
 def rises_for_good(points: Sequence[Point], least: float) -> int:
     """How often memory rose by this much for good: a few times are layers that are unfrozen, or larger images."""
     lowest_from_here = [*accumulate((value for _, value in reversed(points)), min)][::-1]
@@ -134,7 +156,7 @@ def rises_for_good(points: Sequence[Point], least: float) -> int:
 
 
 def _levels_off(floors: Sequence[Point], still: float) -> bool:
-    """Whether floors rise less in the second half, by more than chance explains; a warm-up before them is left out."""
+    """True if floors rise less in the second half, by more than chance explains; a warm-up before them is left out."""
     rates = [_rate(*pair) for pair in pairwise(floors[1:])]
     early, late = rates[: PARTS // 2 - 2], rates[PARTS // 2 - 2 :]
     variance = mean((after - before) ** 2 for before, after in pairwise(rates)) / 2

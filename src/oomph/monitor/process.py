@@ -11,8 +11,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from oomph.monitor.change_lines import from_documents
-from oomph.monitor.changes import Changes
+from oomph.monitor.changes import Changes, from_documents
 from oomph.monitor.finding import Finding
 from oomph.process.own_process import isolated_command, isolated_environ
 

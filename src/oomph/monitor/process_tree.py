@@ -39,7 +39,7 @@ class ProcessTree:
         return frozenset(self._processes)
 
     def owns(self, pid: int) -> bool:
-        """Whether it is one of them, or was started by one of them since they were listed."""
+        """True if it is one of them, or was started by one of them since they were listed."""
         seen = {0, 1}
         while pid not in seen:
             if pid in self._processes or pid == self._root:

@@ -18,7 +18,7 @@ class GpuProcess:
     """None where the driver does not say, as in some containers."""
     name: str = ""
     own: bool = False
-    """Whether it belongs to the watched script."""
+    """True if it belongs to the watched script."""
 
 
 @dataclass(frozen=True)

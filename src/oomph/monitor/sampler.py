@@ -8,25 +8,129 @@ from __future__ import annotations
 
 import fcntl
 import gc
+import json
 import os
 import signal
+import stat
 import sys
 import threading
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Protocol
 
 from oomph.explain.reading.kernel_log import KernelLog
 from oomph.files.run_files import open_own
 from oomph.gpu.gpus import Gpus
 from oomph.monitor.board import BoardReader
+from oomph.monitor.changes import Changes, to_lines
+from oomph.monitor.detection import Detection
 from oomph.monitor.gpu_thread import GpuThread
 from oomph.monitor.gpu_watch import GpuWatch
 from oomph.monitor.host import Host
-from oomph.monitor.parent import Parent
 from oomph.monitor.process_tree import ProcessTree
-from oomph.monitor.sampling import Sampling
+from oomph.monitor.sample import Sample
 from oomph.monitor.store import Store
+
+_MOST_UNSAID_BYTES = 1 << 20
+"""What is kept for a parent that does not read; later lines are dropped."""
+
+
+class Parent:
+    """The process that started the sampler, told by one line of JSON for each change or problem, never waiting.
+
+    Args:
+        pid: its process.
+        fd: the pipe to it.
+    """
+
+    def __init__(self, pid: int, fd: int) -> None:
+        self._pid, self._fd = pid, fd
+        self._unsaid = b""
+        self._problem = ""
+        self._listens = True
+        if stat.S_ISFIFO(os.fstat(fd).st_mode):  # of a terminal, it would be everybody's setting
+            os.set_blocking(fd, False)
+
+    @property
+    def is_gone(self) -> bool:
+        """True if it has ended, or closed the pipe."""
+        return os.getppid() != self._pid or not self._listens
+
+    def tell(self, changes: Changes) -> None:
+        """Tell it what has changed in what is found."""
+        for line in to_lines(changes):
+            self._say(line)
+
+    def tell_problem(self, problem: str) -> None:
+        """Tell it why there are no samples, once for each change; empty: there are again."""
+        if problem != self._problem:
+            self._problem = problem
+            self._say(json.dumps({"problem": problem}) + "\n")
+
+    def flush(self) -> None:
+        """Write what could not be written before."""
+        while self._unsaid:
+            try:
+                self._unsaid = self._unsaid[os.write(self._fd, self._unsaid) :]
+            except BlockingIOError:
+                return  # the pipe is full
+            except OSError:
+                self._listens, self._unsaid = False, b""
+
+    def _say(self, line: str) -> None:
+        data = line.encode()
+        if len(self._unsaid) + len(data) <= _MOST_UNSAID_BYTES:
+            self._unsaid += data
+        self.flush()
+
+
+class Keeper(Protocol):
+    """Where samples are kept: `oomph.monitor.store.Store`."""
+
+    problem: str
+
+    def append(self, sample: Sample, /) -> None: ...
+
+    def sync(self) -> None: ...
+
+    def close(self) -> None: ...
+
+
+@dataclass
+class Sampling:
+    """All sources of samples, where they are kept, and who finds faults in them."""
+
+    gpus: GpuWatch
+    host: Host
+    processes: ProcessTree
+    board: BoardReader
+    store: Keeper
+    detection: Detection = field(default_factory=Detection)
+
+    def take(self, now: float, unix_time: float | None = None) -> Changes:
+        """Take one sample at a monotonic time, in seconds, and keep it; return what it changes in what is found."""
+        self.gpus.ask(now)  # answered by a thread while the rest is read
+        host, process = self.host.read(now), self.processes.read(now)
+        training, baselines = self.board.read()
+        gpus = self.gpus.gpus(now, self.processes.owns)
+        problems = {"nvml": self.gpus.problem, "store": self.store.problem, "detectors": self.detection.problem}
+        sample = Sample(
+            time.time() if unix_time is None else unix_time,
+            gpus,
+            host,
+            process,
+            training,
+            baselines,
+            {source: problem for source, problem in problems.items() if problem},
+        )
+        self.store.append(sample)
+        changes = self.detection.take(sample)
+        if changes.told:
+            self.store.sync()  # the machine may not live for long
+        return changes
+
 
 EVERY_SECONDS = 1.0
 _LOCK = "monitor/sampler"

@@ -1,21 +1,20 @@
-"""Window: the last samples, as detectors look at them. Pure."""
+"""Window: the last samples, as detectors look at them, and what is kept of all of a run. Pure."""
 
 from __future__ import annotations
 
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from itertools import takewhile
 
-from oomph.monitor.arrivals import Arrival, Arrivals
 from oomph.monitor.growth import Point
-from oomph.monitor.history import History
-from oomph.monitor.sample import Baseline, GpuSample, Sample, Values
+from oomph.monitor.sample import Baseline, GpuProcess, GpuSample, Sample, Values
 
 SECONDS = 3600.0
 """How much of the past a window holds; baselines are kept for all of the run."""
 _MOST_BASELINES = 2048
-"""Of ends of epochs, and as many from within: when there are more, every second of the older half is dropped."""
+"""For ends of epochs, and as many within epochs: when there are more, every second of the older half is dropped."""
 
 
 class Window:
@@ -78,7 +77,7 @@ class Window:
         return self._resident.points
 
     def held(self, uuid: str) -> Sequence[Point]:
-        """What the script's processes hold of a GPU since the run began, wherever the driver says it."""
+        """The memory of a GPU that the script's processes hold, since the run began, wherever the driver says it."""
         return self._held[uuid].points if uuid in self._held else ()
 
     def last(self, seconds: float) -> list[Sample]:
@@ -93,7 +92,7 @@ class Window:
 
     @property
     def has_seen_gpus(self) -> bool:
-        """Whether any GPU was measured since the run began."""
+        """True if any GPU was measured since the run began."""
         return bool(self._latest)
 
     def latest(self, uuid: str) -> Values:
@@ -128,7 +127,7 @@ class Window:
 
 
 def _held_by_script(gpu: GpuSample) -> float | None:
-    """What the script's processes hold of a GPU; None where the driver was not asked, or does not say."""
+    """The memory of a GPU that the script's processes hold; None if the driver was not asked, or does not say."""
     own = [each.memory_bytes for each in gpu.processes or () if each.own]
     sizes = [size for size in own if size is not None]
     return float(sum(sizes)) if own and len(sizes) == len(own) else None
@@ -138,3 +137,91 @@ def _keep(baselines: list[Baseline], newest: Baseline) -> None:
     baselines.append(newest)
     if len(baselines) > _MOST_BASELINES:
         del baselines[1 : _MOST_BASELINES // 2 : 2]
+
+
+_COMING_SECONDS = 60.0
+"""How long a process may take to allocate what it needs, and how long ago the script has to have been there."""
+
+
+@dataclass(frozen=True)
+class Arrival:
+    """A process that came."""
+
+    time: float
+    """When it was first listed; Unix time."""
+    to_the_script: bool
+    """True if a process of the script was in a list shortly before."""
+    used_before: float | None
+    """Memory of the GPU in use at the list before, in bytes; None where it was not measured."""
+    used_most: float | None = None
+    """The most in use while it may have been allocating."""
+
+    @property
+    def rise_bytes(self) -> float:
+        """By how much the memory in use rose as it came."""
+        return 0.0 if self.used_before is None or self.used_most is None else self.used_most - self.used_before
+
+
+class Arrivals:
+    """The processes that came to a GPU while it was watched, and how much memory each took as it came.
+
+    Processes are listed every ten seconds only, and some drivers do not say what each of them holds.
+    """
+
+    def __init__(self) -> None:
+        self._here: dict[int, Arrival | None] = {}
+        self._own_at = float("-inf")
+        self._used: float | None = None
+        self._is_first = True
+
+    def take(self, now: float, processes: Sequence[GpuProcess], used: float | None) -> None:
+        """Take the next list; `used`: the memory of the GPU in use, in bytes."""
+        beside = 0 <= now - self._own_at <= _COMING_SECONDS
+        came = None if self._is_first else Arrival(now, beside, self._used)
+        listed = {each.pid: self._here.get(each.pid, came) for each in processes}
+        self._here = {pid: None if arrival is None else _grown(arrival, now, used) for pid, arrival in listed.items()}
+        if any(each.own for each in processes):
+            self._own_at = now
+        self._used, self._is_first = used, False
+
+    def of(self, pid: int) -> Arrival | None:
+        """The arrival of a process of the newest list; None if it was in the first."""
+        return self._here.get(pid)
+
+
+def _grown(arrival: Arrival, now: float, used: float | None) -> Arrival:
+    if used is None or now - arrival.time > _COMING_SECONDS:
+        return arrival
+    return replace(arrival, used_most=max(used, arrival.used_most or 0.0))
+
+
+_FLOOR_SECONDS = 20.0
+"""The lowest of so many seconds is kept: garbage and batches in flight come and go within them."""
+_MOST_POINTS = 1024
+"""When there are more, every second of the older half is dropped."""
+
+
+class History:
+    """The floor of a reading since the run began, the thinner the older it is. Append-only.
+
+    A window forgets after an hour, and the last hour of what levels off looks straight.
+    """
+
+    def __init__(self) -> None:
+        self._points: list[Point] = []
+        self._begin = float("-inf")
+
+    def add(self, time: float, value: float) -> None:
+        """Add the newest reading."""
+        if self._points and 0 <= time - self._begin < _FLOOR_SECONDS:
+            self._points[-1] = min(self._points[-1], (time, value), key=lambda point: point[1])
+            return
+        self._begin = time
+        self._points.append((time, value))
+        if len(self._points) > _MOST_POINTS:
+            del self._points[1 : _MOST_POINTS // 2 : 2]
+
+    @property
+    def points(self) -> Sequence[Point]:
+        """(time, value), oldest first."""
+        return self._points

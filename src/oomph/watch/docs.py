@@ -1,4 +1,4 @@
-"""Writes the reference of the metrics: `python -m oomph.watch.docs docs/reference/metrics.md`."""
+"""Write the reference of the metrics: `python -m oomph.watch.docs docs/reference/metrics.md`."""
 
 from __future__ import annotations
 

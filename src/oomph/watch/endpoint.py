@@ -1,21 +1,41 @@
-"""`oomph watch --serve`: looks once a second, and serves the last look; a scrape never waits for a driver."""
+"""`oomph watch --serve`: looks once a second, and serves the last look; a scrape never waits for a driver.
+
+Each connection has a thread and ten seconds, so a slow scraper is in nobody's way. The server of prometheus-client
+bounds neither connections nor requests, and answers whatever name it is asked for; so only the text is made by it.
+"""
 
 from __future__ import annotations
 
+import errno
 import select
+import socket
+import threading
+import time
 from collections.abc import Callable
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from io import BufferedIOBase
+from typing import Any
 
-from oomph.watch.address import Address
-from oomph.watch.exposition import exposition
-from oomph.watch.server import Server
+from oomph import __version__
+from oomph.errors import UsageError
+from oomph.watch.address import Address, may_be_asked_for
+from oomph.watch.exposition import CONTENT_TYPE, exposition
 from oomph.watch.signals import ENDING, Signals
 from oomph.watch.view import View
 
 _EVERY_SECONDS = 1.0
+_SECONDS = 10.0
+"""A connection that takes longer is closed."""
+_MOST_CONNECTIONS = 32
+_MOST_BYTES = 16384
+"""The most that a request may take: its line and its headers."""
+_TEXT = "text/plain; charset=utf-8"
+_Accepted = tuple[socket.socket, Any]
 
 
 def serve(address: Address, look: Callable[[], View], say: Callable[[str], None]) -> int:
-    """Serve until a signal ends it; returns 128 + its number, 0 for Ctrl-C. Raises UsageError."""
+    """Serve until a signal ends it; return 128 + its number. Raises UsageError."""
     server = Server(address, lambda: exposition(seen))
     seen = look()
     server.start()
@@ -30,3 +50,128 @@ def serve(address: Address, look: Callable[[], View], say: Callable[[str], None]
                 seen = look()
     finally:
         server.close()
+
+
+def _advice(error: OSError) -> str:
+    """Say which port to choose, if the address cannot be listened at because of its port."""
+    if error.errno == errno.EADDRINUSE:
+        return "; choose another port, or 0 for a free one"
+    return "; choose a port from 1024 on" if error.errno == errno.EACCES else ""
+
+
+class Server(ThreadingHTTPServer):
+    """Serves a text at /metrics. Raises UsageError if the address cannot be listened at."""
+
+    daemon_threads = True
+    block_on_close = False
+    request_queue_size = 64
+
+    def __init__(self, address: Address, text: Callable[[], str]) -> None:
+        self.text = text
+        self._open: dict[socket.socket, float] = {}
+        self._lock = threading.Lock()
+        try:
+            found = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+            self.address_family = found[0][0]
+            super().__init__(found[0][4][:2], _Handler)  # type: ignore[arg-type]
+        except OSError as error:
+            raise UsageError(f"cannot serve at {address}: {error.strerror or error}{_advice(error)}") from error
+        except UnicodeError as error:
+            raise UsageError(f"cannot serve at {address}: that is not the name of a host") from error
+        self.address = Address(address.host, self.server_address[1])
+        """With the port that was chosen, if 0 was asked for."""
+
+    def start(self) -> None:
+        """Serve in a thread until `close`."""
+        threading.Thread(target=self.serve_forever, name="oomph watch --serve", daemon=True).start()
+
+    def close(self) -> None:
+        """Stop serving."""
+        self.shutdown()
+        self.server_close()
+
+    def get_request(self) -> _Accepted:
+        accepted: _Accepted = super().get_request()
+        with self._lock:
+            self._open[accepted[0]] = time.monotonic()
+        return accepted
+
+    def verify_request(self, request: Any, client_address: Any) -> bool:
+        with self._lock:
+            return len(self._open) <= _MOST_CONNECTIONS
+
+    def shutdown_request(self, request: Any) -> None:
+        with self._lock:
+            self._open.pop(request, None)
+        super().shutdown_request(request)
+
+    def service_actions(self) -> None:
+        """Called twice a second: ends the connections that take too long; their threads see the end at once."""
+        now = time.monotonic()
+        with self._lock:
+            late = [connection for connection, began in self._open.items() if now - began > _SECONDS]
+        for connection in late:
+            try:
+                connection.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                pass  # it has ended by itself
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A scraper that leaves early is nothing to report."""
+
+
+class _Bounded:
+    """The lines of a request, up to `_MOST_BYTES`; then it is as if nothing followed."""
+
+    def __init__(self, stream: BufferedIOBase) -> None:
+        self._stream, self.left = stream, _MOST_BYTES
+
+    def readline(self, most: int = _MOST_BYTES) -> bytes:
+        """The next line, or what is still allowed of it."""
+        line = self._stream.readline(min(most, self.left))
+        self.left -= len(line)
+        return line
+
+    def close(self) -> None:
+        """Close the stream."""
+        self._stream.close()
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: Server
+    timeout = _SECONDS
+    server_version = f"oomph/{__version__}"
+    sys_version = ""
+
+    def setup(self) -> None:
+        super().setup()
+        self._lines = _Bounded(self.rfile)
+        self.rfile = self._lines  # type: ignore[assignment]
+
+    def do_GET(self) -> None:
+        """Answer a scrape."""
+        hosts = self.headers.get_all("Host", [""])
+        if self._lines.left <= 0:
+            self._answer(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, _TEXT, "the request is too long\n")
+        elif len(hosts) > 1 or not may_be_asked_for(hosts[0], self.server.address.host, socket.gethostname()):
+            self._answer(HTTPStatus.MISDIRECTED_REQUEST, _TEXT, "ask for the IP address or the name of this machine\n")
+        elif self.path.partition("?")[0] == "/metrics":
+            self._answer(HTTPStatus.OK, CONTENT_TYPE, self.server.text())
+        elif self.path == "/":
+            self._answer(HTTPStatus.OK, _TEXT, "oomph watch: the metrics are at /metrics\n")
+        else:
+            self._answer(HTTPStatus.NOT_FOUND, _TEXT, "the metrics are at /metrics\n")
+
+    do_HEAD = do_GET
+
+    def _answer(self, status: HTTPStatus, kind: str, text: str) -> None:
+        body = text.encode()
+        self.send_response(status)
+        self.send_header("Content-Type", kind)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(body)
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Nothing: a scrape every few seconds would fill the terminal."""

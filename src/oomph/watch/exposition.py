@@ -1,13 +1,16 @@
-"""A View in the text format of Prometheus, version 0.0.4. Pure.
+"""A View in the text format of Prometheus, version 0.0.4. Pure; needs prometheus-client.
 
-Names, help, types and fixed labels come from the table of metrics. Source: Prometheus, Exposition formats,
-https://prometheus.io/docs/instrumenting/exposition_formats/.
+Names, help, types and fixed labels come from the table of metrics.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.exposition import generate_latest
+from prometheus_client.registry import Collector
 
 from oomph import __version__
 from oomph.monitor.finding import SEVERITIES
@@ -35,12 +38,13 @@ ALERT_ACTIVE = Family("oomph_alert_active", "1 for each fault that the monitor f
 OWN = (BUILD_INFO, GPU_INFO, RESTARTS, ALERT_ACTIVE)
 """Series beyond the table of metrics."""
 
-_Sample = tuple[Mapping[str, str], float]
+_Point = tuple[Mapping[str, str], float]
+_Series = GaugeMetricFamily | CounterMetricFamily
 
 
 def exposition(view: View) -> str:
-    """The text for a scrape."""
-    return "".join(f"{line}\n" for line in _lines(view))
+    """Return the text for a scrape."""
+    return generate_latest(_Collected(view)).decode()
 
 
 def families() -> list[tuple[Family, list[Metric]]]:
@@ -51,11 +55,23 @@ def families() -> list[tuple[Family, list[Metric]]]:
     return [(Family(name, rows[0].help, rows[0].kind), rows) for name, rows in by_name.items()]
 
 
-def _lines(view: View) -> Iterator[str]:
-    yield from _series(BUILD_INFO, [({"version": __version__}, 1)])
+class _Collected(Collector):
+    def __init__(self, view: View) -> None:
+        self._view = view
+
+    def collect(self) -> Iterator[_Series]:
+        """Yield every series that has a value."""
+        for family, points in _measured(self._view):
+            series = _series(family, list(points))
+            if series.samples:
+                yield series
+
+
+def _measured(view: View) -> Iterator[tuple[Family, Iterable[_Point]]]:
+    yield BUILD_INFO, [({"version": __version__}, 1)]
     named = [gpu for gpu in view.gpus if gpu.uuid]
     own = {gpu.uuid: {"gpu": str(gpu.index), "uuid": gpu.uuid} for gpu in named}
-    yield from _series(GPU_INFO, [({**own[gpu.uuid], "name": gpu.name}, 1) for gpu in named])
+    yield GPU_INFO, [({**own[gpu.uuid], "name": gpu.name}, 1) for gpu in named]
     fresh = view.sampled is not None and view.time - view.sampled < _OLD_SECONDS
     values = [(own[gpu.uuid], gpu.values) for gpu in named if fresh]
     job = view.jobs[0] if view.jobs else None
@@ -66,46 +82,27 @@ def _lines(view: View) -> Iterator[str]:
     }
     for family, rows in families():
         measured = values if rows[0].scope == "gpu" else [({}, single[rows[0].scope])]
-        yield from _series(
-            family,
-            [
-                ({**labels, **row.labels}, found[row.key])
-                for labels, found in measured
-                for row in rows
-                if row.key in found
-            ],
-        )
-    yield from _series(RESTARTS, [({}, job.restarts)] if job else [])
+        yield family, _of_rows(rows, measured)
+    yield RESTARTS, [({}, job.restarts)] if job else []
     by_severity = sorted(view.alerts, key=lambda each: SEVERITIES.index(each.severity))
     alerts = {(each.fault, each.subject): each.severity for each in by_severity}  # of several, the worst
-    labelled = ({"fault": fault, "subject": about, "severity": how} for (fault, about), how in alerts.items())
-    yield from _series(ALERT_ACTIVE, [(labels, 1) for labels in labelled])
+    labels = ({"fault": fault, "subject": about, "severity": how} for (fault, about), how in alerts.items())
+    yield ALERT_ACTIVE, [(each, 1) for each in labels]
 
 
-def _series(family: Family, samples: Iterable[_Sample]) -> Iterator[str]:
-    lines = [f"{family.name}{_labels(labels)} {_value(value)}" for labels, value in samples]
-    if lines:
-        yield f"# HELP {family.name} {_escaped(family.help)}"
-        yield f"# TYPE {family.name} {family.kind}"
-        yield from lines
+def _of_rows(rows: list[Metric], measured: Iterable[tuple[Mapping[str, str], Values]]) -> Iterator[_Point]:
+    for labels, found in measured:
+        yield from (({**labels, **row.labels}, found[row.key]) for row in rows if row.key in found)
 
 
-def _labels(labels: Mapping[str, str]) -> str:
-    inside = ",".join(f'{name}="{_quoted(value)}"' for name, value in labels.items())
-    return f"{{{inside}}}" if inside else ""
+def _series(family: Family, points: list[_Point]) -> _Series:
+    kind = CounterMetricFamily if family.kind == "counter" else GaugeMetricFamily
+    series = kind(family.name, family.help, labels=list(points[0][0]) if points else ())
+    for labels, value in points:
+        series.add_metric([_encodable(text) for text in labels.values()], value)
+    return series
 
 
-def _value(value: float) -> str:
-    if value != value:
-        return "NaN"
-    if value in (float("inf"), float("-inf")):
-        return "+Inf" if value > 0 else "-Inf"
-    return repr(int(value)) if value == int(value) and abs(value) < 2**53 else repr(float(value))
-
-
-def _escaped(text: str) -> str:
-    return text.replace("\\", r"\\").replace("\n", r"\n")
-
-
-def _quoted(text: str) -> str:
-    return _escaped(text).replace('"', r"\"").encode(errors="replace").decode()
+def _encodable(text: str) -> str:
+    """Replace what has no UTF-8, such as half of a surrogate pair in a name."""
+    return text.encode(errors="replace").decode()

@@ -7,10 +7,15 @@ from collections import deque
 from collections.abc import Sequence
 from pathlib import Path
 
+from oomph.explain.reading.kernel_log import KernelLog
+from oomph.gpu.gpus import Gpus
+from oomph.monitor.detection import Detection
+from oomph.monitor.gpu_thread import GpuThread
+from oomph.monitor.gpu_watch import GpuWatch
+from oomph.monitor.host import Host
 from oomph.monitor.sample import Sample
+from oomph.watch.incidents import Incident, incident_of
 from oomph.watch.job import Run, job_of, silence
-from oomph.watch.machine import Machine
-from oomph.watch.present import Present
 from oomph.watch.runs import KEPT, RunReader, going_on, is_elsewhere, runs_of
 from oomph.watch.view import View, view_of
 
@@ -31,7 +36,7 @@ class Feed:
         self._present = Present()
 
     def look(self) -> View:
-        """What there is to see now."""
+        """Return what there is to see now."""
         runs = [run for reader in self._chosen() if (run := reader.read()) is not None]
         samples, problems = self._samples(runs, time.time())
         now = time.time()
@@ -82,3 +87,45 @@ class Feed:
 def _silent(runs: Sequence[Run], now: float) -> dict[str, str]:
     silent = max((silence(now, run.samples) for run in runs if run.going_on), default=0.0)
     return {"monitor": f"no sample from the run for {silent:.0f} s"} if silent else {}
+
+
+class Machine:
+    """Measures when it is asked, and then waits for the driver half a second at most."""
+
+    def __init__(self) -> None:
+        self._thread = GpuThread(Gpus())
+        self._gpus, self._host = GpuWatch(self._thread, KernelLog()), Host()
+
+    def sample(self) -> Sample:
+        """One sample, without a training."""
+        now = time.monotonic()
+        self._gpus.ask(now)
+        host, gpus = self._host.read(now), self._gpus.gpus(now, lambda pid: False)
+        return Sample(time.time(), gpus, host, problems={"nvml": self._gpus.problem} if self._gpus.problem else {})
+
+    def close(self) -> None:
+        """Stop measuring; a call into the driver that never returns keeps its thread until this process ends."""
+        self._thread.close()
+
+
+class Present:
+    """Gives each new sample to the detectors, and remembers what they have told."""
+
+    def __init__(self) -> None:
+        self._detection = Detection()
+        self._newest = float("-inf")
+        self._told: dict[tuple[str, str, str], Incident] = {}
+
+    def take(self, samples: Sequence[Sample]) -> list[Incident]:
+        """The findings that are present after these samples, of which the older ones are known."""
+        for sample in samples:
+            if sample.time <= self._newest:
+                continue
+            self._newest = sample.time
+            changes = self._detection.take(sample)
+            for finding in (*changes.told, *changes.returned):
+                incident = incident_of(finding, sample.time)
+                self._told[incident.key] = incident
+        active = set(self._detection.active)
+        self._told = {key: incident for key, incident in self._told.items() if key in active}
+        return list(self._told.values())

@@ -8,7 +8,7 @@ from rich.text import Text
 
 from oomph.terminal.shown import shown_line
 from oomph.watch import figures
-from oomph.watch.sparkline import sparkline
+from oomph.watch.figures import sparkline
 from oomph.watch.view import CHARTED, Gpu
 
 _HEADS = ("memory", "use", "temp", "power")
@@ -16,7 +16,7 @@ _FIGURES = (13, 4, 6, 6)
 """The width of each figure."""
 _INDEX = 4
 _NARROWEST, _WIDEST = 3, 16
-"""Of a sparkline."""
+"""Columns of a sparkline."""
 _WIDE, _NAME = 100, 25
 """From so many columns on the name of a GPU is shown, in so many."""
 _WORST = "bold red"

@@ -30,7 +30,7 @@ class Incident:
     message: str
     remedy: str = ""
     finding: bool = False
-    """Whether the monitor found it; else the run went through it."""
+    """True if the monitor found it; else the run went through it."""
     kind: str = ""
     """Tells apart findings of the same fault and subject."""
     ended: float | None = None
@@ -38,7 +38,7 @@ class Incident:
 
     @property
     def is_present(self) -> bool:
-        """Whether it is a finding that is there now."""
+        """True if it is a finding that is there now."""
         return self.finding and self.ended is None
 
     @property

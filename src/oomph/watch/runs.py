@@ -78,7 +78,7 @@ class RunReader:
 
 
 def is_going_on(path: Path, record: RunRecord) -> bool:
-    """Whether a run is going on, as far as can be seen without taking its lock, which would be in its way."""
+    """True if a run is going on, as far as can be seen without taking its lock, which would be in its way."""
     if record.status != RUNNING:
         return False
     holder = _holder(path)
@@ -86,7 +86,7 @@ def is_going_on(path: Path, record: RunRecord) -> bool:
 
 
 def is_elsewhere(path: Path) -> bool:
-    """Whether a run is on another machine, or was."""
+    """True if a run is on another machine, or was."""
     holder = _holder(path)
     return holder is not None and holder.elsewhere
 

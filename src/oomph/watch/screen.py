@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from rich.text import Text
 
 from oomph.terminal.shown import shown_line
 from oomph.terminal.wrapping import wrapped
 from oomph.watch import figures, gpu_lines, wording
-from oomph.watch.allotment import Wish, allot, cut
 from oomph.watch.choice import Choice
+from oomph.watch.figures import BLOCKS
 from oomph.watch.incidents import Incident
 from oomph.watch.job import Job
-from oomph.watch.sparkline import BLOCKS
 from oomph.watch.view import Process, View
 
 LEAST_WIDTH, LEAST_HEIGHT = 60, 12
@@ -127,3 +127,35 @@ def _cut(part: Sequence[Text], rows: int) -> list[Text]:
 def _fitted(line: Text, width: int) -> Text:
     line.truncate(width, overflow="ellipsis")
     return line
+
+
+class Wish(NamedTuple):
+    """The rows that a part would like, and the least that it makes do with."""
+
+    rows: int
+    least: int
+    rank: int
+    """Parts of a lower rank are served first."""
+
+
+def allot(room: int, wishes: Sequence[Wish]) -> list[int]:
+    """The rows of each part, in the order given; their sum is at most `room`.
+
+    First each part gets its least, as far as there is room, then each the rest of its wish.
+    """
+    given = [0] * len(wishes)
+    by_rank = sorted(range(len(wishes)), key=lambda part: wishes[part].rank)
+    for limit in ("least", "rows"):
+        for part in by_rank:
+            more = min(max(getattr(wishes[part], limit) - given[part], 0), room)
+            given[part] += more
+            room -= more
+    return given
+
+
+def cut(count: int, rows: int) -> tuple[int, int]:
+    """Return how many of `count` lines are shown in so many rows, and how many are left to a line that counts them."""
+    if count <= rows:
+        return count, 0
+    shown = max(rows - 1, 0)
+    return shown, count - shown

@@ -39,7 +39,7 @@ class Signals:
         os.close(self._writer)
 
     def taken(self) -> list[signal.Signals]:
-        """Those that have arrived since the last call."""
+        """Return the signals that have arrived since the last call."""
         try:
             return [signal.Signals(number) for number in os.read(self.fd, 256)]
         except BlockingIOError:

@@ -36,7 +36,7 @@ class Gpu:
     problem: str = ""
     """Why it did not answer; it then has no values."""
     instance: int | None = None
-    """Of the MIG instances of one GPU, which; None for a whole GPU."""
+    """The number of a MIG instance; None for a whole GPU."""
 
     @property
     def label(self) -> str:
@@ -53,7 +53,7 @@ class Process:
     name: str
     memory_bytes: int | None
     own: bool
-    """Whether it belongs to the script of a run that is shown."""
+    """True if it belongs to the script of a run that is shown."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class View:
     """Unix time of looking."""
     gpus: tuple[Gpu, ...] = ()
     processes: tuple[Process, ...] = ()
-    """Those with the most memory first."""
+    """The ones with the most memory first."""
     jobs: tuple[Job, ...] = ()
     """The run that was asked for first."""
     incidents: tuple[Incident, ...] = ()
@@ -158,7 +158,7 @@ def last_known(past: Sequence[tuple[float, Values]]) -> Values:
 
 
 def _processes(samples: Sequence[Sample]) -> tuple[Process, ...]:
-    """Of each GPU, the last list of processes that was read."""
+    """Return the last list of processes that was read, for each GPU."""
     newest: dict[str, tuple[Process, ...]] = {}
     for sample in reversed(samples):
         if samples[-1].time - sample.time > _PROCESSES_SECONDS:

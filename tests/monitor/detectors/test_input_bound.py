@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from oomph.monitor.detection import Detection
-from oomph.monitor.detectors import input_bound
+from oomph.monitor.detectors.training import input_bound
 from oomph.monitor.sample import GpuProcess, GpuSample, Sample
 
 STEP = 0.1

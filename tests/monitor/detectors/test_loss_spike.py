@@ -8,7 +8,7 @@ import pytest
 from loss_curves import HEALTHY, diverging, healthy, with_spike
 
 from oomph.monitor.detection import Detection
-from oomph.monitor.detectors import loss_spike
+from oomph.monitor.detectors.training import loss_spike
 from oomph.monitor.sample import Sample
 
 _HELD_OUT = range(200, 220)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from oomph.monitor.detection import Detection
-from oomph.monitor.detectors import not_finite
+from oomph.monitor.detectors.training import not_finite
 from oomph.monitor.sample import Sample
 
 

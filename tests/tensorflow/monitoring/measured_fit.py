@@ -5,8 +5,7 @@ from __future__ import annotations
 import keras
 
 from oomph.monitor.board import BoardReader, TrainingBoard
-from oomph.monitor.live.measured_step import MeasuredStep
-from oomph.monitor.live.meter import Meter
+from oomph.monitor.live.meter import MeasuredStep, Meter
 
 BATCHES = 16
 

@@ -14,7 +14,7 @@ import oomph
 from oomph.monitor.finding import Finding
 from oomph.monitor.live import callback
 from oomph.monitor.live.alerts import Alerts
-from oomph.monitor.live.attendant import Attendant
+from oomph.monitor.live.callback import Attendant
 from oomph.monitor.live.scalars import Scalars, figures
 from oomph.monitor.sample import GpuSample, Sample
 from oomph.script import session
@@ -206,7 +206,7 @@ def test_a_disk_that_is_full_ends_the_figures_only(said, tmp_path, monkeypatch):
         def close(self):
             pass
 
-    monkeypatch.setattr("oomph.monitor.live.attendant.newest", lambda folder: sample(1.0))
+    monkeypatch.setattr("oomph.monitor.live.callback.newest", lambda folder: sample(1.0))
     attendant = Attendant(tmp_path, Sampler(None, None), Alerts(said.append, True, None, None), Full(), said.append)
     attendant.begin()
     attendant.end()

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from oomph.monitor.live import weights
-from oomph.monitor.live.weights import WeightLooks, not_finite
+from oomph.monitor.live import readings
+from oomph.monitor.live.readings import WeightLooks, not_finite
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
@@ -35,7 +35,7 @@ def test_the_dearer_a_look_the_rarer(monkeypatch):
         now[0] += 0.5
         return 0
 
-    monkeypatch.setattr(weights, "not_finite", slow)
+    monkeypatch.setattr(readings, "not_finite", slow)
     looks, seen, took = WeightLooks(lambda: now[0]), 0, 0.0
     while now[0] < 3600:
         now[0] += 0.1
@@ -50,7 +50,7 @@ def test_a_device_without_memory_for_it_is_left_alone(monkeypatch):
     def full(_):
         raise tf.errors.ResourceExhaustedError(None, None, "OOM when allocating")
 
-    monkeypatch.setattr(weights, "not_finite", full)
+    monkeypatch.setattr(readings, "not_finite", full)
     now = [0.0]
     looks = WeightLooks(lambda: now[0])
     assert looks.look([]) is None

@@ -76,7 +76,7 @@ class _Parts:
         """Part → why it failed."""
 
     def take(self, name: str, look: Callable[[], _Part], otherwise: _Part) -> _Part:
-        """What `look` returns; `otherwise` if it fails."""
+        """Return what `look` returns, or `otherwise` if it fails."""
         try:
             return look()
         except OomphError:

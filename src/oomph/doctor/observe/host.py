@@ -119,7 +119,7 @@ def _cache(environ: Mapping[str, str]) -> Path:
 
 
 def _can_write(path: Path) -> bool:
-    """Whether files can be created in the folder or, if it is missing, in the nearest parent."""
+    """True if files can be created in the folder or, if it is missing, in the nearest parent."""
     for place in (path, *path.parents):
         if place.exists():
             return place.is_dir() and os.access(place, os.W_OK | os.X_OK)

@@ -16,11 +16,12 @@ A part that could not be observed keeps its defaults, and `unread` says why.
 
 from __future__ import annotations
 
+import types
+import typing
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields, is_dataclass
 from typing import Any
 
-from oomph.doctor.snapshot.decode import decode
 from oomph.doctor.snapshot.drivers import CudaDevice, Driver, Nvml, NvmlDevice, Process
 from oomph.doctor.snapshot.software import Candidate, Library, Package, Packages, TensorFlow, Toolchain
 from oomph.doctor.snapshot.system import Host, Node, PciDevice, Python
@@ -79,15 +80,20 @@ class Snapshot:
 
     @property
     def nvidia_hardware(self) -> bool:
-        """Whether anything on this machine shows an NVIDIA GPU without the driver's help."""
+        """True if anything on this machine shows an NVIDIA GPU without the driver's help."""
         host = self.host
         on_bus = any(device.vendor == "10de" for device in host.pci)
         return on_bus or bool(host.nodes) or bool(host.kernel_driver)
 
     @property
     def gpu_wanted(self) -> bool:
-        """Whether questions about GPUs make sense here: there is a GPU, or at least a driver for one."""
+        """True if questions about GPUs make sense here: there is a GPU, or at least a driver for one."""
         return self.nvidia_hardware or self.driver.asked
+
+    @property
+    def gpus_hidden(self) -> bool:
+        """True if CUDA_VISIBLE_DEVICES hides every GPU."""
+        return self.environment.get("CUDA_VISIBLE_DEVICES", "all").strip() in ("", "-1", "NoDevFiles")
 
     def as_document(self) -> dict[str, Any]:
         """Plain values for JSON."""
@@ -98,10 +104,28 @@ class Snapshot:
         """The snapshot of a document; raises ValueError if its schema is another."""
         if document.get("schema") != SCHEMA:
             raise ValueError("not a snapshot of this schema")
-        snapshot: Snapshot = decode(cls, document)
+        snapshot: Snapshot = _decode(cls, document)
         return snapshot
 
 
 def _place(pci: str) -> str:
     """:01:00.0 for both 0000:01:00.0 (CUDA) and 00000000:01:00.0 (NVML)."""
     return pci.lower().lstrip("0") or pci
+
+
+def _decode(kind: Any, value: Any) -> Any:
+    """Build a frozen value of this type from plain JSON values: dataclasses, tuples, optionals."""
+    origin, arguments = typing.get_origin(kind), typing.get_args(kind)
+    if isinstance(kind, type) and is_dataclass(kind):
+        if not isinstance(value, Mapping):
+            raise ValueError(f"no {kind} in {type(value).__name__}")
+        hints = typing.get_type_hints(kind)
+        known = {each.name for each in fields(kind)}
+        return kind(**{name: _decode(hints[name], item) for name, item in value.items() if name in known})
+    if origin is types.UnionType:
+        inner = next(argument for argument in arguments if argument is not types.NoneType)
+        return None if value is None else _decode(inner, value)
+    if origin is tuple:
+        item = arguments[0]
+        return tuple(_decode(item, each) for each in value)
+    return value

@@ -20,7 +20,7 @@ class Python:
     """The tag of wheels made for it: cp311."""
     pip: bool = True
     uv: bool = False
-    """Whether `uv` is on PATH, for environments that have no pip."""
+    """True if `uv` is on PATH, for environments that have no pip."""
     moved_from: str = ""
     """Where this virtual environment was created, if it has moved since."""
 

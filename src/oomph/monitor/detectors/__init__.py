@@ -1,76 +1,31 @@
-"""What the monitor finds, one module per detector; `DETECTORS` lists them all. Pure.
+"""What the monitor finds, by subject; `DETECTORS` lists all detectors. Pure.
 
-A detector is a module with
-
-    FAULTS: tuple[str, ...]                               the pages of its findings
-    EVERY: float                                          seconds between two looks
-    def find(window: Window) -> Iterable[Finding]         what is wrong now; called on the window's newest sample
-
-The first line of its docstring says what it finds, the rest what counts as that, and the source of each threshold:
-docs/reference/monitor-findings.md is made of them. `detection.py` tells each finding once. A detector that needs more
-than the newest samples asks the window for them.
+A detector is a function under `@detector(fault, every=seconds)`. `detection.py` tells each finding once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Protocol
-
-from oomph.monitor.detectors import (
-    device_memory,
-    driver_events,
-    driver_silent,
-    gpu_idle,
-    gpu_lost,
-    growing,
-    host_memory,
-    input_bound,
-    leak,
-    loss_spike,
-    memory_errors,
-    not_finite,
-    other_process,
-    pcie,
-    recovery_action,
-    straggler,
-    temperature,
-    throttling,
-)
-from oomph.monitor.finding import Finding
-from oomph.monitor.window import Window
-
-
-class Detector(Protocol):
-    """The interface of a detector module."""
-
-    EVERY: float
-
-    @property
-    def FAULTS(self) -> tuple[str, ...]:
-        """The names of the pages of its findings."""
-
-    def find(self, window: Window, /) -> Iterable[Finding]:
-        """What is wrong now."""
-
+from oomph.monitor.detector import Detector
+from oomph.monitor.detectors import driver, gpu_speed, leaks, memory, training
 
 DETECTORS: tuple[Detector, ...] = (
-    driver_events,
-    gpu_lost,
-    driver_silent,
-    memory_errors,
-    recovery_action,
-    not_finite,
-    device_memory,
-    leak,
-    growing,
-    other_process,
-    host_memory,
-    temperature,
-    throttling,
-    pcie,
-    straggler,
-    input_bound,
-    gpu_idle,
-    loss_spike,
+    driver.driver_events,
+    driver.gpu_lost,
+    driver.driver_silent,
+    driver.memory_errors,
+    driver.recovery_action,
+    training.not_finite,
+    memory.device_memory,
+    leaks.leak,
+    leaks.growing,
+    memory.other_process,
+    memory.host_memory,
+    gpu_speed.temperature,
+    gpu_speed.throttling,
+    gpu_speed.pcie,
+    gpu_speed.straggler,
+    training.input_bound,
+    training.gpu_idle,
+    training.loss_spike,
 )
-"""All detectors. A new one is a module, and its name here."""
+"""All detectors, in the order in which their findings are told: first what makes results wrong or ends a training."""

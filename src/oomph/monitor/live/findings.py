@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Protocol
 
 from oomph.journal.journal import Event, read_journal
-from oomph.monitor.change_lines import finding_of
+from oomph.monitor.changes import finding_of
 from oomph.monitor.finding import Finding
 
 

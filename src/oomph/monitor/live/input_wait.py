@@ -33,7 +33,7 @@ class InputWait:
     def __init__(self) -> None:
         self._thread: int | None = None
         self._inside = False
-        """Whether a fetch is being measured: an iterator may call another one."""
+        """True if a fetch is being measured: an iterator may call another one."""
         self._seconds = 0.0
 
     def listen(self) -> None:
@@ -58,7 +58,7 @@ class InputWait:
         return self._seconds + (0.0 if _traced is None else float(_traced.numpy()))
 
     def is_mine(self) -> bool:
-        """Whether the caller's fetch is to be measured."""
+        """True if the caller's fetch is to be measured."""
         return threading.get_ident() == self._thread and not self._inside
 
     def fetch(self, take: Callable[[], Any]) -> Any:
@@ -146,7 +146,7 @@ taken in the next as well."""
 
 
 _may_ask: Any = None
-"""Whether traced fetches may ask for the time, in a variable on the CPU."""
+"""True if traced fetches may ask for the time, in a variable on the CPU."""
 
 
 def _seconds_of_traced_fetches() -> Any:

@@ -10,9 +10,7 @@ from typing import Any, TypeVar
 
 from oomph.monitor.board import TrainingBoard
 from oomph.monitor.live.input_wait import CountedWait, InputWait
-from oomph.monitor.live.losses import Losses
-from oomph.monitor.live.memory import FullestDevice
-from oomph.monitor.live.weights import WeightLooks
+from oomph.monitor.live.readings import FullestDevice, Losses, WeightLooks
 
 _EVERY_SECONDS = 1.0
 _LONG_EPOCH_STEPS, _NOTED_SHARE = 200, 0.02
@@ -55,7 +53,7 @@ class Meter:
         self._board: Any = board
         self._tell, self._clock, self._pid = tell, clock, os.getpid()
         self.is_off = board is None
-        """Whether nothing is measured, or nothing any more."""
+        """True if nothing is measured, or nothing any more."""
         self.wait = InputWait()
         self._counted = CountedWait(self.wait)
         self._looks = WeightLooks(clock)
@@ -63,19 +61,19 @@ class Meter:
         self._model: Any = None
         self._losses: Losses | None = None
         self._examples = 0.0
-        """Of the fits before."""
+        """Samples of the fits before."""
         self._steps, self._step_of_epoch, self._epoch = 0, 0, 0
         self._step_seconds, self._timed_steps = 0.0, 0
         self._noted_at = 0
         """The step of the epoch at which the memory in use was last noted."""
         self._last = self._due = self._begun_at = self._noted = clock()
         self._is_begun, self._is_first = False, True
-        """Whether there is a fit, and whether it has not taken a step yet."""
+        """`_is_first`: the fit has not taken a step yet."""
         self._paused_at: float | None = None
 
     @property
     def is_measuring(self) -> bool:
-        """Whether a fit or a loop has begun and is not over."""
+        """True if a fit or a loop has begun and is not over."""
         return self._is_begun
 
     @_fail_open
@@ -217,3 +215,21 @@ class Meter:
     def _write(self, values: dict[str, Any]) -> None:
         for key, value in values.items():
             self._board.write(key, _NOTHING if value is None else value)
+
+
+class MeasuredStep:
+    """Stands in for `model.train_function` while a fit is measured.
+
+    A callback for each batch would see less: Keras calls it from another thread, after it has waited for the device.
+    """
+
+    def __init__(self, model: Any, step: Any, meter: Meter) -> None:
+        self._model, self.step, self._meter = model, step, meter
+
+    def __call__(self, iterator: Any) -> Any:
+        logs = self.step(iterator)
+        self._meter.count(self._model.steps_per_execution, logs)
+        return logs
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.step, name)

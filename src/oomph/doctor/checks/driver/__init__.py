@@ -1,1 +1,0 @@
-"""The NVIDIA driver, and the devices that it shows."""

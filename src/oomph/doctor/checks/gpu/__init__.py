@@ -1,1 +1,0 @@
-"""The GPUs themselves: memory, health, clocks."""

@@ -1,0 +1,385 @@
+"""Python, TensorFlow, Keras and the wheels they came in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from packaging.requirements import InvalidRequirement, Requirement
+
+from oomph.doctor.check import Finding, check, failed, noted, passed, skipped, warned
+from oomph.doctor.commands import export, install, reinstall, tensorflow_with_cuda
+from oomph.doctor.observe.packages import normal
+from oomph.doctor.observe.tensorflow import DISTRIBUTIONS
+from oomph.doctor.releases import RELEASES, release_of
+from oomph.doctor.snapshot import Package, Snapshot
+from oomph.explain.catalogue.fault import Remedy
+
+_WSL = Remedy("Run the script in WSL2, where the Linux wheels find the GPU", "wsl --install -d Ubuntu")
+
+
+@check(
+    "DOC101",
+    why=(
+        "Wheels with CUDA exist only for Linux on x86-64 with glibc; on other systems the same pip install gives"
+        " TensorFlow for the CPU."
+    ),
+    faults=("cpu-only-build", "binary-incompatibility"),
+    needs=("host",),
+    source="https://www.tensorflow.org/install/pip",
+)
+def platform(snapshot: Snapshot) -> Finding:
+    """A system for which there is no TensorFlow with CUDA."""
+    host, tensorflow = snapshot.host, snapshot.tensorflow
+    where = f"{host.system} {host.machine}, {host.libc or 'no glibc'}"
+    if host.system == "Windows" and (tensorflow is None or tensorflow.numbers > (2, 10, 1)):
+        return failed("cpu-only-build", "Native Windows: TensorFlow after 2.10 has no CUDA there.", _WSL)
+    if host.system == "Darwin":
+        rent = Remedy("Train on a Linux machine with an NVIDIA GPU")
+        return warned(
+            "cpu-only-build", "macOS: TensorFlow has no CUDA there, and no current Mac has an NVIDIA GPU.", rent
+        )
+    if host.libc.startswith("musl"):
+        image = Remedy("Use an image with glibc", "docker run --gpus all tensorflow/tensorflow:latest-gpu ...")
+        return failed("binary-incompatibility", f"{where}: TensorFlow's wheels are built for glibc.", image)
+    if host.machine in ("aarch64", "arm64") and tensorflow is not None and tensorflow.cuda is False:
+        ngc = Remedy(
+            "Use NVIDIA's container, which is built with CUDA for this processor",
+            "docker pull nvcr.io/nvidia/tensorflow:25.02-tf2-py3",
+        )
+        return warned("cpu-only-build", f"{where}: the wheels on PyPI are built without CUDA.", ngc)
+    return passed(where)
+
+
+@check(
+    "DOC102",
+    why=(
+        "TensorFlow's extension modules load only in the minor version of CPython that they were compiled for; in any"
+        " other, import tensorflow fails."
+    ),
+    faults=("binary-incompatibility",),
+    needs=("packages",),
+    source="PEP 425; the Tag lines of the wheel's WHEEL file",
+)
+def python_version(snapshot: Snapshot) -> Finding:
+    """A Python for which this TensorFlow was not built."""
+    python, tensorflow = snapshot.python, snapshot.tensorflow
+    if tensorflow is None:
+        return skipped("TensorFlow is not installed")
+    package = snapshot.packages.get(tensorflow.distribution)
+    tags = package.tags if package else ()
+    made_for = sorted({tag.split("-")[0] for tag in tags})
+    if made_for and python.tag not in made_for and not any(tag.startswith("py") for tag in made_for):
+        return failed(
+            "binary-incompatibility",
+            f"TensorFlow {tensorflow.version} was installed for {', '.join(made_for)}, but this is Python"
+            f" {python.version_text} ({python.tag}).",
+            Remedy(
+                "Reinstall it for this Python", install(snapshot, "--force-reinstall", _release_for_python(snapshot))
+            ),
+        )
+    return passed(f"Python {python.version_text} is the one that TensorFlow {tensorflow.version} was built for")
+
+
+def _release_for_python(snapshot: Snapshot) -> str:
+    """The installed version if it has a wheel for this Python, else the newest that does."""
+    assert snapshot.tensorflow is not None
+    minor = snapshot.python.version[1]
+    own = release_of(snapshot.tensorflow.numbers)
+    if own is None or own.pythons[0] <= minor <= own.pythons[1]:
+        return f"tensorflow[and-cuda]=={snapshot.tensorflow.version}"
+    fitting = [release for release in RELEASES if release.pythons[0] <= minor <= release.pythons[1]]
+    return f"tensorflow[and-cuda]=={'.'.join(map(str, fitting[-1].series))}.*" if fitting else "tensorflow[and-cuda]"
+
+
+@check(
+    "DOC103",
+    why=(
+        "Scripts in bin/ name their Python by its full path: after a move, pip installs into the old place, and the"
+        " script does not see it."
+    ),
+    faults=("binary-incompatibility",),
+    source="https://docs.python.org/3/library/venv.html, on moving environments",
+)
+def environment_moved(snapshot: Snapshot) -> Finding:
+    """A virtual environment that was moved or copied by hand."""
+    python = snapshot.python
+    if not python.prefix or python.prefix == python.base_prefix:
+        return skipped("no virtual environment")
+    if python.moved_from:
+        return warned(
+            "binary-incompatibility",
+            f"The virtual environment {python.prefix} was created in {python.moved_from}: `pip` and other commands in"
+            " its bin/ still use that place.",
+            Remedy(
+                "Recreate it where it should stay",
+                f"python{python.version[0]}.{python.version[1]} -m venv --clear {python.prefix}",
+            ),
+            Remedy("Until then, call pip through its Python", f"{python.executable} -m pip list"),
+        )
+    return passed("the virtual environment is where it was created")
+
+
+@check(
+    "DOC110",
+    why=(
+        "Nothing trains without it. An interrupted pip leaves metadata without files, or files without metadata; what"
+        " is imported then is a mixture."
+    ),
+    faults=("binary-incompatibility",),
+    needs=("packages", "tensorflow"),
+    source="https://packaging.python.org/en/latest/specifications/recording-installed-packages/",
+)
+def tensorflow_installed(snapshot: Snapshot) -> Finding:
+    """No TensorFlow, or half of one."""
+    tensorflow = snapshot.tensorflow
+    if tensorflow is None:
+        return failed(
+            "binary-incompatibility",
+            f"{snapshot.python.executable} has no TensorFlow.",
+            Remedy("Install it, with its CUDA libraries", install(snapshot, "tensorflow[and-cuda]")),
+            Remedy("Or name the Python that has it", "oomph doctor --python path/to/python"),
+        )
+    broken = [package for package in snapshot.packages.found if package.problem]
+    if broken:
+        named = "; ".join(f"{package.name} {package.version}: {package.problem}" for package in broken)
+        wanted = tensorflow_with_cuda(snapshot) if any("tensorflow" in p.name for p in broken) else broken[0].name
+        add = Remedy("Uninstall and reinstall them", reinstall(snapshot, [p.name for p in broken], wanted))
+        fail = any(package.problem.endswith("is gone") for package in broken)
+        text = f"Half-installed packages: {named}."
+        return (failed if fail else warned)("binary-incompatibility", text, add)
+    if snapshot.packages.leftovers:
+        folders = " ".join(snapshot.packages.leftovers)
+        remove = Remedy("Remove what an interrupted pip has left behind", f"rm -r {folders}")
+        return warned("binary-incompatibility", f"An interrupted pip has left {folders} behind.", remove)
+    return passed(f"TensorFlow {tensorflow.version}")
+
+
+@check(
+    "DOC111",
+    why=(
+        "They overwrite each other's files: what is imported is a mixture of both, and uninstalling one breaks the"
+        " other."
+    ),
+    faults=("binary-incompatibility",),
+    needs=("packages",),
+    source="https://github.com/pypa/pip/issues/4625",
+)
+def tensorflow_twice(snapshot: Snapshot) -> Finding:
+    """Two distributions that both contain the package `tensorflow`."""
+    if snapshot.tensorflow is None:
+        return skipped("TensorFlow is not installed")
+    everywhere = [package for package in snapshot.packages.found if package.name in DISTRIBUTIONS]
+    folder = snapshot.packages.get(snapshot.tensorflow.distribution)
+    found = [package for package in everywhere if folder is not None and package.folder == folder.folder]
+    if len(found) < 2 or _is_shim(found):
+        if len(everywhere) > len(found):
+            others = ", ".join(f"{p.name} {p.version} in {p.folder}" for p in everywhere if p not in found)
+            return noted(f"the first on sys.path counts, {found[0].name} {found[0].version}; there is also {others}")
+        return passed("one distribution contains TensorFlow")
+    named = ", ".join(f"{package.name} {package.version}" for package in found)
+    newest = f"tensorflow[and-cuda]=={max((p for p in found), key=_numbers).version}"
+    names = list(dict.fromkeys(package.name for package in found))
+    return failed(
+        "binary-incompatibility",
+        f"{len(found)} distributions put the package tensorflow into {found[0].folder}: {named}.",
+        Remedy("Uninstall all of them, then install one", reinstall(snapshot, names, newest)),
+    )
+
+
+def _is_shim(found: list[Package]) -> bool:
+    """On Windows and ARM, `tensorflow` is an empty wheel that requires another one of the same version."""
+    return len({package.version for package in found}) == 1 and {"tensorflow", "tensorflow-intel"} == {
+        p.name for p in found
+    }
+
+
+def _numbers(package: Package) -> tuple[int, ...]:
+    return tuple(int(part) for part in package.version.split(".") if part.isdigit())
+
+
+@check(
+    "DOC112",
+    why="It silently trains on the CPU: nothing in its log says that a GPU was expected.",
+    faults=("cpu-only-build",),
+    needs=("tensorflow",),
+    source="tensorflow/python/platform/build_info.py in the wheel",
+)
+def cpu_only_build(snapshot: Snapshot) -> Finding:
+    """A TensorFlow that was built without CUDA, on a machine with an NVIDIA GPU."""
+    tensorflow = snapshot.tensorflow
+    if tensorflow is None:
+        return skipped("TensorFlow is not installed")
+    if tensorflow.rocm:
+        return noted(f"{tensorflow.distribution} {tensorflow.version} is built for AMD's ROCm")
+    if tensorflow.cuda is False:
+        if not snapshot.gpu_wanted:
+            return passed(f"{tensorflow.distribution} {tensorflow.version} is built for the CPU, and there is no GPU")
+        return failed(
+            "cpu-only-build",
+            f"{tensorflow.distribution} {tensorflow.version} is built without CUDA: it cannot use this machine's GPU.",
+            Remedy(
+                "Replace it with the CUDA build",
+                reinstall(snapshot, [tensorflow.distribution], tensorflow_with_cuda(snapshot)),
+            ),
+        )
+    if tensorflow.cuda is None:
+        return noted(f"it is unknown what TensorFlow {tensorflow.version} was built for: its wheel does not say")
+    version = ".".join(map(str, tensorflow.cuda_version)) or "a version that its wheel does not name"
+    return passed(f"TensorFlow {tensorflow.version} is built with CUDA {version} (by {tensorflow.source})")
+
+
+_TRUE = ("1", "true", "t")
+
+
+@check(
+    "DOC113",
+    why=(
+        "TensorFlow 2.16 and later need Keras 3; a Keras 2 beside it, or a tf_keras of another release, fails at import"
+        " or trains something else."
+    ),
+    faults=("binary-incompatibility",),
+    needs=("packages",),
+    source="https://keras.io/getting_started/#tensorflow--keras-2-backwards-compatibility",
+)
+def keras_version(snapshot: Snapshot) -> Finding:
+    """A Keras that does not match this TensorFlow."""
+    tensorflow, keras = snapshot.tensorflow, snapshot.packages.get("keras")
+    if tensorflow is None:
+        return skipped("TensorFlow is not installed")
+    series = ".".join(map(str, tensorflow.numbers[:2]))
+    legacy = snapshot.packages.get("tf-keras")
+    backend = snapshot.environment.get("KERAS_BACKEND", "tensorflow")
+    if snapshot.environment.get("TF_USE_LEGACY_KERAS", "").lower() in _TRUE and tensorflow.numbers >= (2, 16):
+        if legacy is None:
+            get = Remedy("Install the Keras 2 that it asks for", install(snapshot, f"tf_keras=={series}.*"))
+            return failed(
+                "binary-incompatibility",
+                "TF_USE_LEGACY_KERAS is set, but tf_keras is not installed: import tf.keras fails.",
+                get,
+            )
+        if not legacy.version.startswith(f"{series}."):
+            get = Remedy("Install the matching one", install(snapshot, f"tf_keras=={series}.*"))
+            return warned(
+                "binary-incompatibility",
+                f"tf_keras {legacy.version} is for another TensorFlow than {tensorflow.version}.",
+                get,
+            )
+    if backend != "tensorflow":
+        text = f"KERAS_BACKEND={backend}: Keras will not use TensorFlow, and oomph guards nothing."
+        return warned(
+            "binary-incompatibility", text, Remedy("Choose TensorFlow", export("KERAS_BACKEND", "tensorflow"))
+        )
+    if keras is not None and tensorflow.numbers >= (2, 16) and keras.version.startswith(("1.", "2.")):
+        get = Remedy("Install Keras 3", install(snapshot, "keras>=3"))
+        return failed(
+            "binary-incompatibility",
+            f"Keras {keras.version} with TensorFlow {tensorflow.version}, which needs Keras 3.",
+            get,
+        )
+    return passed(f"Keras {keras.version}" if keras else "no separate Keras")
+
+
+@check(
+    "DOC114",
+    why=(
+        "Another package has replaced what TensorFlow was built against: imports fail with a missing symbol or"
+        " attribute, or crash."
+    ),
+    faults=("binary-incompatibility",),
+    needs=("packages",),
+    source="Requires-Dist in the installed wheel's METADATA",
+)
+def requirements(snapshot: Snapshot) -> Finding:
+    """Packages whose versions TensorFlow's own metadata rules out: NumPy, protobuf, Keras, h5py, ..."""
+    tensorflow = snapshot.tensorflow
+    if tensorflow is None:
+        return skipped("TensorFlow is not installed")
+    wrong = [
+        (package, need)
+        for package, need in _demands(snapshot)
+        if not package.name.startswith("nvidia-") and not _met(package, need)
+    ]
+    if not wrong:
+        return passed(f"what TensorFlow {tensorflow.version} requires is installed, in versions that it allows")
+    named = ", ".join(f"{package.name} {package.version} (it requires {need.specifier})" for package, need in wrong)
+    wanted = [f"{package.name}{need.specifier}" for package, need in wrong]
+    return failed(
+        "binary-incompatibility",
+        f"TensorFlow {tensorflow.version} does not allow {named}.",
+        Remedy("Install versions that it allows", install(snapshot, *wanted)),
+    )
+
+
+def _demands(snapshot: Snapshot) -> Iterator[tuple[Package, Requirement]]:
+    """Each installed package that TensorFlow's metadata names, also in the extra and-cuda, with its requirement."""
+    tensorflow = snapshot.packages.get(snapshot.tensorflow.distribution) if snapshot.tensorflow else None
+    marks = {"extra": "and-cuda", "python_version": "{}.{}".format(*snapshot.python.version[:2])}
+    for line in tensorflow.requires if tensorflow else ():
+        try:
+            need = Requirement(line)
+        except InvalidRequirement:
+            continue  # metadata from before 2.13 has a form that no longer parses
+        package = snapshot.packages.get(normal(need.name))
+        if package is not None and (need.marker is None or need.marker.evaluate(marks)):
+            yield package, need
+
+
+def _met(package: Package, need: Requirement) -> bool:
+    """True if the installed version is allowed; a string that is no version passes."""
+    try:
+        return need.specifier.contains(package.version, prereleases=True)
+    except ValueError:
+        return True
+
+
+@check(
+    "DOC115",
+    why=(
+        "PyTorch, JAX and TensorFlow share these wheels: installing one can replace the versions that another was"
+        " built with."
+    ),
+    faults=("cuda-library-missing", "cudnn-version-mismatch"),
+    needs=("packages",),
+    source="the extra and-cuda in the installed wheel's METADATA; https://github.com/tensorflow/tensorflow/issues/60913",
+)
+def nvidia_wheels(snapshot: Snapshot) -> Finding:
+    """CUDA library wheels in versions that the installed TensorFlow rules out, or of two generations."""
+    tensorflow = snapshot.tensorflow
+    wheels = [package for package in snapshot.packages.found if _generation(package)]
+    if tensorflow is None or not wheels:
+        return skipped("no wheels of CUDA libraries are installed")
+    wrong = [(p, need) for p, need in _demands(snapshot) if p.name.startswith("nvidia-") and not _met(p, need)]
+    if wrong:
+        named = ", ".join(f"{package.name} {package.version} (it requires {need.specifier})" for package, need in wrong)
+        wanted = [f"{package.name}{need.specifier}" for package, need in wrong]
+        text = f"TensorFlow {tensorflow.version} does not allow {named}."
+        return warned(
+            "cuda-library-missing", text, Remedy("Install versions that it allows", install(snapshot, *wanted))
+        )
+    wanted_generation = f"cu{tensorflow.cuda_version[0]}" if tensorflow.cuda_version else ""
+    if wanted_generation and not any(_generation(package) == wanted_generation for package in wheels):
+        found = sorted({_generation(package) for package in wheels})
+        return warned(
+            "cuda-library-missing",
+            f"The installed CUDA libraries are for {', '.join(found)}, but TensorFlow {tensorflow.version} loads those"
+            f" for {wanted_generation}.",
+            Remedy("Install the ones that it needs", install(snapshot, tensorflow_with_cuda(snapshot))),
+        )
+    double = _double(wheels)
+    if double:
+        again = reinstall(snapshot, double, tensorflow_with_cuda(snapshot))
+        text = f"Two generations of one library share a folder: {', '.join(double)}."
+        return warned("cudnn-version-mismatch", text, Remedy("Uninstall both, then install the right one", again))
+    return passed(f"{len(wheels)} wheels of CUDA libraries, in versions that TensorFlow {tensorflow.version} allows")
+
+
+def _generation(package: Package) -> str:
+    """ "cu12" of nvidia-cudnn-cu12."""
+    name, _, generation = package.name.rpartition("-")
+    return generation if name.startswith("nvidia-") and generation.startswith("cu") and generation[2:].isdigit() else ""
+
+
+def _double(wheels: list[Package]) -> list[str]:
+    """Wheels that share a stem, and hence the folder nvidia/<stem>/lib."""
+    stems = [package.name.rpartition("-")[0] for package in wheels]
+    return sorted(package.name for package in wheels if stems.count(package.name.rpartition("-")[0]) > 1)

@@ -1,1 +1,0 @@
-"""Python, TensorFlow, Keras and the wheels they came in."""

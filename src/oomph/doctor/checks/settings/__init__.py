@@ -1,1 +1,0 @@
-"""Environment variables that TensorFlow, XLA and CUDA read."""

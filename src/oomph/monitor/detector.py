@@ -1,0 +1,43 @@
+"""Detector: a pure function of the last samples, the pages of its findings, and how often it looks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from oomph.monitor.finding import Finding
+from oomph.monitor.window import Window
+
+Find = Callable[[Window], Iterable[Finding]]
+
+
+@dataclass(frozen=True)
+class Detector:
+    """Finds one kind of fault.
+
+    The first line of its docstring says what it finds, the rest what counts as that, and the source of each threshold:
+    docs/reference/monitor-findings.md is made of them. A detector that needs more than the newest samples asks the
+    window for them.
+    """
+
+    find: Find
+    """Returns what is wrong now; called on the window's newest sample."""
+    faults: tuple[str, ...]
+    """The pages of its findings."""
+    every: float
+    """Seconds between two looks."""
+
+    @property
+    def name(self) -> str:
+        """Where it is defined."""
+        return f"{self.find.__module__}.{self.find.__qualname__}"
+
+    @property
+    def description(self) -> str:
+        """What it finds, in the first line, and what counts as that."""
+        return self.find.__doc__ or ""
+
+
+def detector(*faults: str, every: float) -> Callable[[Find], Detector]:
+    """Make a Detector of the function below."""
+    return lambda find: Detector(find, faults, every)

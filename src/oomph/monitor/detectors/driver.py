@@ -1,0 +1,180 @@
+"""Faults of GPUs that the driver reports, and a driver that stops answering. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from oomph.explain.catalogue.xid import catalogue
+from oomph.monitor.detector import detector
+from oomph.monitor.finding import Finding
+from oomph.monitor.sample import GpuEvent, GpuSample
+from oomph.monitor.window import Window
+
+_PAGES_OF_XID = {8: "kernel-timeout", 13: "illegal-memory-access", 31: "illegal-memory-access"}
+_FALLEN_OFF_THE_BUS = 79
+_XID_THAT_FOLLOWS = {43, 45}
+"""They end a program after another error, or when it is killed."""
+_OTHER_EVENTS = {
+    "ecc-double-bit": ("an uncorrected memory error: results may be wrong", "memory error"),
+    "unavailable": ("the driver has taken it out of use", "unavailable"),
+}
+
+
+@detector("hardware-fault", "illegal-memory-access", "kernel-timeout", every=0.0)  # an event is in one sample only
+def driver_events(window: Window) -> Iterable[Finding]:
+    """What the driver reports of a GPU as it happens: Xid errors above all.
+
+    Source: NVIDIA's Xid catalogue (`explain/catalogue/xid.csv`) says what each is called and what to do first. Those to
+    ignore are notices. Codes of a program's own faults belong to the pages of these.
+    """
+    for gpu in window.gpus():
+        for event in gpu.events:
+            if event.kind == "xid":
+                yield _xid(gpu, event)
+            elif event.kind in _OTHER_EVENTS:
+                text, kind = _OTHER_EVENTS[event.kind]
+                yield Finding("hardware-fault", gpu.title, text, "critical", {"source": event.source}, kind=kind)
+
+
+def _xid(gpu: GpuSample, event: GpuEvent) -> Finding:
+    code, row = event.code, catalogue().get(event.code)
+    name = "" if row is None else f" ({row.mnemonic})"
+    action = "" if row is None else row.action
+    is_harmless = code in _XID_THAT_FOLLOWS or (row is not None and row.immediate == "IGNORE")
+    return Finding(
+        _PAGES_OF_XID.get(code, "hardware-fault"),
+        gpu.title,
+        f"the driver reports Xid {code}{name}",
+        "notice" if is_harmless else "critical" if row is not None else "warning",
+        {"xid": code, "source": event.source, "text": event.text},
+        f"NVIDIA's catalogue says: {action}" if action else "",
+        kind="lost" if code == _FALLEN_OFF_THE_BUS else f"xid {code}",
+    )
+
+
+_LOST_REMEDY = "Restart the machine, best by switching it off and on; then check power, temperature and seat of the GPU"
+_LOST_WORDS = ("lost", "reset", "gone")
+
+
+@detector("hardware-fault", every=0.0)
+def gpu_lost(window: Window) -> Iterable[Finding]:
+    """A GPU that the driver has lost.
+
+    Source: NVML answers "GPU is lost" or that it needs a reset. Xid 79 tells the same, and only the first is told.
+    """
+    for gpu in window.gpus():
+        if gpu.problem and any(word in gpu.problem.lower() for word in _LOST_WORDS):
+            yield Finding(
+                "hardware-fault",
+                gpu.title,
+                f"it no longer answers: {gpu.problem}",
+                "critical",
+                {"problem": gpu.problem},
+                _LOST_REMEDY,
+                kind="lost",
+            )
+
+
+_SILENT = "no answer"
+_SILENT_REMEDY = (
+    "See whether nvidia-smi answers, and what the kernel says (sudo dmesg | grep -iE 'xid|nvrm|blocked'); "
+    "processes that wait for the driver end only when the machine restarts"
+)
+
+
+@detector("driver-silent", every=0.0)
+def driver_silent(window: Window) -> Iterable[Finding]:
+    """A driver that has stopped answering: a call that does not return, or an NVML that was there and is gone.
+
+    Threshold: the sampler's, 3 s; NVML answers within milliseconds. A machine on which NVML never answered has no
+    finding.
+    """
+    sample = window.newest
+    silent = [gpu for gpu in sample.gpus if gpu.problem.startswith(_SILENT)]
+    for gpu in silent:
+        text = f"the driver does not answer: {gpu.problem}"
+        yield Finding("driver-silent", gpu.title, text, "critical", {"problem": gpu.problem}, _SILENT_REMEDY)
+    problem = sample.problems.get("nvml", "")
+    if problem and not silent and not any(gpu.values for gpu in sample.gpus) and window.has_seen_gpus:
+        text = f"it has stopped answering: {problem}"
+        yield Finding("driver-silent", "NVIDIA driver", text, "critical", {"problem": problem}, _SILENT_REMEDY)
+
+
+_RESET = (
+    "Reset the GPU when nothing uses it: sudo nvidia-smi --gpu-reset -i {index}; have it replaced if errors come back"
+)
+
+
+@detector("hardware-fault", every=1.0)
+def memory_errors(window: Window) -> Iterable[Finding]:
+    """Uncorrected errors in the memory of a GPU, and rows of it that are replaced.
+
+    Sources: NVML. Any uncorrected error (ECC, volatile counter) since the run began is a finding; those from before are
+    not. Rows are remapped at the next reset after an uncorrected error; NVIDIA's guide to GPU memory errors says that
+    programs may go on meanwhile, and that a GPU whose remapping failed is to be replaced. Corrected errors are normal.
+    """
+    for gpu in window.gpus():
+        yield from _uncorrected(window, gpu)
+        yield from _remapped_rows(window, gpu)
+
+
+def _uncorrected(window: Window, gpu: GpuSample) -> Iterator[Finding]:
+    now = window.latest(gpu.uuid).get("ecc_uncorrected_total", 0.0)
+    before = window.first(gpu.uuid).get("ecc_uncorrected_total", 0.0)
+    new = now - before if now >= before else now  # the driver was loaded again
+    if new <= 0:
+        return
+    yield Finding(
+        "hardware-fault",
+        gpu.title,
+        f"{new:.0f} uncorrected memory error{'s' * (new > 1)} since the run began: results may be wrong",
+        "critical",
+        {"new": new, "total": now},
+        _RESET.format(index=gpu.index),
+        kind="memory error",
+    )
+
+
+def _remapped_rows(window: Window, gpu: GpuSample) -> Iterator[Finding]:
+    values = window.latest(gpu.uuid)
+    if values.get("row_remap_failure"):
+        text, remedy = "a row of its memory could not be replaced", "Have the GPU replaced"
+        yield Finding("hardware-fault", gpu.title, text, "critical", {}, remedy, kind="row remapping failed")
+    elif values.get("row_remap_pending"):
+        text = "a failing row of its memory is replaced when it is reset next; until then it can be used"
+        remedy = _RESET.format(index=gpu.index)
+        yield Finding("hardware-fault", gpu.title, text, "notice", {}, remedy, kind="row remapping pending")
+
+
+_ACTIONS = {
+    1: "reset the GPU",
+    2: "restart the machine",
+    3: "end the programs that exchange data between this GPU and others",
+    4: "end the programs that exchange data between this GPU and others, and reset it",
+    5: "recover the IMEX domain",
+    6: "reset the PCIe bus of the GPU",
+    7: "restart the machine",
+}
+
+
+@detector("hardware-fault", every=1.0)
+def recovery_action(window: Window) -> Iterable[Finding]:
+    """What NVML advises to do with a GPU.
+
+    Source: NVML's GPU recovery action (field 230, nvmlDeviceGpuRecoveryAction_t). Any but "none" is a finding.
+    """
+    for gpu in window.gpus():
+        code = int(window.latest(gpu.uuid).get("recovery_action", 0.0))
+        if code:
+            action = _ACTIONS.get(code, f"recovery action {code}")
+            text = f"the driver advises: {action}"
+            evidence = {"recovery_action": code}
+            yield Finding(
+                "hardware-fault",
+                gpu.title,
+                text,
+                "critical",
+                evidence,
+                action[0].upper() + action[1:],
+                kind=f"advice {code}",
+            )

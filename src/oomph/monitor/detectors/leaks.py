@@ -1,0 +1,320 @@
+"""Memory that grows with the training: as its allocator sees it from inside, and as it is seen from outside. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import pairwise
+
+from oomph.monitor.baseline_series import Series, series_of
+from oomph.monitor.detector import detector
+from oomph.monitor.finding import Finding
+from oomph.monitor.growth import Gates, Growth, Point, even_rises, rises_for_good, steady_growth
+from oomph.monitor.outlook import Outlook, amount, remaining_seconds
+from oomph.monitor.sample import Sample
+from oomph.monitor.window import Window
+
+_SUBJECT = "TensorFlow's memory"
+_MIB = 1 << 20
+_GATES = {
+    "epoch": Gates(readings=8, least_bytes=_MIB, straight=6.0),
+    "fit": Gates(readings=10, least_bytes=_MIB),
+    "step": Gates(readings=12, least_bytes=_MIB),
+}
+_LEAK_OF_ROOM, _OF_ROOM_IN_AN_EPOCH = 0.8, 0.85
+_LAST_RISES, _RISES_OF_ROOM, _RISES_OF_PLAN = 3, 5, 6
+"""Even rises from epoch to epoch that stand for a trend: where the next does not fit, and with most of the memory or
+of the training gone. A ring of copies has a few rises as well."""
+_EPOCHS, _STEPS_SECONDS, _LEAK_LEAST_OF_ROOM = 40, 3 * 3600.0, 0.2
+"""How long growth has to go on, and how much of the free memory it takes, where the end of the training is unknown."""
+_PLANNED_STEPS_SECONDS = 5 * 60.0
+"""The least for readings within epochs where the end is known."""
+_OF_FIT = 0.05
+"""What each fit leaves behind, as a share of the smallest: part of a model, and not of a buffer that outlives fits."""
+_FEW_EPOCHS = 10
+"""With so many, ends of epochs tell more than readings within them."""
+_EACH_FIT = 0.4
+"""The share of the growth across two fits that lies in each of them."""
+_LEAK_SOON_SECONDS, _LEAK_LASTING_SECONDS = 3600.0, 50 * 60.0
+"""Without a known end of the training, growth is reported early only if it reaches the limit within the first of these
+times, or has gone on for the second."""
+_LARGE_STEPS = 1000
+"""Growth within epochs is told for so many steps."""
+
+
+@detector("memory-leak", every=10.0)
+def leak(window: Window) -> Iterator[Finding]:
+    """A leak of tensors: what TensorFlow's allocator holds at the same point of each epoch keeps growing.
+
+    The readings come from within the training process. Four series are looked at: ends of epochs; those of two fits in
+    a row; the first end of an epoch of each `fit`, for models that are kept from one to the next; and readings within
+    epochs, for epochs that take hours and leaks that take minutes. Only the newest process counts: the one before took
+    its memory with it. Growth is called a leak when it is nearly too late for a buffer to be full: after 90 % of what
+    was left of the training, or after 80 % of the free memory (85 % within the first epoch, whose end may free it).
+    Without a known end of the training, it is after 40 epochs in two fits, or after three hours that took 20 % of the
+    free memory. From fit to fit it is after 40, or after ten that each leave 5 % of the smallest behind; and models
+    that are kept after five that each add the same, or eight of any size. Before, growth is a notice if it would reach
+    the limit before the training ends, or has gone on for 50 minutes where that is not known. Thresholds: measured on
+    the development families of benchmarks/leak_set.
+    """
+    limit, notices = window.newest.training.get("allocator_limit_bytes"), []
+    for series in series_of(window):
+        room = None if limit is None else max(limit - series.baselines[-1].bytes_in_use, 0.0)
+        growth = steady_growth(series.settled, _GATES[series.unit])
+        if growth is not None and _is_leak(growth, series, room):
+            yield _leak_finding(window, growth, series)
+            return
+        few = _few_rises(series, room)
+        if few is not None:
+            yield _leak_finding(window, few, series)
+            return
+        if growth is not None and series.is_whole and _is_worth_a_notice(growth, series, room):
+            notices.append(_possible_leak(window, growth, series))
+    yield from notices[:1]
+
+
+def _is_leak(growth: Growth, series: Series, room: float | None) -> bool:
+    """True if growth is more than a buffer that fills."""
+    share, length = share_of_room(growth.grown, room), growth.end - growth.begin
+    if share >= (_LEAK_OF_ROOM if series.is_whole else _OF_ROOM_IN_AN_EPOCH):
+        return True
+    if not series.is_whole:
+        return False
+    seconds = length * series.seconds_per_unit
+    if series.planned is not None:
+        is_long = series.kind == "epochs" or seconds >= _PLANNED_STEPS_SECONDS
+        return is_long and takes_most_of_the_plan(growth.begin, growth.end, series.planned)
+    if series.kind == "fits" and growth.rate >= _OF_FIT * min(value for _, value in series.points):
+        return True
+    if (
+        series.kind == "across fits"
+        and min(growth.end - series.again, series.again - growth.begin) < _EACH_FIT * length
+    ):
+        return False
+    if series.kind != "steps":
+        return length >= _EPOCHS
+    enough = room is None or share >= _LEAK_LEAST_OF_ROOM
+    return enough and series.ended < _FEW_EPOCHS and seconds >= _STEPS_SECONDS
+
+
+def _few_rises(series: Series, room: float | None) -> Growth | None:
+    """Growth with too few readings for a trend, but the same rise in each."""
+    if series.kind == "fits":
+        return kept_models(series, _MIB)
+    growth = even_rises(series.points, _LAST_RISES, _MIB) if series.kind == "epochs" else None
+    if growth is None:
+        return None
+    rises, planned = growth.readings - 1, series.planned
+    is_last = room is not None and room < growth.rate
+    takes_room = rises >= _RISES_OF_ROOM and share_of_room(growth.grown, room) >= _LEAK_OF_ROOM
+    takes_plan = planned is not None and takes_most_of_the_plan(growth.begin, growth.end, planned)
+    return growth if is_last or takes_room or (takes_plan and rises >= _RISES_OF_PLAN) else None
+
+
+def _is_worth_a_notice(growth: Growth, series: Series, room: float | None) -> bool:
+    """True if growth that does not stop takes all memory before the training ends, as far as that is known."""
+    if room is None:
+        return False
+    units = room / growth.rate
+    if series.planned is not None:
+        return growth.end + units <= series.planned
+    lasted = (growth.end - growth.begin) * series.seconds_per_unit
+    return units * series.seconds_per_unit <= _LEAK_SOON_SECONDS or lasted >= _LEAK_LASTING_SECONDS
+
+
+def _possible_leak(window: Window, growth: Growth, series: Series) -> Finding:
+    """The notice before growth is called a leak."""
+    found = _leak_finding(window, growth, series)
+    message = f"{found.message}, unless it only fills a buffer"
+    return replace(found, message=message, severity="notice", kind="filling")
+
+
+def _leak_finding(window: Window, growth: Growth, series: Series) -> Finding:
+    training, unit = window.newest.training, series.unit
+    limit = training.get("allocator_limit_bytes")
+    held = max(training.get("allocator_peak_bytes", 0.0), series.baselines[-1].bytes_in_use)
+    outlook = Outlook(
+        rate=growth.rate,
+        room=None if limit is None else max(limit - held, 0.0),
+        seconds_per_unit=series.seconds_per_unit,
+        unit="" if unit == "step" else unit,
+        remaining=None if unit == "fit" else remaining_seconds(training),
+    )
+    return Finding(
+        fault="memory-leak",
+        subject=_SUBJECT,
+        message=f"what tensors hold grows by {_rate(growth.rate, unit)}{outlook.text}",
+        severity=outlook.severity,
+        evidence={
+            "unit": unit,
+            "bytes_per_unit": round(growth.rate),
+            "grown_bytes": round(growth.grown),
+            "since": growth.begin,
+            "until": growth.end,
+            **outlook.evidence,
+        },
+    )
+
+
+def _rate(rate: float, unit: str) -> str:
+    if unit == "step":
+        return f"{amount(rate * _LARGE_STEPS)} every {_LARGE_STEPS:,} steps"
+    return f"{amount(rate)} {'an' if unit == 'epoch' else 'a'} {unit}"
+
+
+_GROWING_GATES = Gates(readings=16, least_bytes=96 * _MIB, still=0.94, straight=20.0)
+_GROWING_OF_ROOM = 0.8
+"""Higher than for a GPU: people fill more of a machine's memory on purpose."""
+_GROWING_SECONDS, _GROWING_LEAST_OF_ROOM = 3 * 3600.0, 0.2
+"""How long growth has to go on, and how much of the free memory it takes, where the end of the fit is not known."""
+_GROWING_PLANNED_SECONDS = 10 * 60.0
+"""The minimum where it is known."""
+_OF_ROOM_SECONDS = 4 * 60.0
+_EARLY_SECONDS = 5 * 60.0
+_NEAR_SECONDS, _GROWING_LASTING_SECONDS = 20 * 60.0, 50 * 60.0
+"""Growth that is not yet called a leak is told when the limit is as near as this, or when it has lasted so long and the
+end of the fit is not known."""
+_FAR_SECONDS = 7 * 86400.0
+"""Growth whose limit is further away than a week is not worth a word."""
+_START_SECONDS = 120.0
+"""How long imports, data and the first step take, whose memory is no growth."""
+
+
+@detector("memory-leak", every=60.0)
+def growing(window: Window) -> Iterator[Finding]:
+    """Memory that grows, as seen from outside: resident memory of the script, and what it holds of each GPU.
+
+    From outside, a buffer that fills is a leak until it stops. So growth is called a leak when it has taken 80 % of the
+    memory that was free, or has gone on for 90 % of what was left of the fit. If that is not known, it is after three
+    hours that took 20 % of the free memory. Before, it is only a notice: if the limit is near, or after 50 minutes of
+    growth. All of the run is looked at: the last hour of what levels off looks straight. Thresholds: measured on the
+    development families of benchmarks/leak_set. TensorFlow's pool on a GPU hides leaks, since it is taken at once or
+    grows by doubling: `leak` looks inside.
+    """
+    newest = window.newest
+    host = newest.host
+    room = host.get("memory_total_bytes", 0.0) - host.get("memory_used_bytes", 0.0)
+    yield from _growth_of(newest, "host memory", "the script's memory", window.resident, room if host else None)
+    for gpu in newest.gpus:
+        values = gpu.values
+        room = values.get("memory_total_bytes", 0.0) - values.get("memory_used_bytes", 0.0)
+        name, points = f"GPU {gpu.index}", window.held(gpu.uuid)
+        yield from _growth_of(newest, name, f"what the script holds of {name}", points, room if values else None)
+
+
+def _growth_of(
+    newest: Sample, subject: str, what: str, points: Sequence[Point], room: float | None
+) -> Iterator[Finding]:
+    """A leak, or growth that is near the limit."""
+    points = [point for point in points if point[0] >= points[0][0] + _START_SECONDS]
+    growth = steady_growth(points, _GROWING_GATES)
+    if growth is None:
+        return
+    remaining = remaining_seconds(newest.training)
+    outlook = Outlook(growth.rate, None if room is None else max(room, 0.0), 1.0, remaining=remaining)
+    seconds, left = growth.end - growth.begin, outlook.seconds
+    if _is_growing_leak(growth, outlook) and (left is None or left <= _FAR_SECONDS):
+        yield _growth_finding(subject, what, growth, outlook)
+    elif left is not None and seconds >= _EARLY_SECONDS and left <= _soon(outlook, seconds):
+        yield replace(
+            _growth_finding(subject, f"{what} may only be filling up: it", growth, outlook),
+            severity="notice",
+            kind="filling",
+        )
+
+
+def _soon(outlook: Outlook, lasted: float) -> float:
+    """Return how near the limit has to be for a notice: before the fit ends, if that is known."""
+    if outlook.remaining is None:
+        return _FAR_SECONDS if lasted >= _GROWING_LASTING_SECONDS else _NEAR_SECONDS
+    return max(outlook.remaining, _NEAR_SECONDS)
+
+
+def _is_growing_leak(growth: Growth, outlook: Outlook) -> bool:
+    """True if growth is more than a buffer that fills."""
+    seconds = growth.end - growth.begin
+    if seconds >= _OF_ROOM_SECONDS and share_of_room(growth.grown, outlook.room) >= _GROWING_OF_ROOM:
+        return True
+    if outlook.remaining is None:
+        enough = outlook.room is None or share_of_room(growth.grown, outlook.room) >= _GROWING_LEAST_OF_ROOM
+        return enough and seconds >= _GROWING_SECONDS
+    return seconds >= _GROWING_PLANNED_SECONDS and takes_most_of_the_plan(0.0, seconds, seconds + outlook.remaining)
+
+
+def _growth_finding(subject: str, what: str, growth: Growth, outlook: Outlook) -> Finding:
+    evidence = {
+        "bytes_per_second": round(growth.rate),
+        "grown_bytes": round(growth.grown),
+        "since": growth.begin,
+        "until": growth.end,
+        **outlook.evidence,
+    }
+    message = f"{what} grows by {amount(growth.rate * 60)} a minute{outlook.text}"
+    return Finding("memory-leak", subject, message, outlook.severity, evidence)
+
+
+_KEPT_EVEN_RISES = 4
+"""For fits with the same work: five folds."""
+_KEPT_RISES, _KEPT_OF_FITS = 7, 0.75
+"""For fits with any work."""
+_KEPT_RISE = 0.05
+"""A rise is at least this share of the smallest fit."""
+_KEPT_GROWN = 2.0
+"""How often the smallest fit has to fit into what has grown: more than one larger model explains."""
+_KEPT_BYTES = 32 * _MIB
+"""For fits with any work: one that frees its model may leave 1 MiB of TensorFlow itself behind (measured)."""
+
+
+def kept_models(fits: Series, least_bytes: float) -> Growth | None:
+    """Growth from fit to fit, by models that stay with each fit of a search or a cross-validation; None without any.
+
+    Folds train the same model again, so each that is kept adds the same amount. The models of a search differ in size:
+    from one to the next memory may even fall, but it rises for good with nearly each of them, and not by more each
+    time, as with a model that is made larger and larger. In a search that frees its models it does so by chance alone:
+    with ten in random order, in one case of 4,000.
+    """
+    even = even_rises(fits.points, _KEPT_EVEN_RISES, least_bytes)
+    if even is not None and even.begin >= fits.again - 1:
+        return even
+    found = (_for_good(fits, first) for first in range(3))  # the first ones may hold what comes once
+    return next((growth for growth in found if growth is not None), None)
+
+
+def _for_good(fits: Series, first: int) -> Growth | None:
+    points = fits.points[first:]
+    if len(points) <= _KEPT_RISES:
+        return None
+    smallest = min(value for _, value in points)
+    rises = rises_for_good(points, max(_KEPT_RISE * smallest, 1.0))
+    grown, length = points[-1][1] - points[0][1], points[-1][0] - points[0][0]
+    if rises < max(_KEPT_RISES, _KEPT_OF_FITS * (len(points) - 1)) or grown < max(_KEPT_GROWN * smallest, _KEPT_BYTES):
+        return None
+    rises_now = points[-1][1] > points[-3][1] and not _each_is_larger(points)
+    return Growth(grown / length, grown, points[0][0], points[-1][0], len(points), True) if rises_now else None
+
+
+def _each_is_larger(points: Sequence[Point]) -> bool:
+    """True if each rise is larger than the one before: a model that is made larger for each fit, and not kept."""
+    rises = [after - before for (_, before), (_, after) in pairwise(points)]
+    return all(after > before for before, after in pairwise(rises))
+
+
+_OF_PLAN = 0.9
+"""The share of what was left of the training: buffers are made for a third of it, or a half, seldom for more."""
+_LEAST_OF_PLAN = 0.25
+"""Growth over a smaller share of the whole training tells nothing, however little is left."""
+
+
+def takes_most_of_the_plan(begin: float, now: float, planned: float) -> bool:
+    """True if growth since `begin` has gone on for most of what was left until `planned`; places as of the readings.
+
+    A buffer that fills is a leak until it stops, and nothing in its readings tells when. But one that somebody meant is
+    full well before the training ends, and leaves memory free. Growth that has gone on for most of what was left of the
+    training, or has taken most of the memory that was free, does neither.
+    """
+    return now - begin >= max(_OF_PLAN * (planned - begin), _LEAST_OF_PLAN * planned)
+
+
+def share_of_room(grown: float, room: float | None) -> float:
+    """The share of the memory that was free when growth began; 0 without a known limit. `room` is what is free now."""
+    return 0.0 if room is None else grown / max(grown + room, 1.0)

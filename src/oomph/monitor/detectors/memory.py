@@ -1,0 +1,185 @@
+"""Memory that fills: of a GPU, by the training or by another process, and of the machine. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from itertools import pairwise
+from typing import NamedTuple
+
+from oomph.monitor.detector import detector
+from oomph.monitor.finding import Finding
+from oomph.monitor.sample import GpuProcess, GpuSample, Sample
+from oomph.monitor.window import Window
+
+_NEAR_LIMIT = 0.95
+_RISE_OF_LIMIT = 0.02
+"""The least rise, as a share of the limit: a training that runs varies by less."""
+_CLIMB_SECONDS = 120.0
+_CLIMB, _STEP, _STEPS = 0.05, 0.001, 5
+"""A climb is at least so much of the memory, in at least so many steps of at least so much, none of which is more than
+a third of it: allocators that double their pool take a half at once."""
+
+
+@detector("device-oom", every=2.0)
+def device_memory(window: Window) -> Iterable[Finding]:
+    """Memory of the GPU near its limit, and rising.
+
+    With TensorFlow's pool NVML's "used" is flat and near the total by design, so TensorFlow's own figures count where
+    it reports them: what its tensors hold, and the most they held. Without them NVML's count if they climb in many
+    steps: a pool is taken in one.
+
+    Thresholds: none is published; 95 % of the limit, and a rise by 2 % of it, are oomph's own. A training that has
+    filled its memory for long, and does not grow, has no finding.
+    """
+    if _held(window.newest) is None:
+        return _climbing(window)
+    return _filling(window)
+
+
+def _held(sample: Sample) -> float | None:
+    """The most that TensorFlow's tensors took so far; None if it does not say."""
+    held = (sample.training.get("allocator_peak_bytes"), sample.training.get("allocator_in_use_bytes"))
+    return max((amount for amount in held if amount is not None), default=None)
+
+
+def _filling(window: Window) -> Iterator[Finding]:
+    held, limit = _held(window.newest) or 0.0, window.newest.training.get("allocator_limit_bytes", 0.0)
+    if not limit or held < _NEAR_LIMIT * limit:
+        return
+
+    def once_it_trains(sample: Sample) -> float | None:
+        """Without the first step, which allocates what all others take."""
+        before = _held(sample)
+        return before if before is not None and before >= held / 2 else None
+
+    risen = _rise(window, once_it_trains, _RISE_OF_LIMIT * limit)
+    if risen is not None:
+        yield _nearly_full("TensorFlow's memory", held, limit, risen)
+
+
+def _climbing(window: Window) -> Iterator[Finding]:
+    for gpu in window.gpus():
+        used, total = (gpu.values.get(f"memory_{which}_bytes", 0.0) for which in ("used", "total"))
+        if total and used >= _NEAR_LIMIT * total:
+            climb = _climb(window, gpu, used, total)
+            if climb is not None:
+                yield _nearly_full(gpu.title, used, total, climb)
+
+
+def _climb(window: Window, gpu: GpuSample, used: float, total: float) -> _Rise | None:
+    earlier = window.ago(_CLIMB_SECONDS)
+    before = next((each.values.get("memory_used_bytes", used) for each in earlier.gpus if each.uuid == gpu.uuid), used)
+    if used - before < _CLIMB * total:  # nearly always: the pool is taken, and stays
+        return None
+    series = window.series(gpu.uuid, "memory_used_bytes", _CLIMB_SECONDS)
+    steps = [after - before for (_, before), (_, after) in pairwise(series) if after - before >= _STEP * total]
+    if len(steps) < _STEPS or max(steps) > (used - before) / 3:
+        return None
+    return _Rise(used - before, window.newest.time - earlier.time)
+
+
+def _nearly_full(subject: str, used: float, limit: float, risen: _Rise) -> Finding:
+    return Finding(
+        "device-oom",
+        subject,
+        f"{_gib(used)} of {_gib(limit)} are taken ({used / limit:.0%}), {risen}",
+        "warning",
+        {"used_bytes": used, "limit_bytes": limit, "risen_bytes": risen.amount, "seconds": risen.seconds},
+        "Use a smaller batch, or shorter sequences; under `oomph run` a step that fails is retried as micro-batches",
+    )
+
+
+_TAKEN_BYTES = 1 << 30
+
+
+@detector("device-oom-other-process", every=0.0)  # processes are in few samples
+def other_process(window: Window) -> Iterable[Finding]:
+    """Another process that comes to a GPU of the script and takes memory there.
+
+    Threshold: 1 GiB, oomph's own, so that a bare CUDA context or a desktop is none. Processes that were there before
+    the script are no news; those of the script are its own.
+    """
+    for gpu in window.gpus():
+        if gpu.processes and any(process.own for process in gpu.processes):
+            for process in gpu.processes:
+                arrival = window.arrival(gpu.uuid, process.pid)
+                if arrival is not None and arrival.to_the_script and not process.own:
+                    held = arrival.rise_bytes if process.memory_bytes is None else process.memory_bytes
+                    if held >= _TAKEN_BYTES:
+                        yield _taken_by(window, gpu, process, held)
+
+
+def _taken_by(window: Window, gpu: GpuSample, process: GpuProcess, held: float) -> Finding:
+    values = window.latest(gpu.uuid)
+    free = values.get("memory_total_bytes", 0.0) - values.get("memory_used_bytes", 0.0)
+    name = f"process {process.pid}" + (f" ({process.name})" if process.name else "")
+    left = f"; {_gib(max(free, 0.0))} are left" if "memory_total_bytes" in values else ""
+    return Finding(
+        "device-oom-other-process",
+        gpu.title,
+        f"{name}, which is not the script's, has come and takes {_gib(held)}{left}",
+        "warning",
+        {"pid": process.pid, "name": process.name, "memory_bytes": process.memory_bytes, "free_bytes": free},
+        f"See what it is (ps -fp {process.pid}); train on another GPU, or have it use another one",
+        kind=str(process.pid),
+    )
+
+
+_HOST_NEAR, _HOST_CRITICAL = 0.95, 0.98
+_HOST_RISE = 0.02
+
+
+@detector("host-oom", every=2.0)
+def host_memory(window: Window) -> Iterable[Finding]:
+    """Memory of the machine, or of its cgroup, near its end, and rising.
+
+    Threshold: 5 % available, at which earlyoom kills by default (earlyoom(1), `-m`); the kernel does so later. It has
+    to have risen by 2 % of the total within the last 50 minutes: a file system's cache may fill a machine and stay.
+    """
+    used, total = (window.newest.host.get(f"memory_{which}_bytes", 0.0) for which in ("used", "total"))
+    if not total or used < _HOST_NEAR * total:
+        return
+    risen = _rise(window, lambda sample: sample.host.get("memory_used_bytes"), _HOST_RISE * total)
+    if risen is None:
+        return
+    own = window.newest.process.get("resident_bytes")
+    share = "" if own is None else f"; the script's processes hold {_gib(own)}"
+    yield Finding(
+        "host-oom",
+        "host memory",
+        f"{_gib(used)} of {_gib(total)} are in use ({used / total:.0%}), {risen}{share}",
+        "critical" if used >= _HOST_CRITICAL * total else "warning",
+        {"used_bytes": used, "total_bytes": total, "risen_bytes": risen.amount, "seconds": risen.seconds, "own": own},
+    )
+
+
+_AGES = (10.0, 60.0, 300.0, 600.0, 3000.0)
+
+
+class _Rise(NamedTuple):
+    """How far an amount rose, and in how many seconds."""
+
+    amount: float
+    seconds: float
+
+    def __str__(self) -> str:
+        minutes = self.seconds / 60
+        return f"{_gib(self.amount)} more than " + (
+            f"{minutes:.0f} minutes ago" if minutes >= 2 else f"{self.seconds:.0f} s ago"
+        )
+
+
+def _rise(window: Window, amount: Callable[[Sample], float | None], least: float) -> _Rise | None:
+    """The rise by at least `least` in the shortest time, or None."""
+    now = amount(window.newest)
+    for seconds in _AGES if now is not None else ():
+        earlier = window.ago(seconds)
+        before, age = amount(earlier), window.newest.time - earlier.time
+        if now is not None and before is not None and age >= seconds and now - before >= least:
+            return _Rise(now - before, age)
+    return None
+
+
+def _gib(amount: float) -> str:
+    """An amount of memory in words: "79.6 GiB"."""
+    return f"{amount / (1 << 30):.1f} GiB" if amount >= 1 << 30 else f"{amount / (1 << 20):.0f} MiB"

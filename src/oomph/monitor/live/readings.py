@@ -1,0 +1,153 @@
+"""What a meter reads of a training: its loss, the memory of the fullest device, and weights that are not finite."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from oomph.keras_bridge.names import support
+from oomph.keras_bridge.names.keras3 import KERAS
+from oomph.keras_bridge.names.row import Feature
+from oomph.keras_bridge.runtime.allocator import DeviceMemory
+from oomph.keras_bridge.runtime.errors import handled
+
+
+class Losses:
+    """Reads the loss of one model. A reading waits for the step that runs on the device.
+
+    Keras shows the mean of the epoch, in which a bad batch soon disappears. The sums behind that mean tell the mean
+    since the last reading, and the number of samples.
+    """
+
+    def __init__(self, model: Any) -> None:
+        self._tracker = None if support.lacks(Feature.LOSS) else KERAS.loss_tracker.get(model)
+        self._total = self._count = 0.0
+        self._is_training = True
+        """False once an evaluation has used the sums for itself."""
+        self.examples = 0.0
+        """Samples since the fit began; 0 where the model does not count them."""
+
+    def begin_epoch(self) -> None:
+        """Keras has set its sums to 0."""
+        self._total = self._count = 0.0
+        self._is_training = True
+
+    def end_epoch(self) -> None:
+        """From now on, and until the next epoch, the sums are those of an evaluation."""
+        self._is_training = False
+
+    def values(self, logs: Any) -> dict[str, float | None]:
+        """The metrics of the loss.
+
+        Args:
+            logs: what the last step returned.
+        """
+        shown = _number(logs.get("loss")) if isinstance(logs, Mapping) else None
+        recent = self._recent()
+        found = [value for value in (shown, recent) if value is not None]
+        broken = not all(map(math.isfinite, found))
+        return {
+            "loss": shown,
+            "recent_loss": recent,
+            "not_finite_loss": float(broken) if found else None,
+        }
+
+    def _recent(self) -> float | None:
+        if not self._is_training or self._tracker is None or len(getattr(self._tracker, "variables", ())) != 2:
+            return None
+        total, count = _number(self._tracker.total), _number(self._tracker.count)
+        if total is None or not count:
+            return None  # a step of the user's own, which does not use it
+        if count < self._count:  # somebody has set it to 0
+            self._total = self._count = 0.0
+        samples, sum_of_them = count - self._count, total - self._total
+        self._total, self._count = total, count
+        self.examples += samples
+        return sum_of_them / samples if samples else None
+
+
+def _number(value: Any) -> float | None:
+    try:
+        return None if value is None else float(value)
+    except (TypeError, ValueError):
+        return None  # more than one number
+
+
+class FullestDevice:
+    """Reads the allocators of all GPUs; without one that of the CPU, where it reports anything."""
+
+    def __init__(self) -> None:
+        gpus = [gpu.name.rpartition("device:")[2] for gpu in tf.config.list_logical_devices("GPU")]
+        self._devices = [DeviceMemory.of_training_device(gpu) for gpu in gpus]
+        self._devices = self._devices or [DeviceMemory.of_training_device()]
+
+    def in_use_bytes(self) -> int | None:
+        """The bytes in use on the device that has most of them in use."""
+        return max((device.in_use_bytes() or 0 for device in self._devices), default=0) or None
+
+    def values(self) -> dict[str, float | None]:
+        """The metrics of the fullest device."""
+        fullest = max(self._devices, key=lambda device: device.in_use_bytes() or 0)
+        return {
+            "allocator_in_use_bytes": fullest.in_use_bytes(),
+            "allocator_peak_bytes": fullest.peak_bytes(),
+            "allocator_limit_bytes": fullest.limit_bytes,
+        }
+
+
+_COST = 200
+"""A look may take one part in so many of the time: 0.5 %."""
+_LEAST_SECONDS = 2.0
+
+
+class WeightLooks:
+    """Looks for trainable weights that are not finite, as often as the cost of a look allows.
+
+    A ReLU hides NaN from the loss, so the loss alone does not show them.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
+        self._clock = clock
+        self._due = clock()
+        self._is_first = True
+        """True if the next look is the first, which costs more than those after it."""
+
+    def look(self, weights: Sequence[Any]) -> int | None:
+        """Count the numbers that are NaN or infinite; None if no look is due, or memory is too short for one."""
+        began = self._clock()
+        if began < self._due:
+            return None
+        self._due = math.inf
+        with handled():
+            try:
+                found = not_finite(weights)
+            except tf.errors.ResourceExhaustedError:
+                return None  # and none later either: the training needs the memory
+        ended = self._clock()
+        self._due = ended + max(_LEAST_SECONDS, 0.0 if self._is_first else _COST * (ended - began))
+        self._is_first = False
+        return found
+
+
+def not_finite(weights: Sequence[Any]) -> int:
+    """Count the numbers of the weights that are NaN or infinite.
+
+    The sum of a tensor is not finite if one of its numbers is not, and needs no memory of the size of the tensor. Only
+    where a sum is not finite, which may also be an overflow, the numbers are counted one by one on the host.
+    """
+    values = [tf.convert_to_tensor(weight) for weight in weights]
+    floats = [value for value in values if value.dtype.is_floating]
+    if not floats:
+        return 0
+    sums = tf.stack([tf.cast(tf.reduce_sum(value), tf.float64) for value in floats])
+    suspect = ~np.isfinite(sums.numpy())
+    return sum(_count(value) for value, is_suspect in zip(floats, suspect, strict=True) if is_suspect)
+
+
+def _count(value: Any) -> int:
+    return int(np.count_nonzero(~np.isfinite(value.numpy().astype(np.float64))))
