@@ -7,6 +7,8 @@ import signal
 
 import pytest
 
+from oomph.protocol.reasons import reason_from
+
 STEPS = 72  # of steps.py: 6 epochs of 12
 DONE_AGAIN = ("verified", "replayed", "unverified")
 
@@ -280,7 +282,7 @@ def test_an_edited_script_goes_on_with_its_new_learning_rate_and_another_model_i
     assert ended.returncode == 75
     (resumed,) = ended.events("resumed")
     assert ended.summary["exactness"] == "not-equal"
-    assert resumed.data["meant"] == [
+    assert [str(reason_from(each)) for each in resumed.data["meant"]] == [
         "train.py was edited",
         "epochs: range(0, 4) → range(0, 5)",
         "learning rate of state[1]: 0.5 → 0.25",

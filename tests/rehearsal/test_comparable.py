@@ -11,6 +11,7 @@ import pytest
 
 from oomph.journal.journal import Event
 from oomph.protocol.injection import Injection
+from oomph.protocol.reasons import because
 from oomph.rehearse import rehearse as module
 from oomph.rehearse.judge import SURVIVED, Rehearsed, Verdict
 from oomph.rehearse.rehearse import Plan, Report, rehearse
@@ -56,7 +57,7 @@ def test_a_run_with_a_number_given_draws_no_other(tmp_path):
 
 @pytest.mark.parametrize(("result", "told"), [("loss 1.5, undisturbed 1.6", 1), ("the same bits", 0)])
 def test_losses_that_differ_for_want_of_a_seed_are_explained(result, told):
-    reason = "the order of later epochs, which has no seed"
+    reason = because("order-unseeded")
     oom = Verdict("oom", SURVIVED, "", result=result)
     kill = Verdict("kill", SURVIVED, "", restarts=1, result=result, label="not-equal", label_reasons=(reason,))
     text = " ".join("\n".join(as_text(Report(Rehearsed(0, 1.0, {"steps": 40}, []), 20, (oom, kill)))).split())

@@ -9,7 +9,8 @@ from dataclasses import replace
 import pytest
 
 from oomph.journal.journal import Event
-from oomph.protocol.stateless_draws import raced
+from oomph.protocol.reason_table import GENERATOR
+from oomph.protocol.reasons import because
 from oomph.rehearse.faults import FAULTS, NAMES
 from oomph.rehearse.judge import LOST, NOT_TRIED, SURVIVED, Rehearsed, judge
 from oomph.rehearse.rehearse import Report
@@ -48,8 +49,8 @@ def test_each_fault_that_was_met_is_survived(name):
 
 
 def test_equal_bits_are_no_promise_where_parallel_calls_draw():
-    reason = raced("tf.image.random_flip_left_right")
-    summary = run("kill").summary | {"exactness": NOT_EQUAL, "exactness_reasons": [reason]}
+    reason = because("raced", call="tf.image.random_flip_left_right").as_data()
+    summary = run("kill").summary | {"exactness": NOT_EQUAL, "reasons": [reason]}
     assert judge(BY_NAME["kill"], UNDISTURBED, run("kill", summary=summary)).result == "the same bits, by chance"
 
 
@@ -133,7 +134,7 @@ def test_one_fault_is_not_called_faults():
 
 
 def labelled(name, label, *reasons, **changes):
-    summary = run(name).summary | {"exactness": label, "exactness_reasons": list(reasons)}
+    summary = run(name).summary | {"exactness": label, "reasons": [reason.as_data() for reason in reasons]}
     return judge(BY_NAME[name], UNDISTURBED, run(name, summary=summary, **changes))
 
 
@@ -150,13 +151,15 @@ def test_the_best_label_is_told_without_a_remedy():
 
 
 def test_a_worse_label_comes_with_each_reason_and_what_would_better_it():
-    lost = ("callback Own.step (generator)", "random numbers of RandomGamma in the train step")
-    text, label = report_of(labelled("kill", "not-equal", *lost))
+    generator = because("object", where="callback Own.step", what="generator", trouble=GENERATOR)
+    drawn = because("draws-of-kind", kind="RandomGamma", where="in the train step")
+    text, label = report_of(labelled("kill", "not-equal", generator, drawn))
+    lost = [str(generator), str(drawn)]
     at = text.index("label after a kill: not equal to an undisturbed training")
-    assert [text[at + 1].strip(), text[at + 3].strip()] == list(lost)
+    assert [text[at + 1].strip(), text[at + 3].strip()] == lost
     assert "to improve it: write the generator as a class" in text[at + 2]
     assert "keras.random.SeedGenerator" in text[at + 4]
-    assert [each["reason"] for each in label["remedies"]] == label["reasons"] == list(lost)
+    assert [each["reason"] for each in label["remedies"]] == label["reasons"] == lost
 
 
 def test_the_label_is_that_of_a_kill_before_other_ends_and_of_none_that_did_not_start_again():

@@ -205,7 +205,14 @@ class LoopWatch:
         )
 
     def probed(self, promise: Promise, finding: Finding) -> None:
-        _note("probed", during=self._name, kind=promise.kind, reason=promise.reason, **finding.facts())
+        _note(
+            "probed",
+            during=self._name,
+            kind=promise.kind,
+            reason=promise.reason,
+            coupling=promise.coupling,
+            **finding.facts(),
+        )
         session.say(f"micro-batches of {self._name}: {promise}")
 
     def not_recoverable(self, error: BaseException, phase: str, reason: str, begin: Start | None) -> NoReturn:

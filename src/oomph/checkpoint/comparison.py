@@ -5,31 +5,14 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections import deque
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from oomph.checkpoint.witness import EPOCH, STEP, Witness
+from oomph.protocol.reasons import Reason, because
 
 _MOST_NOISE = 0.01
 """A loss that differs relatively by more counts as different, however noisy the training is."""
-_OTHER_DATA = "the data or their order changed"
 _WITHIN = 10.0
 """The loss may differ by this many times the noise of one step, which adds up over the repeated steps."""
-
-
-@dataclass(frozen=True)
-class Difference:
-    """The first difference found."""
-
-    what: str
-    """In words: "the random numbers differ"."""
-    epoch: int
-    step: int
-    """Counted from 0; for a state at the end of an epoch, the step after its last."""
-    kind: int = STEP
-
-    def __str__(self) -> str:
-        at = f"epoch {self.epoch + 1}"
-        return f"{self.what}, from {at}, step {self.step + 1} on" if self.kind == STEP else f"{self.what} after {at}"
 
 
 class Comparison:
@@ -59,7 +42,8 @@ class Comparison:
         """The repeated steps up to the last that gave the same result: each rests on those before it."""
         self.ahead = len(self._places)
         """The steps after that one that an earlier attempt has done."""
-        self.difference: Difference | None = None
+        self.difference: Reason | None = None
+        """The first difference found."""
 
     @property
     def pending(self) -> bool:
@@ -111,13 +95,13 @@ class Comparison:
         self._epoch, self._done = epoch, step + count
         longer = any(kind == EPOCH and at == epoch and end <= step for kind, at, end in self._left)
         if longer and self.difference is None:
-            self.difference = Difference(_OTHER_DATA, epoch, step)
+            self.difference = because("other-data", epoch=epoch + 1, step=step + 1)
 
     def ended(self, epoch: int, steps: int) -> None:
         """An epoch is over after so many steps: if it had more before, it had other data."""
         more = [step for kind, at, step in self._left if kind == STEP and at == epoch and step >= steps]
         if more and self.difference is None:
-            self.difference = Difference(_OTHER_DATA, epoch, min(more))
+            self.difference = because("other-data", epoch=epoch + 1, step=min(more) + 1)
 
     def settle(self, noise: float) -> None:
         """Decide the pairs in doubt.
@@ -140,12 +124,12 @@ class Comparison:
             self._undecided.clear()
 
     def _compare(self, then: Witness, now: Witness, done: int) -> None:
-        what = self._differs(then, now)
-        if what:
-            self.difference = Difference(what, now.epoch, now.step, now.kind)
-        elif not (then.result and now.result):
+        self.difference = self._difference(then, now)
+        if self.difference is not None:
+            return
+        if not (then.result and now.result):
             return  # the batch alone proves nothing about the state
-        elif now.kind == STEP:
+        if now.kind == STEP:
             self.steps += 1
             self._cover(bisect_right(self._places, (now.epoch, now.step)), done)
         elif then.result == now.result:
@@ -155,26 +139,25 @@ class Comparison:
     def _cover(self, places: int, done: int) -> None:
         self.covered, self.ahead = done, len(self._places) - places
 
-    def _differs(self, then: Witness, now: Witness) -> str:
-        """What differs, in words; empty when nothing does."""
+    def _difference(self, then: Witness, now: Witness) -> Reason | None:
+        """What differs; None when nothing does."""
+        at = {"epoch": now.epoch + 1, **({"step": now.step + 1} if now.kind == STEP else {})}
         if then.batch and now.batch and then.batch != now.batch:
-            return _OTHER_DATA
+            return because("other-data", **at)
         if not (then.result and now.result) or then.result == now.result:
-            return ""
+            return None
         if now.kind == STEP and self._is_noise(then, now):
-            return ""
+            return None
         if self._noise > 0 and now.kind != STEP:
-            return ""  # bits cannot match if two runs of one step differ
+            return None  # bits cannot match if two runs of one step differ
         if then.rate and now.rate and then.rate != now.rate:
-            return f"the learning rate is {now.rate:g}, was {then.rate:g}"
+            return because("other-rate", rate=now.rate, was=then.rate, **at)
         if then.random and now.random and then.random != now.random:
-            return "the random numbers differ"
-        if now.kind == EPOCH:
-            return "the state differs"
-        if now.kind == STEP:
-            losses = f" (loss {now.loss:.9g}, was {then.loss:.9g})" if now.loss != then.loss else ""
-            return f"the same batch gives a different result{losses}"
-        return "the final state differs"
+            return because("other-random", **at)
+        if now.kind != STEP:
+            return because("other-state", final=now.kind != EPOCH, **at)
+        losses = {"loss": now.loss, "was": then.loss} if now.loss != then.loss else {}
+        return because("other-result", **losses, **at)
 
     def _is_noise(self, then: Witness, now: Witness) -> bool:
         """Whether two computations of one step differ as much in this training on this machine."""

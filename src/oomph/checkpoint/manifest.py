@@ -111,6 +111,15 @@ def _is_text(value: Any) -> bool:
     return isinstance(value, str)
 
 
+def _is_reason(value: Any) -> bool:
+    """True for a code with its values; what the code says is looked up, never taken from the file."""
+    return (
+        isinstance(value, dict)
+        and _is_text(value.get("code"))
+        and all(isinstance(each, (str, int, float)) for each in value.values())
+    )
+
+
 def _is_number(value: Any) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
@@ -211,7 +220,7 @@ _RANDOM: dict[str, Check] = {
 }
 """Global generator → its state; of others it is numbers in lists."""
 _OBJECTS = _record(
-    changed=lambda value: isinstance(value, dict), new=_mapping_of(_is_made_anew), lost=_list_of(_is_text)
+    changed=lambda value: isinstance(value, dict), new=_mapping_of(_is_made_anew), lost=_list_of(_is_reason)
 )
 _CHECKS: dict[str, Check] = {
     "site": _is_text,
@@ -235,7 +244,7 @@ _CHECKS: dict[str, Check] = {
         _record(layers=_list_of(_is_flag), settings=_mapping_of(_mapping_of(_is_plain)), made_anew=_is_flag)
     ),
     "stop_training": _optional(_is_flag),
-    "hidden": _list_of(_is_text),
+    "hidden": _list_of(_is_reason),
     "taken": _is_count,
     "iterators_made": _is_count,
     "iterators_used": _list_of(_is_count),

@@ -52,8 +52,8 @@ class Meta:
     stop_training: bool | None = None
     draws: list[int] = field(default_factory=list)
     """Per guarded step of a loop, how many random ops keep a count."""
-    hidden: list[str] = field(default_factory=list)
-    """State that cannot be saved, in words."""
+    hidden: list[dict[str, Any]] = field(default_factory=list)
+    """Why some state cannot be saved: reasons, as JSON."""
     logs: dict[str, float] = field(default_factory=dict)
     """What the last step returned."""
     # -- the position in the data

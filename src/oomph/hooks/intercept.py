@@ -30,6 +30,7 @@ from oomph.keras_bridge.runtime import memory_wait
 from oomph.keras_bridge.runtime.patching import patch
 from oomph.protocol.ownership import below_owner
 from oomph.protocol.phases import Phase
+from oomph.protocol.reasons import because
 from oomph.resume.fit import continuation, epochs, replay
 from oomph.resume.fit.fit import Fit
 from oomph.resume.fit.resumption import CannotResumeError
@@ -148,7 +149,7 @@ def _trained(fits: Fits, fit: Fit, train: Callable[[], Any]) -> Any:
                 leaving.leave_for_later(fits, fit.identity.site, str(error))
             older = fit.older_checkpoint()
             if older is None:
-                leaving.refuse(fits, fit.identity.site, str(error))
+                leaving.refuse(fits, fit.identity.site, because("in-words", text=str(error)))
             fits.say(f"using the checkpoint before it, {older.name}")
             fit.resume_from(older)
 

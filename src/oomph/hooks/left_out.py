@@ -18,7 +18,7 @@ from weakref import WeakSet
 from oomph.hooks import skip_corrupt
 from oomph.keras_bridge.names.tensorflow2 import TENSORFLOW
 from oomph.keras_bridge.pipelines.corrupt_record import corrupt_records
-from oomph.protocol.left_out import left_out_in_words
+from oomph.protocol.left_out import records_left_out
 from oomph.script.session import Session
 
 _SECONDS = 60.0
@@ -62,7 +62,7 @@ class LeftOut:
         if told or records:
             complete = time.monotonic() < until
             session.journal.write("records-left-out", records=records, complete=complete)
-            session.say(left_out_in_words(records, complete))
+            session.say(str(records_left_out(records, complete)))
 
 
 def _was_told(session: Session) -> bool | None:

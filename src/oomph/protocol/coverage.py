@@ -11,6 +11,8 @@ from math import inf
 from typing import NamedTuple
 
 from oomph.journal.journal import Event
+from oomph.protocol.reason_table import compared_part
+from oomph.protocol.reasons import Reason, because
 from oomph.terminal.amounts import counted
 
 _ENOUGH = 0.75
@@ -41,8 +43,7 @@ class Coverage(NamedTuple):
     def __str__(self) -> str:
         if self.is_complete:
             return counted(self.compared, "repeated step")
-        steps = f"{self.compared} of {counted(self.repeated, 'repeated step')}"
-        return f"{steps} and the state after {counted(self.epochs, 'epoch')}" if self.epochs else steps
+        return compared_part(self.compared, self.repeated, self.epochs)
 
     @property
     def is_any(self) -> bool:
@@ -59,9 +60,11 @@ class Coverage(NamedTuple):
         """True if the comparisons cover enough for a claim about the result."""
         return self.is_any and self.covered >= _ENOUGH * self.repeated
 
-    def in_words(self) -> tuple[str, ...]:
+    def reasons(self) -> tuple[Reason, ...]:
         """The reason to state beside a label; empty if every repeated step was compared, or none."""
-        return (f"{self} compared, equal",) if self.is_any and not self.is_complete else ()
+        if self.is_complete or not self.is_any:
+            return ()
+        return (because("partly-compared", compared=self.compared, repeated=self.repeated, epochs=self.epochs),)
 
 
 def coverage_of(compared: Iterable[Event], repeated: Range = ANY) -> Coverage:

@@ -1,16 +1,17 @@
-"""The records that `--skip-corrupt` left out, in words. Pure."""
+"""The records that `--skip-corrupt` left out. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
 from oomph.journal.journal import Event
+from oomph.protocol.reasons import Reason, because
 
 _MOST_NAMED = 5
 
 
-def left_out(events: Iterable[Event]) -> str:
-    """What was left out in a run; empty if nothing was, as far as is known."""
+def left_out(events: Iterable[Event]) -> Reason | None:
+    """What was left out in a run; None if nothing was, as far as is known."""
     records: dict[str, None] = {}
     told, complete = False, True
     for event in events:
@@ -18,19 +19,16 @@ def left_out(events: Iterable[Event]) -> str:
             named = event.data.get("records")
             records |= dict.fromkeys(map(str, named if isinstance(named, list) else ()))
             told, complete = True, complete and event.data.get("complete") is True
-    return left_out_in_words([*records], complete) if told else ""
+    return records_left_out([*records], complete) if told else None
 
 
-def left_out_in_words(records: Sequence[str], complete: bool) -> str:
-    """ "left out 2 corrupt records: a.jpg, b.jpg".
+def records_left_out(records: Sequence[str], complete: bool) -> Reason:
+    """The reason that these records were left out.
 
     Args:
         records: in words; empty if they could not be found.
         complete: False if there may be others.
     """
-    if not records:
-        return "left out corrupt records whose names could not be found"
     named = ", ".join(records[:_MOST_NAMED])
     more = f" and {len(records) - _MOST_NAMED} more" if len(records) > _MOST_NAMED else ""
-    least = "" if complete else "at least "
-    return f"left out {least}{len(records)} corrupt record{'s' * (len(records) != 1)}: {named}{more}"
+    return because("left-out", count=len(records), named=named + more, complete=complete)

@@ -39,13 +39,6 @@ CALLS = {
     "RngReadAndSkip": "tf.random.Generator",
 }
 """What a script calls for an operation of a graph, if nothing else is known."""
-RACED = "random numbers of the data pipeline, which parallel calls draw in any order"
-"""Why a run with such an operation in a parallel stage cannot be repeated; the call follows in parentheses."""
-
-
-def raced(call: str) -> str:
-    """The reason with the call that draws."""
-    return f"{RACED} ({call})"
 
 
 def instead_of(call: str) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 
 from oomph.journal.journal import Event
 from oomph.protocol.not_restartable import NAME as NOT_RESTARTABLE
-from oomph.protocol.stateless_draws import RACED
+from oomph.protocol.reasons import Reason, reasons_from
 from oomph.rehearse.faults import Rehearsable
 from oomph.run.report.causes import causes
 
@@ -78,7 +78,7 @@ class Verdict:
     """Steps that a kill at the end would have cost, beyond what it would have cost the undisturbed run."""
     label: str = ""
     """What the run may say of its result (`labels.py`); empty where nothing is known of that."""
-    label_reasons: tuple[str, ...] = ()
+    label_reasons: tuple[Reason, ...] = ()
     """Why it is not a better one."""
 
 
@@ -86,7 +86,7 @@ def judge(fault: Rehearsable, undisturbed: Rehearsed, run: Rehearsed) -> Verdict
     """Whether the run finished in a useful state after the fault occurred and was handled."""
     survived, reason = _survived(fault, undisturbed, run)
     label = "" if survived == NOT_TRIED or run.refused else str(run.summary.get("exactness") or "")
-    known = (*map(str, run.summary.get("exactness_reasons") or ()), *causes(label, run.events))
+    known = (*reasons_from(run.summary.get("reasons")), *causes(label, run.events))
     reasons = tuple(dict.fromkeys(known))
     return Verdict(
         fault=fault.name,
@@ -138,12 +138,12 @@ def _ended_not_finite(run: Rehearsed) -> bool:
     return bool(saves) and saves[-1] == "checkpoint-skipped"
 
 
-def _result(undisturbed: Rehearsed, run: Rehearsed, reasons: Sequence[str]) -> str:
+def _result(undisturbed: Rehearsed, run: Rehearsed, reasons: Sequence[Reason]) -> str:
     ours, theirs = run.end, undisturbed.end
     if not ours or run.exit_code != 0:
         return ""
     if ours.get("state") and ours.get("state") == theirs.get("state"):
-        is_raced = any(reason.startswith(RACED) for reason in reasons)
+        is_raced = any(reason.code == "raced" for reason in reasons)
         return "the same bits, by chance" if is_raced else "the same bits"
     if isinstance(ours.get("loss"), float) and isinstance(theirs.get("loss"), float):
         return f"loss {ours['loss']:.6g}, undisturbed {theirs['loss']:.6g}"

@@ -19,7 +19,7 @@ from oomph.terminal.wrapping import wrapped
 SCHEMA = 1
 _MOST_LEFT = 5
 _MOST_REMEDIES = 5
-_NO_SEED = "which has no seed"
+_WITHOUT_SEED = ("data-unseeded", "order-unseeded")
 _HEAD = ("fault", "survives", "restarts", "repeated", "lost", "result")
 
 
@@ -71,7 +71,7 @@ def _remarks(report: Report) -> Iterator[str]:
 def _why_losses_differ(verdicts: Sequence[Verdict]) -> Iterator[str]:
     """What has no seed and makes losses differ from run to run, with or without a fault."""
     differing = any(verdict.result.startswith("loss ") for verdict in verdicts)
-    unseeded = dict.fromkeys(each for one in verdicts for each in one.label_reasons if _NO_SEED in each)
+    unseeded = dict.fromkeys(each for one in verdicts for each in one.label_reasons if each.code in _WITHOUT_SEED)
     for reason in unseeded if differing else ():
         yield f"losses differ from run to run even without a fault: {reason}"
 
@@ -86,7 +86,12 @@ def _label(verdict: Verdict | None) -> dict[str, Any] | None:
     if verdict is None:
         return None
     mends = [each._asdict() for each in remedies(verdict.label, verdict.label_reasons)]
-    return {"after": verdict.fault, "label": verdict.label, "reasons": list(verdict.label_reasons), "remedies": mends}
+    return {
+        "after": verdict.fault,
+        "label": verdict.label,
+        "reasons": [*map(str, verdict.label_reasons)],
+        "remedies": mends,
+    }
 
 
 def _label_lines(verdict: Verdict | None) -> Iterator[str]:

@@ -113,7 +113,7 @@ def test_another_state_is_named_by_its_epoch(kind, words):
 def test_after_the_first_difference_nothing_more_is_compared():
     found = seen(step(0, result=1), step(1), step(2, batch=1))
     assert found.difference is not None
-    assert (found.difference.step, found.steps, found.pending) == (0, 0, False)
+    assert (found.difference.value("step"), found.steps, found.pending) == (1, 0, False)
 
 
 def test_a_digest_that_only_one_side_has_is_not_compared():

@@ -20,7 +20,7 @@ META = {
     "logs": {"loss": 0.5},
     "learning_rate": None,
     "made_by": {"code": {"train.py": "abc"}},
-    "hidden": ["random numbers"],
+    "hidden": [{"code": "draws-in-kernels", "function": "step"}],
     "taken_at": 1.5,
     "something of a later oomph": object(),
 }

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from oomph.journal.journal import Event
+from oomph.protocol.reasons import because
 from oomph.run.report.account import account
 from oomph.run.report.labels import ORDER
 from oomph.run.report.repeats import repeats
@@ -355,7 +356,7 @@ def test_an_attempt_that_is_stopped_has_repeated_only_the_steps_that_it_did(reac
             "the records of the steps could not be written: No space left on device",
         ),
         (
-            happened(1, "guard-failed", reason="no witnesses: ValueError: odd"),
+            happened(1, "no-witnesses", reason="ValueError: odd"),
             "the records of the steps could not be written: ValueError: odd",
         ),
         (happened(1, "oom"), "the repeated steps had left no record of their results"),
@@ -376,7 +377,8 @@ def test_where_no_step_was_repeated_there_is_no_record_to_miss() -> None:
 
 
 def test_a_replayed_result_names_the_operation_and_the_change_that_betters_it() -> None:
-    stateful = happened(1, "checkpoint", bytes=9, seconds=0.1, iterator="RandomUniform is stateful")
+    why = because("position-not-saved", why="RandomUniform is stateful").as_data()
+    stateful = happened(1, "checkpoint", bytes=9, seconds=0.1, iterator="RandomUniform is stateful", why=why)
     compared = happened(2, "compared", fit=0, steps=12, covered=12, repeated=12, equal=True)
     events = [stateful, *killed_once("replayed"), compared]
     summary = summarise(events, 0)

@@ -136,7 +136,7 @@ def test_a_state_that_would_need_unpickling_is_refused_in_words(saved, told, kep
     callbacks.restore([new], *saved([Counting(kept)]))
     assert new.seen == "as it began"
     assert len(told) == 1
-    assert "callback Counting: its state cannot be saved" in told[0]
+    assert "callback Counting: its state cannot be saved" in str(told[0])
 
 
 def test_a_set_state_that_fails_is_told_and_ends_nothing(saved, told):
@@ -145,7 +145,7 @@ def test_a_set_state_that_fails_is_told_and_ends_nothing(saved, told):
             raise KeyError("wait")
 
     callbacks.restore([Fragile()], *saved([Fragile(1)]))
-    assert told == ["callback Fragile: set_state failed (KeyError: 'wait')"]
+    assert [*map(str, told)] == ["callback Fragile: set_state failed (KeyError: 'wait')"]
 
 
 def test_what_a_users_class_inherits_from_keras_is_kept(saved):
@@ -165,7 +165,7 @@ def test_a_history_goes_on_with_every_value_as_it_was(tmp_path):
     old.epoch = [0, 1]
     old.history = {"loss": [np.float32(0.5), float("nan")], 7: [image, image[0]], "lr": tf.constant([1.0]), "o": [{1}]}
     checkpoint, document, lost = history_in_a_checkpoint(tmp_path, old)
-    assert lost == ["o in the History (set is neither a number, text, list, tuple, dict nor an array)"]
+    assert [*map(str, lost)] == ["o in the History (set is neither a number, text, list, tuple, dict nor an array)"]
     assert len(document) < 1000
     callbacks.restore_history(new, checkpoint)
     assert (new.epoch, list(new.history)) == ([0, 1], ["loss", 7, "lr"])

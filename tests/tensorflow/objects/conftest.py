@@ -29,7 +29,7 @@ class Resumed:
         self.same_beginning = before.fingerprint() == self.begin.fingerprint()
         restoration = Restoration(self.begin, Changes.from_json(json.loads(self.document), self.changes.arrays))
         restoration.apply()
-        self.lost = [*self.changes.lost, *restoration.lost]
+        self.lost = [*map(str, [*self.changes.lost, *restoration.lost])]
 
 
 @pytest.fixture(scope="session")

@@ -296,7 +296,7 @@ def test_a_checkpoint_does_not_choose_what_is_called_and_what_is_beside_it_comes
         holder.value, holder.late = after, 5
 
     found = resume(lambda: Holder(before), change)
-    assert any("root" in line for line in found.lost), found.lost
+    assert any("root" in str(line) for line in found.lost), found.lost
     assert found.resumed.late == 5
     assert found.resumed.value is before or not found.resumed.value
 
@@ -469,7 +469,7 @@ def test_beyond_what_the_walk_has_room_for_a_change_is_seen_and_lost_by_its_name
     change(holder.value)
     found = changes_between(before, Picture.of([("holder", holder)], before, seconds=60))
     assert bool(found.lost) is is_lost
-    assert all("there was no time to look at it" in line for line in found.lost)
+    assert all("there was no time to look at it" in str(line) for line in found.lost)
 
 
 def test_a_digest_ends_for_shared_and_circular_containers_and_gives_up_on_other_objects():

@@ -31,7 +31,7 @@ def resumed(folder, mode, before, after, since=""):
         restored = Restoration(Picture.of([("callback", log)]), changes)
         restored.apply()
         _write(file, "next\n")
-    return path.read_text(), [*changes.lost, *restored.lost]
+    return path.read_text(), [*map(str, [*changes.lost, *restored.lost])]
 
 
 def _text(mode):

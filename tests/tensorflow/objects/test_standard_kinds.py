@@ -21,7 +21,7 @@ def taken_over(make, change):
     changes = changes_between(before, Picture.of([("callback", first)], before))
     restored = Restoration(Picture.of([("callback", second)]), changes)
     restored.apply()
-    return first["held"], second["held"], [*changes.lost, *restored.lost]
+    return first["held"], second["held"], [*map(str, [*changes.lost, *restored.lost])]
 
 
 def filled(make, text):

@@ -160,7 +160,7 @@ def given_back(make, forward, now=lambda made: None):
     now(second)
     restored = Restoration(Picture.of([("callback", second)]), changes)
     restored.apply()
-    return first, second, restored.lost
+    return first, second, [*map(str, restored.lost)]
 
 
 def test_a_coroutine_in_a_closure_comes_back_with_what_it_holds():

@@ -36,7 +36,7 @@ def test_a_state_without_the_seeds_of_later_epochs_is_not_kept(tmp_path, make, t
     for number in range(100):
         folder = tmp_path / str(number)
         folder.mkdir()
-        assert iterators.save(iterator, folder) == ""
+        assert iterators.save(iterator, folder) is None
         reason = iterators.drop_drained(iterator, folder)
         assert iterators.is_saved(folder) == (not reason)
         assert bool(reason) == bool(list(folder.iterdir()) == [])
@@ -58,5 +58,5 @@ def test_a_pipeline_that_cannot_be_saved_is_tried_once(tmp_path, monkeypatch):
     monkeypatch.setattr(tf.train, "Checkpoint", counted)
     data, other = (tf.data.Dataset.range(8).map(lambda x: tf.random.uniform([])) for _ in range(2))
     reasons = [iterators.save(iter(each), tmp_path) for each in (data, data, data, other)]
-    assert all("is stateful" in reason for reason in reasons)
+    assert all("is stateful" in str(reason) for reason in reasons)
     assert len(tried) == 2

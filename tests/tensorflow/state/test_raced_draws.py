@@ -7,8 +7,8 @@ import pytest
 tf = pytest.importorskip("tensorflow")
 
 from oomph.keras_bridge.pipelines.datasets import KernelDraws, kernel_draws, raced_call  # noqa: E402
-from oomph.protocol.stateless_draws import STATELESS, instead_of, raced  # noqa: E402
-from oomph.run.report.remedies import remedy_of  # noqa: E402
+from oomph.protocol.reasons import because  # noqa: E402
+from oomph.protocol.stateless_draws import STATELESS, instead_of  # noqa: E402
 
 AUTOTUNE = tf.data.AUTOTUNE
 SEED = 3
@@ -50,7 +50,7 @@ def test_the_call_of_the_script_is_named_with_its_stateless_form(call):
     dataset = images().map(DRAWING[call], num_parallel_calls=AUTOTUNE).batch(2)
     assert kernel_draws(dataset) is KernelDraws.RACED
     assert raced_call(dataset) == call
-    assert remedy_of(raced(call)) == instead_of(call)
+    assert because("raced", call=call).remedy == instead_of(call)
     name = STATELESS[call].partition("(")[0]
     assert callable(eval(name, {"tf": tf}))
     serial = images().map(DRAWING[call]).batch(2)

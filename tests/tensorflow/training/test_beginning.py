@@ -47,7 +47,7 @@ def test_nothing_has_changed_between_two_starts_of_one_script(begin):
         return begin(keras.layers.Dense(3), keras.layers.Dropout(0.2), optimizer=keras.optimizers.Adam(0.1))
 
     checkpoint = saved(start())
-    assert start().changes(checkpoint) == []
+    assert [*map(str, start().changes(checkpoint))] == []
     assert compared(start(), checkpoint) == "same"
 
 
@@ -65,7 +65,7 @@ def test_another_model_is_told_from_an_edit_that_leaves_its_variables(begin, lay
     checkpoint = saved(begin())
     now = begin(*layers(), edited="since")
     assert compared(now, checkpoint) == "another model"
-    assert any(words in change for change in now.changes(checkpoint, STRUCTURE))
+    assert any(words in str(change) for change in now.changes(checkpoint, STRUCTURE))
     assert compared(begin(*layers()), checkpoint) == "unstable", "the same script"
 
 
@@ -89,8 +89,8 @@ def test_what_leaves_the_variables_as_they_are_is_said(begin, edit, words):
 
 def test_other_batches_are_other_data(begin):
     checkpoint = saved(begin())
-    assert begin(arguments={"batch_size": 8}).changes(checkpoint, DATA) == ["batch_size: 16 → 8"]
-    assert begin().changes(checkpoint, DATA) == []
+    assert [*map(str, begin(arguments={"batch_size": 8}).changes(checkpoint, DATA))] == ["batch_size: 16 → 8"]
+    assert [*map(str, begin().changes(checkpoint, DATA))] == []
 
 
 def test_a_checkpoint_of_the_format_before_knows_nothing_of_this(begin):
@@ -112,7 +112,7 @@ def test_a_learning_rate_is_what_the_script_sets_and_else_that_of_the_checkpoint
     optimizer.iterations.assign(steps)
     now = begin(edited=edited, optimizer=optimizer)
     now._model.optimizer.learning_rate = 0.5  # what the restore has put there: a callback had lowered it
-    said = now.keep_edited_learning_rate(checkpoint)
+    said = "".join(map(str, now.keep_edited_learning_rate(checkpoint)))
     assert float(now._model.optimizer.learning_rate) == pytest.approx(kept)
     assert said == ("learning rate: 1 → 0.1" if kept == 0.1 else "")
 
@@ -121,7 +121,7 @@ def test_an_unedited_learning_rate_that_a_callback_lowered_stays_lowered(begin):
     checkpoint = saved(begin(optimizer=keras.optimizers.SGD(1.0)))
     now = begin(edited="elsewhere", optimizer=keras.optimizers.SGD(1.0))
     now._model.optimizer.learning_rate = 0.5
-    assert now.keep_edited_learning_rate(checkpoint) == ""
+    assert now.keep_edited_learning_rate(checkpoint) == []
     assert float(now._model.optimizer.learning_rate) == 0.5
 
 
@@ -133,8 +133,8 @@ def test_a_schedule_has_no_rate_of_its_own(begin):
 def test_an_edit_that_changes_the_result_is_meant_and_the_place_to_begin_is_none(begin):
     checkpoint = saved(begin())
     now = begin(edited="since", arguments={"epochs": 5, "initial_epoch": 1, "batch_size": 8})
-    assert now.meant(checkpoint) == ["epochs: 3 → 5", "batch_size: 16 → 8"]
-    assert begin(edited="since").meant(checkpoint) == [], "a comment, say"
+    assert [*map(str, now.meant(checkpoint))] == ["epochs: 3 → 5", "batch_size: 16 → 8"]
+    assert [*map(str, begin(edited="since").meant(checkpoint))] == [], "a comment, say"
 
 
 def test_another_setting_of_a_callback_is_meant_with_an_edit_or_without(begin):
@@ -147,10 +147,10 @@ def test_another_setting_of_a_callback_is_meant_with_an_edit_or_without(begin):
 
     checkpoint = saved(with_patience(3))
     (change,) = with_patience(5, edited="since").meant(checkpoint)
-    assert "patience" in change
-    assert "3 → 5" in change.replace("'", "")
+    assert "patience" in str(change)
+    assert "3 → 5" in str(change).replace("'", "")
     assert len(with_patience(5).meant(checkpoint)) == 1, "it may come from a configuration file"
-    assert with_patience(3).meant(checkpoint) == []
+    assert [*map(str, with_patience(3).meant(checkpoint))] == []
     assert len(with_patience(5).changes(checkpoint, CALLBACKS)) == 1
 
 
@@ -160,9 +160,9 @@ def test_a_turn_of_a_loop_and_the_rate_that_it_has_set_are_told_apart(begin):
         return Beginning(model, ARGUMENTS, [], turn={"fold": str(fold)})
 
     checkpoint = saved(turn(0, 0.5))
-    assert turn(0, 0.5).changes(checkpoint, TURN) == []
-    assert turn(1, 0.25).changes(checkpoint, TURN) == ["fold: 0 → 1", "learning rate: 0.5 → 0.25"]
-    assert turn(1, 0.25).changes(checkpoint) == [], "what is of this turn alone is no change of the fit"
+    assert [*map(str, turn(0, 0.5).changes(checkpoint, TURN))] == []
+    assert [*map(str, turn(1, 0.25).changes(checkpoint, TURN))] == ["fold: 0 → 1", "learning rate: 0.5 → 0.25"]
+    assert [*map(str, turn(1, 0.25).changes(checkpoint))] == [], "what is of this turn alone is no change of the fit"
 
 
 def test_the_data_are_known_by_their_elements_and_their_length():
@@ -201,18 +201,20 @@ def test_variables_and_arguments_are_meant_and_those_of_the_job_only_named(begin
         return with_facts(now, SCRIPT, **{"arguments of the script": words})
 
     checkpoint = saved(start("6f1a", "1", "--rate 1"))
-    assert start("6f1a", "1", "--rate 1").meant(checkpoint) == []
+    assert [*map(str, start("6f1a", "1", "--rate 1").meant(checkpoint))] == []
     now = start(None, "2", "--rate 2")
     assert now.script_was_edited(checkpoint)
-    assert now.meant(checkpoint) == [
+    assert [*map(str, now.meant(checkpoint))] == [
         "arguments of the script: --rate 1 → --rate 2",
         "environment variable EPOCHS is no longer set",
     ]
-    assert "environment variable SLURM_JOB_ID has another value" in now.changes(checkpoint)
-    assert start(None, "1", "x").meant(saved(start("6f1a", "1", "x"))) == [
+    assert "environment variable SLURM_JOB_ID has another value" in [*map(str, now.changes(checkpoint))]
+    assert [*map(str, start(None, "1", "x").meant(saved(start("6f1a", "1", "x"))))] == [
         "environment variable EPOCHS is no longer set"
     ]
-    assert begin().meant(saved(start("6f1a", "1", "x"))) == [], "a variable that is no longer read says nothing"
+    assert [*map(str, begin().meant(saved(start("6f1a", "1", "x"))))] == [], (
+        "a variable that is no longer read says nothing"
+    )
 
 
 def test_a_callback_with_another_setting_is_meant_without_an_edit_unless_it_is_a_name(begin):
@@ -221,8 +223,8 @@ def test_a_callback_with_another_setting_is_meant_without_an_edit_unless_it_is_a
         return with_facts(begin(), CALLBACKS, **facts)
 
     checkpoint = saved(start(3, "logs/0900"))
-    assert start(3, "logs/1000").meant(checkpoint) == []
-    assert start(5, "logs/1000").meant(checkpoint) == ["EarlyStopping 0: patience: 3 → 5"]
+    assert [*map(str, start(3, "logs/1000").meant(checkpoint))] == []
+    assert [*map(str, start(5, "logs/1000").meant(checkpoint))] == ["EarlyStopping 0: patience: 3 → 5"]
 
 
 def test_another_schedule_of_the_learning_rate_is_meant(begin):
@@ -230,4 +232,4 @@ def test_another_schedule_of_the_learning_rate_is_meant(begin):
         return begin(optimizer=keras.optimizers.SGD(keras.optimizers.schedules.CosineDecay(0.1, steps)))
 
     (change,) = start(20).meant(saved(start(10)))
-    assert change.startswith("optimizer schedule: ")
+    assert str(change).startswith("optimizer schedule: ")

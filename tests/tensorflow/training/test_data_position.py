@@ -7,6 +7,7 @@ import types
 import pytest
 import tensorflow as tf
 
+from oomph.protocol.reasons import because
 from oomph.resume.training.data_position import DataPosition
 
 
@@ -43,7 +44,7 @@ def test_the_validation_data_are_advanced_before_each_iterator_and_after_the_las
 def test_a_position_that_cannot_be_saved_names_the_operation_and_what_to_use_instead():
     said = []
     position = DataPosition(types.SimpleNamespace(say=said.append), None)
-    position.obstacle = "RandomUniform is stateful"
+    position.obstacle = because("position-not-saved", why="RandomUniform is stateful")
     position._tell_obstacle()
     (line,) = said
     assert line.startswith("the position in the data cannot be saved (RandomUniform is stateful): ")

@@ -17,6 +17,7 @@ from oomph.keras_bridge.graph.write_set import Slot, handles_of
 from oomph.keras_bridge.names import support
 from oomph.keras_bridge.names.keras3 import KERAS
 from oomph.keras_bridge.names.row import Feature
+from oomph.protocol.reason_table import NORMALIZATION
 
 EXACT, APPROXIMATE, RESTART_ONLY = "exact", "approximate", "restart only"
 TO_BE_PROBED = "probed before a batch is divided"
@@ -33,6 +34,9 @@ class Promise:
 
     kind: str
     reason: str = ""
+    """In words."""
+    coupling: str = ""
+    """What ties the samples of a batch together, where the table of reasons knows it."""
 
     @property
     def refused(self) -> bool:
@@ -79,8 +83,8 @@ def promise_after_tracing(promise: Promise, model: Any, written: list[Slot]) -> 
     if promise.kind == RESTART_ONLY or not _moving_statistics_are_written(model, written):
         return promise
     if promise.reason:
-        return Promise(promise.kind, f"{promise.reason}; {BATCH_NORMALIZATION}")
-    return Promise(APPROXIMATE, BATCH_NORMALIZATION)
+        return Promise(promise.kind, f"{promise.reason}; {BATCH_NORMALIZATION}", NORMALIZATION)
+    return Promise(APPROXIMATE, BATCH_NORMALIZATION, NORMALIZATION)
 
 
 def _unknown_step(model: Any, step: str) -> str:

@@ -35,6 +35,7 @@ from oomph.keras_bridge.random_numbers.random_ops import hidden_draws_in
 from oomph.keras_bridge.random_numbers.stateful_ops import KeptRandomOps
 from oomph.keras_bridge.runtime.allocator import DeviceMemory, run_out_of_memory
 from oomph.keras_bridge.runtime.patching import replaced, while_tracing
+from oomph.protocol.reasons import Reason, because
 
 _HELD = 0.5
 """Share of the device memory beside weights and slots that a step may hold back until it commits. The rest leaves room
@@ -226,13 +227,13 @@ class FullBatchStep:
         draws = handles_of(self.draws.variables)
         return [slot for state in written for slot in state if id(slot.handle) not in draws]
 
-    def hidden_state(self) -> list[str]:
-        """The random operations of the step that count their draws in the kernel, in words."""
+    def hidden_state(self) -> list[Reason]:
+        """The random operations of the step that count their draws in the kernel."""
         if self._hidden is None:
             graphs = [traced.graph for traced in self._traced]
             self._hidden = sorted({kind for graph in graphs for kind in hidden_draws_in(graph)})
         where = "in the train step" if self._trains else "in the validation step"
-        return [f"random numbers of {kind} {where}" for kind in self._hidden]
+        return [because("draws-of-kind", kind=kind, where=where) for kind in self._hidden]
 
     def _listed_state(self) -> list[Slot]:
         """The state that the model lists: without a graph, what the step writes is unknown."""

@@ -34,6 +34,7 @@ from oomph.keras_bridge.graph import fingerprints
 from oomph.keras_bridge.graph.write_set import Slot
 from oomph.keras_bridge.random_numbers.stateful_ops import KeptRandomOps
 from oomph.keras_bridge.runtime.errors import handled
+from oomph.protocol.reasons import Reason
 from oomph.script.kept_micro_batches import Start
 
 _FORWARD_ONLY = 3
@@ -134,8 +135,8 @@ class GuardedStep:
         """The restorable random numbers of the step."""
         return self._full_batch.draws
 
-    def hidden_state(self) -> list[str]:
-        """The state of the step that TensorFlow hides, in words."""
+    def hidden_state(self) -> list[Reason]:
+        """The state of the step that TensorFlow hides."""
         return self._full_batch.hidden_state()
 
     @property

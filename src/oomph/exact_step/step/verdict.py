@@ -27,6 +27,7 @@ from oomph.keras_bridge.graph.write_set import SmallState, handles_of
 from oomph.keras_bridge.names.keras3 import KERAS
 from oomph.keras_bridge.runtime.patching import replaced
 from oomph.protocol.guarding import Guarding
+from oomph.protocol.reason_table import DRAWS, NORMALIZATION, SUMS
 
 METRIC = "metric "
 _FEWER_SAMPLES = (4, 2)
@@ -91,7 +92,7 @@ def judge(promise: Promise, finding: Finding, choice: Choice) -> Promise:
     if finding.failure:
         return _inexact(f"the step fails on part of a batch ({finding.failure})", usual=False, choice=choice)
     if finding.hidden_draws:
-        return _inexact(_HIDDEN_DRAWS, usual=True, choice=choice)
+        return _inexact(_HIDDEN_DRAWS, usual=True, choice=choice, coupling=DRAWS)
     if not finding.conclusive and promise.kind == TO_BE_PROBED:
         return _inexact(f"{promise.reason}, and {finding.why_nothing}", usual=False, choice=choice)
     if finding.no_memory:
@@ -102,11 +103,13 @@ def judge(promise: Promise, finding: Finding, choice: Choice) -> Promise:
         return _inexact(reason, usual=False, choice=choice)
     if not finding.state <= finding.tolerance:
         reason = f"{finding.worst} depends on which samples are together"
-        return _inexact(reason, usual=finding.worst.startswith(METRIC), choice=choice)
+        is_metric = finding.worst.startswith(METRIC)
+        return _inexact(reason, usual=is_metric, choice=choice, coupling=SUMS if is_metric else "")
     if not finding.returned <= max(finding.tolerance, 1e-6):
-        return _inexact("a number that the step returns is not a mean over samples", usual=True, choice=choice)
+        reason = "a number that the step returns is not a mean over samples"
+        return _inexact(reason, usual=True, choice=choice, coupling=SUMS)
     if finding.normalises:
-        return _inexact(BATCH_NORMALIZATION, usual=True, choice=choice)
+        return _inexact(BATCH_NORMALIZATION, usual=True, choice=choice, coupling=NORMALIZATION)
     return Promise(EXACT)
 
 
@@ -119,9 +122,9 @@ def batch_normalizations(model: Any, small: SmallState) -> list[Any]:
     return [layer for layer in layers if not written.isdisjoint(handles_of([layer.moving_variance]))]
 
 
-def _inexact(reason: str, usual: bool, choice: Choice) -> Promise:
+def _inexact(reason: str, usual: bool, choice: Choice, coupling: str = "") -> Promise:
     if choice.inexact == "allow" or (usual and choice.inexact != "refuse"):
-        return Promise(APPROXIMATE, reason)
+        return Promise(APPROXIMATE, reason, coupling)
     return _refused(reason, choice, [] if usual else ["--inexact=allow accepts that"])
 
 

@@ -20,8 +20,6 @@ _OF_PYTHON_OR_VARIABLES = ("PyFunc", "VariableOp", "RngReadAndSkip", "LookupTabl
 """Parts of operation names."""
 _DEPTH = 3
 """Of functions that call functions of the script."""
-BY_CHANCE = "the order of later epochs, which has no seed"
-"""What a restart loses if `is_ordered_by_chance`."""
 
 
 class KernelDraws(enum.Enum):

@@ -8,15 +8,16 @@ from weakref import WeakKeyDictionary
 
 from oomph.keras_bridge.names.tensorflow2 import TENSORFLOW
 from oomph.keras_bridge.random_numbers.random_ops import STATEFUL
+from oomph.protocol.reasons import Reason, because
 
 _known: WeakKeyDictionary[Any, tuple[int, bool]] = WeakKeyDictionary()
 """How many traces of a function were examined, and whether one of them draws."""
 
 
-def functions_with_draws(functions: Iterable[Any]) -> list[str]:
-    """The functions that draw this way, in words."""
+def functions_with_draws(functions: Iterable[Any]) -> list[Reason]:
+    """The functions that draw this way."""
     names = sorted({str(getattr(function, "__name__", "a function")) for function in functions if _draws(function)})
-    return [f"random numbers that TensorFlow's kernels count themselves, in {name}" for name in names]
+    return [because("draws-in-kernels", function=name) for name in names]
 
 
 def _draws(function: Any) -> bool:

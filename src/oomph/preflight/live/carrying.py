@@ -32,11 +32,10 @@ from oomph.planning.live.readable import readable
 from oomph.preflight import carry
 from oomph.preflight.carry import Carried
 from oomph.protocol.guarding import Guarding
-from oomph.protocol.stateless_draws import raced
+from oomph.protocol.reason_table import TF_DATA
+from oomph.protocol.reasons import because
 from oomph.resume.objects.picture import Picture
 from oomph.resume.state import iterators, told_positions
-from oomph.run.report.causes import NOT_SAVED
-from oomph.run.report.remedies import remedy_of
 
 _SEED = "call keras.utils.set_random_seed(1) at the top of the script"
 _MOST_BYTES = 256 << 20
@@ -111,7 +110,7 @@ def _data(model: Any, given: Mapping[str, Any]) -> Carried:
     shuffle = given.get("shuffle", True) if not isinstance(given.get("x"), tf.data.Dataset) else False
     if iterators.is_one_pass(given.get("x")):
         return Carried("data", carry.PARTLY, "a generator is read again up to its position after a restart",
-                       remedy_of(f"{NOT_SAVED}: a generator"))  # fmt: skip
+                       TF_DATA)  # fmt: skip
     epochs = KERAS.epochs.value()(
         shuffle=shuffle, distribute_strategy=model.distribute_strategy, steps_per_execution=1, **arguments
     )
@@ -121,11 +120,11 @@ def _data(model: Any, given: Mapping[str, Any]) -> Carried:
     dataset = KERAS.distributed_dataset.of(epochs)
     if iterators.depends_on_python(epochs):
         return Carried("data", carry.PARTLY, "the batches depend on Python or on variables: a restart reads those of "
-                       "the epoch again", remedy_of(f"{NOT_SAVED}: made by Python"))  # fmt: skip
+                       "the epoch again", TF_DATA)  # fmt: skip
     draws = datasets.kernel_draws(dataset)
     if draws is KernelDraws.RACED:
-        reason = raced(datasets.raced_call(dataset))
-        return Carried("data", carry.LOST, f"a resumed run gets other batches: {reason}", remedy_of(reason))
+        reason = because("raced", call=datasets.raced_call(dataset))
+        return Carried("data", carry.LOST, f"a resumed run gets other batches: {reason}", reason.remedy)
     if draws is KernelDraws.UNSEEDED:
         return Carried("data", carry.LOST, "the pipeline draws random numbers without a seed",
                        "give the random operations of the pipeline a seed, or use the stateless ones")  # fmt: skip
@@ -161,9 +160,9 @@ def _tried_position(dataset: Any) -> Carried:
         return Carried("data", carry.UNKNOWN, "there is no batch")
     with tempfile.TemporaryDirectory(prefix="oomph-") as folder:
         reason = iterators.save(iterator, Path(folder))
-        if reason:
-            return Carried("data", carry.PARTLY, f"{NOT_SAVED} ({reason}): the batches of the epoch are read again",
-                           remedy_of(f"{NOT_SAVED}: {reason}"))  # fmt: skip
+        if reason is not None:
+            why = f"the position in the data cannot be saved ({reason.value('why')})"
+            return Carried("data", carry.PARTLY, f"{why}: the batches of the epoch are read again", reason.remedy)
         expected, resumed = next(iterator, None), iter(dataset)
         iterators.restore(resumed, Path(folder))
     if expected is None:
@@ -193,9 +192,9 @@ def _callbacks(given: Mapping[str, Any]) -> Carried | None:
     if not own:
         return None
     picture = Picture.of([(f"callback {type(each).__name__}", each) for each in own])
-    reasons = [f"{key} ({trouble})" for key, trouble in picture.troubles.items()]
+    reasons = [*picture.troubles.values()]
     if reasons:
-        return Carried("callbacks", carry.PARTLY, f"not saved: {'; '.join(reasons[:3])}", remedy_of(reasons[0]))
+        return Carried("callbacks", carry.PARTLY, f"not saved: {'; '.join(map(str, reasons[:3]))}", reasons[0].remedy)
     names = ", ".join(dict.fromkeys(type(each).__name__ for each in own))
     return Carried("callbacks", carry.UNCOMPARED, f"what {names} remembers can be saved")
 

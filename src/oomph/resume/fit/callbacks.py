@@ -17,6 +17,7 @@ import numpy as np
 from oomph.checkpoint.container import Checkpoint
 from oomph.checkpoint.meta import said
 from oomph.keras_bridge.names.keras3 import KERAS
+from oomph.protocol.reasons import Reason, because, method_failed
 from oomph.resume.fit import event_files
 from oomph.resume.state import nested
 from oomph.resume.state.training_state import Array, read_arrays
@@ -42,7 +43,7 @@ LearningRateScheduler keeps nothing: it continues from the optimizer's learning 
 """
 HISTORY = "history/"
 """Prefix of the names of a History's arrays in a checkpoint."""
-Tell = Callable[[str], None]
+Tell = Callable[[Reason], None]
 
 
 def listed(callbacks: Any) -> list[Any]:
@@ -96,7 +97,7 @@ def captured(callbacks: list[Any], tell: Tell) -> tuple[list[dict[str, Any]], li
     """Copy what each callback remembers: a JSON-ready state, and the arrays that belong to it.
 
     Args:
-        tell: called with a message about a callback whose state cannot be read.
+        tell: called with the reason why the state of a callback cannot be read.
     """
     states, arrays = [], []
     for index, callback in enumerate(callbacks):
@@ -109,7 +110,8 @@ def captured(callbacks: list[Any], tell: Tell) -> tuple[list[dict[str, Any]], li
                 entry["own"], own = nested.encode(callback.get_state(), f"callback/{index}/state/")
                 arrays += [_copied(name, value) for name, value in own.items()]
             except Exception as error:
-                tell(f"callback {type(callback).__name__}: its state cannot be saved ({type(error).__name__}: {error})")
+                where, why = f"callback {type(callback).__name__}", f"{type(error).__name__}: {error}"[:200]
+                tell(because("state-not-saved", where=where, error=why))
         states.append(entry)
     return states, arrays
 
@@ -132,18 +134,18 @@ def restore(callbacks: list[Any], saved: list[dict[str, Any]], checkpoint: Check
             try:
                 callback.set_state(nested.decode(saved[index]["own"], arrays, f"callback/{index}/"))
             except Exception as error:
-                tell(f"callback {type(callback).__name__}: set_state failed ({type(error).__name__}: {error})")
+                tell(method_failed(f"callback {type(callback).__name__}", "set_state", error))
 
 
-def history_state(history: Any) -> tuple[dict[str, Any], list[Array], list[str]]:
-    """The epochs and values of a History: the JSON part, the arrays, and what cannot be saved, in words."""
+def history_state(history: Any) -> tuple[dict[str, Any], list[Array], list[Reason]]:
+    """The epochs and values of a History: the JSON part, the arrays, and what cannot be saved."""
     series: list[Any] = []
     arrays, lost = [], []
     for number, (name, values) in enumerate(getattr(history, "history", {}).items()):
         try:
             document, own = nested.encode([name, values], f"{HISTORY}{number}/")
         except Exception as error:  # also from an object that refuses inspection
-            lost.append(f"{name} in the History ({error})"[:200])
+            lost.append(because("history", name=name, error=str(error)[:200]))
             continue
         series.append(document)
         arrays += [_copied(each, value) for each, value in own.items()]

@@ -19,6 +19,7 @@ from oomph.exact_step.step.step_protocol import Taken
 from oomph.keras_bridge import layer_state, optimizers
 from oomph.keras_bridge.names.keras3 import KERAS
 from oomph.keras_bridge.random_numbers.uncheckpointed_ops import functions_with_draws
+from oomph.protocol.reasons import Reason, as_data, because
 from oomph.resume.fit import callbacks, step_draws, written_files
 from oomph.resume.fit.running import RunningFit
 from oomph.resume.objects.picture import Changes
@@ -135,8 +136,8 @@ class FitCheckpoints(StepCheckpoints):
         """False once a callback has recompiled the model: a restarted script would not have done so yet."""
         if not self._fit.trained.is_compiled_anew(self._fit.model):
             return True
-        reason = "the model was recompiled within the fit"
-        self._fit.note_here("checkpoint-refused", name="", reason=reason)
+        reason = because("recompiled")
+        self._fit.note_here("checkpoint-refused", name="", **reason.as_fields())
         kept = f"the one of step {self._fits.saved} stays" if self._fits.saved else "there is none yet"
         self._fits.say_once(f"{reason}: it gets no further checkpoints; {kept}")
         return False
@@ -144,10 +145,10 @@ class FitCheckpoints(StepCheckpoints):
     def _taken_state(self, history: Any, changes: Changes) -> tuple[Meta, list[Array]]:
         """Copy everything except variables: the JSON part and the arrays."""
         fit = self._fit
-        untold: list[str] = []
+        untold: list[Reason] = []
         states, arrays = callbacks.captured(fit.callbacks, untold.append)
         for line in untold:
-            self._fits.say_once(line)
+            self._fits.say_once(str(line))
         arrays += step_draws.as_arrays(fit.model)
         objects, of_objects = as_saved(changes, "object/")
         history_so_far, of_history, not_in_history = callbacks.history_state(history)
@@ -166,7 +167,7 @@ class FitCheckpoints(StepCheckpoints):
             history=history_so_far,
             callbacks=states,
             objects=objects,
-            hidden=[*untold, *step_draws.hidden_in(fit.model), *functions_with_draws(fit.functions)],
+            hidden=as_data([*untold, *step_draws.hidden_in(fit.model), *functions_with_draws(fit.functions)]),
             taken=fit.data.taken,
             told=fit.data.told,
             iterators_made=fit.data.iterators_made,

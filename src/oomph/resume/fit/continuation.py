@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from oomph.checkpoint.container import Checkpoint
 from oomph.checkpoint.store import Record
+from oomph.protocol.reasons import because
 from oomph.resume.fit.fit import Fit
 from oomph.resume.training import leaving
 from oomph.resume.training.fits import Fits
@@ -22,7 +23,7 @@ def settle(fits: Fits, fit: Fit) -> None:
     fit.identity = fits.number(fit.identity, record if found.verdict in (Verdict.RESUME, Verdict.RETURN) else None)
     match found.verdict:
         case Verdict.REFUSE:
-            reason = f"the checkpoint is of another fit: {found.reason}"
+            reason = because("another-training", what="fit", differences=found.reason)
             leaving.refuse(fits, fit.identity.site, reason, by_itself=known is not None and not known.edited)
         case Verdict.RETURN:
             fit.returns = True
@@ -65,8 +66,8 @@ def _tell_difference(fits: Fits, fit: Fit, found: Recognised, record: Record | N
             )
         return
     if found.another_way:
-        reason = f"the script reached fit at {site} by another path than before ({found.reason})"
-        fits.note("another-way", key=fit.identity.key, fit=fit.identity.ordinal, reason=reason)
+        reason = because("another-path", what="fit", site=site, differences=found.reason)
+        fits.note("another-way", key=fit.identity.key, fit=fit.identity.ordinal, **reason.as_fields())
         fits.say(f"{reason}: it trains from the beginning")
     else:
         was = None if record is None else record.position.fit

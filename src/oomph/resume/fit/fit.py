@@ -292,7 +292,7 @@ class Fit(RunningFit):
             self.proof.step(self.epoch, self.step, self.model.train_function.taken, count)
         except Exception as error:  # oomph's own error: the training matters more
             self.proof = FitProof(self, None)
-            self.note_here("guard-failed", reason=f"no witnesses: {type(error).__name__}: {error}"[:2000])
+            self.note_here("no-witnesses", reason=f"{type(error).__name__}: {error}"[:2000])
 
     def failed(self, failure: Failure) -> None:
         """Called when a step ran out of memory."""

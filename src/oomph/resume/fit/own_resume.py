@@ -10,8 +10,8 @@ from collections.abc import Iterable
 
 from oomph.journal.journal import Event, read_journal
 from oomph.protocol.progress import Progress
+from oomph.protocol.reasons import because
 from oomph.resume.fit.running import RunningFit
-from oomph.run.report.labels import BY_ITSELF
 
 
 def tell_own_resume(fit: RunningFit) -> bool:
@@ -25,8 +25,8 @@ def tell_own_resume(fit: RunningFit) -> bool:
         return False
     per_epoch = getattr(fit.epoch_iterator, "num_batches", None)
     fits.steps = max(fits.steps, steps_before(fits.before, number, fit.epoch, per_epoch))
-    reason = f"{BY_ITSELF} at epoch {fit.epoch + 1}"
-    fit.note_here("resumed-itself", key=fit.identity.key, steps=fits.steps, reason=reason)
+    reason = because("resumed-itself", epoch=fit.epoch + 1)
+    fit.note_here("resumed-itself", key=fit.identity.key, steps=fits.steps, **reason.as_fields())
     fits.say(f"{reason}, in fit at {fit.identity.site}: oomph restores nothing, and counts on from step {fits.steps}")
     return True
 

@@ -14,6 +14,7 @@ from oomph.keras_bridge import layer_state, optimizers
 from oomph.keras_bridge.batch import batches
 from oomph.keras_bridge.names.keras3 import KERAS
 from oomph.keras_bridge.names.tensorflow2 import TENSORFLOW
+from oomph.protocol.reasons import Reason, as_data, because, in_one_line, reasons_from
 from oomph.resume.fit import callbacks, step_draws, trained, written_files
 from oomph.resume.fit.fit import Fit
 from oomph.resume.fit.validation_data import READ_AHEAD
@@ -31,12 +32,11 @@ def finished_history(fits: Fits, fit: Fit) -> Any:
         return None
     lost = _not_restorable(fit, checkpoint)
     if lost and not fits.session.handover.guarding.trust_finished_fits:
-        _trains_again(fits, fit, checkpoint, ", ".join(lost[:4]))
+        _trains_again(fits, fit, checkpoint, in_one_line(lost, 4))
         return None
     if lost:
-        fits.note(
-            "trusted", key=fit.identity.key, reason=f"fit at {fit.identity.site}: not restored: {', '.join(lost)}"
-        )
+        trusted = because("trusted", site=fit.identity.site, lost=in_one_line(lost))
+        fits.note("trusted", key=fit.identity.key, **trusted.as_fields())
     try:
         return _restore(fits, fit, checkpoint)
     except Exception as error:  # the checkpoint's error, or one that Keras will raise itself when the fit runs
@@ -53,15 +53,15 @@ def _tell_moved_data(fits: Fits, fit: Fit) -> None:
     if fit.data.iterators_made or fit.validation.made:
         fits.note(
             "compared", key=fit.identity.key, fit=fit.identity.ordinal, steps=0, epochs=0, equal=False,
-            cause="the data had advanced before it turned out that the fit must train again",
+            cause=because("data-advanced").as_data(),
         )  # fmt: skip
 
 
-def _not_restorable(fit: Fit, checkpoint: Checkpoint) -> list[str]:
+def _not_restorable(fit: Fit, checkpoint: Checkpoint) -> list[Reason]:
     """Which effects of the fit were not saved or have changed since."""
     kept = checkpoint.meta.objects
-    lost = list(kept.get("lost", ())) if isinstance(kept, dict) else []
-    lost += checkpoint.meta.hidden
+    lost = list(reasons_from(kept.get("lost"))) if isinstance(kept, dict) else []
+    lost += reasons_from(checkpoint.meta.hidden)
     lost += [READ_AHEAD] if fit.validation.is_guessed(checkpoint) else []
     return [*lost, *written_files.changed_since(checkpoint, list(written_files.patterns(fit.callbacks)))]
 
@@ -99,20 +99,24 @@ def _restore(fits: Fits, fit: Fit, checkpoint: Checkpoint) -> Any:
         model.stop_training = said(checkpoint.meta.stop_training)
         trained.restore(model, checkpoint.meta.trained)
     if lost and not fits.session.handover.guarding.trust_finished_fits:
-        raise CheckpointError(", ".join(lost))
+        raise CheckpointError(in_one_line(lost))
     broken = training_state.not_finite(named, training_state.finite_only(model, named))
     if broken:
         path = training_state.path_of(model, named, broken)
-        fits.note("checkpoint-skipped", reason=f"{path} is not finite", kept="the saved end state as it is")
+        fits.note(
+            "checkpoint-skipped",
+            **because("not-finite", name=path).as_fields(),
+            kept="the saved end state as it is",
+        )
         fits.say(f"{path} holds NaN or infinity in the saved end state of fit at {fit.identity.site}")
     at = checkpoint.position
     fits.steps = fits.saved = max(fits.steps, at.steps)
     seconds, edited = time.monotonic() - started, fit.beginning.given_otherwise(checkpoint)
     fits.note(
         "resumed", name=checkpoint.name, key=fit.identity.key, fit=at.fit, epoch=at.epoch, step=at.step,
-        steps=at.steps, kind="finished", seconds=round(seconds, 3), lost=lost, meant=edited,
+        steps=at.steps, kind="finished", seconds=round(seconds, 3), lost=as_data(lost), meant=as_data(edited),
     )  # fmt: skip
-    since = f"; {', '.join(edited)} since" if edited else ""
+    since = f"; {in_one_line(edited)} since" if edited else ""
     fits.say(
         f"fit at {fit.identity.site} was finished by an earlier attempt: its result is back ({seconds:.1f} s){since}"
     )
@@ -144,9 +148,9 @@ def _move_on(fit: Fit, checkpoint: Checkpoint, epochs: Any, iterator: Any) -> No
         iterators.restore(iterator, checkpoint.path)
 
 
-def _restore_python(fits: Fits, fit: Fit, checkpoint: Checkpoint) -> list[str]:
+def _restore_python(fits: Fits, fit: Fit, checkpoint: Checkpoint) -> list[Reason]:
     """Restore callbacks, other objects and the random numbers; return what could not be restored."""
-    lost: list[str] = []
+    lost: list[Reason] = []
     named = list(written_files.patterns(fit.callbacks))
     if checkpoint.meta.objects is not None:
         changes = from_meta(checkpoint.meta.objects, training_state.read_arrays(checkpoint, "object/"))

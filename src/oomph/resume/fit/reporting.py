@@ -10,6 +10,7 @@ from oomph.exact_step.step.guarded_step import GuardedStep
 from oomph.exact_step.step.step_protocol import Failure, Recovery, Step
 from oomph.exact_step.step.verification import Verified
 from oomph.monitor.in_words import as_data, in_words
+from oomph.protocol.reasons import because
 from oomph.resume.fit.memory_taken import memory_taken
 from oomph.resume.fit.running import RunningFit
 from oomph.resume.state import iterators
@@ -25,6 +26,7 @@ def tell_start(fit: RunningFit, step: Step) -> None:
         site=fit.identity.site,
         guard=fit.promise.kind,
         reason=fit.promise.reason,
+        coupling=fit.promise.coupling,
         fingerprint=fit.identity.fingerprint,
         epochs=fit.arguments.get("epochs"),
         first_epoch=fit.epoch,
@@ -32,8 +34,8 @@ def tell_start(fit: RunningFit, step: Step) -> None:
         held_bytes=step.held_bytes if isinstance(step, GuardedStep) else None,
     )
     if any(fit.arguments.get("x") is data for data in fit.fits.passed_on):
-        reason = f"fit at {fit.identity.site} continues with a generator that a resumed fit has taken batches from"
-        fit.fits.note("passed-on", fit=fit.identity.ordinal, key=fit.identity.key, reason=reason)
+        reason = because("generator-passed-on", site=fit.identity.site)
+        fit.fits.note("passed-on", fit=fit.identity.ordinal, key=fit.identity.key, **reason.as_fields())
         fit.fits.say(f"{reason}: it may be further along than in an undisturbed run")
     alone = "" if fit.fits.own_session().owner else "; in a process of its own: neither checkpointed nor resumed"
     is_split = isinstance(step, GuardedStep) and step.micro_batch is not None

@@ -19,6 +19,7 @@ from oomph.keras_bridge import layer_state, optimizers
 from oomph.keras_bridge.batch import batches
 from oomph.keras_bridge.names.keras3 import KERAS
 from oomph.keras_bridge.pipelines import datasets
+from oomph.protocol.reasons import as_data, because, reasons_from
 from oomph.resume.fit import callbacks, step_draws, trained, written_files
 from oomph.resume.fit.running import RunningFit
 from oomph.resume.fit.validation_data import READ_AHEAD
@@ -222,16 +223,16 @@ class Resumption:
         dataset = KERAS.distributed_dataset.get(self._fit.epoch_iterator)
         last = checkpoint.position.epoch + 1 >= int(self._fit.arguments.get("epochs") or 1)
         if not last and dataset is not None and datasets.is_ordered_by_chance(dataset):
-            self._fit.lost.append(datasets.BY_CHANCE)
+            self._fit.lost.append(because("order-unseeded"))
 
     def _restore_objects(self, checkpoint: Checkpoint, drawn: frozenset[str]) -> None:
         if checkpoint.meta.objects is None:
             return
         arrays = training_state.read_arrays(checkpoint, "object/")
         changes: Changes = from_meta(checkpoint.meta.objects, arrays)
-        lost = [line for line in changes.lost if not line.startswith(tuple(f"{key} (" for key in drawn))]
+        lost = [each for each in changes.lost if each.value("where") not in drawn]
         self._fit.lost += [*lost, *self._fit.objects.restore(changes, drawn)]
-        self._fit.lost += checkpoint.meta.hidden
+        self._fit.lost += reasons_from(checkpoint.meta.hidden)
 
     def _restore_files(self, checkpoint: Checkpoint) -> None:
         """Restore each file that the fit wrote when the script opens it, so that it reads what it read before."""
@@ -243,9 +244,9 @@ class Resumption:
         return written_files.states_in(checkpoint)
 
     def _lost_file(self, path: str) -> None:
-        cause = f"the file {path} is read, and is not what it was at the checkpoint"
+        cause = because("file-read", path=path)
         self._fit.note_here(
-            "compared", key=self._fit.identity.key, steps=0, epochs=0, batches=0, equal=False, cause=cause
+            "compared", key=self._fit.identity.key, steps=0, epochs=0, batches=0, equal=False, cause=cause.as_data()
         )
         self._fits.say_once(f"not equal to the earlier attempt: {cause}")
 
@@ -261,7 +262,7 @@ class Resumption:
     def _tell(self, checkpoint: Checkpoint, kind: str, seconds: float) -> None:
         at, fit = checkpoint.position, self._fit
         rate = fit.beginning.keep_edited_learning_rate(checkpoint)
-        found = fit.beginning.changes(checkpoint) + ([rate] if rate else [])
+        found = fit.beginning.changes(checkpoint) + rate
         self._fit.lost = list(dict.fromkeys(self._fit.lost))
         fit.note_here(
             "resumed",
@@ -270,9 +271,9 @@ class Resumption:
             steps=at.steps,
             kind=kind,
             seconds=round(seconds, 3),
-            changes=found,
-            lost=self._fit.lost,
-            meant=fit.beginning.meant(checkpoint) + ([rate] if rate else []),
+            changes=as_data(found),
+            lost=as_data(self._fit.lost),
+            meant=as_data(fit.beginning.meant(checkpoint) + rate),
         )
         site = fit.identity.site
         if kind == "over":
@@ -289,9 +290,15 @@ class Resumption:
     def _tell_other_batches(self) -> None:
         expected, fit = self._fit.data.expected, self._fit
         if expected.differs_at is not None:
-            cause = f"the replayed batches differ, from batch {expected.differs_at + 1} on"
+            cause = because("other-batches", batch=expected.differs_at + 1)
             fit.note_here(
-                "compared", key=fit.identity.key, steps=0, epochs=0, batches=expected.compared, equal=False, cause=cause
+                "compared",
+                key=fit.identity.key,
+                steps=0,
+                epochs=0,
+                batches=expected.compared,
+                equal=False,
+                cause=cause.as_data(),
             )
             self._fits.say(f"not equal to the earlier attempt: {cause}")
 

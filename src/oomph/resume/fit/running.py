@@ -8,6 +8,7 @@ from weakref import WeakSet
 from oomph.checkpoint.container import Position
 from oomph.exact_step.micro_batch.exactness import Promise
 from oomph.keras_bridge.runtime.allocator import peak_bytes_of_device
+from oomph.protocol.reasons import Reason
 from oomph.resume.fit import callbacks, trained
 from oomph.resume.fit.proof import FitProof
 from oomph.resume.fit.short_epochs import ShortEpochs
@@ -58,7 +59,7 @@ class RunningFit:
         self.trained = trained.Trained(model)
         self.functions: WeakSet[Any] = WeakSet()
         """The `tf.function`s called while the fit runs, except its own steps."""
-        self.lost: list[str] = []
+        self.lost: list[Reason] = []
         """What is known not to be restored, in words."""
         self.is_over = False
         """True if an earlier attempt trained as many epochs as the script asks for now, or more."""

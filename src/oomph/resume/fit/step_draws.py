@@ -10,10 +10,10 @@ from typing import Any
 
 from oomph.checkpoint.container import Checkpoint
 from oomph.exact_step.step.guarded_step import GuardedStep
+from oomph.protocol.reasons import Reason, because
 from oomph.resume.state import training_state
 from oomph.resume.state.training_state import Array
 
-_HIDDEN_DRAWS = "random numbers that TensorFlow's kernels count themselves"
 _TRAINING, _VALIDATION = "draws/", "validation/"
 
 
@@ -26,13 +26,13 @@ def as_arrays(model: Any) -> list[Array]:
     ]
 
 
-def hidden_in(model: Any) -> list[str]:
-    """The draws that cannot be restored, in words."""
+def hidden_in(model: Any) -> list[Reason]:
+    """The draws that cannot be restored."""
     return [line for _, step in _steps(model) for line in step.hidden_state()]
 
 
-def restore(model: Any, checkpoint: Checkpoint) -> list[str]:
-    """Continue the draws of a checkpoint; returns what could not be restored, in words."""
+def restore(model: Any, checkpoint: Checkpoint) -> list[Reason]:
+    """Continue the draws of a checkpoint; returns what could not be restored."""
     kept = {under: training_state.read_arrays(checkpoint, under) for under in (_TRAINING, _VALIDATION)}
     if kept[_VALIDATION]:
         model.make_test_function()
@@ -41,7 +41,7 @@ def restore(model: Any, checkpoint: Checkpoint) -> list[str]:
         step.draws.restore([kept[under][str(number)] for number in range(len(kept[under]))])
     training = found.get(_TRAINING)
     drawn = training is not None and training.draws.variables
-    return [_HIDDEN_DRAWS] if drawn and not kept[_TRAINING] else []
+    return [because("draws-in-kernels")] if drawn and not kept[_TRAINING] else []
 
 
 def _steps(model: Any) -> Iterator[tuple[str, GuardedStep]]:

@@ -15,9 +15,10 @@ import tensorflow as tf
 from oomph.checkpoint.container import Checkpoint
 from oomph.keras_bridge.names.keras3 import KERAS
 from oomph.keras_bridge.pipelines import datasets
+from oomph.protocol.reasons import because
 from oomph.resume.training.retaking import Watched
 
-READ_AHEAD = "the order of the validation data, which are read ahead while they repeat"
+READ_AHEAD = because("validation-read-ahead")
 
 
 class ValidationData:

@@ -21,6 +21,7 @@ import numpy as np
 
 from oomph.checkpoint.container import Checkpoint
 from oomph.files.regular_file import read_regular
+from oomph.protocol.reasons import Reason, because
 from oomph.resume.fit.renamed_files import new_names
 from oomph.resume.objects.instances import dict_of
 from oomph.resume.state.training_state import Array, read_arrays
@@ -143,8 +144,8 @@ def _written_at(checkpoint: Checkpoint) -> int:
         return time.time_ns()
 
 
-def changed_since(checkpoint: Checkpoint, named: Sequence[str] = ()) -> list[str]:
-    """The files that have changed and cannot be restored, in words.
+def changed_since(checkpoint: Checkpoint, named: Sequence[str] = ()) -> list[Reason]:
+    """The files that have changed and cannot be restored.
 
     Another file that lay there before the checkpoint stays: it may be one that a callback only reads.
 
@@ -153,14 +154,14 @@ def changed_since(checkpoint: Checkpoint, named: Sequence[str] = ()) -> list[str
     """
     entries, written_at = {entry["path"]: entry for entry in _entries(checkpoint)}, _written_at(checkpoint)
     changed = [
-        f"the file {entry['path']}, which it wrote, is {'another one' if os.path.exists(entry['path']) else 'gone'}"
+        because("file-changed", path=entry["path"], how="another one" if os.path.exists(entry["path"]) else "gone")
         for entry in entries.values()
         if not _is_as_it_was(entry)
         and not (isinstance(entry.get("copy"), int) and _state(entry, None, written_at).lies_where_it_lay())
     ]
     for new, old in new_names(entries, named).items():
         if len(old) > 1 or not _may_be_copied(entries[old[0]], new):
-            changed.append(f"the file {old[0]}, which it wrote, is to be {new} now")
+            changed.append(because("file-changed", path=old[0], how=f"to be {new} now"))
     return changed
 
 

@@ -45,12 +45,12 @@ def recognised(record: Record | None, facts: Facts, came_another_way: bool) -> R
     before, edited = record.meta.made_by, was_edited(record, facts)
     structure = provenance.changes(before, facts, STRUCTURE)
     if record.finished or (structure and came_another_way):
-        return Recognised(Verdict.TRAIN, _words(structure) or "a fit and not a loop", another_way=True)
+        return Recognised(Verdict.TRAIN, provenance.listed(structure) or "a fit and not a loop", another_way=True)
     if structure:
-        return Recognised(Verdict.REFUSE, _words(structure))
+        return Recognised(Verdict.REFUSE, provenance.listed(structure))
     others = provenance.changes(before, facts, TURN, DATA)
     if others and not edited:
-        return Recognised(Verdict.TRAIN, _words(others), another_way=True)
+        return Recognised(Verdict.TRAIN, provenance.listed(others), another_way=True)
     return Recognised(Verdict.RESUME)
 
 
@@ -62,7 +62,3 @@ def was_edited(record: Record, facts: Facts) -> bool:
 def other_data(before: Facts, now: Facts) -> bool:
     """Whether the data differ from those of the checkpoint, after an edit of the script."""
     return bool(provenance.changes(before, now, DATA))
-
-
-def _words(found: list[str]) -> str:
-    return provenance.listed(found)

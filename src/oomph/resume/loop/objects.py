@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from oomph.protocol.reasons import Reason, because, method_failed
 from oomph.resume.loop.roots import Root
 from oomph.resume.loop.variables import LoopVariables
 from oomph.resume.state import nested
@@ -39,7 +40,7 @@ class LoopObjects(FitObjects):
 
     # -- objects that save their own state ----------------------------------------------------------------------------
 
-    def told(self) -> tuple[dict[str, Any], list[Array], list[str]]:
+    def told(self) -> tuple[dict[str, Any], list[Array], list[Reason]]:
         """The state of objects with methods for it: the JSON part, its arrays, and what could not be read."""
         states: dict[str, Any] = {}
         arrays: list[Array] = []
@@ -49,22 +50,22 @@ class LoopObjects(FitObjects):
                 told = getattr(root.thing, _pair(root)[0])()
                 states[root.name], own = nested.encode(told, f"{OWN}{len(arrays)}/")
             except Exception as error:
-                lost.append(f"{root}: {_pair(root)[0]} failed ({type(error).__name__}: {error})"[:200])
+                lost.append(method_failed(str(root), _pair(root)[0], error))
                 continue
             arrays += [_copied(name, value) for name, value in own.items()]
         return states, arrays, lost
 
-    def tell(self, states: dict[str, Any], arrays: dict[str, Any]) -> list[str]:
-        """Restore their state; returns what could not be restored, in words."""
+    def tell(self, states: dict[str, Any], arrays: dict[str, Any]) -> list[Reason]:
+        """Restore their state; returns what could not be restored."""
         lost = []
         for root in self._telling:
             if root.name not in states:
-                lost.append(f"{root}, which was not saved")
+                lost.append(because("not-in-first-state", where=str(root)))
                 continue
             try:
                 getattr(root.thing, _pair(root)[1])(nested.decode(states[root.name], arrays, OWN))
             except Exception as error:
-                lost.append(f"{root}: {_pair(root)[1]} failed ({type(error).__name__}: {error})"[:200])
+                lost.append(method_failed(str(root), _pair(root)[1], error))
         return lost
 
 

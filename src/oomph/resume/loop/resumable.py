@@ -9,6 +9,7 @@ from typing import Any, NoReturn
 from oomph.keras_bridge.batch import batches
 from oomph.keras_bridge.runtime.allocator import peak_bytes_of_device
 from oomph.protocol.phases import Phase
+from oomph.protocol.reasons import because
 from oomph.resume.loop.checkpoints import LoopCheckpoints
 from oomph.resume.loop.description import recognised, was_edited
 from oomph.resume.loop.resumption import LoopResumption
@@ -63,7 +64,7 @@ class ResumableLoop(RunningLoop):
         fits.came_another_way = fits.came_another_way or found.another_way
         self.identity = fits.number(self.identity, record if found.verdict is Verdict.RESUME else None)
         if found.verdict is Verdict.REFUSE:
-            reason = f"the checkpoint is of another loop: {found.reason}"
+            reason = because("another-training", what="loop", differences=found.reason)
             leaving.refuse(
                 fits,
                 self.identity.site,
@@ -77,8 +78,8 @@ class ResumableLoop(RunningLoop):
 
     def _tell_another_way(self, found: Recognised) -> None:
         if found.another_way:
-            reason = f"the script reached loop at {self.identity.site} by another path than before ({found.reason})"
-            self.fits.note("another-way", key=self.identity.key, fit=self.identity.ordinal, reason=reason)
+            reason = because("another-path", what="loop", site=self.identity.site, differences=found.reason)
+            self.fits.note("another-way", key=self.identity.key, fit=self.identity.ordinal, **reason.as_fields())
             self.fits.say(f"{reason}: it starts from the beginning")
 
     def _announce(self) -> None:

@@ -9,7 +9,7 @@ from oomph.checkpoint.meta import said
 from oomph.checkpoint.witness import STEP
 from oomph.errors import CheckpointError
 from oomph.exact_step.micro_batch.micro_batch_step import essence
-from oomph.keras_bridge.pipelines import datasets
+from oomph.protocol.reasons import as_data, because, reasons_from
 from oomph.resume.fit.resumption import CannotResumeError, ended_before, may_pass, returned
 from oomph.resume.loop.checkpoints import LoopCheckpoints
 from oomph.resume.loop.description import other_data
@@ -54,7 +54,7 @@ class LoopResumption:
             leaving.leave_for_later(self._fits, site, str(error), "loop")
         older = None if self._loop.steps.source.is_one_pass else self._fits.checkpoint_before(checkpoint)
         if older is None:
-            leaving.refuse(self._fits, site, str(error), "loop")
+            leaving.refuse(self._fits, site, because("in-words", text=str(error)), "loop")
         self._fits.say(f"using the checkpoint before it, {older.name}")
         self._loop.lost.clear()
         self._loop.data.iterators_made = 0
@@ -130,10 +130,10 @@ class LoopResumption:
             changes = from_meta(meta.objects, training_state.read_arrays(checkpoint, "object/"))
             self._loop.lost = [*loop.data.lost, *changes.lost, *loop.objects.restore(changes, drawn)]
             self._loop.lost += loop.objects.tell(meta.own, training_state.read_arrays(checkpoint, OWN))
-            self._loop.lost += meta.hidden
+            self._loop.lost += reasons_from(meta.hidden)
             loop.restore_draws(training_state.read_arrays(checkpoint, "draws/"), meta.draws)
             if loop.data.order_to_come_is_by_chance(loop.steps.is_in_last_epoch):
-                self._loop.lost.append(datasets.BY_CHANCE)
+                self._loop.lost.append(because("order-unseeded"))
         loop.steps.steps = said(meta.loop_steps)
         loop.take_held()
 
@@ -154,13 +154,15 @@ class LoopResumption:
             steps=at.steps,
             kind=kind,
             seconds=round(seconds, 3),
-            changes=found,
-            lost=self._loop.lost,
-            meant=[
-                *provenance.what_was_given(before, loop.facts),
-                *provenance.changes(before, loop.facts, CONFIGURATION, DATA),
-                *rates,
-            ],
+            changes=as_data(found),
+            lost=as_data(self._loop.lost),
+            meant=as_data(
+                [
+                    *provenance.what_was_given(before, loop.facts),
+                    *provenance.changes(before, loop.facts, CONFIGURATION, DATA),
+                    *rates,
+                ]
+            ),
         )
         if kind == "over":
             self._fits.say(returned("loop", loop.identity.site, checkpoint, loop.steps.number))
@@ -176,8 +178,8 @@ class LoopResumption:
         data, loop = self._loop.data, self._loop
         if data.differs_at is None:
             return
-        cause = f"the replayed batches differ, from batch {data.differs_at + 1} on"
+        cause = because("other-batches", batch=data.differs_at + 1)
         loop.note_here(
-            "compared", key=loop.identity.key, steps=0, epochs=0, batches=data.same, equal=False, cause=cause
+            "compared", key=loop.identity.key, steps=0, epochs=0, batches=data.same, equal=False, cause=cause.as_data()
         )
         self._fits.say(f"not equal to the earlier attempt: {cause}")

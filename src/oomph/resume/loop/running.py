@@ -12,6 +12,8 @@ from oomph.checkpoint.container import Position
 from oomph.checkpoint.meta import Meta
 from oomph.keras_bridge.names.keras3 import KERAS
 from oomph.keras_bridge.random_numbers.uncheckpointed_ops import functions_with_draws
+from oomph.protocol.reason_table import TAKEN_AHEAD
+from oomph.protocol.reasons import Reason, as_data, because
 from oomph.resume.loop.data import LoopData
 from oomph.resume.loop.description import facts_of
 from oomph.resume.loop.names import CarriedNames
@@ -50,7 +52,7 @@ class RunningLoop:
         self.facts = facts_of(self._roots, self.variables, steps.source, steps.epochs, dict(steps.place.turn))
         self._rates = dict(self._learning_rates())
         self.identity: FitIdentity = fits.identify_at(steps.place, f"loop over {', '.join(self.kinds())}")
-        self.lost: list[str] = []
+        self.lost: list[Reason] = []
         """What is known not to be restored, in words."""
         self.proof = LoopProof(self, fits.witnesses)
         self.functions: WeakSet[Any] = WeakSet()
@@ -81,7 +83,8 @@ class RunningLoop:
         self._held[:] = held if can_be_saved else []
         self.data.taken = self.steps.drawn - (0 if can_be_saved else len(held))
         if not can_be_saved:
-            self.data.obstacle = "a batch of it was taken ahead, for ends_epoch"
+            why = "a batch of it was taken ahead, for ends_epoch"
+            self.data.obstacle = because("position-not-saved", why=why, kind=TAKEN_AHEAD)
 
     def taken_state(self) -> tuple[Meta, list[Array]]:
         """Copy everything except variables: the JSON part and the arrays."""
@@ -107,7 +110,7 @@ class RunningLoop:
             random=training_state.random_state(),
             objects=objects,
             own=told,
-            hidden=[*functions_with_draws(self.functions), *self._hidden_in_steps()],
+            hidden=as_data([*functions_with_draws(self.functions), *self._hidden_in_steps()]),
             draws=[len(values) for values in draws],
             taken=self.data.taken,
             told=self.data.told,
@@ -122,8 +125,8 @@ class RunningLoop:
         )
         return meta, arrays + of_the_data
 
-    def _carried(self) -> list[str]:
-        """The script's variables that the loop has changed and that are not saved, in words; reported once."""
+    def _carried(self) -> list[Reason]:
+        """The script's variables that the loop has changed and that are not saved; reported once."""
         names = self._names.changed()
         if names:
             shown = ", ".join(names[:_MOST_SHOWN])
@@ -131,14 +134,14 @@ class RunningLoop:
                 f"the loop at {self.identity.site} changes {shown}, which state= does not hold: a restart begins with"
                 " the values from before the loop"
             )
-        return [f"{name}, which the loop changes and state= does not hold" for name in names]
+        return [because("changed-by-loop", name=name) for name in names]
 
     def take_held(self) -> None:
         """Continue with the batches that an earlier attempt had taken ahead."""
         self.steps.ahead[:] = self._held
 
-    def keep_edited_learning_rates(self, before: dict[str, float], edited: bool) -> list[str]:
-        """After a restore, apply learning rates that the script sets anew; returns the changes, in words.
+    def keep_edited_learning_rates(self, before: dict[str, float], edited: bool) -> list[Reason]:
+        """After a restore, apply learning rates that the script sets anew; returns the changes.
 
         An optimizer that had made steps before the loop may have its learning rate from a file of the script's own.
 
@@ -152,7 +155,8 @@ class RunningLoop:
             is_set = edited or key in self._new
             if is_set and then is not None and now is not None and then != now:
                 _innermost(optimizer).learning_rate = now
-                found.append(f"learning rate of {key}: {then:g} → {now:g}")
+                name = f"learning rate of {key}"
+                found.append(because("value-changed", name=name, was=f"{then:g}", now=f"{now:g}"))
         return found
 
     def _learning_rates(self) -> Iterator[tuple[str, float]]:
@@ -166,7 +170,7 @@ class RunningLoop:
         """Keep the random draw counts of guarded steps, to restore them when each step first runs."""
         self._draws_to_come = [[arrays[f"{n}/{m}"] for m in range(count)] for n, count in enumerate(counts)]
 
-    def _hidden_in_steps(self) -> list[str]:
+    def _hidden_in_steps(self) -> list[Reason]:
         return [hidden for step in self._guarded for hidden in step.hidden_state()]
 
     # -- what it reports ----------------------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from oomph.keras_bridge.graph import fingerprints
+from oomph.protocol.reason_table import SHAPE
 from oomph.resume.objects import values
 from oomph.resume.objects.containers import all_plain
 from oomph.resume.objects.kind import CannotGiveBackError, Decode, Encode, Kind, Part, TypeNamed
@@ -43,7 +44,7 @@ class Array(Kind):
     def give_back(self, thing: Any, content: Value, decode: Decode) -> None:
         array = numbers(decode(content, thing))
         if thing.shape != array.shape or thing.dtype != array.dtype or not thing.flags.writeable:
-            raise CannotGiveBackError("an array of another shape")
+            raise CannotGiveBackError("an array of another shape", SHAPE)
         np.copyto(thing, array)
 
     def build(self, content: Value, decode: Decode) -> Any:
@@ -66,7 +67,7 @@ class ObjectArray(Kind):
 
     def give_back(self, thing: Any, content: Value, decode: Decode) -> None:
         if tuple(content[0]) != thing.shape:
-            raise CannotGiveBackError("an array of another shape")
+            raise CannotGiveBackError("an array of another shape", SHAPE)
         old = Among(thing.reshape(-1).tolist())
         made: Any = np.empty(len(content) - 1, dtype=object)
         for number, each in enumerate(content[1:]):
@@ -94,7 +95,7 @@ class Variable(Kind):
         array = numbers(decode(content))
         variable = _tensorflow_variable(thing)
         if not variable.shape.is_compatible_with(array.shape):
-            raise CannotGiveBackError("a variable of another shape")
+            raise CannotGiveBackError("a variable of another shape", SHAPE)
         variable.assign(tf.constant(array, variable.dtype))
 
     def build(self, content: Value, decode: Decode) -> Any:
@@ -179,7 +180,7 @@ def admit_texts(array: Any, decode: Decode, *old: Any) -> Any:
 def empty_objects(shape: Value, size: int) -> Any:
     """An array for as many objects; raises CannotGiveBackError if the shape has room for more or fewer."""
     if not all(type(each) is int and each >= 0 for each in shape) or math.prod(shape) != size:
-        raise CannotGiveBackError("an array of another shape")
+        raise CannotGiveBackError("an array of another shape", SHAPE)
     return np.empty(tuple(shape), dtype=object)
 
 

@@ -58,14 +58,14 @@ class Mapping(Kind):
 
     def give_back(self, thing: Any, content: Value, decode: Decode) -> None:
         base = self._base(type(thing))
-        items, missing = self._items(content, decode, thing)
+        items, missing, trouble = self._items(content, decode, thing)
         if base is collections.defaultdict:
             thing.default_factory = decode(content[1], thing.default_factory)
         base.clear(thing)
         for key, value in items:
             base.__setitem__(thing, key, value)
         if missing:
-            raise CannotGiveBackError(", ".join(missing))
+            raise CannotGiveBackError(", ".join(missing), trouble)
 
     def shell(self, content: Value, type_named: TypeNamed) -> Any:
         base = next((base for base in self._bases if base.__name__ == content[0]), None)
@@ -83,9 +83,9 @@ class Mapping(Kind):
             collections.OrderedDict.items(thing) if isinstance(thing, collections.OrderedDict) else dict.items(thing)
         )
 
-    def _items(self, content: Value, decode: Decode, thing: Any) -> tuple[list[tuple[Any, Any]], list[str]]:
+    def _items(self, content: Value, decode: Decode, thing: Any) -> tuple[list[tuple[Any, Any]], list[str], str]:
         """The items, with what is there now in place of those that cannot be had; and why they cannot."""
-        items, missing, keys = [], [], Among(dict.keys(thing))
+        items, missing, trouble, keys = [], [], "", Among(dict.keys(thing))
         for encoded, value in pairs(content[2:]):
             key = hashed(decode(encoded, keys))
             old = dict.get(thing, key, NOTHING)
@@ -93,8 +93,10 @@ class Mapping(Kind):
                 items.append((key, decode(value, old)))
             except (OutsideError, CannotGiveBackError) as error:
                 items += [] if old is NOTHING else [(key, old)]
-                missing += [f"{key!r}: {error}"[:100]] if isinstance(error, CannotGiveBackError) else []
-        return items, missing
+                if isinstance(error, CannotGiveBackError):
+                    missing.append(f"{key!r}: {error}"[:100])
+                    trouble = trouble or error.trouble
+        return items, missing, trouble
 
     def _base(self, kind: type) -> Any:
         return next(base for base in self._bases if issubclass(kind, base))

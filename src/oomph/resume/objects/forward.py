@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from types import CodeType
 from typing import Any
 
+from oomph.protocol.reason_table import GENERATOR
 from oomph.resume.objects import suspended
 from oomph.resume.objects.kind import NOTHING, CannotGiveBackError, Decode
 from oomph.resume.objects.table import kind_of
@@ -53,7 +54,7 @@ def bring_to(
         now, wanted = dict(generator.gi_frame.f_locals), zip(content[1::2], content[2::2], strict=True)
         suspended.put_at(generator, content[0], {name: decode(held, now.get(name, NOTHING)) for name, held in wanted})
     elif suspended.receives(generator):
-        raise CannotGiveBackError("a generator that values are sent to")
+        raise CannotGiveBackError("a generator that values are sent to", GENERATOR)
     elif content != _ENDED and not _is_of_this_code(generator.gi_code, content):
         raise CannotGiveBackError("the state of another generator")
     else:
@@ -86,7 +87,7 @@ def _run_forward(
             break
         if _holds(generator, content, graph, new):
             return
-    raise CannotGiveBackError("a generator that cannot be run to where it was")
+    raise CannotGiveBackError("a generator that cannot be run to where it was", GENERATOR)
 
 
 def _holds(generator: Any, content: Value, graph: Any, new: Mapping[str, tuple[str, Value]]) -> bool:

@@ -9,6 +9,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from oomph.protocol.reason_table import GENERATOR
 from oomph.resume.objects.admission import is_called
 from oomph.resume.objects.kind import CannotGiveBackError, Decode, Encode, Kind, Part
 from oomph.resume.objects.values import HARMLESS_IDS, CannotEncodeError, Value
@@ -90,7 +91,7 @@ class Generator(Kind):
         return (frame.f_lasti, *(each for name, value in local.items() for each in (name, encode(value))))
 
     def give_back(self, thing: Any, content: Value, decode: Decode) -> None:
-        raise CannotGiveBackError("a generator")
+        raise CannotGiveBackError("a generator", GENERATOR)
 
 
 def _runs_nothing(made_by: str, arguments: list[Any]) -> bool:

@@ -27,7 +27,15 @@ NOTHING = object()
 
 
 class CannotGiveBackError(Exception):
-    """An object of this kind cannot be changed in place, or cannot be built."""
+    """An object of this kind cannot be changed in place, or cannot be built.
+
+    Args:
+        trouble: what stands in the way, as the table of reasons knows it.
+    """
+
+    def __init__(self, text: str, trouble: str = "") -> None:
+        super().__init__(text)
+        self.trouble = trouble
 
 
 class OutsideError(Exception):
@@ -78,7 +86,7 @@ def put_each(
     Args:
         now: what is there under each name.
     """
-    missing = []
+    missing, trouble = [], ""
     for name, value in pairs:
         try:
             put(name, decode(value, now.get(name, NOTHING)))
@@ -86,5 +94,6 @@ def put_each(
             continue
         except CannotGiveBackError as error:
             missing.append(f"{name}: {error}"[:100])
+            trouble = trouble or error.trouble
     if missing:
-        raise CannotGiveBackError(", ".join(missing))
+        raise CannotGiveBackError(", ".join(missing), trouble)

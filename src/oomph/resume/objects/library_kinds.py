@@ -14,6 +14,7 @@ import tensorflow as tf
 
 from oomph.keras_bridge import code
 from oomph.keras_bridge.names.keras3 import KERAS
+from oomph.protocol.reason_table import DATA_ITERATOR, OTHER_VARIABLES
 from oomph.resume.objects.arrays import Array, Variable, numbers
 from oomph.resume.objects.instances import Instance, dict_of
 from oomph.resume.objects.kind import CannotGiveBackError, Decode, Encode, Kind, Part, TypeNamed
@@ -80,7 +81,7 @@ class Optimizer(LibraryObject):
         if trained and not thing.built:
             thing.build([_variable(decode(each)) for each in trained])
         if len(variables) != len(thing.variables):
-            raise CannotGiveBackError("an optimizer with other variables")
+            raise CannotGiveBackError("an optimizer with other variables", OTHER_VARIABLES)
         for variable, each in zip(thing.variables, variables, strict=True):
             found = _variable(decode(each))
             if found is not variable:
@@ -202,7 +203,7 @@ class DatasetIterator(Kind):
     def give_back(self, thing: Any, content: Value, decode: Decode) -> None:
         data = numbers(decode(content)).tobytes()
         if not data:
-            raise CannotGiveBackError("an iterator that TensorFlow cannot save")
+            raise CannotGiveBackError("an iterator that TensorFlow cannot save", DATA_ITERATOR)
         first, second = np.frombuffer(data[:16], np.int64)
         with tempfile.TemporaryDirectory() as folder:
             for name, part in zip(_FILES, (data[16 : 16 + first], data[16 + first : 16 + first + second]), strict=True):

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from oomph.keras_bridge.graph import fingerprints
+from oomph.protocol.reason_table import OPEN_FILE
 from oomph.resume.objects.arrays import Large
 from oomph.resume.objects.kind import CannotGiveBackError, Decode, Encode, Kind
 from oomph.resume.objects.values import Value
@@ -56,7 +57,7 @@ class OpenFile(Kind):
             case ("large", *_):
                 _rewrite(thing, decode(content).tobytes())
             case _:
-                raise CannotGiveBackError("a large open file")
+                raise CannotGiveBackError("a large open file", OPEN_FILE)
 
 
 def _rewrite(thing: Any, content: bytes) -> None:

@@ -5,10 +5,13 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from types import GeneratorType
 from typing import Any
 
 import numpy as np
 
+from oomph.protocol.reason_table import GENERATOR, RECORDS, TOO_LARGE
+from oomph.protocol.reasons import Reason, as_data, because, reason_from
 from oomph.resume.objects import values
 from oomph.resume.objects.admission import is_called
 from oomph.resume.objects.kind import Kind
@@ -32,8 +35,8 @@ class Picture:
 
     graph: Graph
     contents: dict[str, Value]
-    troubles: dict[str, str]
-    """Object that holds something that cannot be encoded → what that is."""
+    troubles: dict[str, Reason]
+    """Object that holds something that cannot be encoded → why it is lost."""
 
     @classmethod
     def of(
@@ -52,7 +55,7 @@ class Picture:
         """
         graph = walk(roots, None if before is None else before.graph, saved_elsewhere, seconds)
         contents: dict[str, Value] = {}
-        troubles: dict[str, str] = {}
+        troubles: dict[str, Reason] = {}
         for key, node in graph.nodes.items():
             if (
                 before is not None
@@ -65,9 +68,10 @@ class Picture:
             try:
                 contents[key] = node.content(graph.encode)
             except CannotEncodeError as error:
-                contents[key], troubles[key] = _UNKNOWN, str(error)
+                contents[key], troubles[key] = _UNKNOWN, lost_object(key, str(error), error.trouble)
             except Exception as error:  # an object that refuses inspection
-                contents[key], troubles[key] = _UNKNOWN, f"{type(error).__name__}: {error}"[:200]
+                contents[key] = _UNKNOWN
+                troubles[key] = lost_object(key, f"{type(error).__name__}: {error}"[:200])
         return cls(graph, contents, troubles)
 
     @property
@@ -95,15 +99,15 @@ class Changes:
     new: dict[str, tuple[str, Value]] = field(default_factory=dict)
     arrays: dict[str, Any] = field(default_factory=dict)
     """The bytes of large contents, uint8 [N], by the name of the object."""
-    lost: list[str] = field(default_factory=list)
-    """What has changed and cannot be restored, in words."""
+    lost: list[Reason] = field(default_factory=list)
+    """What has changed and cannot be restored."""
 
     def to_json(self, apart: list[bytes] | None = None) -> dict[str, Any]:
         """Everything but the arrays and, if they are collected, long bytes."""
         return {
             "changed": {key: values.to_json(content, apart) for key, content in self.changed.items()},
             "new": {key: [tag, values.to_json(content, apart)] for key, (tag, content) in self.new.items()},
-            "lost": self.lost,
+            "lost": as_data(self.lost),
         }
 
     @classmethod
@@ -112,9 +116,16 @@ class Changes:
         try:
             changed = {str(key): values.from_json(each, apart) for key, each in document["changed"].items()}
             new = {str(k): (str(tag), values.from_json(each, apart)) for k, (tag, each) in document["new"].items()}
-            return cls(changed, new, arrays, [str(each) for each in document["lost"]])
+            return cls(changed, new, arrays, [reason_from(each) for each in list(document["lost"])])
         except (KeyError, TypeError, AttributeError) as error:
             raise ValueError(f"not the state of any objects: {error}") from error
+
+
+def lost_object(key: str, what: str, trouble: str = "") -> Reason:
+    """Why an object is lost: what it is or holds, and what stands in the way, where that is known."""
+    if what == GeneratorType.__name__:
+        trouble = GENERATOR
+    return because("object", where=key, what=what[:200], trouble=trouble)
 
 
 def changes_between(before: Picture, now: Picture) -> Changes:
@@ -125,16 +136,16 @@ def changes_between(before: Picture, now: Picture) -> Changes:
         if key not in before.contents:
             found.new[key] = (OUTSIDE, "") if key in now.graph.elsewhere else _how_made(node, content)
         elif content == _UNKNOWN:  # it may have changed, unless its kind never changes
-            found.lost += [f"{key} ({now.troubles[key]})"] if key in now.troubles else []
+            found.lost += [now.troubles[key]] if key in now.troubles else []
         elif content != before.contents[key]:
             found.changed[key] = content
             unknown = set(values.unknown_in(content)) - set(values.unknown_in(before.contents[key]))
-            found.lost += [f"{key} ({name})" for name in sorted(unknown)]
+            found.lost += [lost_object(key, name) for name in sorted(unknown)]
     _leave_out_what_nobody_needs(found)
     _copy_arrays(found, now)
     if now.unseen and (now.graph.rest is None or now.graph.rest != before.graph.rest):
-        found.lost += [f"{key}: there was no time to look at it" for key in dict.fromkeys(now.unseen)]
-    found.lost += [f"{key} ({kind})" for key, (tag, kind) in found.new.items() if tag == LOST]
+        found.lost += [because("object-unseen", where=key) for key in dict.fromkeys(now.unseen)]
+    found.lost += [lost_object(key, str(kind)) for key, (tag, kind) in found.new.items() if tag == LOST]
     found.lost = list(dict.fromkeys(found.lost))
     return found
 
@@ -149,10 +160,10 @@ def _copy_arrays(found: Changes, now: Picture) -> None:
         try:
             size = size_of(content)
         except TypeError:
-            found.lost.append(f"{key} (an array of {content[2]})")
+            found.lost.append(lost_object(key, f"an array of {content[2]}", RECORDS))
             continue
         if size > room:
-            found.lost.append(f"{key} ({size / 1e9:.1f} GB, too large to be kept)")
+            found.lost.append(lost_object(key, f"{size / 1e9:.1f} GB, too large to be kept", TOO_LARGE))
             continue
         room -= size
         found.arrays[key] = bytes_of(now.graph.nodes[key])

@@ -8,12 +8,14 @@ from typing import Any
 
 import numpy as np
 
+from oomph.protocol.reason_table import GONE
+from oomph.protocol.reasons import Reason
 from oomph.resume.objects import values
 from oomph.resume.objects.admission import admitted, admitted_to_iterator, may_be_hashed
 from oomph.resume.objects.forward import Allowance, bring_to
 from oomph.resume.objects.kind import NOTHING, CannotGiveBackError, OutsideError
 from oomph.resume.objects.own_types import OwnTypes
-from oomph.resume.objects.picture import LOST, OUTSIDE, Changes, Picture, references_in
+from oomph.resume.objects.picture import LOST, OUTSIDE, Changes, Picture, lost_object, references_in
 from oomph.resume.objects.table import kind_of_tag
 from oomph.resume.objects.values import Value
 
@@ -44,8 +46,8 @@ class Restoration:
         self._made: dict[str, Any] = {}
         self._allowance = Allowance()
         self._unfilled: list[tuple[str, Any, Any]] = []
-        self.lost: list[str] = []
-        """What could not be restored, in words."""
+        self.lost: list[Reason] = []
+        """What could not be restored."""
 
     def apply_early(self) -> None:
         """Restore what can be restored more than once: everything but generators, which only run forward."""
@@ -70,7 +72,7 @@ class Restoration:
     def _give_back(self, key: str, content: Value) -> None:
         node = self._live.graph.nodes.get(key)
         if node is None:
-            self.lost.append(f"{key} (no longer there)")
+            self.lost.append(lost_object(key, "no longer there", GONE))
             return
         if not node.kind.in_place:
             return  # its holders get a new one
@@ -87,11 +89,11 @@ class Restoration:
         try:
             give_back()
         except OutsideError as error:
-            self.lost.append(f"{key} (holds {error})"[:200])
+            self.lost.append(lost_object(key, f"holds {error}"))
         except CannotGiveBackError as error:
-            self.lost.append(f"{key} ({error})"[:200])
+            self.lost.append(lost_object(key, str(error), error.trouble))
         except _ERRORS as error:
-            self.lost.append(f"{key} ({type(error).__name__}: {error})"[:200])
+            self.lost.append(lost_object(key, f"{type(error).__name__}: {error}"))
 
     def _admitted(self, holder: str, value: Value, old: Any = NOTHING) -> Any:
         """What a value stands for; raises RefusedError if it must not take the place of what is there."""

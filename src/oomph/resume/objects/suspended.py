@@ -15,6 +15,7 @@ from itertools import pairwise
 from types import CodeType, FrameType, GeneratorType
 from typing import Any, NamedTuple
 
+from oomph.protocol.reason_table import GENERATOR
 from oomph.resume.objects.kind import CannotGiveBackError
 
 _HARMLESS = (
@@ -105,7 +106,7 @@ def put_at(generator: GeneratorType[Any, Any, Any], offset: int, local: Mapping[
         _move(generator, yields_of(generator.gi_code)[offset].line, local)
     frame = generator.gi_frame
     if frame is None or frame.f_lasti != offset:
-        raise CannotGiveBackError("a generator that cannot be moved to where it was")
+        raise CannotGiveBackError("a generator that cannot be moved to where it was", GENERATOR)
     _write(frame, local)
 
 
@@ -129,7 +130,7 @@ def _move(generator: GeneratorType[Any, Any, Any], line: int, local: Mapping[str
     try:
         generator.send(None)
     except Exception as error:
-        raise CannotGiveBackError(f"a generator that cannot be moved ({error})") from error
+        raise CannotGiveBackError(f"a generator that cannot be moved ({error})", GENERATOR) from error
     finally:
         sys.settrace(tracing)
 

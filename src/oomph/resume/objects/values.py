@@ -55,7 +55,15 @@ _PATHS = tuple(kind for kind in vars(pathlib).values() if isinstance(kind, type)
 
 
 class CannotEncodeError(TypeError):
-    """A value that neither JSON nor arrays can hold; the message names its type."""
+    """A value that neither JSON nor arrays can hold; the message names its type.
+
+    Args:
+        trouble: what stands in the way, as the table of reasons knows it.
+    """
+
+    def __init__(self, text: str, trouble: str = "") -> None:
+        super().__init__(text)
+        self.trouble = trouble
 
 
 def is_value(thing: Any) -> bool:

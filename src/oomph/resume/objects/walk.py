@@ -15,6 +15,7 @@ from types import FunctionType, GeneratorType, ModuleType
 from typing import Any
 
 from oomph.keras_bridge import code
+from oomph.protocol.reason_table import THREADS
 from oomph.resume.objects import bulk, values
 from oomph.resume.objects.containers import Id
 from oomph.resume.objects.instances import GlobalNames
@@ -49,7 +50,7 @@ class Node:
                 return self.kind.content(self.thing, encode)
             except RuntimeError:  # another thread changed it
                 if tried == _MOST_TRIES:
-                    raise CannotEncodeError("an object that other threads change") from None
+                    raise CannotEncodeError("an object that other threads change", THREADS) from None
         return None
 
 

@@ -18,26 +18,28 @@ import tensorflow as tf
 from oomph.keras_bridge.names.keras3 import KERAS
 from oomph.keras_bridge.names.tensorflow2 import TENSORFLOW
 from oomph.keras_bridge.pipelines import datasets
+from oomph.protocol.reason_table import NOT_TF_DATA, SHUFFLE_OVER
+from oomph.protocol.reasons import Reason, because
 
 _PREFIX = "iterator"
 _OF_A_LIVE_SHUFFLE = b"end_of_input_sequence"
 _DISK = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS, errno.ESTALE)
 _NOISE = re.compile(r"\{\{[^}]*\}\} | \[Op:\w+\]| name: $|\.(?= \[Op:)")
 """The parts of TensorFlow's messages that locate its own code."""
-_refused: WeakKeyDictionary[Any, str] = WeakKeyDictionary()
+_refused: WeakKeyDictionary[Any, Reason] = WeakKeyDictionary()
 """Datasets whose iterators cannot be saved, and why. TensorFlow prints warnings of its own at each try."""
 _FOR_GOOD = (tf.errors.FailedPreconditionError, tf.errors.UnimplementedError)
 """The errors about what a pipeline is made of."""
 _REFUSALS = (tf.errors.FailedPreconditionError, tf.errors.UnimplementedError, tf.errors.InvalidArgumentError)
 
 
-def save(iterator: Any, folder: Path) -> str:
-    """Write the iterator's state into `folder`; returns "", or the reason if it cannot be saved.
+def save(iterator: Any, folder: Path) -> Reason | None:
+    """Write the iterator's state into `folder`; returns the reason if it cannot be saved.
 
     Raises OSError in place of TensorFlow's error if the folder cannot be written.
     """
     if not isinstance(iterator, tf.data.Iterator):
-        return "not a tf.data iterator"
+        return because("position-not-saved", why="not a tf.data iterator", kind=NOT_TF_DATA)
     dataset = TENSORFLOW.dataset_of_iterator.get(iterator)
     if dataset is not None and dataset in _refused:
         return _refused[dataset]
@@ -45,17 +47,17 @@ def save(iterator: Any, folder: Path) -> str:
         tf.train.Checkpoint(iterator=iterator).write(str(folder / _PREFIX))
     except _REFUSALS as error:
         _remove(folder)
-        reason = _NOISE.sub("", str(error.message).splitlines()[0])[:200]
+        why = because("position-not-saved", why=_NOISE.sub("", str(error.message).splitlines()[0])[:200])
         if dataset is not None and isinstance(error, _FOR_GOOD):
-            _refused[dataset] = reason
-        return reason
+            _refused[dataset] = why
+        return why
     except tf.errors.OpError as error:
         raise _of_the_disk(error) or error from error
-    return ""
+    return None
 
 
-def drop_drained(iterator: Any, folder: Path) -> str:
-    """Remove a saved state that lacks the seeds of later epochs; returns why, or "" if it is complete.
+def drop_drained(iterator: Any, folder: Path) -> Reason | None:
+    """Remove a saved state that lacks the seeds of later epochs; returns why, or None if it is complete.
 
     A shuffle that has emitted its last element saves nothing (`ShuffleDatasetOpBase` in
     tensorflow/core/kernels/data/shuffle_dataset_op.cc). With prefetching, that happens some batches before the end of
@@ -67,12 +69,14 @@ def drop_drained(iterator: Any, folder: Path) -> str:
     """
     if datasets.writes_cache_file(TENSORFLOW.dataset_of_iterator.get(iterator)):
         _remove(folder)
-        return "a cache file is being written"
+        return because("position-not-saved", why="a cache file is being written")
     shuffles = datasets.count_of_shuffles(TENSORFLOW.dataset_of_iterator.get(iterator))
     if not shuffles or _occurrences(folder, _OF_A_LIVE_SHUFFLE) >= shuffles:
-        return ""
+        return None
     _remove(folder)
-    return "the shuffle of this epoch is over" if shuffles == 1 else "a shuffle of this epoch is over"
+    if shuffles == 1:
+        return because("position-not-saved", why="the shuffle of this epoch is over", kind=SHUFFLE_OVER)
+    return because("position-not-saved", why="a shuffle of this epoch is over")
 
 
 def _remove(folder: Path) -> None:

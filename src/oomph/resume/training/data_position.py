@@ -17,7 +17,7 @@ from oomph.keras_bridge.names.keras3 import KERAS
 from oomph.keras_bridge.names.tensorflow2 import TENSORFLOW
 from oomph.keras_bridge.pipelines import datasets
 from oomph.keras_bridge.pipelines.datasets import KernelDraws
-from oomph.protocol.stateless_draws import raced
+from oomph.protocol.reasons import Reason, because
 from oomph.resume.objects.picture import Changes, Picture
 from oomph.resume.state import iterators, told_positions, training_state
 from oomph.resume.state.told_positions import Told
@@ -26,8 +26,6 @@ from oomph.resume.training import retaking
 from oomph.resume.training.fit_objects import FitObjects, as_saved
 from oomph.resume.training.pipeline_buffers import PipelineCosts, has_room, worth_saving
 from oomph.resume.training.retaking import Expected, TookTooLongError, Watched
-from oomph.run.report.causes import NOT_SAVED
-from oomph.run.report.remedies import remedy_of
 
 if TYPE_CHECKING:
     from oomph.resume.training.fits import Fits
@@ -64,7 +62,7 @@ class DataPosition:
         """The iterators that batches were taken from, counted from 1."""
         self.told: Told | None = None
         """Where the iterator was at the last checkpoint, if it tells that itself."""
-        self.obstacle = ""
+        self.obstacle: Reason | None = None
         """Why the iterator cannot be saved, once known."""
         self.moment: Moment | None = None
         """The moment before the current iterator, if Python would have to replay its batches."""
@@ -72,14 +70,14 @@ class DataPosition:
         """The objects and global generators that the replay advanced: they are correct as they are."""
         self.expected = Expected()
         """How the replayed batches compare with the earlier ones."""
-        self.lost: list[str] = []
-        """What a restored position lacks, in words."""
+        self.lost: list[Reason] = []
+        """What a restored position lacks."""
         self._made_by_python: bool | None = None
         self._telling: told_positions.TellingData | None = None
         self._data_before: Picture | None = None
         """What telling data were when the current iterator was made."""
         self._told = False
-        self._drained = ""
+        self._drained: Reason | None = None
         """Why the iterator could not be saved at the last checkpoint only."""
         self._iterator: Any = None
         self._since = 0.0
@@ -131,7 +129,7 @@ class DataPosition:
             retaking.pass_over(epochs, numbers, used, watched, first, lambda number: between(number, watched))
             between(self.iterators_made + count, watched)
         except TookTooLongError:
-            self.lost.append("the order of the data: replaying earlier epochs takes too long")
+            self.lost.append(because("order-too-long"))
         self.iterators_made += count
 
     def pass_over_validation(self, catch_up: Callable[[Watched], None]) -> None:
@@ -139,10 +137,10 @@ class DataPosition:
         try:
             catch_up(Watched(self._fits.say, _MOST_SECONDS_ANEW))
         except TookTooLongError:
-            self.lost.append("the order of the validation data: replaying them takes too long")
+            self.lost.append(because("validation-too-long"))
 
-    def go_back_to(self, moment: Moment) -> list[str]:
-        """Restore the moment before an earlier iterator; returns what could not be restored, in words."""
+    def go_back_to(self, moment: Moment) -> list[Reason]:
+        """Restore the moment before an earlier iterator; returns what could not be restored."""
         self.moment = moment
         lost = self._objects.restore_data(moment.objects or Changes())
         training_state.restore_random_state(moment.random)
@@ -154,9 +152,9 @@ class DataPosition:
         return self._made_by_python
 
     @property
-    def not_saved(self) -> str:
-        """Why the last checkpoint does not hold the iterator; empty when it does."""
-        return "" if self.told is not None else self.obstacle or self._drained
+    def not_saved(self) -> Reason | None:
+        """Why the last checkpoint does not hold the iterator; None when it does."""
+        return None if self.told is not None else self.obstacle or self._drained
 
     def taken_moment(self) -> tuple[dict[str, Any] | None, list[Array]]:
         """For a checkpoint: what the current iterator started from, if its batches may have to be replayed."""
@@ -199,16 +197,16 @@ class DataPosition:
         return self._telling is not None and self._telling.go_to(told, self.taken)
 
     def _tell_obstacle(self) -> None:
-        reason = self.obstacle
-        if not reason and _draws_of(self._iterator) is KernelDraws.SEEDED:
-            reason = "its random numbers are counted in TensorFlow's kernels"
-        if reason and not self._told:
+        why = "" if self.obstacle is None else self.obstacle.value("why")
+        if not why and _draws_of(self._iterator) is KernelDraws.SEEDED:
+            why = "its random numbers are counted in TensorFlow's kernels"
+        if why and not self._told:
             self._told = True
             by_now = f", {self.taken} by now, {self._replay_seconds():.0f} s at most" if self.taken else ""
-            better = remedy_of(f"{NOT_SAVED}: {self.obstacle}") if self.obstacle else ""
+            better = "" if self.obstacle is None else f". To have it saved, {self.obstacle.remedy}"
             self._fits.say(
-                f"{NOT_SAVED} ({reason}): after a fault the batches of the epoch are replayed{by_now}"
-                + (f". To have it saved, {better}" if better else "")
+                f"the position in the data cannot be saved ({why}): after a fault the batches of the epoch are "
+                f"replayed{by_now}{better}"
             )
 
     def is_saved_whole(self, checkpoint: Checkpoint, dataset: Any) -> bool:
@@ -231,14 +229,14 @@ class DataPosition:
             return "exact"
         draws, saved = _draws_of(iterator), iterators.is_saved(checkpoint.path)
         if draws is KernelDraws.UNSEEDED:
-            self.lost.append("random numbers of the data pipeline, which has no seed")
+            self.lost.append(because("data-unseeded"))
         if draws is KernelDraws.RACED:
-            self.lost.append(raced(datasets.raced_call(_dataset_of(iterator))))
+            self.lost.append(because("raced", call=datasets.raced_call(_dataset_of(iterator))))
         if draws is KernelDraws.SEEDED and saved:
             try:
                 return self._take_anew(iterator, batches, _MOST_SECONDS_ANEW)
             except TookTooLongError:
-                self.lost.append("random numbers of the data pipeline: drawing them again takes too long")
+                self.lost.append(because("draws-too-many"))
         if saved and self._restored(iterator, checkpoint):
             return "exact"
         return self._take_anew(iterator, batches)

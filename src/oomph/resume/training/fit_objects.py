@@ -15,6 +15,7 @@ import tensorflow as tf
 from oomph.keras_bridge.graph.write_set import tensorflow_variable
 from oomph.keras_bridge.names.keras3 import KERAS
 from oomph.keras_bridge.optimizers import optimizers_of
+from oomph.protocol.reasons import Reason
 from oomph.resume.objects.picture import Changes, Picture, bytes_of, changes_between, is_large, size_of
 from oomph.resume.objects.restoration import Restoration
 from oomph.resume.state.training_state import Array
@@ -112,10 +113,10 @@ class FitObjects:
         """The current state of what the data are made from; an earlier picture tells what is new."""
         return self._picture(before or self._at_begin, self._data)
 
-    def restore(self, changes: Changes, except_for: frozenset[str] = frozenset()) -> list[str]:
+    def restore(self, changes: Changes, except_for: frozenset[str] = frozenset()) -> list[Reason]:
         """Restore what had changed at a checkpoint; undo what has changed only in this process.
 
-        Returns what could not be restored, in words.
+        Returns what could not be restored.
         """
         now = self._picture(self._at_begin)
         undo = self._undoing(now, changes)
@@ -139,7 +140,7 @@ class FitObjects:
         """Restore most of it before the callbacks' first `on_epoch_begin`, which may read and change it."""
         Restoration(self._at_begin, changes, self._picture(self._at_begin)).apply_early()
 
-    def restore_data(self, changes: Changes) -> list[str]:
+    def restore_data(self, changes: Changes) -> list[Reason]:
         """Restore what the data are made from, before the iterator over them is created."""
         undone = Restoration(self._at_begin, self._undoing(self.data_now(), changes), own=True)
         restored = Restoration(self._at_begin, changes)
@@ -147,7 +148,7 @@ class FitObjects:
         restored.apply()
         return [*restored.lost, *undone.lost]
 
-    def restore_end(self, changes: Changes) -> list[str]:
+    def restore_end(self, changes: Changes) -> list[Reason]:
         """Restore what a fit had changed when it ended, without running it."""
         restored = Restoration(self.at_entry, changes, self._picture(self.at_entry))
         restored.apply()

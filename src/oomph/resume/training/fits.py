@@ -269,7 +269,9 @@ class Fits:
 
     def note_probe(self, promise: Promise, finding: Finding, **where: Any) -> None:
         """Record and print what a probe found about micro-batches."""
-        self.note("probed", kind=promise.kind, reason=promise.reason, **finding.facts(), **where)
+        self.note(
+            "probed", kind=promise.kind, reason=promise.reason, coupling=promise.coupling, **finding.facts(), **where
+        )
         what = promise if promise.kind == SMALLER else f"micro-batches: {promise}"
         self.say(f"{what}" + ("" if not finding.samples else f" ({finding})"))
 

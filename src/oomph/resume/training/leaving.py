@@ -9,6 +9,7 @@ from typing import NoReturn
 
 from oomph.exact_step.micro_batch.micro_batch_step import essence
 from oomph.keras_bridge.runtime.errors import lost_context
+from oomph.protocol.reasons import Reason
 from oomph.resume.training.fits import Fits
 from oomph.run.policy.decide import GAVE_UP_EXIT_CODE
 from oomph.script.preemption import CTRL_C
@@ -35,7 +36,7 @@ def restart_from_checkpoint(fits: Fits, reason: str, fault: str) -> None:
         leave_process()
 
 
-def refuse(fits: Fits, site: str, reason: str, what: str = "fit", by_itself: bool = False) -> NoReturn:
+def refuse(fits: Fits, site: str, reason: Reason, what: str = "fit", by_itself: bool = False) -> NoReturn:
     """End the script with its checkpoints intact, since they do not belong to what it trains now.
 
     Starting over would lose what was trained. Raises SystemExit, since oomph has printed all there is to say.
@@ -43,7 +44,7 @@ def refuse(fits: Fits, site: str, reason: str, what: str = "fit", by_itself: boo
     Args:
         by_itself: whether the training differs from the checkpoint although the script was not edited.
     """
-    fits.note("gave-up", fault="checkpoint-failure", reason=reason)
+    fits.note("gave-up", fault="checkpoint-failure", **reason.as_fields())
     fits.say(f"{what} at {site} cannot be resumed: {reason}")
     fits.say(
         "the checkpoint is kept; undo the change to resume from it, start a new run without --resume,"

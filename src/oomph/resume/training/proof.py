@@ -23,6 +23,7 @@ from oomph.exact_step.step.guarded_step import GuardedStep
 from oomph.exact_step.step.step_protocol import Taken
 from oomph.keras_bridge.graph import fingerprints
 from oomph.protocol.coverage import Coverage
+from oomph.protocol.reasons import Reason, in_one_line
 from oomph.resume.training.fits import Fits
 from oomph.resume.training.identity import FitIdentity
 
@@ -39,8 +40,8 @@ class Witnessed(Protocol):
 
     fits: Fits
     identity: FitIdentity
-    lost: list[str]
-    """What is known not to be restored, in words."""
+    lost: list[Reason]
+    """What is known not to be restored."""
 
     def note_here(self, event: str, /, **data: Any) -> None:
         """Write an event with the position."""
@@ -188,7 +189,7 @@ class Proof(ABC):
         self._told = True
         self._note(found)
         if different is not None:
-            self._training.fits.say(f"not equal to the earlier attempt: {self._cause(str(different))}")
+            self._training.fits.say(f"not equal to the earlier attempt: {self._cause(different)}")
         elif over:
             lost = self._training.lost
             self._training.fits.say(_repeated(self._coverage(found), found.noise, bool(lost), self.is_replayed))
@@ -205,7 +206,7 @@ class Proof(ABC):
             covered=coverage.covered,
             repeated=coverage.repeated,
             equal=different is None,
-            cause="" if different is None else str(different),
+            cause=None if different is None else different.as_data(),
             noise=found.noise,
         )
 
@@ -213,9 +214,9 @@ class Proof(ABC):
         repeated = found.covered + found.ahead * self._stride
         return Coverage(found.steps * self._stride, found.epochs, found.covered, repeated)
 
-    def _cause(self, different: str) -> str:
+    def _cause(self, different: Reason) -> str:
         lost = self._training.lost
-        return f"{different} (not restored: {', '.join(lost[:4])})" if lost else different
+        return f"{different} (not restored: {in_one_line(lost, 4)})" if lost else str(different)
 
     # -- reading ----------------------------------------------------------------------------------------------------
 

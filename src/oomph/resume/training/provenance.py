@@ -19,6 +19,7 @@ import oomph
 from oomph.checkpoint.container import Checkpoint
 from oomph.checkpoint.store import Record
 from oomph.keras_bridge.names.keras3 import KERAS
+from oomph.protocol.reasons import Reason, because
 from oomph.redaction.redaction import redacted_words
 from oomph.resume.objects.instances import dict_of
 from oomph.resume.training.call_place import plain
@@ -79,10 +80,10 @@ def data_facts(epochs: Any) -> dict[str, Any]:
     return {"elements of the data": str(spec), _BATCHES: _plain(getattr(adapter, "num_batches", None))}
 
 
-def changes(before: Facts, now: Facts, *groups: str) -> list[str]:
-    """What differs, in words, in these groups or in all. A fact that only one side knows is ignored."""
-    found: list[str] = []
-    if not before:  # from a version that did not record facts
+def changes(before: Facts, now: Facts, *groups: str) -> list[Reason]:
+    """What differs in these groups, or in all. A fact that only one side knows is ignored."""
+    found: list[Reason] = []
+    if not before:  # nothing is known of it
         return found
     for group in groups or (SCRIPT, ENVIRONMENT, STRUCTURE, CONFIGURATION, CALLBACKS, DATA, _SURROUNDINGS):
         old, new = before.get(group, {}), now.get(group, {})
@@ -92,22 +93,25 @@ def changes(before: Facts, now: Facts, *groups: str) -> list[str]:
     return found
 
 
-def what_was_given(before: Facts, now: Facts) -> list[str]:
+def what_was_given(before: Facts, now: Facts) -> list[Reason]:
     """The intended differences of the script itself: its code, its arguments, what it reads from its environment."""
-    arguments = [each for each in changes(before, now, SCRIPT) if each.startswith(_ARGUMENTS_OF_SCRIPT)]
+    arguments = [each for each in changes(before, now, SCRIPT) if each.value("name") == _ARGUMENTS_OF_SCRIPT]
     return [*changes(before, now, CODE), *arguments, *changes(before, now, ENVIRONMENT)]
 
 
-def listed(found: list[str]) -> str:
+def listed(found: Sequence[Reason]) -> str:
     """The first changes in one sentence, and the number of the others."""
     more = len(found) - _MOST_CHANGES
-    return "; ".join(found[:_MOST_CHANGES]) + (f"; and {more} more" if more > 0 else "")
+    return "; ".join(map(str, found[:_MOST_CHANGES])) + (f"; and {more} more" if more > 0 else "")
 
 
-def _change(name: str, old: Any, new: Any) -> str:
+def _change(name: str, old: Any, new: Any) -> Reason:
     if name.startswith(_VARIABLE):  # its values are digests
-        return f"{name} {'is no longer set' if new is None else 'is now set' if old is None else 'has another value'}"
-    return f"{name} was edited" if name.endswith(".py") else f"{name}: {_shown(old)} → {_shown(new)}"
+        how = "is no longer set" if new is None else "is now set" if old is None else "has another value"
+        return because("variable-changed", name=name.removeprefix(f"{_VARIABLE} "), how=how)
+    if name.endswith(".py"):
+        return because("script-edited", name=name)
+    return because("value-changed", name=name, was=_shown(old), now=_shown(new))
 
 
 def _shown(value: Any) -> str:
@@ -260,11 +264,11 @@ class Beginning:
             return "unstable"
         return "another model" if structure else "edited"
 
-    def changes(self, checkpoint: Checkpoint | Record, *groups: str) -> list[str]:
-        """What differs from the fit of a checkpoint, in words; in these groups of facts, or in all."""
+    def changes(self, checkpoint: Checkpoint | Record, *groups: str) -> list[Reason]:
+        """What differs from the fit of a checkpoint, in these groups of facts, or in all."""
         return changes(_made_by(checkpoint), self._facts, *groups)
 
-    def meant(self, checkpoint: Checkpoint) -> list[str]:
+    def meant(self, checkpoint: Checkpoint) -> list[Reason]:
         """The intended differences that may change the result: edits of the script, or of what it reads."""
         before, now = _made_by(checkpoint), self._facts
         found = [*what_was_given(before, now), *changes(before, now, CONFIGURATION, DATA)]
@@ -272,27 +276,27 @@ class Beginning:
             found += changes(before, now, CALLBACKS)
         else:  # paths may differ in each start
             found += changes(_without_paths(before), _without_paths(now), CALLBACKS)
-        return [change for change in found if not change.startswith("initial_epoch")]
+        return [change for change in found if change.value("name") != "initial_epoch"]
 
-    def given_otherwise(self, checkpoint: Checkpoint | Record) -> list[str]:
-        """What has changed of the script's code, its arguments and its environment, in words."""
+    def given_otherwise(self, checkpoint: Checkpoint | Record) -> list[Reason]:
+        """What has changed of the script's code, its arguments and its environment."""
         return what_was_given(_made_by(checkpoint), self._facts)
 
     def script_was_edited(self, checkpoint: Checkpoint | Record) -> bool:
         """True if the script, its arguments, or what it reads from its environment have changed."""
         return bool(changes(_made_by(checkpoint), self._facts, SCRIPT, ENVIRONMENT))
 
-    def keep_edited_learning_rate(self, checkpoint: Checkpoint) -> str:
-        """After a restore, apply a learning rate that the script sets anew; returns the change, in words.
+    def keep_edited_learning_rate(self, checkpoint: Checkpoint) -> list[Reason]:
+        """After a restore, apply a learning rate that the script sets anew; returns the change, if there is one.
 
         An optimizer that had made steps before the fit may have its learning rate from a file of the script's own.
         """
         before, now = checkpoint.meta.learning_rate, self.learning_rate
         is_set = self._is_new or self.script_was_edited(checkpoint)
         if None in (before, now) or before == now or not is_set:
-            return ""
+            return []
         _innermost(self._model.optimizer).learning_rate = now
-        return f"learning rate: {before:g} → {now:g}"
+        return [because("value-changed", name="learning rate", was=f"{before:g}", now=f"{now:g}")]
 
 
 def epochs_of(checkpoint: Checkpoint) -> int | None:

@@ -16,10 +16,21 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 
-from oomph.resume.training.provenance import CALLBACKS, CONFIGURATION, DATA, ENVIRONMENT, SCRIPT, STRUCTURE, TURN
+from oomph.protocol.reasons import Reason
+from oomph.resume.training.provenance import (
+    CALLBACKS,
+    CONFIGURATION,
+    DATA,
+    ENVIRONMENT,
+    SCRIPT,
+    STRUCTURE,
+    TURN,
+    listed,
+)
 
-Differences = Callable[..., list[str]]
-"""Returns what differs, in words, in the given groups of facts."""
+_ANOTHER_MODEL = "another model or optimizer"
+Differences = Callable[..., list[Reason]]
+"""Returns what differs in the given groups of facts."""
 
 
 class Verdict(Enum):
@@ -37,7 +48,7 @@ class Recognised:
 
     verdict: Verdict
     reason: str = ""
-    """What differs, if anything."""
+    """What differs, in words."""
     another_way: bool = False
     """Whether the script took another path than before, so that it trains something else now."""
 
@@ -68,32 +79,26 @@ def recognise(known: Known | None, came_another_way: bool) -> Recognised:
 def _of_finished(known: Known) -> Recognised:
     other_structure = known.differences(STRUCTURE)
     if other_structure and known.edited:
-        return Recognised(Verdict.REFUSE, _words([*known.differences(SCRIPT, ENVIRONMENT), *other_structure]))
+        return Recognised(Verdict.REFUSE, listed([*known.differences(SCRIPT, ENVIRONMENT), *other_structure]))
     found = [*other_structure, *known.differences(CONFIGURATION, CALLBACKS, TURN, DATA)]
-    if not (found or known.same_fingerprint):
-        found = ["another model or optimizer"]
-    if found:
-        return Recognised(Verdict.TRAIN, _words(found), another_way=not known.edited)
+    if found or not known.same_fingerprint:
+        return Recognised(Verdict.TRAIN, listed(found) or _ANOTHER_MODEL, another_way=not known.edited)
     return Recognised(Verdict.RETURN)
 
 
 def _of_interrupted(known: Known, came_another_way: bool) -> Recognised:
     found = known.differences(STRUCTURE)
     if found or not known.same_fingerprint:
-        reason = _words(found) or "another model or optimizer"
+        reason = listed(found) or _ANOTHER_MODEL
         if came_another_way:
             return Recognised(Verdict.TRAIN, reason, another_way=True)
         if found or not known.edited:
-            return Recognised(Verdict.REFUSE, "; ".join([*known.differences(SCRIPT, ENVIRONMENT), reason]))
+            return Recognised(Verdict.REFUSE, "; ".join([*map(str, known.differences(SCRIPT, ENVIRONMENT)), reason]))
     if known.edited:
         return Recognised(Verdict.RESUME)
     data, others = known.differences(DATA), known.differences(CONFIGURATION, CALLBACKS, TURN)
     if came_another_way and (data or others):
-        return Recognised(Verdict.TRAIN, _words([*data, *others]), another_way=True)
+        return Recognised(Verdict.TRAIN, listed([*data, *others]), another_way=True)
     if data:
-        return Recognised(Verdict.REFUSE, _words(data))
+        return Recognised(Verdict.REFUSE, listed(data))
     return Recognised(Verdict.RESUME)
-
-
-def _words(found: list[str]) -> str:
-    return "; ".join(found[:6]) + (f"; and {len(found) - 6} more" if len(found) > 6 else "")

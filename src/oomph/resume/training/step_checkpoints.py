@@ -18,6 +18,7 @@ from oomph.checkpoint.store import CheckpointStore, Draft, Saved
 from oomph.errors import CheckpointError
 from oomph.process.available_memory import available_bytes
 from oomph.protocol.phases import Phase
+from oomph.protocol.reasons import Reason, because
 from oomph.resume.state import training_state
 from oomph.resume.state.training_state import Array, NotFiniteError
 from oomph.resume.training.fits import Fits
@@ -39,8 +40,8 @@ class Snapshot:
     at: Position
     seconds: float
     """How long the training paused for it."""
-    iterator: str
-    """Why it does not hold the data position; empty if it does."""
+    iterator: Reason | None
+    """Why it does not hold the data position; None if it does."""
 
 
 class Training(Protocol):
@@ -224,7 +225,7 @@ class StepCheckpoints(ABC):
 
     def _say_not_finite(self, name: str, at: Position, outcome: str, kept: str) -> None:
         path = self._path_of(name)
-        self._training.note_here("checkpoint-skipped", reason=f"{path} is not finite", kept=kept)
+        self._training.note_here("checkpoint-skipped", **because("not-finite", name=path).as_fields(), kept=kept)
         if not self._told_not_finite:
             self._told_not_finite = True
             self._fits.say(f"{path} holds NaN or infinity at epoch {at.epoch + 1}, step {at.step}: {outcome}")
@@ -244,7 +245,8 @@ class StepCheckpoints(ABC):
             bytes=saved.nbytes,
             seconds=round(snapshot.seconds, 4),
             background_seconds=round(self._write, 4),
-            iterator=snapshot.iterator or "saved",
+            iterator="saved" if snapshot.iterator is None else str(snapshot.iterator.value("why")),
+            why=None if snapshot.iterator is None else snapshot.iterator.as_data(),
         )
         is_last = saved.name.startswith("finished") or self._fits.preemption.asked
         if not self._told_interval and not is_last:

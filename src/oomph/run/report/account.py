@@ -9,7 +9,7 @@ from oomph.protocol.progress import Progress, place_in_words
 from oomph.run.policy.decide import Ending
 from oomph.run.policy.fault_name import signal_name
 from oomph.run.policy.ladder import Change
-from oomph.run.report.labels import SMALLER_BATCHES, STOPPED, UNGUARDED
+from oomph.run.report.labels import STOPPED, UNGUARDED
 from oomph.run.report.larger_batch import larger_batch_in_words
 from oomph.run.report.result import improvement, result_in_words
 from oomph.run.report.summary import ALL_ENDED, CUT_OFF, UNRELATED, Summary
@@ -129,7 +129,7 @@ def _result(summary: Summary, remark: str) -> str:
     if not remark or not result.startswith(UNGUARDED):
         return result
     label = remark if remark.startswith(UNGUARDED) else f"{UNGUARDED}: {remark}"
-    others = [reason for reason in summary.exactness_reasons[:_MOST_REASONS] if reason not in remark]
+    others = [reason for reason in map(str, summary.reasons[:_MOST_REASONS]) if reason not in remark]
     return "; also: ".join([label, *(["; ".join(others)] if others else [])])
 
 
@@ -161,15 +161,15 @@ def _done(summary: Summary) -> Iterator[str]:
     if summary.recoveries and summary.micro_batch is None:
         yield "batches of evaluate, predict or map_batches in smaller parts"
     elif summary.recoveries:
-        smaller = SMALLER_BATCHES in summary.exactness_reasons
+        smaller = any(reason.code == "smaller-batches" for reason in summary.reasons)
         size = summary.micro_batch
         yield f"batches of at most {size}" if smaller else f"micro-batches of {size}, the same global batch"
     if summary.restarts:
         yield counted(summary.restarts, "restart")
     if summary.resumes:
         yield f"started again by --resume {times(summary.resumes)}"
-    if summary.left_out:
-        yield summary.left_out
+    if summary.left_out is not None:
+        yield str(summary.left_out)
     yield from summary.changes
 
 

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from oomph.journal.journal import Event, by_attempt, by_name
 from oomph.protocol.coverage import ANY, Coverage, Range, coverage_of
 from oomph.protocol.left_out import left_out
+from oomph.protocol.reasons import Reason, because, reason_from, reason_of, reasons_from
 from oomph.protocol.unguarded import KINDS
 from oomph.run.policy.ladder import OPT_IN, change_in
 from oomph.run.report.repeats import Repeat, repeats
@@ -44,16 +45,13 @@ SMALLER = "smaller batches"
 """The guard kind of --allow-smaller-batch."""
 _GUARDS = {"approximate": APPROXIMATE, SMALLER: NOT_EQUAL}
 """Guard kind → the label after recovering from an out-of-memory error; exact under all others."""
-BY_ITSELF = "the script resumed by itself"
-"""How the reason begins where a script goes on from checkpoints of its own."""
-SMALLER_BATCHES = "a batch that did not fit was split into smaller batches, each with its own update"
 
 
 class Labelled(NamedTuple):
     """A label and its reasons, the first cause first."""
 
     label: str = EXACT
-    reasons: tuple[str, ...] = ()
+    reasons: tuple[Reason, ...] = ()
 
 
 def worst(labelled: Iterable[Labelled]) -> Labelled:
@@ -61,7 +59,7 @@ def worst(labelled: Iterable[Labelled]) -> Labelled:
     known = list(labelled)
     label = max((each.label for each in known), key=ORDER.index, default=EXACT)
     reasons = [reason for each in known if each.label in (label, NOT_EQUAL) for reason in each.reasons]
-    return Labelled(label, tuple(dict.fromkeys(reasons)))
+    return Labelled(label, tuple(sorted(dict.fromkeys(reasons), key=lambda each: each.rank)))
 
 
 def label_of(events: Sequence[Event], exit_code: int | None) -> Labelled:
@@ -91,20 +89,20 @@ def label_of(events: Sequence[Event], exit_code: int | None) -> Labelled:
 
 def _recoveries(events: Sequence[Event]) -> Iterator[Labelled]:
     """The labels of micro-batches, wherever a batch was split."""
-    guards = _guards(events)
+    guards, unknown = _guards(events), _Guard()
     probed = [event for event in events if event.name == "probed"]
     if _contradicted(probed):
-        yield Labelled(APPROXIMATE, ("a later probe found a coupling that the first one missed",))
+        yield Labelled(APPROXIMATE, (because("later-coupling"),))
     elsewhere = {event.data["during"]: _guard(event, "kind") for event in probed if "during" in event.data}
     for event in events:
-        guard = guards.get((event.attempt, event.data.get("fit")), ("", ""))
+        guard = guards.get((event.attempt, event.data.get("fit")), unknown)
         if event.name == "recovered" and "during" in event.data:
-            yield _of_guard(*elsewhere.get(event.data["during"], ("", "")))
+            yield _of_guard(elsewhere.get(event.data["during"], unknown))
         elif event.name == "recovered":
-            yield _of_guard(*guard)
+            yield _of_guard(guard)
         elif event.name == "fit-finished" and event.data.get("micro_batch") is not None:
             kind = str(event.data.get("guard"))
-            yield _of_guard(kind, guard[1] if kind == guard[0] else "")
+            yield _of_guard(guard if kind == guard.kind else _Guard(kind))
 
 
 def _changes(events: Sequence[Event]) -> Iterator[Labelled]:
@@ -112,29 +110,38 @@ def _changes(events: Sequence[Event]) -> Iterator[Labelled]:
     for event in events:
         change = change_in(event.data) if event.name == "decided" else None
         if change is not None and change.name in OPT_IN:
-            yield Labelled(NOT_EQUAL, (str(change),))
+            yield Labelled(NOT_EQUAL, (because(change.name, **({"place": change.value} if change.value else {})),))
     missing = left_out(events)
-    if missing:
+    if missing is not None:
         yield Labelled(NOT_EQUAL, (missing,))
 
 
-def _guards(events: Sequence[Event]) -> dict[Any, tuple[str, str]]:
-    """For each fit of each attempt, its guard's kind and the reason for it."""
+class _Guard(NamedTuple):
+    """How a fit or another loop of Keras was guarded."""
+
+    kind: str = ""
+    reason: str = ""
+    coupling: str = ""
+
+
+def _guards(events: Sequence[Event]) -> dict[Any, _Guard]:
+    """For each fit of each attempt, its guard."""
     found = {(e.attempt, e.data.get("fit")): _guard(e, "guard") for e in events if e.name == "fit-started"}
     probed = (e for e in events if e.name == "probed" and "fit" in e.data)
     return found | {(e.attempt, e.data.get("fit")): _guard(e, "kind") for e in probed}
 
 
-def _guard(event: Event, kind: str) -> tuple[str, str]:
-    return str(event.data.get(kind, "")), str(event.data.get("reason", ""))
+def _guard(event: Event, kind: str) -> _Guard:
+    return _Guard(*(str(event.data.get(name) or "") for name in (kind, "reason", "coupling")))
 
 
-def _of_guard(kind: str, reason: str) -> Labelled:
-    label = _GUARDS.get(kind, EXACT)
-    if label == EXACT:
-        return Labelled()
-    words = SMALLER_BATCHES if label == NOT_EQUAL else reason
-    return Labelled(label, (words,) if words else ())
+def _of_guard(guard: _Guard) -> Labelled:
+    label = _GUARDS.get(guard.kind, EXACT)
+    if label == NOT_EQUAL:
+        return Labelled(label, (because("smaller-batches"),))
+    if label == EXACT or not guard.reason:
+        return Labelled(label)
+    return Labelled(label, (because("divided", reason=guard.reason, coupling=guard.coupling),))
 
 
 def _contradicted(probed: Sequence[Event]) -> bool:
@@ -182,11 +189,11 @@ def _resumes(events: Sequence[Event]) -> Iterator[Labelled]:
             yield Labelled(UNVERIFIED)  # the process ended between two fits: there was no step to repeat
         begun |= {_key(fit) for fit in fits}
         for event in by.get("appended-again", ()):
-            told = f"{event.data.get('site')} appends to {event.data.get('path')} a second time"
-            yield Labelled(NOT_EQUAL, (told,))
+            where = {name: str(event.data.get(name)) for name in ("site", "path")}
+            yield Labelled(NOT_EQUAL, (because("appended-again", **where),))
         for name in ("trusted", "another-way", "passed-on"):
             for event in by.get(name, ()):
-                yield Labelled(NOT_EQUAL, (str(event.data.get("reason")),))
+                yield Labelled(NOT_EQUAL, (reason_of(event),))
 
 
 def _has_left(by: Mapping[str, list[Event]]) -> bool:
@@ -207,8 +214,7 @@ def _not_reached(attempt: Iterable[Event], finished: Mapping[Any, Event]) -> Ite
             for passed_by in missing.values():
                 if passed_by.role == event.role:
                     number = passed_by.data.get("fit", 0) + 1
-                    reason = f"fit {number} was finished by an earlier attempt, and not reached again"
-                    yield Labelled(NOT_EQUAL, (reason,))
+                    yield Labelled(NOT_EQUAL, (because("finished-not-reached", number=number),))
         if event.name in ("fit-started", "resumed"):
             missing.pop(_key(event), None)
         if event.name == "resumed" and "fit" in event.data:  # also by a call that has been edited
@@ -223,15 +229,15 @@ def _from_before_an_edit(attempt: Iterable[Event]) -> Iterator[Labelled]:
             edited = event
         elif event.name == "resumed" and edited is not None and event.role == edited.role and "fit" in event.data:
             number, before = event.data["fit"] + 1, edited.data["edited_fit"] + 1
-            told = f"the state of fit {number} is from before fit {before} was edited"
-            yield Labelled(NOT_EQUAL, (told, *([str(edited.data["reason"])] if edited.data.get("reason") else [])))
+            why = [because("in-words", text=str(edited.data["reason"]))] if edited.data.get("reason") else []
+            yield Labelled(NOT_EQUAL, (because("before-the-edit", number=number, edited=before), *why))
 
 
 def _returned_after_an_edit(attempt: Iterable[Event]) -> Iterator[Labelled]:
     """Fits whose result was returned although the script has changed since."""
     for event in attempt:
         if event.name == "resumed" and event.data.get("kind") == "finished" and event.data.get("meant"):
-            yield Labelled(NOT_EQUAL, tuple(str(each) for each in event.data["meant"]))
+            yield Labelled(NOT_EQUAL, reasons_from(event.data["meant"]))
 
 
 def _is_edited(event: Event) -> bool:
@@ -249,8 +255,7 @@ def _abandoned(events: Sequence[Event], exit_code: int | None) -> Iterator[Label
     resumed = {_number(event) for event in here}  # also by a call that has been edited
     for fit in fits if exit_code == 0 else ():
         if _key(fit) not in over and _number(fit) not in resumed and not fit.role.startswith("worker"):
-            reason = f"fit {fit.data.get('fit', 0) + 1} was begun by an earlier attempt, and not reached again"
-            yield Labelled(NOT_EQUAL, (reason,))
+            yield Labelled(NOT_EQUAL, (because("begun-not-reached", number=fit.data.get("fit", 0) + 1),))
 
 
 def _begun_again(fit: Event, by: Mapping[str, list[Event]], short: Container[Any], repeated: Range) -> Labelled:
@@ -261,11 +266,11 @@ def _begun_again(fit: Event, by: Mapping[str, list[Event]], short: Container[Any
         repeated: the least and the most steps that it has repeated, by the journal.
     """
     compared = [event for event in by.get("compared", ()) if _key(event) == _key(fit)]
-    unequal = [str(event.data.get("cause")) for event in compared if not event.data.get("equal")]
+    unequal = [reason_from(event.data.get("cause")) for event in compared if not event.data.get("equal")]
     resumed = next(
         (e for e in by.get("resumed", ()) if _key(e) == _key(fit) and e.data.get("kind") != "finished"), None
     )
-    itself = [str(e.data.get("reason")) for e in by.get("resumed-itself", ()) if _key(e) == _key(fit)]
+    itself = [reason_of(e) for e in by.get("resumed-itself", ()) if _key(e) == _key(fit)]
     if itself and resumed is None:
         return _resumed_itself(itself, unequal, coverage_of(compared, repeated))
     if unequal:
@@ -279,18 +284,18 @@ def _begun_again(fit: Event, by: Mapping[str, list[Event]], short: Container[Any
     return _within_noise(_proved(VERIFIED, coverage_of(compared, ANY)), compared)
 
 
-def _resumed_itself(itself: Sequence[str], unequal: Sequence[str], coverage: Coverage) -> Labelled:
+def _resumed_itself(itself: Sequence[Reason], unequal: Sequence[Reason], coverage: Coverage) -> Labelled:
     """The label of a fit that the script resumed by itself: what it loaded is known by comparison alone."""
     if coverage.epochs and coverage.is_enough and not unequal:
-        return Labelled(VERIFIED, coverage.in_words())
+        return Labelled(VERIFIED, coverage.reasons())
     return Labelled(NOT_EQUAL, (*itself, *unequal))
 
 
 def _within_noise(label: Labelled, compared: Iterable[Event]) -> Labelled:
     """The label, with this training's noise where results differ in some bits."""
     noise = max((float(event.data.get("noise") or 0) for event in compared), default=0.0)
-    told = (f"not bit for bit: within this training's own noise of {noise:.1g}",) if noise else ()
-    return Labelled(label.label, (*label.reasons, *told))
+    within = (because("within-noise", noise=noise),) if noise else ()
+    return Labelled(label.label, (*label.reasons, *within))
 
 
 def _resumed(resumed: Event, coverage: Coverage) -> Labelled:
@@ -302,16 +307,16 @@ def _resumed(resumed: Event, coverage: Coverage) -> Labelled:
 
 def _proved(label: str, coverage: Coverage) -> Labelled:
     """The label, if the comparison covers enough of the repeated steps; unverified otherwise."""
-    return Labelled(label if coverage.is_enough else UNVERIFIED, coverage.in_words())
+    return Labelled(label if coverage.is_enough else UNVERIFIED, coverage.reasons())
 
 
-def _lost(resumed: Event) -> tuple[str, ...]:
+def _lost(resumed: Event) -> tuple[Reason, ...]:
     """What is known not to be as it was."""
-    reasons = [str(reason) for reason in (*resumed.data.get("lost", ()), *resumed.data.get("meant", ()))]
+    reasons = [*reasons_from(resumed.data.get("lost")), *reasons_from(resumed.data.get("meant"))]
     if resumed.data.get("kind") == "epoch":
-        reasons.append("the interrupted epoch was restarted")
+        reasons.append(because("epoch-restarted"))
     if resumed.data.get("kind") == "over":
-        reasons.append("all epochs that the script asks for were trained before: the saved state is returned")
+        reasons.append(because("all-epochs-trained"))
     return tuple(reasons)
 
 
@@ -332,11 +337,9 @@ def _beyond_the_guard(events: Iterable[Event]) -> Iterator[Labelled]:
     """Trainings that oomph has not guarded, beside others that it may have guarded."""
     for event in events:
         if is_unguarded_loop(event):
-            yield Labelled(UNGUARDED, (loop_in_words(event),))
-        kind = KINDS.get(str(event.data.get("kind"))) if event.name == "unguarded" else None
+            yield Labelled(UNGUARDED, (loop_reason(event),))
         if event.name == "unguarded":
-            what = "" if kind is None else f" with {kind.what}"
-            yield Labelled(UNGUARDED, (f"{event.data.get('site')} trains{what}",))
+            yield Labelled(UNGUARDED, (_unguarded_reason(event),))
 
 
 def _outside_fits(events: Sequence[Event]) -> Iterator[Labelled]:
@@ -344,7 +347,7 @@ def _outside_fits(events: Sequence[Event]) -> Iterator[Labelled]:
     last = max((event.attempt for event in events), default=0)
     for event in events:
         if event.name == "trained-outside-fit" and (event.attempt < last or not is_guarded(events)):
-            yield Labelled(UNGUARDED, (outside_in_words(event),))
+            yield Labelled(UNGUARDED, (outside_reason(event),))
 
 
 def is_guarded(events: Iterable[Event]) -> bool:
@@ -352,9 +355,14 @@ def is_guarded(events: Iterable[Event]) -> bool:
     return any(event.name == "fit-started" or event.data.get("guarded") for event in events)
 
 
-def outside_in_words(event: Event) -> str:
+def outside_reason(event: Event) -> Reason:
     """Why steps outside any fit are not resumed."""
-    return f"{event.data.get('site')} trains outside a resumable fit"
+    return because("outside-fit", site=str(event.data.get("site")))
+
+
+def _unguarded_reason(event: Event) -> Reason:
+    site, kind = str(event.data.get("site")), str(event.data.get("kind"))
+    return because("unguarded-kind", site=site, kind=kind) if kind in KINDS else because("unguarded", site=site)
 
 
 def is_unguarded_loop(event: Event) -> bool:
@@ -362,9 +370,9 @@ def is_unguarded_loop(event: Event) -> bool:
     return event.name == "loop-seen" and not event.data.get("guarded")
 
 
-def loop_in_words(seen: Event) -> str:
+def loop_reason(seen: Event) -> Reason:
     """Why a loop of the script's own is not resumed."""
-    return f"the training loop at {seen.data.get('site')} does not iterate over oomph.steps"
+    return because("loop-without-steps", site=str(seen.data.get("site")))
 
 
 def _key(event: Event) -> Any:

@@ -13,11 +13,11 @@ def result_in_words(summary: Summary, most_reasons: int | None = None) -> str:
         return ""
     if "nan-loss" in summary.faults:
         return "not finite: the weights hold NaN or infinity, or held them during training"
-    return "; ".join((MEANING[summary.exactness], *summary.exactness_reasons[:most_reasons]))
+    return "; ".join((MEANING[summary.exactness], *map(str, summary.reasons[:most_reasons])))
 
 
 def improvement(summary: Summary) -> str:
     """The one change that gives a better result; empty where there is no result, or nothing is wrong with it."""
     if not result_in_words(summary) or summary.exactness not in (NOT_EQUAL, STARTED_OVER, REPLAYED):
         return ""
-    return remedies(summary.exactness, summary.exactness_reasons)[0].text
+    return remedies(summary.exactness, summary.reasons)[0].text

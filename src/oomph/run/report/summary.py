@@ -10,6 +10,7 @@ from typing import Any
 
 from oomph.journal.journal import Event, by_name
 from oomph.protocol.left_out import left_out
+from oomph.protocol.reasons import Reason, as_data
 from oomph.run.policy.ladder import change_in
 from oomph.run.report.causes import causes
 from oomph.run.report.found import NOTICE, Found, each_once, findings_of
@@ -74,8 +75,8 @@ class Summary:
     checkpoints: Checkpoints = field(default_factory=Checkpoints)
     changes: tuple[str, ...] = ()
     """What oomph changed after the first attempt, in words."""
-    exactness_reasons: tuple[str, ...] = ()
-    """Why the label is not a better one, in words."""
+    reasons: tuple[Reason, ...] = ()
+    """Why the label is not a better one, causes first."""
     unrecorded: int = 0
     """Attempts that are missing from the journal."""
     findings: tuple[Found, ...] = ()
@@ -84,8 +85,8 @@ class Summary:
     """The share of the step time that went to waiting for batches, 0 to 1; None where it was not measured."""
     resumes: int = 0
     """How often the user, or a scheduler, started the run again with `--resume`."""
-    left_out: str = ""
-    """The records that `--skip-corrupt` left out, in words; empty when nothing was."""
+    left_out: Reason | None = None
+    """The records that `--skip-corrupt` left out, None when nothing was."""
     cut_off: int = 0
     """Attempts that were ended together with oomph, from outside."""
     steps_without_data: int = 0
@@ -106,6 +107,11 @@ class Summary:
         return f"{self.exactness}: {counted(self.steps, 'step')} in {self.seconds:.0f} s, {', '.join(faults)}, {cost}"
 
     @property
+    def exactness_reasons(self) -> tuple[str, ...]:
+        """The reasons in words."""
+        return tuple(map(str, self.reasons))
+
+    @property
     def eventful(self) -> bool:
         """Whether there is more to report than the end of the run."""
         ours = self.restarts or self.recoveries or self.gave_up or self.left_out
@@ -113,7 +119,12 @@ class Summary:
 
     def as_document(self) -> dict[str, Any]:
         """The document of summary.json."""
-        return {"schema": SCHEMA, **asdict(self)}
+        words = {
+            "reasons": as_data(self.reasons),
+            "exactness_reasons": list(self.exactness_reasons),
+            "left_out": "" if self.left_out is None else str(self.left_out),
+        }
+        return {"schema": SCHEMA, **asdict(self), **words}
 
     def to_json(self) -> str:
         """The document as text."""
@@ -142,7 +153,7 @@ def summarise(events: Sequence[Event], exit_code: int | None = None) -> Summary:
         steps_saved=max((int(_number(event, "saved")) for event in endings), default=0),
         micro_batch=_micro_batch(events),
         exactness=labelled.label,
-        exactness_reasons=_reasons(labelled, repeated, events),
+        reasons=_reasons(labelled, repeated, events),
         exit_code=exit_code,
         seconds=round(seconds, 3),
         seconds_recovering=round(sum(_number(event, "seconds") for event in by.get("recovered", [])), 3),
@@ -166,7 +177,7 @@ def recovered_training(event: Event) -> bool:
     return event.name == "recovered" and "piece" not in event.data and event.data.get("during") not in _NO_TRAINING
 
 
-def _reasons(labelled: Labelled, repeated: int, events: Sequence[Event]) -> tuple[str, ...]:
+def _reasons(labelled: Labelled, repeated: int, events: Sequence[Event]) -> tuple[Reason, ...]:
     if labelled.label == REPLAYED:
         return (*causes(REPLAYED, events), *labelled.reasons)
     if labelled.reasons:

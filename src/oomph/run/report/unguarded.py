@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from oomph.journal.journal import Event
 from oomph.protocol.unguarded import SUPERVISED, of_event
 from oomph.run.report.causes import causes
-from oomph.run.report.labels import UNGUARDED, is_guarded, is_unguarded_loop, outside_in_words
-from oomph.run.report.remedies import remedies, remedy_of
+from oomph.run.report.labels import UNGUARDED, is_guarded, is_unguarded_loop, outside_reason
+from oomph.run.report.remedies import remedies
 
 NOT_LOADED = "the script ran unguarded: its Python did not load oomph (was it started with -I, -E or -S?)"
 NO_PYTHON = "the command ran unguarded: no Python of it loaded oomph (is there one? -I, -E and -S keep oomph out)"
@@ -41,8 +41,8 @@ def unguarded(events: Sequence[Event], guard: bool, loaded: bool, python: bool =
     cause = remedies(UNGUARDED, causes(UNGUARDED, events))[0]
     if cause.reason and (not guarded or any(map(is_unguarded_loop, events))):
         return f"unguarded: {cause.reason}, {SUPERVISED}. To have it guarded, {cause.text}"
-    outside = next((outside_in_words(event) for event in events if event.name == "trained-outside-fit"), "")
-    if outside:
-        return f"{outside}: {RECOVERED}. To have it resumed, {remedy_of(outside)}"
+    outside = next((outside_reason(event) for event in events if event.name == "trained-outside-fit"), None)
+    if outside is not None:
+        return f"{outside}: {RECOVERED}. To have it resumed, {outside.remedy}"
     nothing = not guarded and any(event.name == "process-started" for event in events)  # else unknown
     return NONE_SEEN if nothing else ""

@@ -1,0 +1,318 @@
+"""The table of all reasons: code → sentence and remedy, causes before what follows from them. Pure.
+
+A sentence or a remedy holds the reason's values in braces, or is a function of them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import NamedTuple
+
+from oomph.protocol.stateless_draws import instead_of
+from oomph.protocol.unguarded import KINDS
+from oomph.terminal.amounts import counted
+
+_SEED = "call keras.utils.set_random_seed(1) at the top of the script"
+_SAME_FITS = "make every start of the script reach the same fits in the same order, whatever it finds on disk"
+_OWN_GENERATOR = (
+    "keep a generator in the model, self.random = keras.random.SeedGenerator(1), and draw with "
+    "keras.random.normal(..., seed=self.random) and the like"
+)
+_AS_CLASS = "write the generator as a class with __iter__ and __next__ that keeps its state in attributes"
+_PLAIN = "numbers, text, lists, dicts, NumPy arrays or generators, or a tf.Variable"
+_ORDER = (
+    "draw the order of each epoch from its number alone, np.random.default_rng((seed, epoch)); "
+    "a keras.utils.PyDataset can do so in on_epoch_end"
+)
+TF_DATA = (
+    "to be exact, read the data with a tf.data.Dataset of TensorFlow's own operations (from_tensor_slices, files), "
+    "without a Python generator, py_function or PyDataset"
+)
+FITTING = "use a batch size that fits"
+_STEPS = "`for batch in oomph.steps(dataset, epochs=..., state=[model, optimizer]):`"
+RESUMABLE = f"train with model.fit; for a loop of your own, write it as {_STEPS}"
+_DETERMINISM = "call tf.config.experimental.enable_op_determinism() at the top"
+_MORE_CHECKPOINTS = "take checkpoints more often, with --checkpoint-every: the first steps after each leave a record"
+_ROOM = "free disk space, or choose another folder with --run-dir"
+_SAME_VALUES = "make every start of the script use the same values; after an edit, use --start-over"
+GENERAL = (
+    f"keep what the training changes in {_PLAIN} of the model or of a callback, or give the callback get_state() and "
+    "set_state(state)"
+)
+GENERATOR, THREADS, OPEN_FILE, DATA_ITERATOR, SHAPE, OTHER_VARIABLES, GONE, RECORDS, UNSEEN, TOO_LARGE = (
+    "generator", "threads", "open-file", "data-iterator", "shape", "other-variables", "gone", "records", "unseen",
+    "too-large",
+)  # fmt: skip
+"""What keeps an object from being restored, where that is known."""
+_OF_TROUBLES = {
+    UNSEEN: "let it hold less: keep large tables in NumPy arrays, which are fast to examine",
+    GENERATOR: _AS_CLASS,
+    THREADS: "do not change it from other threads, or give its class get_state() and set_state(state)",
+    OPEN_FILE: 'open the file with mode "a" for each line, and close it after writing',
+    DATA_ITERATOR: "create a new iterator in each epoch, or use a dataset without Python in it",
+    SHAPE: "assign a new array instead of the old one, and give variables that grow the shape [None]",
+    OTHER_VARIABLES: "build that optimizer before the fit: optimizer.build(model.trainable_variables)",
+    GONE: "create it before the fit, in every start of the script",
+    TOO_LARGE: "keep less in it, or write it to a file and read it in every start of the script",
+    RECORDS: "keep its columns in arrays of numbers, not in one array of records",
+}
+NOT_TF_DATA, TAKEN_AHEAD, SHUFFLE_OVER = "not-tf-data", "taken-ahead", "shuffle-over"
+"""Why a position in the data cannot be saved, where it is not TensorFlow that refuses."""
+_OF_POSITIONS = {
+    NOT_TF_DATA: "in a loop of your own, iterate over a tf.data.Dataset; under a strategy there is no remedy",
+    TAKEN_AHEAD: "declare the length of the data: dataset.apply(tf.data.experimental.assert_cardinality(number))",
+}
+NORMALIZATION, DRAWS, SUMS = "batch-normalization", "draws", "sums"
+"""What ties the samples of a batch together, so that a division changes the result."""
+_OF_COUPLINGS = {
+    NORMALIZATION: f"replace BatchNormalization with LayerNormalization or GroupNormalization, or {FITTING}",
+    DRAWS: _OWN_GENERATOR,
+    SUMS: "sum over samples in update_state of the metric, and divide in result",
+}
+_PLACE = re.compile(r"(?P<place>[a-z]+)(?: \d+| of (?P<module>[^:]+):)?(?: (?P<name>[\w.]+))?")
+"""How the walk over objects names one: "callback Own.counts", "layer 3 Mine.cache", "global of __main__: best"."""
+
+
+class Row(NamedTuple):
+    """One kind of reason."""
+
+    sentence: str | Callable[..., str]
+    remedy: str | Callable[..., str] = GENERAL
+
+
+def _mend_object(where: str, what: str, trouble: str = "") -> str:
+    """What to do about an object: what is wrong with it says more than where it is."""
+    if trouble in _OF_TROUBLES:
+        return _OF_TROUBLES[trouble]
+    found = _PLACE.match(where)
+    name = ((found and found["name"]) or "it").partition(".")[0]
+    match found and found["place"]:
+        case "callback":
+            return f"give {name} get_state() and set_state(state), which return and restore its state"
+        case "layer":
+            return f"keep it in {_PLAIN} of {name}, or give {name} save_own_variables and load_own_variables"
+        case "model" | "optimizer" | "loss" | "metric":
+            return f"keep it in {_PLAIN}, as an attribute"
+        case "state":
+            return "keep it in numbers, lists, dicts or arrays, or give its class get_state() and set_state(state)"
+        case "data":
+            return f"keep it in {_PLAIN} of the data set"
+        case "class":
+            return f"keep it in {_PLAIN}, or in an attribute of an object instead of the class {name}"
+        case "global":
+            return f"keep it in {_PLAIN}, or as an attribute of a callback with get_state()"
+    return GENERAL
+
+
+def _mend_position(why: str, kind: str = "") -> str:
+    """What to do about a position that cannot be saved, by what stands in the way: in TensorFlow's words, mostly."""
+    if kind in _OF_POSITIONS:
+        return _OF_POSITIONS[kind]
+    stateful = re.match(r"(\w*(?:Random|Normal|Multinomial|Sample)\w*) is stateful", why)
+    if stateful is None:
+        return TF_DATA
+    return (
+        f"draw with tf.random.stateless_normal and the like instead of {stateful[1]}, with the seed (1, number) of "
+        "dataset.enumerate()"
+    )
+
+
+def _unguarded(site: str, kind: str) -> str:
+    return f"{site} trains with {KINDS[kind].what}"
+
+
+def _from(epoch: int, step: int) -> str:
+    return f"from epoch {epoch}, step {step} on"
+
+
+def _other_rate(rate: float, was: float, epoch: int, step: int = 0) -> str:
+    at = _from(epoch, step) if step else f"after epoch {epoch}"
+    return f"the learning rate is {rate:g}, was {was:g}, {at}"
+
+
+def _other_random(epoch: int, step: int = 0) -> str:
+    return (
+        f"the random numbers differ, {_from(epoch, step)}" if step else f"the random numbers differ after epoch {epoch}"
+    )
+
+
+def _other_result(epoch: int, step: int, loss: float | None = None, was: float | None = None) -> str:
+    losses = "" if loss is None else f" (loss {loss:.9g}, was {was:.9g})"
+    return f"the same batch gives a different result{losses}, {_from(epoch, step)}"
+
+
+def compared_part(compared: int, repeated: int, epochs: int = 0) -> str:
+    """How much of the repeated steps was compared."""
+    steps = f"{compared} of {counted(repeated, 'repeated step')}"
+    return f"{steps} and the state after {counted(epochs, 'epoch')}" if epochs else steps
+
+
+def _left_out(count: int, named: str, complete: bool) -> str:
+    if not count:
+        return "left out corrupt records whose names could not be found"
+    return f"left out {'' if complete else 'at least '}{count} corrupt record{'s' * (count != 1)}: {named}"
+
+
+TABLE = {
+    # What the script holds and oomph cannot restore.
+    "object": Row("{where} ({what})", _mend_object),
+    "object-unseen": Row("{where}: there was no time to look at it", _OF_TROUBLES[UNSEEN]),
+    "method-failed": Row("{where}: {method} failed ({error})", "fix {method}(): it raised an error"),
+    "state-not-saved": Row(
+        "{where}: its state cannot be saved ({error})",
+        "return numbers, text, lists, tuples, dicts and arrays from get_state()",
+    ),
+    "not-in-first-state": Row(
+        "{where}, which was not saved", "keep it in state= from the first start of the script on"
+    ),
+    "changed-by-loop": Row(
+        "{name}, which the loop changes and state= does not hold",
+        'keep {name} in a dict, and the dict in state=: state=[..., kept], then kept["{name}"] = ...',
+    ),
+    "history": Row("{name} in the History ({error})", "put numbers, text, lists and arrays in the logs of a callback"),
+    "file-changed": Row("the file {path}, which it wrote, is {how}", "leave {path} as the fit wrote it"),
+    "file-read": Row(
+        "the file {path} is read, and is not what it was at the checkpoint",
+        "also keep what is read back from {path} in an attribute of the callback, and read that",
+    ),
+    # Random numbers and the order of the data.
+    "raced": Row(
+        "random numbers of the data pipeline, which parallel calls draw in any order ({call})",
+        lambda call: instead_of(call),
+    ),
+    "data-unseeded": Row(
+        "random numbers of the data pipeline, which has no seed",
+        f"{_SEED}, or give the random operations of the pipeline a seed",
+    ),
+    "order-unseeded": Row("the order of later epochs, which has no seed", _SEED),
+    "draws-too-many": Row(
+        "random numbers of the data pipeline: drawing them again takes too long",
+        "draw them from the number of the element: dataset.enumerate(), then tf.random.stateless_uniform with "
+        "seed=(1, number)",
+    ),
+    "draws-of-kind": Row("random numbers of {kind} {where}", f"{_OWN_GENERATOR}, not with {{kind}}"),
+    "draws-in-kernels": Row(
+        lambda function="": (
+            f"random numbers that TensorFlow's kernels count themselves{function and ', in '}{function}"
+        ),
+        f"{_OWN_GENERATOR}; in a loop of your own, name it in state=",
+    ),
+    "order-too-long": Row(
+        "the order of the data: replaying earlier epochs takes too long",
+        "make shuffle() the last step that orders the data, after cache(), repeat() and concatenate()",
+    ),
+    "validation-too-long": Row(
+        "the order of the validation data: replaying them takes too long",
+        "validate on data without a shuffle",
+    ),
+    "validation-read-ahead": Row(
+        "the order of the validation data, which are read ahead while they repeat",
+        "make the validation data finite: leave repeat() out, or their shuffle",
+    ),
+    "position-not-saved": Row(lambda why, kind="": f"the position in the data cannot be saved: {why}", _mend_position),
+    # What an earlier attempt trained and this one did not reach.
+    "finished-not-reached": Row("fit {number} was finished by an earlier attempt, and not reached again", _SAME_FITS),
+    "begun-not-reached": Row("fit {number} was begun by an earlier attempt, and not reached again", _SAME_FITS),
+    "another-path": Row("the script reached {what} at {site} by another path than before ({differences})", _SAME_FITS),
+    "before-the-edit": Row(
+        "the state of fit {number} is from before fit {edited} was edited",
+        "to train everything with the edit, use --start-over",
+    ),
+    # What the user, the script or its surroundings changed.
+    "value-changed": Row("{name}: {was} → {now}", _SAME_VALUES),
+    "script-edited": Row("{name} was edited", _SAME_VALUES),
+    "variable-changed": Row(
+        "environment variable {name} {how}",
+        "set {name} in every start as in the first; after a change, use --start-over",
+    ),
+    "all-epochs-trained": Row(
+        "all epochs that the script asks for were trained before: the saved state is returned",
+        "ask for as many epochs as in the first start, and resume the run once more",
+    ),
+    "precision": Row("in mixed_bfloat16", "leave --allow-bfloat16 out, or use a smaller batch size"),
+    "skip-batch": Row("leaving out the batch at {place}", "leave --skip-poison out, and fix the batch"),
+    "smaller-batches": Row(
+        "a batch that did not fit was split into smaller batches, each with its own update",
+        f"leave --allow-smaller-batch out, or {FITTING}",
+    ),
+    "left-out": Row(_left_out, "replace these records, or take them out of the data"),
+    "trusted": Row(
+        "fit at {site}: not restored: {lost}", "leave --trust-finished-fits out, so that the fit trains again"
+    ),
+    "resumed-itself": Row(
+        "the script resumed by itself at epoch {epoch}",
+        "leave resuming to oomph: begin at the first epoch, without loading a checkpoint of your own; oomph also "
+        "restores random numbers and the position in the data",
+    ),
+    "another-training": Row(
+        "the checkpoint is of another {what}: {differences}",
+        f"{_SEED}, and make every start of the script build the same model and the same data",
+    ),
+    "generator-passed-on": Row(
+        "fit at {site} continues with a generator that a resumed fit has taken batches from",
+        "make a new generator for each fit",
+    ),
+    "data-advanced": Row(
+        "the data had advanced before it turned out that the fit must train again", "give each fit its own dataset"
+    ),
+    "appended-again": Row(
+        "{site} appends to {path} a second time",
+        "collect the rows in the script, and write {path} as a whole at its end",
+    ),
+    "epoch-restarted": Row("the interrupted epoch was restarted", "make every start of the script use the same data"),
+    # What was not guarded or not saved.
+    "loop-without-steps": Row(
+        "the training loop at {site} does not iterate over oomph.steps",
+        f"make the loop at {{site}} resumable: {_STEPS}",
+    ),
+    "outside-fit": Row("{site} trains outside a resumable fit", RESUMABLE),
+    "unguarded-kind": Row(_unguarded, lambda site, kind: KINDS[kind].instead),
+    "unguarded": Row("{site} trains", RESUMABLE),
+    "guard-failed": Row(
+        "the guard failed: {error}",
+        "install the versions that oomph doctor asks for, or report the failure with the journal if it asks for none",
+    ),
+    "recompiled": Row(
+        "the model was recompiled within the fit",
+        "call compile() before fit, and train what follows the change in its own fit",
+    ),
+    "not-finite": Row("{name} is not finite", "end such a training with the callback keras.callbacks.TerminateOnNaN()"),
+    "not-written": Row("no checkpoint could be written: {error}", _ROOM),
+    "no-checkpoint": Row(
+        "no checkpoint had been taken", "take the first checkpoint earlier: --checkpoint-every 1m, or a number of steps"
+    ),
+    # What the comparison of repeated steps showed.
+    "records-unwritten": Row("the records of the steps could not be written: {error}", _ROOM),
+    "no-records": Row("the repeated steps had left no record of their results", _MORE_CHECKPOINTS),
+    "partly-compared": Row(lambda **known: f"{compared_part(**known)} compared, equal", _MORE_CHECKPOINTS),
+    "other-batches": Row("the replayed batches differ, from batch {batch} on", _ORDER),
+    "other-data": Row(
+        lambda epoch, step=1: f"the data or their order changed, {_from(epoch, step)}", f"{_SEED}; {_ORDER}"
+    ),
+    "other-rate": Row(
+        _other_rate,
+        "derive the rate from the epoch (LearningRateScheduler) or from the step (a schedule in the optimizer), or "
+        "give the callback that sets it get_state() and set_state(state)",
+    ),
+    "other-random": Row(_other_random, f"{_SEED}; what draws by itself: {_OWN_GENERATOR}"),
+    "other-result": Row(_other_result, f"{_DETERMINISM}; keep what the step reads in the model, as a tf.Variable"),
+    "other-state": Row(
+        lambda epoch, final=False: f"the {'final ' if final else ''}state differs after epoch {epoch}",
+        "what callbacks do to the model must depend only on the epoch and on their own attributes, which oomph saves",
+    ),
+    "within-noise": Row(
+        lambda noise: f"not bit for bit: within this training's own noise of {noise:.1g}",
+        f"for equal bits, {_DETERMINISM}",
+    ),
+    # What a division into micro-batches does.
+    "divided": Row(
+        lambda reason, coupling="": str(reason), lambda reason, coupling="": _OF_COUPLINGS.get(coupling, FITTING)
+    ),
+    "later-coupling": Row(
+        "a later probe found a coupling that the first one missed",
+        "use --inexact=refuse, or make every layer treat each sample independently",
+    ),
+    # What the table does not know: an error's own text, a damaged journal, a reason of a later oomph.
+    "in-words": Row("{text}"),
+}

@@ -1,0 +1,100 @@
+"""Reasons: why the label of a run is not better, each as a code with its values. Pure; standard library only.
+
+The script's process and the supervisor both give reasons, and they travel as codes. `reason_table` gives each its
+sentence, its remedy and its rank.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from oomph.journal.journal import Event
+from oomph.protocol.reason_table import TABLE
+
+Value = str | int | float
+_RANKS = {code: rank for rank, code in enumerate(TABLE)}
+_LONGEST = 2000
+
+
+@dataclass(frozen=True)
+class Reason:
+    """Why a label is not better. `because` makes one."""
+
+    code: str
+    values: tuple[tuple[str, Value], ...] = ()
+
+    def __str__(self) -> str:
+        return self._filled(TABLE[self.code].sentence)
+
+    @property
+    def remedy(self) -> str:
+        """What to change so that the reason does not arise again: one line."""
+        return self._filled(TABLE[self.code].remedy)
+
+    @property
+    def rank(self) -> int:
+        """Its place in the table: the lower, the nearer to the cause."""
+        return _RANKS[self.code]
+
+    def value(self, name: str) -> Value:
+        """One of its values; empty if there is none of this name."""
+        return dict(self.values).get(name, "")
+
+    def as_data(self) -> dict[str, Value]:
+        """The reason as JSON."""
+        return {"code": self.code, **dict(self.values)}
+
+    def as_fields(self) -> dict[str, Any]:
+        """The reason as two fields of an event: its sentence for people, and its code and values."""
+        return {"reason": str(self), "why": self.as_data()}
+
+    def _filled(self, text: str | Callable[..., str]) -> str:
+        values = dict(self.values)
+        return text(**values) if callable(text) else text.format(**values)
+
+
+def because(code: str, **values: Value) -> Reason:
+    """Make a reason; raises KeyError for an unknown code or a missing value, TypeError for a wrong one."""
+    made = Reason(code, tuple(values.items()))
+    _ = str(made), made.remedy  # a mistake shows here, and not where the reason is read
+    return made
+
+
+def method_failed(where: str, method: str, error: Exception) -> Reason:
+    """A method of the script's own, by which it saves or restores its state, raised an error."""
+    return because("method-failed", where=where, method=method, error=f"{type(error).__name__}: {error}"[:200])
+
+
+def reason_from(data: object) -> Reason:
+    """Read a reason from a journal or checkpoint. A damaged one, or one of a later oomph, is shown as what it is."""
+    if isinstance(data, Mapping) and data.get("code") in TABLE:
+        values = {str(name): value for name, value in data.items() if isinstance(value, (str, int, float))}
+        try:
+            return because(**values)  # type: ignore[arg-type]
+        except (KeyError, TypeError, ValueError, IndexError):
+            pass
+    text = data if isinstance(data, str) else json.dumps(data, default=str, ensure_ascii=False)
+    return because("in-words", text=text[:_LONGEST])
+
+
+def reason_of(event: Event) -> Reason:
+    """Read the reason of an event."""
+    return reason_from(event.data.get("why") or event.data.get("reason"))
+
+
+def reasons_from(data: object) -> tuple[Reason, ...]:
+    """Read a list of reasons; anything else holds none."""
+    return tuple(map(reason_from, data)) if isinstance(data, (list, tuple)) else ()
+
+
+def as_data(reasons: Iterable[Reason]) -> list[dict[str, Any]]:
+    """Reasons as JSON, each once."""
+    return [each.as_data() for each in dict.fromkeys(reasons)]
+
+
+def in_one_line(reasons: Iterable[Reason], most: int | None = None) -> str:
+    """Reasons as one sentence, the first `most` of them."""
+    return ", ".join(map(str, list(reasons)[:most]))

@@ -1,0 +1,355 @@
+"""Reasons travel as codes; each has one sentence, and a remedy that says what to do."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from oomph.protocol.reason_table import (
+    DATA_ITERATOR,
+    DRAWS,
+    GENERAL,
+    GENERATOR,
+    GONE,
+    NORMALIZATION,
+    NOT_TF_DATA,
+    OPEN_FILE,
+    OTHER_VARIABLES,
+    RECORDS,
+    SHAPE,
+    SUMS,
+    TABLE,
+    TAKEN_AHEAD,
+    THREADS,
+    TOO_LARGE,
+)
+from oomph.protocol.reasons import Reason, as_data, because, method_failed, reason_from, reasons_from
+from oomph.protocol.stateless_draws import STATELESS
+from oomph.protocol.unguarded import KINDS
+
+
+def lost(where: str, what: str = "Strange", trouble: str = "") -> Reason:
+    return because("object", where=where, what=what, trouble=trouble)
+
+
+SEED = "keras.utils.set_random_seed(1)"
+AT = {"epoch": 2, "step": 5}
+REASONS = [
+    # a reason, its sentence, words of its remedy
+    (lost("callback Own.counts"), "callback Own.counts (Strange)", "give Own get_state()"),
+    (lost("layer 3 Mine.cache"), "layer 3 Mine.cache (Strange)", "give Mine save_own_variables"),
+    (lost("model.seen"), "model.seen (Strange)", "tf.Variable, as an attribute"),
+    (lost("optimizer.seen"), "optimizer.seen (Strange)", "tf.Variable, as an attribute"),
+    (lost("loss.seen"), "loss.seen (Strange)", "tf.Variable, as an attribute"),
+    (lost("metric Mine.seen"), "metric Mine.seen (Strange)", "tf.Variable, as an attribute"),
+    (lost("data x.order"), "data x.order (Strange)", "of the data set"),
+    (lost("data.order"), "data.order (Strange)", "of the data set"),
+    (lost("class Mine.calls"), "class Mine.calls (Strange)", "instead of the class Mine"),
+    (lost("global of __main__: best"), "global of __main__: best (Strange)", "attribute of a callback"),
+    (lost("state[1].seen"), "state[1].seen (Strange)", "give its class get_state()"),
+    (lost("state['best'].seen"), "state['best'].seen (Strange)", "give its class get_state()"),
+    (lost("callback Own.last", "no longer there", GONE), "callback Own.last (no longer there)", "create it before"),
+    (lost("callback Own.step", "a generator", GENERATOR), "callback Own.step (a generator)", "with __iter__ and"),
+    (lost("callback Own.q", "changing", THREADS), "callback Own.q (changing)", "from other threads"),
+    (lost("callback Own.log", "a large open file", OPEN_FILE), "callback Own.log (a large open file)", 'mode "a"'),
+    (lost("data", "an iterator", DATA_ITERATOR), "data (an iterator)", "create a new iterator"),
+    (lost("callback Own.sums", "another shape", SHAPE), "callback Own.sums (another shape)", "assign a new array"),
+    (lost("callback Own.opt", "other ones", OTHER_VARIABLES), "callback Own.opt (other ones)", "optimizer.build"),
+    (lost("callback Own.rows", "12.0 GB", TOO_LARGE), "callback Own.rows (12.0 GB)", "keep less"),
+    (lost("callback Own.rows", "an array of V12", RECORDS), "callback Own.rows (an array of V12)", "arrays of numbers"),
+    (
+        because("object-unseen", where="callback Own.table"),
+        "callback Own.table: there was no time to look at it",
+        "let it hold less",
+    ),
+    (
+        method_failed("callback Own", "set_state", ValueError("no")),
+        "callback Own: set_state failed (ValueError: no)",
+        "fix set_state()",
+    ),
+    (
+        because("state-not-saved", where="callback Own", error="TypeError: set"),
+        "callback Own: its state cannot be saved (TypeError: set)",
+        "from get_state()",
+    ),
+    (because("not-in-first-state", where="state[2] (Mine)"), "state[2] (Mine), which was not saved", "first start"),
+    (
+        because("changed-by-loop", name="best"),
+        "best, which the loop changes and state= does not hold",
+        'kept["best"] = ...',
+    ),
+    (because("history", name="loss", error="a lock"), "loss in the History (a lock)", "the logs of a callback"),
+    (
+        because("file-changed", path="a/best.h5", how="gone"),
+        "the file a/best.h5, which it wrote, is gone",
+        "leave a/best.h5 as",
+    ),
+    (
+        because("file-read", path="log.csv"),
+        "the file log.csv is read, and is not what it was at the checkpoint",
+        "read back from log.csv in an attribute",
+    ),
+    *(
+        (
+            because("raced", call=call),
+            f"random numbers of the data pipeline, which parallel calls draw in any order ({call})",
+            f"write {instead} instead of {call}",
+        )
+        for call, instead in STATELESS.items()
+    ),
+    (because("data-unseeded"), "random numbers of the data pipeline, which has no seed", SEED),
+    (because("order-unseeded"), "the order of later epochs, which has no seed", SEED),
+    (
+        because("draws-too-many"),
+        "random numbers of the data pipeline: drawing them again takes too long",
+        "dataset.enumerate()",
+    ),
+    (
+        because("draws-of-kind", kind="RandomGamma", where="in the train step"),
+        "random numbers of RandomGamma in the train step",
+        "not with RandomGamma",
+    ),
+    (because("draws-in-kernels"), "random numbers that TensorFlow's kernels count themselves", "SeedGenerator"),
+    (
+        because("draws-in-kernels", function="train_step"),
+        "random numbers that TensorFlow's kernels count themselves, in train_step",
+        "name it in state=",
+    ),
+    (because("order-too-long"), "the order of the data: replaying earlier epochs takes too long", "shuffle() the last"),
+    (
+        because("validation-too-long"),
+        "the order of the validation data: replaying them takes too long",
+        "without a shuffle",
+    ),
+    (
+        because("validation-read-ahead"),
+        "the order of the validation data, which are read ahead while they repeat",
+        "leave repeat() out",
+    ),
+    (
+        because("position-not-saved", why="PyFunc is stateful"),
+        "the position in the data cannot be saved: PyFunc is stateful",
+        "tf.data.Dataset of TensorFlow's own operations",
+    ),
+    (
+        because("position-not-saved", why="RandomStandardNormal is stateful"),
+        "the position in the data cannot be saved: RandomStandardNormal is stateful",
+        "tf.random.stateless_normal and the like instead of RandomStandardNormal",
+    ),
+    (
+        because("position-not-saved", why="not a tf.data iterator", kind=NOT_TF_DATA),
+        "the position in the data cannot be saved: not a tf.data iterator",
+        "iterate over a tf.data.Dataset",
+    ),
+    (
+        because("position-not-saved", why="taken ahead", kind=TAKEN_AHEAD),
+        "the position in the data cannot be saved: taken ahead",
+        "assert_cardinality",
+    ),
+    (because("value-changed", name="epochs", was="2", now="5"), "epochs: 2 → 5", "--start-over"),
+    (because("script-edited", name="train.py"), "train.py was edited", "--start-over"),
+    (
+        because("variable-changed", name="EPOCHS", how="is no longer set"),
+        "environment variable EPOCHS is no longer set",
+        "set EPOCHS in every start",
+    ),
+    (
+        because("all-epochs-trained"),
+        "all epochs that the script asks for were trained before: the saved state is returned",
+        "as many epochs as in the first start",
+    ),
+    (because("precision"), "in mixed_bfloat16", "--allow-bfloat16"),
+    (because("skip-batch", place="fit 1, step 3"), "leaving out the batch at fit 1, step 3", "--skip-poison"),
+    (
+        because("smaller-batches"),
+        "a batch that did not fit was split into smaller batches, each with its own update",
+        "--allow-smaller-batch",
+    ),
+    (
+        because("left-out", count=2, named="a, b", complete=False),
+        "left out at least 2 corrupt records: a, b",
+        "replace these records",
+    ),
+    (
+        because("trusted", site="a.py:3", lost="callback Own.last (Strange)"),
+        "fit at a.py:3: not restored: callback Own.last (Strange)",
+        "leave --trust-finished-fits out",
+    ),
+    (
+        because("resumed-itself", epoch=18),
+        "the script resumed by itself at epoch 18",
+        "leave resuming to oomph",
+    ),
+    (
+        because("finished-not-reached", number=1),
+        "fit 1 was finished by an earlier attempt, and not reached again",
+        "the same fits in the same order",
+    ),
+    (
+        because("begun-not-reached", number=1),
+        "fit 1 was begun by an earlier attempt, and not reached again",
+        "the same fits in the same order",
+    ),
+    (
+        because("another-path", what="loop", site="a.py:3", differences="epochs: 2 → 5"),
+        "the script reached loop at a.py:3 by another path than before (epochs: 2 → 5)",
+        "the same fits in the same order",
+    ),
+    (
+        because("before-the-edit", number=2, edited=1),
+        "the state of fit 2 is from before fit 1 was edited",
+        "train everything with the edit",
+    ),
+    (
+        because("another-training", what="fit", differences="values of x: a → b"),
+        "the checkpoint is of another fit: values of x: a → b",
+        "build the same model and the same data",
+    ),
+    (
+        because("generator-passed-on", site="train.py:9"),
+        "fit at train.py:9 continues with a generator that a resumed fit has taken batches from",
+        "a new generator for each fit",
+    ),
+    (
+        because("data-advanced"),
+        "the data had advanced before it turned out that the fit must train again",
+        "its own dataset",
+    ),
+    (
+        because("appended-again", site="train.py:45", path="results.csv"),
+        "train.py:45 appends to results.csv a second time",
+        "write results.csv as a whole",
+    ),
+    (because("epoch-restarted"), "the interrupted epoch was restarted", "same data"),
+    (
+        because("loop-without-steps", site="train.py:42"),
+        "the training loop at train.py:42 does not iterate over oomph.steps",
+        "make the loop at train.py:42 resumable: `for batch in oomph.steps(dataset, epochs=...",
+    ),
+    (because("outside-fit", site="train.py:7"), "train.py:7 trains outside a resumable fit", "oomph.steps("),
+    *(
+        (because("unguarded-kind", site="a.py:1", kind=name), f"a.py:1 trains with {kind.what}", kind.instead)
+        for name, kind in KINDS.items()
+    ),
+    (because("unguarded", site="a.py:1"), "a.py:1 trains", "train with model.fit"),
+    (because("guard-failed", error="no fit"), "the guard failed: no fit", "oomph doctor"),
+    (because("recompiled"), "the model was recompiled within the fit", "call compile() before fit"),
+    (because("not-finite", name="dense/kernel"), "dense/kernel is not finite", "TerminateOnNaN"),
+    (because("not-written", error="full"), "no checkpoint could be written: full", "free disk space"),
+    (because("no-checkpoint"), "no checkpoint had been taken", "--checkpoint-every 1m"),
+    (
+        because("records-unwritten", error="full"),
+        "the records of the steps could not be written: full",
+        "free disk space",
+    ),
+    (because("no-records"), "the repeated steps had left no record of their results", "checkpoints more often"),
+    (
+        because("partly-compared", compared=3, repeated=286),
+        "3 of 286 repeated steps compared, equal",
+        "checkpoints more often",
+    ),
+    (
+        because("partly-compared", compared=3, repeated=286, epochs=1),
+        "3 of 286 repeated steps and the state after 1 epoch compared, equal",
+        "checkpoints more often",
+    ),
+    (because("other-batches", batch=3), "the replayed batches differ, from batch 3 on", "default_rng((seed, epoch))"),
+    (because("other-data", **AT), "the data or their order changed, from epoch 2, step 5 on", SEED),
+    (
+        because("other-rate", rate=0.1, was=0.01, **AT),
+        "the learning rate is 0.1, was 0.01, from epoch 2, step 5 on",
+        "LearningRateScheduler",
+    ),
+    (because("other-random", **AT), "the random numbers differ, from epoch 2, step 5 on", "SeedGenerator"),
+    (
+        because("other-result", loss=1.0, was=2.0, **AT),
+        "the same batch gives a different result (loss 1, was 2), from epoch 2, step 5 on",
+        "enable_op_determinism",
+    ),
+    (because("other-state", epoch=2), "the state differs after epoch 2", "what callbacks do"),
+    (because("other-state", epoch=2, final=True), "the final state differs after epoch 2", "what callbacks do"),
+    (
+        because("within-noise", noise=1e-7),
+        "not bit for bit: within this training's own noise of 1e-07",
+        "enable_op_determinism",
+    ),
+    (
+        because("divided", reason="BatchNormalization sees each part alone", coupling=NORMALIZATION),
+        "BatchNormalization sees each part alone",
+        "replace BatchNormalization",
+    ),
+    (because("divided", reason="random numbers", coupling=DRAWS), "random numbers", "keep a generator in the model"),
+    (because("divided", reason="a metric", coupling=SUMS), "a metric", "sum over samples in update_state"),
+    (because("divided", reason="a coupling"), "a coupling", "use a batch size that fits"),
+    (
+        because("later-coupling"),
+        "a later probe found a coupling that the first one missed",
+        "--inexact=refuse",
+    ),
+]
+
+
+@pytest.mark.parametrize(("reason", "sentence", "mend"), REASONS, ids=[sentence[:60] for _, sentence, _ in REASONS])
+def test_a_reason_has_its_sentence_and_its_remedy_also_after_a_journey(reason, sentence, mend):
+    read = reason_from(json.loads(json.dumps(reason.as_data())))
+    assert (read, str(read)) == (reason, sentence)
+    assert mend in read.remedy
+    assert "\n" not in read.remedy
+
+
+def test_every_code_is_shown_above_except_the_one_for_words():
+    assert {reason.code for reason, *_ in REASONS} == {*TABLE} - {"in-words"}
+
+
+def test_each_sentence_occurs_once():
+    written = [row.sentence for row in TABLE.values() if isinstance(row.sentence, str)]
+    assert len(written) == len(set(written))
+    shown = [sentence for _, sentence, _ in REASONS]
+    assert len(shown) == len(set(shown))
+
+
+def test_an_object_whose_place_is_unknown_gets_the_general_remedy():
+    assert lost("something else").remedy == GENERAL
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        {"code": "of-a-later-oomph", "number": 3},
+        {"code": "value-changed", "name": "epochs"},
+        ["a", 1],
+        None,
+        7,
+    ],
+)
+def test_a_damaged_reason_or_one_of_a_later_oomph_is_shown_as_what_it_is(data):
+    found = reason_from(data)
+    assert str(found) == json.dumps(data)
+    assert found.remedy == GENERAL
+
+
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.integers() | st.text(),
+        lambda one: st.lists(one) | st.dictionaries(st.text(), one),
+    )
+)
+def test_whatever_a_journal_holds_can_be_read(data):
+    for reason in (reason_from(data), *reasons_from(data), reason_from({"code": "divided", "reason": data})):
+        assert isinstance(str(reason), str)
+        assert reason.remedy
+
+
+def test_a_code_that_does_not_exist_and_a_missing_value_are_mistakes_of_ours():
+    with pytest.raises(KeyError):
+        because("no-such-reason")
+    with pytest.raises(KeyError):
+        because("not-finite")
+
+
+def test_reasons_are_written_once_each():
+    reason = because("order-unseeded")
+    assert as_data([reason, reason]) == [{"code": "order-unseeded"}]
