@@ -223,6 +223,11 @@ REASONS = [
         "train.py:45 appends to results.csv a second time",
         "write results.csv as a whole",
     ),
+    (
+        because("asked-to-stop"),
+        "the script was asked to stop, and may have trained less than it would have",
+        "run it to its end",
+    ),
     (because("epoch-restarted"), "the interrupted epoch was restarted", "same data"),
     (
         because("loop-without-steps", site="train.py:42"),

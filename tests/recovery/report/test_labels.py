@@ -447,3 +447,19 @@ def test_a_fit_whose_call_was_edited_is_known_by_its_number():
     for event in again:
         event.data["fit"] = 2
     assert "not reached again" in labels(begun, again).reasons[0], "causes stand first"
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        happened(1, "decided", action="finish", ending={"stopped": True}),
+        happened(1, "decided", action="finish", ending={"interrupted": True}),
+        happened(1, "interrupted", fit=0),
+    ],
+)
+def test_a_script_that_was_asked_to_stop_and_ended_well_is_not_exact(told: Event) -> None:
+    found = labels(happened(1, "fit-started", fit=0), told)
+    assert found == ("not-equal", ("the script was asked to stop, and may have trained less than it would have",))
+    went_on = [happened(2, "fit-started", fit=0), happened(2, "decided", action="finish", ending={})]
+    assert "asked to stop" not in str(labels(happened(1, "fit-started", fit=0), told, went_on).reasons)
+    assert labels(happened(1, "fit-started", fit=0), told, code=75).label == "exact"

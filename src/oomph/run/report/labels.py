@@ -15,6 +15,7 @@ from oomph.protocol.left_out import left_out
 from oomph.protocol.reasons import Reason, because, reason_from, reason_of, reasons_from
 from oomph.protocol.unguarded import KINDS
 from oomph.run.policy.ladder import OPT_IN, change_in
+from oomph.run.report.reached import interrupted
 from oomph.run.report.repeats import Repeat, repeats
 
 EXACT = "exact"
@@ -75,6 +76,7 @@ def label_of(events: Sequence[Event], exit_code: int | None) -> Labelled:
             *_changes(events),
             *_resumes(events),
             *_abandoned(events, exit_code),
+            *_stopped(events, exit_code),
             *_loops(events),
             *_beyond_the_guard(events),
             *_outside_fits(events),
@@ -318,6 +320,16 @@ def _lost(resumed: Event) -> tuple[Reason, ...]:
     if resumed.data.get("kind") == "over":
         reasons.append(because("all-epochs-trained"))
     return tuple(reasons)
+
+
+def _stopped(events: Sequence[Event], exit_code: int | None) -> Iterator[Labelled]:
+    """A script that was asked to stop and ended well by its own decision: an undisturbed training goes on."""
+    newest = max((event.attempt for event in events), default=0)
+    last = [event for event in events if event.name == "decided" and event.attempt == newest]
+    ending = last[-1].data.get("ending") if last else None
+    asked = isinstance(ending, Mapping) and bool(ending.get("stopped") or ending.get("interrupted"))
+    if exit_code == 0 and (asked or interrupted(events, newest)) and is_guarded(events):
+        yield Labelled(NOT_EQUAL, (because("asked-to-stop"),))
 
 
 def _loops(events: Sequence[Event]) -> Iterator[Labelled]:
