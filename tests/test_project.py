@@ -56,7 +56,7 @@ def test_an_old_python_is_refused_in_one_sentence(tmp_path):
 
 # -- documents --------------------------------------------------------------------------------------------------------
 
-DOCUMENTS = [*ROOT.glob("*.md"), *(ROOT / "changes").glob("*.md"), *(ROOT / "docs").rglob("*.md")]
+DOCUMENTS = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
