@@ -82,8 +82,6 @@ def data_facts(epochs: Any) -> dict[str, Any]:
 def changes(before: Facts, now: Facts, *groups: str) -> list[str]:
     """What differs, in words, in these groups or in all. A fact that only one side knows is ignored."""
     found: list[str] = []
-    if not before:  # from a version that did not record facts
-        return found
     for group in groups or (SCRIPT, ENVIRONMENT, STRUCTURE, CONFIGURATION, CALLBACKS, DATA, _SURROUNDINGS):
         old, new = before.get(group, {}), now.get(group, {})
         both = group != STRUCTURE  # an added or removed layer is a change; its weights are unknown until built
