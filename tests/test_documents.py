@@ -95,6 +95,14 @@ def test_the_built_reference_is_what_git_ignores_and_the_table_of_xids(reference
     assert (reference / "xid.md").read_text() == (REFERENCE / "xid.md").read_text(), "run `make docs`"
 
 
+def test_the_measurements_are_at_most_150_rows_of_claim_figure_command_machine_and_date():
+    rows = [line.strip("| ").split(" | ") for line in (ROOT / "docs/measurements.md").read_text().splitlines()]
+    tables = [cells for cells in rows if len(cells) > 1 and not set("".join(cells)) <= set("- |")]
+    measured = [cells for cells in tables if len(cells) != 2 and cells[0] != "claim"]
+    assert all(len(cells) == 5 and all(cells) for cells in measured)
+    assert 0 < len(measured) <= 150
+
+
 def test_the_documents_are_linked_from_the_readme_or_the_index():
     index = {os.path.normpath(link) for link, _ in LINK.findall((ROOT / "docs/index.md").read_text())}
     assert {str(path.relative_to(ROOT / "docs")) for path in DOCUMENTS if ROOT / "docs" in path.parents} - index == {
