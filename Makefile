@@ -6,6 +6,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/ready
 OLDER := .venv-compat
 NEXT := .venv-next
+REFERENCE := docs/reference
 HOSTILE := tests/hostile tests/test_conforming.py tests/test_journal.py tests/test_redaction.py tests/doctor/test_no_files.py \
 	tests/faults/test_linear.py tests/faults/test_crafted.py tests/recovery/run_directory/test_planted.py tests/recovery/checkpoint/test_manifest.py \
 	tests/recovery/supervisor/test_effects.py tests/recovery/run_directory/test_bad_directories.py tests/recovery/script/test_closed_descriptors.py \
@@ -95,12 +96,12 @@ changed: $(READY) ## resume 174 trainings after a change of arguments, environme
 mutations: $(READY) ## put mistakes into src one at a time, and see whether the nearest tests notice (16 minutes)
 	$(BIN)/python benchmarks/mutations.py
 
-docs: $(READY) ## write docs/reference from the fault pages, the doctor's checks, the monitor's metrics and detectors
-	$(BIN)/python -m oomph.explain.catalogue.docs docs/reference/faults
-	$(BIN)/python -m oomph.doctor.docs docs/reference/doctor-checks.md
-	$(BIN)/python -m oomph.monitor.docs docs/reference/monitor-findings.md
-	$(BIN)/python -m oomph.preflight.docs docs/reference/check-rules.md
-	$(BIN)/python -m oomph.watch.docs docs/reference/metrics.md
+docs: $(READY) ## write the pages of docs/reference that are made from the code: faults, checks, rules, metrics, findings
+	$(BIN)/python -m oomph.explain.catalogue.docs $(REFERENCE)/faults
+	$(BIN)/python -m oomph.doctor.docs $(REFERENCE)/doctor-checks.md
+	$(BIN)/python -m oomph.monitor.docs $(REFERENCE)/monitor-findings.md
+	$(BIN)/python -m oomph.preflight.docs $(REFERENCE)/check-rules.md
+	$(BIN)/python -m oomph.watch.docs $(REFERENCE)/metrics.md
 
 golden: $(READY) ## rewrite tests/terminal/golden and tests/watch/golden, which show what oomph prints; read the difference
 	$(BIN)/python tests/terminal/captures.py
@@ -110,6 +111,7 @@ install: $(READY) ## install oomph and what the other targets need in .venv
 
 clean: ## remove everything that make, the tests and the tools have written
 	rm -rf $(VENV) $(OLDER) $(NEXT) build dist tests/rig/built .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf $(REFERENCE)/faults $(addprefix $(REFERENCE)/,check-rules.md doctor-checks.md metrics.md monitor-findings.md)
 	find src tests benchmarks examples -name __pycache__ -prune -exec rm -rf {} +
 
 # Written last, and newer than pyproject.toml only when the installation has succeeded.

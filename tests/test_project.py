@@ -54,16 +54,7 @@ def test_an_old_python_is_refused_in_one_sentence(tmp_path):
     assert not (tmp_path / "venv").exists()
 
 
-# -- documents --------------------------------------------------------------------------------------------------------
-
-DOCUMENTS = [*ROOT.glob("*.md"), *(ROOT / "changes").glob("*.md"), *(ROOT / "docs").rglob("*.md")]
-
-
-@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
-def test_every_link_between_the_documents_leads_somewhere(document):
-    for link in re.findall(r"\]\(([^)#\s:]+)(?:#[^)]*)?\)", document.read_text()):
-        assert (document.parent / link).exists(), link
-
+# -- the map ----------------------------------------------------------------------------------------------------------
 
 PACKAGE = ROOT / "src/oomph"
 MAP = (ROOT / "docs/explanation/architecture.md").read_text()

@@ -134,9 +134,10 @@ def test_a_call_that_is_rewritten_makes_another_fit_of_it_and_is_said(work, stop
 
 
 @pytest.mark.slow
-def test_a_run_of_a_later_oomph_is_left_alone(work, stopped):
+@pytest.mark.parametrize("schema", [2, 99])
+def test_a_run_of_another_format_is_left_alone(work, stopped, schema):
     for manifest in stopped.folder.glob("checkpoints/step-*/manifest.json"):
-        document = json.loads(manifest.read_text()) | {"schema": 99, "oomph": "9.0"}
+        document = json.loads(manifest.read_text()) | {"schema": schema, "oomph": "9.0"}
         manifest.write_text(json.dumps(document))
         sums = subprocess.run(
             "sha256sum $(ls | grep -v SHA256SUMS)", shell=True, cwd=manifest.parent, capture_output=True, timeout=60
@@ -146,7 +147,7 @@ def test_a_run_of_a_later_oomph_is_left_alone(work, stopped):
     ours = resume(work, stopped)
     assert ours.returncode == 2
     assert ours.stderr.count("\n") == 1
-    assert "saved by oomph 9.0 in format 99; this oomph (" in ours.stderr
+    assert f"saved by oomph 9.0 in format {schema}; this oomph (" in ours.stderr
     assert sorted(path.name for path in stopped.folder.glob("checkpoints/*")) == before
 
 

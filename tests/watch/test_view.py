@@ -184,7 +184,7 @@ def test_a_finding_is_an_alert_until_it_ends():
     assert seen(found, ended) == (0, [NOW - 600])
     assert seen(found, ended, again) == (1, [])
     assert seen(found, next_attempt) == (0, [NOW - 5])
-    assert seen(found, going_on=False) == (0, [NOW - 7000]), "of a run that was cut off, or of an older oomph"
+    assert seen(found, going_on=False) == (0, [NOW - 7000]), "of a run that was cut off"
 
 
 def test_a_finding_that_is_there_is_shown_however_much_happened_since():

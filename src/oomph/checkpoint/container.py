@@ -3,9 +3,6 @@
 The folder holds `manifest.json` (metadata and the tensor table), `tensors.bin` (the bytes of the tensors, one after the
 other), any files of the input pipeline, and `SHA256SUMS` over all of them in the format of `sha256sum -c`. Nothing is
 ever unpickled. Runs in the script process; the supervisor reads manifests only. Standard library only.
-
-Format 2 adds tensors of layers and callbacks (`layer/...`, `callback/.../state/...`) and what made the checkpoint.
-Format 1 is still read.
 """
 
 from __future__ import annotations
@@ -26,8 +23,7 @@ from oomph.checkpoint.meta import Meta
 from oomph.errors import CheckpointError
 from oomph.files.run_files import FILE_MODE, open_own, read_own
 
-SCHEMA = 2
-_READABLE = (1, 2)
+SCHEMA = 1
 _SUMS = "SHA256SUMS"
 _MANIFEST = "manifest.json"
 TENSORS = "tensors.bin"
@@ -124,7 +120,7 @@ def read_checkpoint(path: Path) -> Checkpoint:
     try:
         _compare_sums(path)
         manifest = json.loads(read_own(path, _MANIFEST, _MOST_OF_MANIFEST))
-        if manifest["schema"] not in _READABLE:
+        if manifest["schema"] != SCHEMA:
             raise FormatError(f"format {manifest['schema']}, {_reads()}")
         return Checkpoint(path, *_what_it_says(manifest), _tensors_in(manifest, path))
     except OSError as error:
@@ -252,8 +248,8 @@ def format_trouble(folder: Path) -> str | None:
         schema, by = manifest["schema"], manifest.get("oomph", "an unknown version")
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise CheckpointError(f"{folder.name}: {error}") from error
-    return None if schema in _READABLE else f"saved by oomph {by} in format {schema}; {_reads()}"
+    return None if schema == SCHEMA else f"saved by oomph {by} in format {schema}; {_reads()}"
 
 
 def _reads() -> str:
-    return f"this oomph ({__version__}) reads formats {_READABLE[0]} to {_READABLE[-1]}"
+    return f"this oomph ({__version__}) reads format {SCHEMA}"

@@ -224,6 +224,8 @@ _OBJECTS = _record(
 )
 _CHECKS: dict[str, Check] = {
     "site": _is_text,
+    "key": _is_text,
+    "outline": _is_text,
     "fingerprint": _is_text,
     "guard": _is_text,
     "optimizers": _list_of(_list_of(_is_whole)),

@@ -1,7 +1,6 @@
 """The metadata of a checkpoint: everything besides its position and its tensors.
 
-The script process writes and reads it. A field that is None was not saved: older checkpoints have fewer fields, and
-loops save other fields than fits.
+The script process writes and reads it. A field that is None was not saved: loops save other fields than fits.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ class Meta:
     callbacks: list[dict[str, Any]] | None = None
     """Class and counters of each."""
     objects: dict[str, Any] | None = None
-    """How the script's own objects have changed; None: saved by an oomph that ignored them."""
+    """How the script's own objects have changed."""
     own: Any = None
     """The state that self-saving objects returned (loops)."""
     made: Any = None
@@ -61,7 +60,7 @@ class Meta:
     """Batches taken from the current iterator."""
     iterators_made: int | None = None
     iterators_used: list[int] | None = None
-    """Those that batches were taken from; None: all."""
+    """Those that batches were taken from."""
     iterator_of_dataset: bool | None = None
     """Whether the seeds of the dataset's own shuffling are saved (end states)."""
     moment: dict[str, Any] | None = None
@@ -89,7 +88,7 @@ class Meta:
 
     @classmethod
     def of(cls, data: Mapping[str, Any]) -> Meta:
-        """Read it; unknown fields of another oomph version are ignored."""
+        """Read it; unknown fields are ignored."""
         known = {each.name for each in fields(cls)}
         return cls(**{name: value for name, value in data.items() if name in known and value is not None})
 

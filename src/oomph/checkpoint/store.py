@@ -64,18 +64,6 @@ class Record:
     finished: bool
     """Whether it is the end state of a fit."""
 
-    @property
-    def key(self) -> str | None:
-        """Which fit it belongs to; None if written by an older oomph, which only counted fits."""
-        key = self.meta.key
-        return key if isinstance(key, str) else None
-
-    @property
-    def outline(self) -> str | None:
-        """Its place in the script without the numbers and words there; None if written by an older oomph."""
-        outline = self.meta.outline
-        return outline if isinstance(outline, str) else None
-
 
 class CheckpointStore:
     """The checkpoints of one run. One writer: the owner process of the attempt that holds the run's lock.

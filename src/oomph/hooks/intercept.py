@@ -255,7 +255,7 @@ def _replace_logs(fits: Fits) -> None:
             logs = running.logs_before or logs
         return original(self, logs)
 
-    patch(cls, KERAS.logs_of_epoch.name, result_or_logs)
+    patch(cls, KERAS.logs_of_epoch.name_on(cls), result_or_logs)
 
 
 def _replace_maker(fits: Fits, name: str, guard: Callable[[Fits, Any, Any], Any]) -> None:
@@ -325,7 +325,7 @@ def _hide_our_frames() -> None:
     """Hide oomph's frames in tracebacks, as Keras hides its own."""
     hidden = KERAS.hidden_paths
     if not support.lacks(Feature.TRACEBACKS):
-        patch(hidden.owner, hidden.name, (*hidden.value(), PACKAGE))
+        patch(*hidden.place, (*hidden.value(), PACKAGE))
 
 
 def _nothing() -> None:
@@ -342,8 +342,6 @@ def _fail_open(fits: Fits, action: Callable[[], None]) -> None:
 
 def _version() -> str:
     try:
-        from keras.src.version import __version__
-
-        return str(__version__)
+        return str(KERAS.version.value())
     except ImportError:
         return "?"

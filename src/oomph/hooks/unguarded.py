@@ -117,7 +117,7 @@ def _watch_errors(seen: _Seen) -> None:
             pass  # the user's error is what matters
         return error
 
-    patch(row.owner, row.name, status_to_exception)
+    patch(*row.place, status_to_exception)
 
 
 def _watch_loops(seen: _Seen) -> None:
@@ -164,7 +164,7 @@ def _watch_tracing(seen: _Seen) -> None:
     def create_concrete_function(*args: Any, **kwargs: Any) -> Any:
         return seen.trace(lambda: create(*args, **kwargs))
 
-    patch(row.owner, row.name, create_concrete_function)
+    patch(*row.place, create_concrete_function)
 
 
 _WATCHES = {

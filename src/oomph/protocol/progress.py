@@ -18,7 +18,7 @@ from oomph.files.run_files import open_own
 _LAYOUT = struct.Struct("<9q")
 PROGRESS = "progress"
 """The name of the board in a run directory."""
-_MAGIC = 0x6F6F6D7068_02  # "oomph", format 2
+_MAGIC = 0x6F6F6D7068_02  # "oomph", and which of its boards
 
 
 @dataclass(frozen=True)

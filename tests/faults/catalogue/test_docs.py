@@ -1,4 +1,4 @@
-"""The generated reference agrees with the pages."""
+"""The generated reference is that of the pages, which are read alike from their JSON."""
 
 from __future__ import annotations
 
@@ -11,16 +11,32 @@ import pytest
 from oomph.explain.catalogue import front_matter
 from oomph.explain.catalogue.catalogue import PageError, find, load, parse_page
 from oomph.explain.catalogue.docs import documents, write
+from oomph.explain.catalogue.fault import Fault
 from oomph.explain.catalogue.front_matter import PAGES
 
-REFERENCE = Path(__file__).parents[3] / "docs/reference/faults"
 LOGS = Path(__file__).parents[2] / "logs"
 PAGE = PAGES / "memory/OOM101-device-oom.md"
 
 
-def test_the_reference_is_what_the_pages_say() -> None:
-    """When this fails: python -m oomph.explain.catalogue.docs docs/reference/faults"""
-    assert {path.name: path.read_text() for path in REFERENCE.glob("*.md")} == documents(load())
+DOCUMENTS = documents(load())
+
+
+def test_the_reference_has_a_page_for_each_fault_and_an_index() -> None:
+    assert set(DOCUMENTS) == {"index.md", *(f"{fault.code}-{fault.name}.md" for fault in load())}
+    assert DOCUMENTS["index.md"].count("\n| [") == len(load())
+
+
+@pytest.mark.parametrize("fault", load(), ids=lambda fault: fault.name)
+def test_a_page_of_the_reference_says_what_the_page_says(fault: Fault) -> None:
+    name = f"{fault.code}-{fault.name}.md"
+    text = DOCUMENTS[name]
+    assert f"| [{fault.code}]({name}) | {fault.name} | {fault.summary} | {fault.severity} |" in DOCUMENTS["index.md"]
+    assert text.startswith(f"# {fault.code} {fault.name}: {fault.title}\n\n{fault.summary}\n")
+    assert all(f"\n## {heading}\n\n{prose}\n" in text for heading, prose in fault.sections.items())
+    of_wordings = [remedy for signature in fault.signatures for remedy in signature.remedies]
+    for remedy in [*fault.remedies, *of_wordings]:
+        assert remedy.command in text
+        assert remedy.changes in text
 
 
 def test_the_front_matter_is_read_as_json_where_oomph_is_installed() -> None:

@@ -8,6 +8,8 @@ from oomph.checkpoint.manifest import meta_trouble, missing_tensor, position_tro
 
 POSITION = {"fit": 0, "epoch": 3, "step": 2, "steps": 47}
 META = {
+    "key": "a-0",
+    "outline": "train.py fit",
     "callbacks": [{"class": "EarlyStopping", "state": {"best": float("inf"), "wait": 0, "kept": None}}],
     "history": {"epoch": [0, 1], "history": [{"list": ["loss", {"list": [1.0, 0.5]}]}]},
     "optimizers": [[0, 1], []],

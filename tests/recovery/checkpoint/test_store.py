@@ -199,10 +199,10 @@ def test_what_there_is_can_be_told_without_reading_it(store, tmp_path):
     store.save_finished(Position(0, 2, 0, 30), Meta(key="place-0"), write)
     os.utime(tmp_path / "checkpoints" / "finished-fit0", (1, 1))
     save(store, 31, fit=1)
-    store.save_finished(Position(2, 1, 0, 40), Meta(key=5), write)
+    store.save_finished(Position(2, 1, 0, 40), Meta(), write)
     (tmp_path / "checkpoints" / names(tmp_path)[2] / "tensors.bin").write_bytes(b"")
     found = store.records()
-    assert [(r.position.fit, r.finished, r.key) for r in found] == [
+    assert [(r.position.fit, r.finished, r.meta.key) for r in found] == [
         (1, False, None), (0, False, None), (2, True, None), (0, True, "place-0")
     ]  # fmt: skip
     (tmp_path / "checkpoints" / "finished-fit2" / "manifest.json").write_text("[]")
@@ -290,33 +290,31 @@ def test_a_damaged_end_state_counts_as_none(store, refused, tmp_path, name):
     assert refused[0][0] == "finished-fit0"
 
 
-def test_a_checkpoint_of_another_format_is_refused_by_its_number(store, tmp_path):
+def test_the_formats_begin_at_1(store, tmp_path):
+    folder = tmp_path / "checkpoints" / save(store, 1).name
+    assert json.loads((folder / "manifest.json").read_text())["schema"] == 1
+
+
+@pytest.mark.parametrize("schema", [0, 2, 99, "1", None])
+def test_a_checkpoint_of_another_format_is_refused_by_its_number(store, tmp_path, schema):
     folder = tmp_path / "checkpoints" / save(store, 1).name
     manifest = json.loads((folder / "manifest.json").read_text())
-    (folder / "manifest.json").write_text(json.dumps(manifest | {"schema": 99}))
+    (folder / "manifest.json").write_text(json.dumps(manifest | {"schema": schema}))
     _reseal(folder)
-    with pytest.raises(CheckpointError, match="format 99"):
+    with pytest.raises(CheckpointError, match=rf"format {schema}, this oomph \(.*\) reads format 1$"):
         read_checkpoint(folder)
 
 
-def test_a_checkpoint_of_the_format_before_is_still_read(store, tmp_path):
-    folder = tmp_path / "checkpoints" / save(store, 1).name
-    manifest = json.loads((folder / "manifest.json").read_text())
-    del manifest["oomph"]
-    (folder / "manifest.json").write_text(json.dumps(manifest | {"schema": 1}))
-    _reseal(folder)
-    assert store.latest_step().position.step == 1
-
-
-def test_a_checkpoint_of_a_later_format_stays_for_the_oomph_that_reads_it(store, refused, tmp_path):
+@pytest.mark.parametrize("schema", [0, 2, 99])
+def test_a_checkpoint_of_another_format_stays_for_the_oomph_that_reads_it(store, refused, tmp_path, schema):
     assert foreign_format(tmp_path / "checkpoints") is None
     folder = tmp_path / "checkpoints" / save(store, 1).name
     manifest = json.loads((folder / "manifest.json").read_text())
-    (folder / "manifest.json").write_text(json.dumps(manifest | {"schema": 99, "oomph": "9.9"}))
+    (folder / "manifest.json").write_text(json.dumps(manifest | {"schema": schema, "oomph": "9.9"}))
     _reseal(folder)
     assert store.latest_step() is None
     assert names(tmp_path) == [folder.name]
-    assert "saved by oomph 9.9 in format 99" in foreign_format(tmp_path / "checkpoints")
+    assert f"saved by oomph 9.9 in format {schema}" in foreign_format(tmp_path / "checkpoints")
     assert refused == [(folder.name, refused[0][1])]
 
 

@@ -87,17 +87,11 @@ def test_a_run_goes_on_from_what_was_decided_and_not_from_what_would_be_today(mo
     assert decisions.ledger_of(events) == before
 
 
-def test_a_journal_without_ledgers_is_replayed_from_its_actions() -> None:
-    killed = (Ending(-9, "killed", steps=5), Conditions())
-    events, _ = written([killed] * 3)
-    older = [Event(e.name, {k: v for k, v in e.data.items() if k != "ledger"}, e.attempt) for e in events]
-    assert decisions.ledger_of(older) == decisions.ledger_of(events)
-
-
 @pytest.mark.parametrize(
     "change",
     [{"ledger": {"restarts": {"killed": "many"}}}, {"ledger": {"changes": [7]}}, {"rung": 1e400}, {"rung": "x"},
-     {"ending": {"returncode": {}}}, {"ending": []}, {"conditions": 5}, {"allowed": 7}, {"ledger": {"restarts": []}}],
+     {"ending": {"returncode": {}}}, {"ending": []}, {"conditions": 5}, {"allowed": 7}, {"ledger": {"restarts": []}},
+     {"ledger": None}, {"ledger": []}],
 )  # fmt: skip
 def test_a_decision_that_makes_no_sense_is_left_out(change) -> None:
     (event,), _ = written([(Ending(-9, "killed", steps=5), Conditions())])
@@ -121,7 +115,7 @@ def test_an_interrupted_run_goes_on_with_its_ledger_and_a_given_up_one_with_a_ne
     assert decisions.ledger_of(events) == Ledger()
 
 
-def test_a_journal_of_an_older_oomph_has_no_decisions_to_show() -> None:
+def test_a_decision_without_its_facts_is_not_shown() -> None:
     assert decisions.replay([Event("decided", {"action": "restart", "reason": "killed"}, 1)]) == ()
 
 

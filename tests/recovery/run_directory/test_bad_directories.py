@@ -117,7 +117,7 @@ def test_the_journal_of_ten_thousand_restarts_is_read_and_played_again(tmp_path:
     for attempt in range(1, restarts + 1):
         ending = Ending(-9, "killed", steps=attempt, saved=attempt)
         action = decide(ending, ledger, Conditions())
-        data = {**decisions.in_words(action), **decisions.facts(ending, Conditions(), ())}
+        data = {**decisions.in_words(action), "ledger": ledger.as_data(), **decisions.facts(ending, Conditions(), ())}
         events = [
             Event("attempt-started", {}, attempt, 0, "supervisor", 1, attempt),
             Event("attempt-ended", {"returncode": -9, "steps": attempt}, attempt, 0, "supervisor", 2, attempt),

@@ -4,7 +4,7 @@ import json
 import os
 import subprocess
 import sys
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 
 import pytest
@@ -110,12 +110,13 @@ def test_an_entropy_that_is_no_number_is_that_of_no_record(tmp_path: Path, entro
     assert read_record(tmp_path / "run") is None
 
 
-def test_a_record_of_an_older_oomph_has_no_entropy(tmp_path: Path) -> None:
-    RunDirectory.create(tmp_path / "run", replace(RECORD, entropy="0" * 32)).close()
+@pytest.mark.parametrize("field", [field.name for field in fields(RunRecord)])
+def test_a_record_without_one_of_its_fields_is_no_record(tmp_path: Path, field: str) -> None:
+    RunDirectory.create(tmp_path / "run", RECORD).close()
     document = json.loads((tmp_path / "run" / "run.json").read_text())
-    del document["entropy"]
+    del document[field]
     (tmp_path / "run" / "run.json").write_text(json.dumps(document))
-    assert read_record(tmp_path / "run") == RECORD
+    assert read_record(tmp_path / "run") is None
 
 
 def test_a_directory_that_can_not_be_made_is_one_sentence(tmp_path: Path) -> None:

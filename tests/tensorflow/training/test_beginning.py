@@ -93,13 +93,6 @@ def test_other_batches_are_other_data(begin):
     assert [*map(str, begin().changes(checkpoint, DATA))] == []
 
 
-def test_a_checkpoint_of_the_format_before_knows_nothing_of_this(begin):
-    now = begin()
-    old = Checkpoint(Path("step"), Position(0), Meta(fingerprint=fingerprint(now._model)), ())
-    assert (now.changes(old), compared(now, old)) == ([], "same")
-    assert begin(keras.layers.Dense(9)).compared(old, "another") == "unstable"
-
-
 def test_more_changes_than_a_line_holds_are_counted():
     assert provenance.listed([f"change {n}" for n in range(8)]).endswith("change 5; and 2 more")
 

@@ -67,9 +67,8 @@ def test_clocks_and_objects_that_refuse_are_no_settings(small_model):
 def test_a_fact_that_only_one_side_knows_says_nothing_but_a_layer_more_does(small_model):
     before, now = facts(small_model()), facts(small_model(keras.layers.Dense(3), keras.layers.Dense(3)))
     del before[CONFIGURATION]["loss"]
-    assert [*map(str, provenance.changes(before, facts(small_model()), CONFIGURATION))] == []
+    assert provenance.changes(before, facts(small_model()), CONFIGURATION) == []
     assert any("layer 4" in str(change) for change in provenance.changes(before, now, STRUCTURE))
-    assert [*map(str, provenance.changes({}, now))] == [], "by a version that kept no account of it"
 
 
 def test_what_one_turn_alone_is_about_is_no_change_unless_it_is_asked_for(small_model):

@@ -125,7 +125,7 @@ def unproved_loss(model: Any) -> str:
 def unproved_metric(model: Any) -> str:
     """The first metric of a compiled model that may not add up over samples, in words; empty if there is none."""
     compiled = KERAS.compile_metrics.get(model)
-    given = [getattr(compiled, name, None) for name in ("_user_metrics", "_user_weighted_metrics")]
+    given = [row.get(compiled) for row in (KERAS.user_metrics, KERAS.user_weighted_metrics)]
     for metric in tf.nest.flatten(given):
         if metric is not None and not _is_proved(metric, "metrics", _METRICS, _METRIC_FUNCTIONS):
             return f"{_whose(metric)}metric {_name_of(metric)}"

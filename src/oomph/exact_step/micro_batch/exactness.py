@@ -17,6 +17,7 @@ from oomph.keras_bridge.graph.write_set import Slot, handles_of
 from oomph.keras_bridge.names import support
 from oomph.keras_bridge.names.keras3 import KERAS
 from oomph.keras_bridge.names.row import Feature
+from oomph.keras_bridge.names.tensorflow2 import TENSORFLOW
 from oomph.protocol.reason_table import NORMALIZATION
 
 EXACT, APPROXIMATE, RESTART_ONLY = "exact", "approximate", "restart only"
@@ -25,7 +26,10 @@ SMALLER = "smaller batches"
 """Not split into micro-batches: each smaller batch has its own update."""
 REFUSED = "refused"
 BATCH_NORMALIZATION = "BatchNormalization sees each micro-batch alone"
-_STRATEGIES = ("_DefaultDistributionStrategy", "_DefaultDistributionExtended", "MirroredStrategy", "OneDeviceStrategy")
+_STRATEGIES = (
+    *TENSORFLOW.default_strategy.names, *TENSORFLOW.extension_of_default_strategy.names,
+    "MirroredStrategy", "OneDeviceStrategy",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)

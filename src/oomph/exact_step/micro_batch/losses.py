@@ -62,7 +62,7 @@ class MicroBatchLosses:
         with ExitStack() as undo:
             for function, instead in ((KERAS.reduce_values, _reduced), (KERAS.apply_mask, _masked)):
                 replacement = while_tracing(function.value(), current, instead)
-                undo.enter_context(replaced(function.owner, function.name, replacement))
+                undo.enter_context(replaced(*function.place, replacement))
             for cls in (KERAS.loss.value(), KERAS.compile_loss_class.value()):
                 undo.enter_context(replaced(cls, "__call__", while_tracing(cls.__call__, current, _called)))
             layer = KERAS.layer.value()

@@ -1,4 +1,4 @@
-"""Writes what is made from the pages for readers: docs/reference/faults.
+"""Writes what is made from the pages for readers, of which Git keeps docs/reference/xid.md alone.
 
 `python -m oomph.explain.catalogue.docs docs/reference/faults`
 """

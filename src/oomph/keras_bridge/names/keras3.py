@@ -16,6 +16,8 @@ _LAYER = "keras.src.layers.layer"
 _LOSS = "keras.src.losses.loss"
 _OPTIMIZER = "keras.src.optimizers.base_optimizer"
 _TENSORBOARD = "keras.src.callbacks.tensorboard"
+_MODEL_CHECKPOINT = "keras.src.callbacks.model_checkpoint"
+_GIVEN_METRICS = Feature.CHECKING | Feature.EXACT_STEP | Feature.OBJECTS
 
 
 def _relied_on(module: str, feature: Feature, *names: str) -> tuple[Attribute, ...]:
@@ -71,8 +73,8 @@ class Keras3:
     # -- what compile was given, and the graph of layers
     user_loss = Attribute(_COMPILED, "_user_loss", Feature.CHECKING)
     user_loss_weights = Attribute(_COMPILED, "_user_loss_weights", Feature.CHECKING)
-    user_metrics = Attribute(_COMPILED, "_user_metrics", Feature.CHECKING)
-    user_weighted_metrics = Attribute(_COMPILED, "_user_weighted_metrics", Feature.CHECKING)
+    user_metrics = Attribute(_COMPILED, "_user_metrics", _GIVEN_METRICS)
+    user_weighted_metrics = Attribute(_COMPILED, "_user_weighted_metrics", _GIVEN_METRICS)
     wrapped_metric = Attribute("keras.src.metrics.reduction_metrics", "_fn", Feature.CHECKING)
     metric_direction = Attribute("keras.src.metrics.accuracy_metrics", "_direction", Feature.CHECKING)
     history_of_tensor = Attribute("keras.src.ops.node", "_keras_history", Feature.CHECKING)
@@ -82,9 +84,14 @@ class Keras3:
     inputs_structure = Attribute("keras.src.ops.function", "_inputs_struct", Feature.CHECKING)
     # -- the rest
     callback = Global("keras.src.callbacks.callback", "Callback", Feature.OBJECTS)
-    save_of_checkpoint = Attribute("keras.src.callbacks.model_checkpoint", "_save_model", Feature.CHECKING)
+    save_of_checkpoint = Attribute(_MODEL_CHECKPOINT, "_save_model", Feature.CHECKING)
+    epoch_of_checkpoint = Attribute(_MODEL_CHECKPOINT, "_current_epoch", Feature.OBJECTS)
+    last_batch_seen = Attribute(_MODEL_CHECKPOINT, "_last_batch_seen", Feature.OBJECTS)
+    batches_since_saving = Attribute(_MODEL_CHECKPOINT, "_batches_seen_since_last_saving", Feature.OBJECTS)
+    averages_in_model = Attribute("keras.src.callbacks.swap_ema_weights", "_ema_weights_in_model", Feature.OBJECTS)
     history = Global("keras.src.callbacks.history", "History", Feature.OBJECTS)
     global_attribute = Global("keras.src.backend.common.global_state", "get_global_attribute", Feature.RESUME)
+    version = Global("keras.src.version", "__version__", Feature.VERSION)
     set_dtype_policy = Global("keras.src.dtype_policies.dtype_policy", "set_dtype_policy", Feature.PRECISION)
     hidden_paths = Global("keras.src.utils.traceback_utils", "_EXCLUDED_PATHS", Feature.TRACEBACKS)
     push_writer = Attribute(_TENSORBOARD, "_push_writer", Feature.EVENT_FILES)

@@ -33,6 +33,7 @@ class Feature(enum.Flag):
     LOSS = enum.auto()
     PLANNING = enum.auto()
     CHECKING = enum.auto()
+    VERSION = enum.auto()
 
     @property
     def meaning(self) -> str:
@@ -58,6 +59,7 @@ _MEANING = {
     Feature.LOSS: "watching the loss between two readings",
     Feature.PLANNING: "planning the memory of functions within a step",
     Feature.CHECKING: "checking some of a model's losses, metrics and layers",
+    Feature.VERSION: "recording Keras' version in the journal",
 }
 
 
@@ -83,6 +85,18 @@ class Row:
     def names(self) -> tuple[str, ...]:
         """All its names."""
         return self.name, *self.also
+
+    def name_on(self, owner: Any) -> str:
+        """The first of its names that an object, a class or a module has; if it has none, the installed spelling."""
+        if not self.also:
+            return self.name  # the usual case, which costs nothing
+        return next((name for name in self.names if hasattr(owner, name)), self._installed)
+
+    @property
+    def _installed(self) -> str:
+        """The first of its names that the code of the installed module mentions."""
+        known = _names_in(self.module)
+        return next((name for name in self.names if name in known), self.name)
 
     def exists(self) -> bool:
         """Whether the installed version has it. Does not run the module."""
@@ -111,17 +125,15 @@ class Global(Row):
     """A function, a class, a constant or a module within `module`."""
 
     @property
-    def owner(self) -> Any:
-        """The module. Imports it."""
-        return importlib.import_module(self.module)
+    def place(self) -> tuple[Any, str]:
+        """The module, and its name there. Imports the module."""
+        owner = importlib.import_module(self.module)
+        return owner, self.name_on(owner)
 
     def value(self) -> Any:
-        """The object of that name. Raises ImportError and AttributeError as an import would."""
-        owner = self.owner
-        for name in self.names:
-            if hasattr(owner, name):
-                return getattr(owner, name)
-        return importlib.import_module(self.path)
+        """The object of that name. Raises ImportError as an import would."""
+        owner, name = self.place
+        return getattr(owner, name) if hasattr(owner, name) else importlib.import_module(self.path)
 
     def exists(self) -> bool:
         """Whether the installed version has it."""
@@ -134,23 +146,23 @@ class Attribute(Row):
 
     def of(self, thing: Any) -> Any:
         """Its value. Raises AttributeError if the object has none."""
-        return getattr(thing, self.name)
+        return getattr(thing, self.name_on(thing))
 
     def get(self, thing: Any, default: Any = None) -> Any:
         """Its value, or `default`."""
-        return getattr(thing, self.name, default)
+        return getattr(thing, self.name_on(thing), default)
 
     def on(self, thing: Any) -> bool:
-        """Whether the object has it."""
-        return hasattr(thing, self.name)
+        """True if the object has it."""
+        return hasattr(thing, self.name_on(thing))
 
     def call(self, thing: Any, *args: Any, **kwargs: Any) -> Any:
         """The result of calling the method of that name."""
-        return getattr(thing, self.name)(*args, **kwargs)
+        return getattr(thing, self.name_on(thing))(*args, **kwargs)
 
     def put(self, thing: Any, value: Any) -> None:
         """Set it."""
-        setattr(thing, self.name, value)
+        setattr(thing, self.name_on(thing), value)
 
 
 def rows_of(table: type) -> list[Row]:

@@ -12,6 +12,7 @@ _DATASETS = "tensorflow.python.data.ops.dataset_ops"
 _DATA_FLOW = "tensorflow.python.ops.gen_data_flow_ops"
 _ITERATORS = "tensorflow.python.data.ops.iterator_ops"
 _FUNCTION = "tensorflow.python.eager.polymorphic_function.polymorphic_function"
+_STRATEGIES = "tensorflow.python.distribute.distribute_lib"
 _STEP, _RESUME = Feature.EXACT_STEP, Feature.RESUME
 
 
@@ -47,6 +48,7 @@ class TensorFlow2:
     stage_clear = Global(_DATA_FLOW, "stage_clear", _STEP)
     # -- functions
     function = Global(_FUNCTION, "Function", Feature.CUSTOM_LOOPS | Feature.NO_XLA)
+    python_function = Attribute(_FUNCTION, "_python_function", Feature.OBJECTS)
     jit_compile = Attribute(_FUNCTION, "_jit_compile", _STEP | Feature.NO_XLA)
     traces = Attribute(_FUNCTION, "_list_all_concrete_functions", _RESUME)
     create_concrete_function = Global(
@@ -73,7 +75,9 @@ class TensorFlow2:
     map_function = Attribute("tensorflow.python.data.ops.map_op", "_map_func", Feature.CHECKING)
     filter_predicate = Attribute("tensorflow.python.data.ops.filter_op", "_predicate", Feature.CHECKING)
     drop_remainder = Attribute("tensorflow.python.data.ops.batch_op", "_drop_remainder", Feature.CHECKING)
-    structured_function = Attribute("tensorflow.python.data.ops.structured_function", "_func", Feature.CHECKING)
+    structured_function = Attribute(
+        "tensorflow.python.data.ops.structured_function", "_func", Feature.CHECKING | Feature.OBJECTS
+    )
     original_dataset = Attribute("tensorflow.python.distribute.input_lib", "_original_dataset", _RESUME)
     generator_state = Attribute(_DATASETS, "_GeneratorState", Feature.OBJECTS)
     generator = Attribute(_DATASETS, "_generator", Feature.OBJECTS)
@@ -89,6 +93,12 @@ class TensorFlow2:
     queue = Global("tensorflow.python.ops.data_flow_ops", "QueueBase", Feature.OBJECTS)
     hash_table = Global("tensorflow.python.ops.lookup_ops", "MutableHashTable", Feature.OBJECTS)
     dense_hash_table = Global("tensorflow.python.ops.lookup_ops", "DenseHashTable", Feature.OBJECTS)
+    # -- strategies
+    default_strategy = Global(_STRATEGIES, "_DefaultDistributionStrategy", _STEP)
+    extension_of_default_strategy = Global(_STRATEGIES, "_DefaultDistributionExtended", _STEP)
+    replica_thread = Global(
+        "tensorflow.python.distribute.mirrored_run", "_MirroredReplicaThread", Feature.ERRORS_OUTSIDE
+    )
     # -- the runtime
     status_to_exception = Global("tensorflow.python.eager.core", "_status_to_exception", Feature.ERRORS_OUTSIDE)
     context = Global("tensorflow.python.eager.context", "context", _RESUME | Feature.MEMORY_LIMIT)

@@ -40,7 +40,7 @@ class EagerRandomOps:
     def install(self) -> None:
         """Replace the operations. They behave as before unless they are called eagerly and without a seed."""
         for op in TENSORFLOW.stateful_random_ops:
-            patch(op.owner, op.name, self._instead(op.value(), DRAWS[op.name]))
+            patch(*op.place, self._instead(op.value(), DRAWS[op.name]))
 
     def _instead(self, original: Callable[..., Any], draw: Callable[..., Any]) -> Callable[..., Any]:
         def drawn(*args: Any, seed: int | None = 0, seed2: int | None = 0, name: Any = None, **named: Any) -> Any:

@@ -76,7 +76,7 @@ class SlicedRandomOps:
         """
         with ExitStack() as undo:
             for op in TENSORFLOW.stateless_random_ops:
-                undo.enter_context(replaced(op.owner, op.name, while_tracing(op.value(), current, _rows)))
+                undo.enter_context(replaced(*op.place, while_tracing(op.value(), current, _rows)))
             yield
 
     def _draw(self, original: Callable[..., Any], bound: inspect.BoundArguments) -> Any:

@@ -64,7 +64,7 @@ class KeptRandomOps:
         with ExitStack() as undo:
             for op in TENSORFLOW.stateful_random_ops:
                 drawn = self._instead(op.value(), DRAWS[op.name], graph)
-                undo.enter_context(replaced(op.owner, op.name, drawn))
+                undo.enter_context(replaced(*op.place, drawn))
             yield
 
     def _instead(self, original: Callable[..., Any], draw: Callable[..., Any], graph: Any) -> Callable[..., Any]:

@@ -11,6 +11,8 @@ from typing import Any
 
 import tensorflow as tf
 
+from oomph.keras_bridge.names.tensorflow2 import TENSORFLOW
+
 # "OOM when allocating tensor with shape[8192,512] and type float on /job:.../device:GPU:0 by allocator GPU_0_bfc"
 _BFC = re.compile(r"OOM when allocating tensor with shape ?\[([\d,]*)\] and type (\w+) on (\S+) by allocator (\S+)")
 # "Out of memory while trying to allocate 1.02GiB. [tf-allocator-allocation-error='']" (XLA; older: "... N bytes")
@@ -70,7 +72,7 @@ def being_handled() -> bool:
     """Whether this thread is in a `handled` block, or runs a replica for a thread that is."""
     if getattr(_handling, "depth", 0):
         return True
-    return bool(_blocks) and type(threading.current_thread()).__name__ == "_MirroredReplicaThread"
+    return bool(_blocks) and type(threading.current_thread()).__name__ in TENSORFLOW.replica_thread.names
 
 
 @dataclass(frozen=True)

@@ -30,12 +30,12 @@ _STATE = {
     "ModelCheckpoint": (
         "best",
         "epochs_since_last_save",
-        "_current_epoch",
-        "_last_batch_seen",
-        "_batches_seen_since_last_saving",
+        *KERAS.epoch_of_checkpoint.names,
+        *KERAS.last_batch_seen.names,
+        *KERAS.batches_since_saving.names,
     ),
     "TensorBoard": (*KERAS.global_train_batch.names, *KERAS.global_test_batch.names),
-    "SwapEMAWeights": ("_ema_weights_in_model",),
+    "SwapEMAWeights": KERAS.averages_in_model.names,
 }
 """What Keras' callbacks count or remember from one epoch to the next; callbacks not listed keep nothing.
 

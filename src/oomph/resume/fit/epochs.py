@@ -42,14 +42,14 @@ def probe() -> None:
     except ImportError:
         raise UnsupportedError(f"no {KERAS.epochs}") from None
     _enumeration(cls)
-    for name in (KERAS.get_iterator.name, KERAS.catch_stop_iteration.name):
+    for name in (KERAS.get_iterator.name_on(cls), KERAS.catch_stop_iteration.name_on(cls)):
         if not callable(getattr(cls, name, None)):
             raise UnsupportedError(f"no TFEpochIterator.{name}")
 
 
 def _enumeration(epoch_iterator: Any) -> str:
     """The name of the generator of (step, ..., iterator), which changed within Keras 3."""
-    newer, older = KERAS.enumerate_steps.name, KERAS.enumerate_epoch.name
+    newer, older = KERAS.enumerate_steps.name_on(epoch_iterator), KERAS.enumerate_epoch.name_on(epoch_iterator)
     if inspect.isgeneratorfunction(getattr(epoch_iterator, newer, None)):
         return newer
     if inspect.isgeneratorfunction(vars(epoch_iterator).get(older)):  # the inherited one does something else
@@ -65,7 +65,7 @@ def _replace_beginnings(cls: Any, fits: Fits) -> None:
     def enumerate_from_where_it_was(self: Any) -> Iterator[Any]:
         running = _fit_of(fits, self)
         first = 0 if running is None else _resumed_at(running, self)
-        if name == KERAS.enumerate_epoch.name and not (self.steps_per_epoch and KERAS.current_iterator.of(self)):
+        if name in KERAS.enumerate_epoch.names and not (self.steps_per_epoch and KERAS.current_iterator.of(self)):
             _note_iterator(fits, self)
         validation = _validation_of(fits, self)
         for item in enumerate_steps(self):
@@ -79,7 +79,7 @@ def _replace_beginnings(cls: Any, fits: Fits) -> None:
         _note_iterator(fits, self)
         return get_iterator(self)
 
-    patch(cls, KERAS.get_iterator.name, noted_iterator)
+    patch(cls, KERAS.get_iterator.name_on(cls), noted_iterator)
     patch(cls, name, enumerate_from_where_it_was)
 
 
@@ -107,7 +107,7 @@ def _replace_ends(cls: Any, fits: Fits) -> None:
         if running is not None:
             running.end_epoch_steps()
 
-    patch(cls, KERAS.catch_stop_iteration.name, catch_stop_iteration)
+    patch(cls, KERAS.catch_stop_iteration.name_on(cls), catch_stop_iteration)
 
 
 def _note_iterator(fits: Fits, epochs: Any) -> None:

@@ -59,9 +59,7 @@ def _tell_moved_data(fits: Fits, fit: Fit) -> None:
 
 def _not_restorable(fit: Fit, checkpoint: Checkpoint) -> list[Reason]:
     """Which effects of the fit were not saved or have changed since."""
-    kept = checkpoint.meta.objects
-    lost = list(reasons_from(kept.get("lost"))) if isinstance(kept, dict) else []
-    lost += reasons_from(checkpoint.meta.hidden)
+    lost = [*reasons_from((checkpoint.meta.objects or {}).get("lost")), *reasons_from(checkpoint.meta.hidden)]
     lost += [READ_AHEAD] if fit.validation.is_guessed(checkpoint) else []
     return [*lost, *written_files.changed_since(checkpoint, list(written_files.patterns(fit.callbacks)))]
 
@@ -89,7 +87,7 @@ def _restore(fits: Fits, fit: Fit, checkpoint: Checkpoint) -> Any:
     model.train_function.prepare(iterator)
     optimizers.build_as_before(model, kept)
     extra = model.train_function.extra_state()
-    named = training_state.named_slots(model, extra, as_traced=checkpoint.meta.objects is None)
+    named = training_state.named_slots(model, extra)
     with training_state.restored(checkpoint, named):
         if isinstance(iterator, (tf.data.Iterator, tf.distribute.DistributedIterator)):
             _move_on(fit, checkpoint, epochs, iterator)
@@ -150,11 +148,9 @@ def _move_on(fit: Fit, checkpoint: Checkpoint, epochs: Any, iterator: Any) -> No
 
 def _restore_python(fits: Fits, fit: Fit, checkpoint: Checkpoint) -> list[Reason]:
     """Restore callbacks, other objects and the random numbers; return what could not be restored."""
-    lost: list[Reason] = []
     named = list(written_files.patterns(fit.callbacks))
-    if checkpoint.meta.objects is not None:
-        changes = from_meta(checkpoint.meta.objects, training_state.read_arrays(checkpoint, "object/"))
-        lost = fit.objects.restore_end(changes)
+    changes = from_meta(said(checkpoint.meta.objects), training_state.read_arrays(checkpoint, "object/"))
+    lost = fit.objects.restore_end(changes)
     callbacks.restore(fit.callbacks, said(checkpoint.meta.callbacks), checkpoint, lost.append)
     training_state.restore_random_state(said(checkpoint.meta.random))
     others = written_files.put_back(checkpoint, named)

@@ -112,7 +112,7 @@ class Resumption:
     def restore_early(self) -> None:
         """Restore what callbacks see in the first `on_epoch_begin`; the first step restores all of it again."""
         checkpoint = self.checkpoint
-        if checkpoint is None or checkpoint.meta.objects is None:
+        if checkpoint is None or checkpoint.meta.objects is None:  # the first step refuses a forged one
             return
         kept = checkpoint.meta.trained
         if not trained.is_made_anew(kept):
@@ -194,8 +194,7 @@ class Resumption:
         if not fit.model.built:
             _build_by_a_call(fit.model, iterator)
         optimizers.build_as_before(fit.model, checkpoint.meta.optimizers)
-        as_traced = checkpoint.meta.objects is None  # by a version of oomph that did not save them
-        named = training_state.slots_of(fit.model, step, as_traced)
+        named = training_state.slots_of(fit.model, step)
         with training_state.restored(checkpoint, named, training_state.finite_only(fit.model, named)):
             layer_state.give_back(fit.model, training_state.read_arrays(checkpoint, "layer/"))
             self._fit.lost += step_draws.restore(fit.model, checkpoint)
@@ -226,10 +225,7 @@ class Resumption:
             self._fit.lost.append(because("order-unseeded"))
 
     def _restore_objects(self, checkpoint: Checkpoint, drawn: frozenset[str]) -> None:
-        if checkpoint.meta.objects is None:
-            return
-        arrays = training_state.read_arrays(checkpoint, "object/")
-        changes: Changes = from_meta(checkpoint.meta.objects, arrays)
+        changes: Changes = from_meta(said(checkpoint.meta.objects), training_state.read_arrays(checkpoint, "object/"))
         lost = [each for each in changes.lost if each.value("where") not in drawn]
         self._fit.lost += [*lost, *self._fit.objects.restore(changes, drawn)]
         self._fit.lost += reasons_from(checkpoint.meta.hidden)

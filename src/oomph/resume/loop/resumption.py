@@ -127,7 +127,7 @@ class LoopResumption:
             training_state.restore_random_state(
                 {name: value for name, value in said(meta.random).items() if name not in drawn}
             )
-            changes = from_meta(meta.objects, training_state.read_arrays(checkpoint, "object/"))
+            changes = from_meta(said(meta.objects), training_state.read_arrays(checkpoint, "object/"))
             self._loop.lost = [*loop.data.lost, *changes.lost, *loop.objects.restore(changes, drawn)]
             self._loop.lost += loop.objects.tell(meta.own, training_state.read_arrays(checkpoint, OWN))
             self._loop.lost += reasons_from(meta.hidden)

@@ -14,6 +14,7 @@ import tensorflow as tf
 
 from oomph.keras_bridge import code
 from oomph.keras_bridge.names.keras3 import KERAS
+from oomph.keras_bridge.names.tensorflow2 import TENSORFLOW
 from oomph.protocol.reason_table import DATA_ITERATOR, OTHER_VARIABLES
 from oomph.resume.objects.arrays import Array, Variable, numbers
 from oomph.resume.objects.instances import Instance, dict_of
@@ -49,14 +50,14 @@ class LibraryObject(Instance):
         yield from self._consists_of(thing, held)
 
     def _consists_of(self, thing: Any, held: dict[str, Any]) -> Iterator[Part]:
-        if KERAS.layers.name in held:
+        if KERAS.layers.name_on(thing) in held:
             layers = KERAS.flatten_layers.call(thing, include_self=False)
             yield from ((f".layers[{n}]", each) for n, each in enumerate(layers))
             variables = thing.variables
         else:
             classes: Any = map(type, held.values())
             variables = [each for each, kind in zip(held.values(), classes, strict=True) if _is_variable(kind)]
-            variables += held.get(KERAS.variables.name) or ()
+            variables += held.get(KERAS.variables.name_on(thing)) or ()
         yield from ((f".variables[{number}]", each) for number, each in enumerate(variables))
 
     def shell(self, content: Value, type_named: TypeNamed) -> Any:
@@ -68,11 +69,11 @@ class Optimizer(LibraryObject):
 
     def parts(self, thing: Any) -> Iterator[Part]:
         yield from super().parts(thing)
-        trained = dict_of(thing).get(KERAS.optimizer_variables.name) or ()
+        trained = dict_of(thing).get(KERAS.optimizer_variables.name_on(thing)) or ()
         yield from ((f" trains [{number}]", each) for number, each in enumerate(trained))
 
     def content(self, thing: Any, encode: Encode) -> Value:
-        trained = tuple(map(encode, dict_of(thing).get(KERAS.optimizer_variables.name) or ()))
+        trained = tuple(map(encode, dict_of(thing).get(KERAS.optimizer_variables.name_on(thing)) or ()))
         return (super().content(thing, encode), trained, tuple(map(encode, thing.variables)))
 
     def give_back(self, thing: Any, content: Value, decode: Decode) -> None:
@@ -118,7 +119,7 @@ class OwnAttributes(LibraryObject):
 
     def attributes(self, thing: Any) -> dict[str, Any]:
         found = super().attributes(thing)
-        if "_layers" in dict_of(thing):
+        if KERAS.layers.name_on(thing) in dict_of(thing):
             found.pop("history", None)
         return found
 
@@ -147,7 +148,8 @@ class Dataset(Kind):
                 if isinstance(each, (tf.data.Dataset, tf.Tensor)) and _has_a_value(each):
                     yield f".{name}[{number}]", each
                 elif type(each).__name__ == "StructuredFunctionWrapper":
-                    yield from ((f".{name}", found) for found in _given_by_user(dict_of(each).get("_func"), set()))
+                    wrapped = dict_of(each).get(TENSORFLOW.structured_function.name_on(each))
+                    yield from ((f".{name}", found) for found in _given_by_user(wrapped, set()))
 
 
 class RandomGenerator(Kind):
@@ -177,7 +179,7 @@ class TensorFlowFunction(Kind):
     tag = "tf.function"
 
     def parts(self, thing: Any) -> Iterator[Part]:
-        yield "", dict_of(thing).get("_python_function")
+        yield "", dict_of(thing).get(TENSORFLOW.python_function.name_on(thing))
 
 
 class DatasetIterator(Kind):
@@ -233,7 +235,7 @@ def _leading_among(kinds: frozenset[type]) -> frozenset[type]:
 
 @functools.lru_cache(maxsize=4096)
 def _is_variable(kind: type) -> bool:
-    return any(base.__name__ in ("Variable", "KerasVariable") and code.is_of_library(base) for base in kind.__mro__)
+    return any(base.__name__ in KERAS.variable.names and code.is_of_library(base) for base in kind.__mro__)
 
 
 @functools.lru_cache(maxsize=4096)
@@ -256,10 +258,10 @@ def _given_by_user(function: Any, seen: set[int]) -> Iterator[Any]:
         return
     seen.add(id(function))
     for content in _closed_over(function):
-        if type(content).__name__ == "_GeneratorState":
+        if type(content).__name__ in TENSORFLOW.generator_state.names:
             if id(content) not in seen:
                 seen.add(id(content))
-                yield dict_of(content).get("_generator")
+                yield dict_of(content).get(TENSORFLOW.generator.name_on(content))
         elif type(content) in _FUNCTIONS:
             yield from _given_by_user(content, seen)
 

@@ -194,7 +194,7 @@ def _states_in(function: Any, seen: set[int]) -> Iterator[Any]:
             content = cell.cell_contents
         except ValueError:
             continue  # not assigned yet
-        if type(content).__name__ == TENSORFLOW.generator_state.name:
+        if type(content).__name__ in TENSORFLOW.generator_state.names:
             if id(content) not in seen:
                 seen.add(id(content))
                 yield content

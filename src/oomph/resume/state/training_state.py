@@ -50,13 +50,12 @@ class Array:
         return int(self.value.nbytes)
 
 
-def named_slots(model: Any, extra: Iterable[Slot] = (), as_traced: bool = False) -> Named:
+def named_slots(model: Any, extra: Iterable[Slot] = ()) -> Named:
     """Every variable that a resumed fit needs, once, under a name that is the same in every attempt.
 
     Args:
-        extra: the variables that a traced step writes.
-        as_traced: name these before the ones that layers hold as attributes, as an older oomph did. A retraced step
-            with a layer left out may write others, in another order.
+        extra: the variables that a traced step writes. They come last: a retraced step with a layer left out may write
+            others, in another order.
     """
     groups = {
         "model": model.variables,
@@ -66,13 +65,13 @@ def named_slots(model: Any, extra: Iterable[Slot] = (), as_traced: bool = False)
     named: Named = []
     seen: set[int] = set()
     for group, variables in groups.items():
-        as_one = as_traced or group == "optimizer"  # replicas hold the same value
+        as_one = group == "optimizer"  # replicas hold the same value
         for variable in variables:
             for slot in [Slot.of(variable)] if as_one or not differs_by_replica(variable) else Slot.each_of([variable]):
                 _add(named, seen, group, slot)
             seen |= handles_of([variable])
     hidden = [Slot.of(variable) for variable in hidden_variables(model)]
-    for slot in [*extra, *hidden] if as_traced else [*hidden, *extra]:
+    for slot in [*hidden, *extra]:
         _add(named, seen, "extra", slot)
     return named
 
@@ -93,9 +92,9 @@ def trained_slots(model: Any) -> list[Slot]:
     return slots
 
 
-def slots_of(model: Any, step: Any, as_traced: bool = False) -> Named:
+def slots_of(model: Any, step: Any) -> Named:
     """`named_slots`, plus the other variables that the guarded step writes."""
-    return named_slots(model, step.extra_state() if hasattr(step, "extra_state") else [], as_traced)
+    return named_slots(model, step.extra_state() if hasattr(step, "extra_state") else [])
 
 
 def _add(named: Named, seen: set[int], group: str, slot: Slot) -> None:

@@ -308,9 +308,7 @@ def _moved(before: Picture, after: Picture) -> set[str]:
 
 def used_in(checkpoint: Checkpoint) -> list[int]:
     """The iterators that batches were taken from before a checkpoint, counted from 1."""
-    made = said(checkpoint.meta.iterators_made)
-    used = checkpoint.meta.iterators_used
-    return list(range(1, made + 1) if used is None else used)
+    return said(checkpoint.meta.iterators_used)
 
 
 def _dataset_of(iterator: Any) -> Any:

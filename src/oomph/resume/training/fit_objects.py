@@ -172,7 +172,7 @@ def _is_kept(content: Any) -> bool:
 def _metrics_of(model: Any) -> list[Any]:
     """The metrics that the script compiled the model with, even before Keras has built them."""
     compiled = KERAS.compile_metrics.get(model)
-    given = [getattr(compiled, name, None) for name in ("_user_metrics", "_user_weighted_metrics")]
+    given = [row.get(compiled) for row in (KERAS.user_metrics, KERAS.user_weighted_metrics)]
     return [metric for metric in tf.nest.flatten(given) if metric is not None and not isinstance(metric, str)]
 
 

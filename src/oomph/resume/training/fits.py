@@ -151,12 +151,10 @@ class Fits:
         self.store()
         since = self.session.handover.guarding.ignore_before
         records = [r for r in self._records if since is None or (r.meta.taken_at or 0.0) >= since]
-        mine = [r for r in records if r.key == identity.key]
+        mine = [r for r in records if r.meta.key == identity.key]
         if not mine:
-            same = [r for r in records if r.outline == identity.outline and r.position.fit == identity.ordinal]
+            same = [r for r in records if r.meta.outline == identity.outline and r.position.fit == identity.ordinal]
             mine = [r for r in same if was_edited(r)]
-        if not mine:  # older versions of oomph only counted fits
-            mine = [r for r in records if r.key is None and r.position.fit == identity.ordinal]
         return min(mine, key=lambda record: (was_edited(record), not record.finished), default=None)
 
     def interrupted_sites(self) -> list[str]:

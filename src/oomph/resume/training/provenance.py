@@ -83,8 +83,6 @@ def data_facts(epochs: Any) -> dict[str, Any]:
 def changes(before: Facts, now: Facts, *groups: str) -> list[Reason]:
     """What differs in these groups, or in all. A fact that only one side knows is ignored."""
     found: list[Reason] = []
-    if not before:  # nothing is known of it
-        return found
     for group in groups or (SCRIPT, ENVIRONMENT, STRUCTURE, CONFIGURATION, CALLBACKS, DATA, _SURROUNDINGS):
         old, new = before.get(group, {}), now.get(group, {})
         both = group != STRUCTURE  # an added or removed layer is a change; its weights are unknown until built

@@ -45,11 +45,11 @@ class RunRecord:
     "preempted" (to be restarted elsewhere or later) or "kept" (exit code 0, with checkpoints that may be needed)."""
     attempts: int = 0
     host: str = ""
-    """The machine that runs it, or ran it last; empty in records of an older oomph."""
+    """The machine that runs it, or ran it last."""
     options: tuple[str, ...] = ()
-    """The options of `oomph run` as typed last; empty in records of an older oomph."""
+    """The options of `oomph run` as typed last."""
     entropy: str = ""
-    """Replaces the system's entropy in every attempt; empty in records of an older oomph."""
+    """Replaces the system's entropy in every attempt; empty: nothing does."""
 
     def to_json(self) -> str:
         """The document of run.json."""
@@ -69,9 +69,9 @@ class RunRecord:
                 created=str(document["created"]),
                 status=str(document["status"]),
                 attempts=_number(document["attempts"]),
-                host=str(document.get("host", "")),
-                options=_words(document.get("options", []), "options"),
-                entropy=_hexadecimal(document.get("entropy", "")),
+                host=str(document["host"]),
+                options=_words(document["options"], "options"),
+                entropy=_hexadecimal(document["entropy"]),
             )
         except KeyError as error:
             raise ValueError(f"run.json is incomplete: {error}") from error

@@ -76,30 +76,16 @@ def in_words(action: Action) -> dict[str, Any]:
 
 
 def replay(events: Sequence[Event]) -> tuple[Decision, ...]:
-    """Every decision of a run, in order, without those of an older oomph that did not record its reasons.
-
-    A run that had ended and was resumed starts with an empty ledger. A run that was cut off or requeued keeps its own.
-    """
-    decisions: list[Decision] = []
-    ledger = Ledger()
-    for event in events:
-        decision = _decision(event, ledger)
-        if decision is not None:
-            decisions.append(decision)
-            ledger = _after(decision)
-    return tuple(decisions)
+    """Every decision of a run, in order, without those whose facts cannot be read."""
+    return tuple(decision for event in events if (decision := _decision(event)) is not None)
 
 
 def ledger_of(events: Sequence[Event]) -> Ledger:
-    """The ledger with which a run resumes."""
+    """The ledger with which a run resumes: an empty one if it had ended, and its own if it was cut off or requeued."""
     decisions = replay(events)
-    return _after(decisions[-1]) if decisions else Ledger()
-
-
-def _after(decision: Decision) -> Ledger:
-    if isinstance(decision.action, (Finish, GiveUp)):
+    if not decisions or isinstance(decisions[-1].action, (Finish, GiveUp)):
         return Ledger()
-    return record(decision.ending, decision.action, decision.ledger)
+    return record(decisions[-1].ending, decisions[-1].action, decisions[-1].ledger)
 
 
 def as_document(decisions: Sequence[Decision]) -> dict[str, Any]:
@@ -115,7 +101,7 @@ def as_text(decisions: Sequence[Decision], subject: str) -> str:
         lines += ["", f"{number}. {_what_happened(decision)}", f"   {_what_was_done(decision.action)}"]
         lines += [f"     {reason}" for reason in why(decision)]
     if not decisions:
-        lines += ["", "The run has not ended yet, or was started by an older oomph that did not record its reasons."]
+        lines += ["", "The run has not ended yet."]
     return "\n".join(lines) + "\n"
 
 
@@ -209,7 +195,7 @@ def _entry(decision: Decision) -> dict[str, Any]:
     }
 
 
-def _decision(event: Event, ledger: Ledger) -> Decision | None:
+def _decision(event: Event) -> Decision | None:
     """The decision of an event; None when it is not one, or its facts cannot be read."""
     if event.name != "decided" or "ending" not in event.data:
         return None
@@ -217,7 +203,7 @@ def _decision(event: Event, ledger: Ledger) -> Decision | None:
         ending = _read(Ending, event.data["ending"])
         conditions = _read(Conditions, event.data.get("conditions", {}))
         allowed = tuple(map(str, event.data.get("allowed", ())))
-        before = _ledger_in(event.data) or ledger
+        before = _ledger_in(event.data["ledger"])
         again = decide(ending, before, conditions, allowed)
         action = _action_in(event.data) or again
         record(ending, action, before)
@@ -241,11 +227,8 @@ def _action_in(data: Mapping[str, Any]) -> Action | None:
     return None
 
 
-def _ledger_in(data: Mapping[str, Any]) -> Ledger | None:
-    """The ledger before a `decided` event; None where an older oomph did not record it."""
-    written = data.get("ledger")
-    if not isinstance(written, Mapping):
-        return None
+def _ledger_in(written: Mapping[str, Any]) -> Ledger:
+    """The ledger of a `decided` event; what is no ledger raises one of the errors that `_decision` catches."""
     changes = tuple(filter(None, (change_of(each["name"], each["value"]) for each in written.get("changes", ()))))
     counts = {name: {str(k): int(v) for k, v in written.get(name, {}).items()} for name in ("restarts", "rungs")}
     others = {name: value for name, value in written.items() if name not in (*counts, "changes")}

@@ -1,0 +1,130 @@
+"""Every link and anchor of the documents leads somewhere, with the reference built as `make docs` builds it."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from collections import Counter
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+REFERENCE = ROOT / "docs/reference"
+BUILT = [ROOT / line[1:] for line in (ROOT / ".gitignore").read_text().splitlines() if line.startswith("/docs/")]
+"""Where `make docs` writes what Git ignores."""
+FENCE = re.compile(r"^(```|~~~).*?^\1", re.MULTILINE | re.DOTALL)
+CODE = re.compile(r"(`+)(?!`).*?(?<!`)\1(?!`)", re.DOTALL)
+LINK = re.compile(r"\]\(([^)#\s]*)(?:#([^)\s]*))?\)")
+ELSEWHERE = re.compile(r"[a-z]+:")
+
+
+def is_built(path: Path) -> bool:
+    return any(path == built or built in path.parents for built in BUILT)
+
+
+DOCUMENTS = [path for path in [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")] if not is_built(path)]
+
+
+@pytest.fixture(scope="module")
+def reference(tmp_path_factory):
+    """The folder that `make docs` has written to, in place of docs/reference."""
+    folder = tmp_path_factory.mktemp("docs") / "reference"
+    folder.mkdir()
+    words = ["--no-print-directory", "--dry-run", "--assume-old=.venv/ready", "docs", f"REFERENCE={folder}"]
+    listed = subprocess.run(["make", *words], cwd=ROOT, capture_output=True, text=True, check=True, timeout=60)
+    commands = [shlex.split(line) for line in listed.stdout.splitlines() if " -m oomph." in line]
+    assert len(commands) >= len(BUILT)
+    for _, *words in commands:
+        subprocess.run([sys.executable, *words], cwd=ROOT, check=True, timeout=60)
+    return folder
+
+
+@cache
+def read(path: Path) -> str:
+    """The text of a document without its code, in which a bracket is no link and a # no heading."""
+    return FENCE.sub("", path.read_text())
+
+
+@cache
+def anchors(path: Path) -> set[str]:
+    """The anchors of the headings of a document, as GitHub names them."""
+    seen: Counter[str] = Counter()
+    found = set()
+    for heading in re.findall(r"^#+ (.*)$", read(path), re.MULTILINE):
+        text = re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", heading).strip().lower()
+        name = re.sub(r"[^\w\- ]", "", text).replace(" ", "-")
+        found.add(f"{name}-{seen[name]}" if seen[name] else name)
+        seen[name] += 1
+    return found
+
+
+def broken(document: Path, reference: Path) -> list[str]:
+    """The links of a document that lead nowhere."""
+    folder = document.parent
+    if reference in document.parents:  # written beside the others of docs/reference
+        folder = REFERENCE / folder.relative_to(reference)
+    found = []
+    for target, anchor in LINK.findall(CODE.sub("", read(document))):
+        if ELSEWHERE.match(target):
+            continue
+        path = Path(os.path.normpath(folder / target)) if target else document
+        if is_built(path):
+            path = reference / path.relative_to(REFERENCE)
+        if not path.exists() or (anchor and anchor not in anchors(path)):
+            found.append(f"{document.name}: {target}#{anchor}")
+    return found
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_every_link_and_anchor_of_a_document_leads_somewhere(document, reference):
+    assert broken(document, reference) == []
+
+
+def test_every_link_and_anchor_of_the_built_reference_leads_somewhere(reference):
+    assert [link for document in sorted(reference.rglob("*.md")) for link in broken(document, reference)] == []
+
+
+def test_the_built_reference_is_what_git_ignores_and_the_table_of_xids(reference):
+    written = {path.relative_to(reference).parts[0] for path in reference.rglob("*")}
+    assert written == {path.name for path in BUILT} | {"xid.md"}
+    assert (reference / "xid.md").read_text() == (REFERENCE / "xid.md").read_text(), "run `make docs`"
+
+
+def test_the_measurements_are_at_most_150_rows_of_claim_figure_command_machine_and_date():
+    rows = [line.strip("| ").split(" | ") for line in (ROOT / "docs/measurements.md").read_text().splitlines()]
+    tables = [cells for cells in rows if len(cells) > 1 and not set("".join(cells)) <= set("- |")]
+    measured = [cells for cells in tables if len(cells) != 2 and cells[0] != "claim"]
+    assert all(len(cells) == 5 and all(cells) for cells in measured)
+    assert 0 < len(measured) <= 150
+
+
+def test_the_documents_are_linked_from_the_readme_or_the_index():
+    index = {os.path.normpath(link) for link, _ in LINK.findall((ROOT / "docs/index.md").read_text())}
+    assert {str(path.relative_to(ROOT / "docs")) for path in DOCUMENTS if ROOT / "docs" in path.parents} - index == {
+        "index.md"
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "links"),
+    [
+        ("[a](here.md)", []),
+        ("[a](#a-heading-twice-1) [b](here.md#a-heading-twice) [c](https://x.y/z#q)", []),
+        ("[a](gone.md)", ["here.md: gone.md#"]),
+        ("[a](#gone)", ["here.md: #gone"]),
+        ("[a](here.md#a-heading-twice-2)", ["here.md: here.md#a-heading-twice-2"]),
+        ("`[a](gone.md)` ``` [b](gone.md) ```\n\n```\n[c](gone.md)\n# gone\n```\n", []),
+        ("```\n# gone\n```\n[a](#gone)", ["here.md: #gone"]),
+    ],
+)
+def test_a_link_that_leads_nowhere_is_found(tmp_path, text, links):
+    document = tmp_path / "here.md"
+    document.write_text(f"# A `heading`, twice\n## A heading twice\n{text}\n")
+    read.cache_clear()
+    anchors.cache_clear()
+    assert broken(document, tmp_path / "reference") == links
