@@ -14,10 +14,10 @@ def test_the_reference_has_a_row_for_each_detector_and_one_for_fragmentation() -
     rows = [line for line in document().splitlines() if line.startswith("| ")][2:]
     assert len(rows) == len(DETECTORS) + 1
     for row, detector in zip(rows, DETECTORS, strict=False):
-        first, _, why = (detector.__doc__ or "").partition("\n")
+        first, _, why = detector.description.partition("\n")
         assert row.startswith(f"| {first.removesuffix(' Pure.')} | ")
         assert " ".join(why.split()).replace("|", "\\|") in row
-        assert all(f"[{fault}](faults/" in row for fault in detector.FAULTS)
+        assert all(f"[{fault}](faults/" in row for fault in detector.faults)
 
 
 @pytest.mark.parametrize("detector", DETECTORS, ids=lambda detector: detector.name.rpartition(".")[2])
