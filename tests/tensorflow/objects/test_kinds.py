@@ -21,6 +21,7 @@ import pathlib
 import random
 import re
 import threading
+import time
 import types
 import uuid
 import weakref
@@ -785,3 +786,30 @@ def test_what_a_library_has_read_of_a_database_is_no_state_of_this_process(resum
     found = resume(make, lambda holder: (holder.value.trials.append(2), holder.other.trials.append(2)))
     assert found.lost == []
     assert (found.resumed.value.trials, found.resumed.other.trials) == ([1], [1, 2])
+
+
+class Dropping:
+    """Counts steps, and has settings from a file of the script's own."""
+
+    def __init__(self, drop, name="a"):
+        self.drop, self.every, self.name, self.began, self.steps = drop, 5, name, time.time(), 0
+
+    def step(self):
+        self.steps += 1
+
+
+def test_a_setting_that_the_script_has_changed_takes_effect_and_is_named(resume):
+    drops = iter([3.0, 9.0])
+    found = resume(lambda: Dropping(next(drops)), Dropping.step)
+    assert (found.resumed.drop, found.resumed.every, found.resumed.steps) == (9.0, 5, 1)
+    assert found.resumed.began == found.killed.began, "a clock value is no setting"
+    assert found.lost == ["root.drop: 3.0 → 9.0"]
+
+
+def test_a_figure_that_the_training_has_changed_is_restored(resume):
+    def change(thing):
+        thing.drop, thing.steps = 4.5, 1
+
+    drops = iter([3.0, 9.0])
+    found = resume(lambda: Dropping(next(drops)), change)
+    assert (found.resumed.drop, found.lost) == (4.5, [])

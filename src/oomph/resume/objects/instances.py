@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import itertools
 from collections.abc import Iterator
 from types import FunctionType, MethodType, SimpleNamespace
 from typing import Any
@@ -17,7 +18,9 @@ from oomph.resume.objects.kind import (
     Encode,
     Kind,
     Part,
+    Setting,
     TypeNamed,
+    is_figure,
     pairs,
     put_each,
 )
@@ -25,6 +28,14 @@ from oomph.resume.objects.own_types import is_data, path_of
 from oomph.resume.objects.values import Value
 
 _METHODS = (FunctionType, staticmethod, classmethod, property)
+
+
+_SAME = "same"
+"""Marks a setting that has the value of when the training began."""
+
+
+def _is_same(before: Value, now: Value) -> bool:
+    return type(before) is type(now) and before == now
 
 
 class Instance(Kind):
@@ -52,6 +63,23 @@ class Instance(Kind):
         found = self.attributes(thing)
         kind: Any = type(thing)
         return (path_of(kind), *(e for n, v in found.items() for e in (n, encode(v))))
+
+    def since(self, before: Value, now: Value) -> Value:
+        old = dict(pairs(before[1:])) if before[0] == now[0] else {}
+        marked = ((n, (_SAME, v) if is_figure(v) and _is_same(old.get(n), v) else v) for n, v in pairs(now[1:]))
+        return (now[0], *itertools.chain.from_iterable(marked))
+
+    def with_settings(self, content: Value, at_begin: Value) -> tuple[Value, list[Setting]]:
+        begun, found, others = dict(pairs(at_begin[1:])), [], []
+        for name, value in pairs(content[1:]):
+            is_marked = type(value) is tuple and len(value) == 2 and value[0] == _SAME
+            was = value[1] if is_marked else value
+            now = begun.get(name)
+            if is_marked and type(now) is type(was) and is_figure(now) and now != was:
+                others.append(Setting(name, was, now))
+                was = now
+            found += [name, was]
+        return (content[0], *found), others
 
     def give_back(self, thing: Any, content: Value, decode: Decode) -> None:
         wanted, now = dict(pairs(content[1:])), self.attributes(thing)

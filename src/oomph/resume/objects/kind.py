@@ -9,7 +9,7 @@ noted, and lost after a restart.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from oomph.resume.objects.values import Value
 
@@ -20,6 +20,25 @@ Decode = Callable[..., Any]
 """Called with a value and, if there is one, with what it takes the place of, which may have to stay."""
 TypeNamed = Callable[[str], Any]
 """Finds a type by its path in the closed list of what restoration may make; raises CannotGiveBackError."""
+
+
+_LARGEST, _LONGEST = 1_000_000, 8
+"""Clock values are larger, and numbers that are drawn are longer."""
+
+
+class Setting(NamedTuple):
+    """An attribute that a training leaves alone, and that the script sets otherwise than before."""
+
+    name: str
+    was: Value
+    now: Value
+
+
+def is_figure(value: object) -> bool:
+    """True for a switch, or a number as people write them: neither a clock value nor a number that was drawn."""
+    if type(value) is float:
+        return len(repr(value)) <= _LONGEST
+    return type(value) is bool or (type(value) is int and abs(value) < _LARGEST)
 
 
 NOTHING = object()
@@ -62,6 +81,14 @@ class Kind:
     def give_back(self, thing: Any, content: Value, decode: Decode) -> None:
         """Restore its content; raises CannotGiveBackError."""
         raise CannotGiveBackError(type(thing).__name__)
+
+    def since(self, before: Value, now: Value) -> Value:
+        """The content to save, where only a part of it has changed since an earlier moment."""
+        return now
+
+    def with_settings(self, content: Value, at_begin: Value) -> tuple[Value, list[Setting]]:
+        """The content to restore, with what the script sets otherwise now; and those settings."""
+        return content, []
 
     def shell(self, content: Value, type_named: TypeNamed) -> Any:
         """A new, empty object that `give_back` fills, so it may refer to itself; raises CannotGiveBackError."""

@@ -138,7 +138,7 @@ def changes_between(before: Picture, now: Picture) -> Changes:
         elif content == _UNKNOWN:  # it may have changed, unless its kind never changes
             found.lost += [now.troubles[key]] if key in now.troubles else []
         elif content != before.contents[key]:
-            found.changed[key] = content
+            found.changed[key] = node.kind.since(before.contents[key], content)
             unknown = set(values.unknown_in(content)) - set(values.unknown_in(before.contents[key]))
             found.lost += [lost_object(key, name) for name in sorted(unknown)]
     _leave_out_what_nobody_needs(found)

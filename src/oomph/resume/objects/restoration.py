@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from oomph.protocol.reason_table import GONE
-from oomph.protocol.reasons import Reason
+from oomph.protocol.reasons import Reason, because
 from oomph.resume.objects import values
 from oomph.resume.objects.admission import admitted, admitted_to_iterator, may_be_hashed
 from oomph.resume.objects.forward import Allowance, bring_to
-from oomph.resume.objects.kind import NOTHING, CannotGiveBackError, OutsideError
+from oomph.resume.objects.kind import NOTHING, CannotGiveBackError, Kind, OutsideError, Setting
 from oomph.resume.objects.own_types import OwnTypes
 from oomph.resume.objects.picture import LOST, OUTSIDE, Changes, Picture, lost_object, references_in
 from oomph.resume.objects.table import kind_of_tag
@@ -76,6 +76,12 @@ class Restoration:
             return
         if not node.kind.in_place:
             return  # its holders get a new one
+        if not self._own and key in self._live.contents and type(content) is tuple:
+            content, others = self._with_settings(node.kind, content, self._live.contents[key])
+            self.lost += [
+                because("value-changed", name=f"{key}.{name}", was=str(was)[:60], now=str(now)[:60])
+                for name, was, now in others
+            ]
         if node.kind.tag == "generator":
             new, graph = self._changes.new, self._live.graph
             self._attempt(
@@ -84,6 +90,12 @@ class Restoration:
         else:
             self._attempt(key, lambda: node.kind.give_back(node.thing, content, partial(self._admitted, key)))
             self._fill()
+
+    def _with_settings(self, kind: Kind, content: Value, at_begin: Value) -> tuple[Value, list[Setting]]:
+        try:
+            return kind.with_settings(content, at_begin)
+        except (*_ERRORS, CannotGiveBackError):
+            return content, []  # what a checkpoint from elsewhere holds: restoring it says what is wrong
 
     def _attempt(self, key: str, give_back: Callable[[], None]) -> None:
         try:

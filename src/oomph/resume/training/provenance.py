@@ -22,6 +22,7 @@ from oomph.keras_bridge.names.keras3 import KERAS
 from oomph.protocol.reasons import Reason, because
 from oomph.redaction.redaction import redacted_words
 from oomph.resume.objects.instances import dict_of
+from oomph.resume.objects.kind import is_figure
 from oomph.resume.training.call_place import plain
 from oomph.script import environment_read
 from oomph.script.sources import code_in, script_files
@@ -37,9 +38,9 @@ _WEIGHTS = "weights of"
 _NUMBERED = ("name", "shared_object_id")
 _MOST_CHANGES = 6
 _LONGEST_VALUE = 60
-_ARGUMENTS = ("epochs", "initial_epoch", "validation_split", "validation_freq", "validation_steps")
 _LARGEST_SETTING = 1 << 31
 """A larger number is a clock value."""
+_ARGUMENTS = ("epochs", "initial_epoch", "validation_split", "validation_freq", "validation_steps")
 _DATA_ARGUMENTS = ("batch_size", "steps_per_epoch", "shuffle")
 
 
@@ -153,12 +154,14 @@ def _configuration(model: Any) -> dict[str, Any]:
 
 
 def _settings(callbacks: Sequence[Any]) -> dict[str, Any]:
-    """The callbacks, and their public attributes that are strings, booleans or whole numbers; all numbers of Keras'."""
+    """The callbacks, and their public attributes that are text, switches or figures; all numbers of Keras'."""
     facts: dict[str, Any] = {"callbacks": ", ".join(type(callback).__name__ for callback in callbacks)}
     for number, callback in enumerate(callbacks):
         is_of_keras = type(callback).__module__.startswith("keras.")
         for name, value in dict_of(callback).items():
-            is_setting = type(value) in (bool, str) or (type(value) is int and abs(value) < _LARGEST_SETTING)
+            is_setting = (
+                is_figure(value) or type(value) is str or (type(value) is int and abs(value) < _LARGEST_SETTING)
+            )
             if (is_setting or (is_of_keras and type(value) is float)) and not name.startswith("_"):
                 facts[f"{type(callback).__name__} {number}: {name}"] = plain(value)
     return facts
