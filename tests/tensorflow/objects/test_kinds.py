@@ -35,6 +35,7 @@ from hypothesis import strategies as st
 
 from oomph.resume.objects import bulk
 from oomph.resume.objects.picture import Picture, changes_between
+from oomph.resume.objects.restoration import Restoration
 
 Point = collections.namedtuple("Point", "a b")
 
@@ -813,3 +814,25 @@ def test_a_figure_that_the_training_has_changed_is_restored(resume):
     drops = iter([3.0, 9.0])
     found = resume(lambda: Dropping(next(drops)), change)
     assert (found.resumed.drop, found.lost) == (4.5, [])
+
+
+@pytest.mark.parametrize(
+    ("make", "draw"),
+    [
+        (lambda: np.random.default_rng(7), lambda rng: rng.spawn(1)[0].integers(1 << 30)),
+        (lambda: np.random.SeedSequence(7), lambda seeds: seeds.spawn(1)[0].generate_state(1)[0]),
+    ],
+)
+def test_the_next_child_of_a_generator_is_the_one_that_follows(resume, make, draw):
+    found = resume(lambda: types.SimpleNamespace(of=make()), lambda thing: [draw(thing.of) for _ in range(3)])
+    assert found.lost == []
+    assert draw(found.resumed.of) == draw(found.killed.of)
+
+
+def test_children_that_were_never_spawned_are_not_taken_back(resume):
+    changed = resume(lambda: np.random.SeedSequence(7), lambda seeds: seeds.spawn(2)).changes
+    live = np.random.SeedSequence(7)
+    live.spawn(3)
+    restoration = Restoration(Picture.of([("root", live)]), changes=changed)
+    restoration.apply()
+    assert [*map(str, restoration.lost)] == ["root (seeds that have spawned other children)"]

@@ -20,6 +20,9 @@ _MOST = {"pos": 624, "buffer_pos": 4, "has_uint32": 1, "has_gauss": 1}
 """Places in a generator's buffer and flags: NumPy does not check them, and would read memory beyond the buffer."""
 
 
+_MOST_SPAWNED = 100_000
+
+
 class NumpyRandom(Kind):
     """A NumPy generator: `Generator`, `RandomState`, or the bit generator within."""
 
@@ -29,7 +32,7 @@ class NumpyRandom(Kind):
         if isinstance(thing, np.random.RandomState):
             return ("RandomState", frozen(thing.get_state(legacy=False)))
         bits = _bit_generator(thing)
-        return (type(bits).__name__, frozen(bits.state))
+        return (type(bits).__name__, frozen(bits.state), _spawned(_seeds_of(bits)))
 
     def give_back(self, thing: Any, content: Value, decode: Decode) -> None:
         if isinstance(thing, np.random.RandomState):
@@ -37,6 +40,7 @@ class NumpyRandom(Kind):
         else:
             bits = _bit_generator(thing)
             bits.state = state_like(_thawed(content[1]), bits.state)
+            _spawn_up_to(_seeds_of(bits), content[2])
 
     def shell(self, content: Value, type_named: TypeNamed) -> Any:
         if content[0] == "RandomState":
@@ -44,6 +48,18 @@ class NumpyRandom(Kind):
         if content[0] not in _BIT_GENERATORS:
             raise CannotGiveBackError(str(content[0]))
         return np.random.Generator(_BIT_GENERATORS[content[0]]())
+
+
+class Seeds(Kind):
+    """A `numpy.random.SeedSequence`: how many children it has spawned."""
+
+    tag = "seeds of NumPy"
+
+    def content(self, thing: Any, encode: Encode) -> Value:
+        return _spawned(thing)
+
+    def give_back(self, thing: Any, content: Value, decode: Decode) -> None:
+        _spawn_up_to(thing, content)
 
 
 class TorchRandom(Kind):
@@ -101,6 +117,24 @@ def python_state(state: Any) -> Any:
         case (3, tuple() as numbers, None | float()) if all(type(each) is int for each in numbers):
             return state
     raise CannotGiveBackError("the state of another generator")
+
+
+def _seeds_of(bits: Any) -> Any:
+    """The seeds of a bit generator; None before NumPy 1.25, which hides them."""
+    return getattr(bits, "seed_seq", None)
+
+
+def _spawned(seeds: Any) -> int:
+    return int(getattr(seeds, "n_children_spawned", 0))
+
+
+def _spawn_up_to(seeds: Any, wanted: Value) -> None:
+    """Spawn as many children as before, so that the next one gets the seed that follows; raises CannotGiveBackError."""
+    more = wanted - _spawned(seeds) if type(wanted) is int else -1
+    if not 0 <= more <= _MOST_SPAWNED:
+        raise CannotGiveBackError("seeds that have spawned other children")
+    if more:
+        seeds.spawn(more)
 
 
 def _bit_generator(thing: Any) -> Any:

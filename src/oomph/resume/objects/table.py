@@ -51,6 +51,7 @@ _BY_CLASS: dict[type, Kind] = {
     np.random.RandomState: _RANDOM,
     np.random.BitGenerator: _RANDOM,
     random.Random: random_kinds.PythonRandom(),
+    np.random.SeedSequence: random_kinds.Seeds(),
     random.SystemRandom: OPAQUE,
     tf.Variable: arrays.Variable(),
     tf.random.Generator: library_kinds.RandomGenerator(),
