@@ -10,7 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import IO, Any
 
-from oomph.gpu.child import ending, kill_group, parse
+from oomph.gpu.child import kill_group, parse
+from oomph.terminal.endings import ProcessEnd
 from oomph.terminal.ticking import Ticking
 
 Say = Callable[[str], None]
@@ -62,7 +63,7 @@ def live(command: Sequence[str], environ: Mapping[str, str], limits: Limits, say
             process.wait(_REAP_SECONDS)
         except subprocess.TimeoutExpired:
             pass  # it waits in the kernel for a broken driver, and cannot be killed
-        life.problem = life.problem or ending(process.returncode or 0)
+        life.problem = life.problem or ProcessEnd(process.returncode or 0).problem
         log.seek(0)
         life.stderr = log.read()
     return life

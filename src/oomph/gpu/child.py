@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from oomph.process.own_process import isolated_command, isolated_environ
+from oomph.terminal.endings import ProcessEnd
 
 _HERE = Path(__file__).parent
 _REAP_SECONDS = 0.2
@@ -65,7 +66,7 @@ class Child:
             out = self._wait(deadline, slow)
         except subprocess.TimeoutExpired as expired:
             return _answer(self._abandon(expired.stdout or b""), f"no answer within {limit:g} s")
-        return _answer(out, ending(self._process.returncode))
+        return _answer(out, ProcessEnd(self._process.returncode).problem)
 
     def _wait(self, deadline: float, slow: Callable[[], None]) -> bytes:
         assert self._process is not None
@@ -99,16 +100,6 @@ def kill_group(process: subprocess.Popen[bytes]) -> None:
         os.killpg(process.pid, signal.SIGKILL)
     except (OSError, AttributeError):
         process.kill()  # it is gone, or this system has no groups
-
-
-def ending(returncode: int) -> str:
-    """How a process ended, in words; empty if it succeeded."""
-    if returncode >= 0:
-        return f"ended with exit code {returncode}" if returncode else ""
-    try:
-        return f"ended by {signal.Signals(-returncode).name}"
-    except ValueError:
-        return f"ended by signal {-returncode}"
 
 
 def parse(said: bytes) -> tuple[dict[str, Any], list[Mapping[str, Any]]]:

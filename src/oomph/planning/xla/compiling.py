@@ -15,9 +15,9 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from oomph.gpu.child import ending
 from oomph.planning.sizes import in_words
 from oomph.planning.xla.toolkit import write_toolkit
+from oomph.terminal.endings import ProcessEnd
 
 _CHILD = Path(__file__).with_name("deviceless.py")
 _PACKAGES = ("jax", "jaxlib", "jax-cuda12-pjrt")
@@ -129,8 +129,7 @@ def answer_of(said: bytes, returncode: int) -> Mapping[str, Any]:
         found = json.loads(said.splitlines()[-1])
         return found if isinstance(found, dict) else {}
     except (ValueError, IndexError):
-        how = ending(returncode)
-        return {"problem": f"XLA's compiler was {how}" if how.startswith("ended by") else f"XLA's compiler {how}"}
+        return {"problem": f"XLA's compiler {ProcessEnd(returncode).predicate}"}
 
 
 def _environ(folder: Path) -> dict[str, str]:

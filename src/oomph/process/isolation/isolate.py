@@ -15,10 +15,11 @@ from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 from oomph.errors import IsolatedError
-from oomph.explain.evidence.evidence import ending, message_of
+from oomph.explain.evidence.evidence import message_of
 from oomph.process import cgroup
 from oomph.process.isolation import serialisation
 from oomph.process.isolation.isolated_process import IsolatedProcess
+from oomph.terminal.endings import ProcessEnd
 
 if TYPE_CHECKING:
     from oomph.explain.matching.named_fault import Diagnosis
@@ -85,7 +86,7 @@ class Isolated:
         if self.error is not None:
             words = message_of(self.error)
             return f"the function raised {type(self.error).__name__}{': ' * bool(words)}{words}{name}"
-        return f"the process of the function {ending(self.returncode)}{name}"
+        return f"the process of the function {ProcessEnd(self.returncode).in_full}{name}"
 
 
 def isolate(
