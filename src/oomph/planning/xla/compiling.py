@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import platform
-import subprocess
 import sys
 import tempfile
 import time
@@ -17,6 +16,7 @@ from typing import Any
 
 from oomph.planning.sizes import in_words
 from oomph.planning.xla.toolkit import write_toolkit
+from oomph.process.child import run
 from oomph.terminal.endings import ProcessEnd
 
 _CHILD = Path(__file__).with_name("deviceless.py")
@@ -112,15 +112,12 @@ def compile_step(step: bytes, target: str, seconds: float, available: int | None
 def _answer(words: list[str], folder: Path, seconds: float) -> Mapping[str, Any]:
     command = [os.environ.get(PYTHON) or sys.executable, str(_CHILD), *words]
     try:
-        ended = subprocess.run(
-            command, env=_environ(folder), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
-            timeout=seconds, check=False, cwd=folder,
-        )  # fmt: skip
-    except subprocess.TimeoutExpired:
-        raise NotCompiledError(f"XLA's compiler did not finish within {seconds:.0f} s") from None
+        done = run(command, _environ(folder), seconds, cwd=folder)
     except OSError as error:
         raise NotCompiledError(f"XLA's compiler could not be started: {error.strerror}") from error
-    return answer_of(ended.stdout, ended.returncode)
+    if done.returncode is None:
+        raise NotCompiledError(f"XLA's compiler did not finish within {seconds:.0f} s")
+    return answer_of(done.output, done.returncode)
 
 
 def answer_of(said: bytes, returncode: int) -> Mapping[str, Any]:
