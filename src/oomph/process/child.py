@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import subprocess
@@ -176,8 +177,8 @@ class Finished:
     """What a child has written, and how it ended."""
 
     output: bytes
-    returncode: int | None
-    """As `subprocess` has it; None if its time was up, and it was ended."""
+    returncode: int
+    """As `subprocess` has it."""
 
 
 def run(
@@ -187,8 +188,9 @@ def run(
     stderr: int = DEVNULL,
     cwd: str | Path | None = None,
 ) -> Finished:
-    """Run a program to its end, or for as long as it may take; raises OSError if it cannot be started."""
-    until = time.monotonic() + seconds
+    """Run a program to its end; raises OSError if it cannot be started, TimeoutError if it takes longer."""
     with Child(command, environ, stderr=stderr, cwd=cwd) as child:
-        output = child.listen(until)
-        return Finished(output, child.returncode)
+        output, returncode = child.listen(time.monotonic() + seconds), child.returncode
+    if returncode is None:
+        raise TimeoutError(errno.ETIMEDOUT, f"nothing within {seconds:g} s")
+    return Finished(output, returncode)

@@ -52,29 +52,39 @@ def test_its_stderr_goes_nowhere_or_into_its_output(tmp_path):
     assert finished(code, stderr=subprocess.STDOUT, cwd=tmp_path) == Finished(os.fsencode(tmp_path), 0)
 
 
-def test_at_its_deadline_it_is_ended_and_what_it_wrote_is_kept():
+def test_at_its_deadline_it_is_ended():
     began = time.monotonic()
-    assert finished("print('one', flush=True); import time; time.sleep(60)", seconds=1) == Finished(b"one\n", None)
+    with pytest.raises(TimeoutError, match="nothing within 1 s"):
+        finished("import time; time.sleep(60)", seconds=1)
     assert 1 <= time.monotonic() - began < 10
+
+
+def test_what_it_wrote_before_the_deadline_is_kept():
+    with Child(python("print('one', flush=True); import time; time.sleep(60)"), os.environ) as child:
+        assert child.listen(time.monotonic() + 1) == b"one\n"
+        assert child.returncode is None
 
 
 def test_one_that_closes_its_output_is_waited_for():
     code = "import os, time; os.write(1, b'one'); os.close(1); time.sleep({}); os._exit(5)"
     assert finished(code.format(0.3)) == Finished(b"one", 5)
-    assert finished(code.format(60), seconds=1) == Finished(b"one", None)
+    with pytest.raises(TimeoutError):
+        finished(code.format(60), seconds=1)
 
 
 @pytest.mark.parametrize("then", ["time.sleep(60)", "", "sys.exit(1)"])
 def test_what_it_has_started_ends_with_it(then):
-    done = finished(STARTS_ANOTHER.format(then=then), seconds=2)
-    assert is_gone(int(done.output))
+    with Child(python(STARTS_ANOTHER.format(then=then)), os.environ) as child:
+        other = int(child.read(LIMIT))
+        child.wait(0.5)
+    assert is_gone(other)
 
 
 def test_one_that_writes_without_end_is_bounded_in_size_and_time(monkeypatch):
     monkeypatch.setattr(module, "KEPT_BYTES", 1000)
     began = time.monotonic()
-    done = finished("import os\nwhile True: os.write(1, b'x' * 4096)", seconds=0.5)
-    assert done == Finished(b"x" * 1000, None)
+    with Child(python("import os\nwhile True: os.write(1, b'x' * 4096)"), os.environ) as child:
+        assert child.listen(began + 0.5) == b"x" * 1000
     assert time.monotonic() - began < 10
 
 

@@ -113,10 +113,10 @@ def _answer(words: list[str], folder: Path, seconds: float) -> Mapping[str, Any]
     command = [os.environ.get(PYTHON) or sys.executable, str(_CHILD), *words]
     try:
         done = run(command, _environ(folder), seconds, cwd=folder)
+    except TimeoutError:
+        raise NotCompiledError(f"XLA's compiler did not finish within {seconds:.0f} s") from None
     except OSError as error:
         raise NotCompiledError(f"XLA's compiler could not be started: {error.strerror}") from error
-    if done.returncode is None:
-        raise NotCompiledError(f"XLA's compiler did not finish within {seconds:.0f} s")
     return answer_of(done.output, done.returncode)
 
 
