@@ -28,11 +28,9 @@ def returncode_of(pid: int) -> int | None:
     """How a child ended, as `subprocess` has it; None while it runs.
 
     The child is not reaped. Until it is, its pid and the number of its group remain its own and are safe to signal.
+    Raises ChildProcessError if it was reaped elsewhere, or is not a child of this process.
     """
-    try:
-        info = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
-    except ChildProcessError:
-        return 0  # reaped elsewhere: as in `subprocess`, it is not known how it ended
+    info = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
     if info is None:
         return None
     return info.si_status if info.si_code == os.CLD_EXITED else -info.si_status
@@ -87,9 +85,12 @@ class Child:
     @property
     def returncode(self) -> int | None:
         """How it ended, as `subprocess` has it; None while it runs, or if it was left behind."""
-        if not hasattr(os, "waitid"):  # macOS before Python 3.13
-            return self._process.poll()
-        return returncode_of(self.pid) if self._process.returncode is None else self._process.returncode
+        if self._process.returncode is None:
+            try:
+                return returncode_of(self.pid)
+            except (ChildProcessError, AttributeError):  # AttributeError: macOS before Python 3.13
+                return self._process.poll()  # 0 for one that was reaped elsewhere
+        return self._process.returncode
 
     @property
     def is_open(self) -> bool:
@@ -140,7 +141,9 @@ class Child:
         return bytes(kept)
 
     def send(self, signum: int) -> None:
-        """Signal it, or its group if that is its own."""
+        """Signal it, or its group if that is its own; not one that was reaped: the number may be another's by now."""
+        if self._process.returncode is not None:
+            return
         try:
             (os.killpg if self._has_group else os.kill)(self.pid, signum)
         except (ProcessLookupError, PermissionError):
@@ -148,9 +151,7 @@ class Child:
 
     def end(self) -> None:
         """End it if it runs, and whatever is left of its group; what it wrote last can still be read."""
-        if self._process.returncode is not None:
-            return
-        if self._grace_seconds and self.returncode is None:
+        if self.returncode is None and self._grace_seconds:
             self.send(signal.SIGTERM)
             self.wait(self._grace_seconds)
         self.send(signal.SIGKILL)

@@ -159,11 +159,23 @@ def test_until_it_is_ended_its_pid_stays_its_own():
     assert not psutil.pid_exists(child.pid)
 
 
-def test_one_that_was_reaped_by_others_has_ended():
+def test_one_that_was_reaped_by_others_has_ended_and_is_not_signalled(monkeypatch):
+    monkeypatch.setattr(os, "killpg", None)
     with Child(python("raise SystemExit(7)"), os.environ) as child:
         os.waitpid(child.pid, 0)
         assert child.wait(LIMIT)
         assert child.returncode == 0
+
+
+def test_a_fork_of_ours_does_not_end_it():
+    with Child(python(HEARS), os.environ) as child:
+        child.read(LIMIT)
+        fork = os.fork()
+        if fork == 0:
+            child.close()
+            os._exit(0)
+        os.waitpid(fork, 0)
+        assert not child.wait(0.2)
 
 
 def test_ctrl_c_in_the_block_ends_it():
