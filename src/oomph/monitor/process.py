@@ -18,7 +18,7 @@ from oomph.process.own_process import isolated_command, isolated_environ, withou
 
 _MODULE = "oomph.monitor.sampler"
 _SEARCH_PATHS = {"PATH", "LD_LIBRARY_PATH"}
-_END_SECONDS = 1.0
+_END_SECONDS, _REAP_SECONDS = 1.0, 0.1
 
 
 class SamplerProcess:
@@ -84,11 +84,11 @@ class SamplerProcess:
 def _start(run_dir: Path, script_pid: int | None) -> Child:
     """Start it in a session of its own: Ctrl-C in the terminal is not for it. Raises OSError.
 
-    After SIGKILL it is not waited for: a call into a broken driver may hold it in the kernel.
+    After SIGKILL it is hardly waited for: a call into a broken driver may hold it in the kernel.
     """
     command = isolated_command(_MODULE, os.path.abspath(run_dir), str(os.getpid()), str(script_pid or 0))
     environ = isolated_environ(_environ())
-    return Child(command, environ, cwd="/", grace_seconds=_END_SECONDS, reap_seconds=0.0)
+    return Child(command, environ, cwd="/", grace_seconds=_END_SECONDS, reap_seconds=_REAP_SECONDS)
 
 
 def _environ() -> dict[str, str]:

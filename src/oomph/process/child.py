@@ -50,7 +50,7 @@ class Child:
             is then signalled and killed.
         grace_seconds: how long it may take to end after SIGTERM; 0 kills it at once.
         reap_seconds: how long to wait for it after SIGKILL. One that waits in the kernel for a broken driver or a disk
-            cannot be killed; it is left behind.
+            cannot be killed: it is left behind, and counts as killed.
     """
 
     def __init__(
@@ -78,13 +78,15 @@ class Child:
             start_new_session=own_session,
         )
         self.pid, self._has_group = self._process.pid, own_session
+        self.left_behind = False
+        """True if it had not ended `reap_seconds` after SIGKILL."""
         self._output, self._line = self._process.stdout, b""
         if self._output is not None:
             os.set_blocking(self._output.fileno(), False)
 
     @property
     def returncode(self) -> int | None:
-        """How it ended, as `subprocess` has it; None while it runs, or if it was left behind."""
+        """How it ended, as `subprocess` has it; None while it runs."""
         if self._process.returncode is None:
             try:
                 return returncode_of(self.pid)
@@ -157,6 +159,8 @@ class Child:
         self.send(signal.SIGKILL)
         if self.wait(self._reap_seconds):
             self._process.wait()
+        else:
+            self.left_behind, self._process.returncode = True, -signal.SIGKILL
 
     def close(self) -> None:
         """End it, and forget the rest of its output."""
