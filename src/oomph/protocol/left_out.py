@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from oomph.journal.journal import Event
+from oomph.terminal.amounts import counted
 
 _MOST_NAMED = 5
 
@@ -33,4 +34,4 @@ def left_out_in_words(records: Sequence[str], complete: bool) -> str:
     named = ", ".join(records[:_MOST_NAMED])
     more = f" and {len(records) - _MOST_NAMED} more" if len(records) > _MOST_NAMED else ""
     least = "" if complete else "at least "
-    return f"left out {least}{len(records)} corrupt record{'s' * (len(records) != 1)}: {named}{more}"
+    return f"left out {least}{counted(len(records), 'corrupt record')}: {named}{more}"

@@ -14,9 +14,9 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from oomph.planning.sizes import in_words
 from oomph.planning.xla.toolkit import write_toolkit
 from oomph.process.child import run
+from oomph.terminal.amounts import in_three_digits
 from oomph.terminal.endings import ProcessEnd
 
 _CHILD = Path(__file__).with_name("deviceless.py")
@@ -92,7 +92,9 @@ def compile_step(step: bytes, target: str, seconds: float, available: int | None
         NotCompiledError: it cannot be compiled, takes too long, or needs too much memory.
     """
     if available is not None and available < _LEAST:
-        raise NotCompiledError(f"only {in_words(available)} of memory are free, and XLA's compiler takes up to 1 GiB")
+        raise NotCompiledError(
+            f"only {in_three_digits(available)} of memory are free, and XLA's compiler takes up to 1 GiB"
+        )
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="oomph-", ignore_cleanup_errors=True) as name:
         folder = Path(name)

@@ -11,6 +11,7 @@ from oomph.planning.estimate import Fits, Plan
 from oomph.planning.live import subject
 from oomph.planning.live.examine import examine as plan
 from oomph.reach.live.reached import Reached
+from oomph.terminal.amounts import as_size
 
 _WORDS = {Fits.YES: "should fit", Fits.NO: "does not fit", Fits.UNKNOWN: "may or may not fit"}
 
@@ -19,7 +20,7 @@ def held_line(model: Any) -> str:
     """What a training holds all the time, as far as it exists: in a sentence without a final stop."""
     is_built = all(getattr(optimizer, "built", True) for optimizer in optimizers_of(model))
     words = "weights and optimizer" if is_built else "weights, without the slots of the optimizer,"
-    return f"{words} take {_in_words(subject.held_by(model).total)}; oomph plan says which batch fits a GPU"
+    return f"{words} take {_as_size(subject.held_by(model).total)}; oomph plan says which batch fits a GPU"
 
 
 def planned_line(reached: Reached, device: Mapping[str, Any]) -> str:
@@ -34,12 +35,9 @@ def _planned(found: Plan) -> str:
     estimate = found.estimates[-1]
     name = found.device.name if found.device is not None else "the device"
     largest = f"; the largest batch that should: {found.max_batch:,}" if found.max_batch else ""
-    needs = f"a batch of {estimate.batch} needs about {_in_words(estimate.peak.expected)}"
+    needs = f"a batch of {estimate.batch} needs about {_as_size(estimate.peak.expected)}"
     return f"{needs}: it {_WORDS[estimate.fits]} {name}{largest}"
 
 
-def _in_words(size: int) -> str:
-    for unit, width in (("GiB", 30), ("MiB", 20)):
-        if size >= 1 << width:
-            return f"{size / (1 << width):.1f} {unit}"
-    return f"{size / 1024:.0f} KiB"
+def _as_size(size: int) -> str:
+    return as_size(size, "KiB", 1 if size >= 1 << 20 else 0)

@@ -30,6 +30,7 @@ from oomph.run.policy.decide import (
     refill,
 )
 from oomph.run.policy.ladder import SAME, Conditions, change_in, change_of, ladder, why_not
+from oomph.terminal.amounts import counted
 from oomph.terminal.endings import ProcessEnd
 
 SCHEMA = 1
@@ -109,8 +110,7 @@ def as_document(decisions: Sequence[Decision]) -> dict[str, Any]:
 
 def as_text(decisions: Sequence[Decision], subject: str) -> str:
     """The decisions in words, each with its reasons."""
-    count = len(decisions)
-    lines = [f"{subject}: {count} decision{'' if count == 1 else 's'}"]
+    lines = [f"{subject}: {counted(len(decisions), 'decision')}"]
     for number, decision in enumerate(decisions, 1):
         lines += ["", f"{number}. {_what_happened(decision)}", f"   {_what_was_done(decision.action)}"]
         lines += [f"     {reason}" for reason in why(decision)]
