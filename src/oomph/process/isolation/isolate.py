@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from oomph.errors import IsolatedError
 from oomph.explain.evidence.evidence import message_of
-from oomph.process import cgroup
+from oomph.process import available_memory
 from oomph.process.isolation import serialisation
 from oomph.process.isolation.isolated_process import IsolatedProcess
 from oomph.terminal.endings import ProcessEnd
@@ -126,13 +126,13 @@ def isolate(
     _check_timeout(timeout)
     _check_environ(environ or {})
     call = serialisation.pack_call(fn, tuple(args), dict(kwargs or {}))
-    kills_before, started = cgroup.oom_kills(), time.monotonic()
+    kills_before, started = available_memory.oom_kills(), time.monotonic()
     child = IsolatedProcess(call, {**os.environ, **(environ or {})})
     try:
         child.wait(None if timeout is None else started + timeout)
     finally:
         child.end()
-    kills, before = cgroup.oom_kills(), kills_before
+    kills, before = available_memory.oom_kills(), kills_before
     new_kills = None if kills is None or before is None else kills - before
     return replace(_outcome(child, time.monotonic() - started, new_kills), timeout=timeout)
 
