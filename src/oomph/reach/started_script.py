@@ -9,11 +9,10 @@ from collections.abc import Mapping, Sequence
 from oomph.process import process_group
 from oomph.process.child import returncode_of
 from oomph.process.isolation.descendants import adopt_orphans, end_own_strays
-from oomph.process.patience import Patience
-from oomph.process.spawn import spawn
+from oomph.process.process_group import Patience
+from oomph.process.spawn import Tripwire, spawn
 from oomph.process.stderr import Pump, Tail
 from oomph.process.terminal import Terminal
-from oomph.process.tripwire import Tripwire
 from oomph.reach.start_up_noise import StartUpNoise
 from oomph.terminal.console import Voice
 

@@ -16,13 +16,10 @@ from oomph.files.run_files import OwnFile
 from oomph.process import process_group
 from oomph.process.child import returncode_of
 from oomph.process.descriptors import readable
-from oomph.process.patience import Patience
-from oomph.process.process_group import ProcessGroup
-from oomph.process.spawn import spawn
+from oomph.process.process_group import Patience, ProcessGroup
+from oomph.process.spawn import Tripwire, Watchdog, spawn
 from oomph.process.stderr import Pump, Tail
 from oomph.process.terminal import Terminal, stop_self
-from oomph.process.tripwire import Tripwire
-from oomph.process.watchdog import Watchdog
 from oomph.protocol.phases import Power
 from oomph.run.hang.limits import Hang
 from oomph.run.hang.watch import Watch
