@@ -61,14 +61,14 @@ MUTATIONS = (
     ),
     Mutation(
         "the tripwire belongs to nobody",
-        "process/tripwire.py",
+        "process/spawn.py",
         "F_SETOWN, -group",
         "F_SETOWN, 0",
         "recovery/posix/test_outlived.py",
     ),
     Mutation(
         "the watchdog only watches",
-        "process/watchdog.py",
+        "process/spawn.py",
         "os.killpg(group, signal.SIGKILL)",
         "pass",
         "recovery/posix/test_outlived.py",

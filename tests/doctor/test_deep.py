@@ -9,7 +9,6 @@ import pytest
 
 from oomph.doctor.deep import try_devices
 from oomph.doctor.trial_process import Limits
-from oomph.gpu.child import ending
 
 TRIALS = ("list", "matmul", "xla")
 CHILD = """
@@ -95,12 +94,3 @@ def test_two_gpus_are_tried_one_by_one_and_then_together(trials):
 def test_nothing_is_tried_without_a_gpu(trials):
     results, _ = trials(count=0)
     assert names(results) == [("list", "skip")]
-
-
-def test_endings_in_words():
-    assert [ending(0), ending(3), ending(-6), ending(-63)] == [
-        "",
-        "ended with exit code 3",
-        "ended by SIGABRT",
-        "ended by signal 63",
-    ]

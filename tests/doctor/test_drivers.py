@@ -9,14 +9,14 @@ import psutil
 import pytest
 
 from oomph.doctor.snapshot import Snapshot
-from oomph.gpu.child import Answer, Child
+from oomph.gpu.question import Answer, Question
 from oomph.gpu.versions import cuda_version, cudnn_version
 
 
 def ask(tmp_path, monkeypatch, code: str, limit: float = 10.0) -> Answer:
     (tmp_path / "ask.py").write_text("import json, os, sys, time\n" + code)
-    monkeypatch.setattr("oomph.gpu.child._HERE", tmp_path)
-    return Child("ask.py", (), {"PATH": "/usr/bin"}).answer(time.monotonic() + limit, limit)
+    monkeypatch.setattr("oomph.gpu.question._HERE", tmp_path)
+    return Question("ask.py", (), {"PATH": "/usr/bin"}).answer(time.monotonic() + limit, limit)
 
 
 SAY = "print(json.dumps({'a': 1}), flush=True)\nprint(json.dumps({'row': {'index': 0}}), flush=True)\n"
@@ -80,8 +80,8 @@ def test_unknown_fields_of_a_later_version_are_passed_over(healthy):
 
 def test_somebody_who_waits_for_long_is_told(tmp_path, monkeypatch):
     (tmp_path / "ask.py").write_text("import time\ntime.sleep(60)")
-    monkeypatch.setattr("oomph.gpu.child._HERE", tmp_path)
-    monkeypatch.setattr("oomph.gpu.child._SILENT_SECONDS", 0.2)
+    monkeypatch.setattr("oomph.gpu.question._HERE", tmp_path)
+    monkeypatch.setattr("oomph.gpu.question._SILENT_SECONDS", 0.2)
     told: list[bool] = []
-    answer = Child("ask.py", (), {}).answer(time.monotonic() + 1, 1, lambda: told.append(True))
+    answer = Question("ask.py", (), {}).answer(time.monotonic() + 1, 1, lambda: told.append(True))
     assert (told, answer.problem) == ([True], "no answer within 1 s")

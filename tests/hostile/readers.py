@@ -27,7 +27,7 @@ from oomph.explain.catalogue import front_matter
 from oomph.explain.catalogue.catalogue import PageError, parse_page
 from oomph.explain.catalogue.xid import read_table
 from oomph.explain.reading.heap_dump import read_dump
-from oomph.gpu.child import parse
+from oomph.gpu.question import parse
 from oomph.journal.journal import Event, foreign_format, read_journal, unreadable_lines
 from oomph.protocol.creations import DIRECTORY, Creation, Earlier
 from oomph.protocol.handover import VARIABLE as HANDOVER

@@ -8,7 +8,7 @@ from plans import GIB, WORDS, exactly, plan
 from oomph.planning.commands import next_command
 from oomph.planning.estimate import Device, Estimate, Fits
 from oomph.planning.report import as_text
-from oomph.planning.sizes import in_words
+from oomph.terminal.amounts import in_three_digits
 
 
 def test_the_first_lines_say_what_fits_what_to_type_and_how_much_it_needs():
@@ -125,8 +125,8 @@ def test_a_plan_without_details_is_short():
     ],
 )  # fmt: skip
 def test_sizes_have_three_digits(size, words):
-    assert in_words(size) == words
+    assert in_three_digits(size) == words
 
 
 def test_sizes_on_an_axis_have_one_unit():
-    assert in_words(512 * 2**20, 2 * 2**30) == "0.5 GiB"
+    assert in_three_digits(512 * 2**20, 2 * 2**30) == "0.5 GiB"

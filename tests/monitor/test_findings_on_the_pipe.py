@@ -13,6 +13,7 @@ from oomph.monitor.changes import Changes, Ended, finding_of, from_documents, to
 from oomph.monitor.finding import Finding
 from oomph.monitor.process import SamplerProcess
 from oomph.monitor.sampler import Parent
+from oomph.process.child import Child
 
 FINDING = Finding("memory-leak", "GPU 0", "it grows\nby 12 MiB", "critical", {"slope": 12.5, "of": ["a"]}, "Look.")
 TEXT = st.text('ab"\\\n\0é\ud800', max_size=8)
@@ -127,16 +128,38 @@ def test_another_parent_means_that_ours_has_ended(ends):
     assert Parent(1 if os.getppid() != 1 else 2, ends.write_fd).is_gone
 
 
-class Sampler(SamplerProcess):
-    """The parent's end, with a pipe that the test writes to."""
+class Writer(Child):
+    """A sampler that writes what the test gives it."""
 
     def __init__(self) -> None:
-        self.problem, self._said, self._process = "", b"", None
-        self.pending = b""
+        self._output, self._line, self.pending = None, b"", b""
 
-    def _read(self) -> bytes:
+    @property
+    def returncode(self) -> int | None:
+        return None
+
+    @property
+    def is_open(self) -> bool:
+        return True
+
+    def read(self, seconds: float = 0.0) -> bytes:
         data, self.pending = self.pending, b""
         return data
+
+
+class Sampler(SamplerProcess):
+    """The parent's end, with a sampler that writes what the test gives it."""
+
+    def __init__(self) -> None:
+        self.problem, self._last, self._closed, self._process = "", [], False, Writer()
+
+    @property
+    def pending(self) -> bytes:
+        return self._process.pending
+
+    @pending.setter
+    def pending(self, data: bytes) -> None:
+        self._process.pending = data
 
 
 def test_half_a_line_waits_for_its_end():
@@ -163,4 +186,4 @@ def test_a_line_without_end_is_not_kept():
     for _ in range(30):
         sampler.pending = b"x" * 100_000
         sampler.findings()
-    assert len(sampler._said) <= 1 << 20
+    assert len(sampler._process._line) <= 1 << 20

@@ -8,8 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import psutil
@@ -17,7 +16,7 @@ import psutil
 from oomph.demo.claims import OUT_OF_MEMORY, Compared, Ended
 from oomph.errors import OomphError
 from oomph.journal.journal import read_journal
-from oomph.process import child
+from oomph.process.child import Child
 from oomph.process.own_process import isolated_command, isolated_environ
 from oomph.protocol.progress import read_progress
 from oomph.terminal.message import PREFIX
@@ -38,9 +37,9 @@ class DemoError(OomphError):
 def run_plain(words: Sequence[str], environ: Mapping[str, str], log: Path, python: str = sys.executable) -> Ended:
     """Run the script with plain Python."""
     started = time.monotonic()
-    with _started([python, *words], environ, log) as process:
-        _wait(process, started, lambda: None)
-    return Ended(process.returncode, time.monotonic() - started, _error_in(log))
+    with _started([python, *words], environ, log) as child:
+        code = _wait(child, started, lambda: None)
+    return Ended(code, time.monotonic() - started, _error_in(log))
 
 
 def run_killed(
@@ -49,7 +48,7 @@ def run_killed(
     """Run a command of `oomph run`, and kill the script after `kill_at` steps; also returns whether it was killed."""
     started, killed = time.monotonic(), False
     with (
-        _started(command, isolated_environ(environ), log) as process,
+        _started(command, isolated_environ(environ), log) as child,
         log.open(encoding="utf-8", errors="replace") as output,
     ):
         tail = _Tail(output.readline, say)
@@ -57,13 +56,13 @@ def run_killed(
         def watch() -> None:
             nonlocal killed
             tail.show()
-            if not killed and (pid := _due(run_dir, kill_at, process.pid)) is not None:
+            if not killed and (pid := _due(run_dir, kill_at, child.pid)) is not None:
                 killed = _kill(pid)
                 say(f"demo: kill -9 {pid}")
 
-        _wait(process, started, watch)
+        code = _wait(child, started, watch)
         tail.show()
-    return Ended(process.returncode, time.monotonic() - started, _error_in(log) if process.returncode else ""), killed
+    return Ended(code, time.monotonic() - started, _error_in(log) if code else ""), killed
 
 
 def under_oomph(python: str, run_dir: Path, every: int, words: Sequence[str]) -> list[str]:
@@ -109,7 +108,7 @@ def _due(run_dir: Path, kill_at: int, supervisor: int) -> int | None:
         return None
     pids = [event.data.get("pid") for event in read_journal(run_dir) if event.name == "process-started"]
     try:
-        ours = {child.pid for child in psutil.Process(supervisor).children(recursive=True)}
+        ours = {process.pid for process in psutil.Process(supervisor).children(recursive=True)}
     except psutil.Error:
         return None  # the run has just ended
     return next((pid for pid in pids if isinstance(pid, int) and pid in ours), None)
@@ -123,31 +122,24 @@ def _kill(pid: int) -> bool:
     return True
 
 
-@contextmanager
-def _started(command: Sequence[str], environ: Mapping[str, str], log: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """A child process that ends with the block."""
+def _started(command: Sequence[str], environ: Mapping[str, str], log: Path) -> Child:
+    """Start a process whose output goes into a file. It shares our session, where Ctrl-C reaches it."""
     with log.open("wb") as output:
-        process = subprocess.Popen(
-            command, env=environ, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, cwd=log.parent
-        )
-    try:
-        yield process
-    finally:
-        child.end(process, _GRACE_SECONDS)
+        return Child(
+            command, environ, stdout=output, stderr=subprocess.STDOUT, cwd=log.parent,
+            own_session=False, grace_seconds=_GRACE_SECONDS,
+        )  # fmt: skip
 
 
-def _wait(process: subprocess.Popen[bytes], started: float, watch: Callable[[], None]) -> None:
+def _wait(child: Child, started: float, watch: Callable[[], None]) -> int:
+    """Wait for the exit code."""
     with Ticking() as ticking:
-        _poll(process, started, watch, ticking)
-
-
-def _poll(process: subprocess.Popen[bytes], started: float, watch: Callable[[], None], ticking: Ticking) -> None:
-    while process.poll() is None:
-        ticking.tick("training")
-        watch()
-        if time.monotonic() - started > LONGEST_SECONDS:
-            raise DemoError(f"a training did not end within {LONGEST_SECONDS:.0f} s")
-        time.sleep(_POLL_SECONDS)
+        while not child.wait(_POLL_SECONDS):
+            ticking.tick("training")
+            watch()
+            if time.monotonic() - started > LONGEST_SECONDS:
+                raise DemoError(f"a training did not end within {LONGEST_SECONDS:.0f} s")
+    return child.returncode or 0
 
 
 def _error_in(log: Path) -> str:

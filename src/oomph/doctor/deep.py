@@ -14,6 +14,7 @@ from oomph.doctor.repairs import repairs
 from oomph.doctor.snapshot import Snapshot
 from oomph.doctor.trial_process import Life, Limits, Say, live
 from oomph.explain.catalogue.fault import Remedy
+from oomph.process.own_process import without_own_variables
 
 _SCRIPT = Path(oomph.__file__).parent / "doctor" / "live" / "trials.py"
 _EACH = ("list", "allocate", "matmul", "convolution", "rnn", "mixed-precision", "xla", "bandwidth")
@@ -63,7 +64,7 @@ def try_devices(
 
 def _environ(snapshot: Snapshot) -> dict[str, str]:
     """The script's environment as under `oomph run`: with the repairs."""
-    environ = {name: value for name, value in os.environ.items() if not name.startswith("OOMPH_")}
+    environ = without_own_variables(os.environ)
     for repair in repairs(snapshot):
         if repair.value is None:
             environ.pop(repair.variable, None)

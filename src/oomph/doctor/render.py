@@ -14,6 +14,7 @@ from oomph.doctor.snapshot import Snapshot
 from oomph.doctor.verdict import verdict
 from oomph.explain.catalogue.fault import Remedy
 from oomph.explain.catalogue.front_matter import PAGES
+from oomph.terminal.amounts import counted
 from oomph.terminal.screen import USUAL_WIDTH
 from oomph.terminal.shown import shown_line
 from oomph.terminal.wrapping import wrapped
@@ -139,7 +140,7 @@ def _counted(results: Sequence[Result]) -> str:
     """How many checks there were, and what became of them: the numbers add up."""
     became = Counter("blind" if result.finding.blind else result.finding.status for result in results)
     words = ", ".join(f"{became[how]} {_BECAME[how]}" for how in _BECAME if became[how])
-    return f"{len(results)} check{'' if len(results) == 1 else 's'}: {words}"
+    return f"{counted(len(results), 'check')}: {words}"
 
 
 def has_page(fault: str) -> bool:

@@ -14,6 +14,7 @@ from oomph.doctor.commands import describe
 from oomph.doctor.examine import Result
 from oomph.doctor.snapshot import Snapshot
 from oomph.doctor.verdict import verdict
+from oomph.terminal.amounts import as_size
 
 _UUID = re.compile(r"\b(GPU|MIG)-[0-9a-fA-F]{4}[0-9a-fA-F-]+")
 _HOME = re.compile(r"/(?:home|Users)/[^/:\s'\"]+")
@@ -59,10 +60,7 @@ def _facts(snapshot: Snapshot) -> Iterator[str]:
         f" {host.machine}, {host.libc}"
     )
     place = [*(["WSL2"] if host.wsl else []), *([f"in {host.container}"] if host.container else [])]
-    memory = (
-        f"{(host.memory_bytes or 0) / 2**30:.1f} GiB memory, limit {_gib(host.memory_limit_bytes)}, shm"
-        f" {_gib(host.shm_bytes)}"
-    )
+    memory = f"{_gib(host.memory_bytes or 0)} memory, limit {_gib(host.memory_limit_bytes)}, shm {_gib(host.shm_bytes)}"
     yield ", ".join([*place, memory])
     yield "packages: " + ", ".join(f"{package.name} {package.version}" for package in snapshot.packages.found)
     tensorflow = snapshot.tensorflow
@@ -101,4 +99,4 @@ def _dotted(numbers: tuple[int, ...]) -> str:
 
 
 def _gib(number: int | None) -> str:
-    return "none" if number is None else f"{number / 2**30:.1f} GiB"
+    return "none" if number is None else as_size(number, "GiB")

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import subprocess
 import tempfile
-import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import IO, Any
+from typing import Any
 
-from oomph.gpu.child import ending, kill_group, parse
+from oomph.gpu.question import parse
+from oomph.process.child import Child
+from oomph.terminal.endings import ProcessEnd
 from oomph.terminal.ticking import Ticking
 
 Say = Callable[[str], None]
@@ -48,43 +48,24 @@ def live(command: Sequence[str], environ: Mapping[str, str], limits: Limits, say
     """Run a child to its end, or until it is silent for too long. What it printed on stderr is kept."""
     life = Life()
     with tempfile.TemporaryFile() as log:
-        process = subprocess.Popen(
-            list(command),
-            env=dict(environ),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=log,
-            start_new_session=True,
-        )
-        assert process.stdout is not None
-        _listen(process, process.stdout, life, limits, say)
-        try:
-            process.wait(_REAP_SECONDS)
-        except subprocess.TimeoutExpired:
-            pass  # it waits in the kernel for a broken driver, and cannot be killed
-        life.problem = life.problem or ending(process.returncode or 0)
+        with Child(command, environ, stderr=log) as child:
+            _listen(child, life, limits, say)
+            if not life.problem and child.wait(_REAP_SECONDS):
+                life.problem = ProcessEnd(child.returncode or 0).problem
         log.seek(0)
         life.stderr = log.read()
     return life
 
 
-def _listen(process: subprocess.Popen[bytes], output: IO[bytes], life: Life, limits: Limits, say: Say) -> None:
-    """Read its lines as they come; kill it if none comes for too long."""
-    lines: list[bytes] = []
-    reader = threading.Thread(target=lambda: lines.extend(iter(output.readline, b"")), daemon=True)
-    reader.start()
-    seen, heard, ticking = 0, time.monotonic(), Ticking()
-    while reader.is_alive() or seen < len(lines):
-        reader.join(_LOOK_SECONDS)
-        ticking.tick(f"trying {life.begun or 'to start'}")
-        for line in lines[seen:]:
+def _listen(child: Child, life: Life, limits: Limits, say: Say) -> None:
+    """Read its lines as they come, until there are no more, or none comes for too long."""
+    heard, ticking = time.monotonic(), Ticking()
+    while child.is_open:
+        for line in child.lines(_LOOK_SECONDS):
             life.hear(line, say)
-            seen, heard, ticking = seen + 1, time.monotonic(), Ticking()
+            heard, ticking = time.monotonic(), Ticking()
+        ticking.tick(f"trying {life.begun or 'to start'}")
         limit = limits.importing if life.begun in ("", "import") else limits.trial
         if time.monotonic() - heard > limit:
-            kill_group(process)
             life.problem = f"no answer within {limit:.0f} s"
-            reader.join(_REAP_SECONDS)
-            break
-    if not reader.is_alive():
-        output.close()
+            return

@@ -10,6 +10,7 @@ from oomph.doctor.checks.driver import no_gpu
 from oomph.doctor.examine import Result
 from oomph.doctor.snapshot import Snapshot
 from oomph.explain.catalogue.fault import Remedy
+from oomph.terminal.amounts import as_size, counted
 
 
 def verdict(snapshot: Snapshot, results: Sequence[Result]) -> str:
@@ -43,7 +44,7 @@ def _ready(snapshot: Snapshot) -> str:
     devices = snapshot.driver.devices
     if not devices:
         return f"{tensorflow} on the CPU"
-    names = [f"{device.name} ({device.memory_bytes / 2**30:.0f} GiB)" for device in devices]
+    names = [f"{device.name} ({as_size(device.memory_bytes, 'GiB', 0)})" for device in devices]
     return f"{tensorflow} on {', '.join(f'{names.count(name)}× {name}' for name in dict.fromkeys(names))}"
 
 
@@ -54,6 +55,6 @@ def _left_out(count: int) -> str:
 def _tail(results: Sequence[Result]) -> str:
     warnings = sum(result.finding.status == WARN for result in results)
     unable = sum(result.finding.blind for result in results)
-    words = [f" {warnings} warning{'s' * (warnings > 1)}."] if warnings else []
-    words += [f" {unable} check{'s' * (unable > 1)} could not run."] if unable else []
+    words = [f" {counted(warnings, 'warning')}."] if warnings else []
+    words += [f" {counted(unable, 'check')} could not run."] if unable else []
     return "".join(words)

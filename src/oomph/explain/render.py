@@ -10,6 +10,7 @@ from oomph.explain.catalogue.neighbours import neighbours
 from oomph.explain.evidence.evidence import TEXT_LIMIT, Evidence
 from oomph.explain.matching.excerpt import excerpt
 from oomph.explain.matching.named_fault import SUSPICION, Diagnosis
+from oomph.terminal.amounts import counted
 from oomph.terminal.shown import shown_line
 from oomph.terminal.wrapping import wrapped
 
@@ -36,7 +37,7 @@ def as_text(
         section: a section of the caller before it.
     """
     told = [d for place, d in enumerate(diagnoses) if place == 0 or d.confidence > SUSPICION]
-    found = _count(len(told), "fault") if told else "no fault"
+    found = counted(len(told), "fault") if told else "no fault"
     lines = [wrapped(f"{subject}: {found} found{state}", width, "  ", command=f"{found} found")]
     for rank, diagnosis in enumerate(told, 1):
         lines += ["", *_diagnosis(rank, diagnosis, width)]
@@ -152,10 +153,6 @@ def _shortened(text: str, signatures: Sequence[Signature] = (), most: int = _SHO
     text = text.strip().replace("\n", " / ")
     text = "".join(letter if letter.isprintable() else " " for letter in text)
     return excerpt(text, signatures, most)
-
-
-def _count(number: int, thing: str) -> str:
-    return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
 
 
 def _last(line: str, width: int) -> str:

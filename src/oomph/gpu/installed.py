@@ -6,7 +6,7 @@ import time
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from oomph.gpu.child import Child
+from oomph.gpu.question import Question
 
 _LIMIT_SECONDS = 5.0
 
@@ -22,7 +22,7 @@ class Installed(NamedTuple):
 
 def installed(environ: Mapping[str, str]) -> tuple[tuple[Installed, ...], str]:
     """The GPUs that the script may see, and why there are none or fewer; empty if all have answered."""
-    answer = Child("ask_nvml.py", (), environ, bare=False).answer(time.monotonic() + _LIMIT_SECONDS, _LIMIT_SECONDS)
+    answer = Question("ask_nvml.py", (), environ, bare=False).answer(time.monotonic() + _LIMIT_SECONDS, _LIMIT_SECONDS)
     found = [
         Installed(str(row["name"]), int(row["total_bytes"]), int(row.get("used_bytes") or 0))
         for row in answer.rows

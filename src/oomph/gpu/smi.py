@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from oomph.gpu.reading import Reading
+from oomph.process.child import run
 
 POLL_SECONDS = 5.0
 """Each poll is a process that takes a tenth of a second or more of a core."""
@@ -125,19 +126,12 @@ class Smi:
 def _run(command: list[str]) -> tuple[str, str]:
     """What it printed, and why that is no answer."""
     try:
-        done = subprocess.run(
-            command,
-            env={**os.environ, "LC_ALL": "C"},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            timeout=_LIMIT_SECONDS,
-        )
-    except subprocess.TimeoutExpired:
+        done = run(command, {**os.environ, "LC_ALL": "C"}, _LIMIT_SECONDS, stderr=subprocess.STDOUT)
+    except TimeoutError:
         return "", f"nvidia-smi does not answer within {_LIMIT_SECONDS:g} s"
     except OSError as error:
         return "", f"nvidia-smi cannot be started: {error.strerror}"
-    said = done.stdout.decode(errors="replace").strip()
+    said = done.output.decode(errors="replace").strip()
     if done.returncode or not said:
         first = said.partition("\n")[0].strip() or f"it ended with exit code {done.returncode}"
         return said, f"nvidia-smi says: {first}"

@@ -4,31 +4,23 @@ from __future__ import annotations
 
 import dis
 import functools
-import os
 import sys
-import sysconfig
 from collections.abc import Iterator
 from types import CodeType, FunctionType
 from typing import Any, NamedTuple
 
-from oomph.files.package import PACKAGE
+from oomph.files import user_code
 
 _LIBRARIES = ("keras.", "tensorflow.")
-_INSTALLED = ("site-packages", "dist-packages")
 
 
 @functools.lru_cache(maxsize=4096)
 def is_users(module: str) -> bool:
-    """Whether a module is the user's: the script or a file beside it, not an installed library."""
+    """True if a module is the user's: the script or a file beside it, not an installed library."""
     if module == "__main__":
         return True
     path = getattr(sys.modules.get(module), "__file__", None)
-    if not isinstance(path, str):
-        return False
-    folders = (PACKAGE, sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib"))
-    return not any(path.startswith(folder + os.sep) for folder in folders) and not any(
-        part in path.split(os.sep) for part in _INSTALLED
-    )
+    return isinstance(path, str) and user_code.is_users(path)
 
 
 def is_of_library(thing: Any) -> bool:

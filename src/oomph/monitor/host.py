@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from oomph.process.memory_limit import MemoryLimit
+from oomph.process.available_memory import MemoryLimit
 
 _SWAP_SECONDS = 10.0
 _MOST = 8192

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from oomph.terminal.amounts import counted
+
 _SOON_SECONDS = 24 * 3600.0
 """Where the end of the training is not known, a limit that is further away is not worth a warning."""
 _UNITS = ((86400.0, "day"), (3600.0, "hour"), (60.0, "minute"))
@@ -51,7 +53,7 @@ class Outlook:
         if self.seconds is None or self.units is None:
             return ""
         number = round(self.units)
-        units = f" ({number:,} {self.unit}{'' if number == 1 else 's'})" if self.unit else ""
+        units = f" ({counted(number, self.unit, ',')})" if self.unit else ""
         after = "" if self.remaining is None or self.seconds < self.remaining else ", after this training ends"
         return f"; it reaches the limit in {about(self.seconds)}{units}{after}"
 
@@ -76,7 +78,7 @@ def about(seconds: float) -> str:
     for length, name in _UNITS:
         number = round(seconds / length)
         if number >= 2 or (name == "minute" and number):
-            return f"about {number:,} {name}{'' if number == 1 else 's'}"
+            return f"about {counted(number, name, ',')}"
     return "less than a minute"
 
 

@@ -7,20 +7,17 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 from pathlib import Path
 from typing import Any
 
 from oomph.monitor.changes import Changes, from_documents
 from oomph.monitor.finding import Finding
-from oomph.process.own_process import isolated_command, isolated_environ
+from oomph.process.child import Child
+from oomph.process.own_process import isolated_command, isolated_environ, without_own_variables
 
 _MODULE = "oomph.monitor.sampler"
 _SEARCH_PATHS = {"PATH", "LD_LIBRARY_PATH"}
-_END_SECONDS = 1.0
-_READ_BYTES = 65536
-_MOST_BYTES = 1 << 20
-"""A line that is longer is not ours."""
+_END_SECONDS, _REAP_SECONDS = 1.0, 0.1
 
 
 class SamplerProcess:
@@ -34,8 +31,9 @@ class SamplerProcess:
     def __init__(self, run_dir: Path, script_pid: int | None = None) -> None:
         self.problem = ""
         """Why there are no samples, in words; empty while nothing is wrong."""
-        self._said = b""
-        self._process: subprocess.Popen[bytes] | None = None
+        self._last: list[bytes] = []
+        self._closed = False
+        self._process: Child | None = None
         try:
             self._process = _start(run_dir, script_pid)
         except OSError as error:
@@ -44,21 +42,18 @@ class SamplerProcess:
     @property
     def alive(self) -> bool:
         """Whether it is running."""
-        return self._process is not None and self._process.poll() is None
-
-    @property
-    def _is_open(self) -> bool:
-        return self._process is not None and self._process.stdout is not None and not self._process.stdout.closed
+        return self._process is not None and self._process.returncode is None
 
     def changes(self) -> Changes:
         """What has changed in what it finds since the last call. Does not wait."""
-        was_ended = self._is_open and not self.alive  # asked first: what it said last comes before its end
-        *lines, self._said = (self._said + self._read()).split(b"\n")
-        if len(self._said) > _MOST_BYTES:
-            self._said = b""
+        was_ended = not (self._closed or self.alive)  # asked first: what it said last comes before its end
+        lines, self._last = self._last, []
+        if self._process is not None and not self._closed:
+            lines = self._process.lines()
         changes = from_documents([self._parse(line) for line in lines])
-        if was_ended and not self.problem:
-            self.problem = "the sampler was ended: nothing more is measured"
+        if was_ended and self._process is not None:
+            self._process.end()
+            self.problem = self.problem or "the sampler was ended: nothing more is measured"
         return changes
 
     def findings(self) -> tuple[Finding, ...]:
@@ -67,27 +62,12 @@ class SamplerProcess:
 
     def close(self) -> None:
         """End it, and wait for it a second at most. What it has found can still be asked for."""
-        if self._process is None or self._process.stdout is None or not self._is_open:
+        if self._process is None or self._closed:
             return
-        self._process.terminate()
-        try:
-            self._process.wait(_END_SECONDS)
-        except subprocess.TimeoutExpired:
-            self._process.kill()  # not waited for: a call into a broken driver may hold it in the kernel
-        self._said += self._read()
-        self._process.stdout.close()
-
-    def _read(self) -> bytes:
-        """All that the pipe holds. It does not block, and its end is not waited for: a fork may hold it open."""
-        said = b""
-        if self._process is None or self._process.stdout is None or not self._is_open:
-            return said
-        try:
-            while len(said) < _MOST_BYTES and (data := os.read(self._process.stdout.fileno(), _READ_BYTES)):
-                said += data
-        except OSError:
-            pass  # nothing more at the moment; or the script has closed what is not its own
-        return said
+        self._closed = True
+        self._process.end()
+        self._last = self._process.lines()
+        self._process.close()
 
     def _parse(self, line: bytes) -> Any:
         """What a line says; a problem is kept here."""
@@ -100,25 +80,19 @@ class SamplerProcess:
         return document
 
 
-def _start(run_dir: Path, script_pid: int | None) -> subprocess.Popen[bytes]:
-    """Start it in a session of its own: Ctrl-C in the terminal is not for it. Raises OSError."""
-    process = subprocess.Popen(
-        isolated_command(_MODULE, os.path.abspath(run_dir), str(os.getpid()), str(script_pid or 0)),
-        env=isolated_environ(_environ()),
-        cwd="/",
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )
-    assert process.stdout is not None
-    os.set_blocking(process.stdout.fileno(), False)
-    return process
+def _start(run_dir: Path, script_pid: int | None) -> Child:
+    """Start it in a session of its own: Ctrl-C in the terminal is not for it. Raises OSError.
+
+    After SIGKILL it is hardly waited for: a call into a broken driver may hold it in the kernel.
+    """
+    command = isolated_command(_MODULE, os.path.abspath(run_dir), str(os.getpid()), str(script_pid or 0))
+    environ = isolated_environ(_environ())
+    return Child(command, environ, cwd="/", grace_seconds=_END_SECONDS, reap_seconds=_REAP_SECONDS)
 
 
 def _environ() -> dict[str, str]:
     """The environment of this process, whose relative search paths would mean something else in another folder."""
-    environ = {name: value for name, value in os.environ.items() if not name.startswith("OOMPH_")}
+    environ = without_own_variables(os.environ)
     for name in _SEARCH_PATHS & environ.keys():
         entries = (os.path.abspath(entry) for entry in environ[name].split(os.pathsep) if entry)
         environ[name] = os.pathsep.join(entries)

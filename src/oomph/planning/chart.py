@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from html import escape
 
 from oomph.planning.estimate import Device, Interval, Moment
-from oomph.planning.sizes import in_words
+from oomph.terminal.amounts import in_three_digits
 
 _WIDTH, _HEIGHT = 720, 320
 _LEFT, _RIGHT, _TOP, _BOTTOM = 78, 16, 16, 36
@@ -66,7 +66,7 @@ def through_one_step(timeline: Sequence[Moment], device: Device | None) -> str:
         *(_limit(frame, device) if device is not None and shown else ()),
         *(_moment(x, y, moment) for (x, y), moment in zip(spots, timeline, strict=True)),
         f'<circle class="peak" cx="{spots[highest][0]}" cy="{spots[highest][1]}" r="5">'
-        f"<title>peak: {in_words(peak.size)}, {escape(peak.operation)}</title></circle>",
+        f"<title>peak: {in_three_digits(peak.size)}, {escape(peak.operation)}</title></circle>",
         f'<text x="{_LEFT}" y="{_HEIGHT - 10}">first operation</text>',
         f'<text x="{_WIDTH - _RIGHT}" y="{_HEIGHT - 10}" text-anchor="end">last operation</text>',
     ]
@@ -83,7 +83,8 @@ def _sizes_axis(frame: _Frame) -> Iterator[str]:
         size = frame.top * number / 4
         y = frame.y(size)
         yield f'<line class="grid" x1="{_LEFT}" x2="{_WIDTH - _RIGHT}" y1="{y}" y2="{y}"/>'
-        yield f'<text x="{_LEFT - 8}" y="{y + 4}" text-anchor="end">{in_words(size, frame.top) if size else "0"}</text>'
+        mark = in_three_digits(size, frame.top) if size else "0"
+        yield f'<text x="{_LEFT - 8}" y="{y + 4}" text-anchor="end">{mark}</text>'
 
 
 def _batches_axis(batches: Sequence[tuple[float, int]]) -> Iterator[str]:
@@ -95,18 +96,19 @@ def _batches_axis(batches: Sequence[tuple[float, int]]) -> Iterator[str]:
 
 def _limit(frame: _Frame, device: Device) -> Iterator[str]:
     y = frame.y(device.usable)
-    what = f"{device.name}: {in_words(device.usable)} for TensorFlow"
+    what = f"{device.name}: {in_three_digits(device.usable)} for TensorFlow"
     yield f'<line class="limit" x1="{_LEFT}" x2="{_WIDTH - _RIGHT}" y1="{y}" y2="{y}"/>'
     yield f'<text class="of-limit" x="{_LEFT + 6}" y="{y - 5 if y > _TOP + 14 else y + 15}">{escape(what)}</text>'
 
 
 def _spot(x: float, frame: _Frame, batch: int, peak: Interval) -> str:
-    what = f"batch {batch:,}: {in_words(peak.expected)} ({in_words(peak.low)} to {in_words(peak.high)})"
+    low, high = in_three_digits(peak.low), in_three_digits(peak.high)
+    what = f"batch {batch:,}: {in_three_digits(peak.expected)} ({low} to {high})"
     return f'<circle class="spot" cx="{x}" cy="{frame.y(peak.expected)}" r="4"><title>{what}</title></circle>'
 
 
 def _moment(x: float, y: float, moment: Moment) -> str:
-    what = f"{in_words(moment.size)}, {escape(moment.operation)}"
+    what = f"{in_three_digits(moment.size)}, {escape(moment.operation)}"
     return f'<circle class="moment" cx="{x}" cy="{y}" r="4"><title>{what}</title></circle>'
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from oomph.errors import UsageError
 from oomph.gpu.installed import installed
 from oomph.planning.gpu_list import capability_of, find_gpu, size_of
-from oomph.planning.sizes import in_words
+from oomph.terminal.amounts import in_three_digits
 
 Say = Callable[[str], None]
 
@@ -29,7 +29,7 @@ def device_of(wanted: str | None, environ: Mapping[str, str], say: Say) -> dict[
     if wanted is not None and wanted.lower() != "auto":
         size = size_of(wanted)
         if size is not None:
-            return _device(f"a GPU with {in_words(size)}", size) | {"is_card": False}
+            return _device(f"a GPU with {in_three_digits(size)}", size) | {"is_card": False}
         gpu = find_gpu(wanted)
         if gpu.note or gpu.shared or gpu.ecc:
             say(f"{gpu.shown}{f': {gpu.note}' if gpu.note else ''}")

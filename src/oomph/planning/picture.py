@@ -9,7 +9,7 @@ from oomph.planning.chart import against_batch, through_one_step
 from oomph.planning.estimate import Interval, Plan
 from oomph.planning.replicas import Replicas
 from oomph.planning.report import as_text
-from oomph.planning.sizes import in_words
+from oomph.terminal.amounts import in_three_digits
 
 _STYLE = """
 :root { color-scheme: light dark; --ink: #1a1a19; --soft: #5f5e58; --page: #fcfcfb; --grid: #e3e2dc;
@@ -61,7 +61,7 @@ def _body(plan: Plan, words: Sequence[str]) -> Iterator[str]:
         yield _table(("", "expected", "at least", "at most", "how it is known"), rows)
     if plan.layers:
         yield "<h2>Activations at the peak, by layer</h2>"
-        yield _table(("layer", "size"), ((layer.name, in_words(layer.size)) for layer in plan.layers))
+        yield _table(("layer", "size"), ((layer.name, in_three_digits(layer.size)) for layer in plan.layers))
     yield "<h2>In words</h2>"
     yield f"<pre>{escape(chr(10).join(as_text(plan, words)))}</pre>"
 
@@ -74,4 +74,4 @@ def _table(head: Sequence[str], rows: Iterator[Sequence[str]]) -> str:
 
 
 def _bounds(size: Interval) -> tuple[str, str, str]:
-    return in_words(size.expected), in_words(size.low), in_words(size.high)
+    return in_three_digits(size.expected), in_three_digits(size.low), in_three_digits(size.high)

@@ -8,7 +8,7 @@ from oomph.planning.commands import next_command
 from oomph.planning.estimate import Device, Estimate, Fits, Interval, Item, Plan, Saver
 from oomph.planning.largest import MOST
 from oomph.planning.replicas import Replicas
-from oomph.planning.sizes import in_words
+from oomph.terminal.amounts import in_three_digits
 from oomph.terminal.screen import USUAL_WIDTH
 from oomph.terminal.tables import table
 from oomph.terminal.wrapping import wrapped
@@ -81,8 +81,12 @@ def _verdict(plan: Plan) -> str:
 def _on(device: Device) -> str:
     """The device, and how much of it a training may use."""
     if device.usable < device.memory:
-        return f"{device.name}, where TensorFlow gets {in_words(device.usable)} of {in_words(device.memory)}"
-    return f"{device.name} for TensorFlow alone" if device.is_gpu else f"{device.name} of {in_words(device.usable)}"
+        return (
+            f"{device.name}, where TensorFlow gets {in_three_digits(device.usable)} of {in_three_digits(device.memory)}"
+        )
+    return (
+        f"{device.name} for TensorFlow alone" if device.is_gpu else f"{device.name} of {in_three_digits(device.usable)}"
+    )
 
 
 def _own_fits(plan: Plan) -> Fits:
@@ -102,7 +106,13 @@ def _row(estimate: Estimate, is_measured: bool) -> tuple[str, ...]:
     peak, fits = estimate.peak, estimate.fits
     said = "?" if fits is Fits.UNKNOWN else fits.value
     said += ", measured" if is_measured else ""
-    return (f"{estimate.batch:,}", in_words(peak.expected), in_words(peak.low), in_words(peak.high), said)
+    return (
+        f"{estimate.batch:,}",
+        in_three_digits(peak.expected),
+        in_three_digits(peak.low),
+        in_three_digits(peak.high),
+        said,
+    )
 
 
 def _where_it_goes(plan: Plan, width: int) -> Iterator[str]:
@@ -112,15 +122,15 @@ def _where_it_goes(plan: Plan, width: int) -> Iterator[str]:
     operation = f", in {plan.peak_operation}" if plan.peak_operation else ""
     yield wrapped(f"at the peak{batch}{operation}:", width, "  ")
     largest = sorted(plan.items, key=lambda item: -item.size.expected)
-    rows = [(f"  {item.name}", in_words(item.size.expected), _known(item)) for item in largest]
+    rows = [(f"  {item.name}", in_three_digits(item.size.expected), _known(item)) for item in largest]
     yield from _columns(rows, width)
     if plan.layers:
         yield "of the activations:"
         layers = sorted(plan.layers, key=lambda layer: -layer.size)
-        rows = [(f"  {layer.name}", in_words(layer.size), "") for layer in layers[:_MOST_LAYERS]]
+        rows = [(f"  {layer.name}", in_three_digits(layer.size), "") for layer in layers[:_MOST_LAYERS]]
         rest = layers[_MOST_LAYERS:]
         if rest:
-            rows.append((f"  {len(rest)} more", in_words(sum(layer.size for layer in rest)), ""))
+            rows.append((f"  {len(rest)} more", in_three_digits(sum(layer.size for layer in rest)), ""))
         yield from _columns(rows, width)
     yield ""
 
@@ -134,7 +144,7 @@ def _columns(rows: Sequence[tuple[str, str, str]], width: int) -> Iterator[str]:
 
 def _known(item: Item) -> str:
     """How the size is known, and its bounds where they differ from it."""
-    low, high = in_words(item.size.low), in_words(item.size.high)
+    low, high = in_three_digits(item.size.low), in_three_digits(item.size.high)
     return item.basis if low == high else f"{item.basis}, {low} to {high}"
 
 
@@ -153,5 +163,5 @@ def _savers(savers: Sequence[Saver], width: int) -> Iterator[str]:
 
 def _between(size: Interval) -> str:
     """The expected size, with its bounds where they differ."""
-    low, expected, high = map(in_words, (size.low, size.expected, size.high))
+    low, expected, high = map(in_three_digits, (size.low, size.expected, size.high))
     return expected if low == high else f"{expected} ({low} to {high})"

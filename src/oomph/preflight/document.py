@@ -12,6 +12,7 @@ from oomph.preflight.facts.data import Data
 from oomph.preflight.facts.training import Training
 from oomph.preflight.rule import ERROR, WARNING
 from oomph.reach.training_kind import LOOP
+from oomph.terminal.amounts import counted
 
 SCHEMA = 1
 
@@ -93,7 +94,7 @@ def looked_at(training: Training) -> str:
     words = [f"{rows:,}{of_all} samples"] if rows else [_no_values(data)]
     if training.trial is not None and training.trial.losses:
         steps, of = len(training.trial.losses), "of them" if rows else "samples"
-        words.append(f"{steps} step{'s' * (steps != 1)} on {training.trial.samples} {of}")
+        words.append(f"{counted(steps, 'step')} on {training.trial.samples} {of}")
     return ", ".join(words)
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from oomph.preflight.carry import EXACT, LOST, PARTLY, UNCOMPARED, UNKNOWN, Carried
 from oomph.preflight.document import Checked, Found
 from oomph.preflight.rule import ERROR, WARNING
+from oomph.terminal.amounts import counted
 from oomph.terminal.shown import shown_line
 from oomph.terminal.wrapping import wrapped
 
@@ -64,7 +65,7 @@ def _closing(checked: Checked, width: int) -> Iterator[str]:
     errors = sum(found.severity == ERROR for found in checked.found)
     warnings = sum(found.severity == WARNING for found in checked.found)
     counted = " and ".join(
-        f"{number} {word}{'s' * (number != 1)}" for number, word in ((errors, "error"), (warnings, "warning")) if number
+        counted(number, word) for number, word in ((errors, "error"), (warnings, "warning")) if number
     )
     looked = f"looked at {checked.looked_at}" if checked.looked_at else ""
     yield _wrapped(f"{checked.place}: {counted or 'nothing found'}; {looked}", width, "  ")

@@ -1,17 +1,201 @@
-"""Ends a child process: SIGTERM first, then SIGKILL. Runs in `oomph rehearse` and `oomph demo`."""
+"""Starts a child process, listens to it within limits of time and size, and ends it with all that it has started."""
 
 from __future__ import annotations
 
+import errno
+import os
+import signal
 import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from subprocess import DEVNULL, PIPE
+from types import TracebackType
+from typing import IO
+
+from oomph.process.descriptors import readable
+
+KEPT_BYTES = 4 << 20
+"""Of the output of a child, the end is kept."""
+_CHUNK = 1 << 16
+"""All that a pipe holds."""
+_LONGEST_LINE = 1 << 20
+_FIRST_LOOK_SECONDS, _LONGEST_LOOK_SECONDS = 0.0005, 0.05
 
 
-def end(process: subprocess.Popen[bytes], grace_seconds: float) -> None:
-    """End the child and wait for it; send SIGKILL if SIGTERM has no effect within the grace period."""
-    if process.poll() is not None:
-        return
-    process.terminate()
-    try:
-        process.wait(grace_seconds)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
+def returncode_of(pid: int) -> int | None:
+    """How a child ended, as `subprocess` has it; None while it runs.
+
+    The child is not reaped. Until it is, its pid and the number of its group remain its own and are safe to signal.
+    Raises ChildProcessError if it was reaped elsewhere, or is not a child of this process.
+    """
+    info = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    if info is None:
+        return None
+    return info.si_status if info.si_code == os.CLD_EXITED else -info.si_status
+
+
+class Child:
+    """A child process. As a context manager it ends with the block, however the block is left.
+
+    Args:
+        command: the program and its arguments; raises OSError if it cannot be started.
+        environ: its environment.
+        stdout: where its output goes; by default into a pipe, for `read`, `lines` and `listen`.
+        stderr: where its stderr goes; by default nowhere.
+        cwd: the folder in which it starts.
+        inherited: descriptors that it inherits.
+        own_session: starts it in a session of its own, where Ctrl-C in the terminal does not reach it; its whole group
+            is then signalled and killed.
+        grace_seconds: how long it may take to end after SIGTERM; 0 kills it at once.
+        reap_seconds: how long to wait for it after SIGKILL. One that waits in the kernel for a broken driver or a disk
+            cannot be killed: it is left behind, and counts as killed.
+    """
+
+    def __init__(
+        self,
+        command: Sequence[str],
+        environ: Mapping[str, str],
+        *,
+        stdout: IO[bytes] | int | None = PIPE,
+        stderr: IO[bytes] | int | None = DEVNULL,
+        cwd: str | Path | None = None,
+        inherited: Sequence[int] = (),
+        own_session: bool = True,
+        grace_seconds: float = 0.0,
+        reap_seconds: float = 10.0,
+    ) -> None:
+        self._grace_seconds, self._reap_seconds = grace_seconds, reap_seconds
+        self._process = subprocess.Popen(
+            list(command),
+            env=dict(environ),
+            stdin=DEVNULL,
+            stdout=stdout,
+            stderr=stderr,
+            cwd=cwd,
+            pass_fds=tuple(inherited),
+            start_new_session=own_session,
+        )
+        self.pid, self._has_group = self._process.pid, own_session
+        self.left_behind = False
+        """True if it had not ended `reap_seconds` after SIGKILL."""
+        self._output, self._line = self._process.stdout, b""
+        if self._output is not None:
+            os.set_blocking(self._output.fileno(), False)
+
+    @property
+    def returncode(self) -> int | None:
+        """How it ended, as `subprocess` has it; None while it runs."""
+        if self._process.returncode is None:
+            try:
+                return returncode_of(self.pid)
+            except (ChildProcessError, AttributeError):  # AttributeError: macOS before Python 3.13
+                return self._process.poll()  # 0 for one that was reaped elsewhere
+        return self._process.returncode
+
+    @property
+    def is_open(self) -> bool:
+        """True until its output has ended. That may be before it ends, or after: its own children have it too."""
+        return self._output is not None and not self._output.closed
+
+    def wait(self, seconds: float) -> bool:
+        """Wait until it has ended; False if it runs for longer than this."""
+        until, look_seconds = time.monotonic() + seconds, _FIRST_LOOK_SECONDS
+        while self.returncode is None:
+            left = until - time.monotonic()
+            if left <= 0:
+                return False
+            time.sleep(min(left, look_seconds))
+            look_seconds = min(2 * look_seconds, _LONGEST_LOOK_SECONDS)
+        return True
+
+    def read(self, seconds: float = 0.0) -> bytes:
+        """Return what it has written; wait for that if there is nothing yet. Empty if nothing comes."""
+        if self._output is None or self._output.closed or not readable([self._output.fileno()], seconds):
+            return b""
+        try:
+            data = os.read(self._output.fileno(), _CHUNK)
+        except OSError:
+            return b""  # the descriptor was closed by other code of this process, which closes what is not its own
+        if not data:
+            self._output.close()
+        return data
+
+    def lines(self, seconds: float = 0.0) -> list[bytes]:
+        """Return the next whole lines; at the end of its output, also a part of one. Overlong lines are dropped."""
+        *lines, self._line = (self._line + self.read(seconds)).split(b"\n")
+        if not self.is_open and self._line:
+            lines, self._line = [*lines, self._line], b""
+        if len(self._line) > _LONGEST_LINE:
+            self._line = b""
+        return lines
+
+    def listen(self, until: float) -> bytes:
+        """Return the end of what it writes before it ends, or until this time of the monotonic clock."""
+        kept = bytearray()
+        while self.is_open:
+            kept += self.read(max(0.0, until - time.monotonic()))
+            del kept[:-KEPT_BYTES]
+            if time.monotonic() >= until:
+                break
+        self.wait(until - time.monotonic())
+        return bytes(kept)
+
+    def send(self, signum: int) -> None:
+        """Signal it, or its group if that is its own; not one that was reaped: the number may be another's by now."""
+        if self._process.returncode is not None:
+            return
+        try:
+            (os.killpg if self._has_group else os.kill)(self.pid, signum)
+        except (ProcessLookupError, PermissionError):
+            pass  # it has ended
+
+    def end(self) -> None:
+        """End it if it runs, and whatever is left of its group; what it wrote last can still be read."""
+        if self.returncode is None and self._grace_seconds:
+            self.send(signal.SIGTERM)
+            self.wait(self._grace_seconds)
+        self.send(signal.SIGKILL)
+        if self.wait(self._reap_seconds):
+            self._process.wait()
+        else:
+            self.left_behind, self._process.returncode = True, -signal.SIGKILL
+
+    def close(self) -> None:
+        """End it, and forget the rest of its output."""
+        self.end()
+        if self._output is not None:
+            self._output.close()
+
+    def __enter__(self) -> Child:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+@dataclass(frozen=True)
+class Finished:
+    """What a child has written, and how it ended."""
+
+    output: bytes
+    returncode: int
+    """As `subprocess` has it."""
+
+
+def run(
+    command: Sequence[str],
+    environ: Mapping[str, str],
+    seconds: float,
+    stderr: int = DEVNULL,
+    cwd: str | Path | None = None,
+) -> Finished:
+    """Run a program to its end; raises OSError if it cannot be started, TimeoutError if it takes longer."""
+    with Child(command, environ, stderr=stderr, cwd=cwd) as child:
+        output, returncode = child.listen(time.monotonic() + seconds), child.returncode
+    if returncode is None:
+        raise TimeoutError(errno.ETIMEDOUT, f"nothing within {seconds:g} s")
+    return Finished(output, returncode)

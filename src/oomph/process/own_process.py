@@ -39,6 +39,11 @@ def isolated_environ(environ: "Mapping[str, str]") -> "dict[str, str]":
     return {**environ, SEARCH_PATH: "\n".join(os.path.abspath(entry) for entry in sys.path if entry)}
 
 
+def without_own_variables(environ: "Mapping[str, str]") -> "dict[str, str]":
+    """That environment, without what oomph says in it to its own processes."""
+    return {name: value for name, value in environ.items() if not name.startswith("OOMPH_")}
+
+
 def _disturbs(name: str) -> bool:
     """True for a variable of Python. Those like PYTHON_VERSION come from images of containers."""
     return name.startswith("PYTHON") and name[6:7].isalpha() and name not in _HARMLESS and bool(os.environ[name])

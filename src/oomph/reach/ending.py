@@ -11,6 +11,7 @@ from oomph.reach.heard import Heard
 from oomph.reach.request import NotReached, Reached, Request
 from oomph.reach.start_up_noise import is_noise
 from oomph.terminal.amounts import counted
+from oomph.terminal.endings import ProcessEnd
 
 _ERROR = re.compile(r"(?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*(?:Error|Exception|Exit|Interrupt|Warning|Iteration)\b(?::|\Z)")
 _REFUSED = re.compile(r"\S{1,200}: error: |oomph: ")
@@ -46,7 +47,7 @@ def outcome(heard: Heard, returncode: int | None, output: bytes, request: Reques
     if heard.unsupported:
         return NotReached("unsupported", heard.unsupported, before)
     if heard.examining is not None:
-        how = f"{_ended(returncode)}{_of_memory(returncode)}" if returncode is not None else "ended"
+        how = f"{ProcessEnd(returncode).predicate}{_of_memory(returncode)}" if returncode is not None else "ended"
         reason = f"the process that was examined at {heard.examining.site} {how}"
         return NotReached("examiner", reason, before, heard.progress)
     if returncode is None:
@@ -98,11 +99,11 @@ def _why_it_failed(returncode: int, output: bytes, goal: str) -> str:
         told = f": {what}" if what else ""
         return f"the script ran out of the memory of this machine before {goal}{told}; {_ELSEWHERE}"
     if said:
-        return f"the script {_ended(returncode)} before {goal}: {said}"
+        return f"the script {ProcessEnd(returncode).predicate} before {goal}: {said}"
     if returncode == 1:  # `sys.exit("text")` writes the text
         last = _last_line(output)
         return f"the script ended with exit(1) before {goal}{f'; its last line was: {last}' if last else ''}"
-    how = f"ended with exit({returncode})" if returncode > 0 else _ended(returncode)
+    how = f"ended with exit({returncode})" if returncode > 0 else ProcessEnd(returncode).predicate
     return f"the script {how} before {goal}{_of_memory(returncode)}"
 
 
@@ -114,15 +115,6 @@ def _of_memory(returncode: int) -> str:
 
 def _goal(request: Request) -> str:
     return "its first training" if request.fit == 1 else f"its training number {request.fit}"
-
-
-def _ended(returncode: int) -> str:
-    if returncode >= 0:
-        return f"ended with exit code {returncode}"
-    try:
-        return f"was ended by {signal.Signals(-returncode).name}"
-    except ValueError:
-        return f"was ended by signal {-returncode}"
 
 
 def last_error(output: bytes) -> str:

@@ -7,11 +7,12 @@ import signal
 from collections.abc import Mapping, Sequence
 
 from oomph.process import process_group
+from oomph.process.child import returncode_of
 from oomph.process.isolation.descendants import adopt_orphans, end_own_strays
-from oomph.process.spawn import spawn
+from oomph.process.process_group import Patience
+from oomph.process.spawn import Tripwire, spawn
 from oomph.process.stderr import Pump, Tail
 from oomph.process.terminal import Terminal
-from oomph.process.tripwire import Tripwire
 from oomph.reach.start_up_noise import StartUpNoise
 from oomph.terminal.console import Voice
 
@@ -49,10 +50,7 @@ class StartedScript:
     @property
     def returncode(self) -> int | None:
         """How its first process ended, as `subprocess` has it; None while it lives."""
-        info = os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
-        if info is None:
-            return None
-        return info.si_status if info.si_code == os.CLD_EXITED else -info.si_status
+        return returncode_of(self.pid)
 
     @property
     def output(self) -> bytes:
@@ -89,7 +87,7 @@ class StartedScript:
         left = end_own_strays(os.getpid())
         if left:
             self.say(f"the script starts processes as fast as they are ended; process {left[0]} is still there: end it")
-        if not self._is_gone():
+        if not process_group.ProcessGroup(self.pid, Patience()).end(_KILL_SECONDS):
             self.say(f"process {self.pid} has survived SIGKILL: {process_group.why_it_stays(self.pid)}")
         self._pump.drain()
         if not self._voice.at_line_start:
@@ -100,8 +98,3 @@ class StartedScript:
         self._process.poll()
         self._pump.close()
         adopt_orphans(self._adopted_before)
-
-    def _is_gone(self) -> bool:
-        from oomph.process.patience import Patience
-
-        return process_group.ProcessGroup(self.pid, Patience()).end(_KILL_SECONDS)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from oomph.errors import ExamineError, UsageError
 from oomph.journal.journal import read_journal
-from oomph.process import child
+from oomph.process.child import Child
 from oomph.process.own_process import isolated_command, isolated_environ
 from oomph.protocol.creations import Earlier
 from oomph.protocol.injection import Injection, has_fired
@@ -124,33 +124,29 @@ def _run(plan: Plan, folder: Path, injection: Injection, limit: float | None) ->
     every = plan.checkpoint_every or str(max(1, (plan.steps or _CHECKPOINTS**2) // _CHECKPOINTS))
     options = [f"--run-dir={run_dir}", f"--checkpoint-every={every}", *plan.options]
     command = isolated_command("oomph.__main__", "run", *options, *plan.words)
-    with (folder / f"{name}.log").open("wb") as log:
-        process = subprocess.Popen(
-            command,
-            env=isolated_environ({**os.environ, **injection.to_environment()}),
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=subprocess.STDOUT,
-        )
-        exit_code = _ended(process, limit, name)
+    environ = isolated_environ({**os.environ, **injection.to_environment()})
+    with (
+        (folder / f"{name}.log").open("wb") as log,
+        # In our session, where Ctrl-C reaches it. If it has to be killed, its watchdog ends the script.
+        Child(
+            command, environ, stdout=log, stderr=subprocess.STDOUT, own_session=False, grace_seconds=_GRACE_SECONDS
+        ) as child,
+    ):
+        exit_code = _exit_code(child, limit, name)
     return Rehearsed(
         exit_code, time.monotonic() - started, read_summary(run_dir), read_journal(run_dir), has_fired(run_dir)
     )
 
 
-def _ended(process: subprocess.Popen[bytes], limit: float | None, name: str) -> int | None:
-    """The exit code; None after the time limit. The process never outlives this call."""
+def _exit_code(child: Child, limit: float | None, name: str) -> int | None:
+    """Wait for the exit code; None after the time limit."""
     started = time.monotonic()
-    try:
-        with Ticking() as ticking:
-            while limit is None or time.monotonic() - started < limit:
-                try:
-                    return process.wait(_LOOK_SECONDS)
-                except subprocess.TimeoutExpired:
-                    ticking.tick(f"rehearsing: {name}")
-        return None
-    finally:
-        child.end(process, _GRACE_SECONDS)  # if it has to be killed, its watchdog ends the script
+    with Ticking() as ticking:
+        while not child.wait(_LOOK_SECONDS):
+            if limit is not None and time.monotonic() - started >= limit:
+                return None
+            ticking.tick(f"rehearsing: {name}")
+    return child.returncode
 
 
 def _check(undisturbed: Rehearsed, folder: Path, limit: float | None) -> None:

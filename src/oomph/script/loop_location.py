@@ -10,6 +10,8 @@ from __future__ import annotations
 import ast
 from types import FrameType
 
+from oomph.files.user_code import is_installed
+
 _MOST_BYTES = 5_000_000
 _BARE = frozenset(("BaseException",))
 """What an `except` without a name catches."""
@@ -79,7 +81,7 @@ def _outermost(file: str, line: int, first_line: int) -> tuple[int, int] | None:
 
 def _tree_of(file: str) -> ast.Module | None:
     """The syntax tree of one of the user's files; None if it is installed or cannot be read."""
-    if "site-packages" in file or "dist-packages" in file:
+    if is_installed(file):
         return None
     try:
         with open(file, "rb") as source:

@@ -13,12 +13,9 @@ from collections.abc import Iterable, Iterator
 from types import FrameType, TracebackType
 from typing import NamedTuple
 
-from oomph.files.package import PACKAGE
+from oomph.files.user_code import OURS, is_installed, is_users
 
-_OURS = PACKAGE + os.sep
-_STANDARD = os.path.dirname(os.path.abspath(os.__file__)) + os.sep
 _DECORATORS = contextlib.__file__
-_INSTALLED = ("site-packages", "dist-packages")
 _GENERATED = os.sep + "__autograph_generated_file"
 """The prefix of files that AutoGraph generates from functions; their lines mean nothing to a user."""
 _MOST_FRAMES = 200
@@ -68,14 +65,14 @@ def calling_frames() -> Iterator[FrameType]:
 
 
 def is_of_script(path: str) -> bool:
-    """Whether a file with code is the user's own: neither oomph's, nor Python's, nor of an installed package."""
-    return not path.startswith(("<", _STANDARD, _OURS)) and not any(part in path for part in (*_INSTALLED, _GENERATED))
+    """True for a file with code of the user's own, not generated from it."""
+    return is_users(path) and not path.startswith("<") and _GENERATED not in path
 
 
 def caller() -> FrameType | None:
     """The innermost frame outside oomph; it may be in a module of Python itself."""
     frame: FrameType | None = sys._getframe(1)
-    while frame is not None and frame.f_code.co_filename.startswith(_OURS):
+    while frame is not None and frame.f_code.co_filename.startswith(OURS):
         frame = frame.f_back
     return frame
 
@@ -85,7 +82,7 @@ def without_ours(traceback: TracebackType | None) -> TracebackType | None:
     links = list(_links(traceback))
     paths = [each.tb_frame.f_code.co_filename for each in links]
     decorators = zip(paths, [*paths[1:], ""], strict=False)
-    ours = [path.startswith(_OURS) or (path == _DECORATORS and inner.startswith(_OURS)) for path, inner in decorators]
+    ours = [path.startswith(OURS) or (path == _DECORATORS and inner.startswith(OURS)) for path, inner in decorators]
     kept = [link for link, is_ours in zip(links, ours, strict=True) if not is_ours]
     for link, following in zip(kept, [*kept[1:], None], strict=False):
         link.tb_next = following
@@ -103,9 +100,9 @@ def _line_of(spots: Iterable[Spot]) -> ScriptLine | None:
     installed = None
     for frame, line in spots:
         path = frame.f_code.co_filename
-        if any(folder in path for folder in _INSTALLED):
+        if is_installed(path):
             installed = installed or (frame, line)
-        elif not path.startswith(("<frozen ", _STANDARD, _OURS)) and _GENERATED not in path:
+        elif is_users(path) and not path.startswith("<frozen ") and _GENERATED not in path:
             return _told(frame, line)
     return None if installed is None else _told(*installed)
 

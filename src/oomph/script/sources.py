@@ -10,13 +10,11 @@ import functools
 import hashlib
 import os
 import sys
-import sysconfig
 from collections.abc import Iterable, Mapping
 from types import ModuleType
 
-from oomph.files.package import PACKAGE
+from oomph.files.user_code import is_users
 
-_OF_OTHERS = ("site-packages", "dist-packages")
 _MOST_FILES = 500
 
 
@@ -79,26 +77,15 @@ def _file_of(module: ModuleType | None) -> str | None:
 
 
 @functools.cache
-def _folders_of_others() -> tuple[str, ...]:
-    return tuple(
-        folder + os.sep for folder in (PACKAGE, sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib"))
-    )
-
-
-@functools.cache
 def _own_file(given: str) -> str | None:
     """The path of one of the user's Python files; None for others. Cached: thousands are asked for at each fit."""
     path = os.path.abspath(given)
-    return path if path.endswith(".py") and not _is_installed(path) else None
+    return path if path.endswith(".py") and is_users(path) else None
 
 
 def is_own_code(path: str) -> bool:
     """True if code comes from one of the user's Python files, given the file name that it carries."""
     return _own_file(path) is not None
-
-
-def _is_installed(path: str) -> bool:
-    return path.startswith(_folders_of_others()) or any(part in path.split(os.sep) for part in _OF_OTHERS)
 
 
 def _hash_of(path: str) -> str | None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+_UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 
-def counted(number: int, what: str) -> str:
-    """A number of things: "1 step", "2 steps"."""
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+
+def counted(number: int, what: str, thousands: str = "") -> str:
+    """A number of things: "1 step", "2 steps"; "1,200 steps" with "," between the thousands."""
+    return f"{number:{thousands}} {what}" if number == 1 else f"{number:{thousands}} {what}s"
 
 
 def times(count: int) -> str:
@@ -28,10 +30,27 @@ def _two(many: int, unit: str, rest: int, smaller: str) -> str:
     return f"{many} {unit} {rest} {smaller}" if rest else f"{many} {unit}"
 
 
-def as_size(size_bytes: float) -> str:
-    """A number of bytes in words: "33 KiB"."""
-    for unit in ("B", "KiB", "MiB"):
-        if size_bytes < 1024:
-            return f"{size_bytes:.0f} {unit}"
-        size_bytes /= 1024
-    return f"{size_bytes:.1f} GiB"
+def as_size(size: float, smallest: str = "B", digits: int | None = None) -> str:
+    """A number of bytes in words: "33 KiB", "1.5 GiB".
+
+    Args:
+        smallest: the smallest unit to use, up to GiB.
+        digits: how many follow the point; None: one in GiB, none in smaller units.
+    """
+    unit = _UNITS.index(smallest)
+    size /= 1024**unit
+    while size >= 1024 and unit < _UNITS.index("GiB"):
+        size, unit = size / 1024, unit + 1
+    if digits is None:
+        digits = 1 if _UNITS[unit] == "GiB" else 0
+    return f"{size:.{digits}f} {_UNITS[unit]}"
+
+
+def in_three_digits(size: float, like: float | None = None) -> str:
+    """A number of bytes: "512 B", "1.5 GiB", "24 GiB"; in the unit of `like`, if it is given."""
+    unit, of_unit = 0, size if like is None else like
+    while of_unit >= 1000 and unit < len(_UNITS) - 1:
+        size, of_unit, unit = size / 1024, of_unit / 1024, unit + 1
+    digits = 0 if unit == 0 or size >= 100 else 1 if size >= 10 else 2
+    text = f"{size:.{digits}f}"
+    return f"{text.rstrip('0').rstrip('.') if '.' in text else text} {_UNITS[unit]}"

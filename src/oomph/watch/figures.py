@@ -8,7 +8,6 @@ from oomph.monitor.sample import Values
 from oomph.terminal.amounts import as_size
 
 UNKNOWN = "-"
-_GIB = 1 << 30
 
 
 def memory(values: Values) -> str:
@@ -16,7 +15,8 @@ def memory(values: Values) -> str:
     used, total = values.get("memory_used_bytes"), values.get("memory_total_bytes")
     if used is None:
         return UNKNOWN
-    return f"{used / _GIB:.1f}/{total / _GIB:.0f} GiB" if total is not None else f"{used / _GIB:.1f} GiB"
+    shown = as_size(used, "GiB")
+    return shown if total is None else f"{shown.removesuffix(' GiB')}/{as_size(total, 'GiB', 0)}"
 
 
 def percent(ratio: float | None) -> str:

@@ -1,34 +1,198 @@
-"""A child that has to end ends, whether it listens or not."""
+"""A child is heard within its limits, and ends with all that it has started, whatever it does."""
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
 import time
 
+import psutil
 import pytest
 
-from oomph.process.child import end
+from oomph.process import child as module
+from oomph.process.child import Child, Finished, returncode_of, run
 
 DEAF = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(flush=True); import time; time.sleep(60)"
 HEARS = "print(flush=True); import time; time.sleep(60)"
+STARTS_ANOTHER = """
+import subprocess, sys, time
+print(subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"]).pid, flush=True)
+{then}
+"""
+LIMIT = 30.0
 
 
-@pytest.mark.parametrize(("code", "died_of"), [(HEARS, signal.SIGTERM), (DEAF, signal.SIGKILL)])
-def test_it_is_asked_first_and_killed_after_the_time_of_grace(code, died_of):
-    process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE)
-    assert process.stdout is not None
-    process.stdout.readline()
+def python(code: str) -> list[str]:
+    return [sys.executable, "-I", "-S", "-c", code]
+
+
+def finished(code: str, seconds: float = LIMIT, **how) -> Finished:
+    return run(python(code), os.environ, seconds, **how)
+
+
+def is_gone(pid: int) -> bool:
+    until = time.monotonic() + LIMIT
+    while psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE:
+        if time.monotonic() > until:
+            return False
+        time.sleep(0.02)
+    return True
+
+
+def test_what_it_wrote_and_how_it_ended():
+    assert finished("print('one'); raise SystemExit(3)") == Finished(b"one\n", 3)
+    assert finished("import os; os.kill(os.getpid(), 11)") == Finished(b"", -signal.SIGSEGV)
+
+
+def test_its_stderr_goes_nowhere_or_into_its_output(tmp_path):
+    code = "import os, sys; sys.stderr.write(os.getcwd())"
+    assert finished(code) == Finished(b"", 0)
+    assert finished(code, stderr=subprocess.STDOUT, cwd=tmp_path) == Finished(os.fsencode(tmp_path), 0)
+
+
+def test_at_its_deadline_it_is_ended():
     began = time.monotonic()
-    end(process, 1.0)
-    process.stdout.close()
-    assert process.returncode == -died_of
+    with pytest.raises(TimeoutError, match="nothing within 1 s"):
+        finished("import time; time.sleep(60)", seconds=1)
+    assert 1 <= time.monotonic() - began < 10
+
+
+def test_what_it_wrote_before_the_deadline_is_kept():
+    with Child(python("print('one', flush=True); import time; time.sleep(60)"), os.environ) as child:
+        assert child.listen(time.monotonic() + 1) == b"one\n"
+        assert child.returncode is None
+
+
+def test_one_that_closes_its_output_is_waited_for():
+    code = "import os, time; os.write(1, b'one'); os.close(1); time.sleep({}); os._exit(5)"
+    assert finished(code.format(0.3)) == Finished(b"one", 5)
+    with pytest.raises(TimeoutError):
+        finished(code.format(60), seconds=1)
+
+
+@pytest.mark.parametrize("then", ["time.sleep(60)", "", "sys.exit(1)"])
+def test_what_it_has_started_ends_with_it(then):
+    with Child(python(STARTS_ANOTHER.format(then=then)), os.environ) as child:
+        other = int(child.read(LIMIT))
+        child.wait(0.5)
+    assert is_gone(other)
+
+
+def test_one_that_writes_without_end_is_bounded_in_size_and_time(monkeypatch):
+    monkeypatch.setattr(module, "KEPT_BYTES", 1000)
+    began = time.monotonic()
+    with Child(python("import os\nwhile True: os.write(1, b'x' * 4096)"), os.environ) as child:
+        assert child.listen(began + 0.5) == b"x" * 1000
+    assert time.monotonic() - began < 10
+
+
+def test_of_a_long_output_the_end_is_kept(monkeypatch):
+    monkeypatch.setattr(module, "KEPT_BYTES", 4)
+    assert finished("print('x' * 200_000); print('end')") == Finished(b"end\n", 0)
+
+
+def test_what_was_written_before_a_late_look_is_heard():
+    with Child(python("print('one')"), os.environ) as child:
+        assert child.wait(LIMIT)
+        assert child.listen(time.monotonic() - 1) == b"one\n"
+        assert child.returncode == 0
+
+
+def test_one_that_cannot_be_started():
+    with pytest.raises(FileNotFoundError):
+        run(["no-such-program-of-oomph"], os.environ, LIMIT)
+
+
+def test_lines_are_whole_but_for_the_last(monkeypatch):
+    monkeypatch.setattr(module, "_LONGEST_LINE", 10)
+    code = (
+        "import os, time\nfor data in (b'a\\nb', b'c\\n', b'x' * 20, b'd\\n', b'e'): os.write(1, data); time.sleep(0.1)"
+    )
+    with Child(python(code), os.environ) as child:
+        heard = []
+        while child.is_open:
+            heard += child.lines(LIMIT)
+    assert heard == [b"a", b"bc", b"d", b"e"]
+
+
+def test_reading_does_not_wait_unless_told_to():
+    with Child(python(HEARS), os.environ) as child:
+        assert child.read(LIMIT) == b"\n"
+        began = time.monotonic()
+        assert (child.read(), child.lines(), child.wait(0)) == (b"", [], False)
+        assert time.monotonic() - began < 0.5
+
+
+def test_a_descriptor_that_others_closed_says_nothing():
+    with Child(python(HEARS), os.environ) as child:
+        copy = os.dup(child._output.fileno())
+        os.close(child._output.fileno())
+        assert child.read(0.1) == b""
+        os.dup2(copy, child._output.fileno())
+        os.close(copy)
+
+
+@pytest.mark.parametrize("own_session", [True, False])
+@pytest.mark.parametrize(("code", "died_of"), [(HEARS, signal.SIGTERM), (DEAF, signal.SIGKILL)])
+def test_it_is_asked_first_and_killed_after_the_time_of_grace(code, died_of, own_session):
+    child = Child(python(code), os.environ, own_session=own_session, grace_seconds=1.0)
+    child.read(LIMIT)
+    began = time.monotonic()
+    child.close()
+    assert child.returncode == -died_of
     assert (time.monotonic() - began >= 1.0) == (died_of == signal.SIGKILL)
 
 
 def test_one_that_has_ended_keeps_its_exit_code():
-    process = subprocess.Popen([sys.executable, "-c", "raise SystemExit(7)"])
-    process.wait(30)
-    end(process, 1.0)
-    assert process.returncode == 7
+    with Child(python("raise SystemExit(7)"), os.environ, grace_seconds=1.0) as child:
+        assert child.wait(LIMIT)
+    assert child.returncode == 7
+
+
+def test_until_it_is_ended_its_pid_stays_its_own():
+    with Child(python("raise SystemExit(7)"), os.environ) as child:
+        assert child.wait(LIMIT)
+        assert returncode_of(child.pid) == child.returncode == 7
+        assert psutil.Process(child.pid).status() == psutil.STATUS_ZOMBIE
+    assert not psutil.pid_exists(child.pid)
+
+
+def test_one_that_was_reaped_by_others_has_ended_and_is_not_signalled(monkeypatch):
+    monkeypatch.setattr(os, "killpg", None)
+    with Child(python("raise SystemExit(7)"), os.environ) as child:
+        os.waitpid(child.pid, 0)
+        assert child.wait(LIMIT)
+        assert child.returncode == 0
+
+
+def test_a_fork_of_ours_does_not_end_it():
+    with Child(python(HEARS), os.environ) as child:
+        child.read(LIMIT)
+        fork = os.fork()
+        if fork == 0:
+            child.close()
+            os._exit(0)
+        os.waitpid(fork, 0)
+        assert not child.wait(0.2)
+
+
+def test_ctrl_c_in_the_block_ends_it():
+    def interrupted() -> None:
+        with Child(python(HEARS), os.environ) as child:
+            pids.append(child.pid)
+            raise KeyboardInterrupt
+
+    pids: list[int] = []
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert not psutil.pid_exists(pids[0])
+
+
+def test_in_our_session_only_the_child_is_signalled():
+    code = STARTS_ANOTHER.format(then="time.sleep(60)")
+    with Child(python(code), os.environ, own_session=False) as child:
+        other = psutil.Process(int(child.read(LIMIT)))
+    assert other.is_running()
+    other.kill()

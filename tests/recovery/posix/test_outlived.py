@@ -11,9 +11,7 @@ import time
 import psutil
 import pytest
 
-from oomph.process.spawn import spawn
-from oomph.process.tripwire import Tripwire
-from oomph.process.watchdog import Watchdog
+from oomph.process.spawn import Tripwire, Watchdog, spawn
 
 LIMIT = 30
 SCRIPT = """

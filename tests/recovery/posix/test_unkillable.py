@@ -22,7 +22,7 @@ from oomph.journal.journal import read_journal
 from oomph.process import process_group
 from oomph.process.command import Command
 from oomph.process.isolation.isolate import isolate
-from oomph.process.patience import Patience
+from oomph.process.process_group import Patience
 from oomph.run.directory.run_directory import RunDirectory, RunRecord
 from oomph.run.policy import decisions
 from oomph.run.policy.decide import Ending, Ledger, Requeue, decide
@@ -189,6 +189,5 @@ def test_a_function_whose_process_can_not_be_killed_does_not_keep_the_caller(wor
         f" process {tracer} traces it, as a debugger does"
     )
     let_go()
-    for child in psutil.Process().children():  # nobody else will
-        if child.status() == psutil.STATUS_ZOMBIE:
-            os.waitpid(child.pid, 0)
+    _, left = psutil.wait_procs(psutil.Process().children(), timeout=SECONDS)  # nobody else will
+    assert not left

@@ -139,7 +139,7 @@ def test_the_journal_of_ten_thousand_restarts_is_read_and_played_again(tmp_path:
 
 def test_a_script_that_ignores_sigterm_is_killed_when_its_time_is_up(work, monkeypatch) -> None:
     from oomph.process.command import Command
-    from oomph.process.patience import Patience
+    from oomph.process.process_group import Patience
     from oomph.run.supervisor import supervise
     from oomph.run.supervisor.settings import Settings
 

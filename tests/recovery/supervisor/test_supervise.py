@@ -524,7 +524,7 @@ def test_what_the_kernel_killed_for_memory_is_told_from_a_kill(work, monkeypatch
     from oomph.run.supervisor.settings import Settings
 
     counts = iter([3, 4, 4, 4])
-    monkeypatch.setattr("oomph.process.cgroup.oom_kills", lambda: next(counts))
+    monkeypatch.setattr("oomph.process.available_memory.oom_kills", lambda: next(counts))
     monkeypatch.chdir(work.folder)
     work.script(_TRAINING + "committed(5)\nif handover.attempt == 1: killed()")
     run = RunDirectory.create(tmp_path / "run", RunRecord(("train.py",), sys.executable, str(tmp_path), ""))

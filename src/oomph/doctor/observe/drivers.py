@@ -8,7 +8,7 @@ from dataclasses import fields
 from typing import Any
 
 from oomph.doctor.snapshot import CudaDevice, Driver, Library, Nvml, NvmlDevice, Process
-from oomph.gpu.child import Answer, Child
+from oomph.gpu.question import Answer, Question
 from oomph.gpu.versions import cuda_version, cudnn_version
 
 LIMIT_SECONDS = 5.0
@@ -29,10 +29,10 @@ class Questions:
         self._limit = limit
         self._slow = lambda: say(f"waiting for the NVIDIA driver, {limit:g} s at most")
         self._deadline = time.monotonic() + limit
-        self._cuda = Child("ask_cuda.py", (), environ) if "libcuda.so.1" in found else None
-        self._nvml = Child("ask_nvml.py", (), environ, bare=False) if "libnvidia-ml.so.1" in found else None
+        self._cuda = Question("ask_cuda.py", (), environ) if "libcuda.so.1" in found else None
+        self._nvml = Question("ask_nvml.py", (), environ, bare=False) if "libnvidia-ml.so.1" in found else None
         words = _version_words(libraries)
-        self._versions = Child("ask_library.py", words, environ) if words and self._cuda else None
+        self._versions = Question("ask_library.py", words, environ) if words and self._cuda else None
 
     def driver(self) -> Driver:
         """libcuda's answers; `asked` is False if there is no libcuda."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import platform
-import re
 import shutil
 import stat
 from collections.abc import Iterator, Mapping
@@ -12,6 +11,7 @@ from pathlib import Path
 
 from oomph.doctor.snapshot import Host, Node, PciDevice
 from oomph.files.regular_file import read_regular
+from oomph.process.available_memory import MemoryLimit, machine_bytes
 
 _MODULES = ("nvidia", "nvidia_uvm", "nouveau", "amdgpu")
 _VENDORS = ("10de", "1002")
@@ -32,8 +32,8 @@ def observe_host(environ: Mapping[str, str], root: Path = Path("/"), folder: Pat
         libc=_libc(),
         wsl="microsoft" in release.lower() or (root / "usr/lib/wsl/lib").is_dir(),
         container=_container(environ, root),
-        memory_bytes=_memory(root),
-        memory_limit_bytes=_limit(root),
+        memory_bytes=machine_bytes(root),
+        memory_limit_bytes=MemoryLimit(_NO_LIMIT_BYTES, root).bytes,
         shm_bytes=_disk(root / "dev/shm")[0],
         disk_path=str(folder),
         disk_free_bytes=_disk(folder)[1],
@@ -75,33 +75,6 @@ def _container(environ: Mapping[str, str], root: Path) -> str:
         return named
     marks = ("docker", "containerd", "kubepods", "libpod", "lxc")
     return "container" if any(mark in _text(root / "proc/1/cgroup") for mark in marks) else ""
-
-
-def _memory(root: Path) -> int | None:
-    found = re.search(r"^MemTotal:\s*(\d{1,15}) kB", _text(root / "proc/meminfo"), re.MULTILINE | re.ASCII)
-    return int(found[1]) * 1024 if found else None
-
-
-def _limit(root: Path) -> int | None:
-    """The smallest memory limit of this process's control group and its parents."""
-    limits = [int(text) for text in map(_text, _limit_files(root)) if re.fullmatch("[0-9]{1,20}", text)]
-    smallest = min(limits, default=_NO_LIMIT_BYTES)
-    return smallest if smallest < _NO_LIMIT_BYTES else None
-
-
-def _limit_files(root: Path) -> Iterator[Path]:
-    mount = root / "sys/fs/cgroup"
-    for line in _text(root / "proc/self/cgroup").splitlines():
-        _, controllers, group = [*line.split(":", 2), "", ""][:3]
-        if controllers == "":
-            base, name = mount, "memory.max"
-        elif "memory" in controllers.split(","):
-            base, name = mount / "memory", "memory.limit_in_bytes"
-        else:
-            continue
-        parts = [part for part in group.split("/") if part]
-        for count in range(len(parts) + 1):
-            yield base.joinpath(*parts[:count]) / name
 
 
 def _disk(path: Path) -> tuple[int | None, int | None]:

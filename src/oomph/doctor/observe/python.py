@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,6 +13,8 @@ from typing import Any
 from oomph.doctor.snapshot import Python
 from oomph.errors import ExamineError
 from oomph.files.regular_file import open_regular
+from oomph.process.child import run
+from oomph.process.own_process import without_own_variables
 
 _ASK = """import json, sys
 version, name = sys.version_info[:3], sys.implementation.name
@@ -57,25 +58,13 @@ def _begins_with_a_script() -> bool:
 
 
 def _ask(executable: str, environ: Mapping[str, str]) -> list[Any]:
-    clean = {name: value for name, value in environ.items() if not name.startswith("OOMPH_")}
     try:
-        asked = subprocess.run(
-            [executable, "-c", _ASK],
-            env=clean,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=_SECONDS,
-        )
-        answer: list[Any] = json.loads(asked.stdout.decode(errors="replace").splitlines()[-1])
-    except (OSError, subprocess.SubprocessError, ValueError, IndexError) as error:
-        raise ExamineError(f"the Python {executable} does not answer: {_reason(error)}") from error
+        done = run([executable, "-c", _ASK], without_own_variables(environ), _SECONDS)
+        answer: list[Any] = json.loads(done.output.decode(errors="replace").splitlines()[-1])
+    except (OSError, ValueError, IndexError) as error:
+        reason = (error.strerror or str(error)) if isinstance(error, OSError) else "it printed something else"
+        raise ExamineError(f"the Python {executable} does not answer: {reason}") from error
     return answer
-
-
-def _reason(error: Exception) -> str:
-    if isinstance(error, subprocess.TimeoutExpired):
-        return f"nothing within {_SECONDS} s"
-    return (error.strerror or str(error)) if isinstance(error, OSError) else "it printed something else"
 
 
 def _moved_from(prefix: Path) -> str:

@@ -4,34 +4,13 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from oomph.terminal.endings import ProcessEnd
+
 TEXT_LIMIT = 4096
 """Longest text of one fact, in characters; the rest of a longer line says nothing more about a fault."""
 
 _MESSAGE_LIMIT = 8 * TEXT_LIMIT
 """Longest message of an exception; Keras puts the whole call stack into it."""
-
-_FIRST_SIGNAL_CODE = 128
-"""A shell reports the death of its child by signal n as exit code 128 + n."""
-
-# Linux' numbers (signal(7), x86 and ARM), whatever system reads the log: on macOS, 7 is another signal.
-_SIGNALS = {
-    1: "SIGHUP",
-    2: "SIGINT",
-    3: "SIGQUIT",
-    4: "SIGILL",
-    5: "SIGTRAP",
-    6: "SIGABRT",
-    7: "SIGBUS",
-    8: "SIGFPE",
-    9: "SIGKILL",
-    11: "SIGSEGV",
-    13: "SIGPIPE",
-    14: "SIGALRM",
-    15: "SIGTERM",
-    24: "SIGXCPU",
-    25: "SIGXFSZ",
-    31: "SIGSYS",
-}
 
 
 class Evidence(NamedTuple):
@@ -68,26 +47,12 @@ class Evidence(NamedTuple):
         OOM kills; None when the counter could not be read.
         """
         counted = "unknown" if oom_kills is None else str(oom_kills)
-        return cls("exit", f"{ending(returncode)}; cgroup OOM kills: {counted}", origin=origin)
+        return cls("exit", f"{ProcessEnd(returncode).in_full}; cgroup OOM kills: {counted}", origin=origin)
 
     @classmethod
     def of_progress(cls, text: str, origin: str = "") -> Evidence:
         """The fact that training went on: what was observed before it did not end the program."""
         return cls("progress", text, origin=origin)
-
-
-def ending(returncode: int) -> str:
-    """How a process ended, in words: "ended by signal 9 (SIGKILL)"."""
-    if returncode < 0:
-        return f"ended by signal {_named(-returncode)}"
-    number = returncode - _FIRST_SIGNAL_CODE
-    if number in _SIGNALS:
-        return f"ended with exit code {returncode}, a shell's word for signal {_named(number)}"
-    return f"ended with exit code {returncode}"
-
-
-def _named(number: int) -> str:
-    return f"{number} ({_SIGNALS[number]})" if number in _SIGNALS else str(number)
 
 
 def message_of(error: BaseException) -> str:

@@ -16,6 +16,7 @@ from oomph.planning.prediction import Prediction
 from oomph.planning.probe.record import Evidence
 from oomph.planning.replicas import ALONE, Replicas
 from oomph.planning.xla.step import CompiledStep
+from oomph.terminal.amounts import counted
 
 _WORTH_SAYING = 1 << 20
 """Bytes; less than this is a counter or a seed here and there."""
@@ -157,7 +158,7 @@ class Simulated:
         if not count:
             return ()
         size = Interval(count * min(self._engine.held.total, peak.low), count * peak.expected, count * peak.high)
-        return (Item(f"{count} more replica{'s' if count > 1 else ''}", size, "estimated"),)
+        return (Item(counted(count, "more replica"), size, "estimated"),)
 
 
 def data_on(device: Device | None, arrays: Sequence[int], besides: int) -> tuple[Item, ...]:

@@ -19,9 +19,9 @@ from oomph.planning.live.probed_figures import Probed, Shown
 from oomph.planning.probe.peaks import Course, Peaks, grown_course, simulated_course
 from oomph.planning.probe.record import Point, Record, as_document, of_same_training, record_of
 from oomph.planning.probe.sizes_to_run import PROBING, is_time_left, next_to_run, sizes_wanted
-from oomph.planning.sizes import in_words
 from oomph.planning.verdict import Verdict
 from oomph.reach.live.reached import Reached
+from oomph.terminal.amounts import in_three_digits
 
 
 def steps_for(
@@ -147,7 +147,9 @@ class Probing:
                 told.append(_LOOSELY)
         if self._ran_out is not None:
             told.append(f"A step of {self._ran_out:,} samples ran out of memory on this GPU.")
-        told.append(f"TensorFlow itself says that it gets {in_words(self.steps.limit)} of {device} at this moment.")
+        told.append(
+            f"TensorFlow itself says that it gets {in_three_digits(self.steps.limit)} of {device} at this moment."
+        )
         return (*told, _SAVERS)
 
     @property
@@ -180,7 +182,7 @@ def with_kept(figures: Figures, verdict: Verdict, step: Step, records: Sequence[
     doubt = step.sizes.doubt if record.xla else verdict.doubt
     words = (
         f"Steps of {_listed(measured)} samples of this training ran on {record.gpu} in an earlier plan, "
-        f"{_how(record.xla)}; TensorFlow got {in_words(record.limit)} there.",
+        f"{_how(record.xla)}; TensorFlow got {in_three_digits(record.limit)} there.",
         _others(record.xla, len(measured)), _SAVERS,
     )  # fmt: skip
     device = replace(verdict.device, usable=min(record.limit, verdict.device.memory))

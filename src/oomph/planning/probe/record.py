@@ -13,6 +13,7 @@ from typing import Any
 
 from oomph.files.conforming import conforms
 from oomph.planning.estimate import Interval
+from oomph.terminal.amounts import counted
 
 SCHEMA = 1
 _MOST_POINTS = 16
@@ -112,8 +113,7 @@ def seen_in_words(found: Evidence | None) -> tuple[str, ...]:
     """The evidence as a sentence; none without any."""
     if found is None:
         return ()
-    count = "1 training" if found.trainings == 1 else f"{found.trainings} trainings"
     return (
-        f"The bounds hold what {count} measured on this GPU took: {found.least:.2f} to {found.greatest:.2f} times "
-        "what the simulation had said.",
+        f"The bounds hold what {counted(found.trainings, 'training')} measured on this GPU took: "
+        f"{found.least:.2f} to {found.greatest:.2f} times what the simulation had said.",
     )

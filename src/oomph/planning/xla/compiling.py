@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import platform
-import subprocess
 import sys
 import tempfile
 import time
@@ -15,9 +14,10 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from oomph.gpu.child import ending
-from oomph.planning.sizes import in_words
 from oomph.planning.xla.toolkit import write_toolkit
+from oomph.process.child import run
+from oomph.terminal.amounts import in_three_digits
+from oomph.terminal.endings import ProcessEnd
 
 _CHILD = Path(__file__).with_name("deviceless.py")
 _PACKAGES = ("jax", "jaxlib", "jax-cuda12-pjrt")
@@ -92,7 +92,9 @@ def compile_step(step: bytes, target: str, seconds: float, available: int | None
         NotCompiledError: it cannot be compiled, takes too long, or needs too much memory.
     """
     if available is not None and available < _LEAST:
-        raise NotCompiledError(f"only {in_words(available)} of memory are free, and XLA's compiler takes up to 1 GiB")
+        raise NotCompiledError(
+            f"only {in_three_digits(available)} of memory are free, and XLA's compiler takes up to 1 GiB"
+        )
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="oomph-", ignore_cleanup_errors=True) as name:
         folder = Path(name)
@@ -112,15 +114,12 @@ def compile_step(step: bytes, target: str, seconds: float, available: int | None
 def _answer(words: list[str], folder: Path, seconds: float) -> Mapping[str, Any]:
     command = [os.environ.get(PYTHON) or sys.executable, str(_CHILD), *words]
     try:
-        ended = subprocess.run(
-            command, env=_environ(folder), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
-            timeout=seconds, check=False, cwd=folder,
-        )  # fmt: skip
-    except subprocess.TimeoutExpired:
+        done = run(command, _environ(folder), seconds, cwd=folder)
+    except TimeoutError:
         raise NotCompiledError(f"XLA's compiler did not finish within {seconds:.0f} s") from None
     except OSError as error:
         raise NotCompiledError(f"XLA's compiler could not be started: {error.strerror}") from error
-    return answer_of(ended.stdout, ended.returncode)
+    return answer_of(done.output, done.returncode)
 
 
 def answer_of(said: bytes, returncode: int) -> Mapping[str, Any]:
@@ -129,8 +128,7 @@ def answer_of(said: bytes, returncode: int) -> Mapping[str, Any]:
         found = json.loads(said.splitlines()[-1])
         return found if isinstance(found, dict) else {}
     except (ValueError, IndexError):
-        how = ending(returncode)
-        return {"problem": f"XLA's compiler was {how}" if how.startswith("ended by") else f"XLA's compiler {how}"}
+        return {"problem": f"XLA's compiler {ProcessEnd(returncode).predicate}"}
 
 
 def _environ(folder: Path) -> dict[str, str]:

@@ -20,6 +20,7 @@ from oomph.preflight.live.training_facts import training_facts, with_waiting
 from oomph.preflight.rules import RULES
 from oomph.reach.live.reached import Reached
 from oomph.reach.training_kind import FIT, LOOP
+from oomph.terminal.amounts import as_size
 
 
 def examine(reached: Reached, arguments: Mapping[str, Any]) -> dict[str, Any]:
@@ -88,7 +89,4 @@ def _planned_words(found: Plan) -> str:
 
 
 def _size_in_words(size: int) -> str:
-    for unit, width in (("GiB", 30), ("MiB", 20)):
-        if size >= 1 << width:
-            return f"{size / (1 << width):.1f} {unit}"
-    return f"{size / 1024:.0f} KiB"
+    return as_size(size, "KiB", 1 if size >= 1 << 20 else 0)

@@ -15,10 +15,11 @@ from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 from oomph.errors import IsolatedError
-from oomph.explain.evidence.evidence import ending, message_of
-from oomph.process import cgroup
+from oomph.explain.evidence.evidence import message_of
+from oomph.process import available_memory
 from oomph.process.isolation import serialisation
 from oomph.process.isolation.isolated_process import IsolatedProcess
+from oomph.terminal.endings import ProcessEnd
 
 if TYPE_CHECKING:
     from oomph.explain.matching.named_fault import Diagnosis
@@ -85,7 +86,7 @@ class Isolated:
         if self.error is not None:
             words = message_of(self.error)
             return f"the function raised {type(self.error).__name__}{': ' * bool(words)}{words}{name}"
-        return f"the process of the function {ending(self.returncode)}{name}"
+        return f"the process of the function {ProcessEnd(self.returncode).in_full}{name}"
 
 
 def isolate(
@@ -125,13 +126,13 @@ def isolate(
     _check_timeout(timeout)
     _check_environ(environ or {})
     call = serialisation.pack_call(fn, tuple(args), dict(kwargs or {}))
-    kills_before, started = cgroup.oom_kills(), time.monotonic()
+    kills_before, started = available_memory.oom_kills(), time.monotonic()
     child = IsolatedProcess(call, {**os.environ, **(environ or {})})
     try:
         child.wait(None if timeout is None else started + timeout)
     finally:
         child.end()
-    kills, before = cgroup.oom_kills(), kills_before
+    kills, before = available_memory.oom_kills(), kills_before
     new_kills = None if kills is None or before is None else kills - before
     return replace(_outcome(child, time.monotonic() - started, new_kills), timeout=timeout)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import atexit
-import ctypes
 import faulthandler
 import os
 import signal
@@ -11,15 +10,12 @@ import sys
 
 from oomph.process.isolation import serialisation
 from oomph.process.isolation.descendants import adopt_orphans, end_own_strays
-
-_PR_SET_PDEATHSIG = 1
+from oomph.process.spawn import die_with
 
 
 def main() -> None:
     """`python -c ... PATH IN OUT CALLER`: the descriptors of the call and the answer, and the pid of the caller."""
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-    if os.getppid() != int(sys.argv[4]):
-        os._exit(128 + signal.SIGKILL)  # the caller died before prctl: nothing would ever end this process
+    die_with(int(sys.argv[4]))
     pid = os.getpid()
     adopt_orphans()
     atexit.register(end_own_strays, pid)  # registered first, so called last, after every thread has ended

@@ -6,7 +6,6 @@ import json
 import os
 import selectors
 import signal
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import oomph
+from oomph.process.child import Child
 from oomph.process.isolation.descendants import kill, strays
 from oomph.process.process_group import why_it_stays
 from oomph.process.stderr import Tail
@@ -39,42 +39,39 @@ class IsolatedProcess:
     def __init__(self, call: bytes, environ: Mapping[str, str]) -> None:
         theirs_in, ours_in = os.pipe()
         ours_out, theirs_out = os.pipe()
+        ours_err, theirs_err = os.pipe()
         self._tail, self.answer, self.timed_out = Tail(None), bytearray(), False
         self._is_late = False
         """Whether further answers are ignored."""
         path = [str(Path(oomph.__file__).parents[1]), *sys.path]
         try:
-            self._process = subprocess.Popen(
+            self._child = Child(
                 [sys.executable, "-c", _CHILD, json.dumps(path), str(theirs_in), str(theirs_out), str(os.getpid())],
-                stdin=subprocess.DEVNULL,
-                stderr=subprocess.PIPE,
-                env=dict(environ),
-                pass_fds=(theirs_in, theirs_out),
-                start_new_session=True,
+                environ,
+                stdout=None,
+                stderr=theirs_err,
+                inherited=(theirs_in, theirs_out),
+                reap_seconds=_KILLED_SECONDS,
             )
         except BaseException:
-            os.close(ours_in)
-            os.close(ours_out)
+            _close(ours_in, ours_out, ours_err)
             raise
         finally:
-            os.close(theirs_in)
-            os.close(theirs_out)
-        assert self._process.stderr is not None
+            _close(theirs_in, theirs_out, theirs_err)
         self._selector = selectors.DefaultSelector()
         self._watch(ours_in, selectors.EVENT_WRITE, self._feed)
         self._watch(ours_out, selectors.EVENT_READ, self._hear)
-        self._watch(os.dup(self._process.stderr.fileno()), selectors.EVENT_READ, self._pass_on)
-        self._process.stderr.close()
+        self._watch(ours_err, selectors.EVENT_READ, self._pass_on)
         self._left = memoryview(call)
         self.returncode, self.left_behind = 0, ""
 
     def wait(self, until: float | None) -> None:
         """Wait until the process has ended or its time is up."""
-        while not self._has_ended():
+        while self._child.returncode is None:
             self._attend(_POLL_SECONDS)
             if until is not None and time.monotonic() >= until:
                 self.timed_out = True
-                self._signal(signal.SIGUSR1)  # it writes its stacks; see isolated.py
+                self._child.send(signal.SIGUSR1)  # it writes its stacks; see isolated.py
                 self._attend_for(_STACK_SECONDS)
                 self._is_late = True
                 return
@@ -82,38 +79,22 @@ class IsolatedProcess:
     def end(self) -> None:
         """End everything: SIGTERM, a grace period, SIGKILL to the group and its strays; then read the last output."""
         left: list[psutil.Process] = []
-        if not self._has_ended():
-            left = strays(self._process.pid)  # only while it lives: afterwards their origin is unknown
-            self._signal(signal.SIGTERM)
+        if self._child.returncode is None:
+            left = strays(self._child.pid)  # only while it lives: afterwards their origin is unknown
+            self._child.send(signal.SIGTERM)
             self._attend_for(_GRACE_SECONDS)
-        if not self._has_ended():
-            left += strays(self._process.pid)
-        self._signal(signal.SIGKILL)
+        if self._child.returncode is None:
+            left += strays(self._child.pid)
+        self._child.end()
         kill(left)
-        self._reap()
+        self.returncode = self._child.returncode or 0
+        self.left_behind = why_it_stays(self._child.pid) if self._child.left_behind else ""
         for _ in range(_MOST_LAST_CHUNKS):
             if not self._attend(0):
                 break
         for key in list(self._selector.get_map().values()):
             self._close(key.fd)
         self._selector.close()
-
-    def _has_ended(self) -> bool:
-        """Check without reaping: until reaped, its pid cannot become another group's and is safe to signal."""
-        if self._process.returncode is not None:
-            return True
-        try:
-            return os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
-        except ChildProcessError:
-            return True  # reaped elsewhere
-
-    def _reap(self) -> None:
-        """Reap the process. One that waits in the kernel for a broken driver survives SIGKILL and is left behind."""
-        try:
-            self.returncode = self._process.wait(_KILLED_SECONDS)
-        except subprocess.TimeoutExpired:
-            self.left_behind = why_it_stays(self._process.pid)
-            self.returncode = self._process.returncode = -signal.SIGKILL
 
     @property
     def stderr(self) -> bytes:
@@ -122,7 +103,7 @@ class IsolatedProcess:
 
     def _attend_for(self, seconds: float) -> None:
         until = time.monotonic() + seconds
-        while not self._has_ended() and time.monotonic() < until:
+        while self._child.returncode is None and time.monotonic() < until:
             self._attend(_POLL_SECONDS)
 
     def _attend(self, seconds: float) -> bool:
@@ -169,8 +150,7 @@ class IsolatedProcess:
         self._selector.unregister(fd)
         os.close(fd)
 
-    def _signal(self, signum: int) -> None:
-        try:
-            os.killpg(self._process.pid, signum)
-        except (ProcessLookupError, PermissionError):
-            pass  # the group is empty
+
+def _close(*fds: int) -> None:
+    for fd in fds:
+        os.close(fd)

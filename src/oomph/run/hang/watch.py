@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import shutil
 import signal
-import subprocess
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import oomph
+from oomph.process.child import run
 from oomph.process.process_group import is_alive, is_in
 from oomph.process.process_identity import ProcessIdentity
 from oomph.protocol import python_stacks
@@ -207,12 +207,7 @@ def _py_spy(pid: int) -> str:
     if program is None:
         return ""
     try:
-        dump = subprocess.run(
-            [program, "dump", "--full-filenames", "--pid", str(pid)],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=_PY_SPY_SECONDS,
-        )
-    except (OSError, subprocess.SubprocessError):
+        dump = run([program, "dump", "--full-filenames", "--pid", str(pid)], os.environ, _PY_SPY_SECONDS)
+    except OSError:
         return ""
-    return dump.stdout.decode(errors="replace")
+    return dump.output.decode(errors="replace")

@@ -20,6 +20,7 @@ from typing import Any
 
 from oomph.protocol.progress import place_in_words
 from oomph.run.policy.ladder import OPT_IN, Change, Conditions, climb
+from oomph.terminal.endings import ProcessEnd
 
 GAVE_UP_EXIT_CODE = 93
 """oomph gave up on a fault that another start would only repeat: do not requeue."""
@@ -193,11 +194,11 @@ def _decide(ending: Ending, ledger: Ledger, conditions: Conditions, allowed: Col
     if ending.preempted:
         return Requeue(f"preempted by {ending.preempted}")
     if ending.stopped:
-        return Finish(exit_code(ending.returncode))
+        return Finish(ProcessEnd(ending.returncode).exit_code)
     if ending.gave_up:
         return GiveUp(ending.gave_up)
     if not _may_restart(ending):
-        return Finish(exit_code(ending.returncode))
+        return Finish(ProcessEnd(ending.returncode).exit_code)
     return _within_budget(ending, refill(ending, ledger), conditions, allowed)
 
 
@@ -239,11 +240,6 @@ def poison_step(ending: Ending, ledger: Ledger) -> str:
 def is_crash(returncode: int) -> bool:
     """Whether the process died by a signal after which a restart may help."""
     return -returncode in CRASH_SIGNALS
-
-
-def exit_code(returncode: int) -> int:
-    """The exit code that a shell shows: 128 + n for death by signal n."""
-    return returncode if returncode >= 0 else 128 - returncode
 
 
 def _may_restart(ending: Ending) -> bool:

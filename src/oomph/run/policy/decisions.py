@@ -25,12 +25,13 @@ from oomph.run.policy.decide import (
     Requeue,
     Restart,
     decide,
-    exit_code,
     poison_step,
     record,
     refill,
 )
 from oomph.run.policy.ladder import SAME, Conditions, change_in, change_of, ladder, why_not
+from oomph.terminal.amounts import counted
+from oomph.terminal.endings import ProcessEnd
 
 SCHEMA = 1
 
@@ -95,8 +96,7 @@ def as_document(decisions: Sequence[Decision]) -> dict[str, Any]:
 
 def as_text(decisions: Sequence[Decision], subject: str) -> str:
     """The decisions in words, each with its reasons."""
-    count = len(decisions)
-    lines = [f"{subject}: {count} decision{'' if count == 1 else 's'}"]
+    lines = [f"{subject}: {counted(len(decisions), 'decision')}"]
     for number, decision in enumerate(decisions, 1):
         lines += ["", f"{number}. {_what_happened(decision)}", f"   {_what_was_done(decision.action)}"]
         lines += [f"     {reason}" for reason in why(decision)]
@@ -160,9 +160,8 @@ def _last_of_interest(rungs: Sequence[str]) -> int:
 
 def _what_happened(decision: Decision) -> str:
     ending = decision.ending
-    code = ending.returncode
-    how = f"exit code {code}" if code >= 0 else f"signal {-code}"
-    name = "" if isinstance(decision.action, Finish) and code == 0 else f" ({ending.fault})"
+    how = ProcessEnd(ending.returncode).number
+    name = "" if isinstance(decision.action, Finish) and ending.returncode == 0 else f" ({ending.fault})"
     where = f"; {ending.steps} steps done, {ending.saved} saved" if ending.steps else ""
     if ending.place is not None and not isinstance(decision.action, Finish):
         where += f", at {place_in_words(*ending.place, ending.epoch_over)}"
@@ -191,7 +190,7 @@ def _entry(decision: Decision) -> dict[str, Any]:
         "reproduced": decision.reproduced,
         **facts(decision.ending, decision.conditions, decision.allowed),
         "ledger": decision.ledger.as_data(),
-        "script_exit_code": exit_code(decision.ending.returncode),
+        "script_exit_code": ProcessEnd(decision.ending.returncode).exit_code,
     }
 
 

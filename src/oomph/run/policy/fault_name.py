@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import signal
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from oomph.journal.journal import Event
+from oomph.terminal.endings import ProcessEnd
 
 if TYPE_CHECKING:
     from oomph.explain.evidence.evidence import Evidence
@@ -62,12 +62,7 @@ def named(name: str) -> Named:
 
 def signal_name(returncode: int) -> str:
     """SIGKILL for −9; "exit code 3" for 3."""
-    if returncode >= 0:
-        return f"exit code {returncode}"
-    try:
-        return signal.Signals(-returncode).name
-    except ValueError:
-        return f"signal {-returncode}"
+    return ProcessEnd(returncode).name
 
 
 def _after_the_log(returncode: int, oom_kills: int | None, events: tuple[Event, ...]) -> Iterator[Evidence]:

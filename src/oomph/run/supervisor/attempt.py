@@ -14,14 +14,12 @@ from dataclasses import dataclass
 
 from oomph.files.run_files import OwnFile
 from oomph.process import process_group
+from oomph.process.child import returncode_of
 from oomph.process.descriptors import readable
-from oomph.process.patience import Patience
-from oomph.process.process_group import ProcessGroup
-from oomph.process.spawn import spawn
+from oomph.process.process_group import Patience, ProcessGroup
+from oomph.process.spawn import Tripwire, Watchdog, spawn
 from oomph.process.stderr import Pump, Tail
 from oomph.process.terminal import Terminal, stop_self
-from oomph.process.tripwire import Tripwire
-from oomph.process.watchdog import Watchdog
 from oomph.protocol.phases import Power
 from oomph.run.hang.limits import Hang
 from oomph.run.hang.watch import Watch
@@ -99,13 +97,14 @@ class Attempt:
 
     def wait(self) -> Ended:
         """Forward stderr and signals until the script's process ends; its children may live on."""
-        while not self._has_ended() and not self._group.unkillable:
+        while (returncode := returncode_of(self.pid)) is None and not self._group.unkillable:
             try:
                 self._attend()
             except Exception as error:  # an error in oomph must not end the script
                 self._complain(error)
         self._show_the_rest()
-        returncode = -signal.SIGKILL if self._group.unkillable else self._returncode_unreaped()
+        if returncode is None or self._group.unkillable:
+            returncode = -signal.SIGKILL
         self._terminal.take_back(restore_modes=returncode < 0)
         asked = self._asked_by()
         return Ended(
@@ -151,14 +150,6 @@ class Attempt:
         self._process.returncode = os.waitstatus_to_exitcode(status) if pid else -signal.SIGKILL
         self._pump.close()
         return usage.ru_maxrss * 1024
-
-    def _has_ended(self) -> bool:
-        return os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
-
-    def _returncode_unreaped(self) -> int:
-        info = os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
-        assert info is not None
-        return info.si_status if info.si_code == os.CLD_EXITED else -info.si_status
 
     def _attend(self) -> None:
         """One turn of the loop."""

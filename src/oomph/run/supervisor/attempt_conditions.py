@@ -10,7 +10,7 @@ from pathlib import Path
 from oomph.explain.reading import kernel_log
 from oomph.gpu.memory_in_use import Gpu
 from oomph.journal.journal import Event
-from oomph.process import cgroup
+from oomph.process import available_memory
 from oomph.run.policy.ladder import Conditions
 from oomph.run.supervisor.devices import Reading, memory_is_back, visible
 from oomph.terminal.ticking import Ticking
@@ -68,7 +68,7 @@ class KernelWatch:
     def __init__(self, machine: Machine) -> None:
         self._machine = machine
         self._kernel = kernel_log.KernelLog()
-        self._kills = cgroup.oom_kills()
+        self._kills = available_memory.oom_kills()
         self.oom_kills: int | None = None
         """New OOM kills in our control group."""
         self.kernel_lines: list[str] = []
@@ -78,7 +78,7 @@ class KernelWatch:
 
     def look_back(self, pids: Collection[int]) -> None:
         """Collect what happened during the attempt, after its end."""
-        now = cgroup.oom_kills()
+        now = available_memory.oom_kills()
         self.oom_kills = None if self._kills is None or now is None else now - self._kills
         lines = self._kernel.read()
         self._kernel.close()

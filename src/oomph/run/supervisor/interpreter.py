@@ -7,13 +7,14 @@ import os
 import re
 import shlex
 import shutil
-import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from oomph.errors import UsageError
 from oomph.journal.journal import Event
+from oomph.process.child import run
 from oomph.process.command import Command
+from oomph.process.own_process import without_own_variables
 
 _NAMES = ("python3", "python", "python3.13", "python3.12", "python3.11", "python3.10")
 _TENSORFLOW = "tensorflow"
@@ -57,19 +58,10 @@ def has_itself(name: str) -> bool:
 
 def has_module(python: str, name: str) -> bool:
     """Whether this Python finds the module, without importing it."""
-    environ = {key: value for key, value in os.environ.items() if not key.startswith("OOMPH_")}
     try:
-        probe = subprocess.run(
-            [python, "-c", _PROBE, name],
-            env=environ,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            timeout=_PROBE_SECONDS,
-        )
-    except (OSError, subprocess.SubprocessError):
+        return run([python, "-c", _PROBE, name], without_own_variables(os.environ), _PROBE_SECONDS).returncode == 0
+    except OSError:
         return False
-    return probe.returncode == 0
 
 
 def missing_module(events: Iterable[Event]) -> str | None:

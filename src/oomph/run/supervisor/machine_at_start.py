@@ -8,6 +8,7 @@ from typing import Any
 
 from oomph.errors import OomphError
 from oomph.process.command import Command
+from oomph.terminal.amounts import as_size
 from oomph.terminal.console import say
 
 
@@ -70,4 +71,4 @@ def _gpus_of(snapshot: Mapping[str, Any] | None) -> list[tuple[str, int]] | None
 
 
 def _listed(gpus: list[tuple[str, int]]) -> str:
-    return ", ".join(f"{name} ({size / 2**30:.0f} GiB)" for name, size in gpus) or "none"
+    return ", ".join(f"{name} ({as_size(size, 'GiB', 0)})" for name, size in gpus) or "none"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from oomph.process.patience import Patience
+from oomph.process.process_group import Patience
 from oomph.protocol.guarding import Guarding
 from oomph.run.supervisor.machine_at_start import MachineAtStart
 

@@ -33,6 +33,7 @@ from oomph.run.supervisor.script_environ import handover, surrounding
 from oomph.run.supervisor.settings import Settings
 from oomph.run.supervisor.standard_input import StandardInput
 from oomph.run.supervisor.stop_requests import Signals
+from oomph.terminal.amounts import counted
 from oomph.terminal.console import Voice
 
 _SILENT_WAIT_SECONDS = 2.0
@@ -150,7 +151,7 @@ class Supervisor:
         where = f"{shown(self._run)}/{name}"
 
         def tell(lines: int) -> None:
-            size = f"{lines:,} line{'s' * (lines != 1)}"
+            size = counted(lines, "line", ",")
             self._voice.say(f"TensorFlow's report of the failed allocation ({size}) is in {where}")
 
         memory = MemoryOutcome(self._run.path, number)

@@ -1,0 +1,28 @@
+"""Tells the user's code from oomph's, Python's and that of installed packages. Both processes; standard library only.
+
+It judges files of the Python that runs it. `protocol/python_stacks.py` and `explain/evidence/tracebacks.py` read the
+paths of other Pythons, perhaps on other machines, and know them by their words.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from oomph.files.package import PACKAGE
+
+OURS = PACKAGE + os.sep
+_LIBRARY = os.path.dirname(os.path.abspath(os.__file__))
+STANDARD = (_LIBRARY + os.sep, os.path.join(sys.exec_prefix, sys.platlibdir, os.path.basename(_LIBRARY), ""))
+"""Python's own folders: `stdlib` and `platstdlib` of `sysconfig`, whose import every script would wait for."""
+_INSTALLED = tuple(f"{os.sep}{name}{os.sep}" for name in ("site-packages", "dist-packages"))
+
+
+def is_installed(path: str) -> bool:
+    """True for a file of an installed package."""
+    return any(folder in path for folder in _INSTALLED)
+
+
+def is_users(path: str) -> bool:
+    """True for a file that is neither oomph's, nor Python's, nor of an installed package."""
+    return not (path.startswith((OURS, *STANDARD)) or is_installed(path))

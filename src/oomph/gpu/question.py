@@ -1,0 +1,82 @@
+"""Question: asks a driver or a library in a small process, since that may hang or die. `oomph doctor` and `run` ask."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from oomph.process.child import Child
+from oomph.process.own_process import isolated_command, isolated_environ, without_own_variables
+from oomph.terminal.endings import ProcessEnd
+
+_HERE = Path(__file__).parent
+_REAP_SECONDS = 0.2
+_SILENT_SECONDS = 2.0
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a child printed, and how it ended."""
+
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    """The last value of each key; repeated `row` keys are collected in `rows`."""
+    rows: tuple[Mapping[str, Any], ...] = ()
+    """The rows it printed: one for each GPU or library."""
+    problem: str = ""
+    """Why the answer is incomplete: "no answer within 5 s", "ended by SIGSEGV"; empty if it is complete."""
+
+
+class Question:
+    """A question that was asked, in a process of its own. If there is no answer in time, the process is killed."""
+
+    def __init__(self, script: str, words: Sequence[str], environ: Mapping[str, str], bare: bool = True) -> None:
+        """`bare` starts Python without site-packages, for a script that needs the standard library only."""
+        python, environ = [sys.executable, "-I", "-S", str(_HERE / script)], without_own_variables(environ)
+        if not bare:
+            python, environ = isolated_command(f"{__package__}.{Path(script).stem}"), isolated_environ(environ)
+        self._child: Child | None = None
+        self._refused = ""
+        try:
+            self._child = Child([*python, *words], environ, reap_seconds=_REAP_SECONDS)
+        except OSError as error:
+            self._refused = f"could not be started: {error.strerror}"
+
+    def answer(self, deadline: float, limit: float, slow: Callable[[], None] = lambda: None) -> Answer:
+        """Return what it prints until the deadline (of time.monotonic). Never raises; `limit` is for the message only.
+
+        `slow` is called if it takes longer than `_SILENT_SECONDS`.
+        """
+        if self._child is None:
+            return Answer(problem=self._refused)
+        with self._child as child:
+            silent_until = time.monotonic() + _SILENT_SECONDS
+            said = child.listen(min(silent_until, deadline))
+            if child.returncode is None and silent_until < deadline:
+                slow()
+                said += child.listen(deadline)
+            code = child.returncode
+        facts, rows = parse(said)
+        problem = f"no answer within {limit:g} s" if code is None else ProcessEnd(code).problem
+        return Answer(facts, tuple(rows), problem)
+
+
+def parse(said: bytes) -> tuple[dict[str, Any], list[Mapping[str, Any]]]:
+    """The facts and the rows in a child's output."""
+    facts: dict[str, Any] = {}
+    rows: list[Mapping[str, Any]] = []
+    for line in said.decode("utf-8", "replace").splitlines():
+        try:
+            document = json.loads(line)
+        except ValueError:
+            continue  # half a line from a child that died, or a library's output
+        if isinstance(document, dict):
+            row = document.pop("row", None)
+            facts |= document
+            if isinstance(row, dict):
+                rows.append(row)
+    return facts, rows

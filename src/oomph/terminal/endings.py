@@ -1,0 +1,64 @@
+"""How a process ended: as a value, and in the words in which oomph reports it. Pure."""
+
+from __future__ import annotations
+
+import signal
+from typing import NamedTuple
+
+_FIRST_SIGNAL_CODE = 128
+"""A shell reports the death of its child by signal n as exit code 128 + n."""
+
+# Linux' numbers (signal(7), x86 and ARM), whatever system reads the log: on macOS, 7 is another signal.
+_SIGNALS = {
+    1: "SIGHUP", 2: "SIGINT", 3: "SIGQUIT", 4: "SIGILL", 5: "SIGTRAP", 6: "SIGABRT", 7: "SIGBUS", 8: "SIGFPE",
+    9: "SIGKILL", 11: "SIGSEGV", 13: "SIGPIPE", 14: "SIGALRM", 15: "SIGTERM", 24: "SIGXCPU", 25: "SIGXFSZ",
+    31: "SIGSYS",
+}  # fmt: skip
+
+
+class ProcessEnd(NamedTuple):
+    """How a process ended."""
+
+    returncode: int
+    """As `subprocess` has it: −n for death by signal n."""
+
+    @property
+    def exit_code(self) -> int:
+        """The exit code that a shell shows: 128 + n for death by signal n."""
+        return self.returncode if self.returncode >= 0 else _FIRST_SIGNAL_CODE - self.returncode
+
+    @property
+    def number(self) -> str:
+        """ "exit code 3", "signal 9"."""
+        return f"exit code {self.returncode}" if self.returncode >= 0 else f"signal {-self.returncode}"
+
+    @property
+    def name(self) -> str:
+        """ "exit code 3", "SIGKILL"; "signal 70" for one that has no name here."""
+        try:
+            return self.number if self.returncode >= 0 else signal.Signals(-self.returncode).name
+        except ValueError:
+            return self.number
+
+    @property
+    def problem(self) -> str:
+        """ "ended with exit code 3", "ended by SIGKILL"; empty after success."""
+        return "" if self.returncode == 0 else f"ended {'with' if self.returncode > 0 else 'by'} {self.name}"
+
+    @property
+    def predicate(self) -> str:
+        """What to say after the name of the process: "ended with exit code 0", "was ended by SIGKILL"."""
+        return f"ended with {self.name}" if self.returncode >= 0 else f"was ended by {self.name}"
+
+    @property
+    def in_full(self) -> str:
+        """For the pages of faults: "ended by signal 9 (SIGKILL)", on every system."""
+        if self.returncode < 0:
+            return f"ended by signal {_named(-self.returncode)}"
+        number = self.returncode - _FIRST_SIGNAL_CODE
+        shell = f", a shell's word for signal {_named(number)}" if number in _SIGNALS else ""
+        return f"ended with exit code {self.returncode}{shell}"
+
+
+def _named(number: int) -> str:
+    return f"{number} ({_SIGNALS[number]})" if number in _SIGNALS else str(number)

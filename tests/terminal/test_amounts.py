@@ -1,0 +1,58 @@
+"""Amounts in words."""
+
+from __future__ import annotations
+
+import pytest
+
+from oomph.terminal.amounts import as_duration, as_size, counted, in_three_digits, times
+
+GIB, MIB = 1 << 30, 1 << 20
+
+
+def test_numbers_of_things():
+    assert [counted(number, "step") for number in (0, 1, 2, 1200)] == ["0 steps", "1 step", "2 steps", "1200 steps"]
+    assert [counted(number, "step", ",") for number in (1, 1200)] == ["1 step", "1,200 steps"]
+    assert [times(number) for number in (1, 2, 3)] == ["once", "twice", "3 times"]
+
+
+@pytest.mark.parametrize(
+    ("size", "words"),
+    [
+        (0, "0 B"),
+        (1023, "1023 B"),
+        (33 << 10, "33 KiB"),
+        (5.4 * MIB, "5 MiB"),
+        (GIB, "1.0 GiB"),
+        (2048 * GIB, "2048.0 GiB"),
+    ],
+)
+def test_a_size(size, words):
+    assert as_size(size) == words
+
+
+def test_a_size_in_larger_units_and_with_other_digits():
+    assert as_size(0, "GiB") == "0.0 GiB"
+    assert as_size(100 * MIB, "GiB") == "0.1 GiB"
+    assert as_size(79.6 * GIB, "GiB", 0) == "80 GiB"
+    assert as_size(100, "KiB") == "0 KiB"
+    assert as_size(1.25 * MIB, "KiB", 1) == "1.2 MiB"
+
+
+def test_three_digits():
+    assert [in_three_digits(size) for size in (512, 1000, 1.5 * GIB, 24 * GIB)] == [
+        "512 B",
+        "0.98 KiB",
+        "1.5 GiB",
+        "24 GiB",
+    ]
+    assert in_three_digits(512 * MIB, like=24 * GIB) == "0.5 GiB"
+
+
+def test_durations():
+    assert [as_duration(seconds) for seconds in (59, 60, 61, 7380, 200_000)] == [
+        "59 s",
+        "1 min",
+        "1 min 1 s",
+        "2 h 3 min",
+        "2 d 7 h",
+    ]

@@ -1,0 +1,36 @@
+"""Whose code a file is."""
+
+from __future__ import annotations
+
+import json
+import os
+import sysconfig
+
+import numpy
+import pytest
+
+from oomph.files.package import PACKAGE
+from oomph.files.user_code import STANDARD, is_installed, is_users
+
+
+@pytest.mark.parametrize(
+    "path", ["/home/ada/train.py", "train.py", PACKAGE + "-trainings/train.py", "/home/ada/my-site-packages/train.py"]
+)
+def test_the_users_own(path):
+    assert is_users(path)
+    assert not is_installed(path)
+
+
+@pytest.mark.parametrize("path", [os.path.join(PACKAGE, "cli", "run.py"), json.__file__, os.__file__])
+def test_oomph_and_python_are_not_the_users(path):
+    assert not is_users(path)
+
+
+@pytest.mark.parametrize("path", [numpy.__file__, "/usr/lib/python3/dist-packages/yaml/__init__.py"])
+def test_installed_packages_are_not_the_users(path):
+    assert is_installed(path)
+    assert not is_users(path)
+
+
+def test_the_folders_of_python_are_those_of_sysconfig():
+    assert tuple(sysconfig.get_path(name) + os.sep for name in ("stdlib", "platstdlib")) == STANDARD
