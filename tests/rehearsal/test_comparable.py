@@ -33,6 +33,8 @@ def test_every_run_is_given_the_number_of_the_undisturbed_one(tmp_path, monkeypa
             "created": "",
             "status": "finished",
             "attempts": 1,
+            "host": "h",
+            "options": [],
             "entropy": "ab12ab12ab12ab12ab12ab12ab12ab12",
         }
         (path / "run.json").write_text(json.dumps(record))
