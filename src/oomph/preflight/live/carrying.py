@@ -157,13 +157,15 @@ def _told_position(data: told_positions.TellingData) -> Carried:
 def _tried_position(dataset: Any) -> Carried:
     """Save the position after one batch, restore it into a new iterator, and compare the batch that comes next."""
     iterator = iter(dataset)
+    caching = iterators.is_caching(iterator)
+    if caching:
+        return _not_saved(caching)
     if next(iterator, None) is None:
         return Carried("data", carry.UNKNOWN, "there is no batch")
     with tempfile.TemporaryDirectory(prefix="oomph-") as folder:
         reason = iterators.save(iterator, Path(folder))
         if reason:
-            return Carried("data", carry.PARTLY, f"{NOT_SAVED} ({reason}): the batches of the epoch are read again",
-                           remedy_of(f"{NOT_SAVED}: {reason}"))  # fmt: skip
+            return _not_saved(reason)
         expected, resumed = next(iterator, None), iter(dataset)
         iterators.restore(resumed, Path(folder))
     if expected is None:
@@ -173,6 +175,11 @@ def _tried_position(dataset: Any) -> Carried:
     return Carried(
         "data", carry.PARTLY, "a saved position gave another batch: the order of the data is drawn by chance", _SEED
     )
+
+
+def _not_saved(reason: str) -> Carried:
+    return Carried("data", carry.PARTLY, f"{NOT_SAVED} ({reason}): the batches of the epoch are read again",
+                   remedy_of(f"{NOT_SAVED}: {reason}"))  # fmt: skip
 
 
 def _fingerprint(batch: Any) -> int:

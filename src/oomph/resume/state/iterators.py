@@ -24,6 +24,7 @@ _OF_A_LIVE_SHUFFLE = b"end_of_input_sequence"
 _DISK = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS, errno.ESTALE)
 _NOISE = re.compile(r"\{\{[^}]*\}\} | \[Op:\w+\]| name: $|\.(?= \[Op:)")
 """The parts of TensorFlow's messages that locate its own code."""
+CACHING = "a cache file is being written"
 _refused: WeakKeyDictionary[Any, str] = WeakKeyDictionary()
 """Datasets whose iterators cannot be saved, and why. TensorFlow prints warnings of its own at each try."""
 _FOR_GOOD = (tf.errors.FailedPreconditionError, tf.errors.UnimplementedError)
@@ -54,6 +55,17 @@ def save(iterator: Any, folder: Path) -> str:
     return ""
 
 
+def is_caching(iterator: Any) -> str:
+    """Return why the iterator must not be saved now: it writes a cache file. Empty if it writes none.
+
+    A new process starts the file over, so its state would be incomplete. And saving it begins another part of the
+    cache, PREFIX_1; TensorFlow deletes every PREFIX_1* when such an iterator ends early, also files of the script.
+    """
+    if not isinstance(iterator, tf.data.Iterator):
+        return ""
+    return CACHING if datasets.writes_cache_file(TENSORFLOW.dataset_of_iterator.get(iterator)) else ""
+
+
 def drop_drained(iterator: Any, folder: Path) -> str:
     """Remove a saved state that lacks the seeds of later epochs; returns why, or "" if it is complete.
 
@@ -62,12 +74,7 @@ def drop_drained(iterator: Any, folder: Path) -> str:
     the epoch, and below another shuffle with a large buffer at its beginning, as when the files and then their lines
     are shuffled. Restored, the rest of the epoch is right, but the next epoch is shuffled like an earlier one. Skipping
     avoids this.
-
-    The state of a pipeline that is writing a cache file is incomplete too: a new process starts the file over.
     """
-    if datasets.writes_cache_file(TENSORFLOW.dataset_of_iterator.get(iterator)):
-        _remove(folder)
-        return "a cache file is being written"
     shuffles = datasets.count_of_shuffles(TENSORFLOW.dataset_of_iterator.get(iterator))
     if not shuffles or _occurrences(folder, _OF_A_LIVE_SHUFFLE) >= shuffles:
         return ""
