@@ -152,16 +152,25 @@ def changed_since(checkpoint: Checkpoint, named: Sequence[str] = ()) -> list[str
         named: the `patterns` of the callbacks, which may name a file otherwise now.
     """
     entries, written_at = {entry["path"]: entry for entry in _entries(checkpoint)}, _written_at(checkpoint)
+    gone = [entry for entry in entries.values() if not _is_as_it_was(entry)]
+    copies = read_arrays(checkpoint, "file/") if any(isinstance(entry.get("copy"), int) for entry in gone) else {}
     changed = [
         f"the file {entry['path']}, which it wrote, is {'another one' if os.path.exists(entry['path']) else 'gone'}"
-        for entry in entries.values()
-        if not _is_as_it_was(entry)
-        and not (isinstance(entry.get("copy"), int) and _state(entry, None, written_at).lies_where_it_lay())
+        for entry in gone
+        if not _comes_back(entry, copies, written_at)
     ]
     for new, old in new_names(entries, named).items():
         if len(old) > 1 or not _may_be_copied(entries[old[0]], new):
             changed.append(f"the file {old[0]}, which it wrote, is to be {new} now")
     return changed
+
+
+def _comes_back(entry: Mapping[str, Any], copies: Mapping[str, Any], written_at: int) -> bool:
+    """True if there is a copy that may be put back now."""
+    copy = copies.get(str(entry["copy"])) if isinstance(entry.get("copy"), int) else None
+    if copy is None or not _state(entry, None, written_at).lies_where_it_lay():
+        return False
+    return may_be_restored(os.path.abspath(entry["path"]), copy.tobytes())
 
 
 def put_back(checkpoint: Checkpoint, named: Sequence[str]) -> dict[str, FileState]:
