@@ -278,6 +278,15 @@ def test_no_program_setting_or_pickle_gets_a_new_name(finished, tmp_path, name, 
     assert not (tmp_path / name.format(NEW)).exists()
 
 
+def test_a_content_that_is_not_put_back_gets_no_new_name_and_is_told(finished, tmp_path):
+    (tmp_path / f"log-{OLD}.csv").write_bytes(b"\x80\x04K\x01.")
+    checkpoint = finished([keras.callbacks.CSVLogger(str(tmp_path / f"log-{OLD}.csv"))])
+    callbacks = [keras.callbacks.CSVLogger(str(tmp_path / f"log-{NEW}.csv"))]
+    assert len(changed(checkpoint, callbacks)) == 1
+    put_back(checkpoint, callbacks)
+    assert not (tmp_path / f"log-{NEW}.csv").exists()
+
+
 def test_two_that_cannot_be_told_apart_make_the_fit_train_again(finished, tmp_path):
     both = [keras.callbacks.CSVLogger(str(tmp_path / f"log-{clock}.csv")) for clock in (OLD, "20260102-030406")]
     for callback in both:
