@@ -1,8 +1,10 @@
 """Removes, in the script process, what a killed attempt left of an unfinished `Dataset.cache(filename)`.
 
-TensorFlow writes a cache as files NAME_0, NAME_1, ..., each with a lock, and refuses to start another cache while any
-of them exists (`FileWriterIterator` in tensorflow/core/kernels/data/cache_dataset_ops.cc). The process that wrote them
-is dead, and no other can complete them. So oomph removes them before a restarted script uses the cache.
+TensorFlow writes a cache as files NAME_0.index, NAME_0.data-00000-of-00001, ..., with a NAME_0.lockfile, and refuses to
+start another cache while any of them exists (`FileWriterIterator` in tensorflow/core/kernels/data/cache_dataset_ops.cc;
+the names in core/util/tensor_bundle). The process that wrote them is dead, and no other can complete them. So oomph
+removes them before a restarted script uses the cache: no files of other names, none that are older than the run
+directory here, none without a lock of TensorFlow's beside them, and none that a process has open.
 """
 
 from __future__ import annotations
@@ -10,13 +12,21 @@ from __future__ import annotations
 import functools
 import glob
 import os
+import re
+import stat
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import tensorflow as tf
 
+from oomph.files.regular_file import read_regular
 from oomph.keras_bridge.runtime.patching import patch
 from oomph.script.session import Session
+
+_PART = re.compile(r"_[0-9]+\.(?:lockfile|(?:index|data-[0-9]{5}-of-[0-9]{5})(?:\.tempstate[0-9]+)?)")
+_LOCK, _LOCKED = ".lockfile", b"Created at: "
+_MOST_READ = 64
 
 
 def watch(session: Session) -> None:
@@ -36,22 +46,59 @@ def watch(session: Session) -> None:
     patch(cls, "cache", cache_anew)
 
 
-def _began(run_dir: Path | None) -> float | None:
-    """When the first attempt of the run began, in seconds since 1970."""
+def _began(run_dir: Path | None) -> int | None:
+    """When the first attempt of the run began, in nanoseconds since 1970, by the clock of the kernel.
+
+    A run directory from elsewhere cannot say that it began before it came here.
+    """
     try:
-        return None if run_dir is None else (run_dir / "owner-1").stat().st_mtime
+        return None if run_dir is None else (run_dir / "owner-1").stat().st_ctime_ns
     except OSError:
         return None
 
 
-def _remove_parts(session: Session, filename: str, began: float) -> None:
+def _remove_parts(session: Session, filename: str, began: int) -> None:
     """Remove the files created since the run began: older ones belong to another program."""
     if os.path.exists(f"{filename}.index"):
         return  # it is complete
-    for part in glob.glob(f"{glob.escape(filename)}_[0-9]*"):
+    parts = [part for part in _parts(filename) if _is_file_since(part, began)]
+    if not any(map(_is_lock, parts)) or _are_open(parts):
+        return
+    for part in parts:
         try:
-            if os.stat(part).st_mtime >= began:
-                os.unlink(part)
-                session.journal.write("created-before", kind="cache", path=part, site="")
+            os.unlink(part)
+            session.journal.write("created-before", kind="cache", path=part, site="")
         except OSError:
             pass  # TensorFlow reports what is wrong with it
+
+
+def _parts(filename: str) -> Iterator[str]:
+    found = glob.glob(f"{glob.escape(filename)}_[0-9]*")
+    return (path for path in found if _PART.fullmatch(path, len(filename)))
+
+
+def _is_file_since(path: str, began: int) -> bool:
+    try:
+        found = os.lstat(path)
+    except OSError:
+        return False
+    return stat.S_ISREG(found.st_mode) and min(found.st_mtime_ns, found.st_ctime_ns) >= began
+
+
+def _is_lock(path: str) -> bool:
+    try:
+        return path.endswith(_LOCK) and read_regular(Path(path), _MOST_READ).startswith(_LOCKED)
+    except OSError:
+        return False
+
+
+def _are_open(paths: Iterable[str]) -> bool:
+    """True if a process of this user has one of them open: it is still writing the cache."""
+    wanted = {os.path.realpath(path) for path in paths}
+    for link in glob.iglob("/proc/[0-9]*/fd/*"):
+        try:
+            if os.readlink(link) in wanted:
+                return True
+        except OSError:
+            continue
+    return False

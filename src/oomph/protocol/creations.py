@@ -3,6 +3,9 @@
 One file per attempt, `created-<attempt>.jsonl`. One line is written before something is created, because nothing can be
 written after `kill -9`; a second line, with the inode, once it exists. The script process writes the notes and reads
 those of earlier attempts; `oomph rehearse` reads them too. Standard library only.
+
+Notes may come from elsewhere. So what lies at a path counts as created only if it was born while the notes were
+written, by the clock of the kernel, which nobody can set back. Where the file system keeps no births nothing counts.
 """
 
 from __future__ import annotations
@@ -15,12 +18,14 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from oomph.files.birth import born_at
 from oomph.files.conforming import conforms
 from oomph.files.regular_file import read_regular
-from oomph.files.run_files import MOST_READ, OwnFile
+from oomph.files.run_files import MOST_READ, OwnFile, open_folder
 
 SCHEMA = 1
 _NUMBER = re.compile("[0-9]{1,9}")
+_OF_ATTEMPT = re.compile(r"created-([0-9]{1,9})\.jsonl")
 DIRECTORY, FILE, LINK = "directory", "file", "link"
 _FIELDS: Mapping[str, Any] = {
     "schema": int,
@@ -38,7 +43,7 @@ _MOST_NOTES = 10_000
 _MOST_INODES = 16
 """Of one path: as many processes or attempts may have put a file there, the last of them a moment ago."""
 
-_TICK_NS = 2_000_000_000
+_TICK_NS = 1_000_000_000
 """The clocks of file systems tick in seconds at worst."""
 
 
@@ -54,12 +59,23 @@ class Creation(NamedTuple):
     """How often this path has been created at that line: 1 for the first time."""
 
 
+class _Time(NamedTuple):
+    """When a file of notes was born, and last written or changed, in nanoseconds."""
+
+    born: int
+    last: int
+
+
 class Notes:
     """Writes the notes of one attempt. Fails open: notes that cannot be written are dropped."""
 
     def __init__(self, run_dir: Path, attempt: int) -> None:
         self._file = OwnFile(run_dir, f"created-{attempt}.jsonl")
         self._pid, self._numbers = os.getpid(), itertools.count(1)
+
+    def begin(self) -> None:
+        """Create the file: what the script renames later is born while it is there."""
+        self._append(b"")
 
     def about_to(self, creation: Creation) -> str:
         """Note that this is about to be created; returns the name to pass to `ended`, empty if nothing was noted."""
@@ -80,8 +96,10 @@ class Notes:
             self._write({"path": path, "inode": inode})
 
     def _write(self, document: dict[str, Any]) -> None:
+        self._append(json.dumps({"schema": SCHEMA, **document}, separators=(",", ":")).encode() + b"\n")
+
+    def _append(self, line: bytes) -> None:
         """Opens the file each time: a script may close every descriptor and reuse the number."""
-        line = json.dumps({"schema": SCHEMA, **document}, separators=(",", ":")).encode() + b"\n"
         try:
             fd = self._file.open(os.O_WRONLY | os.O_APPEND | os.O_CREAT)
         except OSError:
@@ -101,9 +119,10 @@ class Earlier:
         self.paths: set[str] = set()
         """The paths that were created."""
         self._known: set[Creation] = set()
-        self._inodes: dict[str, tuple[int, ...]] = {}
-        self._unsure: dict[str, int] = {}
-        """Paths that were about to be created when the process ended, and when that was noted, in nanoseconds."""
+        self._inodes: dict[str, tuple[tuple[int, _Time | None], ...]] = {}
+        """By path, what the script put there, and when that was noted; None: in this process."""
+        self._unsure: dict[str, _Time] = {}
+        """Paths that were about to be created when the process ended."""
 
     @classmethod
     def read(cls, run_dir: Path, before: int | None = None, others: Iterable[str] = ()) -> Earlier:
@@ -120,45 +139,42 @@ class Earlier:
         return frozenset(creation.kind for creation in self._known)
 
     def has(self, creation: Creation) -> bool:
-        """Whether this was created: the same path at the same line, the same number of times."""
+        """True if this was created: the same path at the same line, the same number of times."""
         return creation in self._known
 
     def is_still(self, path: str, inode: int) -> bool:
-        """Whether the path still holds what the script put there, not something put there since."""
-        return inode in self._inodes.get(path, ()) or self._is_newer_than_its_note(path)
-
-    def _is_newer_than_its_note(self, path: str) -> bool:
-        """True if what is there may have been created right after the last note.
-
-        Both times are the kernel's: notes from elsewhere cannot pass an older file for one that the script created.
-        """
-        noted = self._unsure.get(path)
-        try:
-            return noted is not None and os.lstat(path).st_ctime_ns >= noted - _TICK_NS
-        except OSError:
+        """True if the path still holds what the script put there, not something put there before or since."""
+        noted = [time for known, time in self._inodes.get(path, ()) if known == inode]
+        if None in noted:
+            return True
+        born, unsure = born_at(path), self._unsure.get(path)
+        if born is None:
             return False
+        if unsure is not None and abs(born - unsure.last) <= _TICK_NS:
+            return True  # right after the last note
+        return any(t is not None and t.born - _TICK_NS <= born <= t.last + _TICK_NS for t in noted)
 
     def renamed(self, path: str, inode: int) -> None:
         """Accept another file that the script puts under the name of something created."""
-        self._keep(path, inode)
+        self._keep(path, inode, None)
 
-    def _keep(self, path: str, inode: int) -> None:
+    def _keep(self, path: str, inode: int, time: _Time | None) -> None:
         """The last ones only: notes from elsewhere could name every number that a file may have."""
-        kept = [each for each in self._inodes.get(path, ()) if each != inode]
-        self._inodes[path] = (*kept[1 - _MOST_INODES :], inode)
+        kept = [each for each in self._inodes.get(path, ()) if each[0] != inode]
+        self._inodes[path] = (*kept[1 - _MOST_INODES :], (inode, time))
 
     def _add(self, path: Path) -> None:
         begun: dict[str, Creation] = {}
+        time = _time_of(path)
         for line in _lines(path):
             try:
-                self._add_line(json.loads(line), begun)
+                self._add_line(json.loads(line), begun, time)
             except (ValueError, KeyError, TypeError, RecursionError):
                 continue  # a line cut short by a kill, or of another schema
         self._known.update(begun.values())
-        noted = _noted_at(path)
-        self._unsure.update((creation.path, noted) for creation in begun.values())
+        self._unsure.update((creation.path, time) for creation in begun.values())
 
-    def _add_line(self, document: dict[str, Any], begun: dict[str, Creation]) -> None:
+    def _add_line(self, document: dict[str, Any], begun: dict[str, Creation], time: _Time) -> None:
         if document["schema"] != SCHEMA or not all(conforms(document[name], _FIELDS[name]) for name in document):
             return
         if "kind" in document:
@@ -167,7 +183,7 @@ class Earlier:
         inode = document["inode"]
         created = begun.pop(document["id"]) if "id" in document else None
         if inode is not None:
-            self._keep(created.path if created else document["path"], inode)
+            self._keep(created.path if created else document["path"], inode, time)
             self._known.update(() if created is None else (created,))
 
 
@@ -177,12 +193,31 @@ def _files(folder: Path, before: int | None = None) -> list[Path]:
     return [path for number, path in numbered if _NUMBER.fullmatch(number) and (before is None or int(number) < before)]
 
 
-def _noted_at(path: Path) -> int:
-    """When the last note was written."""
+def refuse_later(run_dir: Path, attempt: int) -> None:
+    """Rename what claims to be the notes of an attempt that has not begun, or of a later one."""
     try:
-        return path.stat().st_ctime_ns
+        folder = open_folder(run_dir)
     except OSError:
-        return 0
+        return
+    try:
+        for name in os.listdir(folder):
+            found = _OF_ATTEMPT.fullmatch(name)
+            if found is not None and int(found[1]) >= attempt:
+                os.rename(name, f"{name}.refused", src_dir_fd=folder, dst_dir_fd=folder)
+    finally:
+        os.close(folder)
+
+
+def _time_of(path: Path) -> _Time:
+    """When the notes were written; never where nobody can tell."""
+    born = born_at(path)
+    try:
+        return _NEVER if born is None else _Time(born, path.stat().st_ctime_ns)
+    except OSError:
+        return _NEVER
+
+
+_NEVER = _Time(0, -1 << 62)
 
 
 def _lines(path: Path) -> list[bytes]:

@@ -1,7 +1,8 @@
 """Lets a restarted script create again what an earlier attempt of the run created.
 
 `os.mkdir`, an exclusive `open` and the like raise FileExistsError when a script starts a second time. Here they succeed
-as they did the first time if an earlier attempt created the same thing at the same line and it is still there. A folder
+as they did the first time if an earlier attempt created the same thing at the same line and it is still there: what is
+there must have been born while that attempt wrote its notes. A folder
 stays as it is, a file is opened empty, and a link is recreated. Everything else fails as in plain Python. A function
 is replaced only if an earlier attempt created something with it. Standard library only.
 """
@@ -55,16 +56,17 @@ class Before:
             _Link(os.symlink, "os", self).replace(os, "symlink")
             _Link(os.link, "os", self).replace(os, "link")
 
-    def accepts(self, kind: str, path: Any, then: Callable[[str, int], Any]) -> Any:
+    def accepts(self, kind: str, path: Any, then: Callable[[str, int], Any], source: Any = None) -> Any:
         """Count a creation as done and do what is left of it; returns `FAILS` if no earlier attempt created it.
 
         Args:
             kind: the kind of creation.
             path: the path as the script gives it.
             then: does what is left, given the absolute path and the inode of what is there.
+            source: of a hard link, the file that gets another name; it is older than the link.
         """
         try:
-            found = self._found(kind, path)
+            found = self._found(kind, path, source)
             if found is None:
                 return FAILS
             creation, inode, line = found
@@ -75,7 +77,7 @@ class Before:
             return FAILS
         return result
 
-    def _found(self, kind: str, path: Any) -> tuple[Creation, int, ScriptLine] | None:
+    def _found(self, kind: str, path: Any, source: Any) -> tuple[Creation, int, ScriptLine] | None:
         if isinstance(path, int) or not self._creating.is_owner_now() or is_left_alone():
             return None
         line = calling()
@@ -83,11 +85,21 @@ class Before:
             return None  # the script handles the error itself
         creation = self._creating.next(kind, os.path.abspath(os.fsdecode(path)), line.place)
         status = os.lstat(creation.path)
-        there = _IS_OF_KIND[kind](status.st_mode) and self._earlier.is_still(creation.path, status.st_ino)
-        return (creation, status.st_ino, line) if there and self._earlier.has(creation) else None
+        if not (_IS_OF_KIND[kind](status.st_mode) and self._earlier.has(creation)):
+            return None
+        is_still = self._earlier.is_still(creation.path, status.st_ino) or _is_name_of(source, creation.path)
+        return (creation, status.st_ino, line) if is_still else None
 
 
 FAILS = object()
+
+
+def _is_name_of(source: Any, path: str) -> bool:
+    """True if the path is another name of this file, so that nothing is lost if it is made again."""
+    if source is None or os.path.abspath(os.fsdecode(source)) == path:
+        return False
+    one, other = os.lstat(source), os.lstat(path)
+    return os.path.samestat(one, other) and one.st_nlink > 1
 
 
 def _is_expected() -> bool:
@@ -205,8 +217,10 @@ class _Link(_Replacement):
             return self._original(*args, **kwargs)
         except FileExistsError:
             path = args[1] if len(args) > 1 else kwargs["dst"]
+            source = (args[0] if args else kwargs["src"]) if vars(self)["__name__"] == "link" else None
             elsewhere = any(kwargs.get(name) is not None for name in ("dir_fd", "src_dir_fd", "dst_dir_fd"))
-            if elsewhere or self._before.accepts(LINK, path, lambda *_: self._anew(path, args, kwargs)) is FAILS:
+            anew = lambda *_: self._anew(path, args, kwargs)  # noqa: E731
+            if elsewhere or self._before.accepts(LINK, path, anew, source) is FAILS:
                 raise
             return None
 

@@ -1,7 +1,8 @@
-"""Whether the content of a file runs something when it is read: a pickle in any of its wrappings, or a program.
+"""Tells contents that run nothing when they are read from all others, which are not put back.
 
-`numpy.load`, `joblib.load`, `torch.load` and `pandas.read_pickle` find the pickle by the content, not by the name. Only
-the beginnings are looked at, and nothing is loaded. Standard library only.
+`numpy.load`, `joblib.load`, `torch.load` and `pandas.read_pickle` find a pickle by the content, not by the name. So
+only known forms pass, each read to its end: text, numbers of NumPy, the models and weights of Keras, safetensors, and
+these within an archive or a compressed file. Nothing is loaded. Standard library only.
 """
 
 from __future__ import annotations
@@ -9,85 +10,142 @@ from __future__ import annotations
 import bz2
 import gzip
 import io
+import json
 import lzma
 import re
+import tarfile
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
-_HEAD = 1 << 16
+from oomph.script.array_header import follows_arrays
+from oomph.script.model_files import HDF5, is_plain_document, is_plain_hdf5
+from oomph.script.pickled import may_be_pickled
+
+_MOST = 64 << 20
+"""Of what is unpacked at once, in bytes."""
+_DEEPEST = 3
 _MOST_MEMBERS = 10_000
-_PROGRAMS = (b"#!", b"\x7fELF")
-_PICKLES = tuple(b"\x80" + bytes([protocol]) for protocol in range(2, 6))
-"""How a pickle begins, by its protocol. Those before 2 have no such mark."""
-_NUMPY, _ZIP = b"\x93NUMPY", b"PK"
-_OBJECTS = re.compile(rb"['\"][<>|=]?O\d*['\"]")
-"""The type of objects in the header of an array."""
+_CONTROLS = re.compile(rb"[\x00-\x06\x0e-\x1a\x1c-\x1f]")
+"""Bytes that no text holds; a bell, a backspace and an escape may be in a log of a terminal."""
+_ACTIVE_TEXT = re.compile(
+    rb'\A\s*#!|!!python|yaml\.org,2002:py|^%TAG|"(?:p|\\u0070)(?:y|\\u0079)(?:/|\\/|\\u002f)', re.M | re.I
+)
+"""A program of a shell, and the calls in YAML and in the JSON of jsonpickle."""
+_PICTURES = (b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff", b"GIF87a", b"GIF89a")
+_ZIP, _ZIP_WITHIN = b"PK\x03\x04", b"PK\x05\x06"
+_PROGRAM_NAME = re.compile(r"\.(?:py\w?|pth|pkl|pickle|so|sh)\Z|(?:\A|/)\.\.?(?:/|\Z)|\A/", re.I)
 _COMPRESSED: tuple[tuple[bytes, Callable[[Any], Any]], ...] = (
     (b"\x1f\x8b", lambda file: gzip.GzipFile(fileobj=file)),
     (b"BZh", bz2.BZ2File),
     (b"\xfd7zXZ\x00", lzma.LZMAFile),
     (b"\x5d\x00\x00", lzma.LZMAFile),
-    (b"\x78", lambda file: io.BytesIO(zlib.decompressobj().decompress(file.read(), _HEAD))),
 )
-_NAMES = ("GLOBAL", "INST", "STACK_GLOBAL")
-_CALLS = ("REDUCE", "INST", "OBJ", "NEWOBJ", "NEWOBJ_EX", "BUILD")
-_NAME = re.compile(r"[A-Za-z_][\w.]* [A-Za-z_][\w.]*")
 
 
 def is_run_when_read(content: bytes) -> bool:
-    """True for a program, and for pickled objects, also within an array, an archive or a compressed file."""
-    return any(_is_run(head) for head in _beginnings(content))
+    """True unless reading the content is known to run nothing."""
+    return not _is_harmless(content, _DEEPEST)
 
 
-def _beginnings(content: bytes) -> Iterator[bytes]:
-    """The beginning of the content, of what it was compressed from, and of the files that an archive holds."""
-    yield content[:_HEAD]
+def _is_harmless(content: bytes, deep: int) -> bool:
+    if deep < 0 or may_be_pickled(content) or _is_of_several_forms(content):
+        return False
+    inner = _unpacked(content)
+    if inner is not None:
+        return _is_harmless(inner, deep - 1)
+    if content.startswith(_ZIP):
+        return _is_harmless_archive(content, deep - 1)
+    if content.startswith(HDF5):
+        return is_plain_hdf5(content)
+    if follows_arrays(content) or _is_safetensors(content):
+        return True
+    return content.startswith(_PICTURES) or _is_harmless_text(content)
+
+
+def _is_of_several_forms(content: bytes) -> bool:
+    """True if a reader may find another form in it than its beginning says: an archive at the end, HDF5 further on."""
+    if content.startswith(HDF5):
+        return zipfile.is_zipfile(io.BytesIO(content))  # it may hold what was in the memory before, in its gaps
+    if _begins_as_tar(content) or (_ZIP_WITHIN in content and not content.startswith(_ZIP)):
+        return True
+    at = 512
+    while at < len(content):
+        if content.startswith(HDF5, at):
+            return True
+        at *= 2
+    return False
+
+
+def _begins_as_tar(content: bytes) -> bool:
+    if len(content) < tarfile.BLOCKSIZE:
+        return False
+    try:
+        tarfile.TarInfo.frombuf(content[: tarfile.BLOCKSIZE], "utf-8", "surrogateescape")
+    except tarfile.HeaderError:
+        return False
+    return True
+
+
+def _unpacked(content: bytes) -> bytes | None:
+    """What was compressed; None if nothing was. A pickle stands for what cannot be unpacked to its end."""
     for mark, opened in _COMPRESSED:
         if content.startswith(mark):
             try:
-                yield opened(io.BytesIO(content)).read(_HEAD)
+                found = opened(io.BytesIO(content)).read(_MOST + 1)
             except (OSError, EOFError, ValueError, zlib.error, lzma.LZMAError):
-                continue
-    if zipfile.is_zipfile(io.BytesIO(content)):
-        yield from _members(content)
+                return _UNKNOWN
+            return found if len(found) <= _MOST else _UNKNOWN
+    if len(content) > 1 and content[0] & 15 == 8 and int.from_bytes(content[:2], "big") % 31 == 0:
+        return _inflated(content)
+    return None
 
 
-def _members(content: bytes) -> Iterator[bytes]:
+_UNKNOWN = b"\x80\x02"
+
+
+def _inflated(content: bytes) -> bytes | None:
+    reader = zlib.decompressobj()
+    try:
+        found = reader.decompress(content, _MOST)
+    except zlib.error:
+        return _UNKNOWN
+    return found if reader.eof and not reader.unused_data else _UNKNOWN
+
+
+def _is_harmless_archive(content: bytes, deep: int) -> bool:
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
-            for member in archive.infolist()[:_MOST_MEMBERS]:
-                with archive.open(member) as file:
-                    yield file.read(_HEAD)
-    except Exception:
-        yield _PICKLES[0]  # nobody can tell what else would find in it
-
-
-def _is_run(head: bytes) -> bool:
-    if head.startswith((*_PROGRAMS, *_PICKLES)):
-        return True
-    if head.startswith(_NUMPY):
-        return _OBJECTS.search(head) is not None
-    return _calls_by_name(head)
-
-
-def _calls_by_name(head: bytes) -> bool:
-    """True for a pickle of protocol 0 or 1 that calls what it names. A list of words may begin like one."""
-    import pickletools
-
-    named = marked = False
-    try:
-        for operation, argument, _ in pickletools.genops(head):
-            is_name = operation.name in _NAMES
-            if is_name and isinstance(argument, str) and not _NAME.fullmatch(argument):
+            members = archive.infolist()
+            names = {member.filename for member in members}
+            if len(names) < len(members) or len(members) > _MOST_MEMBERS:
                 return False
-            if operation.name == "INST" and not marked:
-                return False  # a word in a list of them
-            marked = marked or operation.name == "MARK"
-            named = named or is_name
-            if named and operation.name in _CALLS:
-                return True
+            if sum(member.file_size for member in members) > _MOST or any(map(_PROGRAM_NAME.search, names)):
+                return False
+            return all(_is_harmless(archive.read(member), deep) for member in members)
     except Exception:
-        return False  # it ends, or is none
-    return False
+        return False  # nobody can tell what else would find in it
+
+
+def _is_safetensors(content: bytes) -> bool:
+    length = int.from_bytes(content[:8], "little")
+    if not (2 <= length <= len(content) - 8 and content[8:9] == b"{"):
+        return False
+    try:
+        return isinstance(json.loads(content[8 : 8 + length]), dict)
+    except (ValueError, RecursionError):
+        return False
+
+
+def _is_harmless_text(content: bytes) -> bool:
+    if _CONTROLS.search(content) or _ACTIVE_TEXT.search(content):
+        return False
+    if not content.lstrip().startswith((b"{", b"[", b'"')):
+        return True
+    try:
+        return is_plain_document(json.loads(content))
+    except ValueError:
+        return True  # several lines of JSON, or none at all: no model is read from it
+    except RecursionError:
+        return False

@@ -41,8 +41,10 @@ def _begin(session: Session, run_dir: Path) -> None:
     attempt, injection = session.handover.attempt, Injection.read()
     others = () if injection is None else injection.earlier
     earlier = Earlier.read(run_dir, attempt, others)
-    creating = Creating(Notes(run_dir, attempt), earlier)
+    notes = Notes(run_dir, attempt)
+    creating = Creating(notes, earlier)
     if attempt > 1 or others:
+        notes.begin()
         exits = _Exits(creating)
         exits.watch()
         atexit.register(_tell_what_stopped_it, session, earlier, creating, exits)

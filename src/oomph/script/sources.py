@@ -25,12 +25,17 @@ def script_files(modules: Iterable[ModuleType | None] | None = None) -> dict[str
     """
     found: dict[str, str] = {}
     folder = os.path.dirname(_file_of(sys.modules.get("__main__")) or os.path.abspath("."))
-    paths = _imported(len(sys.modules), next(reversed(sys.modules))) if modules is None else _own_files(modules)
+    paths = own_files() if modules is None else _own_files(modules)
     for path in paths[:_MOST_FILES]:
         content = _hash_of(path)
         if content is not None:
             found[os.path.relpath(path, folder)] = content
     return found
+
+
+def own_files() -> list[str]:
+    """The paths of the user's Python files imported so far."""
+    return _imported(len(sys.modules), next(reversed(sys.modules)))
 
 
 @functools.lru_cache(maxsize=1)

@@ -39,6 +39,7 @@ class Attempt:
         self.hook = self.creating.hook()
         self.mkdir = _MakeDirectory(self._hooked(os.mkdir, "os.mkdir", lambda path: (path, 511, -1)), "os", self.before)
         self.symlink = _Link(self._hooked(os.symlink, "os.symlink", lambda *paths: (*paths, -1)), "os", self.before)
+        self.link = _Link(self._hooked(os.link, "os.link", lambda *paths: (*paths, -1, -1)), "os", self.before)
         hooked = self._hooked(os.open, "open", lambda path, flags, mode=511: (path, None, flags))
         self.os_open = _OpenDescriptor(hooked, "os", self.before)
         flags = lambda path, mode="r", **_: (path, mode, _NEW if "x" in mode else 0)  # noqa: E731
@@ -323,30 +324,93 @@ def test_before_answers_that_it_fails_when_it_can_not_tell(first):
     assert Creation(FILE, "/a", "b", 1) == first.creating.next(FILE, "/a", "b")
 
 
-def test_an_older_file_is_not_the_one_that_was_about_to_be_created(tmp_path, monkeypatch):
-    """Notes from elsewhere must not open a script's own file for overwriting."""
-    monkeypatch.setattr(creations, "_TICK_NS", 0)
-    precious = tmp_path / "precious"
-    precious.touch()
-    time.sleep(0.05)
-    Notes(tmp_path, 1).about_to(Creation(FILE, str(precious), "train.py:1", 1))
-    earlier = Earlier.read(tmp_path)
-    assert not earlier.is_still(str(precious), precious.stat().st_ino)
-    time.sleep(0.05)
-    precious.unlink()
-    precious.touch()
-    assert earlier.is_still(str(precious), precious.stat().st_ino)
+NOTE = Creation(FILE, "", "train.py:1", 1)
 
 
-def test_notes_that_name_every_file_name_none(tmp_path, monkeypatch):
-    """Somebody who does not know the number of a file could name all that it may have."""
+@pytest.fixture
+def exact(monkeypatch):
+    """Times are compared without tolerance."""
     monkeypatch.setattr(creations, "_TICK_NS", 0)
-    precious = tmp_path / "precious"
-    precious.touch()
-    time.sleep(0.05)
-    inode = precious.stat().st_ino
+    return lambda: time.sleep(0.05)
+
+
+@pytest.mark.parametrize("ended", [False, True])
+def test_neither_an_older_nor_a_later_file_is_one_that_notes_speak_of(tmp_path, exact, ended):
+    """Notes from elsewhere must not have a file of the user emptied, also if they know the number that it has."""
+    older, later, own = (tmp_path / name for name in ("older", "later", "own"))
+    older.touch()
+    exact()
     notes = Notes(tmp_path, 1)
-    name = notes.about_to(Creation(FILE, str(precious), "train.py:1", 1))
+    names = {path: notes.about_to(NOTE._replace(path=str(path))) for path in (older, later, own)}
+    own.touch()
+    exact()
+    later_inode = None
+    if ended:
+        probe = tmp_path / "probe"
+        probe.touch()
+        later_inode = probe.stat().st_ino
+        notes.ended(names[older], older.stat().st_ino)
+        notes.ended(names[later], later_inode)
+        notes.ended(names[own], own.stat().st_ino)
+        exact()
+        probe.unlink()
+    exact()
+    later.touch()
+    earlier = Earlier.read(tmp_path)
+    assert not earlier.is_still(str(older), older.stat().st_ino)
+    assert not earlier.is_still(str(later), later.stat().st_ino)
+    assert earlier.is_still(str(own), own.stat().st_ino)
+
+
+def test_a_file_of_a_note_without_an_end_is_known_if_it_was_born_at_once(tmp_path):
+    path = tmp_path / "log"
+    Notes(tmp_path, 1).about_to(NOTE._replace(path=str(path)))
+    path.touch()
+    assert Earlier.read(tmp_path).is_still(str(path), path.stat().st_ino)
+
+
+def test_nothing_is_known_where_no_births_are_kept(first, monkeypatch):
+    make(first)
+    first.on()
+    monkeypatch.setattr(creations, "born_at", lambda path: None)
+    with pytest.raises(FileExistsError):
+        make(again())
+
+
+def test_another_name_of_a_file_is_made_again(first, monkeypatch, exact):
+    def link(attempt, source):
+        attempt.link(source, "latest")
+
+    Path("old").write_text("older than the run")
+    Path("new").write_text("too")
+    exact()
+    link(first, "old")
+    first.on()
+    link(again(), "old")
+    assert os.path.samefile("old", "latest")
+    with pytest.raises(FileExistsError):
+        link(again(), "new")
+    os.unlink("latest")
+    Path("latest").write_text("somebody's")
+    with pytest.raises(FileExistsError):
+        link(again(), "old")
+
+
+def test_notes_of_an_attempt_that_has_not_begun_are_refused(tmp_path):
+    for number in (1, 2, 3):
+        Notes(tmp_path, number).about_to(NOTE)
+    creations.refuse_later(tmp_path, 2)
+    names = ["created-1.jsonl", "created-2.jsonl.refused", "created-3.jsonl.refused"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == names
+
+
+def test_notes_that_name_every_file_name_none(tmp_path):
+    """Somebody who does not know the number of a file could name all that it may have."""
+    notes = Notes(tmp_path, 1)
+    precious = tmp_path / "precious"
+    precious.touch()
+    inode = precious.stat().st_ino
+    name = notes.about_to(NOTE._replace(path=str(tmp_path / "other")))
     notes.ended(name, inode - 50)
     for number in range(inode - 50, inode + 50):
         notes.renamed(str(precious), number)

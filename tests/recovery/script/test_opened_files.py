@@ -10,11 +10,13 @@ import lzma
 import os
 import sqlite3
 import sys
+import tarfile
 import time
 import zipfile
 import zlib
 from pathlib import Path
 
+import h5py
 import numpy as np
 import pytest
 
@@ -228,11 +230,25 @@ def in_array(objects):
     return file.getvalue()
 
 
-def in_archive(content):
+def header(descr, more=0):
+    text = f"{{'descr': {descr}, 'fortran_order': False, 'shape': (), }}\n".encode()
+    return b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text + bytes(more)
+
+
+def in_tape(content):
+    file = io.BytesIO()
+    with tarfile.open(fileobj=file, mode="w") as tape:
+        member = tarfile.TarInfo("state")
+        member.size = len(content)
+        tape.addfile(member, io.BytesIO(content))
+    return file.getvalue()
+
+
+def in_archive(content, name="other.npy"):
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("value.npy", in_array(objects=False))
-        archive.writestr("other.npy", content)
+        archive.writestr(name, content)
     return file.getvalue()
 
 
@@ -248,6 +264,23 @@ RUN = {
     "bz2": bz2.compress(PICKLE),
     "xz": lzma.compress(PICKLE),
     "lzma": lzma.compress(PICKLE, lzma.FORMAT_ALONE),
+    "a long string before it": b"X" + (70_000).to_bytes(4, "little") + b"a" * 70_000 + b"0" + OLD_PICKLE,
+    "a number that only Python reads": b"I0x10\n0" + OLD_PICKLE,
+    "an array of objects in another spelling": header("'object'") + OLD_PICKLE,
+    "objects in a field": header("[('a', '<f4'), ('b', [('c', '|O')])]") + OLD_PICKLE,
+    "an array and a pickle after it": in_array(objects=False) + OLD_PICKLE,
+    "text before an archive": b"epoch,loss\n" + in_archive(OLD_PICKLE),
+    "text before HDF5": b"epoch,loss\n".ljust(512) + b"\x89HDF\r\n\x1a\n" + bytes(9),
+    "a tape": in_tape(PICKLE),
+    "an archive with a program": in_archive(b"1", "__main__.py"),
+    "gzip that is cut short": gzip.compress(OLD_PICKLE)[:-9],
+    "zlib that is cut short": zlib.compress(OLD_PICKLE)[:-5],
+    "calls in YAML": b"a: !!python/object/apply:os.system ['true']\n",
+    "calls in JSON": b'{"\\u0070y/reduce": []}',
+    "a model with a Lambda": in_archive(b'{"class_name": "Lambda", "config": {}}', "config.json"),
+    "a model that imports": b'[{"module": "os", "class_name": "system", "config": {}}]',
+    "a model that calls": b'{"module": "keras.utils", "class_name": "function", "config": "get_file"}',
+    "numbers of unknown form": bytes(range(256)),
     "a script": b"#!/bin/sh\ntrue\n",
     "a binary": b"\x7fELF" + bytes(60),
 }
@@ -255,6 +288,18 @@ NOT_RUN = {
     "numbers": in_array(objects=False),
     "an archive of numbers": in_archive(in_array(objects=False)),
     "gzip of text": gzip.compress(b"epoch,loss\n0,1.5\n"),
+    "fields": header("[('a', '<f4'), ('', '|V4'), ('b', '<U2', (2,))]", 24),
+    "no number": in_array(objects=False) * 2,
+    "a model": in_archive(b'{"module": "keras.layers", "class_name": "Dense", "config": {}}', "config.json"),
+    "safetensors": (2).to_bytes(8, "little") + b"{}",
+    "a picture": b"\x89PNG\r\n\x1a\n" + bytes(60),
+    "a log": "\x1b[1mEpoch 1/2\x1b[0m\b\b – é\r\n".encode(),
+    "old letters": "Präzision\n".encode("latin-1"),
+    "a table that begins as a number": b"Iteration,loss\n0,1.5\n",
+    "one that begins as a text": b"Step,Value\n",
+    "one that begins as a name": b"Precision,F1\n",
+    "one of F1": b"F1,Fold\n0.5,1\n",
+    "a line of JSON after the other": b'{"loss": 1}\n{"loss": 2}\n',
     "words": b"cat\ndog\nemu\n",
     "a table": b"count,loss\nRoot,5\n",
     "indexed": b"index\nnumber\n.",
@@ -271,6 +316,32 @@ NOT_RUN = {
 )
 def test_what_runs_when_it_is_read_is_not_put_back_under_any_name(tmp_path, content, is_run):
     assert may_be_restored(str(tmp_path / "state.dat"), content) is not is_run
+
+
+def planted(file, kind, tmp_path):
+    match kind:
+        case "weights":
+            file.create_dataset("layers/0", data=np.ones(3, "f4"), compression="gzip").attrs["names"] = [b"a.", b"b"]
+            file.attrs["keras_version"] = "3.10.0"
+            file.attrs["model_config"] = '{"class_name": "Dense", "module": "keras.layers", "config": {}}'
+        case "a pickle":
+            file.attrs["state"] = np.bytes_(OLD_PICKLE)
+        case "objects":
+            file.create_group("values").attrs["PSEUDOATOM"] = "object"
+        case "another file":
+            file["link"] = h5py.ExternalLink(str(tmp_path / "other.h5"), "/")
+        case "data elsewhere":
+            file.create_dataset("data", (3,), "f4", external=[(str(tmp_path / "raw"), 0, 12)])
+        case "a Lambda":
+            file.attrs["model_config"] = '{"class_name": "Lambda", "config": {}}'
+
+
+@pytest.mark.parametrize("kind", ["weights", "a pickle", "objects", "another file", "data elsewhere", "a Lambda"])
+def test_weights_are_put_back_and_nothing_else_in_their_form(tmp_path, kind):
+    with h5py.File(tmp_path / "best.h5", "w") as file:
+        planted(file, kind, tmp_path)
+    content = (tmp_path / "best.h5").read_bytes()
+    assert may_be_restored(str(tmp_path / "best.h5"), content) is (kind == "weights")
 
 
 def test_a_file_of_the_kernels_is_not_read(monkeypatch):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import time
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from google.protobuf.message import DecodeError
 from tensorflow.core.util.event_pb2 import Event as Record
 
 from oomph.journal.journal import Journal
+from oomph.resume.fit import event_files
 from oomph.resume.fit.event_files import drop_repeated
 
 
@@ -77,6 +79,7 @@ def test_the_clock_of_the_disk_has_no_say(board, tmp_path):
 
 
 def test_a_fit_that_starts_over_logs_all_of_it_again_and_an_earlier_fit_keeps_its_own(board, tmp_path):
+    journal(tmp_path / "run", 1, 4711)
     log(board, 0)
     a_dead_attempt(board, tmp_path / "run")
     (path,) = Path(board.log_dir).glob("train/*.4711.*")
@@ -113,6 +116,41 @@ def test_a_file_that_is_open_here_is_left_alone_though_a_dead_attempt_had_the_sa
     drop_repeated([board], tmp_path / "run", 2, 0, 0.0)
     log(board, 8)
     assert logged(Path(board.log_dir)) == [7, 8]
+
+
+def test_files_of_an_older_training_are_left_alone_whatever_the_journal_says(board, tmp_path):
+    """A run directory from elsewhere may name every process that there can be."""
+    run, elsewhere = tmp_path / "run", tmp_path / "elsewhere"
+    a_dead_attempt(board, elsewhere)
+    time.sleep(0.05)
+    shutil.copytree(elsewhere, run)
+    os.utime(run / "journal" / "1-0-script.jsonl", (0, 0))
+    (path,) = Path(board.log_dir).glob("train/*")
+    before = path.read_bytes()
+    drop_repeated([board], run, 2, 0, 0.0)
+    assert path.read_bytes() == before
+
+
+def test_files_of_a_later_training_are_left_alone_too(board, tmp_path, monkeypatch):
+    monkeypatch.setattr(event_files, "_LATEST_NS", 0)
+    journal(tmp_path / "run", 1, 4711).write("fit-started", fit=0)
+    time.sleep(0.05)
+    a_dead_attempt(board, tmp_path / "elsewhere")
+    (path,) = Path(board.log_dir).glob("train/*")
+    before = path.read_bytes()
+    drop_repeated([board], tmp_path / "run", 2, 0, 0.0)
+    assert path.read_bytes() == before
+
+
+def test_a_link_to_a_file_is_left_alone(board, tmp_path):
+    a_dead_attempt(board, tmp_path / "run")
+    (dead,) = Path(board.log_dir).glob("train/*")
+    dead.rename(tmp_path / "kept")
+    dead.symlink_to(tmp_path / "kept")
+    before = (tmp_path / "kept").read_bytes()
+    drop_repeated([board], tmp_path / "run", 2, 0, 0.0)
+    assert dead.is_symlink()
+    assert (tmp_path / "kept").read_bytes() == before
 
 
 def test_a_file_that_can_not_be_read_leaves_no_other_behind(board, tmp_path):

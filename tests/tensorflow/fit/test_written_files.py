@@ -63,6 +63,16 @@ def test_a_small_file_that_is_gone_or_another_one_is_put_back(finished, best, ha
     assert best.read_bytes() == b"best"
 
 
+@pytest.mark.parametrize("content", [b"\x80\x04K\x01.", bytes(range(256))])
+def test_a_file_whose_content_is_not_put_back_is_told(finished, best, content):
+    """So the fit trains again, and writes it."""
+    best.write_bytes(content)
+    checkpoint = finished([keeps(best)])
+    assert written_files.changed_since(checkpoint) == []
+    best.unlink()
+    assert written_files.changed_since(checkpoint) == [f"the file {best}, which it wrote, is gone"]
+
+
 def test_what_a_callback_only_reads_is_left_alone(finished, best, tmp_path, monkeypatch):
     """A checkpoint from elsewhere says that the fit wrote it."""
     monkeypatch.setattr("oomph.script.opened_files._TICK_NS", 0)
@@ -268,6 +278,15 @@ def test_no_program_setting_or_pickle_gets_a_new_name(finished, tmp_path, name, 
     assert changed(checkpoint, callbacks)
     put_back(checkpoint, callbacks)
     assert not (tmp_path / name.format(NEW)).exists()
+
+
+def test_a_content_that_is_not_put_back_gets_no_new_name_and_is_told(finished, tmp_path):
+    (tmp_path / f"log-{OLD}.csv").write_bytes(b"\x80\x04K\x01.")
+    checkpoint = finished([keras.callbacks.CSVLogger(str(tmp_path / f"log-{OLD}.csv"))])
+    callbacks = [keras.callbacks.CSVLogger(str(tmp_path / f"log-{NEW}.csv"))]
+    assert len(changed(checkpoint, callbacks)) == 1
+    put_back(checkpoint, callbacks)
+    assert not (tmp_path / f"log-{NEW}.csv").exists()
 
 
 def test_two_that_cannot_be_told_apart_make_the_fit_train_again(finished, tmp_path):

@@ -15,7 +15,7 @@ from oomph.keras_bridge.pipelines import datasets
 
 @pytest.fixture
 def watched(tmp_path, monkeypatch):
-    """`Dataset.cache` as in an attempt of that number; the run began an hour ago."""
+    """`Dataset.cache` as in an attempt of that number; the run claims that it began long ago."""
     monkeypatch.setattr(tf.data.Dataset, "cache", tf.data.Dataset.cache)
     owner = tmp_path / "owner-1"
     owner.write_text("1\n")
@@ -37,20 +37,49 @@ def watched(tmp_path, monkeypatch):
 def left(folder, *names):
     (folder / "cache").mkdir()
     for name in names:
-        (folder / "cache" / name).write_text("")
+        (folder / "cache" / name).write_text("Created at: 1795821494" if name.endswith(".lockfile") else "")
     return str(folder / "cache" / "train")
 
 
 PARTS = ("train_0.lockfile", "train_0.index", "train_1.data-00000-of-00001.tempstate1")
+OWN = ("train_1.csv", "train_2024.csv", "train_0.npz", "train_0", "train_0.index.old", "train_of_others")
+"""Files of the user."""
 
 
 def test_the_parts_of_this_run_are_removed_and_the_cache_is_written_anew(watched, tmp_path):
-    removed, name = watched(2), left(tmp_path, *PARTS, "train_of_others", "validation_0.lockfile")
+    removed, name = watched(2), left(tmp_path, *PARTS, *OWN, "validation_0.lockfile")
     dataset = tf.data.Dataset.range(3).cache(name)
     assert sorted(removed) == sorted(PARTS)
-    assert sorted(os.listdir(tmp_path / "cache")) == ["train_of_others", "validation_0.lockfile"]
+    assert sorted(os.listdir(tmp_path / "cache")) == sorted([*OWN, "validation_0.lockfile"])
     assert list(dataset.as_numpy_iterator()) == [0, 1, 2]
     assert os.path.exists(f"{name}.index")
+
+
+def test_a_cache_that_a_living_process_writes_is_left_alone(watched, tmp_path):
+    removed, name = watched(2), left(tmp_path, *PARTS)
+    with open(f"{name}_1.data-00000-of-00001.tempstate1", "a"):
+        tf.data.Dataset.range(3).cache(name)
+    assert removed == []
+
+
+def test_parts_without_a_lock_of_tensorflow_and_links_are_left_alone(watched, tmp_path):
+    removed, name = watched(2), left(tmp_path, "train_0.index")
+    (tmp_path / "cache" / "lock").write_text("Created at: 1")
+    os.symlink("lock", f"{name}_0.lockfile")
+    tf.data.Dataset.range(3).cache(name)
+    os.unlink(f"{name}_0.lockfile")
+    (tmp_path / "cache" / "train_0.lockfile").write_text("mine")
+    tf.data.Dataset.range(3).cache(name)
+    assert removed == []
+
+
+def test_a_run_directory_that_came_later_cannot_say_that_it_began_before(watched, tmp_path):
+    name = left(tmp_path, *PARTS)
+    time.sleep(0.05)
+    os.utime(tmp_path / "owner-1", (0, 0))
+    removed = watched(2)
+    tf.data.Dataset.range(3).cache(name)
+    assert removed == []
 
 
 def test_what_was_there_before_the_run_is_somebody_elses(watched, tmp_path):

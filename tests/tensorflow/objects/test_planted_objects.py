@@ -410,16 +410,29 @@ def test_a_path_of_the_scripts_own_comes_back(tmp_path, monkeypatch, path):
     assert callback.note == path.format(work=tmp_path)
 
 
-def test_words_of_a_vocabulary_come_back():
-    callback = script()
-    words = ["/", "..", "~", "a/b", ".5", "...", "</s>"]
-    changed = {
-        "numbers": (None, *words),
-        "by key": ("dict", None, *(each for number, word in enumerate(words) for each in (word, number))),
-    }
+def of_words(callback, words):
+    """A list and a dict that a checkpoint fills with these words."""
     now = picture(callback)
-    assert restored(callback, {key_of(now, callback.held[name]): content for name, content in changed.items()}) == []
+    listed, by_key = (key_of(now, callback.held[name]) for name in ("numbers", "by key"))
+    pairs = (each for number, word in enumerate(words) for each in (word, number))
+    return {listed: (None, *words), by_key: ("dict", None, *pairs)}
+
+
+def test_words_of_a_vocabulary_come_back():
+    callback, words = script(), ["a/b", ".5", "...", "</s>"]
+    assert restored(callback, of_words(callback, words)) == []
     assert callback.held["numbers"] == list(callback.held["by key"]) == words
+
+
+@pytest.mark.parametrize("word", ["/", "..", "~", "//", "/etc", "/no", "../x", "../{cwd}/x", "~root"])
+def test_no_word_is_the_part_of_a_path_that_leads_out_of_the_folders_of_the_script(tmp_path, monkeypatch, word):
+    """The script may join the parts: os.path.join("out", "/", "etc") is /etc."""
+    monkeypatch.chdir(tmp_path)
+    callback, word = script(), word.format(cwd=tmp_path.name)
+    assert len(restored(callback, of_words(callback, ["out", word]))) == 2
+    callback.held["numbers"][:] = [word]
+    listed = key_of(picture(callback), callback.held["numbers"])
+    assert restored(callback, {listed: (None, "out", word)}) == [], "it is there already"
 
 
 @pytest.mark.parametrize("holder", ["words", "tensor", "table", "frame", "objects", "numbers"])

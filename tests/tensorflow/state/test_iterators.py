@@ -60,3 +60,15 @@ def test_a_pipeline_that_cannot_be_saved_is_tried_once(tmp_path, monkeypatch):
     reasons = [iterators.save(iter(each), tmp_path) for each in (data, data, data, other)]
     assert all("is stateful" in str(reason) for reason in reasons)
     assert len(tried) == 2
+
+
+def test_an_iterator_that_writes_a_cache_file_is_not_to_be_saved(tmp_path):
+    """Saved, it begins a second part, and TensorFlow deletes whatever else has such a name when it ends early."""
+    dataset = tf.data.Dataset.range(3).cache(str(tmp_path / "train"))
+    iterator = iter(dataset)
+    next(iterator)
+    assert "a cache file is being written" in str(iterators.is_caching(iterator))
+    assert list(iterator)
+    assert iterators.is_caching(iterator) is None
+    assert iterators.is_caching(iter(tf.data.Dataset.range(3).cache())) is None
+    assert iterators.is_caching(iter([1])) is None

@@ -33,7 +33,7 @@ from oomph.preflight import carry
 from oomph.preflight.carry import Carried
 from oomph.protocol.guarding import Guarding
 from oomph.protocol.reason_table import TF_DATA
-from oomph.protocol.reasons import because
+from oomph.protocol.reasons import Reason, because
 from oomph.resume.objects.picture import Picture
 from oomph.resume.state import iterators, told_positions
 
@@ -156,13 +156,15 @@ def _told_position(data: told_positions.TellingData) -> Carried:
 def _tried_position(dataset: Any) -> Carried:
     """Save the position after one batch, restore it into a new iterator, and compare the batch that comes next."""
     iterator = iter(dataset)
+    caching = iterators.is_caching(iterator)
+    if caching is not None:
+        return _not_saved(caching)
     if next(iterator, None) is None:
         return Carried("data", carry.UNKNOWN, "there is no batch")
     with tempfile.TemporaryDirectory(prefix="oomph-") as folder:
         reason = iterators.save(iterator, Path(folder))
         if reason is not None:
-            why = f"the position in the data cannot be saved ({reason.value('why')})"
-            return Carried("data", carry.PARTLY, f"{why}: the batches of the epoch are read again", reason.remedy)
+            return _not_saved(reason)
         expected, resumed = next(iterator, None), iter(dataset)
         iterators.restore(resumed, Path(folder))
     if expected is None:
@@ -172,6 +174,11 @@ def _tried_position(dataset: Any) -> Carried:
     return Carried(
         "data", carry.PARTLY, "a saved position gave another batch: the order of the data is drawn by chance", _SEED
     )
+
+
+def _not_saved(reason: Reason) -> Carried:
+    why = f"the position in the data cannot be saved ({reason.value('why')})"
+    return Carried("data", carry.PARTLY, f"{why}: the batches of the epoch are read again", reason.remedy)
 
 
 def _fingerprint(batch: Any) -> int:

@@ -21,6 +21,7 @@ from oomph.protocol.reasons import Reason, because, method_failed
 from oomph.resume.fit import event_files
 from oomph.resume.state import nested
 from oomph.resume.state.training_state import Array, read_arrays
+from oomph.script.named_paths import may_be_restored
 from oomph.script.opened_files import FileState, replace_file
 
 _SCALARS = (bool, int, float, str, type(None))
@@ -67,8 +68,9 @@ def continue_logs(callbacks: list[Any], epoch: int, kept: Mapping[str, FileState
             path = Path(os.path.abspath(callback.filename))
             state = kept.get(str(path))
             try:
-                if state is not None and state.content is not None and state.lies_where_it_lay():
-                    replace_file(path, state.content)
+                content = None if state is None or not state.lies_where_it_lay() else state.content
+                if content is not None and may_be_restored(str(path), content):
+                    replace_file(path, content)
                 else:
                     _drop_lines_from(path, callback.sep, epoch)
             except OSError:

@@ -190,7 +190,7 @@ class FitCheckpoints(StepCheckpoints):
         last = KERAS.current_iterator.get(self._fit.epoch_iterator)
         if not isinstance(self._fit.arguments.get("x"), tf.data.Dataset) or not isinstance(last, tf.data.Iterator):
             return False
-        return not iterators.save(last, folder)
+        return not (iterators.is_caching(last) or iterators.save(last, folder))
 
     def _named(self) -> training_state.Named:
         return training_state.slots_of(self._fit.model, self._fit.model.train_function)

@@ -1,8 +1,10 @@
 """Removes duplicate records from the event files of Keras' TensorBoard callback after a resume.
 
 Whatever was logged after the checkpoint is logged again, into a file of the new process. So it is removed from the
-files of dead processes. Whatever was logged before the checkpoint is on disk: the callback flushes at the end of each
-batch and epoch that it logs. A folder named after the start time differs in each attempt and is left alone.
+files of dead attempts: those that carry the number of its process, and were born while it kept its journal, by the
+clock of the kernel, which nobody can set back. Whatever was logged before the checkpoint is on disk: the callback
+flushes at the end of each batch and epoch that it logs. A folder named after the start time differs in each attempt and
+is left alone.
 
 Source: TensorFlow, core/util/event.proto, the format of TFRecord in core/lib/io/record_writer.h, the names of the files
 in core/util/events_writer.cc; `as_default` in python/ops/summary_ops_v2.py, which flushes.
@@ -12,16 +14,20 @@ from __future__ import annotations
 
 import math
 import os
+import stat
 import struct
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from oomph.files.birth import born_at
 from oomph.journal.journal import Event, read_journal
 from oomph.keras_bridge.names.keras3 import KERAS
 
 _LENGTH = struct.Struct("<Q")
 _CHECKSUM_BYTES = 4
+_LATEST_NS = 60_000_000_000
+"""An event file may be born this much later than the last event in the journal."""
 
 
 def drop_repeated(callbacks: list[Any], run_dir: Path | None, attempt: int, fit: int, taken_at: float | None) -> None:
@@ -39,13 +45,26 @@ def drop_repeated(callbacks: list[Any], run_dir: Path | None, attempt: int, fit:
         return
     events = read_journal(run_dir)
     moment = _begin_of(fit, events) if taken_at is None else taken_at
-    dead = {e.data.get("pid") for e in events if e.name == "process-started" and e.attempt < attempt}
+    dead = [(e.data.get("pid"), e.attempt) for e in events if e.name == "process-started" and e.attempt < attempt]
     began = min((e.time for e in events if e.attempt == attempt), default=math.inf)
     for path in [path for folder in folders for path in sorted(folder.glob("*/events.out.tfevents.*"))]:
         made_at, writer = _origin_of(path)
         is_open_here = writer == os.getpid() and made_at >= began - 1  # in a container every attempt may have its pid
-        if moment is not None and writer in dead and not is_open_here:
+        attempts = {number for pid, number in dead if pid == writer}
+        if moment is not None and not is_open_here and any(_is_of(path, run_dir, number) for number in attempts):
             _drop_after(path, moment)
+
+
+def _is_of(path: Path, run_dir: Path, attempt: int) -> bool:
+    """True if the file was born while this attempt ran: the kernel keeps when, and a copied journal is younger."""
+    journal = run_dir / "journal" / f"{attempt}-0-script.jsonl"
+    begin, born = born_at(journal), born_at(path)
+    try:
+        last = os.lstat(journal).st_ctime_ns
+        is_file = stat.S_ISREG(os.lstat(path).st_mode)
+    except OSError:
+        return False
+    return is_file and begin is not None and born is not None and begin <= born <= last + _LATEST_NS
 
 
 def tell_step(callback: Any) -> None:

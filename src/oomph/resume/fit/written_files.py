@@ -153,16 +153,27 @@ def changed_since(checkpoint: Checkpoint, named: Sequence[str] = ()) -> list[Rea
         named: the `patterns` of the callbacks, which may name a file otherwise now.
     """
     entries, written_at = {entry["path"]: entry for entry in _entries(checkpoint)}, _written_at(checkpoint)
+    gone = [entry for entry in entries.values() if not _is_as_it_was(entry)]
+    renamed = new_names(entries, named)
+    copies = read_arrays(checkpoint, "file/") if gone or renamed else {}
     changed = [
         because("file-changed", path=entry["path"], how="another one" if os.path.exists(entry["path"]) else "gone")
-        for entry in entries.values()
-        if not _is_as_it_was(entry)
-        and not (isinstance(entry.get("copy"), int) and _state(entry, None, written_at).lies_where_it_lay())
+        for entry in gone
+        if not _comes_back(entry, copies, written_at)
     ]
-    for new, old in new_names(entries, named).items():
-        if len(old) > 1 or not _may_be_copied(entries[old[0]], new):
+    for new, old in renamed.items():
+        content = _content_for(new, entries[old[0]], copies) if len(old) == 1 else None
+        if content is None or not may_be_restored(new, content):
             changed.append(because("file-changed", path=old[0], how=f"to be {new} now"))
     return changed
+
+
+def _comes_back(entry: Mapping[str, Any], copies: Mapping[str, Any], written_at: int) -> bool:
+    """True if there is a copy that may be put back now."""
+    copy = copies.get(str(entry["copy"])) if isinstance(entry.get("copy"), int) else None
+    if copy is None or not _state(entry, None, written_at).lies_where_it_lay():
+        return False
+    return may_be_restored(os.path.abspath(entry["path"]), copy.tobytes())
 
 
 def put_back(checkpoint: Checkpoint, named: Sequence[str]) -> dict[str, FileState]:
@@ -193,12 +204,18 @@ def _give_new_names(checkpoint: Checkpoint, copies: Mapping[str, Any], named: Se
     """Write the files that callbacks of this process name otherwise, as scripts do that name them after the time."""
     entries = {entry["path"]: entry for entry in _entries(checkpoint)}
     for new, old in new_names(entries, named).items():
-        entry = entries[old[0]]
-        kept = isinstance(entry.get("copy"), int)
-        if len(old) == 1 and _may_be_copied(entry, new):
-            content = copies[str(entry["copy"])].tobytes() if kept else Path(old[0]).read_bytes()
-            if may_be_restored(new, content):
-                replace_file(Path(new), content)
+        content = _content_for(new, entries[old[0]], copies) if len(old) == 1 else None
+        if content is not None and may_be_restored(new, content):
+            replace_file(Path(new), content)
+
+
+def _content_for(new: str, entry: Mapping[str, Any], copies: Mapping[str, Any]) -> bytes | None:
+    """The content that the file of this new name gets; None if it must not get one."""
+    if not _may_be_copied(entry, new):
+        return None
+    if isinstance(entry.get("copy"), int):
+        return bytes(copies[str(entry["copy"])].tobytes())
+    return Path(entry["path"]).read_bytes()
 
 
 def _may_be_copied(entry: Mapping[str, Any], new: str) -> bool:

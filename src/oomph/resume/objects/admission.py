@@ -2,7 +2,7 @@
 
 A checkpoint may come from anybody. Its data reach the script's own attributes, and the script calls and opens what it
 finds there. So a function, a class, a module or anything else that is called stays where this process has put it, and
-a path is accepted only below the folders that this process names.
+a path is accepted only below the folders that this process names, and a command not at all.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from typing import Any
 import numpy as np
 
 from oomph.keras_bridge import code
+from oomph.resume.objects.command_texts import may_be_a_command
 from oomph.resume.objects.kind import NOTHING, CannotGiveBackError
 from oomph.resume.objects.named_texts import leads_elsewhere
 from oomph.resume.objects.values import HARMLESS_IDS, HARMLESS_TYPES
@@ -62,6 +63,8 @@ def admitted(new: Any, old: Any = NOTHING) -> Any:
             raise RefusedError(f"a {type(part).__name__}: a checkpoint does not choose what is called")
     if leads_elsewhere(new, old):
         raise RefusedError("a path outside the folders of the script")
+    if may_be_a_command(new, old):
+        raise RefusedError("a text that a shell takes for a command, in a script that runs commands")
     return new
 
 

@@ -1,7 +1,8 @@
 """Which texts of a checkpoint the script may take for paths: none that leads out of the folders that it has named.
 
 The script opens what it finds in its own attributes, lists, arrays and tables. So a text that leads out of its folders,
-or to a program or a hidden file within them, is only accepted where this process holds the same text already.
+or to a program or a hidden file within them, is only accepted where this process holds the same text already. In a
+container a text may be a part of a path, which the script joins: there none begins at the root or at home, or leads up.
 """
 
 from __future__ import annotations
@@ -38,14 +39,14 @@ class _Known(NamedTuple):
     are_hidden: bool
 
 
-class _Same:
+class Same:
     """A thing, equal to itself alone."""
 
     def __init__(self, thing: Any) -> None:
         self.thing = thing
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Same) and other.thing is self.thing
+        return isinstance(other, Same) and other.thing is self.thing
 
     def __hash__(self) -> int:
         return id(self.thing)
@@ -86,17 +87,17 @@ def _texts_of_array(array: Any) -> Iterator[Any]:
 
 
 def _is_elsewhere(path: str, old: Any) -> bool:
-    known = _known_in(_Same(old))
+    known = _known_in(Same(old))
     if path in known.paths:
         return False
     takes_a_place = old is not NOTHING and type(old) is not Among
-    if not any(map(str.isalnum, path)) and not takes_a_place:
-        return False  # one word among others, such as "/"
     lines = "\n" in path
     if not (path.startswith(("/", "~")) or ".." in path.split(os.sep)):
         return not lines and (_is_a_program(path) or _is_hidden(path, takes_a_place and not known.are_hidden))
+    if not takes_a_place and os.path.normpath(path).startswith(".."):
+        return True  # from wherever the script begins
     full = os.path.realpath(os.path.expanduser(path))
-    if not _can_be_written(full):
+    if takes_a_place and not _can_be_written(full):
         return False
     folders = {os.path.realpath(each) for each in (*_folders(), *known.folders) if each}
     inner = (os.path.relpath(full, each) for each in folders if _is_below(full, each))
@@ -104,7 +105,7 @@ def _is_elsewhere(path: str, old: Any) -> bool:
 
 
 @functools.lru_cache(maxsize=1)
-def _known_in(same: _Same) -> _Known:
+def _known_in(same: Same) -> _Known:
     """The paths in what is there now. Asked once for each item of a container."""
     texts = list(texts_in(same.thing))
     paths = frozenset(filter(None, map(_as_path, texts)))

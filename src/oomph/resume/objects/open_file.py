@@ -14,6 +14,7 @@ from oomph.protocol.reason_table import OPEN_FILE
 from oomph.resume.objects.arrays import Large
 from oomph.resume.objects.kind import CannotGiveBackError, Decode, Encode, Kind
 from oomph.resume.objects.values import Value
+from oomph.script.named_paths import may_be_restored
 
 CLASSES = (io.TextIOWrapper, io.BufferedWriter, io.BufferedRandom, io.BufferedReader, io.FileIO)
 _MOST_BYTES = 4 << 20
@@ -61,6 +62,8 @@ class OpenFile(Kind):
 
 
 def _rewrite(thing: Any, content: bytes) -> None:
+    if not may_be_restored(os.readlink(f"/proc/self/fd/{thing.fileno()}"), content):
+        raise CannotGiveBackError("an open file whose content may run something")
     thing.flush()
     thing.seek(0)
     thing.truncate(0)

@@ -56,6 +56,18 @@ def save(iterator: Any, folder: Path) -> Reason | None:
     return None
 
 
+def is_caching(iterator: Any) -> Reason | None:
+    """Return why the iterator must not be saved now: it writes a cache file. None if it writes none.
+
+    A new process starts the file over, so its state would be incomplete. And saving it begins another part of the
+    cache, PREFIX_1; TensorFlow deletes every PREFIX_1* when such an iterator ends early, also files of the script.
+    """
+    caches = isinstance(iterator, tf.data.Iterator) and datasets.writes_cache_file(
+        TENSORFLOW.dataset_of_iterator.get(iterator)
+    )
+    return because("position-not-saved", why="a cache file is being written") if caches else None
+
+
 def drop_drained(iterator: Any, folder: Path) -> Reason | None:
     """Remove a saved state that lacks the seeds of later epochs; returns why, or None if it is complete.
 
@@ -64,12 +76,7 @@ def drop_drained(iterator: Any, folder: Path) -> Reason | None:
     the epoch, and below another shuffle with a large buffer at its beginning, as when the files and then their lines
     are shuffled. Restored, the rest of the epoch is right, but the next epoch is shuffled like an earlier one. Skipping
     avoids this.
-
-    The state of a pipeline that is writing a cache file is incomplete too: a new process starts the file over.
     """
-    if datasets.writes_cache_file(TENSORFLOW.dataset_of_iterator.get(iterator)):
-        _remove(folder)
-        return because("position-not-saved", why="a cache file is being written")
     shuffles = datasets.count_of_shuffles(TENSORFLOW.dataset_of_iterator.get(iterator))
     if not shuffles or _occurrences(folder, _OF_A_LIVE_SHUFFLE) >= shuffles:
         return None

@@ -171,6 +171,10 @@ class DataPosition:
         self.told = self._position_told()
         if self.told is not None or self.obstacle or not self._pays(between_saves):
             return
+        self._drained = iterators.is_caching(self._iterator)
+        if self._drained:
+            self._tell_obstacle()
+            return
         started = time.monotonic()
         self.obstacle = draft.filled(lambda: iterators.save(self._iterator, draft.folder))
         self._drained = draft.filled(lambda: iterators.drop_drained(self._iterator, draft.folder))

@@ -14,6 +14,7 @@ from typing import Any
 import oomph
 from oomph.journal.journal import Event, Journal, read_journal, refuse_later
 from oomph.monitor.board import BOARD, BoardReader
+from oomph.protocol import creations
 from oomph.protocol.progress import Progress, read_progress
 from oomph.run.hang.limits import Hang
 from oomph.run.policy import decisions
@@ -64,6 +65,7 @@ class Chronicle:
         self._forget_board()
         if self._run_dir is not None:
             refuse_later(self._run_dir, self.attempt)
+            creations.refuse_later(self._run_dir, self.attempt)
         self._journal = Journal(self._run_dir, self.attempt, "supervisor")
         if not self._own:
             self.write("run-started", oomph=oomph.__version__)

@@ -1,0 +1,29 @@
+"""When a file was created, which only the kernel says: `statx`, that Python does not offer. Standard library only."""
+
+from __future__ import annotations
+
+import os
+import struct
+
+_AT_FDCWD, _NO_FOLLOW, _BIRTH = -100, 0x100, 0x800
+_MASK, _TIME = struct.Struct("=I"), struct.Struct("=qI")
+_BIRTH_AT, _BYTES = 80, 256
+_SECOND_NS = 1_000_000_000
+
+
+def born_at(path: str | os.PathLike[str]) -> int | None:
+    """Nanoseconds since 1970, of a link its own; None where the file system does not keep it, or nothing is there.
+
+    Neither the owner of a file nor an archive can set it.
+    """
+    import ctypes
+
+    found = ctypes.create_string_buffer(_BYTES)
+    try:
+        failed = ctypes.CDLL(None).statx(_AT_FDCWD, os.fsencode(path), _NO_FOLLOW, _BIRTH, found)
+    except (OSError, AttributeError):
+        return None  # an older C library
+    if failed or not _MASK.unpack_from(found)[0] & _BIRTH:
+        return None
+    seconds, more = _TIME.unpack_from(found, _BIRTH_AT)
+    return int(seconds) * _SECOND_NS + int(more)

@@ -1,0 +1,80 @@
+"""Texts that a script which runs commands does not get from a checkpoint."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from oomph.resume.objects import command_texts
+from oomph.resume.objects.admission import RefusedError, admitted
+from oomph.resume.objects.kind import NOTHING
+from oomph.resume.objects.named_texts import Among
+
+
+@pytest.fixture
+def _runs_commands(monkeypatch):
+    monkeypatch.setattr(command_texts, "script_runs_commands", lambda: True)
+    monkeypatch.setattr(command_texts, "_programs", lambda: frozenset(("touch", "sh", "env")))
+
+
+COMMANDS = [
+    "touch x",
+    "touch",
+    "  touch x",
+    "A=1 B= touch x",
+    "done; touch x",
+    "done | sh",
+    "done & sh",
+    "$(sh)",
+    "`sh`",
+    "done > x",
+    "don't",
+    "one\ntouch x",
+    "/bin/sh",
+    "exec x",
+    ". x",
+    "--upload-pack=x",
+    "-c",
+]
+PLAIN = ["done", "a touch", "loss 0.5, epoch 3", "50 %", "-1.5", "val_loss", "a/b", "(best)", "", "ä–é", "a=1"]
+
+
+@pytest.mark.parametrize("old", [NOTHING, "echo done", Among(("echo", "done"))], ids=["nothing", "text", "list"])
+@pytest.mark.usefixtures("_runs_commands")
+def test_a_text_that_a_shell_takes_for_a_command_is_refused(old):
+    for text in COMMANDS:
+        for new in (text, text.encode(), (1, text), np.array([text])):
+            with pytest.raises(RefusedError):
+                admitted(new, old)
+    for text in PLAIN:
+        assert admitted(text, old) == text
+
+
+@pytest.mark.usefixtures("_runs_commands")
+def test_one_that_is_there_already_stays():
+    assert admitted("touch x; true", "touch x; true") == "touch x; true"
+    assert admitted("touch", Among(("true", "touch"))) == "touch"
+
+
+def test_a_script_that_runs_nothing_gets_any_text():
+    assert admitted("one; touch x\n", "two") == "one; touch x\n"
+
+
+@pytest.mark.parametrize(
+    ("source", "runs"),
+    [
+        ("import subprocess", True),
+        ("from os import system", True),
+        ("os.popen(x)", True),
+        ("exec(x)", True),
+        ("os.execvp(x)", True),
+        ("importlib.import_module(x)", True),
+        ("model.evaluate(x)", False),
+        ("executed = 1", False),
+    ],
+)
+def test_a_script_runs_commands_if_its_code_names_a_way(tmp_path, source, runs):
+    path = tmp_path / "train.py"
+    path.write_text(source)
+    assert command_texts._names_a_way(str(path)) is runs
+    assert command_texts._names_a_way(str(tmp_path / "gone.py"))
