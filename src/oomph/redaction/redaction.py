@@ -6,10 +6,12 @@ hidden, unless it is clearly a word, a number, a path or code: `secret_look.py`.
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
+from urllib.parse import unquote
 
 from oomph.redaction.secret_forms import (
     AFTER_NAME,
@@ -44,7 +46,12 @@ _NEAR = 200
 _LONGEST_END = 80
 """The end of a name that says what it is."""
 
+_DIGEST_BYTES = 2
+"""Tells that a secret has changed, and is too short to find one by."""
+
 _known: set[str] = set()
+_around: set[str] = set()
+"""Words of the arguments and the environment that hold a secret, such as an address with a password."""
 
 
 def know_secrets(words: Iterable[str], environ: Mapping[str, str]) -> None:
@@ -53,7 +60,10 @@ def know_secrets(words: Iterable[str], environ: Mapping[str, str]) -> None:
     found = {given[number][start:] for number, start in _hidden(given)}
     pairs = [*(word.partition("=")[::2] for word in given), *environ.items()]
     found |= {value for name, value in pairs if _names_secret(name, value)}
+    words_and_values = {*given, *environ.values()}
+    found |= {secret for word in words_and_values for secret in _by_form(word)}
     _known.update(value for value in found if len(value) >= _SHORTEST)
+    _around.update(word for word in words_and_values if len(word) >= _SHORTEST and redacted(word) != word)
 
 
 def holds_secret(name: str, value: str) -> bool:
@@ -61,10 +71,30 @@ def holds_secret(name: str, value: str) -> bool:
     return _names_secret(name, value) or redacted(value) != value
 
 
-def redacted(text: str) -> str:
-    """The text with `***` in place of every key or password in it."""
+def holds_known_secret(text: str | bytes) -> bool:
+    """True if a key of the arguments or the environment is in the text."""
+    if isinstance(text, bytes):
+        return any(secret.encode(errors="surrogateescape") in text for secret in _known | _around)
+    return any(secret in text for secret in _known) or any(word in text for word in _around)
+
+
+def without_known_secrets(text: str) -> str:
+    """The text with `***` in place of the keys of the arguments and the environment."""
     for secret in _known:
         text = text.replace(secret, MARK)
+    return text
+
+
+def digest_of_secret(name: str, value: str) -> str:
+    """A mark and a short digest for a value of that name that is, or holds, a secret; empty for any other."""
+    if not holds_secret(name, value):
+        return ""
+    return f"{MARK} {hashlib.blake2b(value.encode(errors='surrogateescape'), digest_size=_DIGEST_BYTES).hexdigest()}"
+
+
+def redacted(text: str) -> str:
+    """The text with `***` in place of every key or password in it."""
+    text = without_known_secrets(text)
     if any(hint in text for hint in COLOUR_HINTS):  # colours may part a key from its name, or a name in two
         plain = COLOURS.sub("", text)
         without = _redacted_plain(plain)
@@ -92,6 +122,15 @@ def redacted_data(value: Any, name: str = "") -> Any:
         words = all(isinstance(each, str) for each in value)
         return redacted_words(value) if words else [redacted_data(each) for each in value]
     return value
+
+
+def _by_form(word: str) -> Iterator[str]:
+    """The secrets in a word that its form shows, also as a library decodes them from an address."""
+    lower = word.lower()
+    for form in WHOLE:
+        for found in form.pattern.finditer(word) if _any_in(form.hints, lower) else ():
+            secret = word[found.end("before") : found.start("after")]
+            yield from (secret, unquote(secret))
 
 
 def _redacted_plain(text: str) -> str:

@@ -131,12 +131,26 @@ def changes_between(before: Picture, now: Picture) -> Changes:
             unknown = set(values.unknown_in(content)) - set(values.unknown_in(before.contents[key]))
             found.lost += [f"{key} ({name})" for name in sorted(unknown)]
     _leave_out_what_nobody_needs(found)
+    _leave_out_secrets(found, before)
     _copy_arrays(found, now)
     if now.unseen and (now.graph.rest is None or now.graph.rest != before.graph.rest):
         found.lost += [f"{key}: there was no time to look at it" for key in dict.fromkeys(now.unseen)]
     found.lost += [f"{key} ({kind})" for key, (tag, kind) in found.new.items() if tag == LOST]
     found.lost = list(dict.fromkeys(found.lost))
     return found
+
+
+def _leave_out_secrets(found: Changes, before: Picture) -> None:
+    """Leave out texts with known keys: the next process has them already, and only one that has changed is lost."""
+    for key, content in found.changed.items():
+        secrets = set(values.secrets_in(content))
+        if secrets:
+            found.changed[key] = values.without_secrets(content)
+            found.lost += [f"{key} ({values.SECRET})"] if secrets - {*values.secrets_in(before.contents[key])} else []
+    for key, (tag, content) in found.new.items():
+        if any(values.secrets_in(content)):
+            found.new[key] = (tag, values.without_secrets(content))
+            found.lost.append(f"{key} ({values.SECRET})")
 
 
 def _copy_arrays(found: Changes, now: Picture) -> None:
