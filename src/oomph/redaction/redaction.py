@@ -22,6 +22,7 @@ from oomph.redaction.secret_forms import (
     NAME_HINTS,
     PASSWORD_FLAG,
     REST_OF_VALUE,
+    SERVICE_KEY,
     USER_AND_PASSWORD,
     WHOLE,
 )
@@ -58,8 +59,9 @@ def know_secrets(words: Iterable[str], environ: Mapping[str, str]) -> None:
     """Remember the keys that a script gets as arguments or in its environment: errors may repeat them."""
     given = list(words)
     found = {given[number][start:] for number, start in _hidden(given)}
-    pairs = [*(word.partition("=")[::2] for word in given), *environ.items()]
-    found |= {value for name, value in pairs if _names_secret(name, value)}
+    found |= {value for name, value in environ.items() if _names_secret(name, value)}
+    assigned = (word.partition("=")[::2] for word in given)
+    found |= {value for name, value in assigned if (of := _whole_name(name)) and is_secret(of, How.ASSIGNED, value)}
     words_and_values = {*given, *environ.values()}
     found |= {secret for word in words_and_values for secret in _by_form(word)}
     _known.update(value for value in found if len(value) >= _SHORTEST)
@@ -223,7 +225,8 @@ def _hidden(words: Sequence[str]) -> Iterator[tuple[int, int]]:
                 yield number, found.start("value") - len(word) - 1
             continue
         else:
-            hides = not following.startswith("--") and _is_followed_by_secret(word, following)
+            is_key = SERVICE_KEY.pattern.fullmatch(f"{word} {following}") is not None
+            hides = is_key or _is_followed_by_secret(word, following)
         if hides:
             yield number, 0
         elif (flag := PASSWORD_FLAG.pattern.fullmatch(following)) and _is_password_of(
@@ -234,7 +237,10 @@ def _hidden(words: Sequence[str]) -> Iterator[tuple[int, int]]:
 
 def _is_followed_by_secret(word: str, following: str) -> bool:
     name = _whole_name(word)
-    return name is not None and is_secret(name, How.BESIDE, following)
+    if name is None:
+        return False
+    is_password = name.kind is Secrecy.PASSWORD and name.is_option  # whose value may be any word, such as "correct"
+    return is_secret(name, How.BESIDE, following, is_quoted=is_password)
 
 
 def _names_secret(name: str, value: str) -> bool:
