@@ -441,3 +441,29 @@ def test_a_fit_whose_call_was_edited_is_known_by_its_number():
     for event in again:
         event.data["fit"] = 2
     assert "not reached again" in labels(begun, again).reasons[-1]
+
+
+# -- attempts of which nothing is known -------------------------------------------------------------------------------
+
+ENDED = happened(1, "attempt-ended", returncode=None, steps=0, saved=0)
+"""What --resume writes of an attempt whose journal is gone."""
+REASON = ("nothing is recorded of an earlier attempt",)
+
+
+@pytest.mark.parametrize("before", [[ENDED], [], [happened(3, "attempt-ended")]])
+def test_after_an_attempt_without_a_journal_a_training_has_started_over(before):
+    attempt = max((event.attempt for event in before), default=1) + 1
+    fit = [happened(attempt, "fit-started", guard="exact"), happened(attempt, "fit-finished")]
+    assert labels(before, fit) == Labelled("started-over", REASON)
+
+
+def test_what_was_resumed_from_an_attempt_without_a_journal_is_unverified_at_best():
+    assert labels(ENDED, resumed(), happened(2, "compared", **EQUAL)) == Labelled("unverified", REASON)
+    between = labels(killed(), happened(2, "attempt-ended"), resumed(attempt=3), happened(3, "compared", **EQUAL))
+    assert between == Labelled("unverified", REASON)
+    lossy = labels(ENDED, resumed(), happened(2, "compared", **OTHER_DATA))
+    assert lossy.label == "not-equal"
+
+
+def test_the_end_of_an_attempt_alone_says_nothing_of_a_later_one():
+    assert labels(killed(), resumed(), happened(2, "compared", **EQUAL)).label == "verified"
