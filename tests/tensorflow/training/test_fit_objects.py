@@ -66,6 +66,7 @@ class Sends(Counts):
     def __init__(self, key):
         super().__init__()
         self.api_key, self.path, self.sent, self.by_key = key, pathlib.PurePath("/a", key), {"auth": (key, 1)}, {key: 0}
+        self.words = np.array(["word"] * 999 + [key])
 
     def count(self):
         super().count()
@@ -94,6 +95,13 @@ def test_a_known_key_is_not_saved_and_the_next_process_keeps_its_own(make, monke
     assert len(lost) == 1  # a dict whose keys are secret cannot be told apart from another
     assert "by_key" in lost[0]
 
+    callback.words[0] = "other"
+    assert objects.changed().lost == ["callback Sends.words (a key or password)"]
+    assert not any(key.encode("utf-32-le") in array.value.tobytes() for array in as_saved(objects.changed(), "")[1])
+    callback.words = np.array([key] * 1000)  # another one
+    assert objects.changed().lost == ["callback Sends.words (2) (a key or password)"]
+    assert not any(key.encode("utf-32-le") in array.value.tobytes() for array in as_saved(objects.changed(), "")[1])
+    callback.words[:] = "word"
     callback.api_key = other
     (lost_now,) = objects.changed().lost
     assert lost_now.endswith("(a key or password)")
