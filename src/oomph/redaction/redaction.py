@@ -73,6 +73,11 @@ def holds_secret(name: str, value: str) -> bool:
     return _names_secret(name, value) or redacted(value) != value
 
 
+def knows_secrets() -> bool:
+    """True if the arguments or the environment hold a key."""
+    return bool(_known or _around)
+
+
 def holds_known_secret(text: str | bytes) -> bool:
     """True if a key of the arguments or the environment is in the text."""
     if isinstance(text, bytes):

@@ -131,11 +131,14 @@ def without_secrets(value: Value) -> Value:
 
 def secrets_in(value: Value) -> Iterator[str | bytes]:
     """The texts in it that hold a known key."""
-    if type(value) is tuple:
-        for each in value:
-            yield from secrets_in(each)
-    elif type(value) in (str, bytes) and holds_known_secret(value):
-        yield value
+    waiting = [value]
+    while waiting:
+        each = waiting.pop()
+        kind = type(each)
+        if kind is tuple:
+            waiting += each
+        elif (kind is str or kind is bytes) and holds_known_secret(each):
+            yield each
 
 
 def named(thing: Any) -> Value:
