@@ -43,6 +43,12 @@ def test_of_an_event_only_what_is_damaged_is_left_out():
     }
 
 
+@pytest.mark.parametrize("large", ["x" * 20_000, [{}] * 2000, {str(n): n for n in range(500)}, [[[["x" * 20_000]]]]])
+def test_of_unknown_fields_only_small_ones_are_kept(large):
+    assert sound_fields({"fit": 1, "of_another_oomph": large, "other": [1]}) == {"fit": 1, "other": [1]}
+    assert sound_fields({"fit": 1, **{f"field{number}": 1 for number in range(300)}}) == {"fit": 1}
+
+
 def test_every_type_of_a_field_is_one_that_can_be_looked_at():
     for kind in FIELDS.values():
         conforms(None, kind)

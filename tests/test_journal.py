@@ -9,6 +9,7 @@ import sys
 
 import pytest
 
+from oomph.explain.reading.run import what_is_missing
 from oomph.files.run_files import read_own
 from oomph.journal import journal_reader
 from oomph.journal.journal import Event, Journal, read_journal, refuse_later, unreadable_lines
@@ -197,3 +198,30 @@ def test_what_was_written_before_an_attempt_began_is_not_of_it(tmp_path):
     Journal(tmp_path, 2, "script").write("two")
     assert names(read_journal(tmp_path)) == ["one", "two"]
     assert names(read_journal(tmp_path, 2)) == ["two"]
+
+
+def test_a_line_of_a_million_parts_is_no_event(tmp_path):
+    planted = line("e", 1.0, zz=[]).replace("[]", "[" + "{}," * (1 << 19) + "0]")
+    write_lines(tmp_path, "1-0-script.jsonl", line("a", 0.5), planted, line("b", 2.0))
+    assert names(read_journal(tmp_path)) == ["a", "b"]
+    assert unreadable_lines(tmp_path) == 1
+
+
+def test_what_is_kept_of_a_journal_is_bounded(tmp_path, monkeypatch):
+    monkeypatch.setattr(journal_reader, "MOST_KEPT", 1 << 20)
+    many = [line("e", float(n), ledger={str(each): {} for each in range(50)}, sequence=n) for n in range(2000)]
+    write_lines(tmp_path, "1-0-script.jsonl", *many)
+    reader = JournalReader(tmp_path)
+    assert 50 < len(reader.read()) < 400
+    assert len(reader.read()) + reader.left_out() == 2000
+    assert reader.unreadable_lines() == 0
+    assert "lines of the journal" in what_is_missing(tmp_path)
+    write_lines(tmp_path, "1-0-script.jsonl", many[0])  # written anew
+    assert len(reader.read()) == 1
+    assert reader.left_out() == 0
+
+
+def test_long_texts_that_repeat_are_kept_once(tmp_path):
+    write_lines(tmp_path, "1-0-script.jsonl", *(line("e", float(n), message="x" * 500) for n in range(2)))
+    first, second = (event.data["message"] for event in read_journal(tmp_path))
+    assert first is second

@@ -149,6 +149,22 @@ FORMS = [
     f"https://bob:p@{WORD}@host/x",
     f"https://hooks.slack.com/services/T00000000/B00000000/{KEY}",
     f"wandb login {HEX}5f4dcc3b",
+    f"mongodb://bob:Sup3r%40{WORD}@host/x",
+    f"mongodb://bob%40host.example:{WORD}@host/x",
+    f"mongodb://bob:Sup3r%2540{WORD}%23@host/x",
+    # options by another name
+    f"--pw {PW}",
+    f"--pw={WORD}",
+    f"--db-pw {WORD}",
+    f"--creds bob:{WORD}",
+    f"--creds=bob:{WORD}",
+    f"--tokens {KEY}",
+    f"--pat {HEX}5f4dcc3b",
+    f"--wandb {HEX}5f4dcc3b",
+    f"--wandb={HEX}5f4dcc3b",
+    f"['--wandb', '{HEX}5f4dcc3b']",
+    f"--neptune eyJhcGlfYWRkcmVzcyI6Imh0dHBzOi8v{KEY}==",
+    f"--password --{KEY}",
 ]
 KEPT = [
     "sorted(names, key=lambda name: name.lower())",
@@ -218,6 +234,10 @@ KEPT = [
     "tokens = tf.gather(tokens, indices), all_tokens = build(data)",
     "not well-formed (invalid token): line 1, column 0",
     "login as bob, logging in, login(user)",
+    "--patience 5 --pat 5 --pat *.csv --path x --pattern *.csv --keys a,b --pwd /home/me",
+    "--pw 0.3 --tokens 512 --wandb online --wandb my-project --neptune offline --password --epochs 3",
+    "--wandb runs/2026/a/b/c/d/e/f/g/h/i/j/k/l/m/n/o/p --commit 5f4dcc3b5aa765d61d8327deb882cf995f4dcc3b",
+    "sacred=1 incredible: yes, power=0.3 pw=12",
 ]
 
 
@@ -257,6 +277,32 @@ def test_the_words_of_a_command_are_redacted_one_by_one():
     assert redacted_words(["--sort-key", "loss", "--key", KEY]) == ["--sort-key", "loss", "--key", "***"]
 
 
+@pytest.mark.parametrize("password", ["correct", "is", "required", f"--{KEY}"])
+def test_the_word_after_a_password_option_is_a_password_whatever_it_is(password):
+    assert redacted_words(["a.py", "--password", password]) == ["a.py", "--password", "***"]
+
+
+def test_the_words_after_a_services_option_are_told_apart():
+    assert redacted_words(["a.py", "--wandb", HEX, "--wandb", "online"]) == [
+        "a.py",
+        "--wandb",
+        "***",
+        "--wandb",
+        "online",
+    ]
+
+
+def test_secrets_within_words_are_known_where_they_stand_alone(monkeypatch):
+    monkeypatch.setattr(redaction, "_known", set())
+    monkeypatch.setattr(redaction, "_around", set())
+    know_secrets(["a.py", "--db", f"mongodb://bob:a%40{WORD}@host", f"key={KEY}", "--pw", f"{PW}{PW}"], {})
+    for secret in (f"a@{WORD}", f"a%40{WORD}", KEY, f"{PW}{PW}"):
+        assert redacted(f"refused {secret} here") == "refused *** here"
+        assert redaction.holds_known_secret(f"x {secret} y".encode())
+    assert redaction.holds_known_secret(f"at mongodb://bob:a%40{WORD}@host/x")
+    assert not redaction.holds_known_secret("adam a.py host bob")
+
+
 @pytest.mark.parametrize("value", ["fold7", "pinn12", "lr001", "ResNet50V2", "EfficientNetV2B0", "data2", "b4_s2"])
 def test_runs_that_differ_in_a_setting_are_told_apart(value):
     assert redacted_words(["train.py", "-p", value]) == ["train.py", "-p", value]
@@ -279,7 +325,8 @@ def test_the_key_of_a_mapping_stays():
      "%3A", "a%3A%2F%2F", "pass_", "password_a_b_c", "password is set to ", "\x1b[0m", "\\x1b[", "password='",
      "api key ",
      "password" + " " * 79, "password value", "token\\\\\\", "://a:b", "key<", "authorization: basic ", "basic a",
-     "docker login -p a "],
+     "docker login -p a ", "--wandb ", "--wandb a", "--pat aaaaaaaaaaaaaaaaaaaaaaaaaaaaa1-", "mongodb://bob:%40",
+     "a://b%40", "a://b:c@d", "--pw ", "--password --a", "cred"],
 )  # fmt: skip
 def test_a_long_text_of_any_of_them_takes_no_time(piece):
     text = f"key {piece * (2**18 // len(piece))}"

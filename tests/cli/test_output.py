@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from oomph.cli import output
+from oomph.cli import main, output
 
 CLOSED = "oomph: standard output is closed: there is nowhere to print to\n"
 FULL = "oomph: standard output cannot be written: No space left on device\n"
@@ -76,3 +76,12 @@ def test_nothing_that_is_printed_steers_the_terminal(capsys):
     output.write("a\x1b[31m\tname\n")
     output.tell("b\x07\x9b\n")
     assert capsys.readouterr() == ("a\\x1b[31m\tname\n", "b\\x07\\x9b\n")
+
+
+def test_too_little_memory_is_said_in_a_sentence(monkeypatch, capsys):
+    def run_out(words):
+        raise MemoryError
+
+    monkeypatch.setattr("oomph.cli._dispatch", run_out)
+    assert main(["explain", "run"]) == 2
+    assert capsys.readouterr().err == "oomph: there is not enough memory for what has to be read\n"

@@ -18,17 +18,28 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from oomph import __version__, testing
-from oomph.checkpoint.manifest import meta_trouble, missing_tensor, position_trouble, tensors_trouble
+from oomph.checkpoint.manifest import (
+    bytes_read_at_once,
+    meta_trouble,
+    missing_tensor,
+    position_trouble,
+    tensors_trouble,
+)
 from oomph.checkpoint.meta import Meta
 from oomph.errors import CheckpointError
 from oomph.files.run_files import FILE_MODE, open_own, read_own
+from oomph.process.available_memory import available_bytes
 
 SCHEMA = 1
 _SUMS = "SHA256SUMS"
 _MANIFEST = "manifest.json"
 TENSORS = "tensors.bin"
 _CHUNK = 1 << 20
-_MOST_OF_MANIFEST = 1 << 29
+_MOST_OF_MANIFEST, _MOST_PARTS = 64 << 20, 1 << 21
+"""In bytes and in JSON values: an empty object takes twenty times its text. Arrays and long bytes are apart."""
+_MOST_OF_SUMS = 1 << 22
+_SURELY_THERE = 1 << 30
+"""So many bytes of memory are not asked for first."""
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
 _NO_FLUSH_OF_FOLDERS = (errno.EINVAL, errno.ENOTSUP, errno.EBADF, errno.EACCES, errno.EISDIR)
 """Errors of network and user-space file systems for fsync of a folder; the files in it are flushed by then."""
@@ -112,14 +123,37 @@ def write_manifest(folder: Path, at: Position, meta: Meta, entries: list[TensorE
     """Write the manifest of the folder."""
     document = {"schema": SCHEMA, "oomph": __version__, "position": asdict(at), "meta": meta.as_data()}
     document["tensors"] = [asdict(entry) for entry in entries]
-    _write(folder, _MANIFEST, json.dumps(document, separators=(",", ":")))
+    text = json.dumps(document, separators=(",", ":"))
+    trouble = _too_much(text.encode())
+    if trouble is not None:
+        raise CheckpointError(f"{trouble}: it would not be read again")
+    _write(folder, _MANIFEST, text)
+
+
+def _manifest_in(folder: Path) -> Any:
+    """The manifest as JSON, if it is what its checksum says; raises OSError or ValueError."""
+    content = read_own(folder, _MANIFEST, _MOST_OF_MANIFEST)
+    if _sums_in(folder).get(_MANIFEST) != hashlib.sha256(content).hexdigest():
+        raise ValueError(f"{_MANIFEST} does not match its checksum")
+    trouble = _too_much(content)
+    if trouble is not None:
+        raise ValueError(trouble)
+    return json.loads(content)
+
+
+def _too_much(manifest: bytes) -> str | None:
+    """Why a manifest is not parsed, which may take many times its size in memory; None if it is."""
+    if len(manifest) > _MOST_OF_MANIFEST:
+        return f"{_MANIFEST} has {len(manifest)} bytes"
+    parts = sum(map(manifest.count, (b",", b"[", b"{")))
+    return f"{_MANIFEST} has {parts} values" if parts > _MOST_PARTS else None
 
 
 def read_checkpoint(path: Path) -> Checkpoint:
     """Read the checkpoint in a folder and verify the checksum of every byte; raises CheckpointError."""
     try:
         _compare_sums(path)
-        manifest = json.loads(read_own(path, _MANIFEST, _MOST_OF_MANIFEST))
+        manifest = _manifest_in(path)
         if manifest["schema"] != SCHEMA:
             raise FormatError(f"format {manifest['schema']}, {_reads()}")
         return Checkpoint(path, *_what_it_says(manifest), _tensors_in(manifest, path))
@@ -144,6 +178,9 @@ def _tensors_in(manifest: dict[str, Any], folder: Path) -> tuple[TensorEntry, ..
     trouble = tensors_trouble(entries, (folder / TENSORS).stat().st_size)
     if trouble is not None:
         raise ValueError(trouble)
+    needed = bytes_read_at_once(entries)
+    if needed > _SURELY_THERE and needed > (available_bytes() or needed):
+        raise ValueError(f"what it holds besides variables takes {needed} bytes, more than there are of memory")
     missing = missing_tensor(manifest["meta"], {entry["name"] for entry in entries})
     if missing is not None:
         raise ValueError(f"its tensor {missing} is missing")
@@ -162,13 +199,19 @@ def seal(folder: Path) -> tuple[int, dict[str, str]]:
     return sum(path.stat().st_size for path in files), digests
 
 
-def _compare_sums(folder: Path) -> None:
+def _sums_in(folder: Path) -> dict[str, str]:
+    """File → its checksum."""
     listed = {}
-    for line in read_own(folder, _SUMS).decode().splitlines():
+    for line in read_own(folder, _SUMS, _MOST_OF_SUMS).decode().splitlines():
         digest, separator, name = line.partition("  ")
         if not separator or "/" in name or len(digest) != 64:
             raise CheckpointError(f"{_SUMS} is damaged")
         listed[name] = digest
+    return listed
+
+
+def _compare_sums(folder: Path) -> None:
+    listed = _sums_in(folder)
     if not {_MANIFEST, TENSORS} <= set(listed):
         raise CheckpointError(f"{_SUMS} is damaged")
     unlisted = {path.name for path in folder.iterdir()} - {_SUMS, *listed}
@@ -232,7 +275,7 @@ def replace(folder: Path, target: Path) -> None:
 def read_manifest(folder: Path) -> tuple[Position, Meta]:
     """The position and metadata of a checkpoint, unverified; raises CheckpointError."""
     try:
-        manifest = json.loads(read_own(folder, _MANIFEST, _MOST_OF_MANIFEST))
+        manifest = _manifest_in(folder)
         return _what_it_says(manifest)
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise CheckpointError(f"{folder.name}: {error}") from error
@@ -244,7 +287,7 @@ def format_trouble(folder: Path) -> str | None:
     Raises CheckpointError when the manifest cannot be read.
     """
     try:
-        manifest = json.loads(read_own(folder, _MANIFEST, _MOST_OF_MANIFEST))
+        manifest = _manifest_in(folder)
         schema, by = manifest["schema"], manifest.get("oomph", "an unknown version")
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise CheckpointError(f"{folder.name}: {error}") from error

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable, Container, Mapping, Sequence
 from typing import Any
 
 from oomph.files.conforming import conforms
@@ -55,11 +55,24 @@ def tensors_trouble(entries: Any, file_bytes: int) -> str | None:
         size, least = math.prod(entry["shape"]), _ITEM_BYTES.get(entry["dtype"], 1)
         if not least * size <= entry["nbytes"] <= _ITEM_BYTES.get(entry["dtype"], _LARGEST_ITEM) * size:
             return f"a tensor is of another size than its bytes: {entry['name']!r}"[:200]
-    of_objects = sum(entry["nbytes"] for entry in entries if entry["name"].startswith(_OF_OBJECTS))
+    of_objects, copies = (_bytes_of(entries, under) for under in (_OF_OBJECTS, _COPIES))
     if of_objects > _MOST_OF_OBJECTS:
         return f"it claims {of_objects} bytes of the script's objects and files"
+    variables = sum(entry["nbytes"] for entry in entries) - of_objects - copies
+    if copies > _SMALL_COPIES + _MOST_COPIES * variables:
+        return f"it claims {copies} bytes of callbacks and layers for {variables} bytes of variables"
     names = [entry["name"] for entry in entries]
     return "two tensors have one name" if len(set(names)) < len(names) else None
+
+
+def bytes_read_at_once(entries: Sequence[Mapping[str, Any]]) -> int:
+    """How much memory the arrays take that are read as they are, and not into variables of the same shape."""
+    sizes: list[int] = [entry["nbytes"] for entry in entries if entry["name"].startswith((*_OF_OBJECTS, *_COPIES))]
+    return sum(sizes) + max(sizes, default=0)
+
+
+def _bytes_of(entries: Sequence[Mapping[str, Any]], under: tuple[str, ...]) -> int:
+    return sum(entry["nbytes"] for entry in entries if entry["name"].startswith(under))
 
 
 def missing_tensor(meta: Mapping[str, Any], names: Container[str]) -> str | None:
@@ -82,8 +95,10 @@ def missing_tensor(meta: Mapping[str, Any], names: Container[str]) -> str | None
 _MOST_ARRAYS = 10**6
 _LARGEST_ITEM = 16
 """Of a dtype that only TensorFlow knows, in bytes."""
-_OF_OBJECTS, _MOST_OF_OBJECTS = ("object/", "data/", "file/"), 8 << 30
+_OF_OBJECTS, _MOST_OF_OBJECTS = ("object/", "data/", "file/", "own/"), 8 << 30
 """Twice what is ever saved of them, in bytes: a tensor file may have holes, which take memory only."""
+_COPIES, _MOST_COPIES, _SMALL_COPIES = ("callback", "layer/", "history/", "draws/", "validation/"), 16, 1 << 30
+"""What callbacks keep, such as the best weights: so many times the variables, and so many bytes besides."""
 _ENTRY = {"name": str, "dtype": str, "shape": list[int], "offset": int, "nbytes": int}
 
 

@@ -84,6 +84,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 130
     except BrokenPipeError:
         return 141
+    except MemoryError:
+        output.say("there is not enough memory for what has to be read")
+        return 2
 
 
 def _dispatch(words: list[str]) -> int:

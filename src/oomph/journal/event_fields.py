@@ -9,8 +9,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from oomph.files.conforming import conforms
+from oomph.journal.event_data import weight_of
 
 _SMALL = 2**62
+_MOST_FIELDS, _LONGEST_NAME = 200, 200
+_MOST_UNKNOWN = 10_000
+"""Of an unknown field, in bytes of memory."""
 FIELDS: Mapping[str, Any] = {
     "action": str,
     "again": bool,
@@ -101,10 +105,19 @@ FIELDS: Mapping[str, Any] = {
 def sound_fields(data: Mapping[str, Any]) -> Mapping[str, Any]:
     """The fields of an event, without those of a wrong type.
 
-    Unknown fields, from another version of oomph, stay: nothing here reads them.
+    Unknown fields, from another version of oomph, stay if they are small: nothing here reads them.
     """
-    damaged = [name for name, value in data.items() if name in FIELDS and not _is_sound(value, FIELDS[name])]
-    return {name: value for name, value in data.items() if name not in damaged} if damaged else data
+    has_too_many = len(data) > _MOST_FIELDS
+    damaged = [
+        name
+        for name, value in data.items()
+        if (has_too_many or not _is_small(name, value) if name not in FIELDS else not _is_sound(value, FIELDS[name]))
+    ]
+    return {name: value for name, value in data.items() if name not in {*damaged}} if damaged else data
+
+
+def _is_small(name: str, value: object) -> bool:
+    return len(name) <= _LONGEST_NAME and weight_of(value, _MOST_UNKNOWN) <= _MOST_UNKNOWN
 
 
 def _is_sound(value: object, kind: Any) -> bool:

@@ -18,6 +18,7 @@ from oomph.files.own_descriptor import OwnDescriptor
 from oomph.files.run_files import FOLDER_MODE, OwnFile, open_folder
 from oomph.journal.event import Event as Event
 from oomph.journal.journal_reader import foreign_format as foreign_format
+from oomph.journal.journal_reader import lines_left_out as lines_left_out
 from oomph.journal.journal_reader import read_journal as read_journal
 from oomph.journal.journal_reader import unreadable_lines as unreadable_lines
 from oomph.redaction.redaction import redacted_data

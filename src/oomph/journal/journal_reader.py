@@ -22,6 +22,10 @@ _CHUNK = 1 << 16
 _LONGEST_FIRST = 1 << 20
 _LONGEST = 64 << 20
 """Of a line, in bytes. A file with a hole is one line without an end."""
+_SHORT, _MOST_PARTS = 1 << 16, 1 << 17
+"""A line that is not short may have so many parts: each of "{},{}," takes twenty times its memory."""
+MOST_KEPT = 256 << 20
+"""About the memory of the events of one run, in bytes; the lines beyond are only counted."""
 _NAME = re.compile("([0-9]{1,9})-.*")
 _Place = tuple[int, float, str, int, Event]
 
@@ -55,6 +59,11 @@ class JournalReader:
         self._update()
         return sum(file.unreadable for file in self._files.values())
 
+    def left_out(self) -> int:
+        """How many lines were not kept, since there are too many."""
+        self._update()
+        return sum(file.left_out for file in self._files.values())
+
     def _update(self) -> bool:
         """Read what is new; returns whether there is anything."""
         paths = sorted(self._folder.glob(self._pattern))
@@ -82,6 +91,11 @@ def read_journal(run_dir: Path, attempt: int | None = None) -> Sequence[Event]:
 def unreadable_lines(run_dir: Path) -> int:
     """How many lines of a run's journal are not events; the unfinished last line of a killed writer does not count."""
     return (_shared_readers.get(_key(run_dir)) or JournalReader(run_dir)).unreadable_lines()
+
+
+def lines_left_out(run_dir: Path) -> int:
+    """How many lines of a run's journal were not kept, since they would fill the memory."""
+    return (_shared_readers.get(_key(run_dir)) or JournalReader(run_dir)).left_out()
 
 
 def foreign_format(run_dir: Path) -> str | None:
@@ -124,7 +138,8 @@ class _File:
         found = _NAME.fullmatch(path.name)
         self._attempt = -1 if found is None else int(found[1])
         self._state: tuple[int, ...] | None = None
-        self._end, self.unreadable = 0, 0
+        self._end, self.unreadable, self.left_out = 0, 0, 0
+        self._weight = 0
         self._events: list[Event] = []
         self._half_line: list[Event] = []
         """A last line without an end may be an event; it is read again when it has one."""
@@ -143,25 +158,33 @@ class _File:
                 if state == self._state:
                     return False
                 if self._state is None or state[:2] != self._state[:2] or state[2] <= self._state[2]:
-                    self._forget()  # another file, or written anew: a journal only grows
+                    self._forget(shared)  # another file, or written anew: a journal only grows
                 self._state = state
                 self._take(stream, shared)
         except OSError:
             was_readable = self._state is not None or not self.unreadable
-            self._forget()
+            self._forget(shared)
             self._state, self.unreadable = None, 1
             return was_readable
         return True
 
-    def _forget(self) -> None:
-        self._end, self.unreadable = 0, 0
+    def _forget(self, shared: Shared) -> None:
+        shared.weight -= self._weight
+        self._end, self.unreadable, self.left_out, self._weight = 0, 0, 0, 0
         self._events, self._half_line = [], []
 
     def _take(self, stream: BinaryIO, shared: Shared) -> None:
         self._half_line = []
         stream.seek(self._end)
+        before_all = shared.weight
         while lines := _some_lines(stream):
             is_endless = len(lines[-1]) > _LONGEST
+            if shared.weight > MOST_KEPT:
+                self._end += sum(map(len, lines))
+                self.left_out += sum(line.endswith(b"\n") for line in lines)
+                if is_endless:
+                    break
+                continue
             if not lines[-1].endswith(b"\n"):
                 self._half_line = list(self._events_in([lines.pop()], shared))
             self._end += sum(map(len, lines))
@@ -170,7 +193,8 @@ class _File:
             self.unreadable += sum(map(bool, map(bytes.strip, lines))) - len(self._events) + before
             if is_endless:
                 self.unreadable += 1
-                return
+                break
+        self._weight += shared.weight - before_all
 
     def _events_in(self, lines: list[bytes], shared: Shared) -> Iterator[Event]:
         """The events in these lines that are of the attempt that the file is named after, as all that oomph writes."""
@@ -198,6 +222,7 @@ def _events_of(lines: list[bytes], shared: Shared) -> Iterator[Event]:
 
 def _documents(lines: list[bytes]) -> Sequence[Any]:
     """The documents of these lines. All at once where all are whole, which is twice as fast."""
+    lines = [line for line in lines if len(line) <= _SHORT or _parts_in(line) <= _MOST_PARTS]
     if all(line.startswith(b'{"') and line.endswith(b"}\n") for line in lines):
         try:
             found = json.loads(b"[" + b",".join(lines) + b"]")
@@ -206,6 +231,11 @@ def _documents(lines: list[bytes]) -> Sequence[Any]:
         except (ValueError, RecursionError):
             pass
     return [document for line in lines for document in _document(line)]
+
+
+def _parts_in(line: bytes) -> int:
+    """At least as many as the values that it becomes, and the texts in it may have more."""
+    return line.count(b",") + line.count(b"[") + line.count(b"{")
 
 
 def _document(line: bytes) -> Iterator[Any]:

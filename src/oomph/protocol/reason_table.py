@@ -260,6 +260,10 @@ TABLE = {
         "{site} appends to {path} a second time",
         "collect the rows in the script, and write {path} as a whole at its end",
     ),
+    "unrecorded": Row(
+        "nothing is recorded of an earlier attempt",
+        "keep the run directory whole: journal/ holds what each attempt did",
+    ),
     "asked-to-stop": Row(
         "the script was asked to stop, and may have trained less than it would have",
         "to finish it, run it to its end, or resume it where its checkpoint was kept",

@@ -6,10 +6,12 @@ hidden, unless it is clearly a word, a number, a path or code: `secret_look.py`.
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
+from urllib.parse import unquote
 
 from oomph.redaction.secret_forms import (
     AFTER_NAME,
@@ -20,6 +22,7 @@ from oomph.redaction.secret_forms import (
     NAME_HINTS,
     PASSWORD_FLAG,
     REST_OF_VALUE,
+    SERVICE_KEY,
     USER_AND_PASSWORD,
     WHOLE,
 )
@@ -44,16 +47,25 @@ _NEAR = 200
 _LONGEST_END = 80
 """The end of a name that says what it is."""
 
+_DIGEST_BYTES = 2
+"""Tells that a secret has changed, and is too short to find one by."""
+
 _known: set[str] = set()
+_around: set[str] = set()
+"""Words of the arguments and the environment that hold a secret, such as an address with a password."""
 
 
 def know_secrets(words: Iterable[str], environ: Mapping[str, str]) -> None:
     """Remember the keys that a script gets as arguments or in its environment: errors may repeat them."""
     given = list(words)
     found = {given[number][start:] for number, start in _hidden(given)}
-    pairs = [*(word.partition("=")[::2] for word in given), *environ.items()]
-    found |= {value for name, value in pairs if _names_secret(name, value)}
+    found |= {value for name, value in environ.items() if _names_secret(name, value)}
+    assigned = (word.partition("=")[::2] for word in given)
+    found |= {value for name, value in assigned if (of := _whole_name(name)) and is_secret(of, How.ASSIGNED, value)}
+    words_and_values = {*given, *environ.values()}
+    found |= {secret for word in words_and_values for secret in _by_form(word)}
     _known.update(value for value in found if len(value) >= _SHORTEST)
+    _around.update(word for word in words_and_values if len(word) >= _SHORTEST and redacted(word) != word)
 
 
 def holds_secret(name: str, value: str) -> bool:
@@ -61,10 +73,35 @@ def holds_secret(name: str, value: str) -> bool:
     return _names_secret(name, value) or redacted(value) != value
 
 
-def redacted(text: str) -> str:
-    """The text with `***` in place of every key or password in it."""
+def knows_secrets() -> bool:
+    """True if the arguments or the environment hold a key."""
+    return bool(_known or _around)
+
+
+def holds_known_secret(text: str | bytes) -> bool:
+    """True if a key of the arguments or the environment is in the text."""
+    if isinstance(text, bytes):
+        return any(secret.encode(errors="surrogateescape") in text for secret in _known | _around)
+    return any(secret in text for secret in _known) or any(word in text for word in _around)
+
+
+def without_known_secrets(text: str) -> str:
+    """The text with `***` in place of the keys of the arguments and the environment."""
     for secret in _known:
         text = text.replace(secret, MARK)
+    return text
+
+
+def digest_of_secret(name: str, value: str) -> str:
+    """A mark and a short digest for a value of that name that is, or holds, a secret; empty for any other."""
+    if not holds_secret(name, value):
+        return ""
+    return f"{MARK} {hashlib.blake2b(value.encode(errors='surrogateescape'), digest_size=_DIGEST_BYTES).hexdigest()}"
+
+
+def redacted(text: str) -> str:
+    """The text with `***` in place of every key or password in it."""
+    text = without_known_secrets(text)
     if any(hint in text for hint in COLOUR_HINTS):  # colours may part a key from its name, or a name in two
         plain = COLOURS.sub("", text)
         without = _redacted_plain(plain)
@@ -92,6 +129,15 @@ def redacted_data(value: Any, name: str = "") -> Any:
         words = all(isinstance(each, str) for each in value)
         return redacted_words(value) if words else [redacted_data(each) for each in value]
     return value
+
+
+def _by_form(word: str) -> Iterator[str]:
+    """The secrets in a word that its form shows, also as a library decodes them from an address."""
+    lower = word.lower()
+    for form in WHOLE:
+        for found in form.pattern.finditer(word) if _any_in(form.hints, lower) else ():
+            secret = word[found.end("before") : found.start("after")]
+            yield from (secret, unquote(secret))
 
 
 def _redacted_plain(text: str) -> str:
@@ -184,7 +230,8 @@ def _hidden(words: Sequence[str]) -> Iterator[tuple[int, int]]:
                 yield number, found.start("value") - len(word) - 1
             continue
         else:
-            hides = not following.startswith("--") and _is_followed_by_secret(word, following)
+            is_key = SERVICE_KEY.pattern.fullmatch(f"{word} {following}") is not None
+            hides = is_key or _is_followed_by_secret(word, following)
         if hides:
             yield number, 0
         elif (flag := PASSWORD_FLAG.pattern.fullmatch(following)) and _is_password_of(
@@ -195,7 +242,10 @@ def _hidden(words: Sequence[str]) -> Iterator[tuple[int, int]]:
 
 def _is_followed_by_secret(word: str, following: str) -> bool:
     name = _whole_name(word)
-    return name is not None and is_secret(name, How.BESIDE, following)
+    if name is None:
+        return False
+    is_password = name.kind is Secrecy.PASSWORD and name.is_option  # whose value may be any word, such as "correct"
+    return is_secret(name, How.BESIDE, following, is_quoted=is_password)
 
 
 def _names_secret(name: str, value: str) -> bool:

@@ -23,9 +23,9 @@ class SecretForm(NamedTuple):
     pattern: re.Pattern[str]
 
 
-NAME_HINTS = ("key", "token", "secret", "pass", "pwd", "credential", "auth", "jwt")
+NAME_HINTS = ("key", "token", "secret", "pass", "pwd", "pw", "cred", "auth", "jwt")
 NAME = lazy_pattern(
-    r"(?P<word>passw(?:or)?d|passphrase|passcode|pass|pwd|secret|credential|authorization|auth|token|key|jwt)"
+    r"(?P<word>passw(?:or)?d|passphrase|passcode|pass|pwd|pw|secret|credential|cred|authorization|auth|token|key|jwt)"
     r"(?P<several>s)?(?:_id)?(?:[_-]?\d{1,2})?(?P<rest>(?:[_-][A-Za-z0-9]{1,20}){0,3})(?![A-Za-z0-9])",
     _ANY_CASE,
 )
@@ -70,6 +70,15 @@ PASSWORD_FLAG = SecretForm(
         re.ASCII,
     ),
 )
+SERVICE_KEY = SecretForm(
+    ("--pat", "--wandb", "--neptune", "--comet", "--hf", "--hugging", "--github", "--gitlab", "--openai", "--clearml"),
+    lazy_pattern(
+        r"""(?<![\w-])(?P<before>--(?:pat|wandb|neptune|comet(?:-?ml)?|hf|hugging-?face|github|gitlab|openai|clearml)"""
+        r"""(?:["']?,?[^\S\n]{1,10}["']?|=["']?))(?=[A-Za-z+=]{0,60}\d)[A-Za-z0-9+=]{20}[A-Za-z0-9+/=_-]{0,2000}(?P<after>)""",
+        re.ASCII,
+    ),
+)
+"""A service's name as an option: followed by the name of a project, or by a key of its own."""
 ASKS_FOR_PASSWORD = lazy_pattern(
     r"""(?:(?<![\w-])(?:-u|-U|--user(?:name)?)(?:["']?,?[^\S\n]{1,10}["']?|=)(?!-)[^\s"']{1,60}(?<!\.py)(?=[\s"'])"""
     r"|\b(?:sshpass|mysql(?:dump|admin)?|mariadb|redis-cli|ldap\w+|smbclient|mongo\w*|(?:docker|podman|helm) login)\b)",
@@ -78,6 +87,7 @@ ASKS_FOR_PASSWORD = lazy_pattern(
 """What makes the -p beside it a password: the name of a user, or of a program that has such an option."""
 
 WHOLE = (
+    SERVICE_KEY,
     SecretForm(
         ("private key-----",),
         lazy_pattern(
@@ -87,8 +97,9 @@ WHOLE = (
     SecretForm(
         ("://", "%3a%2f%2f"),
         lazy_pattern(
-            r"(?P<before>\b[a-z][a-z0-9+.-]{1,20}(?:://|%3A%2F%2F)[^\s:/@%]{0,100}(?::|%3A))"
-            r"(?:[^\s/@?#\"'%]|%(?!40)){1,200}(?:@[^\s/@?#\"'.:]{1,60}(?=@))?(?P<after>@|%40)",
+            r"(?P<before>\b[a-z][a-z0-9+.-]{1,20}(?:://|%3A%2F%2F)(?:[^\s:/@%]|%(?!2F|3A)){0,100}(?::|%3A))"
+            r"(?:[^\s/@?#\"']{1,200}(?:@[^\s/@?#\"'.:]{1,60})?(?=@)|(?:[^\s/@?#\"'%]|%(?!40)){1,200}(?=%40))"
+            r"(?P<after>@|%40)",
             _ANY_CASE,
         ),
     ),

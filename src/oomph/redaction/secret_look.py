@@ -66,6 +66,12 @@ _SAID_OF_IT = frozenset((
     "you", "your",
 ))  # fmt: skip
 """What texts say of a password instead of naming it."""
+_SAID_OF_OPTION = _SAID_OF_IT - {
+    *("bad", "correct", "different", "good", "hidden", "insecure", "known", "long", "longer", "new", "old", "open"),
+    *("public", "right", "safe", "same", "secure", "short", "strong", "stronger", "weak", "wrong"),
+}
+"""The same of an option, whose value may be an adjective."""
+_OPTION = lazy_pattern(r"--?[A-Za-z][\w.-]*", re.ASCII)
 _NUMBER = lazy_pattern(r"[-+]?[\d.,_]{1,12}(?:e[-+]?\d{1,3})?(?:\s?(?:[a-z]{1,3}|%)(?:/[a-z]{1,6})?)?", re.ASCII | re.I)
 _ADDRESS = lazy_pattern(r"[\w.-]{0,60}:\d{1,5}(?::\d{1,5})?(?:/\w{1,5})?", re.ASCII)
 _PLACEHOLDER = lazy_pattern(r"\$\{?[A-Z_][A-Z0-9_]*\}?|\$\(.*|[{<%\[(].*|x{3,}|\*{3,}|\.{2,}|…+", re.ASCII)
@@ -111,7 +117,7 @@ def _kind(lower: str, before: str, word: str) -> Secrecy | None:
         if last.endswith(_STRONG_KEYS) and not before.endswith(("/", "'", '"', ",", ":", "=")):
             return Secrecy.SECRET
         return None if joined and not (word[0] == "K" and before[-1].islower()) else Secrecy.KEY
-    if lower in ("pass", "auth", "pwd"):
+    if lower in ("pass", "auth", "pwd", "pw", "cred"):
         if joined:
             return (
                 Secrecy.PASSWORD if lower == "pwd" and before.lower().endswith(("db", "user", "my", "root")) else None
@@ -135,6 +141,8 @@ def is_secret(name: SecretName, how: How, value: str, is_quoted: bool = False) -
     lower = value.lower()
     if not value or MARK in value or lower in _NOT_SECRET or _PLACEHOLDER.fullmatch(value) is not None:
         return False
+    if how is not How.ASSIGNED and _OPTION.fullmatch(value) and not looks_generated(value):
+        return False  # the next one
     if value.isupper() and value.endswith(("KEY", "TOKEN", "PASSWORD", "PASSWD", "PASSPHRASE", "SECRET", "AUTH")):
         return False  # in a usage
     if looks_generated(value):
@@ -148,7 +156,7 @@ def is_secret(name: SecretName, how: How, value: str, is_quoted: bool = False) -
     if how is How.ASSIGNED or name.is_option:
         if name.kind is Secrecy.MAYBE and not name.is_option:
             return _is_mixed(value)
-        return is_quoted or lower not in _SAID_OF_IT
+        return is_quoted or lower not in (_SAID_OF_OPTION if how is How.BESIDE else _SAID_OF_IT)
     if how is How.SAID and name.kind is Secrecy.PASSWORD:
         return is_quoted or not (lower in _SAID_OF_IT or (lower.isalpha() and lower.endswith(("ed", "ing", "ly"))))
     if name.kind is Secrecy.MAYBE:

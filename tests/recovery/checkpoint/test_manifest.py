@@ -96,9 +96,17 @@ def test_a_tensor_that_cannot_be_is_told(change):
 def test_the_scripts_objects_take_no_more_memory_than_is_ever_saved():
     """A tensor file may have holes: its size costs its author nothing."""
     size = 9 << 30
-    for under in ("object/", "data/", "file/"):
+    for under in ("object/", "data/", "file/", "own/"):
         entry = {**ENTRY, "name": f"{under}0", "dtype": "uint8", "shape": [size], "offset": 0, "nbytes": size}
         assert "bytes of the script's objects" in tensors_trouble([entry], size)
+    for name in ("callback/0/0", "layer/0", "history/0", "draws/0", "validation/0"):
+        entry = {**ENTRY, "name": name, "dtype": "uint8", "shape": [size], "offset": 0, "nbytes": size}
+        assert (
+            tensors_trouble([ENTRY, entry], size)
+            == f"it claims {size} bytes of callbacks and layers for 24 bytes of variables"
+        )
+        weights = {**entry, "name": "model/1", "shape": [1 << 30], "nbytes": 1 << 30}
+        assert tensors_trouble([weights, entry], size) is None
     unknown = {**ENTRY, "dtype": "float8_e4m3fn", "nbytes": 1 << 40}
     assert "is of another size" in tensors_trouble([unknown], 1 << 41)
 

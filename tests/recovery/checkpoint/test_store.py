@@ -516,3 +516,48 @@ def test_a_file_that_the_checksums_do_not_list_is_not_read(store, refused, tmp_p
     (tmp_path / "checkpoints" / saved.name / "iterator.data-00000-of-00002").write_bytes(b"planted")
     assert store.latest_step() is None
     assert [reason for _, reason in refused] == ["iterator.data-00000-of-00002 is not in SHA256SUMS"]
+
+
+@pytest.mark.parametrize(("limit", "words"), [("_MOST_PARTS", "values"), ("_MOST_OF_MANIFEST", "larger than expected")])
+def test_a_manifest_that_would_fill_the_memory_is_not_parsed(store, tmp_path, monkeypatch, limit, words):
+    folder = tmp_path / "checkpoints" / save(store, 1).name
+    manifest = (folder / "manifest.json").read_text()
+    (folder / "manifest.json").write_text(manifest[:-1] + ',"more":[' + "{}," * 10_000 + "0]}")
+    _reseal(folder)
+    assert read_checkpoint(folder).position.steps == 1
+    monkeypatch.setattr(checkpoint_module, limit, 8000)
+    monkeypatch.setattr(checkpoint_module.json, "loads", lambda text: pytest.fail("parsed"))
+    for read in (read_checkpoint, checkpoint_module.read_manifest, checkpoint_module.format_trouble):
+        with pytest.raises(CheckpointError, match=words):
+            read(folder)
+
+
+def test_a_manifest_is_compared_with_its_checksum_before_it_is_parsed(store, tmp_path):
+    folder = tmp_path / "checkpoints" / save(store, 1).name
+    with (folder / "manifest.json").open("a") as file:
+        file.write(" ")
+    for read in (read_checkpoint, checkpoint_module.read_manifest, checkpoint_module.format_trouble):
+        with pytest.raises(CheckpointError, match="does not match its checksum"):
+            read(folder)
+
+
+def test_a_manifest_that_would_not_be_read_is_not_written(store, tmp_path, monkeypatch):
+    monkeypatch.setattr(checkpoint_module, "_MOST_PARTS", 10)
+    with pytest.raises(CheckpointError, match="it would not be read again"):
+        save(store, 1)
+    assert names(tmp_path) == []
+
+
+def test_arrays_that_do_not_fit_in_memory_are_not_read(store, tmp_path, monkeypatch):
+    monkeypatch.setattr(checkpoint_module, "_SURELY_THERE", 1000)
+    saved = store.draft_step(Position(0, 0, 1, 1)).complete(
+        Meta(taken=1), lambda writer: writer.add("object/0", "uint8", (800,), bytes(800))
+    )
+    folder = tmp_path / "checkpoints" / saved.name
+    for available, fits in ((1599, False), (1600, True), (None, True)):
+        monkeypatch.setattr(checkpoint_module, "available_bytes", lambda available=available: available)
+        if fits:
+            assert read_checkpoint(folder).position.steps == 1
+        else:
+            with pytest.raises(CheckpointError, match="takes 1600 bytes, more than there are"):
+                read_checkpoint(folder)

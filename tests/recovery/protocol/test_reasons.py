@@ -223,6 +223,7 @@ REASONS = [
         "train.py:45 appends to results.csv a second time",
         "write results.csv as a whole",
     ),
+    (because("unrecorded"), "nothing is recorded of an earlier attempt", "keep the run directory whole"),
     (
         because("asked-to-stop"),
         "the script was asked to stop, and may have trained less than it would have",

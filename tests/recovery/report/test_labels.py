@@ -463,3 +463,29 @@ def test_a_script_that_was_asked_to_stop_and_ended_well_is_not_exact(told: Event
     went_on = [happened(2, "fit-started", fit=0), happened(2, "decided", action="finish", ending={})]
     assert "asked to stop" not in str(labels(happened(1, "fit-started", fit=0), told, went_on).reasons)
     assert labels(happened(1, "fit-started", fit=0), told, code=75).label == "exact"
+
+
+# -- attempts of which nothing is known -------------------------------------------------------------------------------
+
+ENDED = happened(1, "attempt-ended", returncode=None, steps=0, saved=0)
+"""What --resume writes of an attempt whose journal is gone."""
+REASON = ("nothing is recorded of an earlier attempt",)
+
+
+@pytest.mark.parametrize("before", [[ENDED], [], [happened(3, "attempt-ended")]])
+def test_after_an_attempt_without_a_journal_a_training_has_started_over(before):
+    attempt = max((event.attempt for event in before), default=1) + 1
+    fit = [happened(attempt, "fit-started", guard="exact"), happened(attempt, "fit-finished")]
+    assert labels(before, fit) == Labelled("started-over", REASON)
+
+
+def test_what_was_resumed_from_an_attempt_without_a_journal_is_unverified_at_best():
+    assert labels(ENDED, resumed(), happened(2, "compared", **EQUAL)) == Labelled("unverified", REASON)
+    between = labels(killed(), happened(2, "attempt-ended"), resumed(attempt=3), happened(3, "compared", **EQUAL))
+    assert between == Labelled("unverified", REASON)
+    lossy = labels(ENDED, resumed(), happened(2, "compared", **OTHER_DATA))
+    assert lossy.label == "not-equal"
+
+
+def test_the_end_of_an_attempt_alone_says_nothing_of_a_later_one():
+    assert labels(killed(), resumed(), happened(2, "compared", **EQUAL)).label == "verified"

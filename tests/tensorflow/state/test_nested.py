@@ -15,6 +15,7 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from oomph.redaction import redaction
 from oomph.resume.state import nested
 
 PAYLOAD = struct.unpack("<d", bytes.fromhex("01efcdab0000f87f"))[0]
@@ -160,3 +161,11 @@ def test_what_is_neither_number_nor_text_is_refused(value):
 def test_any_other_document_is_refused(document):
     with pytest.raises(ValueError, match=r".+"):
         nested.decode({"list": [document]}, {"0": np.zeros(8, np.uint8)})
+
+
+def test_a_known_key_is_not_saved(monkeypatch):
+    monkeypatch.setattr(redaction, "_known", {"Kq93jfPz81LmW0aa"})
+    for state in ({"url": "https://x/?q=Kq93jfPz81LmW0aa"}, ["a", {"Kq93jfPz81LmW0aa": 1}]):
+        with pytest.raises(TypeError, match="a key or password"):
+            nested.encode(state, "own/")
+    nested.encode({"url": "https://x/?q=word"}, "own/")

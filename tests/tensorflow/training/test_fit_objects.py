@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import json
+import pathlib
 import time
 import weakref
 
@@ -12,6 +13,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from oomph.redaction import redaction
 from oomph.resume.objects.picture import Changes
 from oomph.resume.training import fit_objects
 from oomph.resume.training.fit_objects import FitObjects, as_saved, from_meta
@@ -58,6 +60,51 @@ def through(changes):
 @pytest.fixture
 def make(small_model):
     return lambda: small_model(Layer(3))
+
+
+class Sends(Counts):
+    def __init__(self, key):
+        super().__init__()
+        self.api_key, self.path, self.sent, self.by_key = key, pathlib.PurePath("/a", key), {"auth": (key, 1)}, {key: 0}
+        self.words = np.array(["word"] * 999 + [key])
+
+    def count(self):
+        super().count()
+        self.sent["count"] = self.by_key[self.api_key] = self.n
+
+
+def test_a_known_key_is_not_saved_and_the_next_process_keeps_its_own(make, monkeypatch):
+    key, other = "Kq93jfPz81LmW0aa", "Kq93jfNEW1LmW0bb"
+    monkeypatch.setattr(redaction, "_known", {key, other})
+    callback = Sends(key)
+    objects = FitObjects(make(), {"x": np.zeros((4, 4))}, [callback])
+    objects.begin(to_be_resumed=False)
+    callback.count()
+    changes = objects.changed()
+    assert changes.lost == []
+    meta, saved = as_saved(changes, "object/")
+    assert key not in json.dumps(meta)
+    assert not any(key.encode() in array.value.tobytes() for array in saved)
+
+    again = Sends(other)
+    objects_again = FitObjects(make(), {"x": np.zeros((4, 4))}, [again])
+    objects_again.begin(to_be_resumed=True)
+    lost = objects_again.restore(through(changes))
+    assert (again.n, again.api_key, again.path.name) == (1, other, other)
+    assert again.sent == {"auth": (other, 1), "count": 1}
+    assert len(lost) == 1  # a dict whose keys are secret cannot be told apart from another
+    assert "by_key" in lost[0]
+
+    callback.words[0] = "other"
+    assert objects.changed().lost == ["callback Sends.words (a key or password)"]
+    assert not any(key.encode("utf-32-le") in array.value.tobytes() for array in as_saved(objects.changed(), "")[1])
+    callback.words = np.array([key] * 1000)  # another one
+    assert objects.changed().lost == ["callback Sends.words (2) (a key or password)"]
+    assert not any(key.encode("utf-32-le") in array.value.tobytes() for array in as_saved(objects.changed(), "")[1])
+    callback.words[:] = "word"
+    callback.api_key = other
+    (lost_now,) = objects.changed().lost
+    assert lost_now.endswith("(a key or password)")
 
 
 def test_what_a_callback_and_a_layer_hold_comes_back(make):

@@ -6,9 +6,11 @@ import json
 import time
 
 import keras
+import numpy as np
 import pytest
 
-from oomph.resume.training import provenance
+from oomph.redaction import redaction
+from oomph.resume.training import call_place, provenance
 from oomph.resume.training.provenance import CALLBACKS, CONFIGURATION, DATA, STRUCTURE, TURN
 
 ARGUMENTS = {"epochs": 3, "batch_size": 16, "initial_epoch": 0}
@@ -73,4 +75,48 @@ def test_a_fact_that_only_one_side_knows_says_nothing_but_a_layer_more_does(smal
 
 def test_what_one_turn_alone_is_about_is_no_change_unless_it_is_asked_for(small_model):
     before, now = facts(small_model(), turn={"fold": "1"}), facts(small_model(), turn={"fold": "2"})
-    assert [*map(str, provenance.changes(before, now))] == []
+    assert provenance.changes(before, now) == []
+
+
+KEY, TOKEN = "Kq93jfPz81LmW0aa", "xoxq-Zq8kfP2vL0x9Qw7tR5"
+
+
+class Reports(keras.callbacks.Callback):
+    def __init__(self, key=KEY):
+        super().__init__()
+        self.api_key, self.url, self.pin_password = key, f"https://bob:{key}@host/x", 48151623
+
+
+def test_of_keys_and_passwords_facts_hold_digests_that_tell_a_change(small_model):
+    before = facts(small_model(), Reports(), turn={"token": call_place.plain(TOKEN, "token")})
+    assert not any(secret in json.dumps(before) for secret in (KEY, TOKEN, "48151623"))
+    changed = provenance.changes(before, facts(small_model(), Reports("Kq93jfNEW1LmW0bb")), CALLBACKS)
+    assert [str(change).partition(" → ")[0][:-5] for change in changed] == [
+        "Reports 0: api_key: ***",
+        "Reports 0: url: ***",
+    ]
+    assert provenance.changes(before, facts(small_model(), Reports()), CALLBACKS) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("api_key", KEY),
+        ("note", f"sent with {KEY}"),
+        ("words", ["--token", "aB3xY9kLmN0pQ2"]),
+        ("password", ("hunter2", 5)),
+        ("slack_token", np.str_(TOKEN)),
+    ],
+)
+def test_arguments_on_the_way_to_fit_are_masked(monkeypatch, name, value):
+    monkeypatch.setattr(redaction, "_known", {KEY})
+    text = call_place.plain(value, name)
+    assert "***" in text
+    assert not any(secret in text for secret in (KEY, TOKEN, "aB3xY9kLmN0pQ2", "hunter2"))
+
+
+def test_ordinary_settings_stay():
+    assert call_place.plain(5, "patience") == "5"
+    assert call_place.plain("val_loss", "monitor") == "'val_loss'"
+    assert call_place.plain(2048, "max_tokens") == "2048"
+    assert call_place.plain(["a", "b"], "keys") == "('a', 'b')"

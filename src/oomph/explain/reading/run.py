@@ -15,7 +15,7 @@ from oomph.explain.reading.file import Unreadable
 from oomph.explain.reading.heap_dump import read_dump
 from oomph.explain.reading.log import Words, read_log
 from oomph.files.regular_file import open_regular
-from oomph.journal.journal import Event, foreign_format, read_journal, unreadable_lines
+from oomph.journal.journal import Event, foreign_format, lines_left_out, read_journal, unreadable_lines
 
 _ATTEMPT = re.compile(r"[0-9]{1,9}")
 _MOST_OF_A_LOG = 16 << 20
@@ -62,6 +62,8 @@ def what_is_missing(directory: Path) -> str:
         return f"only what the run in {directory} has printed is explained: {foreign}"
     if not any((directory / "journal").glob("*.jsonl")):
         return f"only what the run in {directory} has printed is explained: its journal is not there"
+    if beyond := lines_left_out(directory):
+        return f"{beyond} lines of the journal in {directory} are left out: there are more than fit in memory"
     missing = unreadable_lines(directory)
     if not missing:
         return ""

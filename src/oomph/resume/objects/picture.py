@@ -12,10 +12,12 @@ import numpy as np
 
 from oomph.protocol.reason_table import GENERATOR, RECORDS, TOO_LARGE
 from oomph.protocol.reasons import Reason, as_data, because, reason_from
+from oomph.redaction.redaction import holds_known_secret, knows_secrets
 from oomph.resume.objects import values
 from oomph.resume.objects.admission import is_called
 from oomph.resume.objects.kind import Kind
 from oomph.resume.objects.library_kinds import LibraryObject
+from oomph.resume.objects.named_texts import texts_in
 from oomph.resume.objects.own_types import is_data
 from oomph.resume.objects.table import is_outside
 from oomph.resume.objects.values import CannotEncodeError, Value
@@ -142,6 +144,7 @@ def changes_between(before: Picture, now: Picture) -> Changes:
             unknown = set(values.unknown_in(content)) - set(values.unknown_in(before.contents[key]))
             found.lost += [lost_object(key, name) for name in sorted(unknown)]
     _leave_out_what_nobody_needs(found)
+    _leave_out_secrets(found, before, now)
     _copy_arrays(found, now)
     if now.unseen and (now.graph.rest is None or now.graph.rest != before.graph.rest):
         found.lost += [because("object-unseen", where=key) for key in dict.fromkeys(now.unseen)]
@@ -150,10 +153,38 @@ def changes_between(before: Picture, now: Picture) -> Changes:
     return found
 
 
+def _leave_out_secrets(found: Changes, before: Picture, now: Picture) -> None:
+    """Leave out texts with known keys: the next process has them already, and only one that has changed is lost."""
+    if not knows_secrets():
+        return
+    for key, content in found.changed.items():
+        secrets = set(values.secrets_in(content))
+        if secrets:
+            found.changed[key] = values.without_secrets(content)
+            found.lost += (
+                [lost_object(key, values.SECRET)] if secrets - {*values.secrets_in(before.contents[key])} else []
+            )
+    for key, (tag, content) in found.new.items():
+        if any(values.secrets_in(content)):
+            found.new[key] = (tag, values.without_secrets(content))
+            found.lost.append(lost_object(key, values.SECRET))
+    arrays = [k for k in (*found.changed, *found.new) if _has_secret_items(now.contents[k], now.graph.nodes[k])]
+    for key in arrays:
+        found.lost.append(lost_object(key, values.SECRET))
+        if found.changed.pop(key, None) is None:
+            found.new[key] = (LOST, values.SECRET)
+
+
+def _has_secret_items(content: Value, node: Node) -> bool:
+    """True for an array of texts that holds a known key."""
+    is_of_texts = is_large(content) and str(content[2]).lstrip("<>|=").startswith(("S", "U"))
+    return is_of_texts and any(map(holds_known_secret, texts_in(node.thing)))
+
+
 def _copy_arrays(found: Changes, now: Picture) -> None:
     """Copy the changed arrays, up to a checkpoint's limit; the others are lost."""
     room = _MOST_BYTES
-    for key in [*found.changed, *found.new]:
+    for key in [*found.changed, *(key for key, (tag, _) in found.new.items() if tag != LOST)]:
         content = now.contents[key]
         if not is_large(content):
             continue

@@ -25,10 +25,14 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from oomph.redaction.redaction import holds_known_secret
+
 Value = Any
 """An atom, or a tuple that begins with the name of its kind."""
 UNKNOWN = "unknown"
 """Tag of a thing that can be neither referenced nor encoded; the name of its type follows."""
+SECRET = "a key or password"
+"""In place of the name of its type."""
 PLAIN = frozenset((bool, int, float, str, type(None)))
 _AS_IT_IS = frozenset((bool, str, type(None)))
 _LARGE_INT = 1 << 1024
@@ -118,6 +122,31 @@ def unknown_in(value: Value) -> Iterator[str]:
             yield str(value[1])
         for each in value:
             yield from unknown_in(each)
+
+
+def without_secrets(value: Value) -> Value:
+    """The value with UNKNOWN in place of each text that holds a known key: a restore leaves what is there then."""
+    kind = type(value)
+    if kind in (str, bytes):
+        return (UNKNOWN, SECRET) if holds_known_secret(value) else value
+    if kind is not tuple:
+        return value
+    found = tuple(map(without_secrets, value))
+    if value[:1] in (("text",), ("scalar",)) and found != value:
+        return (UNKNOWN, SECRET)
+    return found if found != value else value
+
+
+def secrets_in(value: Value) -> Iterator[str | bytes]:
+    """The texts in it that hold a known key."""
+    waiting = [value]
+    while waiting:
+        each = waiting.pop()
+        kind = type(each)
+        if kind is tuple:
+            waiting += each
+        elif (kind is str or kind is bytes) and holds_known_secret(each):
+            yield each
 
 
 def named(thing: Any) -> Value:

@@ -16,6 +16,7 @@ from typing import Any
 
 from oomph.keras_bridge import code
 from oomph.protocol.reason_table import THREADS
+from oomph.redaction.redaction import without_known_secrets
 from oomph.resume.objects import bulk, values
 from oomph.resume.objects.containers import Id
 from oomph.resume.objects.instances import GlobalNames
@@ -198,6 +199,7 @@ class _Walk:
         """The key, followed by a number if an earlier object has taken it."""
         taken: list[Mapping[str, Node]] = [self._graph.nodes]
         taken += [] if self._before is None else [self._before.nodes]
+        key = without_known_secrets(key)  # a dict may have one among its keys
         if len(key) > _LONGEST_KEY:  # the path through a long chain
             digest = hashlib.blake2b(key.encode(errors="backslashreplace"), digest_size=8).hexdigest()
             key = f"{key[:120]}…{digest}…{key[-60:]}"

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from oomph.redaction.redaction import holds_known_secret
 from oomph.resume.objects import number_lists
 
 _SCALARS = (bool, int, float, str, type(None))
@@ -50,6 +51,8 @@ class _Encoder:
         self.arrays: dict[str, Any] = {}
 
     def encoded(self, item: Any) -> Any:
+        if isinstance(item, str) and holds_known_secret(item):
+            raise TypeError("it holds a key or password, which is not saved")
         if type(item) in _SCALARS:
             return _plain(item)
         if isinstance(item, np.generic):

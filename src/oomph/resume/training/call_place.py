@@ -25,6 +25,7 @@ import numpy as np
 
 from oomph.files.package import PACKAGE
 from oomph.keras_bridge.graph import fingerprints
+from oomph.redaction.redaction import digest_of_secret, redacted_words
 
 _LIBRARIES = ("keras", "tensorflow")
 _MACHINERY = ("<frozen", "runpy.py")
@@ -64,7 +65,7 @@ def place_of_call() -> Place:
     key, outline = (_digest(frames, with_constants) for with_constants in (True, False))
     turn: dict[str, Any] = {}
     for frame in reversed(frames):
-        turn |= {name: seen for name in _names_of_the_turn(frame) if (seen := plain(frame.f_locals.get(name)))}
+        turn |= {name: seen for name in _names_of_the_turn(frame) if (seen := plain(frame.f_locals.get(name), name))}
     return Place(call_site(), key, outline, turn)
 
 
@@ -81,21 +82,30 @@ def call_site() -> str:
     return "?" if frame is None else f"{os.path.basename(frame.f_code.co_filename)}:{frame.f_lineno}"
 
 
-def plain(value: Any) -> str:
-    """A short text for a value, the same in every attempt; empty for values that identify nothing."""
+def plain(value: Any, name: str = "") -> str:
+    """A short text for a value, the same in every attempt; empty for values that identify nothing.
+
+    Of a key or a password, by its name or its form, it is a digest.
+    """
     kind = type(value)
     if kind in (bool, int) or (kind is float and not _EPOCH_SECONDS[0] < value < _EPOCH_SECONDS[1]):
-        return repr(value)
+        return digest_of_secret(name, repr(value)) or repr(value)
     if kind is str:
-        return repr(without_clock(value))[:200]
+        return digest_of_secret(name, value) or repr(without_clock(value))[:200]
     if issubclass(kind, np.generic):
-        return repr(value.item())
+        return digest_of_secret(name, str(value.item())) or repr(value.item())
     if issubclass(kind, np.ndarray) and value.dtype.kind in "biufc" and value.nbytes <= _MOST_BYTES:
         return f"{value.dtype}{list(value.shape)} {fingerprints.of_array(value)}"
     if kind in (tuple, list) and len(value) <= 16:
-        parts = [plain(each) for each in value]
-        return f"({', '.join(parts)})" if parts and all(parts) else ""
+        return _plain_items(value, name)
     return ""
+
+
+def _plain_items(items: Any, name: str) -> str:
+    if all(type(each) is str for each in items) and redacted_words(items) != [*items]:  # "--token", "..."
+        return digest_of_secret("password", " ".join(items))
+    parts = [plain(each, name) for each in items]
+    return f"({', '.join(parts)})" if parts and all(parts) else ""
 
 
 def without_clock(text: str) -> str:

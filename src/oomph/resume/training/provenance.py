@@ -20,7 +20,7 @@ from oomph.checkpoint.container import Checkpoint
 from oomph.checkpoint.store import Record
 from oomph.keras_bridge.names.keras3 import KERAS
 from oomph.protocol.reasons import Reason, because
-from oomph.redaction.redaction import redacted_words
+from oomph.redaction.redaction import digest_of_secret, redacted_words
 from oomph.resume.objects.instances import dict_of
 from oomph.resume.objects.kind import is_figure
 from oomph.resume.training.call_place import plain
@@ -163,7 +163,7 @@ def _settings(callbacks: Sequence[Any]) -> dict[str, Any]:
                 is_figure(value) or type(value) is str or (type(value) is int and abs(value) < _LARGEST_SETTING)
             )
             if (is_setting or (is_of_keras and type(value) is float)) and not name.startswith("_"):
-                facts[f"{type(callback).__name__} {number}: {name}"] = plain(value)
+                facts[f"{type(callback).__name__} {number}: {name}"] = plain(value, name)
     return facts
 
 
@@ -174,7 +174,7 @@ def _configured(whose: str, thing: Any, without: tuple[str, ...]) -> dict[str, A
         return {}  # a user's own layer or optimizer need not have a config
     if isinstance(config.get("learning_rate"), Mapping):  # a schedule
         config["schedule"] = config["learning_rate"]
-    return {f"{whose} {name}": _plain(value) for name, value in config.items() if name not in without}
+    return {f"{whose} {name}": _plain(value, name) for name, value in config.items() if name not in without}
 
 
 def _variables(read: Mapping[str, str | None]) -> dict[str, Any]:
@@ -205,11 +205,15 @@ def _name_of(thing: Any) -> str:
     return thing if isinstance(thing, str) else getattr(thing, "__name__", type(thing).__name__)
 
 
-def _plain(value: Any) -> Any:
-    """The value as JSON; for types that JSON does not know, their name. Names that Keras numbers are left out."""
-    if isinstance(value, (bool, int, float, str, type(None))):
+def _plain(value: Any, name: str = "") -> Any:
+    """The value as JSON; for types that JSON does not know, their name. Names that Keras numbers are left out.
+
+    Of a key or a password, by its name or its form, it is a digest.
+    """
+    if isinstance(value, (bool, int, float, type(None))):
         return value
-    return json.dumps(_without_names(value), default=_name_of, sort_keys=True)
+    text = value if isinstance(value, str) else json.dumps(_without_names(value), default=_name_of, sort_keys=True)
+    return digest_of_secret(name, text) or text
 
 
 def _without_names(value: Any) -> Any:

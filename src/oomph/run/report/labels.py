@@ -166,8 +166,7 @@ def _resumes(events: Sequence[Event]) -> Iterator[Labelled]:
     begun: set[Any] = set()
     finished: dict[Any, Event] = {}
     repeated = repeats(events)
-    if min((event.attempt for event in events), default=1) > 1:
-        yield Labelled(STARTED_OVER)  # the journals of earlier attempts were removed
+    yield from _after_unrecorded(events)
     for attempt in by_attempt(events):
         by = by_name(attempt)
         yield from _not_reached(attempt, finished)
@@ -196,6 +195,22 @@ def _resumes(events: Sequence[Event]) -> Iterator[Labelled]:
         for name in ("trusted", "another-way", "passed-on"):
             for event in by.get(name, ()):
                 yield Labelled(NOT_EQUAL, (reason_of(event),))
+
+
+def _after_unrecorded(events: Sequence[Event]) -> Iterator[Labelled]:
+    """The label where the journals of earlier attempts were lost: nobody can compare with them."""
+    is_first_known = min((event.attempt for event in events), default=1) <= 1
+    if is_first_known and not unrecorded(events):
+        return
+    was_resumed = any(event.name == "resumed" or event.data.get("restored") for event in events)
+    yield Labelled(UNVERIFIED if was_resumed and is_first_known else STARTED_OVER, (because("unrecorded"),))
+
+
+def unrecorded(events: Sequence[Event]) -> int:
+    """How many earlier attempts have no event but `attempt-ended`, which `--resume` may have added."""
+    told = {event.attempt for event in events if event.name != "attempt-ended"}
+    last = max(told, default=0)
+    return max(0, last - 1 - sum(1 <= attempt < last for attempt in told))  # a forged number may be any
 
 
 def _has_left(by: Mapping[str, list[Event]]) -> bool:

@@ -14,7 +14,7 @@ from oomph.protocol.reasons import Reason, as_data
 from oomph.run.policy.ladder import change_in
 from oomph.run.report.causes import causes
 from oomph.run.report.found import NOTICE, Found, each_once, findings_of
-from oomph.run.report.labels import REPLAYED, UNVERIFIED, Labelled, label_of
+from oomph.run.report.labels import REPLAYED, UNVERIFIED, Labelled, label_of, unrecorded
 from oomph.run.report.larger_batch import LargerBatch, larger_batch
 from oomph.run.report.repeats import repeats
 from oomph.run.report.starts import restarts_of, resumes_of
@@ -144,7 +144,7 @@ def summarise(events: Sequence[Event], exit_code: int | None = None) -> Summary:
     labelled = label_of(events, exit_code)
     return Summary(
         attempts=len(attempts),
-        unrecorded=_unrecorded(events),
+        unrecorded=unrecorded(events),
         faults=_faults(by),
         recoveries=len(by.get("recovered", [])),
         restarts=restarts_of(events),
@@ -188,13 +188,6 @@ def _reasons(labelled: Labelled, repeated: int, events: Sequence[Event]) -> tupl
 def was_cut_off(ended: Event) -> bool:
     """Whether oomph ended with the attempt, so that only the next `--resume` could record its end."""
     return ended.name == "attempt-ended" and ended.data.get("returncode", 0) is None
-
-
-def _unrecorded(events: Iterable[Event]) -> int:
-    """Earlier attempts without any event but `attempt-ended`, which `--resume` may have added."""
-    told = {event.attempt for event in events if event.name != "attempt-ended"}
-    last = max(told, default=0)
-    return max(0, last - 1 - sum(1 <= attempt < last for attempt in told))  # a forged number may be any
 
 
 def _input_wait(endings: Iterable[Event]) -> float | None:
