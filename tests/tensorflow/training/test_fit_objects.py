@@ -104,7 +104,7 @@ def test_a_known_key_is_not_saved_and_the_next_process_keeps_its_own(make, monke
     callback.words[:] = "word"
     callback.api_key = other
     (lost_now,) = objects.changed().lost
-    assert lost_now.endswith("(a key or password)")
+    assert str(lost_now).endswith("(a key or password)")
 
 
 def test_what_a_callback_and_a_layer_hold_comes_back(make):
