@@ -64,11 +64,9 @@ def _finding(found: Found, place: str, width: int) -> Iterator[str]:
 def _closing(checked: Checked, width: int) -> Iterator[str]:
     errors = sum(found.severity == ERROR for found in checked.found)
     warnings = sum(found.severity == WARNING for found in checked.found)
-    counted = " and ".join(
-        counted(number, word) for number, word in ((errors, "error"), (warnings, "warning")) if number
-    )
+    named = " and ".join(counted(number, word) for number, word in ((errors, "error"), (warnings, "warning")) if number)
     looked = f"looked at {checked.looked_at}" if checked.looked_at else ""
-    yield _wrapped(f"{checked.place}: {counted or 'nothing found'}; {looked}", width, "  ")
+    yield _wrapped(f"{checked.place}: {named or 'nothing found'}; {looked}", width, "  ")
     if checked.broken:
         rules = ", ".join(checked.broken)
         yield _wrapped(f"these rules raised an error and found nothing: {rules}", width, "  ")

@@ -196,7 +196,7 @@ def test_objects_that_tell_their_state_are_given_it_back():
     roots, theirs = objects(0, 0)
     assert theirs.tell(states, {array.name.removeprefix("own/"): array.value for array in arrays}) == []
     assert [root.thing.value for root in roots] == [2, 5]
-    assert theirs.tell({}, {})[0].startswith("state[0] (Telling), which was not saved")
+    assert str(theirs.tell({}, {})[0]).startswith("state[0] (Telling), which was not saved")
 
 
 class Two(keras.Model):
@@ -375,7 +375,7 @@ def test_hidden_counts_of_random_kernels_are_named():
         return tf.random.stateless_normal([2], [1, 2])
 
     noisy(), quiet()
-    assert uncheckpointed_ops.functions_with_draws([noisy, quiet]) == [
+    assert [*map(str, uncheckpointed_ops.functions_with_draws([noisy, quiet]))] == [
         "random numbers that TensorFlow's kernels count themselves, in noisy"
     ]
 
