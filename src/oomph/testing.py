@@ -16,7 +16,7 @@ class Injector:
     """Injects no faults. Subclasses override the methods where they inject one."""
 
     def refuses_full_batch(self, samples: int | None) -> bool:
-        """Whether the next training step should run out of memory on its full batch.
+        """True if the next training step should run out of memory on its full batch.
 
         Args:
             samples: its size; None where it varies and the batch is not known yet.
@@ -24,7 +24,7 @@ class Injector:
         return False
 
     def refuses_micro_batch(self, samples: int, batch: int) -> bool:
-        """Whether a micro-batch of `samples` samples should run out of memory.
+        """True if a micro-batch of `samples` samples should run out of memory.
 
         Args:
             batch: the size of its full batch.
@@ -56,12 +56,12 @@ class OutOfMemory(Injector):
         self._samples, self._undisturbed = samples, after
 
     def refuses_full_batch(self, samples: int | None) -> bool:
-        """Whether it is too large, once the undisturbed steps have run."""
+        """True if it is too large, once the undisturbed steps have run."""
         self._undisturbed -= 1
         return self._is_full and (samples is None or samples > self._samples)
 
     def refuses_micro_batch(self, samples: int, batch: int) -> bool:
-        """Whether it is too large, once the undisturbed steps have run."""
+        """True if it is too large, once the undisturbed steps have run."""
         return self._is_full and samples > self._samples
 
     def refuses_plain_step(self) -> bool:

@@ -47,12 +47,12 @@ class Comparison:
 
     @property
     def pending(self) -> bool:
-        """Whether anything is left to compare."""
+        """True if anything is left to compare."""
         return bool(self._left or self._undecided) and self.difference is None
 
     @property
     def is_in_doubt(self) -> bool:
-        """Whether a small difference may be noise: `settle` decides."""
+        """True if a small difference may be noise: `settle` decides."""
         return bool(self._undecided)
 
     @property
@@ -61,7 +61,7 @@ class Comparison:
         return max(0.0, self._noise)
 
     def awaits(self, kind: int, epoch: int, step: int) -> bool:
-        """Whether there is a witness to compare this with."""
+        """True if there is a witness to compare this with."""
         return self.pending and (kind, epoch, step) in self._left
 
     def awaits_result(self, epoch: int, step: int) -> bool:
@@ -160,13 +160,13 @@ class Comparison:
         return because("other-result", **losses, **at)
 
     def _is_noise(self, then: Witness, now: Witness) -> bool:
-        """Whether two computations of one step differ as much in this training on this machine."""
+        """True if two computations of one step differ as much in this training on this machine."""
         allowed = _WITHIN * (self.steps + 1) * self._noise * abs(then.loss)
         return self._noise > 0 and _may_be_noise(then, now) and abs(now.loss - then.loss) <= allowed
 
 
 def _may_be_noise(then: Witness, now: Witness) -> bool:
-    """Whether the same batch gave almost the same loss, or the same batches a different state."""
+    """True if the same batch gave almost the same loss, or the same batches a different state."""
     if not (then.result and now.result) or then.result == now.result:
         return False
     if now.kind != STEP:

@@ -63,7 +63,7 @@ class Interval:
     seconds: float | None = None
 
     def due(self, steps: int, seconds: float, cost: Cost) -> bool:
-        """Whether a checkpoint is due, this many steps and seconds after the last one."""
+        """True if a checkpoint is due, this many steps and seconds after the last one."""
         if steps <= 0:
             return False
         if self.steps is not None:

@@ -62,7 +62,7 @@ class Meta:
     iterators_used: list[int] | None = None
     """Those that batches were taken from."""
     iterator_of_dataset: bool | None = None
-    """Whether the seeds of the dataset's own shuffling are saved (end states)."""
+    """True if the seeds of the dataset's own shuffling are saved (end states)."""
     moment: dict[str, Any] | None = None
     """The state that the current iterator started from, if its batches may have to be taken again."""
     told: dict[str, Any] | None = None
@@ -70,7 +70,7 @@ class Meta:
     steps_seen: int | None = None
     loop_steps: int | None = None
     validated: bool | None = None
-    """Whether a validation had begun."""
+    """True if a validation had begun."""
     validated_after: list[list[int]] = field(default_factory=list)
     """After which iterators the validation data were read, and whether they were used."""
     # -- files

@@ -62,7 +62,7 @@ class Record:
     position: Position
     meta: Meta
     finished: bool
-    """Whether it is the end state of a fit."""
+    """True if it is the end state of a fit."""
 
 
 class CheckpointStore:

@@ -130,7 +130,7 @@ def _answer(args: argparse.Namespace) -> int:
 
 
 def _is_piped() -> bool:
-    """Whether standard input is a pipe or a file, as in `python train.py 2>&1 | oomph explain`."""
+    """True if standard input is a pipe or a file, as in `python train.py 2>&1 | oomph explain`."""
     try:
         mode = os.fstat(0 if sys.stdin is None else sys.stdin.fileno()).st_mode
     except (OSError, ValueError):

@@ -60,7 +60,7 @@ def planned(request: Request) -> Plan:
 
 
 def _is_idle() -> bool:
-    """Whether nobody trains on a GPU of this machine."""
+    """True if nobody trains on a GPU of this machine."""
     from oomph.gpu.installed import installed
 
     found, _ = installed(os.environ)

@@ -90,7 +90,7 @@ def _check_file(name: str) -> None:
 
 
 def _is_terminal(path: Path) -> bool:
-    """Whether somebody can type a log into it; devices such as /dev/null are empty or endless."""
+    """True if somebody can type a log into it; devices such as /dev/null are empty or endless."""
     with path.open("rb") as device:
         return device.isatty()
 

@@ -46,7 +46,7 @@ def status_of(target: str) -> int | None:
 
 
 def is_text(target: str) -> bool:
-    """Whether the target is a line of a log: a signature matches it, and it does not look like a file's name."""
+    """True if the target is a line of a log: a signature matches it, and it does not look like a file's name."""
     if _FILE_NAME.search(target) or (_PATH.search(target) and not _BLANK.search(target)):
         return False
     found = diagnose_log(target.encode(errors="replace"))

@@ -71,7 +71,7 @@ def _asked(run: str | None) -> Path | None:
 
 
 def _is_screen() -> bool:
-    """Whether standard output is a terminal that can be painted on; says so if it is not."""
+    """True if standard output is a terminal that can be painted on; says so if it is not."""
     if not os.isatty(sys.stdout.fileno()):
         say("standard output is not a terminal: one look, as with --once")
         return False

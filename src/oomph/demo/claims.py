@@ -34,7 +34,7 @@ class Survived:
 
     ended: Ended
     killed: bool
-    """Whether the demonstration killed the script."""
+    """True if the demonstration killed the script."""
     ooms: int = 0
     restarts: int = 0
     steps: int = 0

@@ -35,7 +35,7 @@ class Shown:
 
     @property
     def held(self) -> bool:
-        """Whether every claim held."""
+        """True if every claim held."""
         return all(claim.held for claim in self.claims)
 
     def as_document(self) -> dict[str, Any]:

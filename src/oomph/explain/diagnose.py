@@ -149,7 +149,7 @@ class _Reading:
         return (*told, *suspicions(ranked, found, self._catalogue, guesses))
 
     def _tells_of_training(self) -> bool:
-        """Whether the evidence is of a training; exceptions and exit statuses are, since oomph was there."""
+        """True if the evidence is of a training; exceptions and exit statuses are, since oomph was there."""
         facts = self._sample.facts
         return self._went_on > 0 or any(fact.source != "log" for fact in facts) or tells_of_training(facts)
 
@@ -187,7 +187,7 @@ class _Reading:
         return Diagnosis(fault, role, round(confidence(hits), 3), tuple(facts), captured, signatures)
 
     def _has_advice(self, error: Evidence) -> bool:
-        """Whether the page of plain Python errors has a wording for this one."""
+        """True if the page of plain Python errors has a wording for this one."""
         return any(self._narrowed(fault, (error,))[1] for fault in self._catalogue if fault.name == UNRELATED)
 
     def _behind_peers(self, found: Found) -> Diagnosis | None:
@@ -281,7 +281,7 @@ def _rank(diagnosis: Diagnosis, ended: bool, places: Mapping[Fault, Place]) -> t
 
 
 def _explains_end(fault: Fault, found: Found, story: int) -> bool:
-    """Whether it can have ended the process: it is of the last story, and no exit status points only to others."""
+    """True if it can have ended the process: it is of the last story, and no exit status points only to others."""
     if max(hit.last for hit in found[fault])[0] < story:
         return False
     seen_at_exit = {

@@ -14,7 +14,7 @@ _NOT_FINITE = ("nan", "inf", "-inf")
 
 
 def conforms(value: object, kind: Any) -> bool:
-    """Whether a JSON value has a type, in all its parts.
+    """True if a JSON value has a type, in all its parts.
 
     Args:
         value: as `json.loads` returns it; a list counts as a tuple.

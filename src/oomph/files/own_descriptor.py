@@ -23,7 +23,7 @@ class OwnDescriptor:
 
     @property
     def is_ours(self) -> bool:
-        """Whether the number still refers to the same file."""
+        """True if the number still refers to the same file."""
         return self._identity is not None and _identity(self.fd) == self._identity
 
     def write(self, data: bytes) -> int:

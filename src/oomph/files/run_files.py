@@ -112,7 +112,7 @@ def make_own_folder(root: Path, name: str) -> None:
 
 
 def is_own_folder(root: Path, name: str) -> bool:
-    """Whether there is a folder of that name below `root` that is not a link."""
+    """True if there is a folder of that name below `root` that is not a link."""
     try:
         with _in_folder_of(root, f"{name}/.", make=False):
             return True
@@ -121,7 +121,7 @@ def is_own_folder(root: Path, name: str) -> bool:
 
 
 def is_reaching() -> bool:
-    """Whether this thread is opening one of oomph's own files: audit hooks do not see the folder of a name."""
+    """True if this thread is opening one of oomph's own files: audit hooks do not see the folder of a name."""
     return getattr(_reaching, "now", False)
 
 

@@ -63,13 +63,13 @@ class _FaultInjection(testing.Injector):
         return is_due
 
     def refuses_micro_batch(self, samples: int, batch: int) -> bool:
-        """Whether the micro-batch is larger than half of the batch that failed."""
+        """True if the micro-batch is larger than half of the batch that failed."""
         if self._is_full and self._room is None:
             self._room = max(1, batch // 2)
         return self._room is not None and samples > self._room
 
     def refuses_plain_step(self) -> bool:
-        """Whether the plain step fails: the one that is due, and all after it."""
+        """True if the plain step fails: the one that is due, and all after it."""
         if self._injection.fault == "oom" and self._is_time(self._fits.steps):
             self._fire()
             self._is_full = True

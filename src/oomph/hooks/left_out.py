@@ -66,7 +66,7 @@ class LeftOut:
 
 
 def _was_told(session: Session) -> bool | None:
-    """Whether TensorFlow said that it left something out; None if that cannot be seen."""
+    """True if TensorFlow said that it left something out; None if that cannot be seen."""
     hidden = os.environ.get("TF_CPP_MIN_LOG_LEVEL", "0")
     if (hidden.isdigit() and int(hidden) >= _HIDES_WARNINGS) or session.run_dir is None:
         return None

@@ -112,7 +112,7 @@ class GuardedPredict:
             self._search.learn(failed, part, seconds)
 
     def _judged(self, batch: Any) -> Promise:
-        """Whether the outputs of samples depend on their neighbours: probed once per layout, with a few samples."""
+        """True if the outputs of samples depend on their neighbours: probed once per layout, with a few samples."""
         layout = batches.layout_of(self._replicas.local(batch)[0])
         if layout in self._verdicts:
             return self._verdicts[layout]

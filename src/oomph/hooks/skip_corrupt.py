@@ -119,7 +119,7 @@ def paused() -> Iterator[None]:
 
 
 def _is_asked_for() -> bool:
-    """Whether the caller, two frames up, is neither TensorFlow nor Keras' trainer."""
+    """True if the caller, two frames up, is neither TensorFlow nor Keras' trainer."""
     if _is_paused:
         return False
     frame = sys._getframe(2)
@@ -129,7 +129,7 @@ def _is_asked_for() -> bool:
 
 
 def _from_python(dataset: Any) -> bool:
-    """Whether a generator of Python is among its sources."""
+    """True if a generator of Python is among its sources."""
     waiting = [dataset]
     while waiting:
         each = waiting.pop()

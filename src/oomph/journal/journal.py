@@ -33,7 +33,7 @@ class Journal:
         self.attempt, self.role, self.rank = attempt, role, rank
         self._sequence = 0
         self._cut_off = False
-        """Whether the last line was cut off because the disk was full."""
+        """True if the last line was cut off because the disk was full."""
         self._file = None if run_dir is None else OwnFile(run_dir, f"journal/{attempt}-{rank}-{role}.jsonl")
         self._descriptor = self._opened()
 
@@ -53,7 +53,7 @@ class Journal:
 
     @property
     def is_silent(self) -> bool:
-        """Whether its file could not be opened, so that events are dropped."""
+        """True if its file could not be opened, so that events are dropped."""
         return self._file is not None and self._descriptor is None
 
     def close(self) -> None:

@@ -24,7 +24,7 @@ def is_users(module: str) -> bool:
 
 
 def is_of_library(thing: Any) -> bool:
-    """Whether a class or function belongs to Keras or TensorFlow."""
+    """True if a class or function belongs to Keras or TensorFlow."""
     return str(thing.__module__).startswith(_LIBRARIES)
 
 

@@ -41,7 +41,7 @@ class SamplerProcess:
 
     @property
     def alive(self) -> bool:
-        """Whether it is running."""
+        """True if it is running."""
         return self._process is not None and self._process.returncode is None
 
     def changes(self) -> Changes:

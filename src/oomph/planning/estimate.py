@@ -8,7 +8,7 @@ from enum import Enum
 
 
 class Fits(Enum):
-    """Whether a training fits a device. `UNKNOWN` where the engine does not see what decides it, such as XLA."""
+    """True if a training fits a device. `UNKNOWN` where the engine does not see what decides it, such as XLA."""
 
     YES = "yes"
     NO = "no"

@@ -101,7 +101,7 @@ def capability_of(name: str) -> str:
 
 
 def is_same(one: str, other: str) -> bool:
-    """Whether two names are those of one kind of GPU, such as "RTX 4090" and "NVIDIA GeForce RTX 4090"."""
+    """True if two names are those of one kind of GPU, such as "RTX 4090" and "NVIDIA GeForce RTX 4090"."""
     bare = [_compact(name.lower()).removeprefix("nvidia") for name in (one, other)]
     if bare[0] == bare[1]:
         return True

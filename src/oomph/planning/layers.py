@@ -13,7 +13,7 @@ _GRADIENT = "gradient_tape/"
 
 
 def is_gradient(operation: str) -> bool:
-    """Whether the operation belongs to the backward pass."""
+    """True if the operation belongs to the backward pass."""
     return operation.startswith(_GRADIENT)
 
 

@@ -15,7 +15,7 @@ _BFLOAT16 = 8.0
 
 
 def suits_bfloat16(device: Device | None) -> bool:
-    """Whether the device is fast with bfloat16, as far as is known."""
+    """True if the device is fast with bfloat16, as far as is known."""
     number = _number(device)
     return number is None or number >= _BFLOAT16
 

@@ -51,7 +51,7 @@ class Operation:
     workspace: Size = Size(0)
     """What it takes while it runs, besides its outputs."""
     is_update: bool = False
-    """Whether it belongs to the optimizer's update."""
+    """True if it belongs to the optimizer's update."""
     work: Size = Size(0)
     """How long it runs, in bytes that memory could move in that time; decides what runs beside it."""
 

@@ -90,7 +90,7 @@ def _on(device: Device) -> str:
 
 
 def _own_fits(plan: Plan) -> Fits:
-    """Whether the script's batch fits, if it was planned."""
+    """True if the script's batch fits, if it was planned."""
     return next((estimate.fits for estimate in plan.estimates if estimate.batch == plan.batch), Fits.UNKNOWN)
 
 

@@ -36,7 +36,7 @@ class Verdict:
 
     device: Device | None
     is_xla: bool
-    """Whether Keras would compile the step with XLA on that device."""
+    """True if Keras would compile the step with XLA on that device."""
     held: int
     """Bytes that are in use whatever the batch."""
     doubt: str = ""
@@ -52,12 +52,12 @@ class Verdict:
 
     @property
     def is_hidden(self) -> bool:
-        """Whether XLA decides which buffers there are, and has not been asked."""
+        """True if XLA decides which buffers there are, and has not been asked."""
         return self.is_xla and not self.compiled and not self.measured
 
     @property
     def can_say_yes(self) -> bool:
-        """Whether the engine sees what decides."""
+        """True if the engine sees what decides."""
         return self.device is not None and not self.is_hidden and not self.doubt
 
     def fits(self, peak: Interval) -> Fits:

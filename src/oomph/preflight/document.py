@@ -49,7 +49,7 @@ class Checked:
 
     @property
     def has_errors(self) -> bool:
-        """Whether the training will fail or cannot learn."""
+        """True if the training will fail or cannot learn."""
         return any(found.severity == ERROR for found in self.found)
 
 

@@ -18,7 +18,7 @@ class Result:
 
     @property
     def severity(self) -> str:
-        """Whether it is an error or a warning."""
+        """True if it is an error or a warning."""
         return self.finding.severity or self.rule.severity
 
 

@@ -26,7 +26,7 @@ def fill_standard() -> None:
 
 
 def are_too_few() -> bool:
-    """Whether the limit on open files (`ulimit -n`) is too low to supervise a script."""
+    """True if the limit on open files (`ulimit -n`) is too low to supervise a script."""
     return resource.getrlimit(resource.RLIMIT_NOFILE)[0] < LEAST
 
 

@@ -44,11 +44,11 @@ class HeldBack:
         self.lines = 0
         """How many lines are held."""
         self.holding = True
-        """Whether reports are held. If not, they are passed on like everything else."""
+        """True if reports are held. If not, they are passed on like everything else."""
 
     @property
     def waits(self) -> bool:
-        """Whether a partial line is held until its end arrives."""
+        """True if a partial line is held until its end arrives."""
         return bool(self._partial)
 
     def take(self, data: bytes) -> tuple[bytes, bytes]:

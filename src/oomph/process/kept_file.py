@@ -64,7 +64,7 @@ class KeptFile:
 
     @property
     def is_written(self) -> bool:
-        """Whether every write so far has succeeded."""
+        """True if every write so far has succeeded."""
         return self._fd is not None
 
     def _shorten(self) -> None:

@@ -40,5 +40,5 @@ def head_of(line: bytes) -> Head | None:
 
 
 def may_become_native(partial: bytes) -> bool:
-    """Whether a line that begins like this is native, or may turn out to be."""
+    """True if a line that begins like this is native, or may turn out to be."""
     return _BEGINS.match(partial) is not None or head_of(partial) is not None

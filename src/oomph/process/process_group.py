@@ -32,7 +32,7 @@ def stop_signal(pid: int) -> int | None:
 
 
 def lives(group: int) -> bool:
-    """Whether some process of the group is not a zombie; reads /proc, since killpg counts zombies.
+    """True if some process of the group is not a zombie; reads /proc, since killpg counts zombies.
 
     Without /proc this is unknown, and the group counts as ended.
     """
@@ -44,7 +44,7 @@ def lives(group: int) -> bool:
 
 
 def is_in(pid: int, group: int) -> bool:
-    """Whether the process belongs to the group and is not a zombie."""
+    """True if the process belongs to the group and is not a zombie."""
     try:
         return os.getpgid(pid) == group and is_alive(pid)
     except ProcessLookupError:
@@ -52,7 +52,7 @@ def is_in(pid: int, group: int) -> bool:
 
 
 def is_alive(pid: int) -> bool:
-    """Whether the process exists and is not a zombie."""
+    """True if the process exists and is not a zombie."""
     return _living_thread(pid) is not None
 
 

@@ -42,12 +42,12 @@ class ProcessIdentity:
 
     @property
     def lives(self) -> bool:
-        """Whether it is a process running now on this machine; False for one on another machine."""
+        """True if it is a process running now on this machine; False for one on another machine."""
         return self.host != _UNKNOWN and self == ProcessIdentity.here(self.pid) and self.began != _UNKNOWN
 
     @property
     def elsewhere(self) -> bool:
-        """Whether it is, or was, on another machine."""
+        """True if it is, or was, on another machine."""
         return self.host not in (_UNKNOWN, host())
 
     def __str__(self) -> str:

@@ -53,7 +53,7 @@ def _only(here: Here, act: Callable[[ModuleType], None]) -> Callable[[ModuleType
 
 
 class Here:
-    """Whether the current process still has this pid.
+    """True if the current process still has this pid.
 
     A fork inherits the generators. If it used them, all workers would draw the same numbers.
 

@@ -50,7 +50,7 @@ class Injection:
 
 
 def has_fired(run_dir: Path) -> bool:
-    """Whether the fault has been injected, in this or an earlier attempt: it is injected once."""
+    """True if the fault has been injected, in this or an earlier attempt: it is injected once."""
     return os.path.lexists(run_dir / _MARK)
 
 

@@ -56,7 +56,7 @@ def why_not_restartable(stopped: Mapping[str, Any] | None, last_words: str, went
 
 
 def refuses(source: str, before: str) -> bool:
-    """Whether a line ends the script on purpose because something exists, given the lines before it."""
+    """True if a line ends the script on purpose because something exists, given the lines before it."""
     return bool(_REFUSES.search(source) and _TEST.search(f"{before}{source}"))
 
 

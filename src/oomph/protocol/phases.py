@@ -60,7 +60,7 @@ _WITHIN = frozenset((Phase.TRACING, Phase.RESUMING, Phase.CHECKPOINT, Phase.VALI
 
 
 def has_been_timed(before: Phase, after: Phase) -> bool:
-    """Whether the time from one phase to the next is the full duration of the first.
+    """True if the time from one phase to the next is the full duration of the first.
 
     A first step continues after tracing. A step that failed for lack of memory waited for it for ten seconds or more.
     """

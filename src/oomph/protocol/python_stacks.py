@@ -161,20 +161,20 @@ def blocking_line(threads: Sequence[Thread], ours: str) -> str:
 
 
 def stands_in_machinery(threads: Sequence[Thread]) -> bool:
-    """Whether the main thread waits inside TensorFlow or Keras, other than in a server that waits for requests."""
+    """True if the main thread waits inside TensorFlow or Keras, other than in a server that waits for requests."""
     frames = threads[-1].frames if threads else ()
     inside = any(part in frame.file for frame in frames for part in _MACHINERY)
     return inside and not any(frame.file.endswith(_SERVES) for frame in frames)
 
 
 def stands_in(threads: Sequence[Thread], ranges: Iterable[tuple[str, int, int]]) -> bool:
-    """Whether the main thread is within one of these (file, first line, last line)."""
+    """True if the main thread is within one of these (file, first line, last line)."""
     frames = threads[-1].frames if threads else ()
     return any(frame.file == file and first <= frame.line <= last for file, first, last in ranges for frame in frames)
 
 
 def waits_for_the_script(threads: Sequence[Thread], ours: str) -> bool:
-    """Whether the main thread is in one of the script's callbacks or waits for its input pipeline."""
+    """True if the main thread is in one of the script's callbacks or waits for its input pipeline."""
     if not threads:
         return False
     frames = threads[-1].frames

@@ -74,7 +74,7 @@ def reason_from(data: object) -> Reason:
         values = {str(name): value for name, value in data.items() if isinstance(value, (str, int, float))}
         try:
             return because(**values)  # type: ignore[arg-type]
-        except (KeyError, TypeError, ValueError, IndexError):
+        except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError):
             pass
     text = data if isinstance(data, str) else json.dumps(data, default=str, ensure_ascii=False)
     return because("in-words", text=text[:_LONGEST])

@@ -43,7 +43,7 @@ class Channel:
         self.end(answered=all(self._write({"part": part}) for part in parts))
 
     def take_turn(self) -> bool:
-        """Whether the training that begins is the one to examine. Never returns if another is being examined.
+        """True if the training that begins is the one to examine. Never returns if another is being examined.
 
         Ends everything if there is no way to the parent: the training could not be examined, and must not run.
         """

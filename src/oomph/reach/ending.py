@@ -88,7 +88,7 @@ def _before_the_training(heard: Heard, returncode: int, output: bytes, request: 
 
 
 def may_be_a_crash(returncode: int | None) -> bool:
-    """Whether native code may have ended the script, so that what it wrote last is worth reading."""
+    """True if native code may have ended the script, so that what it wrote last is worth reading."""
     return returncode is None or returncode in {code for signum in _CRASHES for code in (-signum, 128 + signum)}
 
 

@@ -35,7 +35,7 @@ def what_went_wrong(text: str) -> str:
 
 
 def is_of_memory(error: BaseException | None) -> bool:
-    """Whether the error, or the one that it came from, says that there is no memory left."""
+    """True if the error, or the one that it came from, says that there is no memory left."""
     seen = 0
     while error is not None and seen < _LONGEST_CHAIN:
         if isinstance(error, MemoryError) or type(error).__name__ == "ResourceExhaustedError" or _OOM in _text(error):

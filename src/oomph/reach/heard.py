@@ -15,7 +15,7 @@ class Heard:
     """All that was reported so far."""
 
     joined: bool = False
-    """Whether a Python process has reported that it waits for a training."""
+    """True if a Python process has reported that it waits for a training."""
     marks: bool = True
     """True if all that have joined could be marked, so that others can be told from them."""
     trained: tuple[Training, ...] = ()
@@ -34,7 +34,7 @@ class Heard:
 
     @property
     def is_over(self) -> bool:
-        """Whether the outcome is known."""
+        """True if the outcome is known."""
         return self.answered or bool(self.failed or self.unsupported)
 
     def answer(self) -> Mapping[str, Any] | None:

@@ -97,7 +97,7 @@ class _Reaching:
         return self._heard.is_over or self._has_ended()
 
     def _has_ended(self) -> bool:
-        """Whether the process that matters has ended: the one that examines, or else the first one."""
+        """True if the process that matters has ended: the one that examines, or else the first one."""
         if self._heard.examining is not None and self._heard.pid != self._script.pid:
             return not process_group.is_alive(self._heard.pid)
         return self._script.returncode is not None

@@ -13,7 +13,7 @@ _MOST_BYTES = 1 << 20
 
 
 def is_noise(line: bytes) -> bool:
-    """Whether native code of TensorFlow has written the line."""
+    """True if native code of TensorFlow has written the line."""
     return head_of(line) is not None or line.startswith(_WITHOUT_HEAD)
 
 

@@ -28,7 +28,7 @@ class Rehearsed:
     summary: dict[str, Any]
     events: Sequence[Event]
     fired: bool = False
-    """Whether the fault was injected."""
+    """True if the fault was injected."""
 
     def last(self, name: str) -> dict[str, Any]:
         """The data of the last event of that name; empty when there is none."""
@@ -83,7 +83,7 @@ class Verdict:
 
 
 def judge(fault: Rehearsable, undisturbed: Rehearsed, run: Rehearsed) -> Verdict:
-    """Whether the run finished in a useful state after the fault occurred and was handled."""
+    """True if the run finished in a useful state after the fault occurred and was handled."""
     survived, reason = _survived(fault, undisturbed, run)
     label = "" if survived == NOT_TRIED or run.refused else str(run.summary.get("exactness") or "")
     known = (*reasons_from(run.summary.get("reasons")), *causes(label, run.events))
@@ -133,7 +133,7 @@ def _survived(fault: Rehearsable, undisturbed: Rehearsed, run: Rehearsed) -> tup
 
 
 def _ended_not_finite(run: Rehearsed) -> bool:
-    """Whether no finite state was saved after a non-finite one; the loss may still be finite."""
+    """True if no finite state was saved after a non-finite one; the loss may still be finite."""
     saves = [event.name for event in run.events if event.name in ("checkpoint", "checkpoint-skipped")]
     return bool(saves) and saves[-1] == "checkpoint-skipped"
 

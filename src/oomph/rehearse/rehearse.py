@@ -67,7 +67,7 @@ class Report:
 
     @property
     def survives(self) -> bool:
-        """Whether the script survived every injected fault."""
+        """True if the script survived every injected fault."""
         return all(verdict.survived in (SURVIVED, NOT_TRIED) for verdict in self.verdicts)
 
 

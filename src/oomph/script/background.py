@@ -29,7 +29,7 @@ class Background(Generic[T]):
 
     @property
     def busy(self) -> bool:
-        """Whether work is running or its outcome has not been taken yet."""
+        """True if work is running or its outcome has not been taken yet."""
         return self._thread is not None
 
     def start(self, work: Callable[[], T]) -> None:

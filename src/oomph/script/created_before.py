@@ -103,7 +103,7 @@ def _is_name_of(source: Any, path: str) -> bool:
 
 
 def _is_expected() -> bool:
-    """Whether the script catches the error: by any base class in the creating function, by its own name further out."""
+    """True if the script catches the error: by any base class in the creating function, by its own name further out."""
     names = _CATCHING
     for frame in calling_frames():
         if catches(frame, names):

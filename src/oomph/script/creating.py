@@ -108,7 +108,7 @@ class Creating:
 
 
 def is_left_alone() -> bool:
-    """Whether the creating code accepts what exists or picks a new name each time."""
+    """True if the creating code accepts what exists or picks a new name each time."""
     frame = caller()
     if frame is None:
         return True

@@ -32,7 +32,7 @@ def enclosing_loops(frame: FrameType | None) -> list[Lines]:
 
 
 def catches(frame: FrameType, names: frozenset[str]) -> bool:
-    """Whether a frame's line is in a `try` with a clause for one of these exceptions.
+    """True if a frame's line is in a `try` with a clause for one of these exceptions.
 
     A `with contextlib.suppress(...)` counts too.
     """
@@ -41,7 +41,7 @@ def catches(frame: FrameType, names: frozenset[str]) -> bool:
 
 
 def _catches(node: ast.AST, frame: FrameType, names: frozenset[str]) -> bool:
-    """Whether a statement around a frame's line, within the frame's function, catches one of these."""
+    """True if a statement around a frame's line, within the frame's function, catches one of these."""
     if isinstance(node, ast.Try):
         body, kinds = node.body, [handler.type for handler in node.handlers]
     elif isinstance(node, ast.With):

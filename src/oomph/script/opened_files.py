@@ -64,7 +64,7 @@ class FileState:
         return found[0] == self.origin[0] or now.st_ctime_ns >= self.since_ns - _TICK_NS
 
     def holds_now(self) -> bool:
-        """Whether the file is unchanged."""
+        """True if the file is unchanged."""
         found = stamp_of(self.path)
         if found == self.stamp:
             return True

@@ -43,7 +43,7 @@ _DEFAULTS: dict[int, Any] = {
 
 
 class Preemption:
-    """Whether this process has been asked to save and end.
+    """True if this process has been asked to save and end.
 
     Args:
         pulse: reports to the supervisor which signals are caught here.
@@ -56,7 +56,7 @@ class Preemption:
         self.asked = ""
         """The name of the signal received; empty if none was."""
         self.is_hurried = False
-        """Whether Ctrl-C did not wait for its checkpoint: nothing else should be waited for either."""
+        """True if Ctrl-C did not wait for its checkpoint: nothing else should be waited for either."""
         self._asked_at = 0.0
 
     def arm(self) -> None:

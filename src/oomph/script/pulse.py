@@ -52,7 +52,7 @@ class Pulse:
 
     @property
     def is_heard(self) -> bool:
-        """Whether the pipe is still open."""
+        """True if the pipe is still open."""
         return self._pipe is not None
 
     @property

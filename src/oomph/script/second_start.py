@@ -132,7 +132,7 @@ def _few(paths: set[str]) -> list[str]:
 
 
 def _is_named_in(message: str) -> Any:
-    """Whether the message contains a whole path, absolute or relative to the working directory."""
+    """True if the message contains a whole path, absolute or relative to the working directory."""
 
     def is_named(path: str) -> bool:
         forms = (path, os.path.relpath(path))

@@ -33,7 +33,7 @@ class SharedOutput:
         """How long that is; without any end once nobody else can write here."""
 
     def is_at_line_start(self) -> bool:
-        """Whether a line that is written now stands alone; False when that is unknown."""
+        """True if a line that is written now stands alone; False when that is unknown."""
         there = self._there()
         if there is None:
             return True

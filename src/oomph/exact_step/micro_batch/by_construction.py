@@ -19,7 +19,7 @@ Check = Callable[[Any], bool]
 
 
 def _along_features(thing: Any) -> bool:
-    """Whether none of its axes is the batch axis."""
+    """True if none of its axes is the batch axis."""
     axes = getattr(thing, "axis", None)
     return axes is not None and all(int(axis) == -1 or int(axis) > 0 for axis in tf.nest.flatten(axes))
 
@@ -169,7 +169,7 @@ def _is_known_activation(activation: Any) -> bool:
 
 
 def _is_proved(given: Any, module: str, classes: tuple[str, ...], functions: tuple[str, ...]) -> bool:
-    """Whether a loss or a metric is listed, in any form that Keras accepts."""
+    """True if a loss or a metric is listed, in any form that Keras accepts."""
     import keras
 
     public = getattr(keras, module)

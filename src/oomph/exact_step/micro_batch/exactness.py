@@ -44,7 +44,7 @@ class Promise:
 
     @property
     def refused(self) -> bool:
-        """Whether no batch may be split."""
+        """True if no batch may be split."""
         return self.kind == REFUSED
 
     def __str__(self) -> str:

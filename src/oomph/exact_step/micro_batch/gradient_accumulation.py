@@ -25,7 +25,7 @@ from oomph.keras_bridge.runtime.allocator import run_out_of_memory
 
 @dataclass(frozen=True)
 class Kinds:
-    """Whether the training loss and plain numbers are sums over samples (True) or means."""
+    """True if the training loss and plain numbers are sums over samples (True) or means."""
 
     loss: bool
     terms: list[bool]

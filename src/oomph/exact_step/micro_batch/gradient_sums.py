@@ -34,7 +34,7 @@ class GradientSums:
 
     @property
     def exist(self) -> bool:
-        """Whether the variables exist."""
+        """True if the variables exist."""
         return bool(self._sums)
 
     def make(self, calls: Sequence[Gradients], variables: list[Any]) -> None:

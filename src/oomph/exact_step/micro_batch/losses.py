@@ -82,7 +82,7 @@ class MicroBatchLosses:
         return loss
 
     def _is_added(self, reduction: str | None) -> bool:
-        """Whether the step adds a loss that is not a mean to its own loss unchanged.
+        """True if the step adds a loss that is not a mean to its own loss unchanged.
 
         An outer loss reduces the result of an inner one, and the user's own step reduces one number per entry.
         """

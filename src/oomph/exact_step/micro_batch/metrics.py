@@ -73,7 +73,7 @@ class MicroBatchMetrics:
         return next((metric for tensor, metric in self._results if tensor is leaf), None)
 
     def _takes(self, metric: Any, values: Any, sample_weight: Any) -> bool:
-        """Whether a mean is to be handed over; if so, record it."""
+        """True if a mean is to be handed over; if so, record it."""
         shape = tf.convert_to_tensor(values).shape
         is_number = shape.rank == 0 or (not tf.executing_eagerly() and shape.rank and shape[0] is not None)
         if not is_number and metric is not KERAS.loss_tracker.get(self._model):
@@ -122,7 +122,7 @@ def all_metrics(model: Any) -> list[Any]:
 
 
 def is_foreign(metric: Any) -> bool:
-    """Whether it is unknown how a metric adds up, because code outside Keras updates it."""
+    """True if it is unknown how a metric adds up, because code outside Keras updates it."""
     return not getattr(type(metric).update_state, "__module__", "").startswith(("keras.", "oomph."))
 
 

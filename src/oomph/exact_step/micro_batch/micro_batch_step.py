@@ -89,7 +89,7 @@ class MicroBatchStep:
         self.applied: GradientCapture | None = None
         self._after = AfterUpdate()
         self._defers = trains and not self.eagerly and self.replicas.count == 1
-        """Whether the commit makes the assignments after the update."""
+        """True if the commit makes the assignments after the update."""
         self.assignments = Assignments()
         """What the commit assigns after the update."""
         self.losses = MicroBatchLosses(None)
@@ -107,7 +107,7 @@ class MicroBatchStep:
         self._draws: list[bool] = []
         self.draws_from_hidden_state = self.has_loops = False
         self.summed = False
-        """Whether the step trains on a sum over samples; see `take_for`."""
+        """True if the step trains on a sum over samples; see `take_for`."""
         self._spec: Any = None
         self._layout = ""
         self._plain: Any = None
@@ -319,7 +319,7 @@ def python_of(step: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _goes_with_batch(value: Any) -> bool:
-    """Whether a traced value has an entry for each sample: its first dimension is unknown in the trace."""
+    """True if a traced value has an entry for each sample: its first dimension is unknown in the trace."""
     shape = tf.TensorShape(getattr(value, "shape", None))
     return bool(shape.rank) and shape[0] is None
 

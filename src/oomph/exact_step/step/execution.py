@@ -54,7 +54,7 @@ class Form:
         self._iterator_spec = iterator_spec
         self._execution = execution
         self.proven = not pinned
-        """Whether it has fit once, or needs no proof."""
+        """True if it has fit once, or needs no proof."""
         self.completed = 0
         """Steps completed before the current call."""
         self.hold, self.run = self._compiled(pinned)

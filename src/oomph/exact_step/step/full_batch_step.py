@@ -64,7 +64,7 @@ class FullBatchStep:
         self._model, self._step, self._trains = model, step, trains
         self.eagerly = bool(model.run_eagerly)
         self.pins = bool(model.jit_compile) and trains and not self.eagerly
-        """Whether XLA compiles the step, so that its first run must hold weights and slots."""
+        """True if XLA compiles the step, so that its first run must hold weights and slots."""
         self.can_go_back, self._witnessed = can_go_back, witnessed
         self.draws = KeptRandomOps()
         """Random numbers of the step that are drawn from variables. There are none under XLA or in eager mode."""
@@ -168,7 +168,7 @@ class FullBatchStep:
         return Failed(outcome.oom, outcome.error, phase, batch)
 
     def _is_refused(self, samples: Callable[[], int | None]) -> bool:
-        """Whether a test wants the next step to run out of memory."""
+        """True if a test wants the next step to run out of memory."""
         injector = testing.active() if self._trains else None
         return injector is not None and injector.refuses_full_batch(samples())
 
@@ -201,7 +201,7 @@ class FullBatchStep:
         return self._states[key]
 
     def knows_size(self, batch: Any) -> bool:
-        """Whether Keras knows the size of every batch when it traces its step for batches like this."""
+        """True if Keras knows the size of every batch when it traces its step for batches like this."""
         specs = [form.spec for form in self._forms.values()]
         specs += [batches.tensors_of(spec) for spec, _ in self._distributed.values()]
         if self.eagerly or not specs:
@@ -245,7 +245,7 @@ class FullBatchStep:
         return Slot.each_of(self._committed_variables())
 
     def commit_has_begun(self, done: int = 0) -> bool:
-        """Whether the failed step had begun to assign. Do not call after a failure under XLA without pins.
+        """True if the failed step had begun to assign. Do not call after a failure under XLA without pins.
 
         Args:
             done: steps that the same execution had completed before.

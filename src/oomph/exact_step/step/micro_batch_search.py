@@ -51,7 +51,7 @@ class MicroBatchSearch:
 
     @property
     def hopeless(self) -> bool:
-        """Whether one sample alone ran out of memory."""
+        """True if one sample alone ran out of memory."""
         return self.failed is not None and self.failed <= 1
 
     def micro_batch(self, batch: int) -> int:
@@ -158,7 +158,7 @@ class Regrowth:
     cost: float
     """The seconds which that failure took."""
     others_hold: bool = False
-    """Whether other processes then held memory below TensorFlow's limit."""
+    """True if other processes then held memory below TensorFlow's limit."""
     setbacks: int = 0
     """Failed trials of a larger size."""
 

@@ -43,11 +43,11 @@ class Finding:
     failure: str = ""
     """The error of the step on a few samples, if it fails."""
     normalises: bool = False
-    """Whether BatchNormalization layers were set aside for the probe."""
+    """True if BatchNormalization layers were set aside for the probe."""
     hidden_draws: bool = False
-    """Whether the step draws random numbers from a state that cannot be restored."""
+    """True if the step draws random numbers from a state that cannot be restored."""
     no_memory: bool = False
-    """Whether there was no memory even for a few samples."""
+    """True if there was no memory even for a few samples."""
     incomparable: str = ""
     """Why gradients could not be compared, if so; their difference is infinite then."""
 
@@ -69,7 +69,7 @@ class Finding:
 
     @property
     def says_nothing(self) -> bool:
-        """Whether there was no memory for a probe, or the probe showed nothing."""
+        """True if there was no memory for a probe, or the probe showed nothing."""
         return not (self.conclusive or self.obstacle or self.failure or self.hidden_draws)
 
     @property
@@ -79,7 +79,7 @@ class Finding:
 
     @property
     def equal(self) -> bool:
-        """Whether the micro-batches equal the whole, within rounding."""
+        """True if the micro-batches equal the whole, within rounding."""
         return self.gradients <= self.tolerance and self.state <= self.tolerance
 
 
@@ -95,7 +95,7 @@ class Probe:
         self._divided = divided
         self._returned = 0.0
         self._settled = True
-        """Whether every term of the loss was recognized as a mean or a sum."""
+        """True if every term of the loss was recognized as a mean or a sum."""
         self._tolerance = rounding.largest(policy)
 
     def run(self, batch: Any, size: int, small: SmallState, names: dict[int, str], most: int = SAMPLES) -> Finding:

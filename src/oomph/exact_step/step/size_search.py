@@ -38,7 +38,7 @@ class SizeSearch:
 
     @property
     def is_whole(self) -> bool:
-        """Whether batches are not split."""
+        """True if batches are not split."""
         return self.known.failed is None and self.chosen is None and self._begin is None
 
     def begin(self, start: Start) -> None:

@@ -44,7 +44,7 @@ class StepOnBatch:
         self._replicas = Replicas(model.distribute_strategy)
         self.search = SizeSearch()
         self.has_fitted = False
-        """Whether a full batch has fit."""
+        """True if a full batch has fit."""
         self._divisions: dict[str, Division] = {}
         self._division = new_division()
         """For the layout of the current batch."""
@@ -149,7 +149,7 @@ class StepOnBatch:
         return SAMPLES if start is None or not start.guessed else min(SAMPLES, max(4, start.samples))
 
     def _fits_without_pins(self, failed: Failed) -> bool:
-        """Whether the batch may have failed only because the first step under XLA also holds the variables.
+        """True if the batch may have failed only because the first step under XLA also holds the variables.
 
         XLA allocates its scratch memory first, in one block, and then the outputs. An allocation that would have fit
         beside the memory in use before the step is an output that only pinning made necessary.

@@ -55,7 +55,7 @@ class StepWatch(Protocol):
     """Receives the reports about the steps of a model: the fit that runs it, or a default."""
 
     compares_batches: bool
-    """Whether it reads the fingerprints of batches."""
+    """True if it reads the fingerprints of batches."""
 
     def before_step(self, step: Step, iterator: Any) -> None: ...
 

@@ -42,7 +42,7 @@ class Choice:
     inexact: str | None = None
     """"allow" or "refuse" all couplings between samples; None: allow the known and usual ones."""
     smaller_batch: bool | None = None
-    """Whether a batch that cannot be split may be trained on as several smaller batches; None: impossible."""
+    """True if a batch that cannot be split may be trained on as several smaller batches; None: impossible."""
 
 
 def choice_of(guarding: Guarding) -> Choice:

@@ -42,12 +42,12 @@ class Verified:
 
     @property
     def same(self) -> bool:
-        """Whether nothing differs."""
+        """True if nothing differs."""
         return self.weights == self.logs == 0
 
     @property
     def only_rounding(self) -> bool:
-        """Whether no variable and no returned value differs by more than rounding."""
+        """True if no variable and no returned value differs by more than rounding."""
         return max(self.of_change, self.of_log) <= self.rounding
 
 
@@ -67,7 +67,7 @@ class Verification:
 
     @property
     def pending(self) -> bool:
-        """Whether there is another step to compare."""
+        """True if there is another step to compare."""
         return self._left > 0
 
     def step(self, batch: Any, slots: list[Slot], guarded: Callable[[], Any]) -> Any:

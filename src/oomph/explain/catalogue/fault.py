@@ -43,7 +43,7 @@ class Remedy(NamedTuple):
     """The systems to which it applies, of SYSTEMS; empty: all."""
 
     def fits(self, systems: Set[str]) -> bool:
-        """Whether it applies to a machine that is all of these."""
+        """True if it applies to a machine that is all of these."""
         return not self.where or not systems.isdisjoint(self.where)
 
     def filled(self, captured: Mapping[str, str]) -> Remedy:
@@ -82,13 +82,13 @@ class Signature(NamedTuple):
     confidence: float = 0.9
     """How sure this wording alone makes us, 0 to 1. Independent signatures add up (noisy or)."""
     alone: bool = True
-    """Whether this wording is enough to report the fault; if not, it only adds to what others show."""
+    """True if this wording is enough to report the fault; if not, it only adds to what others show."""
     excludes: tuple[str, ...] = ()
     """Words that turn the same line into benign noise."""
     outlived: bool = False
-    """Whether the line means nothing when training goes on after it, as on a machine that has no GPU on purpose."""
+    """True if the line means nothing when training goes on after it, as on a machine that has no GPU on purpose."""
     goes_on: bool = False
-    """Whether the first or last word of the literal may go on in the text, as hipError in hipErrorUnknown."""
+    """True if the first or last word of the literal may go on in the text, as hipError in hipErrorUnknown."""
     rivals: tuple[str, ...] = ()
     """Names of faults that print the same words: given after it, as a suspicion, where nothing else is found."""
     id: str = ""
@@ -99,9 +99,9 @@ class Signature(NamedTuple):
     beside: tuple[str, ...] = ()
     """Signatures of the same page (by id). At least one must appear, before or after this one."""
     inside: bool = False
-    """Whether it counts only for an error that an installed package's own code has raised; `inside` is its name."""
+    """True if it counts only for an error that an installed package's own code has raised; `inside` is its name."""
     in_training: bool = False
-    """Whether other programs write the same, so that it counts only in a log that tells of a training."""
+    """True if other programs write the same, so that it counts only in a log that tells of a training."""
     replaces: bool = False
     """Whether its remedies stand in place of all others, which do not fit this wording."""
     advice: str = ""
@@ -117,7 +117,7 @@ class Signature(NamedTuple):
 
     @property
     def only_prepares(self) -> bool:
-        """Whether others merely ask if it was seen: its first place is all that counts."""
+        """True if others merely ask if it was seen: its first place is all that counts."""
         return not self.alone and not self.confidence
 
     def match(self, text: str) -> Mapping[str, str] | None:
@@ -145,7 +145,7 @@ class Fault(NamedTuple):
     severity: str
     """recoverable: the process can go on; restart: a new one can; fatal: another start repeats it."""
     sticky: bool
-    """Whether the CUDA context (or the process) is lost, so that nothing can be saved from it any more."""
+    """True if the CUDA context (or the process) is lost, so that nothing can be saved from it any more."""
     since: str
     versions: str
     page: bytes
@@ -158,11 +158,11 @@ class Fault(NamedTuple):
     leads_to: tuple[str, ...] = ()
     """Names of faults that are this one's consequence when they follow it."""
     follows_any: bool = False
-    """Whether it is only the way in which a program ends: the consequence of any fault found before it."""
+    """True if it is only the way in which a program ends: the consequence of any fault found before it."""
     passes: bool = False
-    """Whether the program goes on after it, so that an error which follows has a cause of its own."""
+    """True if the program goes on after it, so that an error which follows has a cause of its own."""
     looks_back: bool = False
-    """Whether it is the cause of what it leads to even when it is seen only afterwards, as in a log of the system."""
+    """True if it is the cause of what it leads to even when it is seen only afterwards, as in a log of the system."""
 
     def __repr__(self) -> str:
         return f"Fault({self.code} {self.name})"

@@ -41,7 +41,7 @@ class Xid(NamedTuple):
     code: int
     mnemonic: str
     used: bool
-    """Whether drivers of today report it."""
+    """True if drivers of today report it."""
     immediate: str
     """What to do first, in NVIDIA's word: RESTART_APP, RESET_GPU, ..."""
     investigatory: str

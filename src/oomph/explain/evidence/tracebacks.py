@@ -51,7 +51,7 @@ class RaisedException(NamedTuple):
     library: str = ""
     """The package whose code raised it, such as "keras"; empty when that was the user's own or another."""
     importing: bool = False
-    """Whether that package was only just being imported."""
+    """True if that package was only just being imported."""
     inside: str = ""
     """The installed package whose code raised it, whichever it is; empty when that was the user's own."""
 
@@ -146,7 +146,7 @@ def _place(frame: Mapping[str, str | None]) -> str:
 
 
 def is_of_traceback(text: str) -> bool:
-    """Whether the line opens a traceback, or is one of its frames: 'File "train.py", line 3, in main'."""
+    """True if the line opens a traceback, or is one of its frames: 'File "train.py", line 3, in main'."""
     return _HEAD_WITHOUT_T in text or _FRAMES[0].match(text) is not None
 
 

@@ -39,9 +39,9 @@ class _Series:
         self.since_rise = 0
         """Readings since the last one that was higher than the one before."""
         self.ever_lower = False
-        """Whether one was lower than the one before, if only by a little."""
+        """True if one was lower than the one before, if only by a little."""
         self.fell = False
-        """Whether one was lower by more than what is given back now and then."""
+        """True if one was lower by more than what is given back now and then."""
         self.last: Evidence | None = None
         self.unit = unit
 
@@ -55,7 +55,7 @@ class _Series:
 
     @property
     def grows(self) -> bool:
-        """Whether it only grew, and was printed often enough to say so."""
+        """True if it only grew, and was printed often enough to say so."""
         steady = self.rises >= (1 - _CALM) * (self.readings - 1)
         enough = [_GROWTH]
         if not self.ever_lower:
@@ -90,7 +90,7 @@ class Trend:
 
     @property
     def levels_off(self) -> bool:
-        """Whether memory was printed often enough to say that it grows, and does not."""
+        """True if memory was printed often enough to say that it grows, and does not."""
         return any(each.readings >= _FEWEST for each in self._series.values()) and self.conclusion() is None
 
     def conclusion(self) -> Evidence | None:

@@ -33,7 +33,7 @@ def remedies_for(
 
 
 def _applies(remedy: Remedy, systems: Set[str]) -> bool:
-    """Whether the remedy can be carried out on these systems."""
+    """True if the remedy can be carried out on these systems."""
     return remedy.fits(systems) and not (remedy.action and not _WITHOUT_OOMPH_RUN.isdisjoint(systems))
 
 

@@ -55,5 +55,5 @@ def _leads(cause: Fault, fault: Fault, places: Mapping[Fault, Place]) -> bool:
 
 
 def _is_of_machine(fault: Fault) -> bool:
-    """Whether it is the machine's, whose own log may stand anywhere beside the program's: no epoch outlives it."""
+    """True if it is the machine's, whose own log may stand anywhere beside the program's: no epoch outlives it."""
     return fault.domain == "hardware" and not fault.passes

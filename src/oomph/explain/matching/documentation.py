@@ -21,7 +21,7 @@ class Documentation:
         self._within = False
 
     def holds(self, text: str) -> bool:
-        """Whether the line is part of a help page: what stands there happened to nobody."""
+        """True if the line is part of a help page: what stands there happened to nobody."""
         if text.startswith("Help on "):
             self._within = _BEGINS.match(text) is not None
         elif self._within:

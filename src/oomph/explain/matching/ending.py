@@ -53,7 +53,7 @@ class LastLines:
         self._seen.append((fact, position))
 
     def ended_on_purpose(self, went_on: int) -> bool:
-        """Whether the program, or who was in front of it, has ended it on purpose, after training last went on."""
+        """True if the program, or who was in front of it, has ended it on purpose, after training last went on."""
         return any(fact.text.startswith(_ON_PURPOSE) for fact, place in self._kept() if place > went_on)
 
     def error(self, went_on: int) -> Evidence | None:
@@ -87,7 +87,7 @@ class LastLines:
 
 
 def tells_of_training(lines: Iterable[Evidence]) -> bool:
-    """Whether one of these lines names something that training is made of."""
+    """True if one of these lines names something that training is made of."""
     return any(_OF_TRAINING.search(fact.text) for fact in lines)
 
 
@@ -98,7 +98,7 @@ def _level(text: str) -> str:
 
 
 def tells_of_failure(text: str) -> bool:
-    """Whether a line says, or is marked as saying, that something failed; not where it only warns."""
+    """True if a line says, or is marked as saying, that something failed; not where it only warns."""
     if is_harmless(text):
         return False
     if level := _level(text):

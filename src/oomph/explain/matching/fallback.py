@@ -173,7 +173,7 @@ class LastError:
 
     def __init__(self, has_advice: Callable[[Evidence], bool]) -> None:
         self._has_advice = has_advice
-        """Whether the page of plain Python errors knows what to do about this one."""
+        """True if the page of plain Python errors knows what to do about this one."""
         self.tracebacks = Tracebacks()
         self._raised: Evidence | None = None
         self._status: Evidence | None = None
@@ -356,7 +356,7 @@ def _status_in(text: str) -> str:
 
 
 def is_ordinary(text: str) -> bool:
-    """Whether "Type: message" is a plain Python error, one that no machine or library below has caused."""
+    """True if "Type: message" is a plain Python error, one that no machine or library below has caused."""
     found = _RAISED.match(text)
     if found is None or _FOREIGN.search(text):
         return False

@@ -68,12 +68,12 @@ class Guesses:
 
     @property
     def is_scripts_own(self) -> bool:
-        """Whether the words speak for an error of the script's own more than for any page."""
+        """True if the words speak for an error of the script's own more than for any page."""
         return not self._pages or self._shares.of(UNRELATED) > self._pages[0].confidence
 
     @property
     def _trains(self) -> bool:
-        """Whether a training is seen at work in it."""
+        """True if a training is seen at work in it."""
         return any(goes_on(fact.text) for fact in self._facts)
 
     @cached_property

@@ -41,12 +41,12 @@ SHUTTING_DOWN = "Shutdown"
 
 @lru_cache(4096)
 def gets_by(text: str) -> bool:
-    """Whether the line is one of a part of TensorFlow that does without what has failed."""
+    """True if the line is one of a part of TensorFlow that does without what has failed."""
     if _CALLED_HARMLESS in text:
         return not text.partition(_CALLED_HARMLESS)[2].partition("): ")[2].startswith(_FAILURES)
     return any(part in text for part in _GETS_BY)
 
 
 def is_harmless(text: str) -> bool:
-    """Whether healthy machines and trainings write this line, too."""
+    """True if healthy machines and trainings write this line, too."""
     return gets_by(text) or any(words in text for words in (*AT_START, *AT_END, SHUTTING_DOWN, *_OF_PIP, *_OF_PYTHON))

@@ -86,13 +86,13 @@ class Hits:
         return frozenset(hit.signature.id for hit in self._seen.get(fault, {}).values()) - {""}
 
     def _gets_by(self, text: str) -> bool:
-        """Whether TensorFlow does without what failed here; the node that it names on the next line belongs to it."""
+        """True if TensorFlow does without what failed here; the node that it names on the next line belongs to it."""
         self._got_by = gets_by(text) or (self._got_by and text.lstrip().startswith("[["))
         return self._got_by
 
     @property
     def asks_for_training(self) -> bool:
-        """Whether some of it counts only in a log that tells of a training."""
+        """True if some of it counts only in a log that tells of a training."""
         return any(signature.in_training for hits in self._seen.values() for signature in hits)
 
     def found(self, went_on: int, in_training: bool = True, inside: bool = False) -> Found:
@@ -147,7 +147,7 @@ def _match(signature: Signature, text: str) -> Mapping[str, str] | None:
 
 
 def _is_source(text: str) -> bool:
-    """Whether the line is the code that raises the error, as a traceback shows it, and not yet the error."""
+    """True if the line is the code that raises the error, as a traceback shows it, and not yet the error."""
     return "raise " in text and _RAISES.match(text) is not None
 
 

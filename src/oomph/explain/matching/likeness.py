@@ -70,7 +70,7 @@ def likely(text: str) -> tuple[Likeness, ...]:
 
 
 def is_asserted(text: str) -> bool:
-    """Whether the program has checked something of its own, by tf.debugging: only its author knows what that means."""
+    """True if the program has checked something of its own, by tf.debugging: only its author knows what that means."""
     return any(word in text for word in _OWN)
 
 

@@ -59,7 +59,7 @@ class Diagnosis(NamedTuple):
 
     @property
     def is_advised(self) -> bool:
-        """Whether a wording of the evidence has remedies of its own."""
+        """True if a wording of the evidence has remedies of its own."""
         return any(signature.advice for signature in self.signatures)
 
     @property

@@ -20,7 +20,7 @@ class _Sign(NamedTuple):
     pattern: re.Pattern[str]
 
     def stands_in(self, text: str) -> bool:
-        """Whether the line bears it."""
+        """True if the line bears it."""
         return any(word in text for word in self.words) and self.pattern.search(text) is not None
 
 

@@ -22,6 +22,6 @@ _IN_EVERY_SIGN = ("epoch", "loss", "acc", "mae", "mse", "step", "sample", "iter"
 
 @lru_cache(4096)
 def goes_on(text: str) -> bool:
-    """Whether this line is one that a training prints while it makes progress."""
+    """True if this line is one that a training prints while it makes progress."""
     lower = text[:500].lower()
     return any(word in lower for word in _IN_EVERY_SIGN) and _SIGN.search(lower) is not None

@@ -32,7 +32,7 @@ def encoding_of(head: bytes) -> tuple[str, int]:
 
 
 def looks_binary(head: bytes) -> bool:
-    """Whether these first bytes belong to something other than a text: an archive, a model, a core file."""
+    """True if these first bytes belong to something other than a text: an archive, a model, a core file."""
     encoding, bom = encoding_of(head)
     if encoding != "utf-8":
         return False
@@ -44,7 +44,7 @@ def looks_binary(head: bytes) -> bool:
 
 
 def _fits(encoding: str, rest: bytes) -> bool:
-    """Whether what follows a byte order mark can be meant by it: two stray bytes make no wide text of a narrow one."""
+    """True if what follows a byte order mark can be meant by it: two stray bytes make no wide text of a narrow one."""
     rest = rest[:_LOOKED_AT]
     if encoding.startswith("utf-32"):
         return _decodes(encoding, rest)

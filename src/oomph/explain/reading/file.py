@@ -60,7 +60,7 @@ class _Source(Readable):
         self._stream, self._size = stream, size
         self.head = self._unread = stream.read(_HEAD_BYTES)
         self.has_text = False
-        """Whether any byte so far was more than NUL."""
+        """True if any byte so far was more than NUL."""
         self._given, self._ticking = 0, Ticking()
 
     def read(self, size: int, /) -> bytes:

@@ -27,7 +27,7 @@ Value: TypeAlias = "int | bytes"
 
 
 def looks_like_one(data: bytes) -> bool:
-    """Whether these bytes begin as such a file does: with the name of an allocator."""
+    """True if these bytes begin as such a file does: with the name of an allocator."""
     length = data[1] if len(data) > 2 and data[0] == (_NAME << 3 | _BYTES) else 0
     name = data[2 : 2 + length]
     return 2 < length < 100 and len(name) == length and b"bfc" in name and name.isascii()

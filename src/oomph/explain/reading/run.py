@@ -101,13 +101,13 @@ def _events(events: list[Event], attempt: int) -> Iterator[Evidence]:
 
 
 def _ended_on_purpose(event: Event) -> bool:
-    """Whether somebody wanted the attempt to end, however hard oomph had to ask the script for it."""
+    """True if somebody wanted the attempt to end, however hard oomph had to ask the script for it."""
     ending = event.data.get("ending") if event.name == "decided" else None
     return isinstance(ending, Mapping) and bool(ending.get("stopped") or ending.get("preempted"))
 
 
 def _by_oomph(data: Mapping[str, Any], happened: set[str]) -> bool:
-    """Whether oomph asked for this exit code, or ended a script that hung."""
+    """True if oomph asked for this exit code, or ended a script that hung."""
     returncode, kills = data.get("returncode"), data.get("oom_kills")
     if not isinstance(returncode, int) or kills:
         return False

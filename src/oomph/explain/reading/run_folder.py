@@ -6,5 +6,5 @@ from pathlib import Path
 
 
 def is_run(directory: Path) -> bool:
-    """Whether this directory was written by `oomph run`."""
+    """True if this directory was written by `oomph run`."""
     return (directory / "run.json").is_file() or (directory / "journal").is_dir()

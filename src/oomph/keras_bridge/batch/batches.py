@@ -48,13 +48,13 @@ def length_of(batch: Any) -> Any:
 
 
 def length_is_known(spec: Any) -> bool:
-    """Whether a batch of this kind always has the same number of samples."""
+    """True if a batch of this kind always has the same number of samples."""
     shapes = [part.shape for part in tf.nest.flatten(spec) if hasattr(part, "shape")]  # an absent entry has none
     return all(shape.rank is not None and shape.rank > 0 and shape[0] is not None for shape in shapes)
 
 
 def is_dataset_iterator(iterator: Any) -> bool:
-    """Whether TensorFlow makes the batches: the iterator of a dataset, or of a dataset distributed by a strategy."""
+    """True if TensorFlow makes the batches: the iterator of a dataset, or of a dataset distributed by a strategy."""
     return isinstance(iterator, (tf.data.Iterator, tf.distribute.DistributedIterator)) or TENSORFLOW.iterator_spec.on(
         iterator
     )

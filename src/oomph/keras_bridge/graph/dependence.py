@@ -27,7 +27,7 @@ class OnBatch:
         self._batch = {id(tensor) for tensor in batch}
 
     def __call__(self, tensor: Any) -> bool:
-        """Whether a tensor may differ between micro-batches."""
+        """True if a tensor may differ between micro-batches."""
         return _reaches(tensor, lambda each: id(each) in self._batch or _keeps_to_itself(each), _is_size_of_a_sample)
 
 
@@ -56,7 +56,7 @@ def _behind_the_same(number: Any) -> Any:
 
 
 def _reaches(tensor: Any, found: Callable[[Any], bool], stops: Callable[[Any], bool] = lambda each: False) -> bool:
-    """Whether a tensor is computed from one that `found` matches. Does not search behind those that `stops` matches."""
+    """True if a tensor is computed from one that `found` matches. Does not search behind those that `stops` matches."""
     waiting, seen = [tensor], set()
     while waiting:
         each = waiting.pop()
@@ -69,13 +69,13 @@ def _reaches(tensor: Any, found: Callable[[Any], bool], stops: Callable[[Any], b
 
 
 def _keeps_to_itself(tensor: Any) -> bool:
-    """Whether the kernel has its own state, or calls external code such as Python."""
+    """True if the kernel has its own state, or calls external code such as Python."""
     definition = tensor.op.op_def
     return definition is not None and definition.is_stateful and tensor.op.type not in _READS
 
 
 def _is_size_of_a_sample(tensor: Any) -> bool:
-    """Whether this is a dimension of some tensor other than the first."""
+    """True if this is a dimension of some tensor other than the first."""
     if tensor.op.type != "StridedSlice" or tensor.op.inputs[0].op.type != "Shape":
         return False
     begin, rank = tf.get_static_value(tensor.op.inputs[1]), tensor.op.inputs[0].op.inputs[0].shape.rank

@@ -130,7 +130,7 @@ class StateFingerprint:
         """Duration of the last computation; 0 for the first, and negative before it."""
 
     def is_of(self, slots: Sequence[Slot]) -> bool:
-        """Whether `slots` are its variables."""
+        """True if `slots` are its variables."""
         return len(slots) == len(self.slots) and all(
             one.handle is other.handle for one, other in zip(slots, self.slots, strict=True)
         )

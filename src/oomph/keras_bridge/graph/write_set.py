@@ -27,7 +27,7 @@ def components(variable: Any) -> list[Any]:
 
 
 def differs_by_replica(variable: Any) -> bool:
-    """Whether each replica keeps its own value, as for the sums of a metric and for moving averages.
+    """True if each replica keeps its own value, as for the sums of a metric and for moving averages.
 
     For some, TensorFlow shows their mean or sum (`SyncOnReadVariable` in tensorflow/python/distribute/values.py). For
     others it shows the first value: non-trainable variables of Keras 3 layers, which each replica assigns on its own.

@@ -99,7 +99,7 @@ class Row:
         return next((name for name in self.names if name in known), self.name)
 
     def exists(self) -> bool:
-        """Whether the installed version has it. Does not run the module."""
+        """True if the installed version has it. Does not run the module."""
         if any(_is_alive(self.module, name) for name in self.names):
             return True
         found = _names_in(self.module)
@@ -136,7 +136,7 @@ class Global(Row):
         return getattr(owner, name) if hasattr(owner, name) else importlib.import_module(self.path)
 
     def exists(self) -> bool:
-        """Whether the installed version has it."""
+        """True if the installed version has it."""
         return super().exists() or _is_module(self.path)
 
 
@@ -179,7 +179,7 @@ def _is_module(name: str) -> bool:
 
 
 def _is_alive(module: str, name: str) -> bool:
-    """Whether an imported module or one of its classes, including those written in C, has the name."""
+    """True if an imported module or one of its classes, including those written in C, has the name."""
     known = vars(sys.modules[module]) if module in sys.modules else {}
     return name in known or any(isinstance(thing, type) and hasattr(thing, name) for thing in list(known.values()))
 

@@ -57,14 +57,14 @@ def count_of_shuffles(dataset: Any) -> int:
 
 
 def writes_cache_file(dataset: Any) -> bool:
-    """Whether it caches to a file that is not complete yet."""
+    """True if it caches to a file that is not complete yet."""
     names = (TENSORFLOW.cache_file.get(each) for each in datasets_in(dataset) if "Cache" in type(each).__name__)
     paths = (tf.get_static_value(name) for name in names if name is not None)
     return any(path and not os.path.exists(os.fsdecode(path) + ".index") for path in paths)
 
 
 def is_begun_by_making(dataset: Any) -> bool:
-    """Whether creating and dropping an iterator advances the dataset as much as a full pass does.
+    """True if creating and dropping an iterator advances the dataset as much as a full pass does.
 
     Each shuffle draws a seed for every iterator over it. Most iterators are created along with the user's. An iterator
     below a shuffle or within a repetition is created when the first element is requested, and a cache keeps the order
@@ -80,7 +80,7 @@ def is_begun_by_making(dataset: Any) -> bool:
 
 
 def repeats_shuffled(dataset: Any) -> bool:
-    """Whether a shuffle within a repetition draws a seed each time the data restart, also when prefetched."""
+    """True if a shuffle within a repetition draws a seed each time the data restart, also when prefetched."""
     return any(
         "Repeat" in type(each).__name__ and any(map(_reshuffles, datasets_in(one)))
         for each in datasets_in(dataset)
@@ -97,28 +97,28 @@ def _reshuffles(dataset: Any) -> bool:
 
 
 def is_reproducible(dataset: Any) -> bool:
-    """Whether the same script gets the same batches in a new process: it sets a seed and requires a fixed order."""
+    """True if the same script gets the same batches in a new process: it sets a seed and requires a fixed order."""
     if dataset is None or TENSORFLOW.global_seed.value()() is None:
         return False
     return dataset.options().deterministic is not False
 
 
 def depends_on_python(dataset: Any) -> bool:
-    """Whether the elements are made by Python, or depend on variables."""
+    """True if the elements are made by Python, or depend on variables."""
     return any(
         word in node.op for each in datasets_in(dataset) for node in _nodes_of(each) for word in _OF_PYTHON_OR_VARIABLES
     )
 
 
 def changes_variables(dataset: Any) -> bool:
-    """Whether reading it advances variables, such as the seeds of Keras' random layers."""
+    """True if reading it advances variables, such as the seeds of Keras' random layers."""
     return any(
         "Assign" in node.op or "RngReadAndSkip" in node.op for each in datasets_in(dataset) for node in _nodes_of(each)
     )
 
 
 def kernel_draws(dataset: Any) -> KernelDraws:
-    """Whether later elements depend on random numbers that kernels count themselves.
+    """True if later elements depend on random numbers that kernels count themselves.
 
     A map over a single element has drawn before the first element arrives. Keras shuffles arrays this way.
     """
@@ -190,7 +190,7 @@ def _names_in(function: Any, depth: int) -> set[str]:
 
 
 def is_ordered_by_chance(dataset: Any) -> bool:
-    """Whether kernels draw the order of each epoch at its start, without a seed, as for arrays given to `fit`."""
+    """True if kernels draw the order of each epoch at its start, without a seed, as for arrays given to `fit`."""
     return any(
         _shuffles_without_a_seed(nodes) or (_maps_one_element(each) and any(map(_draws_without_a_seed, nodes)))
         for each in datasets_in(dataset)
@@ -203,7 +203,7 @@ def _draws_without_a_seed(node: Any) -> bool:
 
 
 def _shuffles_without_a_seed(nodes: Sequence[Any]) -> bool:
-    """Whether a function creates unseeded shuffles. Others have seeds (`protocol/entropy.py`)."""
+    """True if a function creates unseeded shuffles. Others have seeds (`protocol/entropy.py`)."""
     constants = {node.name: node.attr["value"].tensor for node in nodes if node.op == "Const"}
     seeds = [node.input[2:4] for node in nodes if "ShuffleDataset" in node.op]
     return any(all(_is_zero(constants.get(name.partition(":")[0])) for name in names) for names in seeds)

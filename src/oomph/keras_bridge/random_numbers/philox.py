@@ -30,7 +30,7 @@ _tried: dict[tuple[Any, ...], bool] = {}
 
 
 def draws_rows(original: Callable[..., Any], bound: inspect.BoundArguments, compiled: bool) -> bool:
-    """Whether a TensorFlow operation is known to support drawing only some rows.
+    """True if a TensorFlow operation is known to support drawing only some rows.
 
     Args:
         original: the operation, such as `stateless_random_uniform_v2`.
@@ -84,7 +84,7 @@ def _dtype(bound: inspect.BoundArguments) -> Any:
 
 
 def _try(original: Callable[..., Any], dtype: Any, algorithm: int, compiled: bool) -> bool:
-    """Whether rows drawn from any position equal those of the whole, bit by bit."""
+    """True if rows drawn from any position equal those of the whole, bit by bit."""
     signature = inspect.signature(original)
     limits = {"minval": tf.constant(0, dtype), "maxval": tf.constant(99, dtype)}
     of_kind = {"dtype": dtype} if "dtype" in signature.parameters else limits

@@ -105,13 +105,13 @@ def _rows(mine: SlicedRandomOps, original: Callable[..., Any], *args: Any, **kwa
 
 
 def _goes_with_the_batch(shape: Any) -> bool:
-    """Whether the first dimension is a multiple of the batch: in a trace, it is unknown then."""
+    """True if the first dimension is a multiple of the batch: in a trace, it is unknown then."""
     known = TENSORFLOW.constant_value_as_shape.value()(tf.convert_to_tensor(shape))
     return known.rank is not None and known.rank > 0 and known[0] is None
 
 
 def draws_from_hidden_state(graph: Any) -> bool:
-    """Whether a traced graph, or a function that it calls, draws random numbers that cannot be drawn again."""
+    """True if a traced graph, or a function that it calls, draws random numbers that cannot be drawn again."""
     return bool(hidden_draws_in(graph))
 
 

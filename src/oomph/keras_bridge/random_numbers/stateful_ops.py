@@ -94,7 +94,7 @@ class KeptRandomOps:
 
 
 def _is_traced_into(graph: Any) -> bool:
-    """Whether operations are being added to this graph, or to a branch or loop in it, but not to another function.
+    """True if operations are being added to this graph, or to a branch or loop in it, but not to another function.
 
     A function that is called twice has two kernels, each with its own count.
     """

@@ -52,7 +52,7 @@ class DeviceMemory:
             pass  # an allocator without statistics
 
     def was_nearly_full(self) -> bool:
-        """Whether most of the limit has been in use since the last `reset_peak`: evidence of a disguised OOM."""
+        """True if most of the limit has been in use since the last `reset_peak`: evidence of a disguised OOM."""
         peak = self.peak_bytes()
         return bool(peak and self.limit_bytes and peak >= _NEARLY_FULL * self.limit_bytes)
 

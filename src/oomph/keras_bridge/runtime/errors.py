@@ -69,7 +69,7 @@ def handled() -> Iterator[None]:
 
 
 def being_handled() -> bool:
-    """Whether this thread is in a `handled` block, or runs a replica for a thread that is."""
+    """True if this thread is in a `handled` block, or runs a replica for a thread that is."""
     if getattr(_handling, "depth", 0):
         return True
     return bool(_blocks) and type(threading.current_thread()).__name__ in TENSORFLOW.replica_thread.names
@@ -82,9 +82,9 @@ class OutOfMemory:
     line: str
     requested_bytes: int | None
     whole_step: bool
-    """Whether the amount is for the whole compiled step (XLA) rather than for one tensor."""
+    """True if the amount is for the whole compiled step (XLA) rather than for one tensor."""
     disguised: bool = False
-    """Whether the wording names a different problem: an OOM only if the allocator was nearly full."""
+    """True if the wording names a different problem: an OOM only if the allocator was nearly full."""
 
     @property
     def gpu(self) -> str | None:
@@ -117,7 +117,7 @@ def as_out_of_memory(error: BaseException) -> OutOfMemory | None:
 
 
 def was_interrupted(error: BaseException) -> bool:
-    """Whether Ctrl-C is behind an error: native code that it interrupts may raise a SystemError because of it."""
+    """True if Ctrl-C is behind an error: native code that it interrupts may raise a SystemError because of it."""
     seen: set[int] = set()
     link: BaseException | None = error
     while link is not None and id(link) not in seen:

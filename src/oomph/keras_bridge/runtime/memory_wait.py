@@ -80,7 +80,7 @@ class MemoryWait:
 
 
 def waits_with_a_limit(threads: Iterable[tuple[str, str]], machine: str | None = None) -> bool:
-    """Whether one of TensorFlow's threads sleeps until a certain time.
+    """True if one of TensorFlow's threads sleeps until a certain time.
 
     Args:
         threads: for each thread, its name and its line of /proc/PID/task/TID/syscall.

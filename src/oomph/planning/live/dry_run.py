@@ -48,7 +48,7 @@ def in_use() -> int:
 
 
 def can_measure() -> bool:
-    """Whether the allocator of that device counts; on a CPU only if it is told to before TensorFlow starts."""
+    """True if the allocator of that device counts; on a CPU only if it is told to before TensorFlow starts."""
     return _reading("peak") is not None
 
 

@@ -65,7 +65,7 @@ class Engine:
 
     @property
     def is_long(self) -> bool:
-        """Whether each further batch size takes long to simulate."""
+        """True if each further batch size takes long to simulate."""
         return len(self.program.operations) >= _LONG
 
     def _predicted(self, batch: int) -> Prediction:

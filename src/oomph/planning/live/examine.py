@@ -87,7 +87,7 @@ class _Planned:
     engine: Engine
     savers: Savers
     is_xla: bool
-    """Whether Keras compiles the step with XLA on that device."""
+    """True if Keras compiles the step with XLA on that device."""
     sizes: OpenSizes = field(default_factory=OpenSizes)
     """What is assumed of the sizes of a sample."""
     batch: Any = None

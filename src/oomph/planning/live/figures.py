@@ -46,7 +46,7 @@ class Figures(Protocol):
 
     @property
     def is_long(self) -> bool:
-        """Whether each further batch size takes long."""
+        """True if each further batch size takes long."""
         ...
 
     @property

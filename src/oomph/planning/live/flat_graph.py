@@ -25,7 +25,7 @@ class Flat:
     workspace: int = 0
     work: int = 0
     is_effect: bool = False
-    """Whether it runs although nothing reads its outputs."""
+    """True if it runs although nothing reads its outputs."""
 
 
 @dataclass

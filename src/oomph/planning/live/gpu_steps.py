@@ -37,7 +37,7 @@ class GpuRun:
     peak: int = 0
     """The largest of their peaks, in bytes with everything in TensorFlow's allocator; 0 if no step succeeded."""
     ran_out: bool = False
-    """Whether a step ran out of the GPU's memory."""
+    """True if a step ran out of the GPU's memory."""
     failed: str = ""
     """Why a step failed, unless it ran out of memory."""
 
@@ -61,9 +61,9 @@ class GpuSteps:
         self._is_open = leaves_size_open(self._data)
         self._memory = DeviceMemory.of_training_device()
         self.is_xla = bool(model.jit_compile) and not model.run_eagerly
-        """Whether Keras compiles the step with XLA here."""
+        """True if Keras compiles the step with XLA here."""
         self.is_loose = os.environ.get(GROWTH, "").lower() == "true"
-        """Whether TensorFlow takes the GPU's memory as it is needed, because oomph has told it to or the user has."""
+        """True if TensorFlow takes the GPU's memory as it is needed, because oomph has told it to or the user has."""
 
     @property
     def limit(self) -> int:
@@ -130,7 +130,7 @@ def gpu_name() -> str:
 
 
 def leaves_size_open(dataset: Any) -> bool:
-    """Whether the dataset of a fit leaves open how many samples a batch has: its last one may be smaller.
+    """True if the dataset of a fit leaves open how many samples a batch has: its last one may be smaller.
 
     So does what is not known to Keras as a dataset, such as a generator (None).
     """

@@ -37,5 +37,5 @@ def function_named(graph: Any, name: str) -> Any:
 
 
 def is_list(tensor: Any) -> bool:
-    """Whether it is a list of tensors."""
+    """True if it is a list of tensors."""
     return bool(tensor.dtype.name == "variant")

@@ -115,6 +115,6 @@ class Making:
         return tuple(curve)
 
     def _is_beyond(self, peak: Interval) -> bool:
-        """Whether the picture of a curve that ends here shows where the device's memory ends."""
+        """True if the picture of a curve that ends here shows where the device's memory ends."""
         device = self._verdict.device
         return device is None or self._figures.is_long or peak.expected > device.usable

@@ -54,7 +54,7 @@ def open_sizes(model: Any, data: Any, batch: Any) -> OpenSizes:
 
 
 def _may_vary(axis: int, takes: Shape | None, says: tf.TensorShape | None) -> bool:
-    """Whether other batches may have another size along this axis.
+    """True if other batches may have another size along this axis.
 
     Where the data say nothing, as a generator does, only an axis that the model declares as open counts.
     """

@@ -81,14 +81,14 @@ def elsewhere(strategy: Any) -> Elsewhere | None:
 
 
 def can_measure_one(strategy: Any, device: str) -> bool:
-    """Whether what this device counts in a real step is of one replica. All CPU devices share one allocator."""
+    """True if what this device counts in a real step is of one replica. All CPU devices share one allocator."""
     if strategy.num_replicas_in_sync == 1:
         return True
     return device.startswith("GPU") and str(strategy.extended.worker_devices[0]).endswith(f":{device}")
 
 
 def can_be_changed(is_xla: bool, replicas: Replicas) -> bool | None:
-    """Whether XLA compiles the step; None where it does not and cannot: it refuses variables of several devices."""
+    """True if XLA compiles the step; None where it does not and cannot: it refuses variables of several devices."""
     return None if replicas.count > 1 and not is_xla else is_xla
 
 

@@ -111,7 +111,7 @@ def layer_names(model: Any) -> frozenset[str]:
 
 
 def compiled_by_xla(model: Any, jit_compile: str, on_gpu: bool) -> bool:
-    """Whether Keras compiles the step with XLA; `jit_compile` is what `compile` was given.
+    """True if Keras compiles the step with XLA; `jit_compile` is what `compile` was given.
 
     Left to Keras, it does not for a model that was created in the scope of a strategy, whatever the strategy.
     Source: `_resolve_auto_jit_compile` and `model_supports_jit` in keras/src/trainers/trainer.py.

@@ -33,7 +33,7 @@ class Peaks:
     """The largest peak of a few steps, by batch size; at least one."""
     course: Course
     is_loose: bool = False
-    """Whether the allocator took its memory as it was needed, and so gave out blocks that are up to twice too large."""
+    """True if the allocator took its memory as it was needed, and so gave out blocks that are up to twice too large."""
     fits_below: int = 0
     """What the allocator gives, if the sizes ran within it just now; 0 if that was another time."""
 

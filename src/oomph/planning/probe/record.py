@@ -42,7 +42,7 @@ class Record:
     engine: str
     """The engine that predicted: `graph`."""
     xla: bool
-    """Whether XLA compiled the step that ran."""
+    """True if XLA compiled the step that ran."""
     training: str
     """A digest of the step, see `planning/live/identity.py`."""
     limit: int

@@ -27,7 +27,7 @@ class Growth:
 
     @property
     def is_proportional(self) -> bool:
-        """Whether nothing known grows faster than the batch."""
+        """True if nothing known grows faster than the batch."""
         sizes = sorted(self.known)
         each = [self.known[size] / size for size in sizes]
         return all(later <= _FASTER * earlier for earlier, later in itertools.pairwise(each))

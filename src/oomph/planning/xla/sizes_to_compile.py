@@ -14,7 +14,7 @@ _NEAR = 1 / 8
 
 
 def is_time_left(spent: float, last: float) -> bool:
-    """Whether there is time to compile one more size."""
+    """True if there is time to compile one more size."""
     return spent + last <= ENOUGH_SECONDS
 
 

@@ -60,7 +60,7 @@ class Chosen(NamedTuple):
 
     target: Target
     is_nearest: bool
-    """Whether it has another compute capability than the GPU that is meant, or that is not known."""
+    """True if it has another compute capability than the GPU that is meant, or that is not known."""
 
 
 def choose(capability: str) -> Chosen | None:

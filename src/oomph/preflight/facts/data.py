@@ -48,7 +48,7 @@ class Sample:
     rows: int
     """How many samples (elements, not batches) were looked at."""
     is_whole: bool = False
-    """Whether these are all there are."""
+    """True if these are all there are."""
     minimum: float | None = None
     """Over finite values; None for strings and empty parts."""
     maximum: float | None = None
@@ -59,14 +59,14 @@ class Sample:
     """The index of the first row with NaN."""
     infinite_rows: int = 0
     is_integral: bool = False
-    """Whether all finite values are whole numbers."""
+    """True if all finite values are whole numbers."""
     zero_share: float = 0.0
     counts: Mapping[float, int] = field(default_factory=dict)
     """How often each value occurs; empty where there are more than `CLASSES` of them, or fractions."""
     classes: Mapping[int, int] = field(default_factory=dict)
     """How often each class occurs; for targets that are whole numbers or one-hot rows."""
     zero_one: bool = False
-    """Whether all values are 0 or 1."""
+    """True if all values are 0 or 1."""
     row_sums: tuple[float, float] | None = None
     """The smallest and the largest sum over the last dimension; None for less than two dimensions."""
     longest_run: int = 0
@@ -100,7 +100,7 @@ class Part:
     sample: Sample | None = None
     """None where it was not looked at."""
     equals_target: bool = False
-    """Whether its values are those of the first target, one by one."""
+    """True if its values are those of the first target, one by one."""
     empty_share: float = 0.0
     """Of text: the share that is empty."""
     rows: int | None = None
@@ -125,14 +125,14 @@ class Stage:
     """Of take, skip and repeat; -1: without end."""
     is_parallel: bool = False
     is_random: bool = False
-    """Whether its function draws random numbers."""
+    """True if its function draws random numbers."""
     reshuffles: bool | None = None
     frozen_random: str = ""
     """The call by which its function draws random numbers in Python, once for all elements: "np.random.randint"."""
     moves_alone: bool = False
-    """Whether it moves images at random, and not the masks that belong to them."""
+    """True if it moves images at random, and not the masks that belong to them."""
     is_python: bool = False
-    """Whether its function runs Python for each element."""
+    """True if its function runs Python for each element."""
     elements: int | None = None
     """How many elements it gives; None where that is not known."""
     inputs: int = 1
@@ -160,7 +160,7 @@ class Data:
     room: Room = NO_ROOM_KNOWN
     """What they may take on this machine."""
     shuffled_apart: bool = False
-    """Whether inputs and targets are shuffled each by itself, and zipped then."""
+    """True if inputs and targets are shuffled each by itself, and zipped then."""
     same_batches: int = 0
     """How many batches were looked at, if all of them are the same; 0 if they are not."""
     empty_batch: int | None = None

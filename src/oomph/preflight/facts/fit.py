@@ -17,13 +17,13 @@ class Callback:
     settings: Mapping[str, Any] = field(default_factory=dict)
     """monitor, mode, patience, save_best_only, save_freq, factor, ... where it has them."""
     is_class: bool = False
-    """Whether the class was given in place of an object."""
+    """True if the class was given in place of an object."""
     rates: tuple[float, ...] = ()
     """The learning rates that the function of a LearningRateScheduler returns, epoch by epoch."""
     no_rate: str = ""
     """What it returns in place of a float, and when: "None in epoch 1"."""
     needs_direction: bool = False
-    """Whether Keras must know if a high value of its figure is better; with mode "auto" it looks for it."""
+    """True if Keras must know if a high value of its figure is better; with mode "auto" it looks for it."""
 
     def __getitem__(self, name: str) -> Any:
         """A setting; None if there is none of this name."""
@@ -71,7 +71,7 @@ class Fit:
     class_weight: Mapping[int, float] | None = None
     has_validation: bool = False
     has_y: bool = False
-    """Whether `y` was given beside x."""
+    """True if `y` was given beside x."""
     callbacks: tuple[Callback, ...] = ()
     place: str = ""
     """The file and line of the call."""

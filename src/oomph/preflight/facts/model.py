@@ -30,9 +30,9 @@ class Weights:
     not_finite: int = 0
     """How many numbers are NaN or infinite."""
     is_constant: bool = False
-    """Whether every kernel holds one value only; False without a kernel."""
+    """True if every kernel holds one value only; False without a kernel."""
     is_fresh: bool | None = None
-    """Whether its biases, or the statistics of its normalisation, are as they are created; None without these."""
+    """True if its biases, or the statistics of its normalisation, are as they are created; None without these."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class Layer:
     kind: str
     """The name of its class: "Dense"."""
     is_keras: bool = True
-    """Whether the class is Keras' own, so that `settings` mean what Keras' documentation says."""
+    """True if the class is Keras' own, so that `settings` mean what Keras' documentation says."""
     settings: Mapping[str, Any] = field(default_factory=dict)
     """The plain values of its configuration: units, activation (by its name), rate, input_dim, axis, ..."""
     input_shapes: tuple[Shape, ...] = ()
@@ -61,7 +61,7 @@ class Layer:
     loses_mask: bool = False
     """True if its input has a mask and its output has none."""
     is_on_path: bool = True
-    """Whether it is a layer of the model's own graph, or of a nested functional model, so that `feeds` is known."""
+    """True if it is a layer of the model's own graph, or of a nested functional model, so that `feeds` is known."""
 
     def __getitem__(self, name: str) -> Any:
         """A setting; None if there is none of this name."""
@@ -127,7 +127,7 @@ class Metric:
     is_keras: bool = True
     settings: Mapping[str, Any] = field(default_factory=dict)
     has_direction: bool = True
-    """Whether Keras knows if a high value of it is better, as it does not of the user's own and of a plain Mean."""
+    """True if Keras knows if a high value of it is better, as it does not of the user's own and of a plain Mean."""
 
 
 @dataclass(frozen=True)
@@ -193,14 +193,14 @@ class Model:
     optimizer: Optimizer = Optimizer("SGD")
     own_train_step: bool = False
     own_call: bool = False
-    """Whether the user wrote `call`, so that layers need not be used in their order."""
+    """True if the user wrote `call`, so that layers need not be used in their order."""
     swapped_loss: str = ""
     """The loss that a custom loop calls with the output of a model as the target; empty if there is none."""
     run_eagerly: bool = False
     pretrained: str = ""
     """The name of a model of keras.applications in it: "efficientnetb0"."""
     has_added_losses: bool = False
-    """Whether layers or the model add losses of their own: regularisers, `add_loss`, `compute_loss`."""
+    """True if layers or the model add losses of their own: regularisers, `add_loss`, `compute_loss`."""
     operations: tuple[str, ...] = ()
     """The kinds of the operations, which are no layers, that its inputs pass before any weights: "TrueDivide"."""
     logged: tuple[str, ...] = ()

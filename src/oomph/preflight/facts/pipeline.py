@@ -53,7 +53,7 @@ class Waiting:
     changes: tuple[Change, ...] = ()
     """Those that paid, best first."""
     tried: bool = False
-    """Whether changes were tried."""
+    """True if changes were tried."""
 
     @property
     def share(self) -> float:

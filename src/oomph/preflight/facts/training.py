@@ -48,7 +48,7 @@ class Training:
 
     @property
     def masks_samples(self) -> bool:
-        """Whether some samples have a weight of 0, so that their targets do not matter."""
+        """True if some samples have a weight of 0, so that their targets do not matter."""
         weights = [part.sample for part in self.data.of("sample_weight")]
         return any(sample is not None and sample.zero_share > 0 for sample in weights)
 

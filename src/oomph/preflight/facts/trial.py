@@ -13,7 +13,7 @@ class Gradient:
     layer: str
     """The name of the layer that owns it."""
     is_missing: bool = False
-    """Whether the loss does not depend on the variable."""
+    """True if the loss does not depend on the variable."""
     norm: float = 0.0
     weight_norm: float = 0.0
     is_finite: bool = True
@@ -40,7 +40,7 @@ class Prediction:
     minimum: float | None = None
     maximum: float | None = None
     sums_to_one: bool = False
-    """Whether each row of the last dimension adds up to 1, in two or more units, with no value below 0."""
+    """True if each row of the last dimension adds up to 1, in two or more units, with no value below 0."""
     spread: float | None = None
     """The largest standard deviation of a unit over the samples; 0: the same answer for all of them."""
     spread_after: float | None = None
@@ -105,12 +105,12 @@ class Trial:
     """
     odd_batches: tuple[OddBatch, ...] = ()
     reads_ahead: bool = False
-    """Whether a model of next elements sees them in its input."""
+    """True if a model of next elements sees them in its input."""
     not_reset: tuple[str, ...] = ()
     """The metrics of the user's own that `reset_state` leaves as they are."""
     unchanged: bool = False
-    """Whether the steps changed none of the trained weights; False where that was not compared."""
+    """True if the steps changed none of the trained weights; False where that was not compared."""
     differs_in_training: bool = False
-    """Whether outputs that are the same for all samples differ in training mode, by the statistics of the batch."""
+    """True if outputs that are the same for all samples differ in training mode, by the statistics of the batch."""
     added_loss: float = 0.0
     """What layers add to the loss of the first step."""

@@ -105,7 +105,7 @@ def _better(promise: Promise) -> str:
 
 
 def _data(model: Any, given: Mapping[str, Any]) -> Carried:
-    """Whether a checkpoint can hold the position in the data; else a restart reads the batches of the epoch again."""
+    """True if a checkpoint can hold the position in the data; else a restart reads the batches of the epoch again."""
     arguments = {name: given[name] for name in _EPOCH_ARGUMENTS if given.get(name) is not None}
     shuffle = given.get("shuffle", True) if not isinstance(given.get("x"), tf.data.Dataset) else False
     if iterators.is_one_pass(given.get("x")):

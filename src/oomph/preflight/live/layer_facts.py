@@ -58,7 +58,7 @@ def _untracked(layer: Any) -> Iterator[str]:
 
 
 def _is_weight(variable: Any) -> bool:
-    """Whether it can be trained, and is more than a counter."""
+    """True if it can be trained, and is more than a counter."""
     return bool(variable.trainable and variable.dtype.is_floating and variable.shape.rank)
 
 
@@ -90,7 +90,7 @@ def _layers(model: Any, seen: set[int]) -> Iterator[tuple[Any, bool]]:
 
 
 def is_functional(model: Any) -> bool:
-    """Whether the model is a graph of layers, as a Sequential one is once it is built."""
+    """True if the model is a graph of layers, as a Sequential one is once it is built."""
     return bool(getattr(model, "inputs", None)) and bool(getattr(model, "outputs", None))
 
 
@@ -156,7 +156,7 @@ def _weights(layer: Any, budget: list[int]) -> Weights:
 
 
 def _is_fresh(layer: Any) -> bool | None:
-    """Whether a layer has not learnt yet: a bias is created as 0, a moving mean as 0 and a moving variance as 1."""
+    """True if a layer has not learnt yet: a bias is created as 0, a moving mean as 0 and a moving variance as 1."""
     if not is_of_keras(type(layer)):
         return None
     created = {"bias": 0.0, "moving_mean": 0.0, "moving_variance": 1.0}

@@ -41,7 +41,7 @@ def settings_of(thing: Any) -> dict[str, Any]:
 
 
 def is_of_keras(thing: Any) -> bool:
-    """Whether a class or function is Keras' own."""
+    """True if a class or function is Keras' own."""
     module = getattr(thing, "__module__", "") or ""
     return module.partition(".")[0] in ("keras", "tf_keras")
 

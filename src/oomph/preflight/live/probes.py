@@ -21,7 +21,7 @@ _OF_DISTANCES = ("contrastive", "triplet", "siamese", "distance")
 
 
 def reads_ahead(model: Any, x: Any, y: Any) -> bool:
-    """Whether a model of next elements sees them: earlier outputs change with the last element of the input."""
+    """True if a model of next elements sees them: earlier outputs change with the last element of the input."""
     given, wanted = _sequence(x), _sequence(y)
     if given is None or wanted is None or given.shape[:2] != wanted.shape[:2] or given.shape[0] < 2:
         return False

@@ -143,7 +143,7 @@ def _usual(column: Array, largest: float, deviation: float) -> float:
 
 
 def _may_hold(values: Array, target: Array | None) -> bool:
-    """Whether a value of each sample may be its target: in a table, or in windows of a series of fractions."""
+    """True if a value of each sample may be its target: in a table, or in windows of a series of fractions."""
     if values.ndim == 2:
         return bool(values.shape[1] <= _MOST_FEATURES)
     is_series = target is not None and target.dtype.kind == "f" and bool(np.any(target != np.floor(target)))
@@ -151,7 +151,7 @@ def _may_hold(values: Array, target: Array | None) -> bool:
 
 
 def _overlap(windows: Array) -> bool:
-    """Whether they are overlapping windows of one series."""
+    """True if they are overlapping windows of one series."""
     if windows.shape[1] < 2:
         return False
     return bool(np.mean(np.isin(windows[:, 1], windows[:, 0])) > _OVERLAP)

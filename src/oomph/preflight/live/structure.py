@@ -46,5 +46,5 @@ def _parts(role: str, name: str, key: str, value: Any) -> Iterator[tuple[Leaf, A
 
 
 def _is_array(value: list[Any]) -> bool:
-    """Whether a list holds numbers, not tensors: Keras takes it as one array then."""
+    """True if a list holds numbers, not tensors: Keras takes it as one array then."""
     return not any(tf.is_tensor(each) or hasattr(each, "shape") or isinstance(each, Mapping) for each in value)

@@ -37,7 +37,7 @@ class Isolated:
     """
 
     ok: bool
-    """Whether it returned."""
+    """True if it returned."""
     value: Any = None
     """What it returned."""
     error: BaseException | None = None
@@ -51,7 +51,7 @@ class Isolated:
     timeout: float | None = None
     """The time limit, in seconds."""
     timed_out: bool = False
-    """Whether the time limit passed before the function returned or raised."""
+    """True if the time limit passed before the function returned or raised."""
     left_behind: str = ""
     """What keeps its process alive, if it has not ended despite SIGKILL."""
     seconds: float = 0.0

@@ -42,7 +42,7 @@ class IsolatedProcess:
         ours_err, theirs_err = os.pipe()
         self._tail, self.answer, self.timed_out = Tail(None), bytearray(), False
         self._is_late = False
-        """Whether further answers are ignored."""
+        """True if further answers are ignored."""
         path = [str(Path(oomph.__file__).parents[1]), *sys.path]
         try:
             self._child = Child(

@@ -39,7 +39,7 @@ class Arrivals:
         self._compiled_with: dict[int, str] = {}
 
     def is_nested(self) -> bool:
-        """Whether a training runs for real, or this thread examines one: its steps are no other training."""
+        """True if a training runs for real, or this thread examines one: its steps are no other training."""
         return self._running > 0 or getattr(threading.current_thread(), _MARK, False)
 
     def listen(self) -> None:

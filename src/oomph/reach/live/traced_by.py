@@ -9,7 +9,7 @@ from oomph.keras_bridge.names.tensorflow2 import TENSORFLOW
 
 
 def is_compiled_by_xla() -> bool:
-    """Whether a `tf.function` with `jit_compile=True` is being traced in this thread."""
+    """True if a `tf.function` with `jit_compile=True` is being traced in this thread."""
     cls = TENSORFLOW.function.value()
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:

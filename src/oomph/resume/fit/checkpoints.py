@@ -96,7 +96,7 @@ class FitCheckpoints(StepCheckpoints):
         return not broken
 
     def _can_afford_end(self, named: training_state.Named) -> bool:
-        """Whether saving the end state stays within the share of time for checkpoints; many short fits exceed it."""
+        """True if saving the end state stays within the share of time for checkpoints; many short fits exceed it."""
         fits, expected = self._fits, self._fits.end_state_seconds
         if fits.preemption.asked:
             return True  # the process ends right after it, and no step may be lost

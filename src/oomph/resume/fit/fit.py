@@ -58,7 +58,7 @@ class Fit(RunningFit):
         """False while Keras, under a strategy, reads data to build the model: nothing is skipped then."""
         self._resumed = False
         self.returns = False
-        """Whether an earlier attempt finished it, so that its end state may be returned."""
+        """True if an earlier attempt finished it, so that its end state may be returned."""
         self._start_of_next: tuple[Any] | None = None
         """Keras' own initial epoch, once it has been replaced for this fit."""
         self._failed: Checkpoint | None = None
@@ -66,7 +66,7 @@ class Fit(RunningFit):
         self._clean_at = 0
         """The steps of the run at the last gradient comparison that found no difference."""
         self._stepped = False
-        """Whether this process has taken a step of the fit."""
+        """True if this process has taken a step of the fit."""
         self._poison = fits.session.handover.changed("skip-batch")
 
     # -- start and end --------------------------------------------------------------------------------------------

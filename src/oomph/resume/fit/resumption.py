@@ -60,7 +60,7 @@ class Resumption:
 
     @property
     def pending(self) -> bool:
-        """Whether a checkpoint is still to be restored."""
+        """True if a checkpoint is still to be restored."""
         return self.checkpoint is not None
 
     @property
@@ -334,7 +334,7 @@ def returned(what: str, site: str, checkpoint: Checkpoint, epochs: int | None) -
 
 
 def may_pass(error: BaseException) -> bool:
-    """Whether an error, or one of its causes, is transient."""
+    """True if an error, or one of its causes, is transient."""
     seen: BaseException | None = error
     while seen is not None:
         if isinstance(seen, _MAY_PASS):

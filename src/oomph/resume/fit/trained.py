@@ -26,7 +26,7 @@ class Trained:
         self._settings = _settings(model)
 
     def is_compiled_anew(self, model: Any) -> bool:
-        """Whether the model has been compiled since."""
+        """True if the model has been compiled since."""
         return any(one is not other for one, other in zip(_compilation(model), self._compiled, strict=True))
 
     def now(self, model: Any) -> dict[str, Any]:
@@ -46,7 +46,7 @@ class Trained:
 
 
 def is_made_anew(kept: Any) -> bool:
-    """Whether the train function was created again within the fit, and so traced with the changes up to then."""
+    """True if the train function was created again within the fit, and so traced with the changes up to then."""
     return isinstance(kept, dict) and bool(kept.get("made_anew"))
 
 

@@ -37,7 +37,7 @@ class ValidationData:
         self._steps, self._model = arguments.get("validation_steps"), model
         self._data, self._arguments = data if shuffled else given, arguments
         self.is_begun = False
-        """Whether there was a validation, so that its step is traced."""
+        """True if there was a validation, so that its step is traced."""
         self.made: list[list[int]] = []
         """For each validation iterator: how many training iterators existed by then, and whether it was used."""
 

@@ -88,7 +88,7 @@ class LoopData(DataPosition):
         return not (self._source.is_one_pass or self._source.is_function or self._source.is_py_dataset)
 
     def order_to_come_is_by_chance(self, is_last_epoch: bool) -> bool:
-        """Whether later epochs get a new random order, so that the result differs from an undisturbed run."""
+        """True if later epochs get a new random order, so that the result differs from an undisturbed run."""
         dataset = KERAS.distributed_dataset.of(self.epochs)
         return not is_last_epoch and dataset is not None and datasets.is_ordered_by_chance(dataset)
 

@@ -55,10 +55,10 @@ def recognised(record: Record | None, facts: Facts, came_another_way: bool) -> R
 
 
 def was_edited(record: Record, facts: Facts) -> bool:
-    """Whether the script has changed since."""
+    """True if the script has changed since."""
     return bool(provenance.changes(record.meta.made_by, facts, SCRIPT, ENVIRONMENT))
 
 
 def other_data(before: Facts, now: Facts) -> bool:
-    """Whether the data differ from those of the checkpoint, after an edit of the script."""
+    """True if the data differ from those of the checkpoint, after an edit of the script."""
     return bool(provenance.changes(before, now, DATA))

@@ -25,7 +25,7 @@ class LossCall:
     index: int
     """Which of its outputs."""
     swaps: bool
-    """Whether the output of a model is given as the target, and the prediction is none."""
+    """True if the output of a model is given as the target, and the prediction is none."""
 
 
 def listen(is_nested: Callable[[], bool]) -> Callable[[], tuple[LossCall, ...]]:

@@ -69,7 +69,7 @@ class CarriedNames:
 
 
 def _is_changed_in_place(thing: Any) -> bool:
-    """Whether this is a container, a random generator, or a plain object of one of the user's classes."""
+    """True if this is a container, a random generator, or a plain object of one of the user's classes."""
     kind = type(thing)
     return kind in (*_IN_PLACE, *_GENERATORS) or (is_users(kind.__module__) and kind_of(thing) is kind_of(_PLAIN))
 
@@ -87,7 +87,7 @@ def _seen(value: Any) -> tuple[str, str]:
 
 
 def _is_of_a_clock(value: Any) -> bool:
-    """Whether a number was read from a clock since this process began: a start time, not state."""
+    """True if a number was read from a clock since this process began: a start time, not state."""
     return isinstance(value, float) and any(at - _BEFORE_SECONDS <= value <= clock() for clock, at in _CLOCKS.items())
 
 

@@ -49,7 +49,7 @@ def roots_of(state: Any) -> list[Root]:
 
 
 def _holds_plain_values(state: dict[Any, Any]) -> bool:
-    """Whether a dict is state itself, not just names for it: plain values in it change by assignment."""
+    """True if a dict is state itself, not just names for it: plain values in it change by assignment."""
     return any(values.is_value(thing) for thing in state.values())
 
 

@@ -200,7 +200,7 @@ def _innermost(optimizer: Any) -> Any:
 
 
 def _can_be_saved(batch: Any) -> bool:
-    """Whether a batch consists only of tensors and arrays."""
+    """True if a batch consists only of tensors and arrays."""
     import numpy as np
     import tensorflow as tf
 

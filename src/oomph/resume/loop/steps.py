@@ -48,7 +48,7 @@ class Steps:
 
     @property
     def ends_epoch(self) -> bool:
-        """Whether the current batch is the last of its epoch.
+        """True if the current batch is the last of its epoch.
 
         If the data do not know their length (a generator, a filtered dataset), the next batch is taken to find out.
         The source is then one batch ahead of the loop.
@@ -66,7 +66,7 @@ class Steps:
 
     @property
     def is_in_last_epoch(self) -> bool:
-        """Whether this epoch is known to be the last."""
+        """True if this epoch is known to be the last."""
         return self.epochs is not None and self.number + 1 >= len(self.epochs)
 
     def __iter__(self) -> Iterator[Any]:

@@ -9,7 +9,7 @@ from typing import Any
 
 
 def is_open_for_writing(value: Any) -> bool:
-    """Whether the value is the number of a regular file that this process has open for writing, after the first three.
+    """True if the value is the number of a regular file that this process has open for writing, after the first three.
 
     A script that keeps the number of such a file opens the file anew in each attempt, and may get another number.
     """

@@ -91,7 +91,7 @@ def _run_forward(
 
 
 def _holds(generator: Any, content: Value, graph: Any, new: Mapping[str, tuple[str, Value]]) -> bool:
-    """Whether it stands where the content says, and its locals have their saved values."""
+    """True if it stands where the content says, and its locals have their saved values."""
     frame = generator.gi_frame
     if frame is None or content == _ENDED:
         return frame is None and content == _ENDED
@@ -102,7 +102,7 @@ def _holds(generator: Any, content: Value, graph: Any, new: Mapping[str, tuple[s
 
 
 def _is(thing: Any, encoded: Value, graph: Any, new: Mapping[str, tuple[str, Value]]) -> bool:
-    """Whether a thing is what was encoded. An object created since is compared by content."""
+    """True if a thing is what was encoded. An object created since is compared by content."""
     now = graph.encode(thing)
     if type(encoded) is not tuple or encoded[:1] not in (("ref",), ("made",)):
         return bool(now == encoded) and not list(unknown_in(now))

@@ -66,9 +66,9 @@ class Kind:
 
     tag = "opaque"
     in_place = True
-    """Whether `give_back` can change an object in place."""
+    """True if `give_back` can change an object in place."""
     arrays = False
-    """Whether the content is large, and stored as a separate array."""
+    """True if the content is large, and stored as a separate array."""
 
     def parts(self, thing: Any) -> Iterator[Part]:
         """The objects in it."""

@@ -222,7 +222,7 @@ def _variable(thing: Any) -> Any:
 
 
 def _leads_on(name: str, value: Any) -> bool:
-    """Whether an attribute of a leading class needs to be walked. Keras' own functions, such as `relu`, do not."""
+    """True if an attribute of a leading class needs to be walked. Keras' own functions, such as `relu`, do not."""
     of_library = type(value) is FunctionType and code.is_of_library(value)
     return not (of_library and (value.__closure__ is None or name in _WRAPPED))
 

@@ -207,7 +207,7 @@ def size_of(content: Value) -> int:
 
 
 def is_large(content: Value) -> bool:
-    """Whether a content is only a fingerprint, with its values stored separately."""
+    """True if a content is only a fingerprint, with its values stored separately."""
     return type(content) is tuple and content[:1] == ("large",)
 
 

@@ -223,7 +223,7 @@ class Restoration:
 
 
 def _holds_an_iterator(content: Value) -> bool:
-    """Whether restoring this content builds a Python iterator."""
+    """True if restoring this content builds a Python iterator."""
     if type(content) is not tuple:
         return False
     return (content[:1] == ("made",) and content[2:3] == ("iterator",)) or any(map(_holds_an_iterator, content))

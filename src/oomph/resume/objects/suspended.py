@@ -41,11 +41,11 @@ class Yield(NamedTuple):
     depth: int
     """The number of values on the frame's stack there, the yielded value included."""
     receives: bool
-    """Whether the code uses what is sent."""
+    """True if the code uses what is sent."""
     is_stored: bool
-    """Whether the code only stores it under a name, or drops it."""
+    """True if the code only stores it under a name, or drops it."""
     is_harmless: bool
-    """Whether its line may run again: it is the line's only `yield`, and only loads and operators precede it."""
+    """True if its line may run again: it is the line's only `yield`, and only loads and operators precede it."""
 
 
 @functools.lru_cache(maxsize=1024)
@@ -68,7 +68,7 @@ def yields_of(code: CodeType) -> Mapping[int, Yield]:
 
 
 def receives(generator: GeneratorType[Any, Any, Any]) -> bool:
-    """Whether values are sent to a generator. Then `next` is no way to bring it forward."""
+    """True if values are sent to a generator. Then `next` is no way to bring it forward."""
     code = generator.gi_code
     return any(each.receives for each in yields_of(code).values()) or "SEND" in {s.opname for s in _steps(code)}
 
@@ -82,7 +82,7 @@ def may_stand_at(code: CodeType, offset: int) -> bool:
 
 
 def can_be_put_at(generator: GeneratorType[Any, Any, Any], offset: int) -> bool:
-    """Whether `put_at` can bring it to the `yield` at this offset."""
+    """True if `put_at` can bring it to the `yield` at this offset."""
     frame = generator.gi_frame
     target = yields_of(generator.gi_code).get(offset)
     if frame is None or generator.gi_running or target is None or target.depth != 1:

@@ -115,7 +115,7 @@ def kind_of(thing: Any) -> Kind:
 
 
 def _dtype_kind(thing: Any) -> str:
-    """Whether an array holds numbers ("n") or Python objects ("O"); empty for anything else."""
+    """True if an array holds numbers ("n") or Python objects ("O"); empty for anything else."""
     if not issubclass(type(thing), np.ndarray):
         return ""
     return "O" if thing.dtype.kind == "O" else "n"
@@ -138,7 +138,7 @@ def kind_of_tag(tag: str) -> Kind:
 
 
 def is_outside(cls: type) -> bool:
-    """Whether objects of this class lie outside the training: locks, files, loggers, connections."""
+    """True if objects of this class lie outside the training: locks, files, loggers, connections."""
     inert = cls.__module__.partition(".")[0] in _INERT or cls.__module__.startswith((*_STORED, _STATISTICS))
     return inert and not _is_iterator_of_python(cls)
 

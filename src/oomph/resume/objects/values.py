@@ -71,7 +71,7 @@ class CannotEncodeError(TypeError):
 
 
 def is_value(thing: Any) -> bool:
-    """Whether the identity of a thing does not matter: neither it nor anything in it changes."""
+    """True if the identity of a thing does not matter: neither it nor anything in it changes."""
     kind = type(thing)
     if kind in PLAIN or kind in _VALUES:
         return True

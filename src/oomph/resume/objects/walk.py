@@ -70,7 +70,7 @@ class Graph:
     types: dict[int, type] = field(default_factory=dict)
     """The types of what was reached, and the classes among it, by their `id`."""
     out_of_time: bool = False
-    """Whether the time limit ended the walk: the next attempt may get further, or less far."""
+    """True if the time limit ended the walk: the next attempt may get further, or less far."""
 
     def encode(self, thing: Any) -> Value:
         """A reference to an object of the graph, or a value; for anything else, UNKNOWN and its name."""
@@ -238,7 +238,7 @@ def _parts_of(node: Node) -> list[Part]:
 
 
 def _is_passing(thing: Any) -> bool:
-    """Whether a thing has no identity of its own: a tuple or a frozenset."""
+    """True if a thing has no identity of its own: a tuple or a frozenset."""
     return issubclass(type(thing), (tuple, frozenset))
 
 

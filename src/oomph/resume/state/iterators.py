@@ -112,7 +112,7 @@ def _of_the_disk(error: Any) -> OSError | None:
 
 
 def is_saved(folder: Path) -> bool:
-    """Whether a checkpoint folder holds an iterator."""
+    """True if a checkpoint folder holds an iterator."""
     return (folder / f"{_PREFIX}.index").is_file()
 
 
@@ -122,12 +122,12 @@ def restore(iterator: Any, folder: Path) -> None:
 
 
 def is_one_pass(data: Any) -> bool:
-    """Whether data can be iterated only once, like a generator."""
+    """True if data can be iterated only once, like a generator."""
     return hasattr(type(data), "__next__")
 
 
 def depends_on_python(epochs: Any) -> bool:
-    """Whether the batches of a Keras epoch iterator are made by Python, or depend on variables.
+    """True if the batches of a Keras epoch iterator are made by Python, or depend on variables.
 
     True for a generator, a PyDataset, and a `tf.data` pipeline that calls Python or reads a variable.
     """

@@ -214,7 +214,7 @@ class DataPosition:
             )
 
     def is_saved_whole(self, checkpoint: Checkpoint, dataset: Any) -> bool:
-        """Whether a checkpoint holds all that the next batches of a dataset depend on."""
+        """True if a checkpoint holds all that the next batches of a dataset depend on."""
         drawn_anew = (KernelDraws.SEEDED, KernelDraws.RACED)
         return iterators.is_saved(checkpoint.path) and datasets.kernel_draws(dataset) not in drawn_anew
 

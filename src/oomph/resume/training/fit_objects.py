@@ -162,7 +162,7 @@ class FitObjects:
 
 
 def _is_kept(content: Any) -> bool:
-    """Whether an array is small enough to copy."""
+    """True if an array is small enough to copy."""
     try:
         return size_of(content) <= _KEPT_BYTES
     except TypeError:

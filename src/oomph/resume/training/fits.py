@@ -71,13 +71,13 @@ class Fits:
         self._visits: Counter[str] = Counter()
         """How often each place in the script has called fit."""
         self.came_another_way = False
-        """Whether a fit was not the expected one at its place: later fits need not be, either."""
+        """True if a fit was not the expected one at its place: later fits need not be, either."""
         self._refusals: list[final_checkpoints.Refusal] = []
         """Unreadable checkpoints that are not reported yet."""
         self._end_states = FinalCheckpoints()
         self._opened = False
         self._closed = False
-        """Whether checkpoints are no longer written."""
+        """True if checkpoints are no longer written."""
         self._said: set[str] = set()
         self._read: list[str] = []
         """The environment variables that the script has found set, as noted last."""

@@ -32,12 +32,12 @@ class PipelineCosts:
 
 
 def has_room(costs: PipelineCosts) -> bool:
-    """Whether the disk has room for the buffers."""
+    """True if the disk has room for the buffers."""
     return costs.free_bytes is None or costs.save_bytes * _COPIES <= costs.free_bytes * _SHARE_OF_DISK
 
 
 def worth_saving(costs: PipelineCosts) -> bool:
-    """Whether the disk has room, and saving costs little or a smaller share of the training time than replaying."""
+    """True if the disk has room, and saving costs little or a smaller share of the training time than replaying."""
     if not has_room(costs):
         return False
     if costs.save_seconds <= _NEGLIGIBLE_SECONDS:

@@ -69,7 +69,7 @@ class Proof(ABC):
         """The fingerprint of the end state of the fit; 0 if there was no time for it."""
         self._began = time.monotonic()
         self.is_replayed = False
-        """Whether the resume read the batches of the epoch again: it may not call itself verified."""
+        """True if the resume read the batches of the epoch again: it may not call itself verified."""
 
     # -- leaving witnesses ------------------------------------------------------------------------------------------
 

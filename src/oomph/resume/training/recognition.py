@@ -50,7 +50,7 @@ class Recognised:
     reason: str = ""
     """What differs, in words."""
     another_way: bool = False
-    """Whether the script took another path than before, so that it trains something else now."""
+    """True if the script took another path than before, so that it trains something else now."""
 
 
 @dataclass(frozen=True)

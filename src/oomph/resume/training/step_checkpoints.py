@@ -88,7 +88,7 @@ class StepCheckpoints(ABC):
         """Capture the state at this step and write it."""
 
     def _can_be_saved(self) -> bool:
-        """Whether a restarted script could use the checkpoint."""
+        """True if a restarted script could use the checkpoint."""
         return True
 
     @abstractmethod

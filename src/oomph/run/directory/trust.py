@@ -153,7 +153,7 @@ def _entries(fd: int, under: str = "") -> Iterator[tuple[str, os.stat_result]]:
 
 
 def _keeps_modes(folder: Path) -> bool:
-    """Whether the file system keeps modes: Windows disks and some network file systems let everyone write."""
+    """True if the file system keeps modes: Windows disks and some network file systems let everyone write."""
     try:
         with tempfile.NamedTemporaryFile(dir=folder, prefix=".oomph-") as file:  # created with 0600
             return stat.S_IMODE(os.fstat(file.fileno()).st_mode) == FILE_MODE

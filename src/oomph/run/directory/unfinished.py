@@ -22,17 +22,17 @@ class Unfinished:
     """A run that has not finished, and that neither its script nor oomph has ended for good."""
 
     going_on: bool
-    """Whether a process still holds its lock; if not, the supervisor was killed, or the machine went down."""
+    """True if a process still holds its lock; if not, the supervisor was killed, or the machine went down."""
     command: str
     """Resumes the run."""
     preempted: bool = False
-    """Whether it ended in order, to be restarted elsewhere or later."""
+    """True if it ended in order, to be restarted elsewhere or later."""
     stopped: bool = False
-    """Whether somebody stopped it, as with Ctrl-C; how is part of its story."""
+    """True if somebody stopped it, as with Ctrl-C; how is part of its story."""
     kept: bool = False
     """True if the script was interrupted, or finished with less than its checkpoints hold."""
     saved: bool = True
-    """Whether there is a checkpoint to resume from."""
+    """True if there is a checkpoint to resume from."""
     reads: tuple[str, ...] = ()
     """Environment variables that the script has read and found set."""
 
@@ -105,7 +105,7 @@ def _is_saved(run_dir: Path) -> bool:
 
 
 def is_held(run_dir: Path) -> bool:
-    """Whether a process holds the lock of a run, found by trying to take it."""
+    """True if a process holds the lock of a run, found by trying to take it."""
     try:
         fd = open_own(run_dir, "lock", os.O_RDONLY)
     except OSError:

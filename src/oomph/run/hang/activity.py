@@ -26,7 +26,7 @@ class Sample:
     cpu_seconds: float
     io_bytes: int
     stopped: bool
-    """Whether the first process of the tree is stopped (SIGSTOP, a debugger)."""
+    """True if the first process of the tree is stopped (SIGSTOP, a debugger)."""
 
 
 def sample(pid: int) -> Sample | None:
@@ -53,7 +53,7 @@ def sample(pid: int) -> Sample | None:
 
 
 def was_active(before: Sample, after: Sample) -> bool:
-    """Whether the tree did anything between two samples."""
+    """True if the tree did anything between two samples."""
     if before.pids != after.pids or before.io_bytes != after.io_bytes:
         return True
     return after.cpu_seconds - before.cpu_seconds > _LEAST_SECONDS

@@ -41,7 +41,7 @@ class Silence:
     idle_seconds: float
     """How long, up to now, the process tree has neither used the processor nor read or written."""
     untimed: bool = False
-    """Whether earlier durations say nothing about this one: the script's own code runs, or feeds the input."""
+    """True if earlier durations say nothing about this one: the script's own code runs, or feeds the input."""
 
 
 @dataclass(frozen=True)
@@ -110,12 +110,12 @@ def limit(timings: Timings, silence: Silence, floor: float) -> float:
 
 
 def is_over(silence: Silence, limit_seconds: float) -> bool:
-    """Whether the silence has lasted as long as it may."""
+    """True if the silence has lasted as long as it may."""
     return silence.seconds >= limit_seconds - _EARLY_SECONDS
 
 
 def is_idle(silence: Silence, floor: float) -> bool:
-    """Whether the process tree has been idle long enough to be waiting for something."""
+    """True if the process tree has been idle long enough to be waiting for something."""
     return silence.idle_seconds >= floor / 2
 
 

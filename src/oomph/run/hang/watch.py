@@ -83,11 +83,11 @@ class Watch:
 
     @property
     def owner_lives(self) -> bool:
-        """Whether the owner still lives: below a shell it may have ended, and its PID been reused."""
+        """True if the owner still lives: below a shell it may have ended, and its PID been reused."""
         return self._place is not None and self._place.lives and is_alive(self._place.pid)
 
     def can(self, power: Power) -> bool:
-        """Whether the script's process has reported that it can do this."""
+        """True if the script's process has reported that it can do this."""
         return self._last is not None and power in self._last.powers
 
     def hear(self) -> None:
@@ -192,7 +192,7 @@ class Watch:
 
 
 def _catches(pid: int, signum: int) -> bool:
-    """Whether the process has a handler for the signal: after an exec it has none, and would die of it."""
+    """True if the process has a handler for the signal: after an exec it has none, and would die of it."""
     try:
         lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     except OSError:

@@ -117,9 +117,9 @@ class Ending:
     place: Place | None = None
     """The step that was running; None when unknown."""
     epoch_over: bool = False
-    """Whether the steps of its epoch were done: the place is the end of the epoch."""
+    """True if the steps of its epoch were done: the place is the end of the epoch."""
     same_data: bool = False
-    """Whether that step gets the same samples in every attempt."""
+    """True if that step gets the same samples in every attempt."""
 
 
 @dataclass(frozen=True)
@@ -238,12 +238,12 @@ def poison_step(ending: Ending, ledger: Ledger) -> str:
 
 
 def is_crash(returncode: int) -> bool:
-    """Whether the process died by a signal after which a restart may help."""
+    """True if the process died by a signal after which a restart may help."""
     return -returncode in CRASH_SIGNALS
 
 
 def _may_restart(ending: Ending) -> bool:
-    """Whether a fault ended it, not the script itself."""
+    """True if a fault ended it, not the script itself."""
     return bool(ending.restart_requested or ending.hung or ending.context_lost or is_crash(ending.returncode))
 
 

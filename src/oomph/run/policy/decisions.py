@@ -53,7 +53,7 @@ class Decision:
 
     @property
     def reproduced(self) -> bool:
-        """Whether both actions are the same."""
+        """True if both actions are the same."""
         return in_words(self.action) == in_words(self.again)
 
 

@@ -41,11 +41,11 @@ class Trail:
     unkillable: str = ""
     """What keeps it alive despite SIGKILL; empty when it has ended."""
     broken_gpu: bool = False
-    """Whether the kernel's log calls a GPU of the script broken."""
+    """True if the kernel's log calls a GPU of the script broken."""
     again: bool = False
-    """Whether the script was started before, in this run or in this rehearsal."""
+    """True if the script was started before, in this run or in this rehearsal."""
     went_further: bool = False
-    """Whether an earlier start reached a training: a signal during startup then ends that training."""
+    """True if an earlier start reached a training: a signal during startup then ends that training."""
 
 
 def examine(trail: Trail, wrapped: bool = False, blind: bool = False) -> tuple[tuple[Named, ...], Ending]:
@@ -123,7 +123,7 @@ def _preempted(trail: Trail, returncode: int, trained: bool) -> str:
 
 
 def _gets_the_same_data(events: Sequence[Event]) -> bool:
-    """Whether the failed step gets the same samples again: not when its epoch restarts in another order."""
+    """True if the failed step gets the same samples again: not when its epoch restarts in another order."""
     resumed = last(events, "resumed")
     return resumed is None or resumed.data.get("kind") != "epoch"
 

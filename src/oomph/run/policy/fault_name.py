@@ -82,5 +82,5 @@ def _overcome(events: tuple[Event, ...]) -> set[str]:
 
 
 def _asks(event: Event) -> bool:
-    """Whether the guard in the script named the fault itself: that name comes first."""
+    """True if the guard in the script named the fault itself: that name comes first."""
     return event.name in ("restart-requested", "gave-up", "context-lost") and isinstance(event.data.get("fault"), str)

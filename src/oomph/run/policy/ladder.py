@@ -91,7 +91,7 @@ class Conditions:
     broken_gpu: str = ""
     """UUID of the GPU that the kernel's log calls broken."""
     xla: bool = False
-    """Whether the last fit was compiled by XLA."""
+    """True if the last fit was compiled by XLA."""
     samples: int | None = None
     """The size of the last failed step's batch or micro-batch."""
     resumed_from: str = ""

@@ -147,7 +147,7 @@ def _of_guard(guard: _Guard) -> Labelled:
 
 
 def _contradicted(probed: Sequence[Event]) -> bool:
-    """Whether a later probe found a coupling that the first one of the same fit or loop missed."""
+    """True if a later probe found a coupling that the first one of the same fit or loop missed."""
     exact: set[Any] = set()
     for event in probed:
         step = (event.attempt, event.data.get("fit"), event.data.get("during"))
@@ -214,7 +214,7 @@ def unrecorded(events: Sequence[Event]) -> int:
 
 
 def _has_left(by: Mapping[str, list[Event]]) -> bool:
-    """Whether this attempt left anything for later attempts to resume from."""
+    """True if this attempt left anything for later attempts to resume from."""
     return bool(by.get("checkpoint") or by.get("fit-finished"))
 
 
@@ -258,7 +258,7 @@ def _returned_after_an_edit(attempt: Iterable[Event]) -> Iterator[Labelled]:
 
 
 def _is_edited(event: Event) -> bool:
-    """Whether a fit trains again because it was edited; the event holds its earlier number."""
+    """True if a fit trains again because it was edited; the event holds its earlier number."""
     return event.name == "trains-again" and event.data.get("edited_fit") is not None
 
 
@@ -378,7 +378,7 @@ def _outside_fits(events: Sequence[Event]) -> Iterator[Labelled]:
 
 
 def is_guarded(events: Iterable[Event]) -> bool:
-    """Whether any training of the run was guarded."""
+    """True if any training of the run was guarded."""
     return any(event.name == "fit-started" or event.data.get("guarded") for event in events)
 
 
@@ -393,7 +393,7 @@ def _unguarded_reason(event: Event) -> Reason:
 
 
 def is_unguarded_loop(event: Event) -> bool:
-    """Whether oomph saw a loop of the script's own, without `oomph.guard` on its step."""
+    """True if oomph saw a loop of the script's own, without `oomph.guard` on its step."""
     return event.name == "loop-seen" and not event.data.get("guarded")
 
 

@@ -62,7 +62,7 @@ class Story:
 
     outcome: str
     failed: bool
-    """Whether it ended with another exit code than 0."""
+    """True if it ended with another exit code than 0."""
     result: str
     """The label and its reasons in words; empty unless the script trained and finished."""
     incidents: tuple[Incident, ...]

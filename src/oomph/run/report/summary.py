@@ -113,7 +113,7 @@ class Summary:
 
     @property
     def eventful(self) -> bool:
-        """Whether there is more to report than the end of the run."""
+        """True if there is more to report than the end of the run."""
         ours = self.restarts or self.recoveries or self.gave_up or self.left_out
         return bool(set(self.faults) - {UNRELATED} or ours or self.resumes or self.cut_off)
 
@@ -173,7 +173,7 @@ def summarise(events: Sequence[Event], exit_code: int | None = None) -> Summary:
 
 
 def recovered_training(event: Event) -> bool:
-    """Whether a step that trains was recovered: evaluate, predict and `oomph.map_batches` find sizes of their own."""
+    """True if a step that trains was recovered: evaluate, predict and `oomph.map_batches` find sizes of their own."""
     return event.name == "recovered" and "piece" not in event.data and event.data.get("during") not in _NO_TRAINING
 
 
@@ -186,7 +186,7 @@ def _reasons(labelled: Labelled, repeated: int, events: Sequence[Event]) -> tupl
 
 
 def was_cut_off(ended: Event) -> bool:
-    """Whether oomph ended with the attempt, so that only the next `--resume` could record its end."""
+    """True if oomph ended with the attempt, so that only the next `--resume` could record its end."""
     return ended.name == "attempt-ended" and ended.data.get("returncode", 0) is None
 
 

@@ -162,7 +162,7 @@ class Chronicle:
         return progress if progress is not None and progress.attempt == self.attempt else None
 
     def went_further(self) -> bool:
-        """Whether an earlier attempt reached a training."""
+        """True if an earlier attempt reached a training."""
         before = [event for event in self.events() if event.attempt < self.attempt]
         return any(event.name in ("fit-started", "loop-seen") or event.data.get("steps") for event in before)
 
@@ -173,7 +173,7 @@ class Chronicle:
 
     @property
     def is_silent(self) -> bool:
-        """Whether this attempt's journal cannot be written."""
+        """True if this attempt's journal cannot be written."""
         return self._journal.is_silent
 
     def own_events(self) -> Sequence[Event]:
@@ -192,11 +192,11 @@ class Chronicle:
         return [(str(file), int(first), int(final)) for loops in seen for file, first, final in loops]
 
     def guarded(self) -> bool:
-        """Whether a Python process of the script has loaded oomph, as far as is known."""
+        """True if a Python process of the script has loaded oomph, as far as is known."""
         return self._run_dir is None or any(self._run_dir.glob("owner-*")) or self._ended_at_once()
 
     def _ended_at_once(self) -> bool:
-        """Whether the script was stopped before its Python must have loaded oomph."""
+        """True if the script was stopped before its Python must have loaded oomph."""
         ended, decided = last(self._own, "attempt-ended"), last(self._own, "decided")
         if ended is None or decided is None or ended.data["seconds"] > _LONGEST_START_SECONDS:
             return False

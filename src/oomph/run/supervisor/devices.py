@@ -90,7 +90,7 @@ def visible(gpus: Sequence[Gpu], environ: Mapping[str, str]) -> tuple[Gpu, ...]:
 
 
 def memory_is_back(before: Iterable[Gpu], now: Iterable[Gpu]) -> bool:
-    """Whether every GPU has about as much memory free as before."""
+    """True if every GPU has about as much memory free as before."""
     used = {gpu.uuid: gpu.used_bytes for gpu in before}
     return all(gpu.used_bytes <= used.get(gpu.uuid, gpu.used_bytes) + _BACK_BYTES for gpu in now)
 

@@ -52,12 +52,12 @@ def choose_python(wanted: str | None, say: Callable[[str], None]) -> str:
 
 
 def has_itself(name: str) -> bool:
-    """Whether the Python that runs oomph finds the module, without importing it."""
+    """True if the Python that runs oomph finds the module, without importing it."""
     return name in sys.modules or importlib.util.find_spec(name) is not None
 
 
 def has_module(python: str, name: str) -> bool:
-    """Whether this Python finds the module, without importing it."""
+    """True if this Python finds the module, without importing it."""
     try:
         return run([python, "-c", _PROBE, name], without_own_variables(os.environ), _PROBE_SECONDS).returncode == 0
     except OSError:

@@ -53,7 +53,7 @@ class _Report:
 
 
 def _is_overdue(report: _Report, phase: Phase | None, now: float) -> bool:
-    """Whether a recovery can no longer be expected."""
+    """True if a recovery can no longer be expected."""
     age = now - report.first
     if phase is Phase.RECOVERING:
         return False

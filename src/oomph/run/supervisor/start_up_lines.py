@@ -26,10 +26,10 @@ class StartUpLines:
     def __init__(self, seen: set[bytes]) -> None:
         self._seen, self._before = seen, frozenset(seen)
         self.over = False
-        """Whether the script has started: from then on every line is shown."""
+        """True if the script has started: from then on every line is shown."""
 
     def is_repeated(self, line: bytes) -> bool:
-        """Whether an earlier attempt has shown the line while it started."""
+        """True if an earlier attempt has shown the line while it started."""
         text = None if self.over or len(line) > _LONGEST else _comparable(line)
         if text is None:
             return False

@@ -115,7 +115,7 @@ def without_echoes(arrivals: Sequence[Arrival], echo: float) -> int:
 
 
 def asked_to_end(history: Sequence[Arrival], latest: float) -> bool:
-    """Whether the end was requested: by SIGTERM, or by Ctrl-C or SIGHUP after `latest`."""
+    """True if the end was requested: by SIGTERM, or by Ctrl-C or SIGHUP after `latest`."""
     return any(
         arrival.signum == signal.SIGTERM or (arrival.signum in (signal.SIGINT, signal.SIGHUP) and arrival.at > latest)
         for arrival in history

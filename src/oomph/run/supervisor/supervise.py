@@ -250,7 +250,7 @@ class Supervisor:
 
 
 def _interrupted(signals: Signals) -> bool:
-    """Whether only Ctrl-C asked for the end. A second press is forwarded as SIGTERM but arrives as SIGINT."""
+    """True if only Ctrl-C asked for the end. A second press is forwarded as SIGTERM but arrives as SIGINT."""
     asked = {arrival.signum for arrival in signals.history}
     return signal.SIGINT in asked and signal.SIGTERM not in asked
 
