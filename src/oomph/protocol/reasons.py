@@ -70,7 +70,8 @@ def method_failed(where: str, method: str, error: Exception) -> Reason:
 
 def reason_from(data: object) -> Reason:
     """Read a reason from a journal or checkpoint. A damaged one, or one of a later oomph, is shown as what it is."""
-    if isinstance(data, Mapping) and data.get("code") in TABLE:
+    code = data.get("code") if isinstance(data, Mapping) else None
+    if isinstance(data, Mapping) and isinstance(code, str) and code in TABLE:
         values = {str(name): value for name, value in data.items() if isinstance(value, (str, int, float))}
         try:
             return because(**values)  # type: ignore[arg-type]

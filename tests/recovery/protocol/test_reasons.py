@@ -326,6 +326,7 @@ def test_an_object_whose_place_is_unknown_gets_the_general_remedy():
     [
         {"code": "of-a-later-oomph", "number": 3},
         {"code": "value-changed", "name": "epochs"},
+        {"code": ["value-changed"]},
         {"code": "within-noise", "noise": 10**400},
         {"code": "other-rate", "rate": 10**400, "was": 1, "epoch": 1},
         ["a", 1],
