@@ -231,6 +231,7 @@ _RANDOM: dict[str, Check] = {
     "python": _is_python_random,
     "numpy": _is_numpy_random,
     "tensorflow_eager": _is_python_random,
+    "tensorflow_seed": _optional(_is_whole),
     "tensorflow_unseeded": _is_count,
 }
 """Global generator → its state; of others it is numbers in lists."""

@@ -48,21 +48,32 @@ class Names(NamedTuple):
 
     globals: frozenset[str]
     attributes: frozenset[str]
+    """What it reads from objects, and from modules: also what it imports from them itself."""
+    modules: frozenset[str]
+    """The modules that it imports itself, by their full names."""
+
+
+_TAKES_GLOBALS_BY_TEXT = "globals"
 
 
 @functools.lru_cache(maxsize=4096)
 def names_in(code: CodeType) -> Names:
-    """The global names and attributes that a piece of code refers to, nested code included."""
-    used: dict[str, set[str]] = {"GLOBAL": set(), "NAME": set(), "ATTR": set(), "METHOD": set()}
+    """The global names, attributes and modules that a piece of code refers to, nested code included."""
+    used: dict[str, set[str]] = {"GLOBAL": set(), "NAME": set(), "ATTR": set(), "METHOD": set(), "FROM": set()}
+    modules = set()
     for step in dis.get_instructions(code):
         _, _, what = step.opname.rpartition("_")
-        if what in used and isinstance(step.argval, str):
+        if step.opname == "IMPORT_NAME":
+            modules.add(step.argval)
+        elif what in used and isinstance(step.argval, str):
             used[what].add(step.argval)
-    found = Names(frozenset(used["GLOBAL"] | used["NAME"]), frozenset(used["ATTR"] | used["METHOD"]))
+    named = used["GLOBAL"] | used["NAME"]
+    if _TAKES_GLOBALS_BY_TEXT in named:
+        named |= {each for each in code.co_consts if type(each) is str and each.isidentifier()}
+    found = Names(frozenset(named), frozenset(used["ATTR"] | used["METHOD"] | used["FROM"]), frozenset(modules))
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
-            inner = names_in(constant)
-            found = Names(found.globals | inner.globals, found.attributes | inner.attributes)
+            found = Names(*(mine | inner for mine, inner in zip(found, names_in(constant), strict=True)))
     return found
 
 

@@ -171,3 +171,13 @@ def test_slots_of_an_optimizer_have_to_be_finite_like_weights(value):
     moment = next(v for v in model.optimizer.variables if v.shape == (2, 1))
     moment.assign(np.full((2, 1), value, "float32"))
     assert training_state.not_finite(named, finite).startswith("optimizer/")
+
+
+def test_a_seed_that_was_set_while_training_is_set_again():
+    tf.random.set_seed(7)
+    drawn_before = tf.random.normal([2]).numpy().tolist()
+    state = json.loads(json.dumps(training_state.random_state()))
+    drawn = tf.random.normal([2]).numpy().tolist()
+    tf.random.set_seed(1)
+    training_state.restore_random_state(state)
+    assert tf.random.normal([2]).numpy().tolist() == drawn != drawn_before

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 
 import keras
@@ -11,6 +12,7 @@ import pytest
 
 from oomph.redaction import redaction
 from oomph.resume.training import call_place, provenance
+from oomph.resume.training.fit_objects import FitObjects
 from oomph.resume.training.provenance import CALLBACKS, CONFIGURATION, DATA, STRUCTURE, TURN
 
 ARGUMENTS = {"epochs": 3, "batch_size": 16, "initial_epoch": 0}
@@ -120,3 +122,23 @@ def test_ordinary_settings_stay():
     assert call_place.plain("val_loss", "monitor") == "'val_loss'"
     assert call_place.plain(2048, "max_tokens") == "2048"
     assert call_place.plain(["a", "b"], "keys") == "('a', 'b')"
+
+
+def test_figures_that_the_script_sets_otherwise_are_meant(small_model):
+    before = facts(small_model(), settings={"global of __main__: DROP": "3", "pid": "1"})
+    now = facts(small_model(), settings={"global of __main__: DROP": "9"})
+    assert list(map(str, provenance.what_was_given(before, now))) == ["global of __main__: DROP: 3 → 9"]
+
+
+class Dropping(keras.callbacks.Callback):
+    def __init__(self, options):
+        super().__init__()
+        self.drop, self._options, self._every = 0.5, options, 7
+
+
+def test_settings_are_figures_of_objects_and_dicts_without_secrets_and_numbers_of_the_process(small_model):
+    options = {"warm": 3, "began": time.time(), "me": os.getpid(), "password": 123456, "many": list(range(5))}
+    found = FitObjects(small_model(), {}, [Dropping(options)]).settings()
+    mine = {name.rpartition("Dropping")[2]: value for name, value in found.items() if "Dropping" in name}
+    assert mine.pop("._options['password']") not in ("123456", "")
+    assert mine == {"._every": "7", "._options['warm']": "3"}

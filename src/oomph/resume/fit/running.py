@@ -49,7 +49,8 @@ class RunningFit:
         self.callbacks = callbacks.listed(arguments.get("callbacks"))
         """The user's own callbacks, without oomph's."""
         self.objects = FitObjects(model, arguments, self.callbacks)
-        self.beginning = Beginning(model, arguments, self.callbacks, self.objects.fingerprints(), turn)
+        values, figures = self.objects.fingerprints(), self.objects.settings()
+        self.beginning = Beginning(model, arguments, self.callbacks, values, figures, turn)
         self.epoch = int(arguments.get("initial_epoch") or 0)
         self.step = 0
         self.epoch_iterator: Any = None

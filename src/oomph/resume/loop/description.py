@@ -10,12 +10,17 @@ from oomph.resume.loop.roots import Root
 from oomph.resume.loop.source import Source
 from oomph.resume.loop.variables import LoopVariables
 from oomph.resume.training import provenance
-from oomph.resume.training.provenance import CONFIGURATION, DATA, ENVIRONMENT, SCRIPT, STRUCTURE, TURN, Facts
+from oomph.resume.training.provenance import CONFIGURATION, DATA, ENVIRONMENT, SCRIPT, SETTINGS, STRUCTURE, TURN, Facts
 from oomph.resume.training.recognition import Recognised, Verdict
 
 
 def facts_of(
-    roots: list[Root], variables: LoopVariables, source: Source, epochs: Sequence[int] | None, turn: dict[str, Any]
+    roots: list[Root],
+    variables: LoopVariables,
+    source: Source,
+    epochs: Sequence[int] | None,
+    settings: dict[str, str],
+    turn: dict[str, Any],
 ) -> Facts:
     """Everything that identifies a loop, before anything of an earlier attempt is restored."""
     weights = {f"weights of {root}": shapes for root in roots if (shapes := variables.shapes(root.name))}
@@ -23,6 +28,7 @@ def facts_of(
         **provenance.facts_around(),
         STRUCTURE: weights,
         CONFIGURATION: {"epochs": None if epochs is None else str(epochs)},
+        SETTINGS: settings,
         TURN: turn,
         DATA: {
             "kind of data": type(source.dataset).__name__,

@@ -27,7 +27,7 @@ class LoopObjects(FitObjects):
     """
 
     def __init__(self, roots: list[Root], variables: LoopVariables, data: Any, held: list[Any]) -> None:
-        self._variables = variables
+        self._variables, self._callbacks = variables, []
         self._telling = [root for root in roots if root.pair is not None]
         looked_at: Roots = [(root.name, root.thing) for root in roots if root.pair is None]
         self._data = [("data", data)]

@@ -49,7 +49,8 @@ class RunningLoop:
         self.variables = LoopVariables([(root.name, root.thing) for root in self._roots if root.pair is None])
         self.objects = LoopObjects(self._roots, self.variables, steps.source.dataset, self._held)
         self.data = LoopData(fits, self.objects, steps.source)
-        self.facts = facts_of(self._roots, self.variables, steps.source, steps.epochs, dict(steps.place.turn))
+        settings, turn = self.objects.settings(), dict(steps.place.turn)
+        self.facts = facts_of(self._roots, self.variables, steps.source, steps.epochs, settings, turn)
         self._rates = dict(self._learning_rates())
         self.identity: FitIdentity = fits.identify_at(steps.place, f"loop over {', '.join(self.kinds())}")
         self.lost: list[Reason] = []

@@ -34,7 +34,11 @@ class Mapping(Kind):
     """A dict, or one of its relatives in `collections`."""
 
     tag = "mapping"
+    named_from = 2
     _bases = (collections.OrderedDict, collections.defaultdict, collections.Counter, dict)
+
+    def at(self, name: str) -> str:
+        return f"[{name!r}]"
 
     def parts(self, thing: Any) -> Iterator[Part]:
         if type(thing) is collections.defaultdict:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import itertools
 from collections.abc import Iterator
 from types import FunctionType, MethodType, SimpleNamespace
 from typing import Any
@@ -20,28 +19,21 @@ from oomph.resume.objects.kind import (
     Part,
     Setting,
     TypeNamed,
-    is_figure,
     pairs,
     put_each,
 )
 from oomph.resume.objects.own_types import is_data, path_of
 from oomph.resume.objects.values import Value
 
+_MOST_WRAPPERS = 8
 _METHODS = (FunctionType, staticmethod, classmethod, property)
-
-
-_SAME = "same"
-"""Marks a setting that has the value of when the training began."""
-
-
-def _is_same(before: Value, now: Value) -> bool:
-    return type(before) is type(now) and before == now
 
 
 class Instance(Kind):
     """An object with attributes, in its `__dict__` and its slots."""
 
     tag = "instance"
+    named_from = 1
 
     def parts(self, thing: Any) -> Iterator[Part]:
         yield from ((f".{name}", value) for name, value in self.attributes(thing).items())
@@ -63,23 +55,6 @@ class Instance(Kind):
         found = self.attributes(thing)
         kind: Any = type(thing)
         return (path_of(kind), *(e for n, v in found.items() for e in (n, encode(v))))
-
-    def since(self, before: Value, now: Value) -> Value:
-        old = dict(pairs(before[1:])) if before[0] == now[0] else {}
-        marked = ((n, (_SAME, v) if is_figure(v) and _is_same(old.get(n), v) else v) for n, v in pairs(now[1:]))
-        return (now[0], *itertools.chain.from_iterable(marked))
-
-    def with_settings(self, content: Value, at_begin: Value) -> tuple[Value, list[Setting]]:
-        begun, found, others = dict(pairs(at_begin[1:])), [], []
-        for name, value in pairs(content[1:]):
-            is_marked = type(value) is tuple and len(value) == 2 and value[0] == _SAME
-            was = value[1] if is_marked else value
-            now = begun.get(name)
-            if is_marked and type(now) is type(was) and is_figure(now) and now != was:
-                others.append(Setting(name, was, now))
-                was = now
-            found += [name, was]
-        return (content[0], *found), others
 
     def give_back(self, thing: Any, content: Value, decode: Decode) -> None:
         wanted, now = dict(pairs(content[1:])), self.attributes(thing)
@@ -136,6 +111,17 @@ class Attributed(Kind):
     def content(self, thing: Any, encode: Encode) -> Value:
         return (self._inner.content(thing, encode), self._outer.content(thing, encode))
 
+    def figures(self, content: Value) -> dict[str, Value]:
+        return self._inner.figures(content[0]) | self._outer.figures(content[1])
+
+    def since(self, before: Value, now: Value) -> Value:
+        return (self._inner.since(before[0], now[0]), self._outer.since(before[1], now[1]))
+
+    def with_settings(self, content: Value, at_begin: Value) -> tuple[Value, list[Setting]]:
+        inner, of_inner = self._inner.with_settings(content[0], at_begin[0])
+        outer, of_outer = self._outer.with_settings(content[1], at_begin[1])
+        return (inner, outer), [*of_inner, *of_outer]
+
     def shell(self, content: Value, type_named: TypeNamed) -> Any:
         kind = type_named(content[1][0])
         empty = self._inner.shell(content[0], type_named)
@@ -154,6 +140,7 @@ class Class(Kind):
     """A user's class: its attributes other than methods, and its methods for what they refer to."""
 
     tag = "class"
+    named_from = 0
 
     def parts(self, thing: Any) -> Iterator[Part]:
         for name, member in list(vars(thing).items()):
@@ -215,6 +202,24 @@ class Function(Kind):
         put_each(wanted, decode, vars(thing), vars(thing).__setitem__)
 
 
+class Wrapper(Kind):
+    """What a library's decorator, such as `contextlib.contextmanager`, has made of a user's function."""
+
+    tag = "wrapper"
+
+    def parts(self, thing: Any) -> Iterator[Part]:
+        yield "", wrapped_by(thing)
+
+
+def wrapped_by(thing: Any) -> FunctionType | None:
+    """The user's function that a library's decorator has wrapped; None if there is none."""
+    for _ in range(_MOST_WRAPPERS):
+        thing = getattr(thing, "__wrapped__", None)
+        if type(thing) is FunctionType and code.is_users(thing.__globals__.get("__name__", "")):
+            return thing
+    return None
+
+
 class Cell(Kind):
     """A closure variable."""
 
@@ -258,6 +263,10 @@ class Globals(Kind):
     """The globals of a user's module that functions reached by the walk refer to."""
 
     tag = "globals"
+    named_from = 0
+
+    def at(self, name: str) -> str:
+        return name
 
     def content(self, thing: Any, encode: Encode) -> Value:
         found = [(name, thing.module[name]) for name in sorted(thing.names) if name in thing.module]

@@ -8,6 +8,7 @@ noted, and lost after a restart.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
@@ -24,12 +25,17 @@ TypeNamed = Callable[[str], Any]
 
 _LARGEST, _LONGEST = 1_000_000, 8
 """Clock values are larger, and numbers that are drawn are longer."""
+_MOST_NAMED = 100
+"""A mapping of more names holds data and no settings."""
+_SAME = "same"
+"""Marks a figure that has the value of when the training began."""
 
 
 class Setting(NamedTuple):
-    """An attribute that a training leaves alone, and that the script sets otherwise than before."""
+    """A figure that a training leaves alone, and that the script sets otherwise than before."""
 
-    name: str
+    where: str
+    """How it is reached from the object that holds it."""
     was: Value
     now: Value
 
@@ -38,7 +44,16 @@ def is_figure(value: object) -> bool:
     """True for a switch, or a number as people write them: neither a clock value nor a number that was drawn."""
     if type(value) is float:
         return len(repr(value)) <= _LONGEST
-    return type(value) is bool or (type(value) is int and abs(value) < _LARGEST)
+    return type(value) is bool or (type(value) is int and abs(value) < _LARGEST and value not in _of_this_process())
+
+
+def last_name(where: str) -> str:
+    """The name of an attribute, a global or a key, at the end of how it is reached: it tells of a secret."""
+    return where.rstrip("]'\"").rpartition("'")[2].rpartition(".")[2].rpartition(" ")[2]
+
+
+def _of_this_process() -> tuple[int, int]:
+    return os.getpid(), os.getppid()
 
 
 NOTHING = object()
@@ -69,6 +84,12 @@ class Kind:
     """True if `give_back` can change an object in place."""
     arrays = False
     """True if the content is large, and stored as a separate array."""
+    named_from: int | None = None
+    """Where in the content names and their values begin, in turns; None if it has none."""
+
+    def at(self, name: str) -> str:
+        """How the value of a name is reached from the object."""
+        return f".{name}"
 
     def parts(self, thing: Any) -> Iterator[Part]:
         """The objects in it."""
@@ -82,13 +103,43 @@ class Kind:
         """Restore its content; raises CannotGiveBackError."""
         raise CannotGiveBackError(type(thing).__name__)
 
+    def figures(self, content: Value) -> dict[str, Value]:
+        """The figures in a content, by how they are reached: what may be settings of the script's."""
+        return {self.at(name): value for name, value in self._named(content).items() if is_figure(value)}
+
     def since(self, before: Value, now: Value) -> Value:
-        """The content to save, where only a part of it has changed since an earlier moment."""
-        return now
+        """The content to save of an object that has changed: its figures that have not changed are marked."""
+        old = self._named(before)
+        same = {name for name, value in self._named(now).items() if is_figure(value) and _is_same(old, name, value)}
+        return self._renamed(now, lambda name, value: (_SAME, value) if name in same else value) if same else now
 
     def with_settings(self, content: Value, at_begin: Value) -> tuple[Value, list[Setting]]:
-        """The content to restore, with what the script sets otherwise now; and those settings."""
-        return content, []
+        """The content to restore, with the figures that the script sets otherwise now; and those settings."""
+        begun, others = self._named(at_begin), list[Setting]()
+
+        def chosen(name: Any, value: Value) -> Value:
+            if type(value) is not tuple or len(value) != 2 or value[0] != _SAME:
+                return value
+            was, now = value[1], begun.get(name) if type(name) is str else None
+            if type(now) is not type(was) or not is_figure(now) or now == was:
+                return was
+            others.append(Setting(self.at(name), was, now))
+            return now
+
+        return self._renamed(content, chosen), others
+
+    def _named(self, content: Value) -> dict[str, Value]:
+        """The values of a content by their names, where those are text."""
+        if self.named_from is None or not 0 < len(content) - self.named_from <= 2 * _MOST_NAMED:
+            return {}
+        return {name: value for name, value in pairs(content[self.named_from :]) if type(name) is str}
+
+    def _renamed(self, content: Value, chosen: Callable[[Any, Value], Value]) -> Value:
+        """The content with another value for some names."""
+        if self.named_from is None:
+            return content
+        values = ((name, chosen(name, value)) for name, value in pairs(content[self.named_from :]))
+        return (*content[: self.named_from], *(each for pair in values for each in pair))
 
     def shell(self, content: Value, type_named: TypeNamed) -> Any:
         """A new, empty object that `give_back` fills, so it may refer to itself; raises CannotGiveBackError."""
@@ -97,6 +148,10 @@ class Kind:
     def build(self, content: Value, decode: Decode) -> Any:
         """A new object of a kind that cannot be filled; raises CannotGiveBackError."""
         raise CannotGiveBackError(self.tag)
+
+
+def _is_same(before: Mapping[str, Value], name: str, now: Value) -> bool:
+    return name in before and type(before[name]) is type(now) and before[name] == now
 
 
 def pairs(flat: Value) -> Iterator[tuple[Any, Any]]:

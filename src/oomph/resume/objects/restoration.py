@@ -10,10 +10,11 @@ import numpy as np
 
 from oomph.protocol.reason_table import GONE
 from oomph.protocol.reasons import Reason, because
+from oomph.redaction.redaction import digest_of_secret
 from oomph.resume.objects import values
 from oomph.resume.objects.admission import admitted, admitted_to_iterator, may_be_hashed
 from oomph.resume.objects.forward import Allowance, bring_to
-from oomph.resume.objects.kind import NOTHING, CannotGiveBackError, Kind, OutsideError, Setting
+from oomph.resume.objects.kind import NOTHING, CannotGiveBackError, Kind, OutsideError, Setting, last_name
 from oomph.resume.objects.own_types import OwnTypes
 from oomph.resume.objects.picture import LOST, OUTSIDE, Changes, Picture, lost_object, references_in
 from oomph.resume.objects.table import kind_of_tag
@@ -28,6 +29,10 @@ _ERRORS = (
     RuntimeError,
     OverflowError,
 )
+
+
+def _shown(where: str, figure: Value) -> str:
+    return digest_of_secret(last_name(where), repr(figure)) or repr(figure)
 
 
 class Restoration:
@@ -79,8 +84,8 @@ class Restoration:
         if not self._own and key in self._live.contents and type(content) is tuple:
             content, others = self._with_settings(node.kind, content, self._live.contents[key])
             self.lost += [
-                because("value-changed", name=f"{key}.{name}", was=str(was)[:60], now=str(now)[:60])
-                for name, was, now in others
+                because("value-changed", name=f"{key}{where}", was=_shown(where, was), now=_shown(where, now))
+                for where, was, now in others
             ]
         if node.kind.tag == "generator":
             new, graph = self._changes.new, self._live.graph

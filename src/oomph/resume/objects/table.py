@@ -33,7 +33,7 @@ from oomph.resume.objects.kind import Kind
 
 OPAQUE = Kind()
 GLOBALS = instances.Globals()
-_INSTANCE, _CLASS = instances.Instance(), instances.Class()
+_INSTANCE, _CLASS, _WRAPPER = instances.Instance(), instances.Class(), instances.Wrapper()
 _ITERATED: tuple[Any, ...] = ([], (), range(0), {}, set(), "", b"")
 _BUILTIN_ITERATORS: tuple[type, ...] = (
     *(type(iter(each)) for each in _ITERATED),
@@ -58,6 +58,7 @@ _BY_CLASS: dict[type, Kind] = {
     tf.data.Dataset: library_kinds.Dataset(),
     tf.data.Iterator: library_kinds.DatasetIterator(),
     FunctionType: instances.Function(),
+    type(functools.lru_cache(len)): _WRAPPER,
     MethodType: _METHOD,
     functools.partial: _METHOD,
     CellType: instances.Cell(),
@@ -109,7 +110,7 @@ def kind_of(thing: Any) -> Kind:
     if issubclass(type(thing), type):  # `isinstance` would ask the object, which may refuse, or lie
         return _CLASS if code.is_users(thing.__module__) else OPAQUE
     if type(thing) is FunctionType and not code.is_users(thing.__globals__.get("__name__", "")):
-        return OPAQUE
+        return _WRAPPER if instances.wrapped_by(thing) is not None else OPAQUE
     kind: Any = type(thing)
     return _kind_of_class(kind, _dtype_kind(thing))
 

@@ -7,6 +7,7 @@ cannot be inspected, and when its time is up.
 from __future__ import annotations
 
 import hashlib
+import sys
 import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
@@ -208,8 +209,19 @@ class _Walk:
             free, number = f"{key} ({number})", number + 1
         return free
 
-    def _add_globals(self, module: dict[str, Any], names: frozenset[str], attributes: frozenset[str]) -> None:
+    def _add_globals(
+        self,
+        module: dict[str, Any],
+        names: frozenset[str],
+        attributes: frozenset[str],
+        imported: frozenset[str] = frozenset(),
+    ) -> None:
         """Add the globals that code refers to and, of a user's module that it names, those that it may mean."""
+        package = module.get("__package__") or ""
+        for each in sorted(imported):
+            for name in (each, f"{package}.{each}".strip(".")):  # absolute, or relative to the package
+                if name in sys.modules and code.is_users(name):
+                    self._add_globals(vars(sys.modules[name]), attributes, attributes)
         known = self._globals.get(id(module))
         if known is None:
             name = str(module.get("__name__"))

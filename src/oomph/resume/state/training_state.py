@@ -207,7 +207,7 @@ def _shape(slot: Slot) -> tuple[int, ...]:
 def random_state() -> dict[str, Any]:
     """The state of Python's, NumPy's, TensorFlow's and Keras' global generators, as JSON values."""
     numpy_state: Any = np.random.get_state(legacy=False)
-    state: dict[str, Any] = {"python": _listed(random.getstate())}
+    state: dict[str, Any] = {"python": _listed(random.getstate()), "tensorflow_seed": TENSORFLOW.global_seed.value()()}
     if numpy_state["bit_generator"] == "MT19937":
         key = numpy_state["state"]["key"].tolist()
         state["numpy"] = numpy_state | {"state": {"key": key, "pos": int(numpy_state["state"]["pos"])}}
@@ -236,6 +236,9 @@ def restore_random_state(state: dict[str, Any]) -> None:
     if torch is not None and "torch" in state:
         kept = np.frombuffer(base64.b64decode(state["torch"], validate=True), np.uint8)
         torch.set_rng_state(torch.from_numpy(kept.copy()))
+    seed = state.get("tensorflow_seed")
+    if type(seed) is int and seed != TENSORFLOW.global_seed.value()():  # set while the script trained
+        tf.random.set_seed(seed)
     eager = _eager_generator()
     if eager is not None and "tensorflow_eager" in state:
         eager.setstate(python_state(_tupled(state["tensorflow_eager"])))

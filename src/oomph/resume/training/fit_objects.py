@@ -6,6 +6,7 @@ as they were when its iterator was created, and then advances them itself.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -16,6 +17,7 @@ from oomph.keras_bridge.graph.write_set import tensorflow_variable
 from oomph.keras_bridge.names.keras3 import KERAS
 from oomph.keras_bridge.optimizers import optimizers_of
 from oomph.protocol.reasons import Reason
+from oomph.resume.objects.kind import last_name
 from oomph.resume.objects.picture import Changes, Picture, bytes_of, changes_between, is_large, size_of
 from oomph.resume.objects.restoration import Restoration
 from oomph.resume.state.training_state import Array
@@ -24,6 +26,7 @@ from oomph.resume.training.call_place import plain
 _DATA = ("x", "y", "sample_weight", "class_weight")
 _VALIDATION = ("validation_data",)
 _SECONDS = 1.0
+_MOST_SETTINGS = 300
 _KEPT_BYTES = 16 << 20
 """Arrays up to this size are copied before a fit is resumed: a callback may change them until then."""
 
@@ -85,6 +88,21 @@ class FitObjects:
         given = {name.removeprefix("data "): (name, thing) for name, thing in [*self._data, self._others[-1]]}
         found = {f"values of {short}": self._fingerprint(*each) for short, each in given.items() if each[1] is not None}
         return {name: fingerprint for name, fingerprint in found.items() if fingerprint}
+
+    def settings(self) -> dict[str, str]:
+        """The figures that the script's objects and globals hold before the training, by where they are.
+
+        Public ones of the callbacks are facts of their own.
+        """
+        told = {id(callback) for callback in self._callbacks}
+        found = (
+            (f"{key}{where}", value)
+            for key, node in self.at_entry.graph.nodes.items()
+            if type(self.at_entry.contents[key]) is tuple
+            for where, value in node.kind.figures(self.at_entry.contents[key]).items()
+            if id(node.thing) not in told or where.startswith("._")
+        )
+        return {where: plain(value, last_name(where)) for where, value in itertools.islice(found, _MOST_SETTINGS)}
 
     def _fingerprint(self, name: str, thing: Any) -> str:
         """Empty if time ran out: another attempt would see another part and take it for other data."""

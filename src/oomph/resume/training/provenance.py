@@ -29,8 +29,9 @@ from oomph.script.sources import code_in, script_files
 
 Facts = dict[str, dict[str, Any]]
 SCRIPT, ENVIRONMENT, STRUCTURE, DATA = "script", "environment", "structure", "data"
-CONFIGURATION, CALLBACKS, TURN, CODE = "configuration", "callbacks", "turn", "code"
+CONFIGURATION, CALLBACKS, TURN, CODE, SETTINGS = "configuration", "callbacks", "turn", "code", "settings"
 _SURROUNDINGS = "surroundings"
+_ALL = (SCRIPT, ENVIRONMENT, STRUCTURE, CONFIGURATION, CALLBACKS, SETTINGS, DATA, _SURROUNDINGS)
 _BATCHES = "batches in an epoch"
 _VARIABLE = "environment variable"
 _ARGUMENTS_OF_SCRIPT = "arguments of the script"
@@ -49,6 +50,7 @@ def facts_of(
     arguments: Mapping[str, Any],
     callbacks: Sequence[Any] = (),
     values: Mapping[str, Any] | None = None,
+    settings: Mapping[str, Any] | None = None,
     turn: Mapping[str, Any] | None = None,
 ) -> Facts:
     """The facts at the start of a fit; `data_facts` are added once Keras has created its iterator.
@@ -56,6 +58,7 @@ def facts_of(
     Args:
         callbacks: the user's own.
         values: fingerprints of the data.
+        settings: the figures that the script's objects hold.
         turn: the values that distinguish this iteration of the script's loops from others.
     """
     return {
@@ -63,6 +66,7 @@ def facts_of(
         STRUCTURE: _structure(model),
         CONFIGURATION: _configuration(model) | {name: _plain(arguments.get(name)) for name in _ARGUMENTS},
         CALLBACKS: _settings(callbacks),
+        SETTINGS: dict(settings or {}),
         TURN: dict(turn or {}),
         _SURROUNDINGS: _surroundings(),
         DATA: {name: _plain(arguments.get(name)) for name in _DATA_ARGUMENTS} | dict(values or {}),
@@ -84,7 +88,7 @@ def data_facts(epochs: Any) -> dict[str, Any]:
 def changes(before: Facts, now: Facts, *groups: str) -> list[Reason]:
     """What differs in these groups, or in all. A fact that only one side knows is ignored."""
     found: list[Reason] = []
-    for group in groups or (SCRIPT, ENVIRONMENT, STRUCTURE, CONFIGURATION, CALLBACKS, DATA, _SURROUNDINGS):
+    for group in groups or _ALL:
         old, new = before.get(group, {}), now.get(group, {})
         both = group != STRUCTURE  # an added or removed layer is a change; its weights are unknown until built
         names = [name for name in {**old, **new} if (name in old and name in new) or not (both or _WEIGHTS in name)]
@@ -93,9 +97,9 @@ def changes(before: Facts, now: Facts, *groups: str) -> list[Reason]:
 
 
 def what_was_given(before: Facts, now: Facts) -> list[Reason]:
-    """The intended differences of the script itself: its code, its arguments, what it reads from its environment."""
+    """The intended differences of the script itself: its code, its arguments, what it reads, the figures it sets."""
     arguments = [each for each in changes(before, now, SCRIPT) if each.value("name") == _ARGUMENTS_OF_SCRIPT]
-    return [*changes(before, now, CODE), *arguments, *changes(before, now, ENVIRONMENT)]
+    return [*changes(before, now, CODE), *arguments, *changes(before, now, ENVIRONMENT, SETTINGS)]
 
 
 def listed(found: Sequence[Reason]) -> str:
@@ -230,6 +234,7 @@ class Beginning:
         arguments: the arguments of `fit`.
         callbacks: the user's own.
         values: fingerprints of the data.
+        settings: the figures that the script's objects hold.
         turn: the values that distinguish this iteration of the script's loops from others.
     """
 
@@ -239,10 +244,11 @@ class Beginning:
         arguments: Mapping[str, Any],
         callbacks: list[Any],
         values: Mapping[str, Any] | None = None,
+        settings: Mapping[str, Any] | None = None,
         turn: Mapping[str, Any] | None = None,
     ) -> None:
         self._model = model
-        self._facts = facts_of(model, arguments, callbacks, values, turn)
+        self._facts = facts_of(model, arguments, callbacks, values, settings, turn)
         self.learning_rate = _learning_rate(model.optimizer)
         """The learning rate that the script sets before the fit; None for a schedule."""
         self._is_new = is_new(model.optimizer)

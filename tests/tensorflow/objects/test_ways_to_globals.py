@@ -1,0 +1,111 @@
+"""A global that changes is found whichever way a function reaches it, and settings beside it are the script's."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import sys
+
+import pytest
+
+COUNTED = {"steps": 0, "drop": 3}
+TOTAL, LIMIT = 0, 5
+
+
+def by_text():
+    globals()["TOTAL"] = globals()["TOTAL"] + 1
+
+
+def by_import_of_its_own():
+    import counted_by_a_test as counted
+
+    counted.total += 1
+
+
+def by_name_imported_of_its_own():
+    from counted_by_a_test import seen
+
+    seen.append(len(seen))
+
+
+@contextlib.contextmanager
+def in_context():
+    COUNTED["steps"] += 1
+    yield
+
+
+@functools.cache
+def kept(turn):
+    COUNTED["steps"] += turn
+    return turn
+
+
+class Calling:
+    def __init__(self, function):
+        self.function = function
+
+
+@pytest.fixture
+def counted(tmp_path, monkeypatch):
+    (tmp_path / "counted_by_a_test.py").write_text("total = 0\nseen = []\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    import counted_by_a_test
+
+    yield counted_by_a_test
+    del sys.modules["counted_by_a_test"]
+
+
+@pytest.fixture
+def start_over(monkeypatch):
+    """Gives the globals of this module the values that they have in a new process."""
+
+    def begin(drop=3, limit=5):
+        COUNTED.update(steps=0, drop=drop)
+        globals().update(TOTAL=0, LIMIT=limit)
+
+    begin()
+    yield begin
+    begin()
+
+
+def test_a_global_that_is_reached_by_its_text_is_restored(resume, start_over):
+    found = resume(lambda: start_over() or Calling(by_text), lambda thing: thing.function())
+    assert (found.lost, TOTAL) == ([], 1)
+
+
+def test_a_module_that_a_function_imports_itself_is_restored(resume, counted):
+    def begin():
+        counted.total, counted.seen = 0, []
+        return [Calling(by_import_of_its_own), Calling(by_name_imported_of_its_own)]
+
+    found = resume(begin, lambda both: [each.function() for each in both])
+    assert (found.lost, counted.total, counted.seen) == ([], 1, [0])
+
+
+def test_what_a_decorated_function_changes_is_restored(resume, start_over):
+    def change(both):
+        with both[0].function():
+            both[1].function(2)
+
+    found = resume(lambda: start_over() or [Calling(in_context), Calling(kept)], change)
+    assert (found.lost, COUNTED["steps"]) == ([], 3)
+
+
+def test_a_setting_in_a_dict_takes_effect_beside_a_counter(resume, start_over):
+    drops = iter([3, 9])
+    change = lambda thing: COUNTED.update(steps=7)  # noqa: E731
+    found = resume(lambda: start_over(drop=next(drops)) or Calling(kept), change)
+    assert COUNTED == {"steps": 7, "drop": 9}
+    assert found.lost == [f"global of {__name__}: COUNTED['drop']: 3 → 9"]
+
+
+def limited():
+    global TOTAL
+    TOTAL += LIMIT
+
+
+def test_a_global_setting_takes_effect_beside_a_counter(resume, start_over):
+    limits = iter([5, 6])
+    found = resume(lambda: start_over(limit=next(limits)) or Calling(limited), lambda thing: thing.function())
+    assert (TOTAL, LIMIT) == (5, 6)
+    assert found.lost == [f"global of {__name__}: LIMIT: 5 → 6"]
