@@ -53,7 +53,7 @@ def logs_of(folder: Path) -> list[Log]:
     """The logs of a folder, as `oomph explain` reads them."""
     found = []
     for path, entry in labelled(folder):
-        sample = classifier.Sample()
+        sample = classifier.EvidenceSample()
         for fact in read_file(path, words()):
             sample.see(fact)
         spoken = classifier.words(fact.text for fact in sample.facts)

@@ -36,7 +36,7 @@ def rows(name: str, sizes: list[int], gpu: Any) -> None:
     import tensorflow as tf
 
     from oomph.planning.live import subject
-    from oomph.planning.xla.growth import Growth
+    from oomph.planning.xla.growth import XlaGrowth
     from oomph.planning.xla.targets import choose
 
     model, x, y = load(FOLDER / "development.py").MODELS[name](4)
@@ -45,7 +45,7 @@ def rows(name: str, sizes: list[int], gpu: Any) -> None:
     chosen, first = choose(gpu.capability), None
     for size in sizes:
         found, handed_over = measure(model, batch, size, chosen.target, gpu.memory_bytes)
-        first = first or Growth({size: found.temporary})
+        first = first or XlaGrowth({size: found.temporary})
         bound = first.at(size).high / found.temporary
         print(
             f"| {name}, {size} | {found.total / MIB:.1f} | {found.arguments / MIB:.1f} | {found.temporary / MIB:.1f} | "

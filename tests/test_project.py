@@ -19,7 +19,7 @@ from oomph.cli import COMMANDS
 from oomph.cli import demo as demo_verb
 from oomph.demo import scenario, show
 from oomph.demo.children import DemoError, compare, run_plain
-from oomph.demo.claims import Claim, Compared, Ended, Measured, Survived, Trial, judge, rows
+from oomph.demo.claims import ChildEnding, Claim, Compared, DemoTrial, Measured, Survived, judge, rows
 from oomph.errors import UsageError
 from oomph.run.directory.work_folder import work_folder
 from oomph.terminal.tables import table
@@ -101,6 +101,12 @@ def test_only_the_rooms_of_the_map_import_tensorflow_and_what_oomph_runs_imports
 # -- mistakes put in by hand ------------------------------------------------------------------------------------------
 
 
+def test_a_public_class_name_exists_once():
+    modules = {path: ast.parse(path.read_text()) for path in PACKAGE.rglob("*.py")}
+    names = [node.name for tree in modules.values() for node in tree.body if isinstance(node, ast.ClassDef)]
+    assert {name for name in names if names.count(name) > 1 and not name.startswith("_")} == set()
+
+
 def test_every_mistake_of_make_mutations_can_still_be_put_in():
     words = "import json, mutations as m; print(json.dumps([[x.file, x.right, x.tests] for x in m.MUTATIONS]))"
     listed = subprocess.run(
@@ -161,11 +167,11 @@ def test_the_demo_finds_the_example():
 
 # -- the demonstration: what it claims --------------------------------------------------------------------------------
 
-SURVIVED = Survived(Ended(0, 30.0), True, ooms=1, restarts=1, steps=90, steps_repeated=5, micro_batch=128)
+SURVIVED = Survived(ChildEnding(0, 30.0), True, ooms=1, restarts=1, steps=90, steps_repeated=5, micro_batch=128)
 SURVIVED = replace(SURVIVED, exactness="verified")
-SINGLE = Trial("float32", SURVIVED, Compared((0.95, 0.95), ("float32",), 6e-7))
-DOUBLE = Trial("float64", SURVIVED, Compared((0.95, 0.95), ("float64",), 1e-15))
-GOOD = Measured(Ended(1, 14.0, "ResourceExhaustedError: OOM when allocating tensor"), SINGLE, DOUBLE, noise=7e-7)
+SINGLE = DemoTrial("float32", SURVIVED, Compared((0.95, 0.95), ("float32",), 6e-7))
+DOUBLE = DemoTrial("float64", SURVIVED, Compared((0.95, 0.95), ("float64",), 1e-15))
+GOOD = Measured(ChildEnding(1, 14.0, "ResourceExhaustedError: OOM when allocating tensor"), SINGLE, DOUBLE, noise=7e-7)
 
 
 def failed(measured: Measured) -> list[str]:
@@ -189,9 +195,9 @@ def test_all_claims_hold_for_what_is_to_be_expected():
 @pytest.mark.parametrize(
     ("measured", "words"),
     [
-        (replace(GOOD, plain=Ended(0, 9.0)), "plain python dies"),
-        (replace(GOOD, plain=Ended(1, 9.0, "ImportError: no module")), "plain python dies"),
-        (with_run(ended=Ended(93, 9.0, "gave up")), "to its end"),
+        (replace(GOOD, plain=ChildEnding(0, 9.0)), "plain python dies"),
+        (replace(GOOD, plain=ChildEnding(1, 9.0, "ImportError: no module")), "plain python dies"),
+        (with_run(ended=ChildEnding(93, 9.0, "gave up")), "to its end"),
         (with_run(ooms=0), "out-of-memory"),
         (with_run(micro_batch=None), "out-of-memory"),
         (with_run(micro_batch=256), "out-of-memory"),
@@ -218,7 +224,7 @@ def test_each_claim_can_fail_alone(measured, words):
 
 
 def test_a_run_without_a_result_fails_everything_about_its_result():
-    lost = replace(GOOD, double=Trial("float64", Survived(Ended(1, 1.0, "boom"), False), None))
+    lost = replace(GOOD, double=DemoTrial("float64", Survived(ChildEnding(1, 1.0, "boom"), False), None))
     assert len(failed(lost)) == 6
     assert "boom" not in "\n".join(table(rows(lost), 100))  # the table has room for an exit code
     assert "exit code 1" in "\n".join(table(rows(lost), 100))
@@ -231,7 +237,7 @@ def test_the_table_shows_the_bound_beside_the_difference():
 
 
 def test_a_summary_that_is_missing_counts_as_nothing():
-    empty = Survived.of(Ended(0, 1.0), True, {})
+    empty = Survived.of(ChildEnding(0, 1.0), True, {})
     assert (empty.ooms, empty.restarts, empty.steps, empty.micro_batch) == (0, 0, 0, None)
 
 

@@ -7,7 +7,7 @@ import pytest
 import oomph
 from oomph.process.isolation.isolate import Isolated
 from oomph.run.report.summary import summarise
-from oomph.run.supervisor.closing import Outcome
+from oomph.run.supervisor.closing import RunOutcome
 
 DIAGNOSES = oomph.diagnose(MemoryError())
 SUMMARY = summarise([], 1)
@@ -22,7 +22,7 @@ VALUES = {
     "diagnoses": DIAGNOSES,
     "fault": DIAGNOSES[0].fault,
     "summary": SUMMARY,
-    "outcome": Outcome(1, SUMMARY),
+    "outcome": RunOutcome(1, SUMMARY),
     "large": Isolated(ok=True, value=list(range(100_000)), stderr="x" * 1_000_000),
     "lines": Isolated(ok=True, value="a\nb" * 10_000),
     "hostile": Isolated(ok=True, value=Hostile()),
@@ -37,7 +37,7 @@ def test_a_value_prints_on_one_short_line(name: str) -> None:
     assert "\n" not in text
 
 
-@pytest.mark.parametrize("kind", [Isolated, Outcome])
+@pytest.mark.parametrize("kind", [Isolated, RunOutcome])
 def test_a_repr_that_leaves_something_out_says_so(kind: type) -> None:
     assert "Its repr is short: " in str(kind.__doc__)
 
@@ -54,4 +54,4 @@ def test_what_a_function_gave_is_told_to_a_person() -> None:
 
 
 def test_a_summary_is_told_to_a_person() -> None:
-    assert str(Outcome(1, SUMMARY)).startswith("exit code 1: failed: 0 steps in 0 s, no fault, ")
+    assert str(RunOutcome(1, SUMMARY)).startswith("exit code 1: failed: 0 steps in 0 s, no fault, ")

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from oomph.cli.kept_probes import folder, keep, kept_for
-from oomph.planning.probe.record import Point, Record
+from oomph.planning.probe.record import Point, ProbeRecord
 
-RECORD = Record("NVIDIA GeForce RTX 4090", "2.21.0", "graph", True, "abc", 10**9, 0, (Point(2, 110, 100),))
+RECORD = ProbeRecord("NVIDIA GeForce RTX 4090", "2.21.0", "graph", True, "abc", 10**9, 0, (Point(2, 110, 100),))
 
 
 @pytest.fixture(name="environ")
@@ -21,12 +21,12 @@ def _environ(tmp_path: Path) -> dict[str, str]:
     return {"XDG_CACHE_HOME": str(tmp_path / "cache")}
 
 
-def read(environ: dict[str, str], gpu: str = "RTX 4090") -> tuple[list[Record], list[str]]:
+def read(environ: dict[str, str], gpu: str = "RTX 4090") -> tuple[list[ProbeRecord], list[str]]:
     said: list[str] = []
     return kept_for(gpu, environ, said.append), said
 
 
-def kept(record: Record, environ: dict[str, str]) -> list[str]:
+def kept(record: ProbeRecord, environ: dict[str, str]) -> list[str]:
     said: list[str] = []
     keep(record, environ, said.append)
     return said

@@ -19,7 +19,7 @@ from oomph.cli import run as run_verb
 from oomph.protocol.guarding import Guarding
 from oomph.run.report.summary import summarise
 from oomph.run.supervisor import launch as launching
-from oomph.run.supervisor.closing import Outcome
+from oomph.run.supervisor.closing import RunOutcome
 from oomph.run.supervisor.launch import Request
 
 LIMIT = 60
@@ -31,9 +31,9 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[Request]:
     """What `oomph run` asks the library for, in place of doing it."""
     requests: list[Request] = []
 
-    def launch(request: Request) -> Outcome:
+    def launch(request: Request) -> RunOutcome:
         requests.append(request)
-        return Outcome(7, summarise([], 7))
+        return RunOutcome(7, summarise([], 7))
 
     monkeypatch.setattr(launching, "launch", launch)
     return requests

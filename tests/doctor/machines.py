@@ -7,11 +7,11 @@ from dataclasses import replace
 from oomph.doctor.snapshot import (
     Candidate,
     CudaDevice,
+    DeviceNode,
     Driver,
-    Host,
+    HostFacts,
     Library,
-    Node,
-    Nvml,
+    NvmlAnswers,
     NvmlDevice,
     Package,
     Packages,
@@ -98,7 +98,7 @@ def healthy() -> Snapshot:
     )
     return Snapshot(
         python=Python("/env/bin/python", (3, 11, 9), "cpython", "/env", "/usr", (SITE,), "cp311"),
-        host=Host(
+        host=HostFacts(
             system="Linux",
             machine="x86_64",
             release="6.8.0",
@@ -109,7 +109,7 @@ def healthy() -> Snapshot:
             disk_free_bytes=500 * GIB,
             cache_path="/home/user/.nv/ComputeCache",
             pci=(PciDevice("0000:01:00.0", "10de", "2236"),),
-            nodes=tuple(Node(f"/dev/{name}", True) for name in ("nvidia0", "nvidiactl", "nvidia-uvm")),
+            nodes=tuple(DeviceNode(f"/dev/{name}", True) for name in ("nvidia0", "nvidiactl", "nvidia-uvm")),
             kernel_driver="550.54.15",
             modules=("nvidia", "nvidia_uvm"),
         ),
@@ -132,6 +132,6 @@ def healthy() -> Snapshot:
         ),
         toolchain=Toolchain("/usr/local/cuda/bin/ptxas", "/usr/local/cuda/nvvm/libdevice/libdevice.10.bc"),
         driver=Driver(True, "/usr/lib/x86_64-linux-gnu/libcuda.so.1", "", 12050, 0, 0.21, (device(),)),
-        nvml=Nvml(True, init=0, driver="550.54.15", cuda_version=12050, devices=(nvml_device(),)),
+        nvml=NvmlAnswers(True, init=0, driver="550.54.15", cuda_version=12050, devices=(nvml_device(),)),
         seconds=0.1,
     )

@@ -9,10 +9,19 @@ from typing import Any
 import pytest
 from machines import GIB, SITE, device, nvml_device
 
-from oomph.doctor.check import FAIL, PASS, SKIP, STATUSES, WARN, Finding
+from oomph.doctor.check import FAIL, PASS, SKIP, STATUSES, WARN, DoctorFinding
 from oomph.doctor.checks import CHECKS
 from oomph.doctor.examine import examine
-from oomph.doctor.snapshot import Candidate, Library, Node, Package, PciDevice, Process, Snapshot, Toolchain
+from oomph.doctor.snapshot import (
+    Candidate,
+    DeviceNode,
+    HoldingProcess,
+    Library,
+    Package,
+    PciDevice,
+    Snapshot,
+    Toolchain,
+)
 
 Change = Callable[[Snapshot], Snapshot]
 
@@ -130,8 +139,8 @@ CASES: list[tuple[str, str, Change, str, str, str]] = [
     ("nightly", "cuda-libraries", both(part("tensorflow", distribution="tf-nightly", version="2.22.0.dev1"), library("libcublas.so.12")), FAIL, "", "tf-nightly[and-cuda]==2.22.0.dev1"),
     ("nvml hangs", "nvml", part("nvml", init=None, problem="no answer within 5 s", devices=()), FAIL, "no answer", "reboot"),
     ("no pynvml", "nvml", part("nvml", unavailable="nvidia-ml-py is not installed", init=None), SKIP, "could not check", ""),
-    ("no permission", "device-nodes", part("host", nodes=(Node("/dev/nvidia0", False, "root:video crw-rw----"),)), FAIL, "No permission", "usermod -aG video"),
-    ("no uvm", "device-nodes", part("host", nodes=(Node("/dev/nvidia0", True), Node("/dev/nvidiactl", True))), FAIL, "/dev/nvidia-uvm is missing", "modprobe nvidia_uvm"),
+    ("no permission", "device-nodes", part("host", nodes=(DeviceNode("/dev/nvidia0", False, "root:video crw-rw----"),)), FAIL, "No permission", "usermod -aG video"),
+    ("no uvm", "device-nodes", part("host", nodes=(DeviceNode("/dev/nvidia0", True), DeviceNode("/dev/nvidiactl", True))), FAIL, "/dev/nvidia-uvm is missing", "modprobe nvidia_uvm"),
     ("amd", "amd-gpu", both(without_gpu, part("host", pci=(PciDevice("0000:03:00.0", "1002", "744c"),))), WARN, "AMD GPU", "rocm/tensorflow"),
     ("amd beside", "amd-gpu", part("host", pci=(PciDevice("1", "10de", "1"), PciDevice("2", "1002", "7"))), PASS, "beside", ""),
     ("cusolver", "cuda-libraries", library("libcusolver.so.11", Candidate(f"{WHEEL_CUSOLVER}/libcusolver.so.11", "wheel", WHEEL_CUSOLVER)), FAIL, "where TensorFlow does not look", f"export LD_LIBRARY_PATH={WHEEL_CUSOLVER}"),
@@ -182,7 +191,7 @@ CASES: list[tuple[str, str, Change, str, str, str]] = [
     ("blocking", "debug-variables", env(CUDA_LAUNCH_BLOCKING="1"), WARN, "slow", "unset CUDA_LAUNCH_BLOCKING"),
     ("forced ptx", "debug-variables", env(CUDA_FORCE_PTX_JIT="1"), WARN, "machine code is ignored", "unset CUDA_FORCE_PTX_JIT"),
     ("hidden warnings", "log-level", env(TF_CPP_MIN_LOG_LEVEL="2"), PASS, "hides TensorFlow's warnings", "unset"),
-    ("held", "gpu-memory", part("nvml", devices=(nvml_device(used_bytes=20 * GIB, free_bytes=4 * GIB, processes=(Process(77, 20 * GIB, "python"),)),)), WARN, "by 77 python", "ps -fp 77"),
+    ("held", "gpu-memory", part("nvml", devices=(nvml_device(used_bytes=20 * GIB, free_bytes=4 * GIB, processes=(HoldingProcess(77, 20 * GIB, "python"),)),)), WARN, "by 77 python", "ps -fp 77"),
     ("held, unseen", "gpu-memory", part("nvml", devices=(nvml_device(used_bytes=20 * GIB, free_bytes=4 * GIB),)), WARN, "cannot be seen", "fuser"),
     ("full", "gpu-memory", part("nvml", devices=(nvml_device(used_bytes=int(23.5 * GIB), free_bytes=GIB // 2),)), FAIL, "0.5 GiB of 24.0", ""),
     ("one full", "gpu-memory", gpus(device(), device(1), nvml=(nvml_device(used_bytes=23 * GIB, free_bytes=GIB), nvml_device(1))), WARN, "GPU 0", "CUDA_VISIBLE_DEVICES=1"),
@@ -201,7 +210,7 @@ CASES: list[tuple[str, str, Change, str, str, str]] = [
     ("hot", "gpu-heat", part("nvml", devices=(nvml_device(celsius=92),)), WARN, "slows down at 95", "nvidia-smi"),
     ("throttled", "gpu-heat", part("nvml", devices=(nvml_device(throttle=0x20),)), WARN, "because it is hot", "power-limit"),
     ("power cap", "gpu-heat", part("nvml", devices=(nvml_device(throttle=0x04),)), PASS, "", ""),
-    ("exclusive, taken", "compute-mode", part("nvml", devices=(nvml_device(compute_mode=3, processes=(Process(5),)),)), FAIL, "process 5 has it", "compute-mode=DEFAULT"),
+    ("exclusive, taken", "compute-mode", part("nvml", devices=(nvml_device(compute_mode=3, processes=(HoldingProcess(5),)),)), FAIL, "process 5 has it", "compute-mode=DEFAULT"),
     ("exclusive", "compute-mode", part("nvml", devices=(nvml_device(compute_mode=3),)), PASS, "one process at a time", ""),
     ("prohibited", "compute-mode", part("nvml", devices=(nvml_device(compute_mode=2),)), FAIL, "Prohibited", ""),
     ("no persistence", "gpu-clocks", part("nvml", devices=(nvml_device(persistence=False),)), PASS, "persistence mode is off", "persistence-mode=1"),
@@ -215,7 +224,7 @@ CASES: list[tuple[str, str, Change, str, str, str]] = [
 ]  # fmt: skip
 
 
-def found(snapshot: Snapshot, name: str) -> Finding:
+def found(snapshot: Snapshot, name: str) -> DoctorFinding:
     return next(result.finding for result in examine(snapshot) if result.check.name == name)
 
 

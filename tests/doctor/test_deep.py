@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from oomph.doctor.deep import try_devices
-from oomph.doctor.trial_process import Limits
+from oomph.doctor.trial_process import SilenceLimits
 
 TRIALS = ("list", "matmul", "xla")
 CHILD = """
@@ -44,7 +44,7 @@ def trials(tmp_path, monkeypatch, healthy):
             driver=replace(healthy.driver, devices=devices),
         )
         said: list[str] = []
-        results = try_devices(machine, said.append, TRIALS, Limits(60, seconds))
+        results = try_devices(machine, said.append, TRIALS, SilenceLimits(60, seconds))
         return [(result.check.name, result.finding.status, result.finding.message) for result in results], said
 
     return run

@@ -9,7 +9,7 @@ import pytest
 
 from oomph.gpu.nvml import Nvml
 from oomph.gpu.nvml_queries import QUERIES
-from oomph.gpu.reading import Event, Holder
+from oomph.gpu.reading import DriverEvent, Holder
 from oomph.monitor.metrics import of_scope
 
 pytestmark = pytest.mark.rig
@@ -167,8 +167,8 @@ def test_events_come_with_their_gpu_once(machine):
     rig.at(3)
     assert [reading.events for reading in nvml.read(3)] == [
         (),
-        (Event("xid", 31), Event("xid", 48)),
-        (Event("xid", 13),),
+        (DriverEvent("xid", 31), DriverEvent("xid", 48)),
+        (DriverEvent("xid", 13),),
     ]
     assert not any(reading.events for reading in nvml.read(4))
 
@@ -184,7 +184,7 @@ def test_a_gpu_that_vanishes_stays_listed_and_comes_back_after_a_reset(machine):
     nvml.read(rig.at(0))
     healthy, lost = nvml.read(rig.at(3))
     assert healthy.values
-    assert (lost.problem, lost.values, lost.events) == ("GPU is lost", {}, (Event("lost"),))
+    assert (lost.problem, lost.values, lost.events) == ("GPU is lost", {}, (DriverEvent("lost"),))
     for second in (4, 50, 70, 99):
         _, still = nvml.read(rig.at(second))
         assert (still.uuid, still.problem, still.events) == (lost.uuid, "GPU is lost", ())

@@ -14,7 +14,7 @@ import psutil
 import pytest
 
 import oomph
-from oomph.monitor.changes import Changes
+from oomph.monitor.changes import FindingChanges
 from oomph.monitor.process import SamplerProcess
 from oomph.monitor.sample import Sample
 from oomph.monitor.store import read
@@ -107,7 +107,7 @@ def test_one_that_is_killed_is_told_of(start, tmp_path):
     assert sampler.problem == ""
     process(sampler).kill()
     until(lambda: not sampler.alive)
-    assert sampler.changes() == Changes()
+    assert sampler.changes() == FindingChanges()
     assert sampler.problem == "the sampler was ended: nothing more is measured"
 
 

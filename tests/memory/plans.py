@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from oomph.planning.estimate import Device, Estimate, Fits, Interval, Item, Layer, Moment, Plan, Saver
+from oomph.planning.estimate import Device, Estimate, Fitting, Interval, Item, Layer, MemoryMoment, Plan, Saver
 
 MIB, GIB = 2**20, 2**30
 DEVICE = Device("GeForce RTX 4090", 24 * GIB, 22 * GIB)
@@ -27,8 +27,8 @@ def plan(**changes: Any) -> Plan:
         "place": "train.py:42",
         "batch": 32,
         "estimates": (
-            Estimate(32, around(2 * GIB), Fits.YES),
-            Estimate(512, around(32 * GIB), Fits.NO),
+            Estimate(32, around(2 * GIB), Fitting.YES),
+            Estimate(512, around(32 * GIB), Fitting.NO),
         ),
         "curve": tuple((2**n, around(2**n * 64 * MIB)) for n in range(8)),
         "device": DEVICE,
@@ -41,7 +41,7 @@ def plan(**changes: Any) -> Plan:
         ),
         "layers": tuple(Layer(f"block_{n}", n * 10 * MIB) for n in range(1, 9)),
         "peak_operation": "Conv2DBackpropInput",
-        "timeline": tuple(Moment(f"operation {n}", (100 + n * (20 - n)) * MIB) for n in range(20)),
+        "timeline": tuple(MemoryMoment(f"operation {n}", (100 + n * (20 - n)) * MIB) for n in range(20)),
         "savers": (
             Saver("mixed_bfloat16", around(1200 * MIB), "computes in bfloat16; changes the result", "set_policy('x')"),
             Saver("recomputation", None, "not planned: no layer is repeated", ""),

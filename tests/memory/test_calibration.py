@@ -6,17 +6,17 @@ import itertools
 
 import pytest
 
-from oomph.planning.calibration import LOWER, SCRATCH, UPPER, Correction, Measured, correction
+from oomph.planning.calibration import LOWER, SCRATCH, UPPER, Correction, MeasuredSteps, correction
 from oomph.planning.estimate import Interval
 
 MIB = 1 << 20
 
 
-def steps(batch: int, peak: int, predicted: int) -> Measured:
-    return Measured(batch, [[peak * MIB] * 3], predicted * MIB)
+def steps(batch: int, peak: int, predicted: int) -> MeasuredSteps:
+    return MeasuredSteps(batch, [[peak * MIB] * 3], predicted * MIB)
 
 
-def corrected(measured: list[Measured], batch: int, predicted: int, held: int = 0) -> Interval:
+def corrected(measured: list[MeasuredSteps], batch: int, predicted: int, held: int = 0) -> Interval:
     found = correction(measured)
     assert found is not None
     return found.of(Interval(predicted, predicted, predicted), batch, held)
@@ -47,13 +47,13 @@ def test_beside_a_size_that_is_off_by_chance_it_is_smoothed() -> None:
 
 
 def test_the_most_of_each_order_counts_and_the_orders_on_average() -> None:
-    found = Correction([Measured(8, [[90 * MIB, 100 * MIB], [100 * MIB, 120 * MIB, 80 * MIB]], 100 * MIB)])
+    found = Correction([MeasuredSteps(8, [[90 * MIB, 100 * MIB], [100 * MIB, 120 * MIB, 80 * MIB]], 100 * MIB)])
     assert found.factor(8) == pytest.approx(1.1)
 
 
 def test_orders_that_differ_widen_the_interval_of_each_size() -> None:
     orders = [[80 * MIB], [100 * MIB], [125 * MIB]]
-    found = Correction([Measured(8, orders, 100 * MIB), Measured(32, [[300 * MIB]], 300 * MIB)])
+    found = Correction([MeasuredSteps(8, orders, 100 * MIB), MeasuredSteps(32, [[300 * MIB]], 300 * MIB)])
     peak = Interval(MIB, MIB, MIB)
     beyond = (125 / 80) ** 0.5
     assert found.of(peak, 8, 0).low == pytest.approx(0.8 * MIB / beyond, abs=1)

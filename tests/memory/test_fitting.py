@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from oomph.planning.device_limit import limit_of
-from oomph.planning.estimate import Device, Estimate, Fits, Interval
+from oomph.planning.estimate import Device, Estimate, Fitting, Interval
 from oomph.planning.gpu_costs import CONTEXT, reserve
-from oomph.planning.verdict import Verdict, notes, why_open
+from oomph.planning.verdict import FittingVerdict, notes, why_open
 
 GIB = 1 << 30
 CARD = Device("a card", 8 * GIB, 6 * GIB)
@@ -16,47 +16,47 @@ CARD = Device("a card", 8 * GIB, 6 * GIB)
 @pytest.mark.parametrize(
     ("peak", "is_xla", "says"),
     [
-        (Interval(1, 2, 3), False, Fits.YES),
-        (Interval(4, 5, 7), False, Fits.UNKNOWN),
-        (Interval(4, 7, 8), False, Fits.UNKNOWN),
-        (Interval(6, 7, 8), False, Fits.NO),
-        (Interval(0.5, 0.7, 0.75), True, Fits.YES),
-        (Interval(0.5, 0.7, 0.76), True, Fits.UNKNOWN),
-        (Interval(1, 2, 3), True, Fits.UNKNOWN),
-        (Interval(7, 8, 9), True, Fits.UNKNOWN),
-        (Interval(9, 10, 12), True, Fits.NO),
+        (Interval(1, 2, 3), False, Fitting.YES),
+        (Interval(4, 5, 7), False, Fitting.UNKNOWN),
+        (Interval(4, 7, 8), False, Fitting.UNKNOWN),
+        (Interval(6, 7, 8), False, Fitting.NO),
+        (Interval(0.5, 0.7, 0.75), True, Fitting.YES),
+        (Interval(0.5, 0.7, 0.76), True, Fitting.UNKNOWN),
+        (Interval(1, 2, 3), True, Fitting.UNKNOWN),
+        (Interval(7, 8, 9), True, Fitting.UNKNOWN),
+        (Interval(9, 10, 12), True, Fitting.NO),
     ],
 )
 def test_yes_by_the_high_end_no_by_half_of_the_lower_doubt_and_under_xla_yes_by_eight_times_that(
     peak, is_xla, says
 ) -> None:
     scaled = Interval(*(round(size * GIB) for size in (peak.low, peak.expected, peak.high)))
-    assert Verdict(CARD, is_xla, held=0).fits(scaled) is says
+    assert FittingVerdict(CARD, is_xla, held=0).fits(scaled) is says
 
 
 def test_without_a_device_nothing_is_said() -> None:
-    assert Verdict(None, False, 0).fits(Interval(0, 0, 0)) is Fits.UNKNOWN
-    assert notes(Verdict(None, False, 0), ()) == ()
+    assert FittingVerdict(None, False, 0).fits(Interval(0, 0, 0)) is Fitting.UNKNOWN
+    assert notes(FittingVerdict(None, False, 0), ()) == ()
 
 
 def test_a_doubt_is_not_outweighed_by_room_for_xla() -> None:
     small = Interval(GIB // 200, GIB // 100, GIB // 50)
-    assert Verdict(CARD, True, 0).fits(small) is Fits.YES
-    assert Verdict(CARD, True, 0, doubt="a size is unknown").fits(small) is Fits.UNKNOWN
-    assert Verdict(CARD, True, held=GIB).fits(small) is Fits.UNKNOWN
+    assert FittingVerdict(CARD, True, 0).fits(small) is Fitting.YES
+    assert FittingVerdict(CARD, True, 0, doubt="a size is unknown").fits(small) is Fitting.UNKNOWN
+    assert FittingVerdict(CARD, True, held=GIB).fits(small) is Fitting.UNKNOWN
 
 
 def test_a_yes_without_asking_xla_says_by_how_much_xla_may_exceed_it() -> None:
-    verdict = Verdict(CARD, True, 0)
+    verdict = FittingVerdict(CARD, True, 0)
     peaks = {32: Interval(GIB // 8, GIB // 5, GIB // 4), 512: Interval(2 * GIB, 3 * GIB, 4 * GIB)}
     said = notes(verdict, (), [Estimate(size, peak, verdict.fits(peak)) for size, peak in peaks.items()])
     (room,) = [note for note in said if "unless XLA" in note]
     assert room.startswith("A batch of 32 fits unless XLA takes more than 24 times the upper bound")
-    assert not any("unless XLA" in note for note in notes(Verdict(CARD, False, 0), (), []))
+    assert not any("unless XLA" in note for note in notes(FittingVerdict(CARD, False, 0), (), []))
 
 
 def test_what_the_training_holds_alone_may_be_too_much_under_xla() -> None:
-    assert Verdict(CARD, True, held=7 * GIB).fits(Interval(7 * GIB, 7 * GIB, 8 * GIB)) is Fits.NO
+    assert FittingVerdict(CARD, True, held=7 * GIB).fits(Interval(7 * GIB, 7 * GIB, 8 * GIB)) is Fitting.NO
 
 
 def test_a_card_keeps_something_and_an_amount_of_memory_nothing() -> None:
@@ -86,18 +86,18 @@ def test_the_reserve_that_was_measured(capability: str, mib: int) -> None:
     ],
 )
 def test_under_xla_it_is_said_why_it_is_open_and_how_to_know(device, begin) -> None:
-    said = why_open(Verdict(device, True, 0, doubt="a loop is guessed"))
+    said = why_open(FittingVerdict(device, True, 0, doubt="a loop is guessed"))
     assert said.startswith(begin)
     assert "set jit_compile=False in compile(), plan again, and train with that" in said
 
 
 def test_it_is_open_for_the_doubt_or_not_at_all() -> None:
-    assert why_open(Verdict(CARD, False, 0, doubt="a loop is guessed")) == "a loop is guessed"
-    assert why_open(Verdict(CARD, False, 0)) == ""
+    assert why_open(FittingVerdict(CARD, False, 0, doubt="a loop is guessed")) == "a loop is guessed"
+    assert why_open(FittingVerdict(CARD, False, 0)) == ""
 
 
 def test_xla_and_unknown_sizes_are_named() -> None:
-    said = notes(Verdict(CARD, True, 0), [f"loop {number} is assumed" for number in range(5)])
+    said = notes(FittingVerdict(CARD, True, 0), [f"loop {number} is assumed" for number in range(5)])
     assert "jit_compile=False" in said[0]
     assert said[-1] == "2 more sizes are not known or assumed."
 
@@ -105,18 +105,18 @@ def test_xla_and_unknown_sizes_are_named() -> None:
 def test_what_may_change_everything_is_never_a_yes() -> None:
     device = Device("a GPU", 1 << 34, 1 << 34)
     small = Interval(1 << 20, 1 << 21, 1 << 22)
-    assert Verdict(device, is_xla=False, held=0).fits(small) is Fits.YES
-    doubtful = Verdict(device, is_xla=False, held=0, doubt="a loop is counted as 32 iterations")
-    assert doubtful.fits(small) is Fits.UNKNOWN
+    assert FittingVerdict(device, is_xla=False, held=0).fits(small) is Fitting.YES
+    doubtful = FittingVerdict(device, is_xla=False, held=0, doubt="a loop is counted as 32 iterations")
+    assert doubtful.fits(small) is Fitting.UNKNOWN
     assert not doubtful.can_say_yes
 
 
 def test_what_xla_has_compiled_may_fit_for_certain() -> None:
-    compiled = Verdict(CARD, True, 0, compiled=("XLA compiled this step.",))
+    compiled = FittingVerdict(CARD, True, 0, compiled=("XLA compiled this step.",))
     assert compiled.can_say_yes
-    assert compiled.fits(Interval(1 * GIB, 2 * GIB, 3 * GIB)) is Fits.YES
-    assert compiled.fits(Interval(4 * GIB, 5 * GIB, 7 * GIB)) is Fits.UNKNOWN
-    assert compiled.fits(Interval(6 * GIB, 7 * GIB, 8 * GIB)) is Fits.NO
+    assert compiled.fits(Interval(1 * GIB, 2 * GIB, 3 * GIB)) is Fitting.YES
+    assert compiled.fits(Interval(4 * GIB, 5 * GIB, 7 * GIB)) is Fitting.UNKNOWN
+    assert compiled.fits(Interval(6 * GIB, 7 * GIB, 8 * GIB)) is Fitting.NO
     said = notes(compiled, ())
     assert said[0] == "XLA compiled this step."
     assert not any("jit_compile=False" in note for note in said)
@@ -124,14 +124,14 @@ def test_what_xla_has_compiled_may_fit_for_certain() -> None:
 
 
 def test_what_xla_has_compiled_is_open_for_the_doubt_alone() -> None:
-    doubtful = Verdict(CARD, True, 0, doubt="the data leave it open", compiled=("XLA compiled this step.",))
+    doubtful = FittingVerdict(CARD, True, 0, doubt="the data leave it open", compiled=("XLA compiled this step.",))
     assert not doubtful.can_say_yes
-    assert doubtful.fits(Interval(1 * GIB, 2 * GIB, 3 * GIB)) is Fits.UNKNOWN
+    assert doubtful.fits(Interval(1 * GIB, 2 * GIB, 3 * GIB)) is Fitting.UNKNOWN
     assert why_open(doubtful) == "the data leave it open"
 
 
 def test_why_xla_has_not_compiled_is_said_once_with_why_it_is_open() -> None:
-    verdict = Verdict(CARD, True, 0, not_compiled="its compiler took too long")
+    verdict = FittingVerdict(CARD, True, 0, not_compiled="its compiler took too long")
     assert why_open(verdict) == (
         "Keras compiles with XLA where it sees a GPU, and XLA chooses the buffers itself; its compiler took too long; "
         "to know without it, set jit_compile=False in compile(), plan again, and train with that"

@@ -7,7 +7,7 @@ import pytest
 from oomph.planning.breakdown import Held, items, layers, timeline
 from oomph.planning.estimate import Interval
 from oomph.planning.liveness import simulate
-from oomph.planning.prediction import Step, predict, widened
+from oomph.planning.prediction import PredictedStep, predict, widened
 from oomph.planning.program import Operation, Program, Size, Storage
 from oomph.planning.schedule import Order
 
@@ -71,7 +71,7 @@ def test_two_workers_hold_what_two_operations_need() -> None:
 
 
 def test_the_interval_holds_the_peak_and_grows_with_the_batch() -> None:
-    step = Step(chain(Storage.NEW), held=256 * KIB)
+    step = PredictedStep(chain(Storage.NEW), held=256 * KIB)
     peaks = [predict(step, batch).peak for batch in (1, 8, 64)]
     for peak, batch in zip(peaks, (1, 8, 64), strict=True):
         truth = 256 * KIB + 2 * batch * KIB
@@ -89,7 +89,7 @@ def test_sizes_that_are_assumed_widen_the_interval_and_vanish_nowhere() -> None:
 def test_the_items_add_up_to_the_expected_peak() -> None:
     program = chain(Storage.NEW)
     held = Held(weights=100 * KIB, slots=50 * KIB, other=KIB)
-    prediction = predict(Step(program, held.total), 16)
+    prediction = predict(PredictedStep(program, held.total), 16)
     parts = items(program, prediction, held)
     assert sum(item.size.expected for item in parts) == prediction.peak.expected
     assert {item.name: item.size.expected for item in parts}["weights"] == 100 * KIB

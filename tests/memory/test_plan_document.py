@@ -8,7 +8,7 @@ import pytest
 from plans import plan
 
 from oomph.planning.document import as_document, as_document_without, plan_of
-from oomph.planning.estimate import Fits
+from oomph.planning.estimate import Fitting
 
 
 @pytest.mark.parametrize(
@@ -23,7 +23,7 @@ def test_the_document_has_what_programs_rely_on():
     document = as_document(plan())
     assert (document["schema"], document["engine"], document["max_batch"]) == (1, "graph", 320)
     assert document["estimates"][1].keys() == {"batch", "low", "expected", "high", "fits"}
-    assert document["estimates"][1]["fits"] == Fits.NO.value == "no"
+    assert document["estimates"][1]["fits"] == Fitting.NO.value == "no"
     assert document["savers"][1]["expected"] is None
     without = as_document_without("why not")
     assert without["schema"] == 1

@@ -9,7 +9,7 @@ import pytest
 from plans import GIB, WORDS, around, plan
 
 from oomph.planning.chart import against_batch, through_one_step
-from oomph.planning.estimate import Estimate, Fits, Layer, Moment
+from oomph.planning.estimate import Estimate, Fitting, Layer, MemoryMoment
 from oomph.planning.picture import as_page
 
 
@@ -29,7 +29,12 @@ def test_the_page_loads_nothing_and_runs_nothing():
 
 def test_names_cannot_become_markup():
     name = "<script>alert(1)</script>&"
-    odd = plan(subject=name, layers=(Layer(name, 1),), timeline=(Moment(name, 5), Moment(name, 3)), peak_operation=name)
+    odd = plan(
+        subject=name,
+        layers=(Layer(name, 1),),
+        timeline=(MemoryMoment(name, 5), MemoryMoment(name, 3)),
+        peak_operation=name,
+    )
     page = as_page(odd, (name,))
     assert "<script>" not in page
     assert len(pictures(page)) == 2
@@ -39,7 +44,7 @@ def test_names_cannot_become_markup():
 def test_one_batch_and_one_moment_are_drawn_too(device):
     one = ElementTree.fromstring(against_batch([(32, around(2 * GIB))], device))
     assert [each.get("cx") for each in one if each.get("class") == "spot"] == ["78.0"]
-    ElementTree.fromstring(through_one_step([Moment("all", 0)], device))
+    ElementTree.fromstring(through_one_step([MemoryMoment("all", 0)], device))
 
 
 def test_everything_is_within_the_picture():
@@ -52,6 +57,6 @@ def test_everything_is_within_the_picture():
 
 
 def test_a_plan_without_a_curve_has_a_page():
-    bare = plan(curve=(), estimates=(Estimate(8, around(GIB), Fits.YES),), timeline=(), items=(), layers=())
+    bare = plan(curve=(), estimates=(Estimate(8, around(GIB), Fitting.YES),), timeline=(), items=(), layers=())
     assert len(pictures(as_page(bare, WORDS))) == 1
     assert pictures(as_page(plan(curve=(), estimates=(), timeline=()), WORDS)) == []

@@ -6,7 +6,7 @@ import pytest
 from plans import GIB, WORDS, exactly, plan
 
 from oomph.planning.commands import next_command
-from oomph.planning.estimate import Device, Estimate, Fits
+from oomph.planning.estimate import Device, Estimate, Fitting
 from oomph.planning.report import as_text
 from oomph.terminal.amounts import in_three_digits
 
@@ -110,7 +110,7 @@ def test_lines_fit_and_the_command_stays_whole(width):
 
 
 def test_a_plan_without_details_is_short():
-    bare = plan(items=(), layers=(), savers=(), notes=(), estimates=(Estimate(32, exactly(0), Fits.UNKNOWN),))
+    bare = plan(items=(), layers=(), savers=(), notes=(), estimates=(Estimate(32, exactly(0), Fitting.UNKNOWN),))
     text = "\n".join(as_text(bare, WORDS, 80))
     assert "32     0 B       0 B       0 B      ?" in text
     assert "to need less" not in text

@@ -10,9 +10,9 @@ from oomph.planning.breakdown import PACKED, Held, items
 from oomph.planning.document import as_document
 from oomph.planning.gpu_costs import nccl_buffers
 from oomph.planning.picture import as_page
-from oomph.planning.prediction import Step, predict
+from oomph.planning.prediction import PredictedStep, predict
 from oomph.planning.program import Operation, Program, Size, Storage
-from oomph.planning.replicas import ALONE, Replicas
+from oomph.planning.replicas import ALONE, PlannedReplicas
 from oomph.planning.report import as_text
 
 MIB = 1 << 20
@@ -20,13 +20,13 @@ MIB = 1 << 20
 
 @pytest.mark.parametrize(("batch", "share"), [(1, 1), (2, 1), (4, 1), (5, 2), (128, 32), (130, 33)])
 def test_the_replica_that_gets_most_of_a_batch_counts(batch, share) -> None:
-    assert Replicas(4).share(batch) == share
+    assert PlannedReplicas(4).share(batch) == share
     assert ALONE.share(batch) == batch
 
 
 def test_a_batch_of_a_share_gives_each_replica_that_share() -> None:
-    assert Replicas(4).batch_of(32) == 128
-    assert Replicas(4).share(Replicas(4).batch_of(33)) == 33
+    assert PlannedReplicas(4).batch_of(32) == 128
+    assert PlannedReplicas(4).share(PlannedReplicas(4).batch_of(33)) == 33
 
 
 def test_how_a_batch_is_shared_is_in_the_text_on_the_page_and_in_the_document() -> None:
@@ -39,7 +39,7 @@ def test_how_a_batch_is_shared_is_in_the_text_on_the_page_and_in_the_document() 
 
 
 def test_an_uneven_batch_is_not_said_to_be_shared_evenly() -> None:
-    assert "takes at most 33 samples of the batch of 130" in Replicas(4).words(130)
+    assert "takes at most 33 samples of the batch of 130" in PlannedReplicas(4).words(130)
 
 
 def test_nothing_is_said_of_a_single_replica() -> None:
@@ -69,7 +69,9 @@ def all_reduce(reduction: str = "CollectiveReduceV2") -> Program:
 def test_packed_and_reduced_gradients_are_a_kind_of_their_own(reduction) -> None:
     program = all_reduce(reduction)
     assert exchanged(program) == {2, 3, 4, 5}
-    found = {item.name: item.size.expected for item in items(program, predict(Step(program, 0), 1), Held(0, 0, 0))}
+    found = {
+        item.name: item.size.expected for item in items(program, predict(PredictedStep(program, 0), 1), Held(0, 0, 0))
+    }
     assert found[PACKED] >= 3 * MIB
 
 

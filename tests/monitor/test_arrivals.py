@@ -6,16 +6,16 @@ from collections.abc import Iterable
 
 from days import GIB, START
 
-from oomph.monitor.changes import Changes
+from oomph.monitor.changes import FindingChanges
 from oomph.monitor.detection import Detection
 from oomph.monitor.detectors.memory import other_process
 from oomph.monitor.sample import GpuProcess, GpuSample, Sample
-from oomph.monitor.window import Arrivals
+from oomph.monitor.window import ProcessArrivals
 
 OWN, OTHER = GpuProcess(7, int(60 * GIB), own=True), GpuProcess(99, None, "jupyter")
 
 
-def changes(samples: Iterable[Sample]) -> list[tuple[float, Changes]]:
+def changes(samples: Iterable[Sample]) -> list[tuple[float, FindingChanges]]:
     detection = Detection([other_process])
     return [(sample.time - START, detection.take(sample)) for sample in samples]
 
@@ -45,7 +45,7 @@ def test_a_process_that_grows_later_is_found_then():
 
 
 def test_an_arrival_knows_what_was_in_use_before_it_and_whether_the_script_was_there():
-    arrivals = Arrivals()
+    arrivals = ProcessArrivals()
     arrivals.take(0, [OWN], 60.0)
     arrivals.take(10, [OWN, OTHER], 62.0)
     arrivals.take(20, [OWN, OTHER], 69.0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from oomph.monitor.changes import Ended
+from oomph.monitor.changes import FindingEnded
 from oomph.monitor.detection import Detection
 from oomph.monitor.detector import Detector
 from oomph.monitor.finding import Finding
@@ -32,7 +32,7 @@ def test_it_is_told_again_after_it_was_over_for_ten_minutes():
     assert told(Detection([hot]), range(2000)) == [5, 1300]
 
 
-def changes(find, seconds: Iterable[float], every: float = 1.0) -> list[tuple[float, str, Ended | None]]:
+def changes(find, seconds: Iterable[float], every: float = 1.0) -> list[tuple[float, str, FindingEnded | None]]:
     """(second, what, its end) of everything that changes."""
     detection, seen = Detection([detector(find, every)]), []
     for second in seconds:
@@ -42,8 +42,8 @@ def changes(find, seconds: Iterable[float], every: float = 1.0) -> list[tuple[fl
     return seen
 
 
-def over(until: float, seconds: float) -> Ended:
-    return Ended("thermal-throttle", "GPU 0", "", float(until), float(seconds))
+def over(until: float, seconds: float) -> FindingEnded:
+    return FindingEnded("thermal-throttle", "GPU 0", "", float(until), float(seconds))
 
 
 def while_(*spans: tuple[int, int]):

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from oomph.monitor.changes import Changes, Ended, finding_of, from_documents, to_lines
+from oomph.monitor.changes import FindingChanges, FindingEnded, finding_of, from_documents, to_lines
 from oomph.monitor.finding import Finding
 from oomph.monitor.process import SamplerProcess
 from oomph.monitor.sampler import Parent
@@ -29,12 +29,12 @@ JSON = PLAIN | st.lists(PLAIN) | st.dictionaries(TEXT, PLAIN)
 few = settings(max_examples=30)
 
 
-ENDS = st.builds(Ended, *[TEXT] * 3, *[st.floats(0, 1e9)] * 2)
-CHANGES = st.builds(Changes, *(st.lists(each, max_size=3).map(tuple) for each in (FINDINGS, FINDINGS, ENDS)))
+ENDS = st.builds(FindingEnded, *[TEXT] * 3, *[st.floats(0, 1e9)] * 2)
+CHANGES = st.builds(FindingChanges, *(st.lists(each, max_size=3).map(tuple) for each in (FINDINGS, FINDINGS, ENDS)))
 
 
 def line_of(finding: Finding) -> str:
-    (line,) = to_lines(Changes((finding,)))
+    (line,) = to_lines(FindingChanges((finding,)))
     return line
 
 
@@ -54,14 +54,14 @@ def test_what_json_cannot_hold_becomes_text():
 @few
 @given(JSON)
 def test_another_document_is_no_change(document):
-    assert from_documents([document, {"ended": document}]) == Changes()
+    assert from_documents([document, {"ended": document}]) == FindingChanges()
     whole = json.loads(line_of(FINDING))
     for name in whole:
         assert finding_of({**whole, name: 3}) is None
-    (line,) = to_lines(Changes(ended=(Ended("hang", "training", "", 1003.0, 3.0),)))
+    (line,) = to_lines(FindingChanges(ended=(FindingEnded("hang", "training", "", 1003.0, 3.0),)))
     over = json.loads(line)["ended"]
     for name in over:
-        assert from_documents([{"ended": {**over, name: ["x"]}}]) == Changes()
+        assert from_documents([{"ended": {**over, name: ["x"]}}]) == FindingChanges()
 
 
 class Ends:
@@ -92,7 +92,7 @@ def _ends():
 
 def test_findings_and_changes_of_the_problem_are_told(ends):
     ends.parent.tell_problem("")
-    ends.parent.tell(Changes((FINDING,)))
+    ends.parent.tell(FindingChanges((FINDING,)))
     for problem in ("full", "full", "", "full"):
         ends.parent.tell_problem(problem)
     finding, *problems = ends.said()
@@ -104,7 +104,7 @@ def test_findings_and_changes_of_the_problem_are_told(ends):
 def test_a_parent_that_does_not_read_is_not_waited_for_and_misses_no_line(ends):
     long = Finding("memory-leak", "GPU 0", "x" * 20_000)
     for _ in range(20):
-        ends.parent.tell(Changes((long,)))
+        ends.parent.tell(FindingChanges((long,)))
     said = b""
     while len(said.splitlines()) < 20 or not said.endswith(b"\n"):
         said += os.read(ends.read_fd, 50_000)
@@ -114,13 +114,13 @@ def test_a_parent_that_does_not_read_is_not_waited_for_and_misses_no_line(ends):
 
 def test_a_parent_that_never_reads_costs_a_megabyte_at_most(ends):
     for _ in range(500):
-        ends.parent.tell(Changes((Finding("memory-leak", "GPU 0", "x" * 20_000),)))
+        ends.parent.tell(FindingChanges((Finding("memory-leak", "GPU 0", "x" * 20_000),)))
     assert len(ends.parent._unsaid) <= 1 << 20
 
 
 def test_a_parent_that_has_closed_the_pipe_is_gone(ends):
     os.close(ends.read_fd)
-    ends.parent.tell(Changes((FINDING,)))
+    ends.parent.tell(FindingChanges((FINDING,)))
     assert ends.parent.is_gone
 
 

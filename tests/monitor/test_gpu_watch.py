@@ -8,9 +8,9 @@ import threading
 import pytest
 
 from oomph.explain.reading.kernel_log import KernelLog
-from oomph.gpu.reading import Event, Holder, Reading
+from oomph.gpu.reading import DriverEvent, Holder, Reading
 from oomph.monitor import gpu_watch
-from oomph.monitor.gpu_thread import Answer, GpuThread
+from oomph.monitor.gpu_thread import GpuThread, SourceAnswer
 from oomph.monitor.gpu_watch import GpuWatch
 from oomph.monitor.sample import GpuEvent, GpuProcess
 
@@ -97,7 +97,7 @@ def _impatient(monkeypatch):
 
 def test_what_is_answered_is_the_sample(watch, source):
     source.readings[1] = Reading(
-        1, "b", "B", "", {}, (Holder(os.getpid(), 5), Holder(0, None)), (Event("xid", 31),), "GPU is lost"
+        1, "b", "B", "", {}, (Holder(os.getpid(), 5), Holder(0, None)), (DriverEvent("xid", 31),), "GPU is lost"
     )
     first, second = ask(watch, 0, own={os.getpid()})
     assert (first.uuid, first.values, first.processes) == ("a", {"power_watts": 1.0}, None)
@@ -126,7 +126,7 @@ def test_a_call_that_does_not_return_is_told_of_its_gpu_and_no_second_is_made(wa
 def test_after_it_has_returned_it_goes_on_without_the_values_from_before(watch, source, monkeypatch):
     ask(watch, 0)
     monkeypatch.setattr(gpu_watch, "_PATIENCE_SECONDS", 0.001)
-    source.readings[0] = Reading(0, "a", "A", values={"power_watts": 9.0}, events=(Event("xid", 79),))
+    source.readings[0] = Reading(0, "a", "A", values={"power_watts": 9.0}, events=(DriverEvent("xid", 79),))
     source.hold("GPU 0")
     ask(watch, 1)
     assert ask(watch, 11)[0].problem == "no answer for 10 s"
@@ -206,4 +206,4 @@ def test_closing_does_not_wait_for_a_call():
     assert not source.closed.is_set()
     source.release()
     assert source.closed.wait(SECONDS)
-    assert isinstance(thread.answer(1, SECONDS), Answer)
+    assert isinstance(thread.answer(1, SECONDS), SourceAnswer)

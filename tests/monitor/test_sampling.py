@@ -11,7 +11,7 @@ from oomph.explain.reading.kernel_log import KernelLog
 from oomph.gpu.reading import Reading
 from oomph.monitor import sampler
 from oomph.monitor.board import BoardReader, TrainingBoard
-from oomph.monitor.changes import Changes
+from oomph.monitor.changes import FindingChanges
 from oomph.monitor.detection import Detection
 from oomph.monitor.detector import Detector
 from oomph.monitor.finding import Finding
@@ -71,7 +71,7 @@ def test_a_sample_has_every_part(sampling, tmp_path):
     board = TrainingBoard(tmp_path)
     board.write("loss", 0.5)
     board.add_baseline(7, 1.0)
-    assert sampling.take(5.0, unix_time=1000.0) == Changes((FINDING,))
+    assert sampling.take(5.0, unix_time=1000.0) == FindingChanges((FINDING,))
     (sample,) = sampling.store.kept
     assert sample.time == 1000
     assert sample.gpus[0].values == {"power_watts": 5.0}
@@ -80,7 +80,7 @@ def test_a_sample_has_every_part(sampling, tmp_path):
     assert [baseline.step for baseline in sample.baselines] == [7]
     assert sample.problems == {"nvml": "half of it is missing"}
     assert sampling.store.synced == 1  # something was found
-    sampling.detection.take = lambda sample: Changes()
+    sampling.detection.take = lambda sample: FindingChanges()
     sampling.take(6.0, unix_time=1001.0)
     assert sampling.store.synced == 1
 
@@ -154,7 +154,7 @@ def test_findings_and_problems_go_to_the_parent_until_it_is_gone(sampling):
     assert lines[1:] == [b'{"problem": "the disk is full"}']
     os.close(read_fd)
     stop.clear()
-    parent.tell(Changes((FINDING,)))
+    parent.tell(FindingChanges((FINDING,)))
     sampler._sample(Once(), parent, stop)  # returns, since nobody listens
     assert len(sampling.store.kept) == 1
     os.close(write_fd)

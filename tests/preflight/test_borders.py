@@ -8,16 +8,16 @@ import numpy as np
 import pytest
 
 from oomph.planning.data_buffers import DataBuffer, Room
-from oomph.preflight.facts.data import ARRAYS, DATASET, GENERATOR, PY_DATASET, Data, Features, Part, Sample, Stage
-from oomph.preflight.facts.fit import Callback, Fit, SavedWhole
-from oomph.preflight.facts.model import Input, Layer, Loss, Metric, Model, Optimizer, Output, Weights
+from oomph.preflight.facts.data import ARRAYS, DATASET, GENERATOR, PY_DATASET, Data, DataSample, Features, Part, Stage
+from oomph.preflight.facts.fit import Callback, FitFacts, SavedWhole
+from oomph.preflight.facts.model import Input, LayerFacts, Loss, MetricFacts, Model, OptimizerFacts, Output, Weights
 from oomph.preflight.facts.training import Training
-from oomph.preflight.facts.trial import InputRange, LossOrder, OddBatch, Prediction, Trial
+from oomph.preflight.facts.trial import InputRange, LossOrder, OddBatch, Trial, TrialPrediction
 from oomph.preflight.rule import ERROR, WARNING
 from oomph.preflight.rules import RULES
 
 BY_NAME = {rule.name: rule for rule in RULES}
-PLAIN = Training(Model("Sequential", (), ()), Data(ARRAYS), Fit())
+PLAIN = Training(Model("Sequential", (), ()), Data(ARRAYS), FitFacts())
 
 
 def found(name: str, training: Training) -> list[str]:
@@ -31,7 +31,7 @@ def with_model(**changes: object) -> Training:
 
 
 def with_fit(*callbacks: Callback, **changes: object) -> Training:
-    return replace(PLAIN, fit=Fit(callbacks=callbacks, **changes))  # type: ignore[arg-type]
+    return replace(PLAIN, fit=FitFacts(callbacks=callbacks, **changes))  # type: ignore[arg-type]
 
 
 def with_trial(model: Model = PLAIN.model, **changes: object) -> Training:
@@ -44,9 +44,9 @@ def stopping(monitor: str, mode: str = "auto", kind: str = "EarlyStopping", **mo
 
 def measured(*callbacks: Callback, outputs: int = 1, has_direction: bool = True) -> Training:
     """A model whose outputs "a", "b", ... have the metrics accuracy."""
-    metric = Metric("accuracy", "accuracy", has_direction=has_direction)
+    metric = MetricFacts("accuracy", "accuracy", has_direction=has_direction)
     each = tuple(Output("abc"[index], (None, 1), metrics=(metric,)) for index in range(outputs))
-    return replace(PLAIN, model=Model("Functional", (), each), fit=Fit(callbacks=callbacks, has_validation=True))
+    return replace(PLAIN, model=Model("Functional", (), each), fit=FitFacts(callbacks=callbacks, has_validation=True))
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ def test_monitor_without_direction(training, expected):
 
 
 def rates(kind: str, *values: float) -> Training:
-    return with_model(optimizer=Optimizer("Adam", values[0], kind, values))
+    return with_model(optimizer=OptimizerFacts("Adam", values[0], kind, values))
 
 
 @pytest.mark.parametrize(
@@ -88,8 +88,8 @@ def test_schedule_rises(training, expected):
 
 
 def behind(vocabulary: int, rows: int, feeds: tuple[str, ...] = ("e",), kind: str = "Embedding") -> Training:
-    lookup = Layer("t", "TextVectorization", settings={"vocabulary_size": vocabulary}, feeds=feeds)
-    return with_model(layers=(lookup, Layer("e", kind, settings={"input_dim": rows, "output_dim": 8})))
+    lookup = LayerFacts("t", "TextVectorization", settings={"vocabulary_size": vocabulary}, feeds=feeds)
+    return with_model(layers=(lookup, LayerFacts("e", kind, settings={"input_dim": rows, "output_dim": 8})))
 
 
 @pytest.mark.parametrize(
@@ -117,8 +117,8 @@ def test_vocabulary_exceeds_embedding(training, expected):
     ],
 )
 def test_class_weights(weights, classes, expected):
-    part = Part("y", "y", shape=(None, 2), sample=Sample(1000, classes=classes))
-    training = replace(PLAIN, data=Data(ARRAYS, (part,)), fit=Fit(class_weight=weights))
+    part = Part("y", "y", shape=(None, 2), sample=DataSample(1000, classes=classes))
+    training = replace(PLAIN, data=Data(ARRAYS, (part,)), fit=FitFacts(class_weight=weights))
     assert found("class-weights", training) == expected
 
 
@@ -163,7 +163,7 @@ def test_checkpoint_file_key(path, has_validation, expected):
 
 @pytest.mark.parametrize(("same", "steps", "expected"), [(20, 100, [WARNING]), (2, 100, []), (0, 100, []), (20, 1, [])])
 def test_same_batches(same, steps, expected):
-    training = replace(PLAIN, data=Data(DATASET, same_batches=same), fit=Fit(steps_per_epoch=steps))
+    training = replace(PLAIN, data=Data(DATASET, same_batches=same), fit=FitFacts(steps_per_epoch=steps))
     assert found("same-batches", training) == expected
     repeated = replace(training, data=replace(training.data, stages=(Stage("batch"), Stage("repeat"))))
     assert found("same-batches", repeated) == []
@@ -174,13 +174,13 @@ def test_same_batches(same, steps, expected):
     [(400, 12, [WARNING]), (400, 13, [WARNING]), (400, 400, []), (400, 100, []), (400, None, []), (20, 1, [])],
 )
 def test_steps_divided_twice(batches, steps, expected):
-    training = replace(PLAIN, data=Data(DATASET, batch=32, batches=batches), fit=Fit(steps_per_epoch=steps))
+    training = replace(PLAIN, data=Data(DATASET, batch=32, batches=batches), fit=FitFacts(steps_per_epoch=steps))
     assert found("steps-divided-twice", training) == expected
 
 
 def test_not_adapted():
     for adapted, expected in ((False, [WARNING]), (True, []), (None, [])):
-        layer = Layer("n", "Normalization", settings={} if adapted is None else {"is_adapted": adapted})
+        layer = LayerFacts("n", "Normalization", settings={} if adapted is None else {"is_adapted": adapted})
         assert found("not-adapted", with_model(layers=(layer,))) == expected
 
 
@@ -190,7 +190,7 @@ def test_not_adapted():
 )
 def test_binary_targets_says_what_makes_them_0_and_1(values, line):
     low, high = map(float, values)
-    sample = Sample(100, minimum=low, maximum=high, is_integral=True, counts={low: 50, high: 50})
+    sample = DataSample(100, minimum=low, maximum=high, is_integral=True, counts={low: 50, high: 50})
     output = Output("o", (None, 1), activation="sigmoid", loss=Loss("binary_crossentropy"))
     training = replace(
         with_model(outputs=(output,)), data=Data(ARRAYS, (Part("y", "y", shape=(None,), sample=sample),))
@@ -202,10 +202,10 @@ def test_binary_targets_says_what_makes_them_0_and_1(values, line):
 @pytest.mark.parametrize(
     ("fit", "batches", "expected"),
     [
-        (Fit(epochs=3), 16, [WARNING]),
-        (Fit(epochs=1), 16, []),
-        (Fit(epochs=3), None, []),
-        (Fit(epochs=3, steps_per_epoch=5), 16, []),
+        (FitFacts(epochs=3), 16, [WARNING]),
+        (FitFacts(epochs=1), 16, []),
+        (FitFacts(epochs=3), None, []),
+        (FitFacts(epochs=3, steps_per_epoch=5), 16, []),
     ],
 )
 def test_a_generator_for_one_epoch_runs_out(fit, batches, expected):
@@ -216,14 +216,14 @@ def test_a_generator_for_one_epoch_runs_out(fit, batches, expected):
 @pytest.mark.parametrize(
     ("batches", "has_length", "fit", "expected"),
     [
-        (20, True, Fit(epochs=6, steps_per_epoch=8), "in epoch 3, 6, and 8 steps are not trained"),
-        (20, True, Fit(epochs=2, steps_per_epoch=8), ""),
-        (20, True, Fit(epochs=6, steps_per_epoch=10), ""),
-        (20, True, Fit(epochs=6), ""),
-        (20, False, Fit(epochs=4, steps_per_epoch=20), "in epoch 2, 4, and 40 steps are not trained"),
-        (20, False, Fit(epochs=1, steps_per_epoch=20), ""),
-        (20, True, Fit(epochs=9, initial_epoch=4, steps_per_epoch=8), "in epoch 7, and 4 steps are not trained"),
-        (-1, True, Fit(epochs=6, steps_per_epoch=8), ""),  # without an end
+        (20, True, FitFacts(epochs=6, steps_per_epoch=8), "in epoch 3, 6, and 8 steps are not trained"),
+        (20, True, FitFacts(epochs=2, steps_per_epoch=8), ""),
+        (20, True, FitFacts(epochs=6, steps_per_epoch=10), ""),
+        (20, True, FitFacts(epochs=6), ""),
+        (20, False, FitFacts(epochs=4, steps_per_epoch=20), "in epoch 2, 4, and 40 steps are not trained"),
+        (20, False, FitFacts(epochs=1, steps_per_epoch=20), ""),
+        (20, True, FitFacts(epochs=9, initial_epoch=4, steps_per_epoch=8), "in epoch 7, and 4 steps are not trained"),
+        (-1, True, FitFacts(epochs=6, steps_per_epoch=8), ""),  # without an end
     ],
 )
 def test_data_that_run_out_in_a_later_epoch(batches, has_length, fit, expected):
@@ -250,8 +250,8 @@ def test_callback_is_class():
 
 @pytest.mark.parametrize(("wanted", "steps", "expected"), [(8, 8, []), (9, 8, [ERROR]), (9, None, []), (None, 8, [])])
 def test_accumulates_to_the_end(wanted, steps, expected):
-    optimizer = Optimizer("Adam", settings={"gradient_accumulation_steps": wanted})
-    training = replace(with_model(optimizer=optimizer), fit=Fit(steps=steps))
+    optimizer = OptimizerFacts("Adam", settings={"gradient_accumulation_steps": wanted})
+    training = replace(with_model(optimizer=optimizer), fit=FitFacts(steps=steps))
     assert found("accumulates-to-the-end", training) == expected
 
 
@@ -317,7 +317,7 @@ def test_shuffled_apart(shape, apart, expected):
 def segmentation(kind: str, target: tuple[int | None, ...]) -> Training:
     model = Model(
         "Functional",
-        (Layer("r", kind),),
+        (LayerFacts("r", kind),),
         (Output("o", (None, 64, 64, 1)),),
         (Input("i", (None, 64, 64, 3), "float32"),),
     )
@@ -344,17 +344,18 @@ def test_empty_batches_and_frozen_random():
     assert found("empty-batches", PLAIN) == []
     drawing = Data(DATASET, stages=(Stage("map", frozen_random="np.random.randint"),))
     assert found("frozen-random", replace(PLAIN, data=drawing)) == [WARNING]
-    layer = Layer("s", "Sampling", is_keras=False, frozen_random="np.random.normal")
+    layer = LayerFacts("s", "Sampling", is_keras=False, frozen_random="np.random.normal")
     assert found("frozen-random", with_model(layers=(layer,))) == [WARNING]
     assert found("frozen-random", with_model(layers=(layer,), run_eagerly=True)) == []
 
 
 def frozen(*fresh: bool | None, head: bool = True, **changes: object) -> Training:
     layers = [
-        Layer(f"l{i}", "Dense", trainable=False, weights=Weights(0, 9, is_fresh=each)) for i, each in enumerate(fresh)
+        LayerFacts(f"l{i}", "Dense", trainable=False, weights=Weights(0, 9, is_fresh=each))
+        for i, each in enumerate(fresh)
     ]
-    last = [Layer("head", "Dense", weights=Weights(5))] * head
-    return replace(with_model(layers=(*layers, *last)), fit=Fit(**changes))  # type: ignore[arg-type]
+    last = [LayerFacts("head", "Dense", weights=Weights(5))] * head
+    return replace(with_model(layers=(*layers, *last)), fit=FitFacts(**changes))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -375,8 +376,8 @@ def test_frozen_at_random(training, expected):
 
 def test_a_generator_before_its_frozen_discriminator_is_no_frozen_base():
     layers = [
-        Layer("g", "Dense", weights=Weights(5)),
-        *(Layer(f"d{i}", "Dense", trainable=False, weights=Weights(0, 9, is_fresh=True)) for i in range(3)),
+        LayerFacts("g", "Dense", weights=Weights(5)),
+        *(LayerFacts(f"d{i}", "Dense", trainable=False, weights=Weights(0, 9, is_fresh=True)) for i in range(3)),
     ]
     assert found("frozen-at-random", with_model(layers=tuple(layers))) == []
 
@@ -386,14 +387,14 @@ def test_a_generator_before_its_frozen_discriminator_is_no_frozen_base():
     [(True, True, 0.1, [ERROR]), (True, False, 0.1, []), (False, True, 0.1, []), (True, True, 0, [])],
 )
 def test_nothing_applied(own, unchanged, rate, expected):
-    model = Model("Own", (), (), optimizer=Optimizer("SGD", rate), own_train_step=own)
+    model = Model("Own", (), (), optimizer=OptimizerFacts("SGD", rate), own_train_step=own)
     assert found("nothing-applied", with_trial(model, losses=(1.0,), unchanged=unchanged)) == expected
     scaling = replace(model, optimizer=replace(model.optimizer, scales_loss=True))
     assert found("nothing-applied", with_trial(scaling, losses=(1.0,), unchanged=unchanged)) == []
 
 
 def test_untracked_variables():
-    layer = Layer("p", "Projection", is_keras=False, untracked=("w", "b"))
+    layer = LayerFacts("p", "Projection", is_keras=False, untracked=("w", "b"))
     assert found("untracked-variables", with_model(layers=(layer,))) == [ERROR]
     assert found("untracked-variables", with_model(layers=(layer,), own_train_step=True)) == []
 
@@ -419,7 +420,7 @@ def test_a_batch_inside_of_a_mixture_is_no_batch_before_the_shuffle():
 
 def test_the_target_in_a_window_of_its_series():
     features = Features((0.0,), (1.0,), like_target=(5,))
-    part = Part("x", "x", shape=(None, 24, 2), sample=Sample(100, features=features))
+    part = Part("x", "x", shape=(None, 24, 2), sample=DataSample(100, features=features))
     (finding,) = BY_NAME["target-in-features"].find(replace(PLAIN, data=Data(DATASET, (part,))))
     assert "feature 1 of step 2" in finding.message
 
@@ -427,9 +428,9 @@ def test_the_target_in_a_window_of_its_series():
 @pytest.mark.parametrize(
     ("metric", "logits", "expected"),
     [
-        (Metric("auc", "auc", settings={"from_logits": False}), True, [WARNING]),
-        (Metric("auc", "auc", settings={"from_logits": True}), True, []),
-        (Metric("auc", "auc", settings={"from_logits": False}), False, []),
+        (MetricFacts("auc", "auc", settings={"from_logits": False}), True, [WARNING]),
+        (MetricFacts("auc", "auc", settings={"from_logits": True}), True, []),
+        (MetricFacts("auc", "auc", settings={"from_logits": False}), False, []),
     ],
 )
 def test_wrong_accuracy_of_curves(metric, logits, expected):
@@ -440,9 +441,9 @@ def test_wrong_accuracy_of_curves(metric, logits, expected):
 
 def tabular(*operations: str, largest: float = 900.0, usual: float = 900.0) -> Training:
     """A model that starts with these operations, for a table with one large feature."""
-    sample = Sample(500, features=Features((1.0, 30.0), (2.0, largest), (2.0, usual)))
+    sample = DataSample(500, features=Features((1.0, 30.0), (2.0, largest), (2.0, usual)))
     data = Data(ARRAYS, (Part("x", "x", shape=(None, 2), sample=sample),))
-    return replace(PLAIN, model=Model("Functional", (Layer("d", "Dense"),), (), operations=operations), data=data)
+    return replace(PLAIN, model=Model("Functional", (LayerFacts("d", "Dense"),), (), operations=operations), data=data)
 
 
 @pytest.mark.parametrize(
@@ -462,11 +463,11 @@ def test_feature_scale(training, remedy):
     assert all(each.startswith(remedy) for each in found)
 
 
-def photos(low: float, high: float, pretrained: str, *layers: Layer, operations: tuple[str, ...] = ()) -> Training:
+def photos(low: float, high: float, pretrained: str, *layers: LayerFacts, operations: tuple[str, ...] = ()) -> Training:
     """Images of this range for a pretrained model, behind these layers and operations."""
-    sample = Sample(64, minimum=low, maximum=high, mean=(low + high) / 2, deviation=high / 4)
+    sample = DataSample(64, minimum=low, maximum=high, mean=(low + high) / 2, deviation=high / 4)
     data = Data(ARRAYS, (Part("x", "x", shape=(None, 32, 32, 3), sample=sample),))
-    model = Model("Functional", (*layers, Layer("c", "Conv2D")), (), operations=operations, pretrained=pretrained)
+    model = Model("Functional", (*layers, LayerFacts("c", "Conv2D")), (), operations=operations, pretrained=pretrained)
     return replace(PLAIN, model=model, data=data)
 
 
@@ -476,8 +477,11 @@ def photos(low: float, high: float, pretrained: str, *layers: Layer, operations:
         (photos(0, 255, "mobilenetv2"), [WARNING]),
         (photos(0, 255, "mobilenetv2", operations=("TrueDivide", "Subtract")), []),
         (photos(0, 1, "efficientnetb0"), [WARNING]),
-        (photos(0, 1, "efficientnetb0", Layer("r", "Rescaling", settings={"scale": 1 / 255})), [WARNING]),  # its own
-        (photos(0, 1, "efficientnetb0", Layer("r", "Rescaling", settings={"scale": 255})), []),
+        (
+            photos(0, 1, "efficientnetb0", LayerFacts("r", "Rescaling", settings={"scale": 1 / 255})),
+            [WARNING],
+        ),  # its own
+        (photos(0, 1, "efficientnetb0", LayerFacts("r", "Rescaling", settings={"scale": 255})), []),
         (photos(0, 1, "efficientnetb0", operations=("Multiply",)), []),
         (photos(0, 1, "vgg16"), [WARNING]),
         (photos(0, 1, "vgg16", operations=("GetItem", "Stack")), [WARNING]),
@@ -495,7 +499,7 @@ def test_image_range(operations, expected):
 @pytest.mark.parametrize(("own_call", "expected"), [(False, [WARNING]), (True, [])])
 def test_image_range_where_the_order_of_the_layers_says_nothing(own_call, expected):
     training = photos(0, 255, "")
-    layers = (*training.model.layers, Layer("n", "Normalization"))  # an attribute created after the network
+    layers = (*training.model.layers, LayerFacts("n", "Normalization"))  # an attribute created after the network
     model = replace(training.model, layers=layers, own_call=own_call)
     assert found("image-range", replace(training, model=model)) == expected
 
@@ -505,7 +509,7 @@ def held_out(ours: dict[float, int], theirs: dict[float, int], role: str = "y") 
 
     def part(counts: dict[float, int]) -> Part:
         values = np.repeat(list(counts), list(counts.values()))
-        sample = Sample(len(values), mean=float(values.mean()), deviation=float(values.std()), counts=counts)
+        sample = DataSample(len(values), mean=float(values.mean()), deviation=float(values.std()), counts=counts)
         return Part(role, role, sample=sample)
 
     return replace(PLAIN, data=Data(ARRAYS, (part(ours),)), validation=Data(ARRAYS, (part(theirs),)))
@@ -524,8 +528,8 @@ def test_validation_scaled_differently(training, expected):
     assert found("validation-scaled-differently", training) == expected
 
 
-def constant(name: str, *feeds: str) -> Layer:
-    return Layer(name, "Conv2D", weights=Weights(9, is_constant=True), feeds=feeds)
+def constant(name: str, *feeds: str) -> LayerFacts:
+    return LayerFacts(name, "Conv2D", weights=Weights(9, is_constant=True), feeds=feeds)
 
 
 @pytest.mark.parametrize(
@@ -544,8 +548,8 @@ def test_constant_weights(layers, own, expected):
 
 @pytest.mark.parametrize(("differs", "expected"), [(False, [ERROR]), (True, [])])
 def test_same_answer_for_all(differs, expected):
-    sample = Sample(64, mean=0.0, deviation=1.0)
-    answer = Prediction("a", (8, 1), 0.5, 0.5, spread=0.0, spread_after=0.0)
+    sample = DataSample(64, mean=0.0, deviation=1.0)
+    answer = TrialPrediction("a", (8, 1), 0.5, 0.5, spread=0.0, spread_after=0.0)
     training = with_trial(losses=(0.7,), predictions=(answer,), differs_in_training=differs)
     training = replace(training, data=Data(ARRAYS, (Part("x", "x", sample=sample),)))
     assert found("same-answer-for-all", training) == expected
@@ -553,7 +557,7 @@ def test_same_answer_for_all(differs, expected):
 
 def gaps(ours: int, theirs: int, role: str = "x") -> Training:
     """So many rows with NaN in training, and so many in validation."""
-    data, held = (Data(ARRAYS, (Part(role, role, sample=Sample(90, nan_rows=rows)),)) for rows in (ours, theirs))
+    data, held = (Data(ARRAYS, (Part(role, role, sample=DataSample(90, nan_rows=rows)),)) for rows in (ours, theirs))
     output = Output("o", (None, 1), loss=Loss("mean_squared_error"))
     return replace(with_model(outputs=(output,)), data=data, validation=held)
 
@@ -569,8 +573,8 @@ MASKS_NAN = replace(gaps(0, 5, "y"), model=Model("Sequential", (), (Output("o", 
         (gaps(3, 5), []),  # nan-in-input says that
         (gaps(0, 0), []),
         (replace(gaps(0, 5), validation=None), []),
-        (replace(gaps(0, 5), fit=Fit(callbacks=(stopping("val_loss"),))), [ERROR]),
-        (replace(gaps(0, 5), model=Model("Sequential", (Layer("m", "Masking"),), ())), []),
+        (replace(gaps(0, 5), fit=FitFacts(callbacks=(stopping("val_loss"),))), [ERROR]),
+        (replace(gaps(0, 5), model=Model("Sequential", (LayerFacts("m", "Masking"),), ())), []),
         (MASKS_NAN, []),
     ],
 )
@@ -579,7 +583,9 @@ def test_validation_not_finite(training, expected):
 
 
 def one_hot(activation: str, loss: str = "mean_squared_error", copies: bool = False, sums: float = 1.0) -> Training:
-    target = Part("y", "y", shape=(None, 3), sample=Sample(90, zero_one=True, is_integral=True, row_sums=(1.0, sums)))
+    target = Part(
+        "y", "y", shape=(None, 3), sample=DataSample(90, zero_one=True, is_integral=True, row_sums=(1.0, sums))
+    )
     given = Part("x", "x", shape=(None, 3), equals_target=copies)
     output = Output("o", (None, 3), activation=activation, loss=Loss(loss))
     return replace(with_model(outputs=(output,)), data=Data(ARRAYS, (given, target)))
@@ -603,11 +609,11 @@ def test_exclusive_classes_with_a_loss_for_numbers(training, expected):
 @pytest.mark.parametrize(
     ("layer", "expected"),
     [
-        (Layer("f", "Flatten", loses_mask=True), [WARNING]),
-        (Layer("r", "Reshape", loses_mask=True), [WARNING]),
-        (Layer("f", "Flatten"), []),
-        (Layer("g", "GlobalAveragePooling1D", loses_mask=True), []),  # it has used it
-        (Layer("f", "Flatten", is_keras=False, loses_mask=True), []),
+        (LayerFacts("f", "Flatten", loses_mask=True), [WARNING]),
+        (LayerFacts("r", "Reshape", loses_mask=True), [WARNING]),
+        (LayerFacts("f", "Flatten"), []),
+        (LayerFacts("g", "GlobalAveragePooling1D", loses_mask=True), []),  # it has used it
+        (LayerFacts("f", "Flatten", is_keras=False, loses_mask=True), []),
     ],
 )
 def test_mask_lost(layer, expected):
@@ -630,7 +636,7 @@ def test_probabilities_that_a_loss_of_ones_own_takes_for_logits(order, expected)
 
 
 def columns(dtype: str, size: int, kind: str = DATASET, computes: str = "float32") -> Training:
-    layers = (Layer("d", "Dense", compute_dtype=computes),)
+    layers = (LayerFacts("d", "Dense", compute_dtype=computes),)
     data = Data(kind, (Part("x", "x", shape=(None, size), dtype=dtype),), samples=1000)
     return replace(with_model(layers=layers), data=data)
 
@@ -677,7 +683,7 @@ def test_odd_batch_fails(in_validation):
     ],
 )
 def test_a_whole_model_that_is_saved(saved, rule, expected):
-    assert found(rule, replace(PLAIN, fit=Fit(saves=(saved,)))) == expected
+    assert found(rule, replace(PLAIN, fit=FitFacts(saves=(saved,)))) == expected
 
 
 GB = 1 << 30
@@ -716,9 +722,9 @@ def sparse(held: Part, **inputs: object) -> Training:
     return replace(PLAIN, model=model, data=Data(ARRAYS, (given,)), validation=Data(ARRAYS, (held,)))
 
 
-def numbers(low: int, high: int) -> Sample:
+def numbers(low: int, high: int) -> DataSample:
     counts = {float(value): 10 for value in range(low, high + 1)}
-    return Sample(100, minimum=low, maximum=high, is_integral=True, counts=counts)
+    return DataSample(100, minimum=low, maximum=high, is_integral=True, counts=counts)
 
 
 def tables(ours: int, theirs: int | None, inputs: tuple[Input, ...] = ()) -> Training:
@@ -750,7 +756,7 @@ def test_validation_does_not_fit(training, expected):
 def network(*layers: tuple[str, str, tuple[str, ...]]) -> Training:
     """Layers by name, kind and followers; those whose name begins with "s" have a softmax."""
     made = tuple(
-        Layer(name, kind, settings={"activation": "softmax" if name[0] == "s" else "relu"}, feeds=feeds,
+        LayerFacts(name, kind, settings={"activation": "softmax" if name[0] == "s" else "relu"}, feeds=feeds,
               weights=Weights(9))
         for name, kind, feeds in layers
     )  # fmt: skip
@@ -774,7 +780,7 @@ def test_hidden_softmax(training, expected):
 
 def piped(*kinds: str, epochs: int = 5, reshuffles: bool | None = True) -> Training:
     stages = tuple(Stage(kind, reshuffles=reshuffles if kind == "shuffle" else None) for kind in kinds)
-    return replace(PLAIN, data=Data(DATASET, stages=stages), fit=Fit(epochs=epochs))
+    return replace(PLAIN, data=Data(DATASET, stages=stages), fit=FitFacts(epochs=epochs))
 
 
 @pytest.mark.parametrize(

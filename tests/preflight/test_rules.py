@@ -11,14 +11,14 @@ from oomph.preflight import rules
 from oomph.preflight.docs import document, summary
 from oomph.preflight.document import as_document, checked_of
 from oomph.preflight.examine import examine
-from oomph.preflight.facts.data import ARRAYS, Data, Part, Sample
-from oomph.preflight.facts.fit import Fit
+from oomph.preflight.facts.data import ARRAYS, Data, DataSample, Part
+from oomph.preflight.facts.fit import FitFacts
 from oomph.preflight.facts.model import Loss, Model, Output
 from oomph.preflight.facts.training import Training
-from oomph.preflight.rule import ERROR, SAMPLE, WARNING, Finding, Rule, in_order
+from oomph.preflight.rule import ERROR, SAMPLE, WARNING, CheckFinding, Rule, in_order
 from oomph.preflight.rules import RULES
 
-NOTHING = Training(Model("Sequential", (), ()), Data(ARRAYS), Fit())
+NOTHING = Training(Model("Sequential", (), ()), Data(ARRAYS), FitFacts())
 
 
 def test_codes_and_names_are_used_once():
@@ -61,11 +61,11 @@ def test_the_reference_is_that_of_the_rules():
 
 def labels(low: float, high: float, units: int, **loss: object) -> Training:
     counts = {float(value): 10 for value in range(int(low), int(high) + 1)}
-    sample = Sample(rows=100, minimum=low, maximum=high, is_integral=True, counts=counts)
+    sample = DataSample(rows=100, minimum=low, maximum=high, is_integral=True, counts=counts)
     given = Loss("sparse_categorical_crossentropy", settings=loss)
     output = Output("kind", (None, units), activation="softmax", loss=given)
     return Training(
-        Model("Sequential", (), (output,)), Data(ARRAYS, (Part("y", "y", shape=(None,), sample=sample),)), Fit()
+        Model("Sequential", (), (output,)), Data(ARRAYS, (Part("y", "y", shape=(None,), sample=sample),)), FitFacts()
     )
 
 
@@ -89,7 +89,7 @@ def rule(name: str, severity: str = ERROR, hides: tuple[str, ...] = (), breaks: 
     def find(training: Training):
         if breaks:
             raise KeyError(name)
-        yield Finding(f"{name} was seen", "Mend it")
+        yield CheckFinding(f"{name} was seen", "Mend it")
 
     return Rule(f"CHK{name}", name, severity, SAMPLE, "It matters.", "wrong", "right", find, hides)
 

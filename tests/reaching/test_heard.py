@@ -11,9 +11,9 @@ from oomph.process.command import Command
 from oomph.reach.ending import last_error, outcome
 from oomph.reach.heard import Heard, after
 from oomph.reach.isolated_python import hiding_option
-from oomph.reach.request import NotReached, Reached, Request, Training
+from oomph.reach.request import NotReached, ReachRequest, RequestedTraining, TrainingReached
 
-REQUEST = Request(Command(("train.py",)), "python", "module:function", fit=2)
+REQUEST = ReachRequest(Command(("train.py",)), "python", "module:function", fit=2)
 FIT = {"pid": 7, "site": "train.py:4", "function": "main", "source": "model.fit(x)"}
 
 
@@ -24,9 +24,9 @@ def heard(*documents) -> Heard:
 def test_an_answer_in_parts_is_one_document():
     found = heard({"joined": 7}, {"trains": "fit", **FIT}, {"examines": "fit", **FIT}, {"progress": "tracing"},
                   {"part": '{"peak"'}, {"part": ": 3}"}, {"answered": True})  # fmt: skip
-    training = Training("fit", "train.py:4", "main", "model.fit(x)")
+    training = RequestedTraining("fit", "train.py:4", "main", "model.fit(x)")
     assert (found.joined, found.pid, found.progress, found.is_over) == (True, 7, "tracing", True)
-    assert outcome(found, None, b"", REQUEST) == Reached(training, {"peak": 3}, (training,))
+    assert outcome(found, None, b"", REQUEST) == TrainingReached(training, {"peak": 3}, (training,))
 
 
 @pytest.mark.parametrize("line", [b"", b"{", b"[1]", b"null", b'{"pid": 3}', b"\xff\xfe"])

@@ -12,7 +12,7 @@ from oomph.process.command import parse_command
 from oomph.reach.ending import ran_out
 from oomph.reach.heard import Heard
 from oomph.reach.memory_guard import MemoryGuard
-from oomph.reach.request import Request, Training
+from oomph.reach.request import ReachRequest, RequestedTraining
 
 MB = 1 << 20
 
@@ -69,11 +69,13 @@ def test_the_kernel_would_take_the_script_first(tmp_path, pid):
 
 
 def test_what_is_said_of_it():
-    request = Request(parse_command(["-m", "train"]), sys.executable, "examiners:describe")
+    request = ReachRequest(parse_command(["-m", "train"]), sys.executable, "examiners:describe")
     took = "20.1 GiB of the 23.5 GiB of memory here"
     before = ran_out(Heard(joined=True), took, request)
     assert before.reason.startswith(f"the script took {took} before its first training, and was ended")
-    reading = Heard(joined=True, examining=Training("fit", "train.py:9"), progress="reading a sample of the data")
+    reading = Heard(
+        joined=True, examining=RequestedTraining("fit", "train.py:9"), progress="reading a sample of the data"
+    )
     assert ran_out(reading, took, request).reason == (
         f"the process that was examined at train.py:9 took {took} while reading a sample of the data, and was ended"
     )

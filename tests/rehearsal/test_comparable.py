@@ -13,8 +13,8 @@ from oomph.journal.journal import Event
 from oomph.protocol.injection import Injection
 from oomph.protocol.reasons import because
 from oomph.rehearse import rehearse as module
-from oomph.rehearse.judge import SURVIVED, Rehearsed, Verdict
-from oomph.rehearse.rehearse import Plan, Report, rehearse
+from oomph.rehearse.judge import SURVIVED, FaultVerdict, Rehearsed
+from oomph.rehearse.rehearse import RehearsalPlan, Report, rehearse
 from oomph.rehearse.report import as_text
 
 
@@ -41,7 +41,7 @@ def test_every_run_is_given_the_number_of_the_undisturbed_one(tmp_path, monkeypa
         return Rehearsed(0, 1.0, {"steps": 40}, [Event("rehearsal-ended", {"state": "a", "loss": 0.5})])
 
     monkeypatch.setattr(module, "_run", run)
-    rehearse(Plan(("a.py",), ("kill", "abort")), str(tmp_path / "kept"), lambda line: None)
+    rehearse(RehearsalPlan(("a.py",), ("kill", "abort")), str(tmp_path / "kept"), lambda line: None)
     assert given == ["", "ab12ab12ab12ab12ab12ab12ab12ab12", "ab12ab12ab12ab12ab12ab12ab12ab12"]
 
 
@@ -60,7 +60,7 @@ def test_a_run_with_a_number_given_draws_no_other(tmp_path):
 @pytest.mark.parametrize(("result", "told"), [("loss 1.5, undisturbed 1.6", 1), ("the same bits", 0)])
 def test_losses_that_differ_for_want_of_a_seed_are_explained(result, told):
     reason = because("order-unseeded")
-    oom = Verdict("oom", SURVIVED, "", result=result)
-    kill = Verdict("kill", SURVIVED, "", restarts=1, result=result, label="not-equal", label_reasons=(reason,))
+    oom = FaultVerdict("oom", SURVIVED, "", result=result)
+    kill = FaultVerdict("kill", SURVIVED, "", restarts=1, result=result, label="not-equal", label_reasons=(reason,))
     text = " ".join("\n".join(as_text(Report(Rehearsed(0, 1.0, {"steps": 40}, []), 20, (oom, kill)))).split())
     assert text.count(f"losses differ from run to run even without a fault: {reason}") == told

@@ -5,7 +5,7 @@ from __future__ import annotations
 from oomph.journal.journal import Event
 from oomph.protocol.injection import VARIABLE, Injection
 from oomph.rehearse.faults import FAULTS
-from oomph.rehearse.judge import LOST, NOT_TRIED, Rehearsed, Verdict, judge
+from oomph.rehearse.judge import LOST, NOT_TRIED, FaultVerdict, Rehearsed, judge
 from oomph.rehearse.rehearse import Report, _refused
 from oomph.rehearse.report import as_document, as_text
 
@@ -20,7 +20,7 @@ def test_it_is_lost_though_its_fault_never_came():
 
 
 def test_the_conclusion_names_the_line_and_what_is_left():
-    verdicts = (judge(FAULTS[1], ENDED, REFUSED), Verdict("abort", NOT_TRIED, "no second start"))
+    verdicts = (judge(FAULTS[1], ENDED, REFUSED), FaultVerdict("abort", NOT_TRIED, "no second start"))
     report = Report(ENDED, 20, verdicts, WHY, ("out", "log"))
     lines = list(as_text(report, width=200))
     assert lines[-1] == f"would not survive any restart: not-restartable: {WHY}"

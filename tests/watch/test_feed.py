@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from oomph.journal.journal import Journal
-from oomph.monitor.changes import Changes
+from oomph.monitor.changes import FindingChanges
 from oomph.monitor.finding import Finding
 from oomph.monitor.sample import GpuSample, Sample
 from oomph.monitor.store import Store
@@ -42,7 +42,7 @@ class NoMachine:
 
 @pytest.fixture(autouse=True)
 def _no_machine(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(feed_module, "Machine", NoMachine)
+    monkeypatch.setattr(feed_module, "MachineFeed", NoMachine)
     monkeypatch.setattr(feed_module, "_CHOOSE_SECONDS", -1.0)
     NoMachine.made = 0
 
@@ -213,7 +213,7 @@ def test_without_anything_going_on_the_newest_training_is_shown_also_one_with_a_
 
 def test_only_what_is_measured_now_is_an_alert(tmp_path, monkeypatch):
     found = (Finding("hardware-fault", "GPU 0", "it is lost"),)
-    monkeypatch.setattr("oomph.monitor.detection.Detection.take", lambda self, sample: Changes(found))
+    monkeypatch.setattr("oomph.monitor.detection.Detection.take", lambda self, sample: FindingChanges(found))
     monkeypatch.setattr("oomph.monitor.detection.Detection.active", [("hardware-fault", "GPU 0", "")])
     run = new_run(tmp_path, "a")
     keep(run, 1e9)

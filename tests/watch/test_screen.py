@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as some
 from rich.cells import cell_len
 
-from oomph.watch.choice import Choice, pressed
+from oomph.watch.choice import ViewChoice, pressed
 from oomph.watch.figures import ASCII, sparkline
 from oomph.watch.screen import LEAST_HEIGHT, LEAST_WIDTH, Wish, allot, cut, lines_of
 
-PLAIN = Choice()
+PLAIN = ViewChoice()
 
 
 @pytest.fixture(autouse=True)
@@ -33,7 +33,7 @@ def test_the_screen_is_the_golden_one(name):
 @settings(max_examples=25)
 @given(width=some.integers(1, 200), height=some.integers(1, 60))
 def test_it_fits_every_terminal(name, width, height):
-    lines = lines_of(views.VIEWS[name], Choice(), width, height)
+    lines = lines_of(views.VIEWS[name], ViewChoice(), width, height)
     assert len(lines) <= height
     assert all(cell_len(line.plain) <= width for line in lines)
     if width >= LEAST_WIDTH and height >= LEAST_HEIGHT:
@@ -41,7 +41,7 @@ def test_it_fits_every_terminal(name, width, height):
         assert lines[-1].plain.startswith("q quit")
 
 
-def plain(view: views.View, choice: Choice = PLAIN, width: int = 80, height: int = 24) -> str:
+def plain(view: views.View, choice: ViewChoice = PLAIN, width: int = 80, height: int = 24) -> str:
     return "\n".join(line.plain for line in lines_of(view, choice, width, height))
 
 
@@ -76,15 +76,15 @@ def test_an_old_sample_says_how_old_it_is():
 
 
 def test_keys():
-    assert pressed(Choice(), "q").quits
-    assert pressed(pressed(Choice(), "p"), "P") == Choice()
-    assert pressed(Choice(), "\x1b") == Choice()
-    assert "paused" in plain(views.VIEWS["mig"], pressed(Choice(), "p"))
+    assert pressed(ViewChoice(), "q").quits
+    assert pressed(pressed(ViewChoice(), "p"), "P") == ViewChoice()
+    assert pressed(ViewChoice(), "\x1b") == ViewChoice()
+    assert "paused" in plain(views.VIEWS["mig"], pressed(ViewChoice(), "p"))
 
 
 def test_s_sorts_the_gpus_by_one_metric_after_the_other():
     view = views.view_of(views.NOW, [views.Sample(views.NOW, (views.gpu(0, 0.1), views.gpu(1, 0.9)))], [])
-    choice, first = Choice(), []
+    choice, first = ViewChoice(), []
     for _ in range(5):
         first.append((choice.order, choice.sorted(view.gpus)[0].index))
         choice = pressed(choice, "s")

@@ -14,7 +14,7 @@ from oomph.protocol.progress import Progress
 from oomph.run.directory.run_directory import FINISHED, RUNNING, RunRecord
 from oomph.watch.document import as_document
 from oomph.watch.exposition import exposition
-from oomph.watch.incidents import Incident, incidents_of
+from oomph.watch.incidents import ShownIncident, incidents_of
 from oomph.watch.job import UNFINISHED, Run, job_of, silence
 from oomph.watch.view import view_of
 
@@ -162,7 +162,7 @@ def test_damaged_events_do_not_stop_the_view():
 
 
 def test_what_is_found_now_is_an_incident_and_an_alert_once():
-    told = Incident(NOW - 5, "warning", "memory-leak", "GPU 0", "it grows", finding=True)
+    told = ShownIncident(NOW - 5, "warning", "memory-leak", "GPU 0", "it grows", finding=True)
     job = job_of(run(events=(Event("finding", {"fault": "memory-leak", "subject": "GPU 0"}, 1, time=NOW - 7),)))
     view = view_of(NOW, [Sample(NOW)], [job], [told])
     assert (len(view.incidents), len(view.alerts)) == (1, 1)

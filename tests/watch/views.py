@@ -7,8 +7,8 @@ import time
 from pathlib import Path
 
 from oomph.monitor.sample import GpuProcess, GpuSample, Sample
-from oomph.watch.choice import Choice
-from oomph.watch.incidents import Incident
+from oomph.watch.choice import ViewChoice
+from oomph.watch.incidents import ShownIncident
 from oomph.watch.job import Job
 from oomph.watch.once import as_text
 from oomph.watch.screen import lines_of
@@ -60,7 +60,7 @@ JOB = Job(
     loss=0.1234567,
     restarts=1,
 )
-LEAK = Incident(
+LEAK = ShownIncident(
     NOW - 60,
     "warning",
     "memory-leak",
@@ -69,8 +69,8 @@ LEAK = Incident(
     "Look for a list that keeps tensors of every step.",
     finding=True,
 )
-KILLED = Incident(NOW - 3600, "critical", "killed", "attempt 1", "the attempt ended")
-HOT = Incident(
+KILLED = ShownIncident(NOW - 3600, "critical", "killed", "attempt 1", "the attempt ended")
+HOT = ShownIncident(
     NOW - 1800,
     "warning",
     "thermal-throttle",
@@ -80,7 +80,7 @@ HOT = Incident(
     finding=True,
     ended=NOW - 1500,
 )
-MICRO = Incident(NOW - 3700, "notice", "device-oom", "attempt 1", "batch 256 continues as micro-batches of 128")
+MICRO = ShownIncident(NOW - 3700, "notice", "device-oom", "attempt 1", "batch 256 continues as micro-batches of 128")
 NO_DRIVER = {"nvml": "there is no NVIDIA driver: libnvidia-ml.so.1 cannot be loaded"}
 TENTH = {"memory_used_bytes": 2.0 * GIB, "memory_total_bytes": 10.0 * GIB}
 MIG = [
@@ -111,7 +111,7 @@ def screens(view: View) -> str:
     """What the live view shows of it at each size, and what `--once` prints."""
     parts = []
     for width, height in SIZES:
-        lines = [line.plain.rstrip() for line in lines_of(view, Choice(), width, height)]
+        lines = [line.plain.rstrip() for line in lines_of(view, ViewChoice(), width, height)]
         parts.append(f"==== {width}x{height}\n" + "\n".join(lines) + "\n")
     return "".join(parts) + "==== once\n" + as_text(view, 80)
 

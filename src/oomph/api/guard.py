@@ -15,7 +15,7 @@ from oomph.exact_step.micro_batch.exactness import TO_BE_PROBED, Promise
 from oomph.exact_step.micro_batch.micro_batch_step import python_of
 from oomph.exact_step.step import verdict
 from oomph.exact_step.step.guarded_step import GuardedStep
-from oomph.exact_step.step.probe import Finding
+from oomph.exact_step.step.probe import ProbeFinding
 from oomph.exact_step.step.step_protocol import Failure, Recovery, Step
 from oomph.keras_bridge.names import support
 from oomph.keras_bridge.names.row import Feature
@@ -204,7 +204,7 @@ class LoopWatch:
             f" micro-batches of {recovery.micro_batch}"
         )
 
-    def probed(self, promise: Promise, finding: Finding) -> None:
+    def probed(self, promise: Promise, finding: ProbeFinding) -> None:
         _note(
             "probed",
             during=self._name,

@@ -14,7 +14,7 @@ from oomph.exact_step.step.out_of_memory import Failed
 from oomph.exact_step.step.size_search import SizeSearch
 from oomph.keras_bridge.batch import batches
 from oomph.keras_bridge.batch.samples import in_batches
-from oomph.keras_bridge.runtime.errors import OutOfMemory
+from oomph.keras_bridge.runtime.errors import DeviceOutOfMemory
 from oomph.script import session
 
 
@@ -109,7 +109,7 @@ class _Failures:
     ooms: int = 0
     seconds: float = 0.0
 
-    def note(self, oom: OutOfMemory, first: int, part: int, seconds: float) -> None:
+    def note(self, oom: DeviceOutOfMemory, first: int, part: int, seconds: float) -> None:
         """A call for `part` samples from the `first` on ran out of memory."""
         self.ooms, self.seconds = self.ooms + 1, self.seconds + seconds
         _journal(

@@ -11,14 +11,14 @@ from oomph.planning.device import device_of
 from oomph.planning.device_limit import limit_of
 from oomph.planning.estimate import Plan
 from oomph.planning.live import samples, subject
-from oomph.planning.live.compiled_step import Step, with_xla
+from oomph.planning.live.compiled_step import ModelStep, with_xla
 from oomph.planning.live.engine import engine_for
 from oomph.planning.live.figures import Figures, Simulated, data_on
 from oomph.planning.live.making import Making
 from oomph.planning.live.open_sizes import open_sizes
 from oomph.planning.live.savers import savers
 from oomph.planning.live.strategy import can_be_changed, check, note, shared
-from oomph.planning.verdict import Verdict
+from oomph.planning.verdict import FittingVerdict
 from oomph.reach.training_kind import FIT
 
 
@@ -66,14 +66,14 @@ def plan(
     engine = engine_for(model, batch, lambda text: None, runs=False)
     sizes = open_sizes(model, x, batch)
     compiled = "True" if model.jit_compile else "auto"
-    verdict = Verdict(
+    verdict = FittingVerdict(
         device, subject.compiled_by_xla(model, compiled, on_gpu=True), engine.held.total, engine.doubt or sizes.doubt
     )
     asked = sorted(set(batches)) or [whole.size]
     data = data_on(device, samples.array_sizes(given, on_gpu=device is not None and device.is_gpu), 0)
     figures: Figures = Simulated(engine, device, data, replicas)
     if replicas.count == 1:
-        step = Step(model, batch, engine, lambda text: None, sizes, data)
+        step = ModelStep(model, batch, engine, lambda text: None, sizes, data)
         figures, verdict = with_xla(figures, verdict, step, asked)
     making = Making(
         subject.training_of(model, whole.size), figures, verdict, lambda text: None,

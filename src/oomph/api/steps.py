@@ -6,7 +6,7 @@ import sys
 from typing import Any
 
 from oomph.resume.loop.steps import Steps
-from oomph.resume.loop.watch import Unwatched, Watch
+from oomph.resume.loop.observer import LoopObserver, Unwatched
 from oomph.script import session
 
 
@@ -43,7 +43,7 @@ def steps(dataset: Any, epochs: int | range | None = 1, *, state: Any) -> Steps:
     return Steps(dataset, epochs, state, _watch_of)
 
 
-def _watch_of(steps: Steps) -> Watch:
+def _watch_of(steps: Steps) -> LoopObserver:
     """The watch of this loop; `Unwatched` outside a run."""
     if session.current() is None or "tensorflow" not in sys.modules or steps.place is None:
         return Unwatched()

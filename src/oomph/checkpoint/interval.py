@@ -56,7 +56,7 @@ class Cost:
 
 
 @dataclass(frozen=True)
-class Interval:
+class CheckpointInterval:
     """The rule for one run."""
 
     steps: int | None = None

@@ -11,14 +11,14 @@ from oomph.errors import ExamineError
 
 if TYPE_CHECKING:
     from oomph.preflight.document import Checked
-    from oomph.reach.request import Request
+    from oomph.reach.request import ReachRequest
 
 _EXAMINER = "oomph.preflight.live.examine:examine"
 
 
 def request_for(
     words: Sequence[str], python: str | None, fit: int = 1, *, full: bool = False, tune: bool = False
-) -> Request:
+) -> ReachRequest:
     """What is asked of a script.
 
     Args:
@@ -41,7 +41,7 @@ def request_for(
     )
 
 
-def checked(request: Request) -> tuple[dict[str, Any], Checked]:
+def checked(request: ReachRequest) -> tuple[dict[str, Any], Checked]:
     """Run the script up to its training and check that: as a document, and as values. Raises ExamineError."""
     from oomph.preflight.document import checked_of
 

@@ -9,7 +9,7 @@ from oomph.cli.output import say
 from oomph.errors import ExamineError, UsageError
 
 if TYPE_CHECKING:
-    from oomph.reach.request import NotReached, Reached, Request
+    from oomph.reach.request import NotReached, ReachRequest, TrainingReached
 
 
 class EndedWhileExaminedError(ExamineError):
@@ -23,7 +23,7 @@ class EndedWhileExaminedError(ExamineError):
 def request_with(
     verb: str, words: Sequence[str], python: str | None, arguments: Mapping[str, Any], fit: int,
     examiner: str, environ: Mapping[str, str],
-) -> Request:  # fmt: skip
+) -> ReachRequest:  # fmt: skip
     """What is asked of a script.
 
     Args:
@@ -40,17 +40,17 @@ def request_with(
     """
     from oomph.process.command import parse_command
     from oomph.reach.isolated_python import hiding_option
-    from oomph.reach.request import Request
+    from oomph.reach.request import ReachRequest
     from oomph.run.supervisor.interpreter import python_of
 
     command = parse_command(list(words), verb)
     hiding = hiding_option(command.words[1:]) if command.form == "command" else ""
     if hiding:
         raise UsageError(f"Python's option {hiding} keeps oomph out of the script, which would train: leave it out")
-    return Request(command, python_of(command, python, say), examiner, arguments, fit, environ)
+    return ReachRequest(command, python_of(command, python, say), examiner, arguments, fit, environ)
 
 
-def examined(request: Request, verb: str, done: str) -> Reached:
+def examined(request: ReachRequest, verb: str, done: str) -> TrainingReached:
     """Run the script up to its training and have it examined. Raises ExamineError: nothing was `done`."""
     from oomph.reach.reach import reach
     from oomph.reach.request import NotReached
@@ -62,7 +62,7 @@ def examined(request: Request, verb: str, done: str) -> Reached:
     return found
 
 
-def _why(found: NotReached, request: Request, verb: str, done: str) -> str:
+def _why(found: NotReached, request: ReachRequest, verb: str, done: str) -> str:
     """Why nothing was done, with the Python to use if the script's own lacks TensorFlow."""
     from oomph.run.supervisor.interpreter import advise, module_in
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from oomph.files.run_files import FOLDER_MODE, open_own, replace_own
 from oomph.planning.gpu_list import is_same
-from oomph.planning.probe.record import Record, as_document, record_of
+from oomph.planning.probe.record import ProbeRecord, as_document, record_of
 from oomph.run.directory.trust import close_to_others, why_not_trusted
 
 _MOST_FILES, _MOST_USED = 256, 32
@@ -30,7 +30,7 @@ def folder(environ: Mapping[str, str]) -> Path:
     return base / "oomph" / "probes"
 
 
-def kept_for(gpu: str, environ: Mapping[str, str], say: Say) -> list[Record]:
+def kept_for(gpu: str, environ: Mapping[str, str], say: Say) -> list[ProbeRecord]:
     """The records of this kind of GPU, the newest first; none where the folder is not to be trusted."""
     where = folder(environ)
     try:
@@ -56,7 +56,7 @@ def kept_for(gpu: str, environ: Mapping[str, str], say: Say) -> list[Record]:
     return [record for record in found if is_same(record.gpu, gpu)][:_MOST_USED]
 
 
-def keep(record: Record, environ: Mapping[str, str], say: Say) -> None:
+def keep(record: ProbeRecord, environ: Mapping[str, str], say: Say) -> None:
     """Keep a record in place of an older one of the same training."""
     where = folder(environ)
     try:
@@ -70,7 +70,7 @@ def keep(record: Record, environ: Mapping[str, str], say: Say) -> None:
         say(f"what was measured is not kept for later plans: {error.strerror or error}: {where}")
 
 
-def _name(record: Record) -> str:
+def _name(record: ProbeRecord) -> str:
     """The same for each measurement of one training on one kind of GPU."""
     told = (record.gpu, record.tensorflow, record.engine, str(record.xla), record.training)
     return hashlib.sha256("\0".join(told).encode()).hexdigest()[:32] + _ENDING
@@ -88,7 +88,7 @@ def _date(entry: os.DirEntry[str]) -> float:
     return entry.stat(follow_symlinks=False).st_mtime
 
 
-def _read(where: Path, name: str) -> Record:
+def _read(where: Path, name: str) -> ProbeRecord:
     with os.fdopen(open_own(where, name, os.O_RDONLY), "rb") as file:
         content = file.read(_MOST_BYTES + 1)
     if len(content) > _MOST_BYTES:

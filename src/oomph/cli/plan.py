@@ -17,7 +17,7 @@ from oomph.redaction.redaction import know_secrets, redacted, redacted_words
 
 if TYPE_CHECKING:
     from oomph.planning.estimate import Plan
-    from oomph.reach.request import Request
+    from oomph.reach.request import ReachRequest
 
 SUMMARY = "predict which batch size fits a GPU, this one or another, without training"
 
@@ -101,7 +101,7 @@ def run(args: argparse.Namespace) -> int:
     return _exit_code(plan)
 
 
-def _request(args: argparse.Namespace) -> Request:
+def _request(args: argparse.Namespace) -> ReachRequest:
     """What is asked of the script. Whatever can be refused is refused here, before the script starts."""
     from oomph.planning.device import device_of, pool_of
 
@@ -169,6 +169,6 @@ def _write_page(path: str, plan: Plan, words: Sequence[str]) -> None:
 
 
 def _exit_code(plan: Plan) -> int:
-    from oomph.planning.estimate import Fits
+    from oomph.planning.estimate import Fitting
 
-    return int(any(estimate.fits is Fits.NO for estimate in plan.estimates))
+    return int(any(estimate.fits is Fitting.NO for estimate in plan.estimates))

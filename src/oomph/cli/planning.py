@@ -13,19 +13,19 @@ from oomph.errors import ExamineError
 
 if TYPE_CHECKING:
     from oomph.planning.estimate import Plan
-    from oomph.reach.request import Request
+    from oomph.reach.request import ReachRequest
 
 _IDLE_BYTES = 1 << 30
 """The driver and a desktop hold less."""
 _EXAMINER = "oomph.planning.live.examine:examine"
 
 
-def request_for(words: Sequence[str], python: str | None, device: dict[str, Any]) -> Request:
+def request_for(words: Sequence[str], python: str | None, device: dict[str, Any]) -> ReachRequest:
     """What `oomph run --plan` asks: the first training with its own batch. Raises UsageError."""
     return request_with(words, python, {"batches": [], "policy": None, "optimizer": None, "device": device}, 1)
 
 
-def request_with(words: Sequence[str], python: str | None, arguments: dict[str, Any], fit: int) -> Request:
+def request_with(words: Sequence[str], python: str | None, arguments: dict[str, Any], fit: int) -> ReachRequest:
     """What is asked of a script; `arguments` are those of the examiner. Raises UsageError."""
     from oomph.planning.counting import counting_environ
 
@@ -35,7 +35,7 @@ def request_with(words: Sequence[str], python: str | None, arguments: dict[str, 
     return examining.request_with("plan", words, python, arguments, fit, _EXAMINER, counting_environ(is_idle))
 
 
-def planned(request: Request) -> Plan:
+def planned(request: ReachRequest) -> Plan:
     """Run the script up to its training and plan that. Raises ExamineError.
 
     A step on the GPU may end the script's process, as a library does that does not fit the driver. The script is then

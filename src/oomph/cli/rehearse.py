@@ -65,12 +65,12 @@ def parse_arguments(parser: argparse.ArgumentParser, words: Sequence[str]) -> ar
 
 def run(args: argparse.Namespace) -> int:
     """Rehearse; 0 only if the script survives every fault."""
-    from oomph.rehearse.rehearse import Plan, rehearse
+    from oomph.rehearse.rehearse import RehearsalPlan, rehearse
     from oomph.rehearse.report import as_document, as_document_without, as_text
 
     command = _checked(args)
     given = {"--python": args.python, "--micro-batch": args.micro_batch, "--inexact": args.inexact}
-    plan = Plan(
+    plan = RehearsalPlan(
         words=command.words,
         faults=tuple(name.strip() for name in args.faults.split(",")),
         steps=_steps(args.steps),

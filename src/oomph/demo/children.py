@@ -13,7 +13,7 @@ from pathlib import Path
 
 import psutil
 
-from oomph.demo.claims import OUT_OF_MEMORY, Compared, Ended
+from oomph.demo.claims import OUT_OF_MEMORY, ChildEnding, Compared
 from oomph.errors import OomphError
 from oomph.journal.journal import read_journal
 from oomph.process.child import Child
@@ -34,17 +34,17 @@ class DemoError(OomphError):
     """The demonstration could not be completed, so it shows nothing either way."""
 
 
-def run_plain(words: Sequence[str], environ: Mapping[str, str], log: Path, python: str = sys.executable) -> Ended:
+def run_plain(words: Sequence[str], environ: Mapping[str, str], log: Path, python: str = sys.executable) -> ChildEnding:
     """Run the script with plain Python."""
     started = time.monotonic()
     with _started([python, *words], environ, log) as child:
         code = _wait(child, started, lambda: None)
-    return Ended(code, time.monotonic() - started, _error_in(log))
+    return ChildEnding(code, time.monotonic() - started, _error_in(log))
 
 
 def run_killed(
     command: Sequence[str], run_dir: Path, kill_at: int, environ: Mapping[str, str], log: Path, say: Say
-) -> tuple[Ended, bool]:
+) -> tuple[ChildEnding, bool]:
     """Run a command of `oomph run`, and kill the script after `kill_at` steps; also returns whether it was killed."""
     started, killed = time.monotonic(), False
     with (
@@ -62,7 +62,7 @@ def run_killed(
 
         code = _wait(child, started, watch)
         tail.show()
-    return Ended(code, time.monotonic() - started, _error_in(log) if code else ""), killed
+    return ChildEnding(code, time.monotonic() - started, _error_in(log) if code else ""), killed
 
 
 def under_oomph(python: str, run_dir: Path, every: int, words: Sequence[str]) -> list[str]:

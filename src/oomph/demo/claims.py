@@ -19,7 +19,7 @@ FLOAT64_LIMIT = 1e-12
 
 
 @dataclass(frozen=True)
-class Ended:
+class ChildEnding:
     """How a child ended."""
 
     returncode: int
@@ -32,7 +32,7 @@ class Ended:
 class Survived:
     """The result of a run under oomph, from its own summary."""
 
-    ended: Ended
+    ended: ChildEnding
     killed: bool
     """True if the demonstration killed the script."""
     ooms: int = 0
@@ -43,7 +43,7 @@ class Survived:
     exactness: str = ""
 
     @classmethod
-    def of(cls, ended: Ended, killed: bool, summary: dict[str, Any]) -> Survived:
+    def of(cls, ended: ChildEnding, killed: bool, summary: dict[str, Any]) -> Survived:
         """From the figures of a summary.json."""
         return cls(
             ended,
@@ -69,7 +69,7 @@ class Compared:
 
 
 @dataclass(frozen=True)
-class Trial:
+class DemoTrial:
     """All measurements in one precision."""
 
     name: str
@@ -82,9 +82,9 @@ class Trial:
 class Measured:
     """All measurements."""
 
-    plain: Ended
-    single: Trial
-    double: Trial
+    plain: ChildEnding
+    single: DemoTrial
+    double: DemoTrial
     noise: float
     """The largest difference between weights from another order of summation alone."""
 
@@ -126,7 +126,7 @@ def rows(measured: Measured) -> list[list[str]]:
     ]
 
 
-def _plain_dies(plain: Ended) -> Claim:
+def _plain_dies(plain: ChildEnding) -> Claim:
     return Claim(
         "plain python dies at the memory limit",
         plain.error or f"exit code {plain.returncode}",
@@ -134,7 +134,7 @@ def _plain_dies(plain: Ended) -> Claim:
     )
 
 
-def _survives(trial: Trial) -> Iterator[Claim]:
+def _survives(trial: DemoTrial) -> Iterator[Claim]:
     run, name = trial.survived, trial.name
     yield Claim(
         f"{name}: oomph brings the same script to its end",
@@ -159,7 +159,7 @@ def _survives(trial: Trial) -> Iterator[Claim]:
     yield _same_accuracy(trial)
 
 
-def _same_accuracy(trial: Trial) -> Claim:
+def _same_accuracy(trial: DemoTrial) -> Claim:
     text = f"{trial.name}: the test accuracy of the undisturbed training"
     if trial.compared is None:
         return Claim(text, "no result", False)
@@ -180,7 +180,7 @@ def _single_is_exact(measured: Measured) -> Iterator[Claim]:
     )
 
 
-def _double_is_exact(trial: Trial) -> Iterator[Claim]:
+def _double_is_exact(trial: DemoTrial) -> Iterator[Claim]:
     compared = trial.compared
     yield Claim(
         f"float64: weights differ by at most {FLOAT64_LIMIT:.0e}",
@@ -189,7 +189,7 @@ def _double_is_exact(trial: Trial) -> Iterator[Claim]:
     )
 
 
-def _trials(measured: Measured) -> Sequence[Trial]:
+def _trials(measured: Measured) -> Sequence[DemoTrial]:
     return measured.single, measured.double
 
 
@@ -197,23 +197,23 @@ def _bound(measured: Measured) -> float:
     return NOISE_FACTOR * measured.noise
 
 
-def _outcome(ended: Ended) -> str:
+def _outcome(ended: ChildEnding) -> str:
     if ended.returncode == 0:
         return "finished"
     return OUT_OF_MEMORY if OUT_OF_MEMORY in ended.error else f"exit code {ended.returncode}"
 
 
-def _brief(ended: Ended) -> str:
+def _brief(ended: ChildEnding) -> str:
     return _outcome(ended).replace(OUT_OF_MEMORY, "out of memory")
 
 
-def _count_plain(plain: Ended) -> str:
+def _count_plain(plain: ChildEnding) -> str:
     return "1" if OUT_OF_MEMORY in plain.error else "0"
 
 
-def _accuracy(trial: Trial, which: int) -> str:
+def _accuracy(trial: DemoTrial, which: int) -> str:
     return "-" if trial.compared is None else f"{trial.compared.accuracies[which]:.4f}"
 
 
-def _difference(trial: Trial) -> str:
+def _difference(trial: DemoTrial) -> str:
     return "-" if trial.compared is None else f"{trial.compared.difference:.1e}"

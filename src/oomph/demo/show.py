@@ -13,7 +13,7 @@ from typing import Any
 
 from oomph.demo import scenario
 from oomph.demo.children import DemoError, Say, compare, run_killed, run_plain, under_oomph
-from oomph.demo.claims import Claim, Ended, Measured, Survived, Trial, judge, rows
+from oomph.demo.claims import ChildEnding, Claim, DemoTrial, Measured, Survived, judge, rows
 from oomph.demo.scenario import FLOAT32, FLOAT64, Precision
 from oomph.errors import UsageError
 from oomph.run.directory.summary_file import read_summary
@@ -93,7 +93,7 @@ class _Demo:
 
     def _plain(
         self, name: str, precision: Precision, title: str, limited: bool = False, order: str = "forward"
-    ) -> Ended:
+    ) -> ChildEnding:
         self._say(f"== {title}")
         environ = scenario.environment(os.environ, precision.limit_mb if limited else None)
         words = scenario.script_words(self._script, precision, self._result(name), order)
@@ -127,9 +127,9 @@ class _Demo:
         if not line.startswith(f"{PREFIX}next"):  # the directory that it names is deleted after the demonstration
             self._say(f"   {line}")
 
-    def _trial(self, precision: Precision, name: str, reference: str, survived: Survived) -> Trial:
+    def _trial(self, precision: Precision, name: str, reference: str, survived: Survived) -> DemoTrial:
         there = self._result(name).is_file()
-        return Trial(precision.name, survived, self._compared(reference, name) if there else None)
+        return DemoTrial(precision.name, survived, self._compared(reference, name) if there else None)
 
     def _compared(self, reference: str, name: str) -> Any:
         return compare(self._result(reference), self._result(name), self._python)

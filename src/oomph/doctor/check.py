@@ -16,7 +16,7 @@ STATUSES = (PASS, WARN, FAIL, SKIP)
 
 
 @dataclass(frozen=True)
-class Finding:
+class DoctorFinding:
     """The answer of a check."""
 
     status: str
@@ -41,7 +41,7 @@ class Check:
     name: str
     why: str
     """Why it matters: what TensorFlow does about it, in one or two sentences."""
-    look: Callable[[Snapshot], Finding]
+    look: Callable[[Snapshot], DoctorFinding]
     faults: tuple[str, ...] = ()
     """Every fault that its findings can name."""
     needs: tuple[str, ...] = ()
@@ -65,36 +65,36 @@ def check(
     needs: tuple[str, ...] = (),
     source: str = "",
     shown: str = "",
-) -> Callable[[Callable[[Snapshot], Finding]], Check]:
+) -> Callable[[Callable[[Snapshot], DoctorFinding]], Check]:
     """Make a check of the function below: its name is that of the check, its docstring begins with what it finds."""
     return lambda look: Check(code, look.__name__.replace("_", "-"), why, look, faults, needs, source, shown)
 
 
-def passed(message: str) -> Finding:
+def passed(message: str) -> DoctorFinding:
     """All is well."""
-    return Finding(PASS, message)
+    return DoctorFinding(PASS, message)
 
 
-def noted(message: str, *remedies: Remedy) -> Finding:
+def noted(message: str, *remedies: Remedy) -> DoctorFinding:
     """All is well, and something is worth knowing."""
-    return Finding(PASS, message, remedies, note=True)
+    return DoctorFinding(PASS, message, remedies, note=True)
 
 
-def warned(fault: str, message: str, *remedies: Remedy) -> Finding:
+def warned(fault: str, message: str, *remedies: Remedy) -> DoctorFinding:
     """Training works, but worse than it could, or may fail later."""
-    return Finding(WARN, message, remedies, fault)
+    return DoctorFinding(WARN, message, remedies, fault)
 
 
-def failed(fault: str, message: str, *remedies: Remedy) -> Finding:
+def failed(fault: str, message: str, *remedies: Remedy) -> DoctorFinding:
     """Training on the GPU cannot work like this."""
-    return Finding(FAIL, message, remedies, fault)
+    return DoctorFinding(FAIL, message, remedies, fault)
 
 
-def skipped(reason: str) -> Finding:
+def skipped(reason: str) -> DoctorFinding:
     """The question does not apply here."""
-    return Finding(SKIP, reason)
+    return DoctorFinding(SKIP, reason)
 
 
-def blind(reason: str) -> Finding:
+def blind(reason: str) -> DoctorFinding:
     """The question applies, but cannot be answered."""
-    return Finding(SKIP, f"could not check: {reason}", blind=True)
+    return DoctorFinding(SKIP, f"could not check: {reason}", blind=True)

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import oomph
-from oomph.doctor.check import SKIP, Check, Finding, failed, passed
-from oomph.doctor.examine import Result
+from oomph.doctor.check import SKIP, Check, DoctorFinding, failed, passed
+from oomph.doctor.examine import DoctorResult
 from oomph.doctor.repairs import repairs
 from oomph.doctor.snapshot import Snapshot
-from oomph.doctor.trial_process import Life, Limits, Say, live
+from oomph.doctor.trial_process import Life, Say, SilenceLimits, live
 from oomph.explain.catalogue.fault import Remedy
 from oomph.process.own_process import without_own_variables
 
@@ -46,15 +46,15 @@ _FAULTS = {
 
 
 def try_devices(
-    snapshot: Snapshot, say: Say, trials: Sequence[str] = _EACH, limits: Limits | None = None
-) -> tuple[Result, ...]:
+    snapshot: Snapshot, say: Say, trials: Sequence[str] = _EACH, limits: SilenceLimits | None = None
+) -> tuple[DoctorResult, ...]:
     """What every trial found on every GPU, one after the other. Trials on one GPU share a process until it dies."""
     count = len(snapshot.driver.devices)
     if snapshot.tensorflow is None or not count:
         reason = "TensorFlow is not installed" if snapshot.tensorflow is None else "no GPU to try"
-        return (Result(_check("list"), Finding(SKIP, f"--deep has tried nothing: {reason}", note=True)),)
-    environ, limits = _environ(snapshot), limits or Limits()
-    results: list[Result] = []
+        return (DoctorResult(_check("list"), DoctorFinding(SKIP, f"--deep has tried nothing: {reason}", note=True)),)
+    environ, limits = _environ(snapshot), limits or SilenceLimits()
+    results: list[DoctorResult] = []
     for index in range(count):
         results += _device(snapshot, f"GPU:{index}", trials, environ, say, limits)
     if count > 1:
@@ -74,8 +74,8 @@ def _environ(snapshot: Snapshot) -> dict[str, str]:
 
 
 def _device(
-    snapshot: Snapshot, device: str, trials: Sequence[str], environ: Mapping[str, str], say: Say, limits: Limits
-) -> Iterator[Result]:
+    snapshot: Snapshot, device: str, trials: Sequence[str], environ: Mapping[str, str], say: Say, limits: SilenceLimits
+) -> Iterator[DoctorResult]:
     """All trials on one device; after a death the next child continues with the rest."""
     left = list(trials)
     first = True
@@ -84,12 +84,12 @@ def _device(
         life = live(command, environ, limits, lambda begun: say(f"{device}: {begun}"))
         for row in life.rows:
             if row["trial"] != "import" or not row["ok"] or first:
-                yield Result(_check(str(row["trial"])), _finding(device, row, life))
+                yield DoctorResult(_check(str(row["trial"])), _finding(device, row, life))
         done = {str(row["trial"]) for row in life.rows}
         first = False
         if life.problem:
             died = life.begun if life.begun not in done else ""
-            yield Result(_check(died or "import"), _death(device, died or "the end", life))
+            yield DoctorResult(_check(died or "import"), _death(device, died or "the end", life))
             done.add(died)
             if died in ("import", ""):
                 return
@@ -98,14 +98,14 @@ def _device(
         left = [trial for trial in left if trial not in done]
 
 
-def _finding(device: str, row: Mapping[str, Any], life: Life) -> Finding:
+def _finding(device: str, row: Mapping[str, Any], life: Life) -> DoctorFinding:
     trial, detail = str(row["trial"]), str(row["detail"])
     if row["ok"]:
         return passed(f"{device} {trial}: {detail} ({row['seconds']:.1f} s)")
     return failed(_fault(trial, life, detail), f"{device} {trial}: {detail}", *_advice(life, trial, detail))
 
 
-def _death(device: str, trial: str, life: Life) -> Finding:
+def _death(device: str, trial: str, life: Life) -> DoctorFinding:
     text = (
         f"{device} {trial}: the process {life.problem}."
         if life.problem.startswith("ended")

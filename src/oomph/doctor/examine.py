@@ -6,18 +6,18 @@ import difflib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from oomph.doctor.check import FAIL, WARN, Check, Finding, blind
+from oomph.doctor.check import FAIL, WARN, Check, DoctorFinding, blind
 from oomph.doctor.checks import CHECKS
 from oomph.doctor.snapshot import Snapshot
 from oomph.errors import UsageError
 
 
 @dataclass(frozen=True)
-class Result:
+class DoctorResult:
     """A check and what it found."""
 
     check: Check
-    finding: Finding
+    finding: DoctorFinding
 
     @property
     def wrong(self) -> bool:
@@ -25,9 +25,9 @@ class Result:
         return self.finding.status in (FAIL, WARN)
 
 
-def examine(snapshot: Snapshot, checks: Sequence[Check] = CHECKS) -> tuple[Result, ...]:
+def examine(snapshot: Snapshot, checks: Sequence[Check] = CHECKS) -> tuple[DoctorResult, ...]:
     """What each check finds in the snapshot."""
-    return tuple(Result(check, _look(check, snapshot)) for check in checks)
+    return tuple(DoctorResult(check, _look(check, snapshot)) for check in checks)
 
 
 def choose(
@@ -45,7 +45,7 @@ def choose(
     return chosen
 
 
-def _look(check: Check, snapshot: Snapshot) -> Finding:
+def _look(check: Check, snapshot: Snapshot) -> DoctorFinding:
     unread = next((f"{part}: {snapshot.unread[part]}" for part in check.needs if part in snapshot.unread), "")
     if unread:
         return blind(unread)

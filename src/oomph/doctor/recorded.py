@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from oomph.doctor.check import FAIL, WARN
-from oomph.doctor.examine import Result, examine
+from oomph.doctor.examine import DoctorResult, examine
 from oomph.doctor.render import entry, problem
 from oomph.doctor.snapshot import Snapshot
 from oomph.journal.journal import read_journal
@@ -24,7 +24,7 @@ def recorded(run_dir: Path) -> Snapshot | None:
     return None
 
 
-def behind(run_dir: Path, faults: Iterable[str]) -> tuple[Result, ...]:
+def behind(run_dir: Path, faults: Iterable[str]) -> tuple[DoctorResult, ...]:
     """What was wrong with the machine: all failures, and the warnings that lead to one of these faults."""
     snapshot = recorded(run_dir)
     if snapshot is None:
@@ -38,12 +38,12 @@ def behind(run_dir: Path, faults: Iterable[str]) -> tuple[Result, ...]:
     )
 
 
-def as_document(results: Sequence[Result]) -> dict[str, Any]:
+def as_document(results: Sequence[DoctorResult]) -> dict[str, Any]:
     """What `oomph explain RUN --json` says about the machine; empty when nothing was wrong with it."""
     return {"machine": [entry(result) for result in results]} if results else {}
 
 
-def as_section(results: Sequence[Result], width: int) -> str:
+def as_section(results: Sequence[DoctorResult], width: int) -> str:
     """The same as text."""
     if not results:
         return ""

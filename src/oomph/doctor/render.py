@@ -8,7 +8,7 @@ from typing import Any
 
 from oomph.doctor.check import FAIL, PASS, SKIP, WARN
 from oomph.doctor.commands import export
-from oomph.doctor.examine import Result
+from oomph.doctor.examine import DoctorResult
 from oomph.doctor.repairs import Repair, repairs
 from oomph.doctor.snapshot import Snapshot
 from oomph.doctor.verdict import verdict
@@ -24,7 +24,7 @@ _NO_GPU = "gpu-present"
 _BECAME = {PASS: "passed", FAIL: "failed", WARN: "with a warning", SKIP: "not applicable", "blind": "could not run"}
 
 
-def as_text(snapshot: Snapshot, results: Sequence[Result], width: int = USUAL_WIDTH) -> str:
+def as_text(snapshot: Snapshot, results: Sequence[DoctorResult], width: int = USUAL_WIDTH) -> str:
     """Problems, warnings, checks that could not run, notes and, last, the verdict."""
     lines: list[str] = []
     for status in (FAIL, WARN):
@@ -38,7 +38,7 @@ def as_text(snapshot: Snapshot, results: Sequence[Result], width: int = USUAL_WI
     return "\n".join(lines) + "\n"
 
 
-def as_document(snapshot: Snapshot, results: Sequence[Result]) -> dict[str, Any]:
+def as_document(snapshot: Snapshot, results: Sequence[DoctorResult]) -> dict[str, Any]:
     """The same for programs; the shape is a contract."""
     return {
         "schema": SCHEMA,
@@ -76,7 +76,7 @@ def _preload(snapshot: Snapshot) -> list[str]:
     return [*lines, *(f'#   ctypes.CDLL("{path}", ctypes.RTLD_GLOBAL)' for path in lost)]
 
 
-def entry(result: Result) -> dict[str, Any]:
+def entry(result: DoctorResult) -> dict[str, Any]:
     """One check and what it found, for programs."""
     check, finding = result.check, result.finding
     return {
@@ -97,7 +97,7 @@ def _remedy(remedy: Remedy) -> dict[str, str]:
     return {"text": text, "action": remedy.action} if remedy.action else {"text": text}
 
 
-def problem(result: Result, width: int = USUAL_WIDTH) -> Iterator[str]:
+def problem(result: DoctorResult, width: int = USUAL_WIDTH) -> Iterator[str]:
     """One problem for people: what was found, why it matters, what to do."""
     check, finding = result.check, result.finding
     yield _wrapped(f"{finding.status.upper():5} {check.name} ({check.code}): {finding.message}", width, "      ")
@@ -113,11 +113,11 @@ def problem(result: Result, width: int = USUAL_WIDTH) -> Iterator[str]:
         yield f"      more  oomph explain {finding.fault}"
 
 
-def _could_not(result: Result, width: int) -> str:
+def _could_not(result: DoctorResult, width: int) -> str:
     return _wrapped(f"?     {result.check.name} ({result.check.code}): {result.finding.message}", width, "      ")
 
 
-def _note(result: Result, width: int) -> str:
+def _note(result: DoctorResult, width: int) -> str:
     finding = result.finding
     command = next((remedy.command for remedy in finding.remedies if remedy.command), "")
     advice = f" ({finding.remedies[0].text}{': ' * bool(command)}{command})" if finding.remedies else ""
@@ -126,17 +126,17 @@ def _note(result: Result, width: int) -> str:
     )
 
 
-def _in_verdict(snapshot: Snapshot, result: Result) -> bool:
+def _in_verdict(snapshot: Snapshot, result: DoctorResult) -> bool:
     return result.check.name == _NO_GPU and not snapshot.gpu_wanted
 
 
-def _took(snapshot: Snapshot, results: Sequence[Result]) -> str:
+def _took(snapshot: Snapshot, results: Sequence[DoctorResult]) -> str:
     driver = snapshot.driver
     of_it = f", of which cuInit {driver.init_seconds:.2f} s" if driver.init_seconds is not None else ""
     return f"{_counted(results)}, in {snapshot.seconds:.2f} s{of_it}"
 
 
-def _counted(results: Sequence[Result]) -> str:
+def _counted(results: Sequence[DoctorResult]) -> str:
     """How many checks there were, and what became of them: the numbers add up."""
     became = Counter("blind" if result.finding.blind else result.finding.status for result in results)
     words = ", ".join(f"{became[how]} {_BECAME[how]}" for how in _BECAME if became[how])
@@ -148,7 +148,7 @@ def has_page(fault: str) -> bool:
     return any(PAGES.glob(f"*/*-{fault}.md"))
 
 
-def _first_command(results: Sequence[Result]) -> str:
+def _first_command(results: Sequence[DoctorResult]) -> str:
     """The command in the verdict, if there is one."""
     remedies = [result.finding.remedies for result in results if result.finding.status == FAIL]
     return remedies[0][0].command if remedies and remedies[0] else ""

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from oomph import __version__
 from oomph.doctor.check import PASS, SKIP
 from oomph.doctor.commands import describe
-from oomph.doctor.examine import Result
+from oomph.doctor.examine import DoctorResult
 from oomph.doctor.snapshot import Snapshot
 from oomph.doctor.verdict import verdict
 from oomph.terminal.amounts import as_size
@@ -22,7 +22,7 @@ _ADDRESS = re.compile(r"\b\d{1,3}(?:\.\d{1,3}){3}\b")
 _SHOWN = ("CUDA_", "TF_", "XLA_FLAGS", "LD_", "NVIDIA_", "NCCL_", "KERAS_")
 
 
-def as_report(snapshot: Snapshot, results: Sequence[Result]) -> str:
+def as_report(snapshot: Snapshot, results: Sequence[DoctorResult]) -> str:
     """The report, in a fence for Markdown."""
     lines = ["```text", *_facts(snapshot), "", *_findings(results), "", verdict(snapshot, results), "```"]
     return redact("\n".join(lines)) + "\n"
@@ -86,7 +86,7 @@ def _facts(snapshot: Snapshot) -> Iterator[str]:
             yield f"{name}={value}"
 
 
-def _findings(results: Sequence[Result]) -> Iterator[str]:
+def _findings(results: Sequence[DoctorResult]) -> Iterator[str]:
     for result in results:
         if result.finding.status not in (PASS, SKIP) or result.finding.note or result.finding.blind:
             yield f"{result.finding.status} {result.check.code} {result.check.name}: {result.finding.message}"

@@ -18,7 +18,7 @@ _LOOK_SECONDS, _REAP_SECONDS = 0.1, 10.0
 
 
 @dataclass(frozen=True)
-class Limits:
+class SilenceLimits:
     """How long a child may be silent, in seconds."""
 
     importing: float = 120.0
@@ -44,7 +44,7 @@ class Life:
             say(begun)
 
 
-def live(command: Sequence[str], environ: Mapping[str, str], limits: Limits, say: Say) -> Life:
+def live(command: Sequence[str], environ: Mapping[str, str], limits: SilenceLimits, say: Say) -> Life:
     """Run a child to its end, or until it is silent for too long. What it printed on stderr is kept."""
     life = Life()
     with tempfile.TemporaryFile() as log:
@@ -57,7 +57,7 @@ def live(command: Sequence[str], environ: Mapping[str, str], limits: Limits, say
     return life
 
 
-def _listen(child: Child, life: Life, limits: Limits, say: Say) -> None:
+def _listen(child: Child, life: Life, limits: SilenceLimits, say: Say) -> None:
     """Read its lines as they come, until there are no more, or none comes for too long."""
     heard, ticking = time.monotonic(), Ticking()
     while child.is_open:

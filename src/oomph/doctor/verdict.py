@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from oomph.doctor.check import FAIL, WARN
 from oomph.doctor.checks import CHECKS
 from oomph.doctor.checks.driver import no_gpu
-from oomph.doctor.examine import Result
+from oomph.doctor.examine import DoctorResult
 from oomph.doctor.snapshot import Snapshot
 from oomph.explain.catalogue.fault import Remedy
 from oomph.terminal.amounts import as_size, counted
 
 
-def verdict(snapshot: Snapshot, results: Sequence[Result]) -> str:
+def verdict(snapshot: Snapshot, results: Sequence[DoctorResult]) -> str:
     """The verdict, as one line."""
     failures = [result for result in results if result.finding.status == FAIL]
     if failures:
@@ -52,7 +52,7 @@ def _left_out(count: int) -> str:
     return f" {count} other check{'s were' if count > 1 else ' was'} left out." if count else ""
 
 
-def _tail(results: Sequence[Result]) -> str:
+def _tail(results: Sequence[DoctorResult]) -> str:
     warnings = sum(result.finding.status == WARN for result in results)
     unable = sum(result.finding.blind for result in results)
     words = [f" {counted(warnings, 'warning')}."] if warnings else []

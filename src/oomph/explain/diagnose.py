@@ -15,8 +15,8 @@ from oomph.explain.evidence.memory_map import MemoryMap
 from oomph.explain.evidence.trend import Trend
 from oomph.explain.matching import documentation, fallback, systems, training
 from oomph.explain.matching.borrowed import borrowed
-from oomph.explain.matching.causality import OF_PEERS, Place, consequences
-from oomph.explain.matching.classifier import Sample
+from oomph.explain.matching.causality import OF_PEERS, FaultPlace, consequences
+from oomph.explain.matching.classifier import EvidenceSample
 from oomph.explain.matching.documentation import Documentation
 from oomph.explain.matching.ending import LastLines, tells_of_training
 from oomph.explain.matching.fallback import GENERAL, UNRELATED, LastError
@@ -102,7 +102,7 @@ class _Reading:
         self._hits = Hits(index(catalogue))
         self._last = LastError(self._has_advice)
         self._end = LastLines()
-        self._sample = Sample()
+        self._sample = EvidenceSample()
         self._map = MemoryMap()
         self._trend = Trend()
         self._systems = Systems()
@@ -273,7 +273,9 @@ def _sure_before_doubtful(ranked: Sequence[Diagnosis]) -> list[Diagnosis]:
     return sorted(ranked, key=lambda diagnosis: certain and diagnosis.confidence <= _DOUBTFUL)
 
 
-def _rank(diagnosis: Diagnosis, ended: bool, places: Mapping[Fault, Place]) -> tuple[bool, bool, bool, float, int, str]:
+def _rank(
+    diagnosis: Diagnosis, ended: bool, places: Mapping[Fault, FaultPlace]
+) -> tuple[bool, bool, bool, float, int, str]:
     begins = places.get(diagnosis.fault)
     first = 0 if begins is None else begins.position
     role, fault = diagnosis.role, diagnosis.fault

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
-from oomph.gpu.nvml_device import SLOW_SECONDS, Device
-from oomph.gpu.reading import Event, Reading
+from oomph.gpu.nvml_device import SLOW_SECONDS, ListedGpu
+from oomph.gpu.reading import DriverEvent, Reading
 
 _RETRY_SECONDS = 60.0
 """How long after a failure, or a lost GPU, NVML is started anew: that may take seconds."""
@@ -37,7 +37,7 @@ class Nvml:
         """What is being asked at this moment, such as "GPU 3": what a call that does not return is about."""
         self._nvml: Any = None
         self._open_at = float("-inf")
-        self._devices: list[Device] = []
+        self._devices: list[ListedGpu] = []
         self._lost: dict[str, Reading] = {}
         self._events: Events | None = None
 
@@ -92,7 +92,7 @@ class Nvml:
             return _in_words(error)
         return ""
 
-    def _list(self, now: float) -> list[Device]:
+    def _list(self, now: float) -> list[ListedGpu]:
         nvml, devices = self._nvml, []
         self._lost = {uuid: reading for uuid, reading in self._lost.items() if reading.uuid}
         count = nvml.nvmlDeviceGetCount()
@@ -101,7 +101,7 @@ class Nvml:
             slow_at = now + SLOW_SECONDS * (index + 1) / count
             try:
                 handle = nvml.nvmlDeviceGetHandleByIndex(index)
-                devices += [Device(nvml, handle, index, slow_at), *_mig_instances(nvml, handle, index, slow_at)]
+                devices += [ListedGpu(nvml, handle, index, slow_at), *_mig_instances(nvml, handle, index, slow_at)]
             except nvml.NVMLError as error:
                 if error.value == _NO_PERMISSION:
                     self.problem = _PROBLEMS[_NO_PERMISSION]  # a container may see a part of the GPUs only
@@ -130,18 +130,18 @@ class Nvml:
         read = {reading.uuid for reading in readings}
         return [*readings, *(reading for uuid, reading in self._lost.items() if uuid not in read)]
 
-    def _note_lost(self, reading: Reading, now: float) -> tuple[Event, ...]:
+    def _note_lost(self, reading: Reading, now: float) -> tuple[DriverEvent, ...]:
         """Keep listing a GPU that is gone; the event that tells it, once."""
         is_known = reading.uuid in self._lost
         self._lost[reading.uuid], self._open_at = reading, now + _RETRY_SECONDS
-        return () if is_known else (Event("lost"),)
+        return () if is_known else (DriverEvent("lost"),)
 
 
 def _in_words(error: Any) -> str:
     return _PROBLEMS.get(error.value, f"NVML does not start: {error}")
 
 
-def _mig_instances(nvml: Any, handle: Any, index: int, slow_at: float) -> Iterator[Device]:
+def _mig_instances(nvml: Any, handle: Any, index: int, slow_at: float) -> Iterator[ListedGpu]:
     """The MIG instances of a GPU that tell what they are."""
     try:
         current, _ = nvml.nvmlDeviceGetMigMode(handle)
@@ -150,7 +150,7 @@ def _mig_instances(nvml: Any, handle: Any, index: int, slow_at: float) -> Iterat
         return
     for number in range(count):
         try:
-            yield Device(nvml, nvml.nvmlDeviceGetMigDeviceHandleByIndex(handle, number), index, slow_at)
+            yield ListedGpu(nvml, nvml.nvmlDeviceGetMigDeviceHandleByIndex(handle, number), index, slow_at)
         except nvml.NVMLError:
             continue  # no instance has this number
 
@@ -168,7 +168,7 @@ class Events:
     A GPU or driver without events has none.
     """
 
-    def __init__(self, nvml: Any, devices: Iterable[Device]) -> None:
+    def __init__(self, nvml: Any, devices: Iterable[ListedGpu]) -> None:
         self._nvml = nvml
         self._uuids: dict[int, str] = {}
         try:
@@ -184,16 +184,18 @@ class Events:
             except nvml.NVMLError:
                 pass  # this GPU has none, such as a MIG instance
 
-    def new(self) -> dict[str, tuple[Event, ...]]:
+    def new(self) -> dict[str, tuple[DriverEvent, ...]]:
         """The events since the last call, by the UUID of their GPU. Does not wait."""
-        found: dict[str, tuple[Event, ...]] = {}
+        found: dict[str, tuple[DriverEvent, ...]] = {}
         for _ in range(_MOST_EVENTS if self._uuids else 0):
             try:
                 data = self._nvml.nvmlEventSetWait_v2(self._set, 0)
             except self._nvml.NVMLError:
                 break  # nothing more, or a GPU is lost, which its queries tell
             uuid = self._uuids.get(_address(data.device), "")
-            event = Event(_EVENT_KINDS.get(data.eventType, "unknown"), data.eventData if data.eventType == _XID else 0)
+            event = DriverEvent(
+                _EVENT_KINDS.get(data.eventType, "unknown"), data.eventData if data.eventType == _XID else 0
+            )
             found[uuid] = (*found.get(uuid, ()), event)
         return found
 

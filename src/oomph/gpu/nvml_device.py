@@ -52,7 +52,7 @@ class _Asked:
             self._ask = None
 
 
-class Device:
+class ListedGpu:
     """A GPU that NVML lists.
 
     Args:

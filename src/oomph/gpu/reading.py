@@ -15,7 +15,7 @@ class Holder(NamedTuple):
     """None where the driver does not say."""
 
 
-class Event(NamedTuple):
+class DriverEvent(NamedTuple):
     """Something that the driver reported: `kind` is "xid", "ecc-double-bit", "unavailable" or "lost"."""
 
     kind: str
@@ -38,6 +38,6 @@ class Reading:
     """By the keys of the scope "gpu" in `monitor/metrics.py`. Slow ones are there when they were read."""
     processes: tuple[Holder, ...] | None = None
     """None: not asked this time, or not answered."""
-    events: tuple[Event, ...] = ()
+    events: tuple[DriverEvent, ...] = ()
     problem: str = ""
     """Why it does not answer; it then has no values."""

@@ -18,7 +18,7 @@ from oomph.exact_step.step.verdict import choice_of
 from oomph.files.package import PACKAGE
 from oomph.hooks import adjustments, fault_injection, unfinished_caches, unguarded
 from oomph.hooks.left_out import LeftOut
-from oomph.hooks.outside_fit import TrainingOutsideFit, Watched
+from oomph.hooks.outside_fit import TrainingOutsideFit, WatchedSteps
 from oomph.hooks.predict import GuardedPredict
 from oomph.keras_bridge.batch.replicas import Replicas
 from oomph.keras_bridge.batch.strategy_scope import outside_strategy_scope
@@ -285,7 +285,7 @@ def _watch_the_steps_of_others(fits: Fits, model: Any, name: str) -> None:
 
 
 def _watch_of(fits: Fits, model: Any, name: str) -> Callable[[], StepWatch]:
-    evaluated = Watched(fits, "evaluate")
+    evaluated = WatchedSteps(fits, "evaluate")
 
     def watch() -> StepWatch:
         running = fits.running
@@ -318,7 +318,9 @@ def _guarded_predict(fits: Fits, model: Any, plain: Callable[[Any], Any]) -> Cal
     if exactness.promise_before_tracing(model).kind == exactness.RESTART_ONLY:
         return plain
     promise, replicas = exactness.promise_for_predict(model), Replicas(model.distribute_strategy)
-    return GuardedPredict(plain, replicas, Watched(fits, "predict"), promise, fits.session.handover.guarding.inexact)
+    return GuardedPredict(
+        plain, replicas, WatchedSteps(fits, "predict"), promise, fits.session.handover.guarding.inexact
+    )
 
 
 def _hide_our_frames() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, NoReturn
 
 from oomph.exact_step.micro_batch.exactness import Promise
-from oomph.exact_step.step.probe import Finding
+from oomph.exact_step.step.probe import ProbeFinding
 from oomph.exact_step.step.step_protocol import Failure, Recovery, Step
 from oomph.protocol.phases import Phase
 from oomph.resume.loop import loops
@@ -17,7 +17,7 @@ from oomph.script.kept_micro_batches import Start
 _NOT_RESUMABLE = "guarding steps outside a resumable fit: recovered in process, not checkpointed"
 
 
-class Watched:
+class WatchedSteps:
     """Watches steps that are recovered in process, but neither counted nor checkpointed.
 
     Args:
@@ -57,7 +57,7 @@ class Watched:
             f" micro-batches of {recovery.micro_batch}"
         )
 
-    def probed(self, promise: Promise, finding: Finding) -> None:
+    def probed(self, promise: Promise, finding: ProbeFinding) -> None:
         self._fits.note_probe(promise, finding, during=self._during)
 
     def not_recoverable(self, error: BaseException, phase: str, reason: str, begin: Start | None) -> NoReturn:
@@ -67,7 +67,7 @@ class Watched:
         self._fits.note("guard-failed", reason=f"{type(error).__name__}: {error}"[:2000])
 
 
-class TrainingOutsideFit(Watched):
+class TrainingOutsideFit(WatchedSteps):
     """Watches training steps outside a guarded fit, and reports that once."""
 
     def __init__(self, fits: Fits) -> None:

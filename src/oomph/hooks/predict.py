@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from oomph.exact_step.micro_batch.exactness import APPROXIMATE, EXACT, REFUSED, Promise
 from oomph.exact_step.step.out_of_memory import Failed, attempt
-from oomph.exact_step.step.probe import Finding
+from oomph.exact_step.step.probe import ProbeFinding
 from oomph.exact_step.step.size_search import SizeSearch
 from oomph.exact_step.step.step_protocol import Failure, Recovery, StepWatch
 from oomph.keras_bridge.batch import batches
@@ -123,21 +123,21 @@ class GuardedPredict:
             self._verdicts[layout] = judged
         return judged
 
-    def _probed_or_why_not(self, batch: Any) -> Finding:
+    def _probed_or_why_not(self, batch: Any) -> ProbeFinding:
         try:
             for samples in (_SAMPLES, _FEWER_SAMPLES):
                 found = attempt(partial(self._probed, batch, samples))
                 if not isinstance(found, Failed):
-                    return cast("Finding", found)
+                    return cast("ProbeFinding", found)
         except Exception as error:  # of the model, on fewer samples than it is used to
             lines = str(error).strip().splitlines() or [type(error).__name__]
-            return Finding(0, conclusive=False, obstacle=f"predict fails on part of a batch ({lines[0][:160]})")
-        return Finding(0, conclusive=False, no_memory=True)
+            return ProbeFinding(0, conclusive=False, obstacle=f"predict fails on part of a batch ({lines[0][:160]})")
+        return ProbeFinding(0, conclusive=False, no_memory=True)
 
-    def _probed(self, batch: Any, most: int) -> Finding:
+    def _probed(self, batch: Any, most: int) -> ProbeFinding:
         samples = min([most, *(self._replicas.sizes(batch) or [0])])
         if samples < 2:
-            return Finding(0, conclusive=False)
+            return ProbeFinding(0, conclusive=False)
         few = self._replicas.together([batches.sample_of(own, samples) for own in self._replicas.local(batch)])
         first, sizes = samples // 2 + 1 if samples > 2 else 1, [samples] * self._replicas.count
         places = [cuts(sizes, 0, samples), cuts(sizes, 0, first), cuts(sizes, first, samples - first)]
@@ -146,7 +146,7 @@ class GuardedPredict:
         for one, *others in zip(whole, *parts, strict=True):
             rows = [leaf.shape[0] if leaf.shape.rank else None for leaf in others]
             if rows != [first, samples - first]:
-                return Finding(samples, conclusive=False, obstacle="its outputs are not one for each sample")
+                return ProbeFinding(samples, conclusive=False, obstacle="its outputs are not one for each sample")
             if one.dtype.is_floating:
                 tolerance = max(tolerance, _ROUNDING.get(one.dtype.name, 0.1))
                 joined = tf.cast(tf.concat(others, 0), tf.float64).numpy()
@@ -154,10 +154,10 @@ class GuardedPredict:
                 if not np.array_equal(one, joined, equal_nan=True):
                     difference = float(np.linalg.norm(one - joined) / (np.linalg.norm(one) + 1e-30))
                     worst = max(worst, difference if np.isfinite(difference) else float("inf"))
-        return Finding(samples, worst, tolerance=tolerance)
+        return ProbeFinding(samples, worst, tolerance=tolerance)
 
 
-def _judge(promise: Promise, finding: Finding, inexact: str | None) -> Promise:
+def _judge(promise: Promise, finding: ProbeFinding, inexact: str | None) -> Promise:
     """What the outputs of micro-batches are worth. Pure."""
     if finding.obstacle:
         reason = finding.obstacle

@@ -12,7 +12,7 @@ from types import ModuleType
 
 from oomph.inject import hook
 from oomph.reach.channel import Channel
-from oomph.reach.handover import Handover
+from oomph.reach.handover import ReachHandover
 from oomph.reach.joined_mark import mark
 from oomph.script.unguarded_training import at_first_step
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 def start() -> None:
     """Report that this process runs, and wait for a training; raises RuntimeError for a damaged handover."""
-    handover = Handover.read()
+    handover = ReachHandover.read()
     if handover is None:
         raise RuntimeError("the handover is damaged")
     channel = Channel(handover)

@@ -46,7 +46,7 @@ class EventData(Mapping[str, Any]):
         return repr(dict(self))
 
 
-class Shared:
+class SharedWords:
     """What many events have in common is kept once: names of fields, and short words."""
 
     def __init__(self) -> None:

@@ -16,7 +16,7 @@ from typing import Any, BinaryIO
 
 from oomph.files.regular_file import open_regular
 from oomph.journal.event import SCHEMA, Event, event_of
-from oomph.journal.event_data import Shared
+from oomph.journal.event_data import SharedWords
 
 _CHUNK = 1 << 16
 _LONGEST_FIRST = 1 << 20
@@ -36,7 +36,7 @@ class JournalReader:
     def __init__(self, run_dir: Path, attempt: int | None = None) -> None:
         self._folder, self._pattern = run_dir / "journal", "*.jsonl" if attempt is None else f"{attempt}-*.jsonl"
         self._files: dict[Path, _File] = {}
-        self._shared = Shared()
+        self._shared = SharedWords()
         self._events: Sequence[Event] = ()
 
     def __enter__(self) -> JournalReader:
@@ -149,7 +149,7 @@ class _File:
         yield from self._events
         yield from self._half_line
 
-    def update(self, shared: Shared) -> bool:
+    def update(self, shared: SharedWords) -> bool:
         """Read what is new; returns whether there is anything. What cannot be read holds one unreadable line."""
         try:
             with open_regular(self._path) as stream:
@@ -168,12 +168,12 @@ class _File:
             return was_readable
         return True
 
-    def _forget(self, shared: Shared) -> None:
+    def _forget(self, shared: SharedWords) -> None:
         shared.weight -= self._weight
         self._end, self.unreadable, self.left_out, self._weight = 0, 0, 0, 0
         self._events, self._half_line = [], []
 
-    def _take(self, stream: BinaryIO, shared: Shared) -> None:
+    def _take(self, stream: BinaryIO, shared: SharedWords) -> None:
         self._half_line = []
         stream.seek(self._end)
         before_all = shared.weight
@@ -196,7 +196,7 @@ class _File:
                 break
         self._weight += shared.weight - before_all
 
-    def _events_in(self, lines: list[bytes], shared: Shared) -> Iterator[Event]:
+    def _events_in(self, lines: list[bytes], shared: SharedWords) -> Iterator[Event]:
         """The events in these lines that are of the attempt that the file is named after, as all that oomph writes."""
         return (event for event in _events_of(lines, shared) if event.attempt == self._attempt)
 
@@ -209,7 +209,7 @@ def _some_lines(stream: BinaryIO) -> list[bytes]:
     return io.BytesIO(chunk).readlines()
 
 
-def _events_of(lines: list[bytes], shared: Shared) -> Iterator[Event]:
+def _events_of(lines: list[bytes], shared: SharedWords) -> Iterator[Event]:
     """The events in these lines; what is none is left out: the half line of a killed writer, or another schema."""
     for document in _documents(lines):
         try:

@@ -1,4 +1,4 @@
-"""Changes: what one sample has changed in what is found, and as lines of JSON, for the sampler's parent. Pure."""
+"""FindingChanges: what one sample has changed in what is found, and as lines of JSON, for the sampler's parent. Pure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from oomph.monitor.finding import SEVERITIES, Finding
 
 
 @dataclass(frozen=True)
-class Ended:
+class FindingEnded:
     """A finding that is over; fault, subject and kind are those of the finding."""
 
     fault: str
@@ -25,13 +25,13 @@ class Ended:
 
 
 @dataclass(frozen=True)
-class Changes:
+class FindingChanges:
     """What is new, what has come back, and what is over."""
 
     told: tuple[Finding, ...] = ()
     returned: tuple[Finding, ...] = ()
     """Findings that have come back soon after their end, which are recorded and not told again."""
-    ended: tuple[Ended, ...] = ()
+    ended: tuple[FindingEnded, ...] = ()
 
 
 _KEY = ("fault", "subject", "kind")
@@ -40,7 +40,7 @@ _AGAIN, _ENDED = "again", "ended"
 """The marks of a finding that has come back, and of one that is over."""
 
 
-def to_lines(changes: Changes) -> Iterator[str]:
+def to_lines(changes: FindingChanges) -> Iterator[str]:
     """A line for each finding that is new, has come back or is over, with its line end."""
     for finding in changes.told:
         yield _line(_document(finding))
@@ -50,18 +50,18 @@ def to_lines(changes: Changes) -> Iterator[str]:
         yield _line({_ENDED: asdict(ended)})
 
 
-def from_documents(documents: Iterable[Any]) -> Changes:
+def from_documents(documents: Iterable[Any]) -> FindingChanges:
     """The changes in what was parsed from lines, without what is something else."""
     told: list[Finding] = []
     returned: list[Finding] = []
-    ended: list[Ended] = []
+    ended: list[FindingEnded] = []
     for document in documents:
         finding, over = finding_of(document), _ended_of(document)
         if finding is not None:
             (returned if document.get(_AGAIN) else told).append(finding)
         elif over is not None:
             ended.append(over)
-    return Changes(tuple(told), tuple(returned), tuple(ended))
+    return FindingChanges(tuple(told), tuple(returned), tuple(ended))
 
 
 def finding_of(document: Any) -> Finding | None:
@@ -73,14 +73,14 @@ def finding_of(document: Any) -> Finding | None:
     return Finding(**{name: document[name] for name in (*_TEXTS, "severity", "evidence")})
 
 
-def _ended_of(document: Any) -> Ended | None:
+def _ended_of(document: Any) -> FindingEnded | None:
     found = document.get(_ENDED) if isinstance(document, dict) else None
     if not isinstance(found, dict) or not all(isinstance(found.get(name), str) for name in _KEY):
         return None
     until, seconds = found.get("until"), found.get("seconds")
     if isinstance(until, str) or isinstance(seconds, str) or not conforms([until, seconds], list[float]):
         return None
-    return Ended(found["fault"], found["subject"], found["kind"], float(until or 0), float(seconds or 0))
+    return FindingEnded(found["fault"], found["subject"], found["kind"], float(until or 0), float(seconds or 0))
 
 
 def _document(finding: Finding) -> dict[str, Any]:

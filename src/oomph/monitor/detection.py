@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from oomph.monitor.changes import Changes, Ended
+from oomph.monitor.changes import FindingChanges, FindingEnded
 from oomph.monitor.detector import Detector
 from oomph.monitor.detectors import DETECTORS
 from oomph.monitor.finding import SEVERITIES, Finding
@@ -45,7 +45,7 @@ class Detection:
         self.problem = ""
         """Why a detector is not asked any more: it failed. The others are."""
 
-    def take(self, sample: Sample) -> Changes:
+    def take(self, sample: Sample) -> FindingChanges:
         """Add a sample; returns the findings to tell, and those that have come back or are over."""
         self._window.append(sample)
         now = sample.time
@@ -63,7 +63,7 @@ class Detection:
                     told.append(finding)
                 elif known.is_over:
                     returned.append(finding)
-        return Changes(tuple(told), tuple(returned), tuple(self._ended(now)))
+        return FindingChanges(tuple(told), tuple(returned), tuple(self._ended(now)))
 
     @property
     def active(self) -> list[_Key]:
@@ -80,14 +80,14 @@ class Detection:
             self.problem = f"{detector.name} failed: {type(error).__name__}: {error}"
             return []
 
-    def _ended(self, now: float) -> list[Ended]:
+    def _ended(self, now: float) -> list[FindingEnded]:
         over = {
             key: known
             for key, known in self._known.items()
             if not known.is_over and abs(now - known.last) >= known.patience
         }
         self._known |= {key: known._replace(is_over=True) for key, known in over.items()}
-        return [Ended(*key, known.last, max(known.last - known.begin, 0.0)) for key, known in over.items()]
+        return [FindingEnded(*key, known.last, max(known.last - known.begin, 0.0)) for key, known in over.items()]
 
     def _forget(self, now: float) -> None:
         """A finding that has long been over is told again when it comes back."""

@@ -13,7 +13,7 @@ from typing import Protocol
 from oomph.gpu.reading import Reading
 
 
-class Source(Protocol):
+class GpuSource(Protocol):
     """What is asked: `oomph.gpu.gpus.Gpus`."""
 
     @property
@@ -28,7 +28,7 @@ class Source(Protocol):
 
 
 @dataclass(frozen=True)
-class Answer:
+class SourceAnswer:
     """What the source answered to one request."""
 
     readings: tuple[Reading, ...]
@@ -40,7 +40,7 @@ class Answer:
 class GpuThread:
     """Asks a source in a thread of its own."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: GpuSource) -> None:
         self._source = source
         self._requests: queue.SimpleQueue[float | None] = queue.SimpleQueue()
         self._answers: queue.SimpleQueue[tuple[tuple[Reading, ...], str]] = queue.SimpleQueue()
@@ -58,7 +58,7 @@ class GpuThread:
             self._asked_at = now
             self._requests.put(now)
 
-    def answer(self, now: float, wait_seconds: float) -> Answer | float:
+    def answer(self, now: float, wait_seconds: float) -> SourceAnswer | float:
         """The answer, or for how long there has been none."""
         assert self._asked_at is not None
         seconds = now - self._asked_at
@@ -67,7 +67,7 @@ class GpuThread:
         except queue.Empty:
             return seconds
         self._asked_at = None
-        return Answer(readings, problem, seconds)
+        return SourceAnswer(readings, problem, seconds)
 
     def close(self) -> None:
         """Have the thread end after its call, which is not waited for."""

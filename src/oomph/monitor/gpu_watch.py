@@ -11,7 +11,7 @@ from pathlib import Path
 
 from oomph.explain.reading.kernel_log import KernelLog, known_bus, xids
 from oomph.gpu.reading import Reading
-from oomph.monitor.gpu_thread import Answer, GpuThread
+from oomph.monitor.gpu_thread import GpuThread, SourceAnswer
 from oomph.monitor.sample import GpuEvent, GpuProcess, GpuSample
 
 _SILENT_SECONDS = 3.0
@@ -41,11 +41,11 @@ class GpuWatch:
             owns: whether a process belongs to the watched script.
         """
         answer = self._thread.answer(now, _PATIENCE_SECONDS)
-        gpus = self._answered(answer, owns) if isinstance(answer, Answer) else self._silent(answer)
+        gpus = self._answered(answer, owns) if isinstance(answer, SourceAnswer) else self._silent(answer)
         events = self._kernel_events()
         return tuple(replace(gpu, events=(*gpu.events, *events.get(gpu.uuid, ()))) for gpu in gpus) if events else gpus
 
-    def _answered(self, answer: Answer, owns: Callable[[int], bool]) -> tuple[GpuSample, ...]:
+    def _answered(self, answer: SourceAnswer, owns: Callable[[int], bool]) -> tuple[GpuSample, ...]:
         is_late = answer.seconds > _SILENT_SECONDS  # what was read before the call that hung is no value of this moment
         gpus = tuple(_sample(reading, owns, is_late) for reading in answer.readings)
         self._last = answer.readings

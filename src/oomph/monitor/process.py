@@ -10,7 +10,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from oomph.monitor.changes import Changes, from_documents
+from oomph.monitor.changes import FindingChanges, from_documents
 from oomph.monitor.finding import Finding
 from oomph.process.child import Child
 from oomph.process.own_process import isolated_command, isolated_environ, without_own_variables
@@ -44,7 +44,7 @@ class SamplerProcess:
         """True if it is running."""
         return self._process is not None and self._process.returncode is None
 
-    def changes(self) -> Changes:
+    def changes(self) -> FindingChanges:
         """What has changed in what it finds since the last call. Does not wait."""
         was_ended = not (self._closed or self.alive)  # asked first: what it said last comes before its end
         lines, self._last = self._last, []

@@ -24,7 +24,7 @@ from oomph.explain.reading.kernel_log import KernelLog
 from oomph.files.run_files import open_own
 from oomph.gpu.gpus import Gpus
 from oomph.monitor.board import BoardReader
-from oomph.monitor.changes import Changes, to_lines
+from oomph.monitor.changes import FindingChanges, to_lines
 from oomph.monitor.detection import Detection
 from oomph.monitor.gpu_thread import GpuThread
 from oomph.monitor.gpu_watch import GpuWatch
@@ -58,7 +58,7 @@ class Parent:
         """True if it has ended, or closed the pipe."""
         return os.getppid() != self._pid or not self._listens
 
-    def tell(self, changes: Changes) -> None:
+    def tell(self, changes: FindingChanges) -> None:
         """Tell it what has changed in what is found."""
         for line in to_lines(changes):
             self._say(line)
@@ -109,7 +109,7 @@ class Sampling:
     store: Keeper
     detection: Detection = field(default_factory=Detection)
 
-    def take(self, now: float, unix_time: float | None = None) -> Changes:
+    def take(self, now: float, unix_time: float | None = None) -> FindingChanges:
         """Take one sample at a monotonic time, in seconds, and keep it; return what it changes in what is found."""
         self.gpus.ask(now)  # answered by a thread while the rest is read
         host, process = self.host.read(now), self.processes.read(now)

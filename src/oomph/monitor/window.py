@@ -27,7 +27,7 @@ class Window:
         self._within: list[Baseline] = []
         self._first: dict[str, dict[str, float]] = {}
         self._latest: dict[str, dict[str, float]] = {}
-        self._arrivals: dict[str, Arrivals] = {}
+        self._arrivals: dict[str, ProcessArrivals] = {}
         self._resident = History()
         self._held: dict[str, History] = {}
 
@@ -44,7 +44,7 @@ class Window:
                 self._held.setdefault(gpu.uuid, History()).add(sample.time, held)
             if gpu.processes is not None:
                 used = gpu.values.get("memory_used_bytes")
-                self._arrivals.setdefault(gpu.uuid, Arrivals()).take(sample.time, gpu.processes, used)
+                self._arrivals.setdefault(gpu.uuid, ProcessArrivals()).take(sample.time, gpu.processes, used)
             if gpu.values:
                 self._note(gpu)
         while self._samples[0].time < sample.time - self._seconds:
@@ -103,7 +103,7 @@ class Window:
         """The first value of each metric of a GPU, from when the run began."""
         return self._first.get(uuid, {})
 
-    def arrival(self, uuid: str, pid: int) -> Arrival | None:
+    def arrival(self, uuid: str, pid: int) -> ProcessArrival | None:
         """When a process came to a GPU; None if it was in the first list, or is not in the newest."""
         return self._arrivals[uuid].of(pid) if uuid in self._arrivals else None
 
@@ -144,7 +144,7 @@ _COMING_SECONDS = 60.0
 
 
 @dataclass(frozen=True)
-class Arrival:
+class ProcessArrival:
     """A process that came."""
 
     time: float
@@ -162,14 +162,14 @@ class Arrival:
         return 0.0 if self.used_before is None or self.used_most is None else self.used_most - self.used_before
 
 
-class Arrivals:
+class ProcessArrivals:
     """The processes that came to a GPU while it was watched, and how much memory each took as it came.
 
     Processes are listed every ten seconds only, and some drivers do not say what each of them holds.
     """
 
     def __init__(self) -> None:
-        self._here: dict[int, Arrival | None] = {}
+        self._here: dict[int, ProcessArrival | None] = {}
         self._own_at = float("-inf")
         self._used: float | None = None
         self._is_first = True
@@ -177,19 +177,19 @@ class Arrivals:
     def take(self, now: float, processes: Sequence[GpuProcess], used: float | None) -> None:
         """Take the next list; `used`: the memory of the GPU in use, in bytes."""
         beside = 0 <= now - self._own_at <= _COMING_SECONDS
-        came = None if self._is_first else Arrival(now, beside, self._used)
+        came = None if self._is_first else ProcessArrival(now, beside, self._used)
         listed = {each.pid: self._here.get(each.pid, came) for each in processes}
         self._here = {pid: None if arrival is None else _grown(arrival, now, used) for pid, arrival in listed.items()}
         if any(each.own for each in processes):
             self._own_at = now
         self._used, self._is_first = used, False
 
-    def of(self, pid: int) -> Arrival | None:
+    def of(self, pid: int) -> ProcessArrival | None:
         """The arrival of a process of the newest list; None if it was in the first."""
         return self._here.get(pid)
 
 
-def _grown(arrival: Arrival, now: float, used: float | None) -> Arrival:
+def _grown(arrival: ProcessArrival, now: float, used: float | None) -> ProcessArrival:
     if used is None or now - arrival.time > _COMING_SECONDS:
         return arrival
     return replace(arrival, used_most=max(used, arrival.used_most or 0.0))

@@ -7,7 +7,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from oomph.planning.all_reduce import exchanged
-from oomph.planning.estimate import Interval, Item, Layer, Moment
+from oomph.planning.estimate import Interval, Item, Layer, MemoryMoment
 from oomph.planning.layers import by_layer, is_gradient
 from oomph.planning.liveness import Lifetime
 from oomph.planning.prediction import Prediction
@@ -58,14 +58,14 @@ def layers(program: Program, lifetime: Lifetime, names: Collection[str]) -> tupl
     return by_layer(sizes, names)
 
 
-def timeline(program: Program, lifetime: Lifetime, held: int) -> tuple[Moment, ...]:
+def timeline(program: Program, lifetime: Lifetime, held: int) -> tuple[MemoryMoment, ...]:
     """The memory through the step: the largest moment of each stretch, in order."""
     count = len(lifetime.trace)
     stretch = max(1, -(-count // _MOMENTS))
     moments = []
     for first in range(0, count, stretch):
         at = max(range(first, min(count, first + stretch)), key=lifetime.trace.__getitem__)
-        moments.append(Moment(program.operations[lifetime.ran[at]].name, lifetime.trace[at] + held))
+        moments.append(MemoryMoment(program.operations[lifetime.ran[at]].name, lifetime.trace[at] + held))
     return tuple(moments)
 
 

@@ -32,7 +32,7 @@ expected, on three models."""
 
 
 @dataclass(frozen=True)
-class Measured:
+class MeasuredSteps:
     """Real steps of one batch size beside their prediction, in bytes."""
 
     batch: int
@@ -55,7 +55,7 @@ class Measured:
 class Correction:
     """By which factor to correct a prediction, from real steps at rising batch sizes."""
 
-    measured: Sequence[Measured]
+    measured: Sequence[MeasuredSteps]
     scratch: int = 0
     """Bytes that the threads' timing may add."""
 
@@ -101,7 +101,7 @@ def wider_beyond(batch: int, largest: int) -> float:
     return 1 + _WIDER * min(_MOST_DOUBLINGS, max(0.0, _doublings(batch, largest)))
 
 
-def _batch(one: Measured) -> int:
+def _batch(one: MeasuredSteps) -> int:
     return one.batch
 
 
@@ -115,6 +115,6 @@ def uncorrected(peak: Interval) -> Interval:
     return Interval(min(peak.low, low), peak.expected, max(peak.high, high))
 
 
-def correction(measured: Sequence[Measured], convolves: bool = False) -> Correction | None:
+def correction(measured: Sequence[MeasuredSteps], convolves: bool = False) -> Correction | None:
     """What the real steps say; None without any."""
     return Correction(tuple(measured), SCRATCH if convolves else 0) if measured else None

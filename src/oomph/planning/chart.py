@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
 
-from oomph.planning.estimate import Device, Interval, Moment
+from oomph.planning.estimate import Device, Interval, MemoryMoment
 from oomph.terminal.amounts import in_three_digits
 
 _WIDTH, _HEIGHT = 720, 320
@@ -50,7 +50,7 @@ def against_batch(curve: Sequence[tuple[int, Interval]], device: Device | None) 
     return _svg("peak memory against batch size", parts)
 
 
-def through_one_step(timeline: Sequence[Moment], device: Device | None) -> str:
+def through_one_step(timeline: Sequence[MemoryMoment], device: Device | None) -> str:
     """Memory after each operation of one step, with the peak."""
     highest = max(range(len(timeline)), key=lambda number: timeline[number].size)
     usable = 0 if device is None else device.usable
@@ -107,7 +107,7 @@ def _spot(x: float, frame: _Frame, batch: int, peak: Interval) -> str:
     return f'<circle class="spot" cx="{x}" cy="{frame.y(peak.expected)}" r="4"><title>{what}</title></circle>'
 
 
-def _moment(x: float, y: float, moment: Moment) -> str:
+def _moment(x: float, y: float, moment: MemoryMoment) -> str:
     what = f"{in_three_digits(moment.size)}, {escape(moment.operation)}"
     return f'<circle class="moment" cx="{x}" cy="{y}" r="4"><title>{what}</title></circle>'
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
-from oomph.planning.estimate import Device, Estimate, Fits, Interval, Item, Layer, Moment, Plan, Saver
-from oomph.planning.replicas import Replicas
+from oomph.planning.estimate import Device, Estimate, Fitting, Interval, Item, Layer, MemoryMoment, Plan, Saver
+from oomph.planning.replicas import PlannedReplicas
 
 SCHEMA = 1
 
@@ -34,7 +34,7 @@ def as_document(plan: Plan) -> dict[str, Any]:
         "notes": list(plan.notes),
         "warnings": list(plan.warnings),
         "replicas": plan.replicas,
-        "samples_per_replica": Replicas(plan.replicas).share(plan.batch),
+        "samples_per_replica": PlannedReplicas(plan.replicas).share(plan.batch),
         "why_open": plan.why_open,
         "measured": list(plan.measured),
     }
@@ -63,7 +63,7 @@ def _plan_of(document: Mapping[str, Any]) -> Plan:
         subject=document["subject"],
         place=document["place"],
         batch=document["batch"],
-        estimates=tuple(Estimate(row["batch"], _interval(row), Fits(row["fits"])) for row in document["estimates"]),
+        estimates=tuple(Estimate(row["batch"], _interval(row), Fitting(row["fits"])) for row in document["estimates"]),
         curve=tuple((row["batch"], _interval(row)) for row in document["curve"]),
         device=None if device is None else Device(**device),
         max_batch=document["max_batch"],
@@ -73,7 +73,7 @@ def _plan_of(document: Mapping[str, Any]) -> Plan:
         ),
         layers=tuple(Layer(**row) for row in document["layers"]),
         peak_operation=document["peak_operation"],
-        timeline=tuple(Moment(**row) for row in document["timeline"]),
+        timeline=tuple(MemoryMoment(**row) for row in document["timeline"]),
         savers=tuple(
             Saver(
                 row["name"], None if row["expected"] is None else _interval(row), row["changes"], row["line"],

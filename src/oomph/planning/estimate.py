@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 
-class Fits(Enum):
+class Fitting(Enum):
     """True if a training fits a device. `UNKNOWN` where the engine does not see what decides it, such as XLA."""
 
     YES = "yes"
@@ -62,7 +62,7 @@ class Layer:
 
 
 @dataclass(frozen=True)
-class Moment:
+class MemoryMoment:
     """The memory in use after one operation of the step, in bytes."""
 
     operation: str
@@ -75,7 +75,7 @@ class Estimate:
 
     batch: int
     peak: Interval
-    fits: Fits
+    fits: Fitting
 
 
 @dataclass(frozen=True)
@@ -139,7 +139,7 @@ class Plan:
     layers: tuple[Layer, ...]
     """The activations at the peak by layer, largest first."""
     peak_operation: str
-    timeline: tuple[Moment, ...]
+    timeline: tuple[MemoryMoment, ...]
     """The memory through one step, at most some hundred moments."""
     savers: tuple[Saver, ...]
     notes: tuple[str, ...]

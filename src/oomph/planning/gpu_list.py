@@ -30,7 +30,7 @@ _WITHOUT_MEANING = re.compile(
 _RTX = re.compile(r"\A(?:rtx|gtx|gt)(?=[a-z]?\d)")
 
 
-class Gpu(NamedTuple):
+class GpuModel(NamedTuple):
     """One kind of GPU."""
 
     name: str
@@ -62,7 +62,7 @@ class Gpu(NamedTuple):
 
 
 @cache
-def gpus() -> tuple[Gpu, ...]:
+def gpus() -> tuple[GpuModel, ...]:
     """All GPUs that oomph knows."""
     if sys.version_info >= (3, 11):
         import tomllib
@@ -71,12 +71,12 @@ def gpus() -> tuple[Gpu, ...]:
     tables: dict[str, Any] = tomllib.loads(_FILE.read_text(encoding="utf-8"))
     sources = tables["sources"]
     return tuple(
-        Gpu(name, **{**row, "source": sources[row["source"]], "also": tuple(row.get("also", ()))})
+        GpuModel(name, **{**row, "source": sources[row["source"]], "also": tuple(row.get("also", ()))})
         for name, row in tables["gpus"].items()
     )
 
 
-def find_gpu(text: str) -> Gpu:
+def find_gpu(text: str) -> GpuModel:
     """The GPU of that name; raises UsageError for an unknown one, and for a name of several with different memory."""
     whole = _compact(text.lower()).removeprefix("nvidia")
     for gpu in gpus():
@@ -131,11 +131,11 @@ def _compact(text: str) -> str:
     return re.sub(r"[^a-z0-9]", "", text)
 
 
-def _which(text: str, found: Sequence[Gpu]) -> str:
+def _which(text: str, found: Sequence[GpuModel]) -> str:
     return f"{text} may be {' or '.join(gpu.name for gpu in found)}: which one?"
 
 
-def _wrong_size(gpu: Gpu, size: int, known: Sequence[float]) -> str:
+def _wrong_size(gpu: GpuModel, size: int, known: Sequence[float]) -> str:
     return f"{gpu.name} has {' or '.join(f'{gib:g}' for gib in known)} GiB, not {size}"
 
 

@@ -7,7 +7,7 @@ from html import escape
 
 from oomph.planning.chart import against_batch, through_one_step
 from oomph.planning.estimate import Interval, Plan
-from oomph.planning.replicas import Replicas
+from oomph.planning.replicas import PlannedReplicas
 from oomph.planning.report import as_text
 from oomph.terminal.amounts import in_three_digits
 
@@ -41,7 +41,7 @@ def as_page(plan: Plan, words: Sequence[str]) -> str:
 
 def _body(plan: Plan, words: Sequence[str]) -> Iterator[str]:
     yield f"<h1>{escape(plan.place)}: {escape(plan.subject)}</h1>"
-    shares = Replicas(plan.replicas).words(plan.batch)
+    shares = PlannedReplicas(plan.replicas).words(plan.batch)
     if shares:
         yield f"<p>{escape(shares)}</p>"
     curve = sorted({**dict(plan.curve), **{each.batch: each.peak for each in plan.estimates}}.items())

@@ -36,14 +36,14 @@ class Prediction:
 
 
 @dataclass(frozen=True)
-class Step:
+class PredictedStep:
     """A program and what is in use before it runs, in bytes."""
 
     program: Program
     held: int
 
 
-def predict(step: Step, batch: int) -> Prediction:
+def predict(step: PredictedStep, batch: int) -> Prediction:
     """The interval of one batch size. The median run of the thread pool is expected; the bounds span all runs."""
     runs, steps = _affordable(len(step.program.operations))
     lifetimes = [

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Replicas:
+class PlannedReplicas:
     """How a batch is shared among replicas."""
 
     count: int = 1
@@ -32,5 +32,5 @@ class Replicas:
         )
 
 
-ALONE = Replicas()
+ALONE = PlannedReplicas()
 """Without a strategy, or with one that has one device."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from oomph.planning.commands import next_command
-from oomph.planning.estimate import Device, Estimate, Fits, Interval, Item, Plan, Saver
+from oomph.planning.estimate import Device, Estimate, Fitting, Interval, Item, Plan, Saver
 from oomph.planning.largest import MOST
-from oomph.planning.replicas import Replicas
+from oomph.planning.replicas import PlannedReplicas
 from oomph.terminal.amounts import in_three_digits
 from oomph.terminal.screen import USUAL_WIDTH
 from oomph.terminal.tables import table
@@ -42,7 +42,7 @@ def as_text(plan: Plan, words: Sequence[str], width: int = USUAL_WIDTH) -> Itera
 def _first_screen(plan: Plan, words: Sequence[str]) -> Iterator[str]:
     yield f"{plan.place}: {plan.subject}"
     yield _verdict(plan)
-    shares = Replicas(plan.replicas).words(plan.batch)
+    shares = PlannedReplicas(plan.replicas).words(plan.batch)
     if shares:
         yield shares
     for warning in plan.warnings:
@@ -62,9 +62,9 @@ def _verdict(plan: Plan) -> str:
         )
     on = _on(plan.device)
     if plan.max_batch is None:
-        if _own_fits(plan) is Fits.NO:
+        if _own_fits(plan) is Fitting.NO:
             return f"The script's batch of {plan.batch:,} does not fit {on}.{open_too}"
-        if _own_fits(plan) is Fits.YES:
+        if _own_fits(plan) is Fitting.YES:
             return f"The script's batch of {plan.batch:,} should fit {on}. Which is the largest is open.{open_too}"
         return f"Which batch fits is open on {on}: {plan.why_open or 'the notes say why'}."
     if plan.max_batch == 0:
@@ -89,9 +89,9 @@ def _on(device: Device) -> str:
     )
 
 
-def _own_fits(plan: Plan) -> Fits:
+def _own_fits(plan: Plan) -> Fitting:
     """True if the script's batch fits, if it was planned."""
-    return next((estimate.fits for estimate in plan.estimates if estimate.batch == plan.batch), Fits.UNKNOWN)
+    return next((estimate.fits for estimate in plan.estimates if estimate.batch == plan.batch), Fitting.UNKNOWN)
 
 
 def _sentence(text: str) -> str:
@@ -104,7 +104,7 @@ def _command(paragraph: str) -> str:
 
 def _row(estimate: Estimate, is_measured: bool) -> tuple[str, ...]:
     peak, fits = estimate.peak, estimate.fits
-    said = "?" if fits is Fits.UNKNOWN else fits.value
+    said = "?" if fits is Fitting.UNKNOWN else fits.value
     said += ", measured" if is_measured else ""
     return (
         f"{estimate.batch:,}",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from oomph.planning.estimate import Device, Estimate, Fits, Interval
+from oomph.planning.estimate import Device, Estimate, Fitting, Interval
 
 ACCURACY = {
     "graph": "simulated from the traced step. On the CPU, on the models used to write it, half of the peaks were off "
@@ -31,7 +31,7 @@ _WITHOUT_XLA = "set jit_compile=False in compile(), plan again, and train with t
 
 
 @dataclass(frozen=True)
-class Verdict:
+class FittingVerdict:
     """What can be said of fitting one device."""
 
     device: Device | None
@@ -60,25 +60,25 @@ class Verdict:
         """True if the engine sees what decides."""
         return self.device is not None and not self.is_hidden and not self.doubt
 
-    def fits(self, peak: Interval) -> Fits:
+    def fits(self, peak: Interval) -> Fitting:
         """Yes only if the high end fits, no only if the middle between the low end and the expected peak does not.
 
         Where XLA decides and has not been asked, yes takes many times the room, and no much less.
         """
         if self.device is None:
-            return Fits.UNKNOWN
+            return Fitting.UNKNOWN
         if self.is_hidden:
             least = max(self.held, round(_XLA_SAVES * peak.low))
             if least > self.device.usable:
-                return Fits.NO
+                return Fitting.NO
             has_room = self.device.usable >= _XLA_ADDS * max(self.held, peak.high)
-            return Fits.YES if has_room and not self.doubt else Fits.UNKNOWN
+            return Fitting.YES if has_room and not self.doubt else Fitting.UNKNOWN
         if peak.high <= self.device.usable:
-            return Fits.UNKNOWN if self.doubt else Fits.YES
-        return Fits.NO if (peak.low + peak.expected) // 2 > self.device.usable else Fits.UNKNOWN
+            return Fitting.UNKNOWN if self.doubt else Fitting.YES
+        return Fitting.NO if (peak.low + peak.expected) // 2 > self.device.usable else Fitting.UNKNOWN
 
 
-def why_open(verdict: Verdict) -> str:
+def why_open(verdict: FittingVerdict) -> str:
     """Why it is open which batch fits, and how to know; empty if it is not open, or only for want of a device."""
     if verdict.is_hidden:
         is_gpu = verdict.device is None or verdict.device.is_gpu
@@ -88,9 +88,9 @@ def why_open(verdict: Verdict) -> str:
     return verdict.doubt
 
 
-def room_for_xla(verdict: Verdict, estimates: Sequence[Estimate]) -> str:
+def room_for_xla(verdict: FittingVerdict, estimates: Sequence[Estimate]) -> str:
     """By how much XLA may exceed the largest batch that is said to fit without asking it, as a sentence; or empty."""
-    fitting = [estimate for estimate in estimates if estimate.fits is Fits.YES]
+    fitting = [estimate for estimate in estimates if estimate.fits is Fitting.YES]
     if not fitting or not verdict.is_hidden or verdict.device is None:
         return ""
     largest = fitting[-1]
@@ -101,7 +101,7 @@ def room_for_xla(verdict: Verdict, estimates: Sequence[Estimate]) -> str:
     )
 
 
-def notes(verdict: Verdict, unknown: Sequence[str], estimates: Sequence[Estimate] = ()) -> tuple[str, ...]:
+def notes(verdict: FittingVerdict, unknown: Sequence[str], estimates: Sequence[Estimate] = ()) -> tuple[str, ...]:
     """One sentence for each thing that the figures leave out or assume."""
     said = [*verdict.compiled, *verdict.measured, *verdict.seen]
     if verdict.is_hidden:

@@ -18,7 +18,7 @@ SCHEMA = 1
 
 
 @dataclass(frozen=True)
-class Found:
+class ReportedFinding:
     """One finding, as it came from the script's process."""
 
     code: str
@@ -37,7 +37,7 @@ class Checked:
     """What became of checking one training."""
 
     place: str
-    found: tuple[Found, ...]
+    found: tuple[ReportedFinding, ...]
     looked_at: str = ""
     """What was looked at, in one line."""
     broken: tuple[str, ...] = ()
@@ -117,10 +117,10 @@ def _entry(result: Result, place: str) -> dict[str, Any]:
     }
 
 
-def _found(entry: Mapping[str, Any]) -> Found:
+def _found(entry: Mapping[str, Any]) -> ReportedFinding:
     severity = entry["severity"]
     if severity not in (ERROR, WARNING):
         raise ValueError(f"no severity: {severity}")
     remedies = tuple(map(str, entry["remedies"]))
     texts = (str(entry[name]) for name in ("where", "why", "line"))
-    return Found(str(entry["code"]), str(entry["name"]), severity, str(entry["message"]), remedies, *texts)
+    return ReportedFinding(str(entry["code"]), str(entry["name"]), severity, str(entry["message"]), remedies, *texts)

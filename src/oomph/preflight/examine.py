@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from oomph.preflight.facts.training import Training
-from oomph.preflight.rule import ERROR, Finding, Rule
+from oomph.preflight.rule import ERROR, CheckFinding, Rule
 
 
 @dataclass(frozen=True)
@@ -14,7 +14,7 @@ class Result:
     """A finding, and the rule that found it."""
 
     rule: Rule
-    finding: Finding
+    finding: CheckFinding
 
     @property
     def severity(self) -> str:

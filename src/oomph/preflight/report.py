@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from oomph.preflight.carry import EXACT, LOST, PARTLY, UNCOMPARED, UNKNOWN, Carried
-from oomph.preflight.document import Checked, Found
+from oomph.preflight.document import Checked, ReportedFinding
 from oomph.preflight.rule import ERROR, WARNING
 from oomph.terminal.amounts import counted
 from oomph.terminal.shown import shown_line
@@ -49,7 +49,7 @@ def _carried(each: Carried, width: int) -> Iterator[str]:
         yield _wrapped(f"    better: {each.better}", width, "      ")
 
 
-def _finding(found: Found, place: str, width: int) -> Iterator[str]:
+def _finding(found: ReportedFinding, place: str, width: int) -> Iterator[str]:
     where = f" [{found.where}]" if found.where and found.where != place else ""
     head = f"{found.severity.upper():7} {found.name} ({found.code}): {found.message}{where}"
     yield _wrapped(head, width, " " * 8)

@@ -18,7 +18,7 @@ _DEPTHS = {"1": SPEC, "2": MODEL, "3": SETTINGS, "4": SAMPLE, "5": STEP, "6": PI
 
 
 @dataclass(frozen=True)
-class Finding:
+class CheckFinding:
     """One mistake in one training."""
 
     message: str
@@ -33,7 +33,7 @@ class Finding:
     """If it is not that of the rule."""
 
 
-Find = Callable[[Training], Iterator[Finding]]
+Find = Callable[[Training], Iterator[CheckFinding]]
 
 
 @dataclass(frozen=True)

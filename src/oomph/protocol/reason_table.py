@@ -74,7 +74,7 @@ _PLACE = re.compile(r"(?P<place>[a-z]+)(?: \d+| of (?P<module>[^:]+):)?(?: (?P<n
 """How the walk over objects names one: "callback Own.counts", "layer 3 Mine.cache", "global of __main__: best"."""
 
 
-class Row(NamedTuple):
+class ReasonRow(NamedTuple):
     """One kind of reason."""
 
     sentence: str | Callable[..., str]
@@ -156,171 +156,185 @@ def _left_out(count: int, named: str, complete: bool) -> str:
 
 TABLE = {
     # What the script holds and oomph cannot restore.
-    "object": Row("{where} ({what})", _mend_object),
-    "object-unseen": Row("{where}: there was no time to look at it", _OF_TROUBLES[UNSEEN]),
-    "method-failed": Row("{where}: {method} failed ({error})", "fix {method}(): it raised an error"),
-    "state-not-saved": Row(
+    "object": ReasonRow("{where} ({what})", _mend_object),
+    "object-unseen": ReasonRow("{where}: there was no time to look at it", _OF_TROUBLES[UNSEEN]),
+    "method-failed": ReasonRow("{where}: {method} failed ({error})", "fix {method}(): it raised an error"),
+    "state-not-saved": ReasonRow(
         "{where}: its state cannot be saved ({error})",
         "return numbers, text, lists, tuples, dicts and arrays from get_state()",
     ),
-    "not-in-first-state": Row(
+    "not-in-first-state": ReasonRow(
         "{where}, which was not saved", "keep it in state= from the first start of the script on"
     ),
-    "changed-by-loop": Row(
+    "changed-by-loop": ReasonRow(
         "{name}, which the loop changes and state= does not hold",
         'keep {name} in a dict, and the dict in state=: state=[..., kept], then kept["{name}"] = ...',
     ),
-    "history": Row("{name} in the History ({error})", "put numbers, text, lists and arrays in the logs of a callback"),
-    "file-changed": Row("the file {path}, which it wrote, is {how}", "leave {path} as the fit wrote it"),
-    "file-read": Row(
+    "history": ReasonRow(
+        "{name} in the History ({error})", "put numbers, text, lists and arrays in the logs of a callback"
+    ),
+    "file-changed": ReasonRow("the file {path}, which it wrote, is {how}", "leave {path} as the fit wrote it"),
+    "file-read": ReasonRow(
         "the file {path} is read, and is not what it was at the checkpoint",
         "also keep what is read back from {path} in an attribute of the callback, and read that",
     ),
     # Random numbers and the order of the data.
-    "raced": Row(
+    "raced": ReasonRow(
         "random numbers of the data pipeline, which parallel calls draw in any order ({call})",
         lambda call: instead_of(call),
     ),
-    "data-unseeded": Row(
+    "data-unseeded": ReasonRow(
         "random numbers of the data pipeline, which has no seed",
         f"{_SEED}, or give the random operations of the pipeline a seed",
     ),
-    "order-unseeded": Row("the order of later epochs, which has no seed", _SEED),
-    "draws-too-many": Row(
+    "order-unseeded": ReasonRow("the order of later epochs, which has no seed", _SEED),
+    "draws-too-many": ReasonRow(
         "random numbers of the data pipeline: drawing them again takes too long",
         "draw them from the number of the element: dataset.enumerate(), then tf.random.stateless_uniform with "
         "seed=(1, number)",
     ),
-    "draws-of-kind": Row("random numbers of {kind} {where}", f"{_OWN_GENERATOR}, not with {{kind}}"),
-    "draws-in-kernels": Row(
+    "draws-of-kind": ReasonRow("random numbers of {kind} {where}", f"{_OWN_GENERATOR}, not with {{kind}}"),
+    "draws-in-kernels": ReasonRow(
         lambda function="": (
             f"random numbers that TensorFlow's kernels count themselves{function and ', in '}{function}"
         ),
         f"{_OWN_GENERATOR}; in a loop of your own, name it in state=",
     ),
-    "order-too-long": Row(
+    "order-too-long": ReasonRow(
         "the order of the data: replaying earlier epochs takes too long",
         "make shuffle() the last step that orders the data, after cache(), repeat() and concatenate()",
     ),
-    "validation-too-long": Row(
+    "validation-too-long": ReasonRow(
         "the order of the validation data: replaying them takes too long",
         "validate on data without a shuffle",
     ),
-    "validation-read-ahead": Row(
+    "validation-read-ahead": ReasonRow(
         "the order of the validation data, which are read ahead while they repeat",
         "make the validation data finite: leave repeat() out, or their shuffle",
     ),
-    "position-not-saved": Row(lambda why, kind="": f"the position in the data cannot be saved: {why}", _mend_position),
+    "position-not-saved": ReasonRow(
+        lambda why, kind="": f"the position in the data cannot be saved: {why}", _mend_position
+    ),
     # What an earlier attempt trained and this one did not reach.
-    "finished-not-reached": Row("fit {number} was finished by an earlier attempt, and not reached again", _SAME_FITS),
-    "begun-not-reached": Row("fit {number} was begun by an earlier attempt, and not reached again", _SAME_FITS),
-    "another-path": Row("the script reached {what} at {site} by another path than before ({differences})", _SAME_FITS),
-    "before-the-edit": Row(
+    "finished-not-reached": ReasonRow(
+        "fit {number} was finished by an earlier attempt, and not reached again", _SAME_FITS
+    ),
+    "begun-not-reached": ReasonRow("fit {number} was begun by an earlier attempt, and not reached again", _SAME_FITS),
+    "another-path": ReasonRow(
+        "the script reached {what} at {site} by another path than before ({differences})", _SAME_FITS
+    ),
+    "before-the-edit": ReasonRow(
         "the state of fit {number} is from before fit {edited} was edited",
         "to train everything with the edit, use --start-over",
     ),
     # What the user, the script or its surroundings changed.
-    "value-changed": Row("{name}: {was} → {now}", _SAME_VALUES),
-    "script-edited": Row("{name} was edited", _SAME_VALUES),
-    "variable-changed": Row(
+    "value-changed": ReasonRow("{name}: {was} → {now}", _SAME_VALUES),
+    "script-edited": ReasonRow("{name} was edited", _SAME_VALUES),
+    "variable-changed": ReasonRow(
         "environment variable {name} {how}",
         "set {name} in every start as in the first; after a change, use --start-over",
     ),
-    "all-epochs-trained": Row(
+    "all-epochs-trained": ReasonRow(
         "all epochs that the script asks for were trained before: the saved state is returned",
         "ask for as many epochs as in the first start, and resume the run once more",
     ),
-    "precision": Row("in mixed_bfloat16", "leave --allow-bfloat16 out, or use a smaller batch size"),
-    "skip-batch": Row("leaving out the batch at {place}", "leave --skip-poison out, and fix the batch"),
-    "smaller-batches": Row(
+    "precision": ReasonRow("in mixed_bfloat16", "leave --allow-bfloat16 out, or use a smaller batch size"),
+    "skip-batch": ReasonRow("leaving out the batch at {place}", "leave --skip-poison out, and fix the batch"),
+    "smaller-batches": ReasonRow(
         "a batch that did not fit was split into smaller batches, each with its own update",
         f"leave --allow-smaller-batch out, or {FITTING}",
     ),
-    "left-out": Row(_left_out, "replace these records, or take them out of the data"),
-    "trusted": Row(
+    "left-out": ReasonRow(_left_out, "replace these records, or take them out of the data"),
+    "trusted": ReasonRow(
         "fit at {site}: not restored: {lost}", "leave --trust-finished-fits out, so that the fit trains again"
     ),
-    "resumed-itself": Row(
+    "resumed-itself": ReasonRow(
         "the script resumed by itself at epoch {epoch}",
         "leave resuming to oomph: begin at the first epoch, without loading a checkpoint of your own; oomph also "
         "restores random numbers and the position in the data",
     ),
-    "another-training": Row(
+    "another-training": ReasonRow(
         "the checkpoint is of another {what}: {differences}",
         f"{_SEED}, and make every start of the script build the same model and the same data",
     ),
-    "generator-passed-on": Row(
+    "generator-passed-on": ReasonRow(
         "fit at {site} continues with a generator that a resumed fit has taken batches from",
         "make a new generator for each fit",
     ),
-    "data-advanced": Row(
+    "data-advanced": ReasonRow(
         "the data had advanced before it turned out that the fit must train again", "give each fit its own dataset"
     ),
-    "appended-again": Row(
+    "appended-again": ReasonRow(
         "{site} appends to {path} a second time",
         "collect the rows in the script, and write {path} as a whole at its end",
     ),
-    "unrecorded": Row(
+    "unrecorded": ReasonRow(
         "nothing is recorded of an earlier attempt",
         "keep the run directory whole: journal/ holds what each attempt did",
     ),
-    "asked-to-stop": Row(
+    "asked-to-stop": ReasonRow(
         "the script was asked to stop, and may have trained less than it would have",
         "to finish it, run it to its end, or resume it where its checkpoint was kept",
     ),
-    "epoch-restarted": Row("the interrupted epoch was restarted", "make every start of the script use the same data"),
+    "epoch-restarted": ReasonRow(
+        "the interrupted epoch was restarted", "make every start of the script use the same data"
+    ),
     # What was not guarded or not saved.
-    "loop-without-steps": Row(
+    "loop-without-steps": ReasonRow(
         "the training loop at {site} does not iterate over oomph.steps",
         f"make the loop at {{site}} resumable: {_STEPS}",
     ),
-    "outside-fit": Row("{site} trains outside a resumable fit", RESUMABLE),
-    "unguarded-kind": Row(_unguarded, lambda site, kind: KINDS[kind].instead),
-    "unguarded": Row("{site} trains", RESUMABLE),
-    "guard-failed": Row(
+    "outside-fit": ReasonRow("{site} trains outside a resumable fit", RESUMABLE),
+    "unguarded-kind": ReasonRow(_unguarded, lambda site, kind: KINDS[kind].instead),
+    "unguarded": ReasonRow("{site} trains", RESUMABLE),
+    "guard-failed": ReasonRow(
         "the guard failed: {error}",
         "install the versions that oomph doctor asks for, or report the failure with the journal if it asks for none",
     ),
-    "recompiled": Row(
+    "recompiled": ReasonRow(
         "the model was recompiled within the fit",
         "call compile() before fit, and train what follows the change in its own fit",
     ),
-    "not-finite": Row("{name} is not finite", "end such a training with the callback keras.callbacks.TerminateOnNaN()"),
-    "not-written": Row("no checkpoint could be written: {error}", _ROOM),
-    "no-checkpoint": Row(
+    "not-finite": ReasonRow(
+        "{name} is not finite", "end such a training with the callback keras.callbacks.TerminateOnNaN()"
+    ),
+    "not-written": ReasonRow("no checkpoint could be written: {error}", _ROOM),
+    "no-checkpoint": ReasonRow(
         "no checkpoint had been taken", "take the first checkpoint earlier: --checkpoint-every 1m, or a number of steps"
     ),
     # What the comparison of repeated steps showed.
-    "records-unwritten": Row("the records of the steps could not be written: {error}", _ROOM),
-    "no-records": Row("the repeated steps had left no record of their results", _MORE_CHECKPOINTS),
-    "partly-compared": Row(lambda **known: f"{compared_part(**known)} compared, equal", _MORE_CHECKPOINTS),
-    "other-batches": Row("the replayed batches differ, from batch {batch} on", _ORDER),
-    "other-data": Row(
+    "records-unwritten": ReasonRow("the records of the steps could not be written: {error}", _ROOM),
+    "no-records": ReasonRow("the repeated steps had left no record of their results", _MORE_CHECKPOINTS),
+    "partly-compared": ReasonRow(lambda **known: f"{compared_part(**known)} compared, equal", _MORE_CHECKPOINTS),
+    "other-batches": ReasonRow("the replayed batches differ, from batch {batch} on", _ORDER),
+    "other-data": ReasonRow(
         lambda epoch, step=1: f"the data or their order changed, {_from(epoch, step)}", f"{_SEED}; {_ORDER}"
     ),
-    "other-rate": Row(
+    "other-rate": ReasonRow(
         _other_rate,
         "derive the rate from the epoch (LearningRateScheduler) or from the step (a schedule in the optimizer), or "
         "give the callback that sets it get_state() and set_state(state)",
     ),
-    "other-random": Row(_other_random, f"{_SEED}; what draws by itself: {_OWN_GENERATOR}"),
-    "other-result": Row(_other_result, f"{_DETERMINISM}; keep what the step reads in the model, as a tf.Variable"),
-    "other-state": Row(
+    "other-random": ReasonRow(_other_random, f"{_SEED}; what draws by itself: {_OWN_GENERATOR}"),
+    "other-result": ReasonRow(
+        _other_result, f"{_DETERMINISM}; keep what the step reads in the model, as a tf.Variable"
+    ),
+    "other-state": ReasonRow(
         lambda epoch, final=False: f"the {'final ' if final else ''}state differs after epoch {epoch}",
         "what callbacks do to the model must depend only on the epoch and on their own attributes, which oomph saves",
     ),
-    "within-noise": Row(
+    "within-noise": ReasonRow(
         lambda noise: f"not bit for bit: within this training's own noise of {noise:.1g}",
         f"for equal bits, {_DETERMINISM}",
     ),
     # What a division into micro-batches does.
-    "divided": Row(
+    "divided": ReasonRow(
         lambda reason, coupling="": str(reason), lambda reason, coupling="": _OF_COUPLINGS.get(coupling, FITTING)
     ),
-    "later-coupling": Row(
+    "later-coupling": ReasonRow(
         "a later probe found a coupling that the first one missed",
         "use --inexact=refuse, or make every layer treat each sample independently",
     ),
     # What the table does not know: an error's own text, a damaged journal, a reason of a later oomph.
-    "in-words": Row("{text}"),
+    "in-words": ReasonRow("{text}"),
 }

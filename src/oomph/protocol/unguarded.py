@@ -7,7 +7,7 @@ from typing import NamedTuple
 SUPERVISED = "supervised only: no micro-batches, no checkpoints; a restart starts it over"
 
 
-class Kind(NamedTuple):
+class UnguardedKind(NamedTuple):
     """What trains, and what to use instead."""
 
     what: str
@@ -15,11 +15,13 @@ class Kind(NamedTuple):
 
 
 KINDS = {
-    "keras-2": Kind("Keras 2", "use Keras 3: without TF_USE_LEGACY_KERAS and tf_keras, on TensorFlow 2.16 or newer"),
-    "estimator": Kind("an estimator", "use model.fit of Keras 3, on TensorFlow 2.16 or newer"),
-    "tensorflow-1": Kind("an optimizer of TensorFlow 1", "use model.fit of Keras 3, or oomph.steps"),
-    "jax": Kind("Keras on JAX", "use Keras on TensorFlow: KERAS_BACKEND=tensorflow"),
-    "torch": Kind("Keras on PyTorch", "use Keras on TensorFlow: KERAS_BACKEND=tensorflow"),
+    "keras-2": UnguardedKind(
+        "Keras 2", "use Keras 3: without TF_USE_LEGACY_KERAS and tf_keras, on TensorFlow 2.16 or newer"
+    ),
+    "estimator": UnguardedKind("an estimator", "use model.fit of Keras 3, on TensorFlow 2.16 or newer"),
+    "tensorflow-1": UnguardedKind("an optimizer of TensorFlow 1", "use model.fit of Keras 3, or oomph.steps"),
+    "jax": UnguardedKind("Keras on JAX", "use Keras on TensorFlow: KERAS_BACKEND=tensorflow"),
+    "torch": UnguardedKind("Keras on PyTorch", "use Keras on TensorFlow: KERAS_BACKEND=tensorflow"),
 }
 """By name, as the event `unguarded` has it."""
 

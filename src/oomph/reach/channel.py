@@ -12,7 +12,7 @@ import signal
 import time
 from typing import Any, NoReturn
 
-from oomph.reach.handover import End, Handover
+from oomph.reach.handover import End, ReachHandover
 from oomph.script.pulse import inherited
 
 TRAIN, EXAMINE = b"t", b"x"
@@ -26,7 +26,7 @@ _GRACE_SECONDS = 5.0
 class Channel:
     """The connection of one process of the script to the parent."""
 
-    def __init__(self, handover: Handover) -> None:
+    def __init__(self, handover: ReachHandover) -> None:
         self.handover = handover
         self._opened: dict[int, int] = {}
         """The parent's descriptors that were opened again, by their numbers there."""

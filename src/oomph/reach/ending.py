@@ -8,7 +8,7 @@ import signal
 from oomph.process.native_line import head_of
 from oomph.reach.error_words import without_nodes
 from oomph.reach.heard import Heard
-from oomph.reach.request import NotReached, Reached, Request
+from oomph.reach.request import NotReached, ReachRequest, TrainingReached
 from oomph.reach.start_up_noise import is_noise
 from oomph.terminal.amounts import counted
 from oomph.terminal.endings import ProcessEnd
@@ -26,7 +26,7 @@ _CRASHES = (signal.SIGABRT, signal.SIGSEGV, signal.SIGBUS, signal.SIGILL, signal
 _LONGEST = 300
 
 
-def outcome(heard: Heard, returncode: int | None, output: bytes, request: Request) -> Reached | NotReached:
+def outcome(heard: Heard, returncode: int | None, output: bytes, request: ReachRequest) -> TrainingReached | NotReached:
     """What became of the script.
 
     Args:
@@ -39,7 +39,7 @@ def outcome(heard: Heard, returncode: int | None, output: bytes, request: Reques
     if heard.answered and heard.examining is not None:
         answer = heard.answer()
         if answer is not None:
-            return Reached(heard.examining, answer, before)
+            return TrainingReached(heard.examining, answer, before)
         return NotReached("examiner", f"the answer about {heard.examining.site} is damaged", before)
     if heard.failed:
         where = "" if heard.examining is None else f" at {heard.examining.site}"
@@ -55,7 +55,7 @@ def outcome(heard: Heard, returncode: int | None, output: bytes, request: Reques
     return _before_the_training(heard, returncode, output, request)
 
 
-def ran_out(heard: Heard, took: str, request: Request) -> NotReached:
+def ran_out(heard: Heard, took: str, request: ReachRequest) -> NotReached:
     """What became of a script that was ended because it `took` the memory of the machine."""
     if heard.examining is not None:
         while_ = f" while {heard.progress}" if heard.progress else ""
@@ -75,7 +75,7 @@ def hidden(heard: Heard, process: str) -> NotReached:
     return NotReached("unsupported", reason, heard.trained)
 
 
-def _before_the_training(heard: Heard, returncode: int, output: bytes, request: Request) -> NotReached:
+def _before_the_training(heard: Heard, returncode: int, output: bytes, request: ReachRequest) -> NotReached:
     goal, before = _goal(request), heard.trained
     if returncode != 0:
         return NotReached("failed", _why_it_failed(returncode, output, goal), before)
@@ -113,7 +113,7 @@ def _of_memory(returncode: int) -> str:
     return f", as the kernel does when the memory of the machine has run out: if so, {_ELSEWHERE}" if is_killed else ""
 
 
-def _goal(request: Request) -> str:
+def _goal(request: ReachRequest) -> str:
     return "its first training" if request.fit == 1 else f"its training number {request.fit}"
 
 

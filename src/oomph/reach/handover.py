@@ -20,7 +20,7 @@ class End:
 
 
 @dataclass(frozen=True)
-class Handover:
+class ReachHandover:
     """What a process of the script needs to know."""
 
     parent: int
@@ -39,7 +39,7 @@ class Handover:
         environ[VARIABLE] = json.dumps(asdict(self))
 
     @classmethod
-    def read(cls) -> Handover | None:
+    def read(cls) -> ReachHandover | None:
         """The handover of this process; None if there is none, or it is damaged."""
         try:
             document = json.loads(os.environ.get(VARIABLE, "null"))

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from oomph.reach.request import Training
+from oomph.reach.request import RequestedTraining
 
 
 @dataclass(frozen=True)
@@ -18,9 +18,9 @@ class Heard:
     """True if a Python process has reported that it waits for a training."""
     marks: bool = True
     """True if all that have joined could be marked, so that others can be told from them."""
-    trained: tuple[Training, ...] = ()
+    trained: tuple[RequestedTraining, ...] = ()
     """The trainings that run for real."""
-    examining: Training | None = None
+    examining: RequestedTraining | None = None
     pid: int = 0
     """The process that examines."""
     progress: str = ""
@@ -71,9 +71,11 @@ def after(heard: Heard, line: bytes) -> Heard:
     )
 
 
-def _training(said: Mapping[str, Any]) -> Training:
+def _training(said: Mapping[str, Any]) -> RequestedTraining:
     kind = str(said.get("trains") or said.get("examines"))
-    return Training(kind, str(said.get("site", "?")), str(said.get("function", "")), str(said.get("source", "")))
+    return RequestedTraining(
+        kind, str(said.get("site", "?")), str(said.get("function", "")), str(said.get("source", ""))
+    )
 
 
 def _number(value: Any) -> int:

@@ -6,8 +6,8 @@ import os
 
 from oomph.errors import UsageError
 from oomph.reach.channel import EXAMINE, TRAIN
-from oomph.reach.handover import End, Handover
-from oomph.reach.request import Request
+from oomph.reach.handover import End, ReachHandover
+from oomph.reach.request import ReachRequest
 
 MOST_FITS = 10_000
 """A turn is a byte in a pipe, which holds 64 KiB."""
@@ -36,9 +36,9 @@ class Pipes:
         """What the script inherits."""
         return self._report_write_fd, self._turns_fd
 
-    def handover(self, request: Request) -> Handover:
+    def handover(self, request: ReachRequest) -> ReachHandover:
         """What tells the script's processes how to use them."""
-        return Handover(
+        return ReachHandover(
             parent=os.getpid(),
             report=End(self._report_write_fd, os.fstat(self._report_write_fd).st_ino),
             turns=End(self._turns_fd, os.fstat(self._turns_fd).st_ino),

@@ -19,7 +19,7 @@ from oomph.reach.ending import hidden, may_be_a_crash, outcome, ran_out
 from oomph.reach.heard import Heard, after
 from oomph.reach.memory_guard import MemoryGuard
 from oomph.reach.pipes import Pipes
-from oomph.reach.request import NotReached, Reached, Request
+from oomph.reach.request import NotReached, ReachRequest, TrainingReached
 from oomph.reach.started_script import StartedScript
 from oomph.reach.unjoined import Unjoined
 from oomph.run.supervisor.script_environ import put_site_first
@@ -29,7 +29,7 @@ _POLL_SECONDS = 0.1
 _ENDING_SIGNALS = (signal.SIGTERM, signal.SIGHUP)
 
 
-def reach(request: Request) -> Reached | NotReached:
+def reach(request: ReachRequest) -> TrainingReached | NotReached:
     """Run the script up to the training that is asked for, have it examined, and end the script.
 
     Raises UsageError if it cannot be started. Whatever happens, Ctrl-C included, no process of the script is left.
@@ -47,14 +47,14 @@ def reach(request: Request) -> Reached | NotReached:
 class _Reaching:
     """The wait for one script."""
 
-    def __init__(self, request: Request, pipes: Pipes, script: StartedScript) -> None:
+    def __init__(self, request: ReachRequest, pipes: Pipes, script: StartedScript) -> None:
         self._request, self._pipes, self._script = request, pipes, script
         self._heard = Heard()
         self._guard, self._took = MemoryGuard(script.pid), ""
         self._others, self._hidden = Unjoined(), ""
         self._until = float("inf") if request.limit_seconds is None else time.monotonic() + request.limit_seconds
 
-    def wait(self) -> Reached | NotReached:
+    def wait(self) -> TrainingReached | NotReached:
         """Attend to the script until there is an outcome."""
         script = self._script
         with Ticking() as ticking:
@@ -108,7 +108,7 @@ class _Reaching:
         return self._heard.progress or f"examining {self._heard.examining.kind} at {self._heard.examining.site}"
 
 
-def _environ(request: Request, pipes: Pipes) -> dict[str, str]:
+def _environ(request: ReachRequest, pipes: Pipes) -> dict[str, str]:
     """Our environment, without what a run around us has put there."""
     ours = (RUN_VARIABLE, OWNER_VARIABLE, REHEARSAL_VARIABLE)
     environ = {name: value for name, value in os.environ.items() if name not in ours}

@@ -10,7 +10,7 @@ from oomph.process.command import Command
 
 
 @dataclass(frozen=True)
-class Request:
+class ReachRequest:
     """Which training of which script is examined, and by what."""
 
     command: Command
@@ -28,7 +28,7 @@ class Request:
     """End the script after this time; None: never."""
 
 
-class Training(NamedTuple):
+class RequestedTraining(NamedTuple):
     """One training of the script."""
 
     kind: str
@@ -41,13 +41,13 @@ class Training(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Reached:
+class TrainingReached:
     """The training was examined, and the script has ended there."""
 
-    training: Training
+    training: RequestedTraining
     document: Mapping[str, Any]
     """What the examiner returned."""
-    before: tuple[Training, ...] = ()
+    before: tuple[RequestedTraining, ...] = ()
     """The trainings that ran for real."""
 
 
@@ -59,6 +59,6 @@ class NotReached:
     """"no training", "failed", "unsupported", "examiner", or "limit"."""
     reason: str
     """One sentence."""
-    before: tuple[Training, ...] = ()
+    before: tuple[RequestedTraining, ...] = ()
     doing: str = ""
     """What the examiner did when its process ended; empty unless it ended while it examined."""

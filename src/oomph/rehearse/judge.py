@@ -58,7 +58,7 @@ class Rehearsed:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class FaultVerdict:
     """The verdict on one fault."""
 
     fault: str
@@ -82,13 +82,13 @@ class Verdict:
     """Why it is not a better one."""
 
 
-def judge(fault: Rehearsable, undisturbed: Rehearsed, run: Rehearsed) -> Verdict:
+def judge(fault: Rehearsable, undisturbed: Rehearsed, run: Rehearsed) -> FaultVerdict:
     """True if the run finished in a useful state after the fault occurred and was handled."""
     survived, reason = _survived(fault, undisturbed, run)
     label = "" if survived == NOT_TRIED or run.refused else str(run.summary.get("exactness") or "")
     known = (*reasons_from(run.summary.get("reasons")), *causes(label, run.events))
     reasons = tuple(dict.fromkeys(known))
-    return Verdict(
+    return FaultVerdict(
         fault=fault.name,
         survived=survived,
         reason=reason,
@@ -103,7 +103,7 @@ def judge(fault: Rehearsable, undisturbed: Rehearsed, run: Rehearsed) -> Verdict
     )
 
 
-def after_a_kill(verdicts: Sequence[Verdict]) -> Verdict | None:
+def after_a_kill(verdicts: Sequence[FaultVerdict]) -> FaultVerdict | None:
     """The verdict whose label a killed run of the script gets; None when no run was started again."""
     labelled = [verdict for verdict in verdicts if verdict.fault in _LIKE_A_KILL and verdict.restarts and verdict.label]
     return min(labelled, key=lambda verdict: _LIKE_A_KILL.index(verdict.fault), default=None)

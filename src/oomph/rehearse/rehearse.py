@@ -16,7 +16,7 @@ from oomph.process.own_process import isolated_command, isolated_environ
 from oomph.protocol.creations import Earlier
 from oomph.protocol.injection import Injection, has_fired
 from oomph.rehearse.faults import FAULTS, Rehearsable
-from oomph.rehearse.judge import NOT_TRIED, SURVIVED, Rehearsed, Verdict, judge
+from oomph.rehearse.judge import NOT_TRIED, SURVIVED, FaultVerdict, Rehearsed, judge
 from oomph.run.directory.run_directory import read_record
 from oomph.run.directory.summary_file import read_summary
 from oomph.run.directory.work_folder import work_folder
@@ -36,7 +36,7 @@ Say = Callable[[str], None]
 
 
 @dataclass(frozen=True)
-class Plan:
+class RehearsalPlan:
     """What to rehearse."""
 
     words: tuple[str, ...]
@@ -59,7 +59,7 @@ class Report:
 
     undisturbed: Rehearsed
     at: int
-    verdicts: tuple[Verdict, ...]
+    verdicts: tuple[FaultVerdict, ...]
     refused: str = ""
     """Why the script cannot be started a second time; empty when it can."""
     left: tuple[str, ...] = ()
@@ -71,7 +71,7 @@ class Report:
         return all(verdict.survived in (SURVIVED, NOT_TRIED) for verdict in self.verdicts)
 
 
-def rehearse(plan: Plan, keep: str | None, say: Say) -> Report:
+def rehearse(plan: RehearsalPlan, keep: str | None, say: Say) -> Report:
     """Run everything; raises ExamineError when the script does not get far enough undisturbed.
 
     Raises UsageError for a command that `oomph run` refuses.
@@ -91,7 +91,7 @@ def rehearse(plan: Plan, keep: str | None, say: Say) -> Report:
         verdicts, earlier, refused = [], [_UNDISTURBED], ""
         for fault in chosen:
             if refused:
-                verdicts.append(Verdict(fault.name, NOT_TRIED, "the script cannot be started a second time"))
+                verdicts.append(FaultVerdict(fault.name, NOT_TRIED, "the script cannot be started a second time"))
                 continue
             limit = plan.limit_seconds or 5 * undisturbed.seconds + _EXTRA_SECONDS
             before = tuple(str((folder / name).absolute()) for name in earlier)
@@ -117,7 +117,7 @@ def _left(folder: Path) -> tuple[str, ...]:
     return tuple(os.path.relpath(path) for path in outermost)
 
 
-def _run(plan: Plan, folder: Path, injection: Injection, limit: float | None) -> Rehearsed:
+def _run(plan: RehearsalPlan, folder: Path, injection: Injection, limit: float | None) -> Rehearsed:
     """One run under `oomph run`; its output goes into a file."""
     name = injection.fault or _UNDISTURBED
     run_dir, started = folder / name, time.monotonic()
@@ -177,5 +177,5 @@ def _chosen(names: Sequence[str]) -> list[Rehearsable]:
     return [known[name] for name in dict.fromkeys(names)]
 
 
-def _briefly(verdict: Verdict) -> str:
+def _briefly(verdict: FaultVerdict) -> str:
     return "survived" if verdict.survived == SURVIVED else f"{verdict.survived}: {verdict.reason}"

@@ -8,7 +8,7 @@ from typing import Any
 
 from oomph.protocol.not_restartable import NAME as NOT_RESTARTABLE
 from oomph.rehearse.faults import FAULTS
-from oomph.rehearse.judge import LOST, SURVIVED, Verdict, after_a_kill
+from oomph.rehearse.judge import LOST, SURVIVED, FaultVerdict, after_a_kill
 from oomph.rehearse.rehearse import Report
 from oomph.run.report.labels import MEANING
 from oomph.run.report.remedies import remedies
@@ -68,7 +68,7 @@ def _remarks(report: Report) -> Iterator[str]:
         yield f"left here, where the script would create it again: {what_is_left}; remove it before the real run"
 
 
-def _why_losses_differ(verdicts: Sequence[Verdict]) -> Iterator[str]:
+def _why_losses_differ(verdicts: Sequence[FaultVerdict]) -> Iterator[str]:
     """What has no seed and makes losses differ from run to run, with or without a fault."""
     differing = any(verdict.result.startswith("loss ") for verdict in verdicts)
     unseeded = dict.fromkeys(each for one in verdicts for each in one.label_reasons if each.code in _WITHOUT_SEED)
@@ -76,12 +76,12 @@ def _why_losses_differ(verdicts: Sequence[Verdict]) -> Iterator[str]:
         yield f"losses differ from run to run even without a fault: {reason}"
 
 
-def _row(verdict: Verdict, steps: int) -> tuple[str, ...]:
+def _row(verdict: FaultVerdict, steps: int) -> tuple[str, ...]:
     repeated, lost = f"{verdict.steps_repeated} of {steps}", f"{verdict.seconds_lost:.0f} s"
     return (verdict.fault, verdict.survived, str(verdict.restarts), repeated, lost, verdict.result)
 
 
-def _label(verdict: Verdict | None) -> dict[str, Any] | None:
+def _label(verdict: FaultVerdict | None) -> dict[str, Any] | None:
     """The label of a killed run of the script, and what improves it."""
     if verdict is None:
         return None
@@ -94,7 +94,7 @@ def _label(verdict: Verdict | None) -> dict[str, Any] | None:
     }
 
 
-def _label_lines(verdict: Verdict | None) -> Iterator[str]:
+def _label_lines(verdict: FaultVerdict | None) -> Iterator[str]:
     if verdict is None:
         return
     fault = "a kill" if verdict.fault == "kill" else verdict.fault

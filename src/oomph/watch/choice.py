@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
-from oomph.watch.view import Gpu
+from oomph.watch.view import GpuView
 
-ORDERS: Mapping[str, Callable[[Gpu], float]] = MappingProxyType(
+ORDERS: Mapping[str, Callable[[GpuView], float]] = MappingProxyType(
     {
         "index": lambda gpu: gpu.index,
         "memory": lambda gpu: -gpu.values.get("memory_used_bytes", 0.0),
@@ -20,19 +20,19 @@ ORDERS: Mapping[str, Callable[[Gpu], float]] = MappingProxyType(
 
 
 @dataclass(frozen=True)
-class Choice:
+class ViewChoice:
     """What the user has chosen."""
 
     paused: bool = False
     order: str = "index"
     quits: bool = False
 
-    def sorted(self, gpus: Sequence[Gpu]) -> list[Gpu]:
+    def sorted(self, gpus: Sequence[GpuView]) -> list[GpuView]:
         """The GPUs in the chosen order."""
         return sorted(gpus, key=ORDERS[self.order])
 
 
-def pressed(choice: Choice, key: str) -> Choice:
+def pressed(choice: ViewChoice, key: str) -> ViewChoice:
     """The choice after a key; other keys change nothing."""
     if key in ("q", "Q"):
         return replace(choice, quits=True)

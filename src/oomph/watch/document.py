@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 from oomph.watch.job import Job
-from oomph.watch.view import Gpu, View
+from oomph.watch.view import GpuView, View
 
 SCHEMA = 1
 
@@ -30,7 +30,7 @@ def as_document(view: View) -> dict[str, Any]:
     return finite
 
 
-def _gpu(gpu: Gpu) -> dict[str, Any]:
+def _gpu(gpu: GpuView) -> dict[str, Any]:
     problem = {"problem": gpu.problem} if gpu.problem else {}
     return {"index": gpu.index, "uuid": gpu.uuid, "name": gpu.name, **gpu.values, **problem}
 

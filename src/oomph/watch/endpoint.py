@@ -21,7 +21,7 @@ from oomph import __version__
 from oomph.errors import UsageError
 from oomph.watch.address import Address, may_be_asked_for
 from oomph.watch.exposition import CONTENT_TYPE, exposition
-from oomph.watch.signals import ENDING, Signals
+from oomph.watch.signals import ENDING, NotedSignals
 from oomph.watch.view import View
 
 _EVERY_SECONDS = 1.0
@@ -41,7 +41,7 @@ def serve(address: Address, look: Callable[[], View], say: Callable[[str], None]
     server.start()
     say(f"serving http://{server.address}/metrics until Ctrl-C")
     try:
-        with Signals() as signals:
+        with NotedSignals() as signals:
             while True:
                 select.select([signals.fd], [], [], _EVERY_SECONDS)
                 ended = next((number for number in signals.taken() if number in ENDING), None)

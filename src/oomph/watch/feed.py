@@ -14,7 +14,7 @@ from oomph.monitor.gpu_thread import GpuThread
 from oomph.monitor.gpu_watch import GpuWatch
 from oomph.monitor.host import Host
 from oomph.monitor.sample import Sample
-from oomph.watch.incidents import Incident, incident_of
+from oomph.watch.incidents import ShownIncident, incident_of
 from oomph.watch.job import Run, job_of, silence
 from oomph.watch.runs import KEPT, RunReader, going_on, is_elsewhere, runs_of
 from oomph.watch.view import View, view_of
@@ -31,7 +31,7 @@ class Feed:
         self._asked, self._folder = asked, folder
         self._readers: dict[Path, RunReader] = {}
         self._chosen_at = float("-inf")
-        self._machine: Machine | None = None
+        self._machine: MachineFeed | None = None
         self._measured: deque[Sample] = deque(maxlen=KEPT)
         self._present = Present()
 
@@ -67,7 +67,7 @@ class Feed:
         if self._asked is not None and runs and (not runs[0].going_on or is_elsewhere(self._asked)):
             return runs[0].samples, _silent(runs, now)
         if self._machine is None:
-            self._machine = Machine()
+            self._machine = MachineFeed()
         self._measured.append(self._machine.sample())
         return tuple(self._measured), _silent(runs, now)
 
@@ -89,7 +89,7 @@ def _silent(runs: Sequence[Run], now: float) -> dict[str, str]:
     return {"monitor": f"no sample from the run for {silent:.0f} s"} if silent else {}
 
 
-class Machine:
+class MachineFeed:
     """Measures when it is asked, and then waits for the driver half a second at most."""
 
     def __init__(self) -> None:
@@ -114,9 +114,9 @@ class Present:
     def __init__(self) -> None:
         self._detection = Detection()
         self._newest = float("-inf")
-        self._told: dict[tuple[str, str, str], Incident] = {}
+        self._told: dict[tuple[str, str, str], ShownIncident] = {}
 
-    def take(self, samples: Sequence[Sample]) -> list[Incident]:
+    def take(self, samples: Sequence[Sample]) -> list[ShownIncident]:
         """The findings that are present after these samples, of which the older ones are known."""
         for sample in samples:
             if sample.time <= self._newest:

@@ -9,7 +9,7 @@ from rich.text import Text
 from oomph.terminal.shown import shown_line
 from oomph.watch import figures
 from oomph.watch.figures import sparkline
-from oomph.watch.view import CHARTED, Gpu
+from oomph.watch.view import CHARTED, GpuView
 
 _HEADS = ("memory", "use", "temp", "power")
 _FIGURES = (13, 4, 6, 6)
@@ -29,7 +29,7 @@ def head(width: int) -> Text:
     return Text(f"{'GPU':<{_INDEX}}{'  '.join(cells)}", style="bold")
 
 
-def row(gpu: Gpu, width: int, marks: str) -> Text:
+def row(gpu: GpuView, width: int, marks: str) -> Text:
     """One GPU."""
     text = Text(f"{gpu.label:<{_INDEX}}")
     if gpu.problem:
@@ -45,7 +45,7 @@ def row(gpu: Gpu, width: int, marks: str) -> Text:
     return text
 
 
-def _figures(gpu: Gpu) -> Sequence[str]:
+def _figures(gpu: GpuView) -> Sequence[str]:
     values = gpu.values
     return (
         figures.memory(values),
@@ -62,7 +62,7 @@ def _width_of_line(width: int) -> int:
     return min(max((width - fixed - name) // len(_FIGURES), _NARROWEST), _WIDEST)
 
 
-def _top(gpu: Gpu, key: str) -> float:
+def _top(gpu: GpuView, key: str) -> float:
     """The value of a full block."""
     values, history = gpu.values, gpu.history.get(key, (0.0,))
     known = {
@@ -74,7 +74,7 @@ def _top(gpu: Gpu, key: str) -> float:
     return known[key] or max(history)
 
 
-def _style(gpu: Gpu, key: str) -> str:
+def _style(gpu: GpuView, key: str) -> str:
     """Red for what slows or ends a training: a temperature at the GPU's own limit, memory that is all but used up."""
     values = gpu.values
     if key == "temperature_celsius" and values.get(key, 0.0) >= values.get("temperature_slowdown_celsius", 1e9):

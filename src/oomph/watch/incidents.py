@@ -1,4 +1,4 @@
-"""Incident: something that happened to a run, or is wrong with a GPU, in one sentence. Pure."""
+"""ShownIncident: something that happened to a run, or is wrong with a GPU, in one sentence. Pure."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _MOST = 100
 
 
 @dataclass(frozen=True)
-class Incident:
+class ShownIncident:
     """One incident."""
 
     time: float
@@ -47,14 +47,14 @@ class Incident:
         return self.fault, self.subject, self.kind
 
 
-def incident_of(finding: Finding, time: float) -> Incident:
+def incident_of(finding: Finding, time: float) -> ShownIncident:
     """A finding as an incident."""
-    return Incident(
+    return ShownIncident(
         time, finding.severity, finding.fault, finding.subject, finding.message, finding.remedy, True, finding.kind
     )
 
 
-def incidents_of(events: Sequence[Event], going_on: bool = True) -> tuple[Incident, ...]:
+def incidents_of(events: Sequence[Event], going_on: bool = True) -> tuple[ShownIncident, ...]:
     """The incidents of a run, oldest first. With the run, what was found in it ends."""
     over = None if going_on or not events else events[-1].time
     told = [_TOLD[event.name](event) for event in events if event.name in _TOLD]
@@ -65,49 +65,49 @@ def incidents_of(events: Sequence[Event], going_on: bool = True) -> tuple[Incide
     return tuple(each for each in told if id(each) not in left_out)
 
 
-def _found(each: Found, over: float | None) -> Incident:
+def _found(each: Found, over: float | None) -> ShownIncident:
     ended = over if each.end is None else each.end
     about = (each.severity, each.fault, each.subject, each.message, each.remedy)
-    return Incident(each.begin, *about, finding=True, kind=each.kind, ended=ended)
+    return ShownIncident(each.begin, *about, finding=True, kind=each.kind, ended=ended)
 
 
-def _diagnosed(event: Event) -> Incident:
-    return Incident(
+def _diagnosed(event: Event) -> ShownIncident:
+    return ShownIncident(
         event.time, "critical", _text(event.data, "fault"), f"attempt {event.attempt}", "ended by this fault"
     )
 
 
-def _recovered(event: Event) -> Incident:
+def _recovered(event: Event) -> ShownIncident:
     data = event.data
     size = data.get("micro_batch") or data.get("piece")
     message = f"batch {data.get('batch', '?')} continues as micro-batches of {size or '?'}"
-    return Incident(event.time, "notice", "device-oom", f"attempt {event.attempt}", message)
+    return ShownIncident(event.time, "notice", "device-oom", f"attempt {event.attempt}", message)
 
 
-def _hang(event: Event) -> Incident:
+def _hang(event: Event) -> ShownIncident:
     where = _text(event.data, "line")
     message = f"no progress for {float(event.data.get('seconds') or 0):.0f} s" + (f" at {where}" if where else "")
-    return Incident(event.time, "critical", "hang", f"attempt {event.attempt}", message)
+    return ShownIncident(event.time, "critical", "hang", f"attempt {event.attempt}", message)
 
 
-def _gave_up(event: Event) -> Incident:
-    return Incident(
+def _gave_up(event: Event) -> ShownIncident:
+    return ShownIncident(
         event.time, "critical", _text(event.data, "fault"), f"attempt {event.attempt}", _text(event.data, "reason")
     )
 
 
-def _preempted(event: Event) -> Incident:
+def _preempted(event: Event) -> ShownIncident:
     message = f"preempted by {_text(event.data, 'signal')} after {counted(int(event.data.get('steps') or 0), 'step')}"
-    return Incident(event.time, "notice", "preempted", f"attempt {event.attempt}", message)
+    return ShownIncident(event.time, "notice", "preempted", f"attempt {event.attempt}", message)
 
 
-def _checkpoint_failed(event: Event) -> Incident:
-    return Incident(
+def _checkpoint_failed(event: Event) -> ShownIncident:
+    return ShownIncident(
         event.time, "warning", "checkpoint-failure", f"attempt {event.attempt}", _text(event.data, "reason")
     )
 
 
-_TOLD: Mapping[str, Callable[[Event], Incident]] = MappingProxyType(
+_TOLD: Mapping[str, Callable[[Event], ShownIncident]] = MappingProxyType(
     {
         "diagnosed": _diagnosed,
         "recovered": _recovered,

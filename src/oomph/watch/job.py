@@ -11,7 +11,7 @@ from oomph.monitor.sample import Sample, Values
 from oomph.protocol.progress import Progress
 from oomph.run.directory.run_directory import RUNNING, RunRecord
 from oomph.run.report.starts import restarts_of
-from oomph.watch.incidents import Incident, incidents_of
+from oomph.watch.incidents import ShownIncident, incidents_of
 
 UNFINISHED = "unfinished"
 """The state of a run that was ended from outside, as by kill -9."""
@@ -61,7 +61,7 @@ class Job:
     loss: float | None = None
     restarts: int = 0
     """How often oomph restarted the script; a start by `--resume` is none."""
-    incidents: tuple[Incident, ...] = ()
+    incidents: tuple[ShownIncident, ...] = ()
     training: Values = field(default_factory=dict)
     process: Values = field(default_factory=dict)
 

@@ -19,10 +19,10 @@ from rich.live import Live
 from rich.text import Text
 
 from oomph.terminal.screen import screen_of
-from oomph.watch.choice import Choice, pressed
+from oomph.watch.choice import ViewChoice, pressed
 from oomph.watch.figures import ASCII, BLOCKS
 from oomph.watch.screen import lines_of
-from oomph.watch.signals import ENDING, Signals
+from oomph.watch.signals import ENDING, NotedSignals
 from oomph.watch.view import View
 
 _EVERY_SECONDS = 1.0
@@ -44,7 +44,7 @@ def _show(look: Callable[[], View]) -> int:
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # a name, or a sign such as °, that the terminal cannot show
     console = Console(force_terminal=True, no_color=not screen_of(1).colour, highlight=False, legacy_windows=False)
-    with Signals() as signals, Keyboard() as keyboard:
+    with NotedSignals() as signals, Keyboard() as keyboard:
         with Live(
             console=console, screen=True, auto_refresh=False, redirect_stdout=False, redirect_stderr=False
         ) as live:
@@ -53,12 +53,12 @@ def _show(look: Callable[[], View]) -> int:
 
 class _Loop:
     def __init__(
-        self, look: Callable[[], View], console: Console, live: Live, signals: Signals, keyboard: Keyboard
+        self, look: Callable[[], View], console: Console, live: Live, signals: NotedSignals, keyboard: Keyboard
     ) -> None:
         self._look, self._console, self._live = look, console, live
         self._signals, self._keyboard = signals, keyboard
         self._marks = BLOCKS if console.encoding.startswith("utf") else ASCII
-        self._choice = Choice()
+        self._choice = ViewChoice()
 
     def run(self) -> int:
         """Returns the exit code."""

@@ -8,8 +8,8 @@ from oomph.terminal.shown import shown_line
 from oomph.terminal.tables import table
 from oomph.terminal.wrapping import reflowed
 from oomph.watch import figures, wording
-from oomph.watch.incidents import Incident
-from oomph.watch.view import Gpu, Process, View
+from oomph.watch.incidents import ShownIncident
+from oomph.watch.view import GpuView, Process, View
 
 _MOST_INCIDENTS = 10
 
@@ -47,7 +47,7 @@ def _lines(view: View, width: int) -> Iterator[str]:
         yield shown_line(f"{source}: {why}")
 
 
-def _incidents(head: str, incidents: Sequence[Incident]) -> Iterator[str]:
+def _incidents(head: str, incidents: Sequence[ShownIncident]) -> Iterator[str]:
     if incidents:
         yield ""
         yield head
@@ -57,7 +57,7 @@ def _incidents(head: str, incidents: Sequence[Incident]) -> Iterator[str]:
             yield f"  {wording.remedy(incident)}"
 
 
-def _gpu(gpu: Gpu) -> tuple[str, ...]:
+def _gpu(gpu: GpuView) -> tuple[str, ...]:
     if gpu.problem:
         return (gpu.label, "-", "-", "-", "-", shown_line(gpu.problem))
     values = gpu.values

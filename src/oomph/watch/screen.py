@@ -11,9 +11,9 @@ from rich.text import Text
 from oomph.terminal.shown import shown_line
 from oomph.terminal.wrapping import wrapped
 from oomph.watch import figures, gpu_lines, wording
-from oomph.watch.choice import Choice
+from oomph.watch.choice import ViewChoice
 from oomph.watch.figures import BLOCKS
-from oomph.watch.incidents import Incident
+from oomph.watch.incidents import ShownIncident
 from oomph.watch.job import Job
 from oomph.watch.view import Process, View
 
@@ -25,7 +25,7 @@ _PARTS = ((3, 2), (3, 1), (0, 5), (0, 6), (2, 3), (1, 4), (1, 0))
 """The least rows and the rank of jobs, GPUs, host, processes, present findings, what happened, and problems."""
 
 
-def lines_of(view: View, choice: Choice, width: int, height: int, marks: str = BLOCKS) -> list[Text]:
+def lines_of(view: View, choice: ViewChoice, width: int, height: int, marks: str = BLOCKS) -> list[Text]:
     """The lines, at most `height` of them, none wider than `width`."""
     if width < LEAST_WIDTH or height < LEAST_HEIGHT:
         lines = [Text(f"{width}×{height} is too small:"), Text(f"{LEAST_WIDTH}×{LEAST_HEIGHT} needed"), Text("q quit")]
@@ -53,7 +53,7 @@ def lines_of(view: View, choice: Choice, width: int, height: int, marks: str = B
     return [_fitted(line, width) for line in [*lines, _footer(choice)]]
 
 
-def _header(view: View, choice: Choice, width: int) -> Text:
+def _header(view: View, choice: ViewChoice, width: int) -> Text:
     state = "paused" if choice.paused else wording.age(view)
     clock = time.strftime("%H:%M:%S", time.localtime(view.time))
     right = f"{state}  {clock}" if state else clock
@@ -64,7 +64,7 @@ def _header(view: View, choice: Choice, width: int) -> Text:
     return title.append(f"  {right}")
 
 
-def _footer(choice: Choice) -> Text:
+def _footer(choice: ViewChoice) -> Text:
     return Text(f"q quit  p {'go on' if choice.paused else 'pause'}  s sort: {choice.order}", style="dim")
 
 
@@ -81,7 +81,7 @@ def _jobs(jobs: Sequence[Job]) -> list[Text]:
     return lines + [Text(f"{wording.state(job)}  {wording.progress(job)}") for job in others]
 
 
-def _gpus(view: View, choice: Choice, width: int, marks: str) -> list[Text]:
+def _gpus(view: View, choice: ViewChoice, width: int, marks: str) -> list[Text]:
     if not view.gpus:
         return [Text("no GPU to show", style="dim")]
     return [gpu_lines.head(width), *(gpu_lines.row(gpu, width, marks) for gpu in choice.sorted(view.gpus))]
@@ -99,7 +99,7 @@ def _process(each: Process) -> Text:
     return Text(line + ("  (this run)" if each.own else ""))
 
 
-def _incidents(incidents: Sequence[Incident], width: int) -> list[Text]:
+def _incidents(incidents: Sequence[ShownIncident], width: int) -> list[Text]:
     """The newest in full, with its remedy; the others on a line each."""
     if not incidents:
         return []
@@ -114,7 +114,7 @@ def _incidents(incidents: Sequence[Incident], width: int) -> list[Text]:
     ]
 
 
-def _style(incident: Incident) -> str:
+def _style(incident: ShownIncident) -> str:
     return "dim" if incident.ended is not None else _STYLES[incident.severity]
 
 

@@ -11,7 +11,7 @@ ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 _NOTED = (*ENDING, signal.SIGTSTP, signal.SIGCONT, signal.SIGWINCH)
 
 
-class Signals:
+class NotedSignals:
     """Notes signals from entering to leaving; then their handlers are as before."""
 
     def __init__(self) -> None:
@@ -21,7 +21,7 @@ class Signals:
         """Readable when a signal has arrived."""
         self._writer = -1
 
-    def __enter__(self) -> Signals:
+    def __enter__(self) -> NotedSignals:
         self.fd, self._writer = os.pipe()
         os.set_blocking(self.fd, False)
         os.set_blocking(self._writer, False)

@@ -12,7 +12,7 @@ from types import MappingProxyType
 
 from oomph.monitor.metrics import METRICS
 from oomph.monitor.sample import GpuSample, Sample, Values
-from oomph.watch.incidents import Incident
+from oomph.watch.incidents import ShownIncident
 from oomph.watch.job import Job
 
 CHARTED = ("memory_used_bytes", "utilization_ratio", "temperature_celsius", "power_watts")
@@ -25,7 +25,7 @@ _PROCESSES_SECONDS = 30.0
 
 
 @dataclass(frozen=True)
-class Gpu:
+class GpuView:
     """One GPU: its newest values, and the last ones of those that are charted."""
 
     index: int
@@ -62,12 +62,12 @@ class View:
 
     time: float
     """Unix time of looking."""
-    gpus: tuple[Gpu, ...] = ()
+    gpus: tuple[GpuView, ...] = ()
     processes: tuple[Process, ...] = ()
     """The ones with the most memory first."""
     jobs: tuple[Job, ...] = ()
     """The run that was asked for first."""
-    incidents: tuple[Incident, ...] = ()
+    incidents: tuple[ShownIncident, ...] = ()
     """The newest first, among them the findings that are there now."""
     problems: Mapping[str, str] = field(default_factory=dict)
     """Why a source gives nothing, in words."""
@@ -76,12 +76,12 @@ class View:
     """When the GPUs were measured; None: never."""
 
     @property
-    def alerts(self) -> tuple[Incident, ...]:
+    def alerts(self) -> tuple[ShownIncident, ...]:
         """The findings that are there now."""
         return tuple(each for each in self.incidents if each.is_present)
 
     @property
-    def past(self) -> tuple[Incident, ...]:
+    def past(self) -> tuple[ShownIncident, ...]:
         """What has happened, and the findings that are over."""
         return tuple(each for each in self.incidents if not each.is_present)
 
@@ -90,7 +90,7 @@ def view_of(
     now: float,
     samples: Sequence[Sample],
     jobs: Sequence[Job],
-    present: Sequence[Incident] = (),
+    present: Sequence[ShownIncident] = (),
     problems: Mapping[str, str] = MappingProxyType({}),
 ) -> View:
     """The view at one moment.
@@ -118,7 +118,7 @@ def view_of(
     )
 
 
-def _gpus(samples: Sequence[Sample]) -> tuple[Gpu, ...]:
+def _gpus(samples: Sequence[Sample]) -> tuple[GpuView, ...]:
     past: dict[str, list[tuple[float, Values]]] = {}
     for sample in samples:
         for gpu in sample.gpus:
@@ -133,9 +133,9 @@ def _gpus(samples: Sequence[Sample]) -> tuple[Gpu, ...]:
     return tuple(gpus)
 
 
-def _gpu(gpu: GpuSample, instance: int | None, past: Sequence[tuple[float, Values]]) -> Gpu:
+def _gpu(gpu: GpuSample, instance: int | None, past: Sequence[tuple[float, Values]]) -> GpuView:
     history = {key: tuple(values[key] for _, values in past if key in values) for key in CHARTED}
-    return Gpu(
+    return GpuView(
         gpu.index,
         gpu.uuid,
         gpu.name,

@@ -8,7 +8,7 @@ from oomph.monitor.sample import Values
 from oomph.terminal.amounts import as_duration
 from oomph.terminal.shown import shown_line
 from oomph.watch import figures
-from oomph.watch.incidents import Incident
+from oomph.watch.incidents import ShownIncident
 from oomph.watch.job import Job
 from oomph.watch.view import View
 
@@ -62,19 +62,19 @@ def age(view: View) -> str:
     return f"last sample {as_duration(seconds)} ago" if seconds > _LATE_SECONDS else ""
 
 
-def incident(each: Incident) -> str:
+def incident(each: ShownIncident) -> str:
     """An incident on one line, with its time of day, and how long a finding was there."""
     clock = time.strftime("%H:%M:%S", time.localtime(each.time))
     subject = f"{each.subject}: " if each.subject else ""
     return shown_line(f"{clock}  {each.fault}  {subject}{each.message}{_over(each)}")
 
 
-def remedy(each: Incident) -> str:
+def remedy(each: ShownIncident) -> str:
     """What to do; empty for a finding that is over."""
     return "" if each.ended is not None else shown_line(each.remedy)
 
 
-def _over(each: Incident) -> str:
+def _over(each: ShownIncident) -> str:
     if each.ended is None:
         return ""
     seconds = each.ended - each.time

@@ -10,7 +10,7 @@ from oomph.explain.catalogue.catalogue import load
 from oomph.explain.diagnose import diagnose
 from oomph.explain.evidence.evidence import Evidence
 from oomph.explain.matching import classifier
-from oomph.explain.matching.classifier import ALWAYS, SOUND, TABLE, Classifier, Sample, trained, words
+from oomph.explain.matching.classifier import ALWAYS, SOUND, TABLE, Classifier, EvidenceSample, trained, words
 
 LEARNED = f"""{ALWAYS} 0 OOM101=0 {SOUND}=50
 exhausted 300 OOM101=400
@@ -23,8 +23,8 @@ def of(*lines: str) -> list[Evidence]:
     return [Evidence("log", line, number) for number, line in enumerate(lines, 1)]
 
 
-def sample(*lines: str) -> Sample:
-    kept = Sample()
+def sample(*lines: str) -> EvidenceSample:
+    kept = EvidenceSample()
     for fact in of(*lines):
         kept.see(fact)
     return kept

@@ -8,9 +8,17 @@ from dataclasses import replace
 import pytest
 
 from oomph.planning.estimate import Interval
-from oomph.planning.probe.record import Point, Record, as_document, evidence, of_same_training, record_of, seen_in_words
+from oomph.planning.probe.record import (
+    Point,
+    ProbeRecord,
+    as_document,
+    evidence,
+    of_same_training,
+    record_of,
+    seen_in_words,
+)
 
-RECORD = Record("NVIDIA T4", "2.21.0", "graph", False, "abc", 1000, 10, (Point(2, 110, 100), Point(8, 190, 200)))
+RECORD = ProbeRecord("NVIDIA T4", "2.21.0", "graph", False, "abc", 1000, 10, (Point(2, 110, 100), Point(8, 190, 200)))
 
 
 def test_a_record_is_the_same_after_json() -> None:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from oomph.planning.estimate import Interval
-from oomph.planning.xla.growth import Growth
+from oomph.planning.xla.growth import XlaGrowth
 
 LINES = st.lists(st.tuples(st.integers(0, 10**9), st.integers(0, 10**7)), min_size=1, max_size=4)
 SIZES = st.sets(st.integers(1, 4096), min_size=1, max_size=3)
@@ -20,7 +20,7 @@ def test_the_truth_is_never_above_the_bounds_and_outside_of_the_sizes_never_belo
     def truth(size: int) -> int:
         return max(start + each * size for start, each in lines)
 
-    found = Growth({size: truth(size) for size in sizes}).at(batch)
+    found = XlaGrowth({size: truth(size) for size in sizes}).at(batch)
     rounding = 1
     if not min(sizes) < batch < max(sizes):
         assert found.low - rounding <= truth(batch)
@@ -29,7 +29,7 @@ def test_the_truth_is_never_above_the_bounds_and_outside_of_the_sizes_never_belo
 
 @given(LINES, SIZES)
 def test_it_never_falls_as_the_batch_grows(lines, sizes) -> None:
-    growth = Growth({size: max(start + each * size for start, each in lines) for size in sizes})
+    growth = XlaGrowth({size: max(start + each * size for start, each in lines) for size in sizes})
     around = sorted({near for size in sizes for near in (size - 1, size, size + 1) if near >= 1} | {1, 9000})
     peaks = [growth.at(batch) for batch in around]
     for one, other in itertools.pairwise(peaks):
@@ -38,17 +38,17 @@ def test_it_never_falls_as_the_batch_grows(lines, sizes) -> None:
 
 
 def test_a_size_that_was_compiled_is_exact() -> None:
-    assert Growth({8: 100, 32: 300}).at(32) == Interval(300, 300, 300)
+    assert XlaGrowth({8: 100, 32: 300}).at(32) == Interval(300, 300, 300)
 
 
 def test_what_grows_with_the_square_is_bounded_by_the_square() -> None:
-    growth = Growth({8: 64, 32: 1024})
+    growth = XlaGrowth({8: 64, 32: 1024})
     assert not growth.is_proportional
     assert growth.at(64).high == 4096
 
 
 @pytest.mark.parametrize(("batch", "expected"), [(4, 60), (16, 160), (64, 560)])
 def test_two_sizes_make_a_line(batch: int, expected: int) -> None:
-    found = Growth({8: 100, 32: 300}).at(batch)
+    found = XlaGrowth({8: 100, 32: 300}).at(batch)
     assert found.low <= found.expected <= found.high
     assert abs(found.expected - expected) <= 8

@@ -16,8 +16,8 @@ from oomph.checkpoint.interval import (
     SHORTEST_SECONDS,
     WRITING_SHARE,
     YOUNG_SECONDS,
+    CheckpointInterval,
     Cost,
-    Interval,
     optimal_seconds,
     seconds_between_faults,
     typical,
@@ -26,28 +26,28 @@ from oomph.checkpoint.interval import (
 
 @pytest.mark.parametrize(("steps", "due"), [(0, False), (1, False), (9, False), (10, True), (11, True)])
 def test_a_number_of_steps_is_kept_whatever_the_time(steps, due):
-    assert Interval(steps=10).due(steps, seconds=1e9, cost=Cost()) is due
-    assert Interval(steps=10).due(steps, seconds=0, cost=Cost(1e9)) is due
+    assert CheckpointInterval(steps=10).due(steps, seconds=1e9, cost=Cost()) is due
+    assert CheckpointInterval(steps=10).due(steps, seconds=0, cost=Cost(1e9)) is due
 
 
 @pytest.mark.parametrize(("seconds", "due"), [(29.9, False), (30, True), (1e9, True)])
 def test_a_time_is_kept_whatever_it_costs(seconds, due):
-    assert Interval(seconds=30).due(1, seconds, cost=Cost(1000)) is due
+    assert CheckpointInterval(seconds=30).due(1, seconds, cost=Cost(1000)) is due
 
 
-@pytest.mark.parametrize("rule", [Interval(), Interval(steps=1), Interval(seconds=0.1)])
+@pytest.mark.parametrize("rule", [CheckpointInterval(), CheckpointInterval(steps=1), CheckpointInterval(seconds=0.1)])
 def test_without_a_step_since_the_last_one_there_is_nothing_to_save(rule):
     assert not rule.due(0, seconds=1e9, cost=Cost())
 
 
 def test_without_a_wish_the_first_one_comes_after_a_few_seconds():
-    assert not Interval().due(1000, SHORTEST_SECONDS - 0.1, Cost())
-    assert Interval().due(1, SHORTEST_SECONDS, Cost())
+    assert not CheckpointInterval().due(1000, SHORTEST_SECONDS - 0.1, Cost())
+    assert CheckpointInterval().due(1, SHORTEST_SECONDS, Cost())
 
 
 @given(stall=st.floats(0, 1e5), write=st.floats(0, 1e5), between_faults=st.floats(1, 1e7))
 def test_without_a_wish_checkpoints_take_at_most_their_share_of_the_time(stall, write, between_faults):
-    between = Interval().seconds_between(Cost(stall, write, between_faults))
+    between = CheckpointInterval().seconds_between(Cost(stall, write, between_faults))
     assert between >= SHORTEST_SECONDS
     assert stall / between <= SHARE * (1 + 1e-9)
     assert write / between <= WRITING_SHARE * (1 + 1e-9)
@@ -74,17 +74,17 @@ def test_the_optimum_is_that_of_young_where_checkpoints_cost_little_and_that_of_
 def test_faults_bring_checkpoints_closer_together():
     assert seconds_between_faults(0, 0) == ASSUMED_SECONDS
     assert seconds_between_faults(5, 600) == (ASSUMED_SECONDS + 600) / 6
-    calm = Interval().seconds_between(Cost(0.05, 0, seconds_between_faults(0, 36_000)))
-    rough = Interval().seconds_between(Cost(0.05, 0, seconds_between_faults(30, 3_600)))
+    calm = CheckpointInterval().seconds_between(Cost(0.05, 0, seconds_between_faults(0, 36_000)))
+    rough = CheckpointInterval().seconds_between(Cost(0.05, 0, seconds_between_faults(30, 3_600)))
     assert rough < calm / 5
 
 
 @pytest.mark.parametrize(
     ("rule", "words"),
     [
-        (Interval(steps=100), "every 100 steps"),
-        (Interval(seconds=300), "every 300 s"),
-        (Interval(), "every 84 s, at most 2% of the time"),
+        (CheckpointInterval(steps=100), "every 100 steps"),
+        (CheckpointInterval(seconds=300), "every 300 s"),
+        (CheckpointInterval(), "every 84 s, at most 2% of the time"),
     ],
 )
 def test_the_rule_in_words(rule, words):
@@ -93,17 +93,17 @@ def test_the_rule_in_words(rule, words):
 
 def test_the_rule_in_words_after_the_first_checkpoint_does_not_promise_the_share_for_a_short_run():
     after_the_first = Cost(1.7, trained_seconds=6.7, spent_seconds=1.7, is_rough=True)
-    assert Interval().describe(after_the_first) == "in 25 s, in the long run at most 2% of the time"
+    assert CheckpointInterval().describe(after_the_first) == "in 25 s, in the long run at most 2% of the time"
 
 
 @pytest.mark.parametrize(
     ("interval", "seconds", "spent", "due"),
     [
-        (Interval(), 10, 0.0, True),
-        (Interval(), 10, 0.19, False),
-        (Interval(), 0.5, 0.0, False),
-        (Interval(steps=5), 0.5, 9.0, True),
-        (Interval(seconds=60), 0.5, 9.0, True),
+        (CheckpointInterval(), 10, 0.0, True),
+        (CheckpointInterval(), 10, 0.19, False),
+        (CheckpointInterval(), 0.5, 0.0, False),
+        (CheckpointInterval(steps=5), 0.5, 9.0, True),
+        (CheckpointInterval(seconds=60), 0.5, 9.0, True),
     ],
 )
 def test_end_states_are_kept_as_long_as_all_together_take_their_share_of_the_time(interval, seconds, spent, due):
@@ -127,7 +127,7 @@ def simulated(duration: float, first: float, later: float, step: float = 0.1) ->
             typical(stalls), between_faults=seconds_between_faults(0, now), trained_seconds=saved_at,
             spent_seconds=sum(stalls), is_rough=len(stalls) <= 1,
         )  # fmt: skip
-        if Interval().due(1, now - saved_at, cost):
+        if CheckpointInterval().due(1, now - saved_at, cost):
             stalls.append(later if stalls else first)
             now = saved_at = now + stalls[-1]
             moments.append(now)
@@ -154,8 +154,11 @@ def test_a_kill_at_a_random_moment_loses_seconds_although_the_first_checkpoint_t
 
 
 def test_the_second_checkpoint_comes_early_only_where_all_together_stay_within_their_share():
-    assert Interval().seconds_between(Cost(0.21, trained_seconds=5, spent_seconds=0.21, is_rough=True)) == 5
-    assert Interval().seconds_between(Cost(1.0, trained_seconds=5, spent_seconds=1.0, is_rough=True)) == EARLY_SECONDS
+    assert CheckpointInterval().seconds_between(Cost(0.21, trained_seconds=5, spent_seconds=0.21, is_rough=True)) == 5
+    assert (
+        CheckpointInterval().seconds_between(Cost(1.0, trained_seconds=5, spent_seconds=1.0, is_rough=True))
+        == EARLY_SECONDS
+    )
 
 
 @pytest.mark.parametrize("first", [0.7, 1.7, 2.5])
@@ -171,11 +174,13 @@ def test_a_slow_first_checkpoint_does_not_put_off_the_second_of_a_young_run(firs
 @pytest.mark.parametrize("end_state", [0.7, 1.9])
 def test_an_end_state_does_not_put_off_the_first_checkpoint_of_the_next_training(end_state):
     cost = Cost(end_state, trained_seconds=12.0, spent_seconds=end_state, is_rough=True)
-    assert Interval().seconds_between(cost) <= EARLY_SECONDS
+    assert CheckpointInterval().seconds_between(cost) <= EARLY_SECONDS
 
 
 def test_no_checkpoint_takes_more_than_a_tenth_of_the_time_before_it():
-    assert Interval().seconds_between(Cost(20.0, trained_seconds=25, spent_seconds=20.0, is_rough=True)) == 200
+    assert (
+        CheckpointInterval().seconds_between(Cost(20.0, trained_seconds=25, spent_seconds=20.0, is_rough=True)) == 200
+    )
 
 
 @given(st.lists(st.sampled_from([0.05, 0.3, 3.0, 30.0]), min_size=1))
@@ -189,7 +194,7 @@ def test_however_long_single_checkpoints_take_a_long_run_spends_its_share(stalls
             between_faults=seconds_between_faults(0, now), is_rough=len(seen) <= 1,
         )  # fmt: skip
         seen.append(stalls[len(seen) % len(stalls)])
-        now += Interval().seconds_between(cost) + seen[-1]
+        now += CheckpointInterval().seconds_between(cost) + seen[-1]
         saved_at, spent = now, spent + seen[-1]
         seen = seen[-200:]
     assert spent <= SHARE * now + max(stalls)

@@ -13,7 +13,7 @@ from oomph.protocol.reason_table import SHUFFLE_OVER
 from oomph.protocol.reasons import because
 from oomph.run.report.causes import causes
 from oomph.run.report.labels import ORDER
-from oomph.run.report.remedies import Remedy, remedies
+from oomph.run.report.remedies import ReasonRemedy, remedies
 
 
 @given(st.text(), st.sampled_from(ORDER))
@@ -30,7 +30,7 @@ def test_each_label_that_could_be_better_has_a_remedy_without_any_reason(label):
 
 def test_what_the_same_change_mends_is_told_once():
     first, second = (because("object", where=f"callback Own.{name}", what="Strange") for name in ("counts", "other"))
-    assert remedies("not-equal", [first, second]) == [Remedy(str(first), first.remedy)]
+    assert remedies("not-equal", [first, second]) == [ReasonRemedy(str(first), first.remedy)]
 
 
 # -- causes of labels that have no reasons ------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ from oomph.journal.journal import Event
 from oomph.run.policy.ladder import LADDERS, OPT_IN, SAME, Change, climb
 from oomph.run.supervisor import effects
 from oomph.run.supervisor.attempt_conditions import Machine, conditions
-from oomph.run.supervisor.devices import Reading, memory_is_back, visible
+from oomph.run.supervisor.devices import PendingReading, memory_is_back, visible
 
 SOURCE = Path(oomph.__file__).parents[1]
 BUSES = {"00000000:3B:00.0", "00000000:AF:00.0"}
@@ -67,7 +67,7 @@ def test_memory_is_back_when_about_as_much_is_free_as_before() -> None:
 
 
 def test_without_a_driver_there_are_no_gpus() -> None:
-    reading = Reading()
+    reading = PendingReading()
     assert isinstance(reading.gpus(), tuple)
     reading.close()
     machine = Machine(dict(os.environ))

@@ -8,7 +8,7 @@ import pytest
 
 from oomph.journal.journal import Journal
 from oomph.run.supervisor import memory_outcome
-from oomph.run.supervisor.memory_outcome import MemoryOutcome, Outcome
+from oomph.run.supervisor.memory_outcome import MemoryOutcome, OutOfMemoryOutcome
 
 AGAIN = {"fault": "device-oom"}
 
@@ -16,15 +16,15 @@ AGAIN = {"fault": "device-oom"}
 @pytest.mark.parametrize(
     ("events", "outcome"),
     [
-        ([], Outcome.UNKNOWN),
-        ([("fit-started", {})], Outcome.UNKNOWN),
-        ([("oom", {"phase": "compute"})], Outcome.RECOVERING),
-        ([("oom", {"phase": "compute"}), ("recovered", {}), ("checkpoint", {})], Outcome.RECOVERED),
-        ([("oom", {"phase": "commit"}), ("restart-requested", AGAIN)], Outcome.RECOVERED),
-        ([("oom", {"phase": "compute"}), ("gave-up", AGAIN)], Outcome.LEFT),
-        ([("oom", {"phase": "elsewhere"})], Outcome.LEFT),
-        ([("restart-requested", {"fault": "gpu-lost"})], Outcome.LEFT),
-        ([("recovered", {}), ("oom", {"phase": "compute"})], Outcome.RECOVERING),
+        ([], OutOfMemoryOutcome.UNKNOWN),
+        ([("fit-started", {})], OutOfMemoryOutcome.UNKNOWN),
+        ([("oom", {"phase": "compute"})], OutOfMemoryOutcome.RECOVERING),
+        ([("oom", {"phase": "compute"}), ("recovered", {}), ("checkpoint", {})], OutOfMemoryOutcome.RECOVERED),
+        ([("oom", {"phase": "commit"}), ("restart-requested", AGAIN)], OutOfMemoryOutcome.RECOVERED),
+        ([("oom", {"phase": "compute"}), ("gave-up", AGAIN)], OutOfMemoryOutcome.LEFT),
+        ([("oom", {"phase": "elsewhere"})], OutOfMemoryOutcome.LEFT),
+        ([("restart-requested", {"fault": "gpu-lost"})], OutOfMemoryOutcome.LEFT),
+        ([("recovered", {}), ("oom", {"phase": "compute"})], OutOfMemoryOutcome.RECOVERING),
     ],
 )
 def test_the_latest_event_about_memory_decides(tmp_path, events, outcome):
@@ -39,11 +39,11 @@ def test_the_latest_event_about_memory_decides(tmp_path, events, outcome):
 def test_what_was_recorded_before_is_about_earlier_errors(tmp_path):
     journal, memory = Journal(tmp_path, 1, "script"), MemoryOutcome(tmp_path, 1)
     journal.write("recovered")
-    assert memory.now() is Outcome.RECOVERED
+    assert memory.now() is OutOfMemoryOutcome.RECOVERED
     memory.begin()
-    assert memory.now() is Outcome.UNKNOWN
+    assert memory.now() is OutOfMemoryOutcome.UNKNOWN
     journal.write("oom", phase="compute")
-    assert memory.now() is Outcome.RECOVERING
+    assert memory.now() is OutOfMemoryOutcome.RECOVERING
 
 
 def test_one_process_does_not_recover_for_another(tmp_path):
@@ -52,15 +52,15 @@ def test_one_process_does_not_recover_for_another(tmp_path):
     worker.write("oom", phase="compute")
     owner.write("oom", phase="compute")
     owner.write("recovered")
-    assert memory.now() is Outcome.RECOVERING
+    assert memory.now() is OutOfMemoryOutcome.RECOVERING
     worker.write("gave-up", fault="device-oom")
-    assert memory.now() is Outcome.LEFT
+    assert memory.now() is OutOfMemoryOutcome.LEFT
 
 
 def test_other_attempts_and_the_supervisor_say_nothing(tmp_path):
     for attempt, role in ((2, "script"), (11, "script"), (1, "supervisor")):
         Journal(tmp_path, attempt, role).write("recovered")
-    assert MemoryOutcome(tmp_path, 1).now() is Outcome.UNKNOWN
+    assert MemoryOutcome(tmp_path, 1).now() is OutOfMemoryOutcome.UNKNOWN
 
 
 def test_a_long_journal_is_read_once(tmp_path, monkeypatch):
@@ -73,7 +73,7 @@ def test_a_long_journal_is_read_once(tmp_path, monkeypatch):
     monkeypatch.setattr(memory_outcome, "_events", lambda line: parsed.append(line) or events(line))
     journal.write("oom", phase="compute")
     for _ in range(100):
-        assert memory.now() is Outcome.RECOVERING
+        assert memory.now() is OutOfMemoryOutcome.RECOVERING
     assert len(parsed) == 1
 
 
@@ -85,14 +85,14 @@ def test_half_lines_links_and_pipes_do_no_harm(tmp_path):
     journal.write("oom", phase="compute")
     whole = path.read_bytes()
     path.write_bytes(whole[:20])
-    assert memory.now() is Outcome.UNKNOWN
+    assert memory.now() is OutOfMemoryOutcome.UNKNOWN
     path.write_bytes(whole)
-    assert memory.now() is Outcome.RECOVERING
+    assert memory.now() is OutOfMemoryOutcome.RECOVERING
     path.unlink()
-    assert memory.now() is Outcome.RECOVERING
+    assert memory.now() is OutOfMemoryOutcome.RECOVERING
 
 
 def test_a_run_without_a_journal(tmp_path):
     memory = MemoryOutcome(tmp_path / "missing", 1)
     memory.begin()
-    assert memory.now() is Outcome.UNKNOWN
+    assert memory.now() is OutOfMemoryOutcome.UNKNOWN

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from oomph.explain.catalogue.catalogue import find
-from oomph.monitor.changes import Changes, Ended
+from oomph.monitor.changes import FindingChanges, FindingEnded
 from oomph.monitor.finding import Finding
 from oomph.monitor.in_words import as_data, in_words
 from oomph.run.supervisor import monitoring
@@ -25,14 +25,14 @@ class Sampler:
 
     def __init__(self, run_dir: Path, script_pid: int) -> None:
         self.pid, self.closed, self.problem = script_pid, False, ""
-        self.waiting = Changes((HOT,))
+        self.waiting = FindingChanges((HOT,))
 
-    def changes(self) -> Changes:
-        found, self.waiting = self.waiting, Changes()
+    def changes(self) -> FindingChanges:
+        found, self.waiting = self.waiting, FindingChanges()
         return found
 
     def close(self) -> None:
-        self.closed, self.waiting = True, Changes((Finding("memory-leak", "device memory", "12 MiB an epoch"),))
+        self.closed, self.waiting = True, FindingChanges((Finding("memory-leak", "device memory", "12 MiB an epoch"),))
 
 
 @pytest.fixture
@@ -70,7 +70,9 @@ def test_a_finding_is_recorded_and_told_and_so_is_what_the_sampler_found_last(be
 def test_what_comes_back_or_ends_is_recorded_without_a_word(begun):
     watching, started, events, said = begun
     watching.attend(41)
-    started[0].waiting = Changes(returned=(HOT,), ended=(Ended("thermal-throttle", "GPU 0", "", 1007.5, 7.5),))
+    started[0].waiting = FindingChanges(
+        returned=(HOT,), ended=(FindingEnded("thermal-throttle", "GPU 0", "", 1007.5, 7.5),)
+    )
     watching.attend(41)
     assert events[1:] == [
         {"event": "finding", **as_data(HOT), "again": True},

@@ -8,7 +8,7 @@ import pytest
 
 import oomph
 from oomph.errors import ExamineError, UsageError
-from oomph.planning.estimate import Fits
+from oomph.planning.estimate import Fitting
 from oomph.planning.live import compiled_step
 
 GIB = 1 << 30
@@ -33,7 +33,7 @@ def test_it_tells_what_a_training_takes_and_leaves_the_model_as_it_was(model, mo
     assert plan.batch == 20
     assert [estimate.batch for estimate in plan.estimates] == [4, 2000]
     assert plan.estimates[0].peak.expected < plan.estimates[1].peak.expected < GIB
-    assert {estimate.fits for estimate in plan.estimates} == {Fits.YES}, "XLA, with many times the room"
+    assert {estimate.fits for estimate in plan.estimates} == {Fitting.YES}, "XLA, with many times the room"
     assert "jit_compile=False" in plan.why_open
     assert next(saver.line for saver in plan.savers if saver.name == "without XLA").startswith("jit_compile=False")
     assert plan.engine == "graph"
@@ -50,7 +50,7 @@ def test_a_training_without_xla_fits(model) -> None:
     model.layers[0].supports_jit = False
     model.jit_compile = False
     plan = oomph.plan(model, X, Y, batch_size=20, gpu="1GiB")
-    assert plan.estimates[0].fits is Fits.YES
+    assert plan.estimates[0].fits is Fitting.YES
     assert plan.max_batch is not None
     assert plan.max_batch > 1000
     assert plan.why_open == ""

@@ -9,7 +9,7 @@ import tensorflow as tf
 from keras import ops
 
 from oomph.preflight.facts.data import ARRAYS, Data
-from oomph.preflight.facts.fit import Fit
+from oomph.preflight.facts.fit import FitFacts
 from oomph.preflight.facts.model import Model
 from oomph.preflight.facts.training import Training
 from oomph.preflight.facts.trial import Trial
@@ -223,7 +223,7 @@ def test_a_loss_that_takes_probabilities_for_logits(loss, activation, takes_logi
     model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(1, activation=activation)])
     model.compile("sgd", loss)
     trial = Trial(16, orders=tuple(loss_orders(model, outputs_of(model), CLASSES)))
-    training = Training(Model("Sequential", (), ()), Data(ARRAYS), Fit(), trial=trial)
+    training = Training(Model("Sequential", (), ()), Data(ARRAYS), FitFacts(), trial=trial)
     assert bool(list(probabilities_as_logits.find(training))) == takes_logits
 
 

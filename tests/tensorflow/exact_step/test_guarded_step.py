@@ -11,7 +11,7 @@ import pytest
 import tensorflow as tf
 
 from oomph.exact_step.step import verdict
-from oomph.exact_step.step.probe import Finding
+from oomph.exact_step.step.probe import ProbeFinding
 from oomph.script.kept_micro_batches import Start
 
 RANDOM = np.random.default_rng(0)
@@ -270,7 +270,7 @@ def test_a_later_probe_without_memory_changes_nothing(guard, watch, memory, need
             return find(model, divided, *others)
         divided.settle([False], [], [])  # as far as a probe may get before its memory is used up
         divided.micro_step.take_for(True)
-        return Finding(0, conclusive=False)
+        return ProbeFinding(0, conclusive=False)
 
     monkeypatch.setattr(verdict, "find", without_memory_later)
     assert_same(expected, trained(made))

@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 
 from oomph.exact_step.micro_batch.exactness import EXACT, TO_BE_PROBED, Promise
-from oomph.exact_step.step.probe import Finding
+from oomph.exact_step.step.probe import ProbeFinding
 from oomph.exact_step.step.verdict import Choice, judge
 
 N = 20
@@ -136,7 +136,7 @@ def test_random_numbers_from_a_hidden_state_are_found_before_anything_runs(find)
         def call(self, x):
             return x + tf.random.normal(tf.shape(x), dtype=tf.float64)
 
-    assert find(model(Noise())) == Finding(0, conclusive=False, hidden_draws=True)
+    assert find(model(Noise())) == ProbeFinding(0, conclusive=False, hidden_draws=True)
 
 
 def test_a_step_that_fails_on_few_samples_says_so(find):

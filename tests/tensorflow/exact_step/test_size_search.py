@@ -9,7 +9,7 @@ from oomph.exact_step.step import size_search as module
 from oomph.exact_step.step.micro_batch_search import MicroBatchSearch, Regrowth
 from oomph.exact_step.step.out_of_memory import Failed
 from oomph.exact_step.step.size_search import SizeSearch
-from oomph.keras_bridge.runtime.errors import OutOfMemory, as_out_of_memory
+from oomph.keras_bridge.runtime.errors import DeviceOutOfMemory, as_out_of_memory
 from oomph.script.kept_micro_batches import Start
 
 TEXT = "OOM when allocating tensor with shape[8,8] and type float on /job:x/device:CPU:0 by allocator cpu_bfc"
@@ -141,7 +141,7 @@ def test_extra_memory_of_the_parts_is_taken_off_the_room(memory, clock):
 
 def test_the_need_that_xla_names_gives_the_size_at_once(memory, clock):
     search, memory.peak = SizeSearch(), 150
-    oom = OutOfMemory("line", 1950, whole_step=True)
+    oom = DeviceOutOfMemory("line", 1950, whole_step=True)
     search.learn(Failed(oom, ERROR, "compute"), 200, 1.0)
     assert search.next_size(200) == 67  # 0.85 * 200 * 900 / (1950 + 50), in equal parts
     assert search.room_bytes == 900

@@ -11,23 +11,23 @@ import pytest
 import tensorflow as tf
 
 from oomph.exact_step.micro_batch.exactness import APPROXIMATE, EXACT, REFUSED, SMALLER, TO_BE_PROBED, Promise
-from oomph.exact_step.step.probe import Finding
+from oomph.exact_step.step.probe import ProbeFinding
 from oomph.exact_step.step.verdict import Choice, batch_normalizations, judge
 from oomph.keras_bridge.graph.write_set import Slot, SmallState
 
 KNOWN, UNKNOWN = Promise(EXACT), Promise(TO_BE_PROBED, "custom loss mine")
-EQUAL = Finding(16, 1e-8, 1e-8, "layer/state", 1e-3)
-COUPLED = Finding(16, 0.2, 0.0, "", 1e-3)
-MOVED = Finding(16, 0.0, 0.2, "layer/state", 1e-3)
-METRIC = Finding(16, 0.0, 0.2, "metric mine/total", 1e-3)
-ZERO = Finding(16, 0.0, 0.0, "", 1e-3, conclusive=False)
-FEW = Finding(0, conclusive=False)
-NO_MEMORY = Finding(0, conclusive=False, no_memory=True)
-NORMALISES = Finding(16, 1e-8, 1e-8, "", 1e-3, normalises=True)
-RETURNED = Finding(16, 1e-8, 1e-8, "", 1e-3, returned=0.2)
-HIDDEN = Finding(0, conclusive=False, hidden_draws=True)
-FAILS = Finding(0, conclusive=False, failure="shapes")
-OBSTACLE = Finding(0, conclusive=False, obstacle="the step assigns weights by itself")
+EQUAL = ProbeFinding(16, 1e-8, 1e-8, "layer/state", 1e-3)
+COUPLED = ProbeFinding(16, 0.2, 0.0, "", 1e-3)
+MOVED = ProbeFinding(16, 0.0, 0.2, "layer/state", 1e-3)
+METRIC = ProbeFinding(16, 0.0, 0.2, "metric mine/total", 1e-3)
+ZERO = ProbeFinding(16, 0.0, 0.0, "", 1e-3, conclusive=False)
+FEW = ProbeFinding(0, conclusive=False)
+NO_MEMORY = ProbeFinding(0, conclusive=False, no_memory=True)
+NORMALISES = ProbeFinding(16, 1e-8, 1e-8, "", 1e-3, normalises=True)
+RETURNED = ProbeFinding(16, 1e-8, 1e-8, "", 1e-3, returned=0.2)
+HIDDEN = ProbeFinding(0, conclusive=False, hidden_draws=True)
+FAILS = ProbeFinding(0, conclusive=False, failure="shapes")
+OBSTACLE = ProbeFinding(0, conclusive=False, obstacle="the step assigns weights by itself")
 
 
 @pytest.mark.parametrize(
@@ -60,8 +60,8 @@ def test_what_micro_batches_are_worth(promise, finding, by_default, allowed, ref
     assert {choice: judge(promise, finding, Choice(choice)).kind for choice in choices} == choices
 
 
-NO_FIGURE = Finding(16, float("inf"), 0.0, "", 1e-3, incomparable="the micro-batches look up a different number")
-NOT_FINITE = Finding(16, 0.0, float("inf"), "layer/state", 1e-3)
+NO_FIGURE = ProbeFinding(16, float("inf"), 0.0, "", 1e-3, incomparable="the micro-batches look up a different number")
+NOT_FINITE = ProbeFinding(16, 0.0, float("inf"), "layer/state", 1e-3)
 
 
 @pytest.mark.parametrize("finding", [NO_FIGURE, NOT_FINITE])

@@ -11,15 +11,15 @@ import tensorflow as tf
 
 import oomph
 from oomph.planning.device_limit import limit_of
-from oomph.planning.estimate import Fits, Interval, Item
+from oomph.planning.estimate import Fitting, Interval, Item
 from oomph.planning.live import compiled_step, samples, subject
-from oomph.planning.live.compiled_step import Step, serialized, with_xla
+from oomph.planning.live.compiled_step import ModelStep, serialized, with_xla
 from oomph.planning.live.engine import engine_for
 from oomph.planning.live.figures import Simulated
 from oomph.planning.live.making import Making
 from oomph.planning.live.open_sizes import OpenSizes
 from oomph.planning.live.savers import savers
-from oomph.planning.verdict import Verdict
+from oomph.planning.verdict import FittingVerdict
 from oomph.planning.xla.compiling import Compiled, NotCompiledError, why_not
 
 GIB = 1 << 30
@@ -35,17 +35,17 @@ def network(*inside: keras.layers.Layer) -> keras.Model:
     return model
 
 
-def step_of(model: keras.Model, size: int = 16) -> Step:
+def step_of(model: keras.Model, size: int = 16) -> ModelStep:
     batch = (tf.zeros([size, 32, 32, 3]), tf.zeros([size, 10]))
     subject.build(model, batch)
-    return Step(model, batch, engine_for(model, batch, lambda text: None, runs=False), lambda text: None)
+    return ModelStep(model, batch, engine_for(model, batch, lambda text: None, runs=False), lambda text: None)
 
 
-def verdict(step: Step, asked: dict = CARD) -> Verdict:
-    return Verdict(limit_of(asked), True, step.engine.held.total)
+def verdict(step: ModelStep, asked: dict = CARD) -> FittingVerdict:
+    return FittingVerdict(limit_of(asked), True, step.engine.held.total)
 
 
-def planned(step: Step, asked: dict = CARD, batches: tuple[int, ...] = (16,)):
+def planned(step: ModelStep, asked: dict = CARD, batches: tuple[int, ...] = (16,)):
     said = verdict(step, asked)
     return with_xla(Simulated(step.engine, said.device), said, step, batches)
 
@@ -75,8 +75,8 @@ def test_a_compiled_step_may_fit_for_certain_and_the_engine_is_named(scripted) -
     assert scripted[0] == 16
     assert len(scripted) in (2, 3)
     assert said.can_say_yes
-    assert said.fits(figures.peak(16)) is Fits.YES
-    assert said.fits(figures.peak(1 << 16)) is Fits.NO
+    assert said.fits(figures.peak(16)) is Fitting.YES
+    assert said.fits(figures.peak(1 << 16)) is Fitting.NO
     assert any("without a device" in text and "real GPU" in text for text in said.compiled)
     assert not any("nearest" in text for text in said.compiled)
 
@@ -105,7 +105,7 @@ def test_the_plan_of_a_compiled_step_is_not_open_and_its_curve_shows_where_the_m
     assert plan.curve[-1][1].expected > said.device.usable
 
 
-def savers_of(step: Step, size: int = 16):
+def savers_of(step: ModelStep, size: int = 16):
     figures, _ = planned(step)
     found = savers(step.model, step.batch, step.engine, figures, size, 4, lambda text: None)
     return {saver.name: saver for saver in found}, figures
@@ -183,7 +183,7 @@ def test_without_the_compiler_everything_is_as_before_and_the_reason_is_said(scr
     step = step_of(network())
     figures, said = planned(step)
     assert figures.name == "graph"
-    assert said.fits(figures.peak(16)) is Fits.YES  # with 36 times the room
+    assert said.fits(figures.peak(16)) is Fitting.YES  # with 36 times the room
     assert not said.can_say_yes
     assert said.not_compiled == why
 
@@ -202,7 +202,7 @@ def test_neither_a_gpu_that_xla_does_not_know_nor_a_pool_of_the_cpu_is_compiled_
 def test_without_a_gpu_it_is_said_what_naming_one_would_do(scripted, monkeypatch, missing: str) -> None:
     monkeypatch.setattr(compiled_step, "why_not", lambda: missing)
     step = step_of(network())
-    figures, said = with_xla(Simulated(step.engine, None), Verdict(None, True, 0), step, (16,))
+    figures, said = with_xla(Simulated(step.engine, None), FittingVerdict(None, True, 0), step, (16,))
     assert figures.name == "graph"
     assert said.not_compiled == (missing or "oomph asks XLA's compiler once a GPU is named")
     assert not scripted
@@ -210,7 +210,7 @@ def test_without_a_gpu_it_is_said_what_naming_one_would_do(scripted, monkeypatch
 
 def test_a_training_without_xla_is_simulated(scripted) -> None:
     step = step_of(network())
-    said = Verdict(limit_of(CARD), False, step.engine.held.total)
+    said = FittingVerdict(limit_of(CARD), False, step.engine.held.total)
     figures, _ = with_xla(Simulated(step.engine, said.device), said, step, (16,))
     assert figures.name == "graph"
     assert not scripted
@@ -264,6 +264,6 @@ def test_a_plan_in_the_users_own_process() -> None:
     model = network()
     plan = oomph.plan(model, np.zeros((64, 32, 32, 3), "float32"), np.zeros((64, 10)), batch_size=32, gpu="RTX 4090")
     assert plan.engine == "xla-gpu"
-    assert plan.estimates[0].fits is Fits.YES
+    assert plan.estimates[0].fits is Fitting.YES
     assert plan.max_batch is not None
     assert plan.max_batch >= 32

@@ -12,13 +12,13 @@ from oomph.planning.largest import MOST
 from oomph.planning.live.figures import Simulated, data_on
 from oomph.planning.live.making import Making
 from oomph.planning.live.open_sizes import OpenSizes
-from oomph.planning.live.subject import Training
+from oomph.planning.live.subject import PlannedTraining
 from oomph.planning.liveness import simulate
 from oomph.planning.prediction import Prediction
 from oomph.planning.program import Operation, Program, Size, Storage
-from oomph.planning.replicas import ALONE, Replicas
+from oomph.planning.replicas import ALONE, PlannedReplicas
 from oomph.planning.schedule import Order
-from oomph.planning.verdict import Verdict
+from oomph.planning.verdict import FittingVerdict
 
 MIB, GIB = 1 << 20, 1 << 30
 STEP = [Operation("adam/Mul", "Mul", (), (0,), (), Storage.NEW, is_update=True)]
@@ -39,8 +39,8 @@ class Straight:
 def made(memory: int | None, batches: tuple[int, ...] = (), **changes: Any) -> Plan:
     is_gpu, is_card = changes.pop("is_gpu", True), changes.pop("is_card", False)
     device = None if memory is None else Device("a GPU", memory, memory, is_card=is_card, is_gpu=is_gpu)
-    verdict = Verdict(device, changes.pop("is_xla", False), MIB, changes.pop("doubt", ""))
-    training = Training("model", frozenset(), MIB, 32, ("float32",))
+    verdict = FittingVerdict(device, changes.pop("is_xla", False), MIB, changes.pop("doubt", ""))
+    training = PlannedTraining("model", frozenset(), MIB, 32, ("float32",))
     figures = Simulated(Straight(), device, replicas=changes.get("replicas", ALONE))
     making = Making(training, figures, verdict, lambda text: None, lambda size, part, figures: (), **changes)
     return making.plan("train.py:1", list(batches) or [32])
@@ -98,14 +98,14 @@ def test_what_the_script_holds_lies_on_the_device_too() -> None:
 
 
 def test_a_replica_needs_what_its_share_of_the_batch_needs() -> None:
-    shared, alone = made(4 * GIB, (32, 35), replicas=Replicas(4)), made(4 * GIB, (8, 9))
+    shared, alone = made(4 * GIB, (32, 35), replicas=PlannedReplicas(4)), made(4 * GIB, (8, 9))
     assert [each.batch for each in shared.estimates] == [32, 35]
     assert [each.peak.expected for each in shared.estimates] == [each.peak.expected for each in alone.estimates]
     assert (shared.batch, shared.replicas) == (32, 4)
 
 
 def test_the_largest_batch_is_that_of_all_replicas_and_the_micro_batch_that_of_one() -> None:
-    shared, alone = made(60 * MIB, replicas=Replicas(4)), made(60 * MIB)
+    shared, alone = made(60 * MIB, replicas=PlannedReplicas(4)), made(60 * MIB)
     assert shared.max_batch % 4 == 0
     assert shared.max_batch // 4 <= alone.max_batch
     assert shared.max_batch // 4 > alone.max_batch // 2
@@ -114,7 +114,7 @@ def test_the_largest_batch_is_that_of_all_replicas_and_the_micro_batch_that_of_o
 
 
 def test_what_no_real_step_has_corrected_has_wider_bounds() -> None:
-    (shared,), (alone,) = made(4 * GIB, replicas=Replicas(2)).estimates, made(4 * GIB, (16,)).estimates
+    (shared,), (alone,) = made(4 * GIB, replicas=PlannedReplicas(2)).estimates, made(4 * GIB, (16,)).estimates
     assert shared.peak.expected == alone.peak.expected
     assert shared.peak.high == round(1.4 * shared.peak.expected) > alone.peak.high
     assert shared.peak.low == round(0.9 * shared.peak.expected)
@@ -122,16 +122,16 @@ def test_what_no_real_step_has_corrected_has_wider_bounds() -> None:
 
 def test_replicas_on_the_cpu_share_its_pool() -> None:
     """All CPU devices take their memory from one allocator."""
-    plan = made(4 * GIB, replicas=Replicas(3), is_gpu=False)
-    one = made(4 * GIB, replicas=Replicas(3)).estimates[0].peak
+    plan = made(4 * GIB, replicas=PlannedReplicas(3), is_gpu=False)
+    one = made(4 * GIB, replicas=PlannedReplicas(3)).estimates[0].peak
     (item,) = [item for item in plan.items if item.name == "2 more replicas"]
     assert (item.size.expected, item.size.high) == (2 * one.expected, 2 * one.high)
     assert plan.estimates[0].peak.high == 3 * one.high
-    assert plan.max_batch < made(4 * GIB, replicas=Replicas(3)).max_batch
+    assert plan.max_batch < made(4 * GIB, replicas=PlannedReplicas(3)).max_batch
 
 
 def test_a_card_of_several_has_room_for_nccl() -> None:
-    assert "NCCL buffers" in [item.name for item in made(4 * GIB, replicas=Replicas(2), is_card=True).items]
+    assert "NCCL buffers" in [item.name for item in made(4 * GIB, replicas=PlannedReplicas(2), is_card=True).items]
     assert "NCCL buffers" not in [item.name for item in made(4 * GIB, is_card=True).items]
 
 

@@ -9,15 +9,15 @@ import pytest
 import tensorflow as tf
 
 from oomph.planning.device_limit import limit_of
-from oomph.planning.estimate import Fits, together
+from oomph.planning.estimate import Fitting, together
 from oomph.planning.live import gpu_steps, probe, subject
-from oomph.planning.live.compiled_step import Step
+from oomph.planning.live.compiled_step import ModelStep
 from oomph.planning.live.engine import engine_for
 from oomph.planning.live.figures import Simulated
 from oomph.planning.live.gpu_steps import GpuRun, GpuSteps, leaves_size_open
-from oomph.planning.live.probe import Outcome, Probing, with_kept
-from oomph.planning.probe.record import Record, evidence, record_of
-from oomph.planning.verdict import Verdict, notes, why_open
+from oomph.planning.live.probe import ProbeOutcome, Probing, with_kept
+from oomph.planning.probe.record import ProbeRecord, evidence, record_of
+from oomph.planning.verdict import FittingVerdict, notes, why_open
 from oomph.reach.live.reached import Reached
 
 MIB, GIB = 1 << 20, 1 << 30
@@ -32,10 +32,10 @@ def network(width: int = 256, optimizer: str = "adam") -> keras.Model:
     return model
 
 
-def step_of(model: keras.Model, size: int = 16) -> Step:
+def step_of(model: keras.Model, size: int = 16) -> ModelStep:
     batch = (tf.zeros([size, model.inputs[0].shape[1]]), tf.zeros([size, 10]))
     subject.build(model, batch)
-    return Step(model, batch, engine_for(model, batch, lambda text: None, runs=False), lambda text: None)
+    return ModelStep(model, batch, engine_for(model, batch, lambda text: None, runs=False), lambda text: None)
 
 
 class Scripted:
@@ -43,7 +43,7 @@ class Scripted:
 
     limit, is_loose = LIMIT, False
 
-    def __init__(self, step: Step, is_xla: bool = False, failing: int = 0) -> None:
+    def __init__(self, step: ModelStep, is_xla: bool = False, failing: int = 0) -> None:
         self.step, self.is_xla, self.failing, self.ran = step, is_xla, failing, []
 
     def in_use(self) -> int:
@@ -57,18 +57,20 @@ class Scripted:
         return GpuRun(ran_out=True) if peak > LIMIT else GpuRun(peak)
 
 
-def verdict(step: Step, is_xla: bool = False) -> Verdict:
-    return Verdict(limit_of(CARD), is_xla, step.engine.held.total)
+def verdict(step: ModelStep, is_xla: bool = False) -> FittingVerdict:
+    return FittingVerdict(limit_of(CARD), is_xla, step.engine.held.total)
 
 
-def probed(step: Step, batches: tuple[int, ...], is_xla: bool = False, failing: int = 0) -> tuple[Outcome, Scripted]:
+def probed(
+    step: ModelStep, batches: tuple[int, ...], is_xla: bool = False, failing: int = 0
+) -> tuple[ProbeOutcome, Scripted]:
     steps, said = Scripted(step, is_xla, failing), verdict(step, is_xla)
     found = Probing(steps, step, Simulated(step.engine, said.device), said).outcome(list(batches))
     return found, steps
 
 
 @pytest.fixture(scope="module")
-def step() -> Step:
+def step() -> ModelStep:
     return step_of(network())
 
 
@@ -85,10 +87,10 @@ def test_what_ran_is_what_it_took_and_fits(step, is_xla) -> None:
     for size in (64, 4096):
         peak = found.figures.peak(size)
         assert peak.expected == 2 * step.engine.at(size).peak.expected + 20 * MIB
-        assert found.verdict.fits(peak) is Fits.YES
+        assert found.verdict.fits(peak) is Fitting.YES
     assert found.verdict.device.usable == LIMIT
     assert found.verdict.can_say_yes
-    assert found.verdict.fits(found.figures.peak(1 << 19)) is Fits.NO
+    assert found.verdict.fits(found.figures.peak(1 << 19)) is Fitting.NO
 
 
 def test_where_memory_was_taken_bit_by_bit_less_may_do_and_nothing_is_kept(step) -> None:
@@ -131,7 +133,10 @@ def test_running_out_of_memory_is_an_answer(step) -> None:
     narrow, said = Narrow(step), verdict(step)
     found = Probing(narrow, step, Simulated(step.engine, said.device), said).outcome([64, 256])
     assert max(narrow.ran) >= 64
-    assert [found.verdict.fits(found.figures.peak(size)) for size in (32, 256, 1 << 14)] == [Fits.YES, *2 * [Fits.NO]]
+    assert [found.verdict.fits(found.figures.peak(size)) for size in (32, 256, 1 << 14)] == [
+        Fitting.YES,
+        *2 * [Fitting.NO],
+    ]
     assert any("ran out of memory on this GPU" in note for note in notes(found.verdict, ()))
 
 
@@ -144,7 +149,7 @@ def test_where_nothing_runs_nothing_fits(step, is_xla) -> None:
     said = verdict(step, is_xla)
     found = Probing(None_(step, is_xla), step, Simulated(step.engine, said.device), said).outcome([64])
     assert found.record is None
-    assert {found.verdict.fits(found.figures.peak(size)) for size in (1, 64, 512)} == {Fits.NO}
+    assert {found.verdict.fits(found.figures.peak(size)) for size in (1, 64, 512)} == {Fitting.NO}
 
 
 @pytest.mark.parametrize("is_xla", [False, True])
@@ -153,11 +158,11 @@ def test_a_step_that_fails_is_never_said_to_fit(step, is_xla) -> None:
     found, _ = probed(step, (64,), is_xla, failing=first)
     assert found.figures.name == "graph"
     assert found.record is None
-    assert found.verdict.fits(found.figures.peak(64)) is Fits.UNKNOWN
+    assert found.verdict.fits(found.figures.peak(64)) is Fitting.UNKNOWN
     assert f"a real step of {first} samples failed: InternalError: the GPU is gone" in why_open(found.verdict)
 
 
-def kept(step: Step, is_xla: bool = False) -> Record:
+def kept(step: ModelStep, is_xla: bool = False) -> ProbeRecord:
     return record_of(dict(probed(step, (64, 4096), is_xla)[0].record))
 
 

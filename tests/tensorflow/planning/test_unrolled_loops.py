@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from oomph.planning.live.flattening import flatten
 from oomph.planning.live.scalars import number_of
-from oomph.planning.live.tracing import Growth, Traced, traced_program
+from oomph.planning.live.tracing import SizeGrowth, Traced, traced_program
 from oomph.planning.liveness import simulate
 from oomph.planning.program import Program
 from oomph.planning.schedule import Order
@@ -95,7 +95,7 @@ def test_numbers_that_follow_from_constants_are_known(make, wanted) -> None:
 
 
 def test_a_size_of_pairs_is_a_parabola_and_one_that_levels_off_a_line() -> None:
-    growth = Growth((2, 8, 32))
+    growth = SizeGrowth((2, 8, 32))
     pairs = growth.of([100 + 3 * b + 5 * b * b for b in (2, 8, 32)])
     assert pairs.at(100) == 100 + 300 + 50_000
     assert growth.of([20, 80, 320]).at(64) == 640

@@ -7,17 +7,17 @@ import itertools
 import pytest
 
 from oomph.resume.training.provenance import CALLBACKS, CONFIGURATION, DATA, SCRIPT, STRUCTURE, TURN
-from oomph.resume.training.recognition import Known, Recognised, Verdict, recognise
+from oomph.resume.training.recognition import KnownState, Recognised, Verdict, recognise
 
 GROUPS = (STRUCTURE, CONFIGURATION, CALLBACKS, TURN, DATA)
 
 
-def known(*differing: str, finished=False, edited=False, same_fingerprint=True) -> Known:
+def known(*differing: str, finished=False, edited=False, same_fingerprint=True) -> KnownState:
     """A state of an earlier attempt that differs in these groups."""
     found = {group: [f"{group} differs"] for group in differing}
     if edited:
         found[SCRIPT] = ["train.py was edited"]
-    return Known(
+    return KnownState(
         finished, edited, same_fingerprint, lambda *groups: [each for group in groups for each in found.get(group, [])]
     )
 
@@ -105,5 +105,7 @@ def test_nothing_but_the_same_is_ever_returned_and_no_other_model_ever_resumed()
 
 
 def test_many_differences_are_counted():
-    many = Known(False, False, True, lambda *groups: [f"layer {n}" for n in range(9)] if STRUCTURE in groups else [])
+    many = KnownState(
+        False, False, True, lambda *groups: [f"layer {n}" for n in range(9)] if STRUCTURE in groups else []
+    )
     assert recognise(many, False).reason.endswith("layer 5; and 3 more")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from oomph.doctor.check import Finding, blind, check, failed, noted, passed, skipped, warned
+from oomph.doctor.check import DoctorFinding, blind, check, failed, noted, passed, skipped, warned
 from oomph.doctor.commands import describe, export, install, nvidia_wheel, tensorflow_with_cuda, without_entry
 from oomph.doctor.observe.libraries import DRIVER_LIBRARIES
 from oomph.doctor.releases import last_for, ptx, runs_on
@@ -29,7 +29,7 @@ from oomph.gpu.versions import cuda_version
         " layout, whose RUNPATH lacks cusolver's folder"
     ),
 )
-def cuda_libraries(snapshot: Snapshot) -> Finding:
+def cuda_libraries(snapshot: Snapshot) -> DoctorFinding:
     """A CUDA library that TensorFlow loads is not on its search path."""
     tensorflow = snapshot.tensorflow
     wanted = [library for library in snapshot.libraries if library.required and library.soname not in DRIVER_LIBRARIES]
@@ -84,7 +84,7 @@ def _find_or_install(snapshot: Snapshot, missing: list[Library], all_of_them: bo
     source="ld.so(8); https://github.com/tensorflow/tensorflow/issues/60913",
     shown="cuDNN 9.1.0 on LD_LIBRARY_PATH before the wheel's 9.3.0: TensorFlow loads 9.1.0 and says so",
 )
-def library_shadowing(snapshot: Snapshot) -> Finding:
+def library_shadowing(snapshot: Snapshot) -> DoctorFinding:
     """A library on LD_LIBRARY_PATH that is loaded instead of the wheel's own."""
     ours = [library for library in snapshot.libraries if library.soname not in DRIVER_LIBRARIES]
     if not ours or not snapshot.gpu_wanted:
@@ -126,7 +126,7 @@ _BAD_CUDNN: dict[tuple[int, ...], str] = {
     source='cuda_dnn.cc of xla ("Loaded runtime CuDNN library")',
     shown="the rig's cuDNN 8.9.7 and 9.1.0: TensorFlow prints the mismatch and a convolution fails",
 )
-def cudnn_version(snapshot: Snapshot) -> Finding:
+def cudnn_version(snapshot: Snapshot) -> DoctorFinding:
     """The cuDNN that will be loaded is older than the one TensorFlow was built with, or known to be bad."""
     tensorflow, library = snapshot.tensorflow, snapshot.library("libcudnn.so")
     if tensorflow is None or library is None or not tensorflow.cudnn_version or not snapshot.gpu_wanted:
@@ -209,7 +209,7 @@ _SEVERITIES = ("pass", "note", "skip", "warn", "fail")
         " Not shown: that compiled PTX fails on 12.0"
     ),
 )
-def gpu_architecture(snapshot: Snapshot) -> Finding:
+def gpu_architecture(snapshot: Snapshot) -> DoctorFinding:
     """A GPU for which this TensorFlow holds no machine code."""
     tensorflow, devices = snapshot.tensorflow, snapshot.driver.devices
     if tensorflow is None or not devices:
@@ -220,11 +220,11 @@ def gpu_architecture(snapshot: Snapshot) -> Finding:
     return max(findings, key=_severity)
 
 
-def _severity(finding: Finding) -> int:
+def _severity(finding: DoctorFinding) -> int:
     return _SEVERITIES.index("note" if finding.note else finding.status)
 
 
-def _architecture_of(snapshot: Snapshot, device: CudaDevice) -> Finding:
+def _architecture_of(snapshot: Snapshot, device: CudaDevice) -> DoctorFinding:
     """The finding about one GPU."""
     assert snapshot.tensorflow is not None
     capability, codes = device.capability, snapshot.tensorflow.capabilities
@@ -256,7 +256,7 @@ def _without_code(capability: tuple[int, int]) -> str:
     return " TensorFlow still lists the GPU, but its operations fail."
 
 
-def _only_ptx(snapshot: Snapshot, text: str) -> Finding:
+def _only_ptx(snapshot: Snapshot, text: str) -> DoctorFinding:
     """Only PTX: the driver compiles it at first use, if it is not older than the PTX."""
     assert snapshot.tensorflow is not None
     number = snapshot.driver.cuda_version
@@ -298,7 +298,7 @@ _CACHE_BYTES = 1 << 30
         "CUDA C++ Programming Guide, environment variables; the .nv_fatbin section of the wheel's libtensorflow_cc.so.2"
     ),
 )
-def ptx_cache(snapshot: Snapshot) -> Finding:
+def ptx_cache(snapshot: Snapshot) -> DoctorFinding:
     """The driver's cache of kernels compiled from PTX, if this GPU needs it."""
     host, environment = snapshot.host, snapshot.environment
     if not any(_needs_ptx(snapshot, device) for device in snapshot.driver.devices):
@@ -342,7 +342,7 @@ _OWN_COMPILER = (2, 21)
     source="cuda_root_path.cc and gpu_backend_lib.cc of xla; https://github.com/tensorflow/tensorflow/issues/58681",
     shown="TensorFlow 2.21 compiles on the rig with neither of them on the machine",
 )
-def xla_toolchain(snapshot: Snapshot) -> Finding:
+def xla_toolchain(snapshot: Snapshot) -> DoctorFinding:
     """ptxas and libdevice, which XLA needs to compile for a GPU."""
     tools, tensorflow = snapshot.toolchain, snapshot.tensorflow
     if tensorflow is None or not snapshot.gpu_wanted or not tensorflow.cuda_version:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from oomph.doctor.check import Finding, blind, check, failed, noted, passed, skipped, warned
+from oomph.doctor.check import DoctorFinding, blind, check, failed, noted, passed, skipped, warned
 from oomph.doctor.commands import container_run, driver_branch, driver_upgrade, install, without_entry
 from oomph.doctor.repairs import repairs
 from oomph.doctor.snapshot import Snapshot
@@ -21,7 +21,7 @@ from oomph.gpu.versions import cuda_version
     source="cuda_platform.cc and cudart_stub.cc of xla",
     shown="with the rig's libraries and no driver TensorFlow lists no GPU and prints UNKNOWN ERROR (303)",
 )
-def gpu_present(snapshot: Snapshot) -> Finding:
+def gpu_present(snapshot: Snapshot) -> DoctorFinding:
     """No NVIDIA GPU, or one that is not visible here."""
     host, driver = snapshot.host, snapshot.driver
     if driver.asked:
@@ -112,7 +112,7 @@ _CUINIT_CODES = {
     source="https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__TYPES.html (CUresult); cuda_platform.cc of xla",
     shown="the rig's cuInit returns each code: TensorFlow prints the same name and lists no GPU",
 )
-def driver_start(snapshot: Snapshot) -> Finding:
+def driver_start(snapshot: Snapshot) -> DoctorFinding:
     """cuInit fails, crashes or never returns."""
     driver = snapshot.driver
     if not driver.asked:
@@ -226,7 +226,7 @@ _OLDEST_DRIVER = {11: ("450.80.02", "450"), 12: ("525.60.13", "550"), 13: ("580.
     ),
     shown="the rig's runtime rejects such a driver with 35, as NVIDIA documents; TensorFlow's reaction is its own",
 )
-def driver_version(snapshot: Snapshot) -> Finding:
+def driver_version(snapshot: Snapshot) -> DoctorFinding:
     """A driver that is too old for this TensorFlow's CUDA."""
     tensorflow, driver, nvml = snapshot.tensorflow, snapshot.driver, snapshot.nvml
     number = driver.cuda_version or nvml.cuda_version
@@ -283,7 +283,7 @@ _NVML_NOT_LOADED, _NVML_MISMATCH = 9, 18  # nvmlReturn_t
     source="measured with TensorFlow 2.21.0",
     shown="with the rig's NVML removed, and with its nvmlInit returning 18: an empty list, no line",
 )
-def nvml(snapshot: Snapshot) -> Finding:
+def nvml(snapshot: Snapshot) -> DoctorFinding:
     """NVML is missing, or its version is not the kernel module's: TensorFlow then silently drops the GPU."""
     nvml = snapshot.nvml
     if not snapshot.driver.asked:
@@ -317,7 +317,7 @@ def nvml(snapshot: Snapshot) -> Finding:
     return passed(f"NVML answers: driver {nvml.driver}")
 
 
-def _without_nvml(snapshot: Snapshot, fault: str, text: str, *remedies: Remedy) -> Finding:
+def _without_nvml(snapshot: Snapshot, fault: str, text: str, *remedies: Remedy) -> DoctorFinding:
     tensorflow = snapshot.tensorflow
     if tensorflow is not None and tensorflow.numbers[:2] >= _SILENT_SINCE:
         return failed(
@@ -355,7 +355,7 @@ def _restart_after_host(snapshot: Snapshot) -> tuple[Remedy, ...]:
     needs=("host",),
     source="https://download.nvidia.com/XFree86/Linux-x86_64/550.54.14/README/faq.html (device files)",
 )
-def device_nodes(snapshot: Snapshot) -> Finding:
+def device_nodes(snapshot: Snapshot) -> DoctorFinding:
     """Device files under /dev that are missing or closed to this user."""
     host = snapshot.host
     if host.wsl or not host.kernel_driver:
@@ -404,7 +404,7 @@ _ROCM = Remedy(
     needs=("host",),
     source="https://rocm.docs.amd.com/projects/install-on-linux/en/latest/install/3rd-party/tensorflow-install.html",
 )
-def amd_gpu(snapshot: Snapshot) -> Finding:
+def amd_gpu(snapshot: Snapshot) -> DoctorFinding:
     """An AMD GPU, which TensorFlow's CUDA wheel cannot use."""
     found = [device.address for device in snapshot.host.pci if device.vendor == "1002"]
     if not found:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from oomph.doctor.check import Finding, blind, check, failed, noted, passed, skipped, warned
+from oomph.doctor.check import DoctorFinding, blind, check, failed, noted, passed, skipped, warned
 from oomph.doctor.snapshot import CudaDevice, NvmlDevice, Snapshot
 from oomph.explain.catalogue.fault import Remedy
 
@@ -20,7 +20,7 @@ _MUCH, _NEARLY_ALL = 0.2, 0.95
     source="gpu_device.cc (MinSystemMemory)",
     shown="with 7000 of 8192 MB held on the rig, TensorFlow creates a device from the rest without a warning",
 )
-def gpu_memory(snapshot: Snapshot) -> Finding:
+def gpu_memory(snapshot: Snapshot) -> DoctorFinding:
     """GPU memory that other processes hold."""
     devices = [device for device in snapshot.visible if device.total_bytes and device.used_bytes is not None]
     if not snapshot.nvml.devices:
@@ -88,7 +88,7 @@ _SIZE_TOLERANCE = 0.05
         " with 4 and 40 multiprocessors it leaves out the first"
     ),
 )
-def unequal_gpus(snapshot: Snapshot) -> Finding:
+def unequal_gpus(snapshot: Snapshot) -> DoctorFinding:
     """GPUs of different size or kind in one machine."""
     devices = snapshot.driver.devices
     if len(devices) < 2:
@@ -146,7 +146,7 @@ _CREATE_INSTANCE = Remedy("Create an instance", "sudo nvidia-smi mig -cgi 0 -C")
     needs=("nvml",),
     source="https://docs.nvidia.com/datacenter/tesla/mig-user-guide/",
 )
-def mig(snapshot: Snapshot) -> Finding:
+def mig(snapshot: Snapshot) -> DoctorFinding:
     """A GPU that is divided into instances (MIG)."""
     divided = [device for device in snapshot.nvml.devices if device.mig]
     if not divided:
@@ -174,7 +174,7 @@ _REPLACE = Remedy("Take it out of use and have it replaced", "nvidia-smi -q -d R
     needs=("nvml",),
     source="https://docs.nvidia.com/deploy/a100-gpu-mem-error-mgmt/",
 )
-def gpu_health(snapshot: Snapshot) -> Finding:
+def gpu_health(snapshot: Snapshot) -> DoctorFinding:
     """Memory errors of a GPU, or a GPU that the driver has lost."""
     devices = snapshot.visible
     if not devices:
@@ -233,7 +233,7 @@ _NEAR_CELSIUS = 5
     needs=("nvml",),
     source="https://docs.nvidia.com/deploy/nvml-api/group__nvmlClocksEventReasons.html",
 )
-def gpu_heat(snapshot: Snapshot) -> Finding:
+def gpu_heat(snapshot: Snapshot) -> DoctorFinding:
     """A GPU that is hot, or slowed down by heat or power."""
     devices = snapshot.visible
     if not devices:
@@ -275,7 +275,7 @@ _PROHIBITED, _EXCLUSIVE = 2, (1, 3)
     needs=("nvml",),
     source="https://docs.nvidia.com/deploy/nvml-api/ (nvmlComputeMode_t)",
 )
-def compute_mode(snapshot: Snapshot) -> Finding:
+def compute_mode(snapshot: Snapshot) -> DoctorFinding:
     """A GPU that admits only one process, or none."""
     devices = snapshot.visible
     if not devices:
@@ -311,7 +311,7 @@ _SET_CLOCKS = 0x02
     needs=("nvml",),
     source="https://docs.nvidia.com/deploy/driver-persistence/",
 )
-def gpu_clocks(snapshot: Snapshot) -> Finding:
+def gpu_clocks(snapshot: Snapshot) -> DoctorFinding:
     """Persistence mode and clocks. These are only notes: nothing fails because of them."""
     devices = snapshot.visible
     if not devices:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from oomph.doctor.check import Finding, check, failed, passed, skipped, warned
+from oomph.doctor.check import DoctorFinding, check, failed, passed, skipped, warned
 from oomph.doctor.snapshot import Snapshot
 from oomph.explain.catalogue.fault import Remedy
 
@@ -25,7 +25,7 @@ _MORE_MEMORY = {
     needs=("host",),
     source="cgroups(7)",
 )
-def host_memory(snapshot: Snapshot) -> Finding:
+def host_memory(snapshot: Snapshot) -> DoctorFinding:
     """Too little host memory for the GPUs."""
     host = snapshot.host
     limits = [number for number in (host.memory_bytes, host.memory_limit_bytes) if number]
@@ -65,7 +65,7 @@ _LARGER_SHM = {
     needs=("host", "driver"),
     source="https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html#sharing-data",
 )
-def shared_memory(snapshot: Snapshot) -> Finding:
+def shared_memory(snapshot: Snapshot) -> DoctorFinding:
     """/dev/shm is too small for NCCL between GPUs."""
     size = snapshot.host.shm_bytes
     if len(snapshot.driver.devices) < 2:
@@ -95,7 +95,7 @@ _FULL_BYTES, _LITTLE_BYTES = 100 << 20, 2 << 30
     needs=("host",),
     source="statvfs(3)",
 )
-def disk_space(snapshot: Snapshot) -> Finding:
+def disk_space(snapshot: Snapshot) -> DoctorFinding:
     """A disk that is too full for checkpoints."""
     free, path = snapshot.host.disk_free_bytes, snapshot.host.disk_path
     if free is None:

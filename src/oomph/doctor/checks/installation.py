@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from packaging.requirements import InvalidRequirement, Requirement
 
-from oomph.doctor.check import Finding, check, failed, noted, passed, skipped, warned
+from oomph.doctor.check import DoctorFinding, check, failed, noted, passed, skipped, warned
 from oomph.doctor.commands import export, install, reinstall, tensorflow_with_cuda
 from oomph.doctor.observe.packages import normal
 from oomph.doctor.observe.tensorflow import DISTRIBUTIONS
@@ -27,7 +27,7 @@ _WSL = Remedy("Run the script in WSL2, where the Linux wheels find the GPU", "ws
     needs=("host",),
     source="https://www.tensorflow.org/install/pip",
 )
-def platform(snapshot: Snapshot) -> Finding:
+def platform(snapshot: Snapshot) -> DoctorFinding:
     """A system for which there is no TensorFlow with CUDA."""
     host, tensorflow = snapshot.host, snapshot.tensorflow
     where = f"{host.system} {host.machine}, {host.libc or 'no glibc'}"
@@ -60,7 +60,7 @@ def platform(snapshot: Snapshot) -> Finding:
     needs=("packages",),
     source="PEP 425; the Tag lines of the wheel's WHEEL file",
 )
-def python_version(snapshot: Snapshot) -> Finding:
+def python_version(snapshot: Snapshot) -> DoctorFinding:
     """A Python for which this TensorFlow was not built."""
     python, tensorflow = snapshot.python, snapshot.tensorflow
     if tensorflow is None:
@@ -100,7 +100,7 @@ def _release_for_python(snapshot: Snapshot) -> str:
     faults=("binary-incompatibility",),
     source="https://docs.python.org/3/library/venv.html, on moving environments",
 )
-def environment_moved(snapshot: Snapshot) -> Finding:
+def environment_moved(snapshot: Snapshot) -> DoctorFinding:
     """A virtual environment that was moved or copied by hand."""
     python = snapshot.python
     if not python.prefix or python.prefix == python.base_prefix:
@@ -129,7 +129,7 @@ def environment_moved(snapshot: Snapshot) -> Finding:
     needs=("packages", "tensorflow"),
     source="https://packaging.python.org/en/latest/specifications/recording-installed-packages/",
 )
-def tensorflow_installed(snapshot: Snapshot) -> Finding:
+def tensorflow_installed(snapshot: Snapshot) -> DoctorFinding:
     """No TensorFlow, or half of one."""
     tensorflow = snapshot.tensorflow
     if tensorflow is None:
@@ -164,7 +164,7 @@ def tensorflow_installed(snapshot: Snapshot) -> Finding:
     needs=("packages",),
     source="https://github.com/pypa/pip/issues/4625",
 )
-def tensorflow_twice(snapshot: Snapshot) -> Finding:
+def tensorflow_twice(snapshot: Snapshot) -> DoctorFinding:
     """Two distributions that both contain the package `tensorflow`."""
     if snapshot.tensorflow is None:
         return skipped("TensorFlow is not installed")
@@ -204,7 +204,7 @@ def _numbers(package: Package) -> tuple[int, ...]:
     needs=("tensorflow",),
     source="tensorflow/python/platform/build_info.py in the wheel",
 )
-def cpu_only_build(snapshot: Snapshot) -> Finding:
+def cpu_only_build(snapshot: Snapshot) -> DoctorFinding:
     """A TensorFlow that was built without CUDA, on a machine with an NVIDIA GPU."""
     tensorflow = snapshot.tensorflow
     if tensorflow is None:
@@ -241,7 +241,7 @@ _TRUE = ("1", "true", "t")
     needs=("packages",),
     source="https://keras.io/getting_started/#tensorflow--keras-2-backwards-compatibility",
 )
-def keras_version(snapshot: Snapshot) -> Finding:
+def keras_version(snapshot: Snapshot) -> DoctorFinding:
     """A Keras that does not match this TensorFlow."""
     tensorflow, keras = snapshot.tensorflow, snapshot.packages.get("keras")
     if tensorflow is None:
@@ -289,7 +289,7 @@ def keras_version(snapshot: Snapshot) -> Finding:
     needs=("packages",),
     source="Requires-Dist in the installed wheel's METADATA",
 )
-def requirements(snapshot: Snapshot) -> Finding:
+def requirements(snapshot: Snapshot) -> DoctorFinding:
     """Packages whose versions TensorFlow's own metadata rules out: NumPy, protobuf, Keras, h5py, ..."""
     tensorflow = snapshot.tensorflow
     if tensorflow is None:
@@ -342,7 +342,7 @@ def _met(package: Package, need: Requirement) -> bool:
     needs=("packages",),
     source="the extra and-cuda in the installed wheel's METADATA; https://github.com/tensorflow/tensorflow/issues/60913",
 )
-def nvidia_wheels(snapshot: Snapshot) -> Finding:
+def nvidia_wheels(snapshot: Snapshot) -> DoctorFinding:
     """CUDA library wheels in versions that the installed TensorFlow rules out, or of two generations."""
     tensorflow = snapshot.tensorflow
     wheels = [package for package in snapshot.packages.found if _generation(package)]

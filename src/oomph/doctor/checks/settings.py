@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 
-from oomph.doctor.check import Finding, check, failed, noted, passed, skipped, warned
+from oomph.doctor.check import DoctorFinding, check, failed, noted, passed, skipped, warned
 from oomph.doctor.commands import export
 from oomph.doctor.repairs import ALLOCATORS, GROWTH_WORDS, repairs
 from oomph.doctor.snapshot import NvmlDevice, Snapshot
@@ -19,7 +19,7 @@ _SHOW_ALL = Remedy("Show all GPUs", "unset CUDA_VISIBLE_DEVICES")
     faults=("driver-missing",),
     source="CUDA C++ Programming Guide, CUDA_VISIBLE_DEVICES",
 )
-def cuda_visible_devices(snapshot: Snapshot) -> Finding:
+def cuda_visible_devices(snapshot: Snapshot) -> DoctorFinding:
     """CUDA_VISIBLE_DEVICES hides GPUs, or does not mean what it seems to."""
     value = snapshot.environment.get("CUDA_VISIBLE_DEVICES")
     if not snapshot.gpu_wanted:
@@ -62,7 +62,7 @@ def _wrong_entry(entry: str, devices: tuple[NvmlDevice, ...], before: list[str])
     return ""
 
 
-def _cut_list(value: str, entries: list[str], place: int, wrong: str, devices: tuple[NvmlDevice, ...]) -> Finding:
+def _cut_list(value: str, entries: list[str], place: int, wrong: str, devices: tuple[NvmlDevice, ...]) -> DoctorFinding:
     """CUDA takes the entries before the first wrong one, and none after it."""
     text = f"CUDA_VISIBLE_DEVICES={value!r}: {wrong}."
     if wrong.endswith(" twice"):
@@ -82,7 +82,7 @@ def _once(entries: list[str]) -> str:
     return export("CUDA_VISIBLE_DEVICES", ",".join(dict.fromkeys(entry.strip() for entry in entries)))
 
 
-def _numbered(snapshot: Snapshot, text: str) -> Finding:
+def _numbered(snapshot: Snapshot, text: str) -> DoctorFinding:
     """CUDA numbers the fastest GPU first by default; nvidia-smi numbers by PCI bus."""
     names = {device.name for device in snapshot.nvml.devices}
     value = snapshot.environment.get("CUDA_VISIBLE_DEVICES", "")
@@ -102,7 +102,7 @@ _GROWTH = "TF_FORCE_GPU_ALLOW_GROWTH"
     source="gpu_bfc_allocator.cc",
     shown='with yes, 1 and True TensorFlow on the rig prints "could not be parsed" and takes all of the memory',
 )
-def gpu_growth(snapshot: Snapshot) -> Finding:
+def gpu_growth(snapshot: Snapshot) -> DoctorFinding:
     """TF_FORCE_GPU_ALLOW_GROWTH has a value that TensorFlow does not know."""
     value = snapshot.environment.get(_GROWTH)
     if value is None or value in GROWTH_WORDS:
@@ -124,7 +124,7 @@ _POOLS_SINCE = 11020
     source="gpu_process_state.cc; gpu_cudamallocasync_allocator.cc",
     shown="with TF_GPU_ALLOCATOR=bogus TensorFlow on the rig trains with BFC and prints nothing about it",
 )
-def gpu_allocator(snapshot: Snapshot) -> Finding:
+def gpu_allocator(snapshot: Snapshot) -> DoctorFinding:
     """TF_GPU_ALLOCATOR names an allocator that TensorFlow does not know, or that this driver does not support."""
     value = snapshot.environment.get(_ALLOCATOR)
     if not value:
@@ -171,7 +171,7 @@ _COMMON_FLAGS = (
     source="parse_flags_from_env.cc of xla; the flags are looked up among the strings of the installed library",
     shown="TensorFlow exits with code 1 over --xla_bogus_flag=1, and not over flags that the check calls known",
 )
-def xla_flags(snapshot: Snapshot) -> Finding:
+def xla_flags(snapshot: Snapshot) -> DoctorFinding:
     """XLA_FLAGS holds a flag that XLA does not know, which ends the process."""
     value = snapshot.environment.get("XLA_FLAGS", "")
     if not value.strip():
@@ -212,7 +212,7 @@ _DEBUG_VARIABLES = {
     faults=("kernel-launch-failure", "no-kernel-image"),
     source="CUDA C++ Programming Guide, environment variables",
 )
-def debug_variables(snapshot: Snapshot) -> Finding:
+def debug_variables(snapshot: Snapshot) -> DoctorFinding:
     """Variables left over from debugging, which slow training or make it fail."""
     if not snapshot.gpu_wanted:
         return passed("they matter on a GPU only")
@@ -233,7 +233,7 @@ _LOG_LEVEL = "TF_CPP_MIN_LOG_LEVEL"
     why='"Cannot dlopen some GPU libraries" is a warning: at level 2, training silently continues on the CPU.',
     source="gpu_device.cc",
 )
-def log_level(snapshot: Snapshot) -> Finding:
+def log_level(snapshot: Snapshot) -> DoctorFinding:
     """TF_CPP_MIN_LOG_LEVEL hides the one line that TensorFlow prints about a GPU that it does not use."""
     value = snapshot.environment.get(_LOG_LEVEL, "")
     if not snapshot.gpu_wanted:

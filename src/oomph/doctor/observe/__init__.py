@@ -21,7 +21,7 @@ from oomph.doctor.observe.packages import observe_packages
 from oomph.doctor.observe.python import observe_python
 from oomph.doctor.observe.tensorflow import observe_tensorflow
 from oomph.doctor.observe.toolchain import observe_toolchain
-from oomph.doctor.snapshot import Driver, Host, Library, Nvml, Packages, Snapshot, TensorFlow, Toolchain
+from oomph.doctor.snapshot import Driver, HostFacts, Library, NvmlAnswers, Packages, Snapshot, TensorFlow, Toolchain
 from oomph.errors import OomphError
 
 _Part = TypeVar("_Part")
@@ -56,12 +56,12 @@ def observe(
     questions = Questions(libraries, environ, limit, say)  # asked now, answered while files are read
     snapshot = Snapshot(
         python=interpreter,
-        host=parts.take("host", lambda: observe_host(environ, root), Host()),
+        host=parts.take("host", lambda: observe_host(environ, root), HostFacts()),
         packages=packages,
         tensorflow=tensorflow,
         toolchain=parts.take("toolchain", lambda: observe_toolchain(interpreter.path, environ, root), Toolchain()),
         driver=parts.take("driver", questions.driver, Driver()),
-        nvml=parts.take("nvml", questions.nvml, Nvml()),
+        nvml=parts.take("nvml", questions.nvml, NvmlAnswers()),
         libraries=parts.take("libraries", lambda: _with_versions(libraries, questions.versions()), libraries),
         environment=observe_environment(environ),
     )

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
-from oomph.doctor.snapshot import CudaDevice, Driver, Library, Nvml, NvmlDevice, Process
+from oomph.doctor.snapshot import CudaDevice, Driver, HoldingProcess, Library, NvmlAnswers, NvmlDevice
 from oomph.gpu.question import Answer, Question
 from oomph.gpu.versions import cuda_version, cudnn_version
 
@@ -51,13 +51,13 @@ class Questions:
             problem=answer.problem,
         )
 
-    def nvml(self) -> Nvml:
+    def nvml(self) -> NvmlAnswers:
         """NVML's answers; `asked` is False if there is no NVML."""
         if self._nvml is None:
-            return Nvml()
+            return NvmlAnswers()
         answer = self._nvml.answer(self._deadline, self._limit, self._slow)
         said = answer.facts
-        return Nvml(
+        return NvmlAnswers(
             asked=True,
             unavailable=str(said.get("unavailable") or ""),
             init=said.get("init"),
@@ -100,7 +100,7 @@ def _versions(answer: Answer) -> Mapping[str, str]:
 
 def _nvml_device(row: Mapping[str, Any]) -> NvmlDevice:
     held = row.get("processes")
-    processes = None if held is None else tuple(_known(Process, each) for each in held)
+    processes = None if held is None else tuple(_known(HoldingProcess, each) for each in held)
     remapped = row.get("remapped_rows")
     known = {**row, "processes": processes, "remapped_rows": None if remapped is None else tuple(remapped)}
     device: NvmlDevice = _known(NvmlDevice, known)

@@ -9,7 +9,7 @@ import stat
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from oomph.doctor.snapshot import Host, Node, PciDevice
+from oomph.doctor.snapshot import DeviceNode, HostFacts, PciDevice
 from oomph.files.regular_file import read_regular
 from oomph.process.available_memory import MemoryLimit, machine_bytes
 
@@ -20,12 +20,12 @@ _NO_LIMIT_BYTES = 1 << 60
 """cgroup v1 reports a number of this size for "no limit"."""
 
 
-def observe_host(environ: Mapping[str, str], root: Path = Path("/"), folder: Path | None = None) -> Host:
+def observe_host(environ: Mapping[str, str], root: Path = Path("/"), folder: Path | None = None) -> HostFacts:
     """The host, seen from `folder`: its disk is the one reported."""
     folder = Path.cwd() if folder is None else folder
     release = platform.release()
     cache = _cache(environ)
-    return Host(
+    return HostFacts(
         system=platform.system(),
         machine=platform.machine(),
         release=release,
@@ -111,10 +111,10 @@ def _pci(root: Path) -> Iterator[PciDevice]:
             yield PciDevice(folder.name, vendor, _text(folder / "device").removeprefix("0x"))
 
 
-def _nodes(root: Path) -> Iterator[Node]:
+def _nodes(root: Path) -> Iterator[DeviceNode]:
     for path in sorted((root / "dev").glob("nvidia*")):
         if path.name.removeprefix("nvidia").isdigit() or path.name in ("nvidiactl", "nvidia-uvm"):
-            yield Node(str(path), os.access(path, os.R_OK | os.W_OK), _owner(path))
+            yield DeviceNode(str(path), os.access(path, os.R_OK | os.W_OK), _owner(path))
 
 
 def _owner(path: Path) -> str:

@@ -22,24 +22,24 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, is_dataclass
 from typing import Any
 
-from oomph.doctor.snapshot.drivers import CudaDevice, Driver, Nvml, NvmlDevice, Process
+from oomph.doctor.snapshot.drivers import CudaDevice, Driver, HoldingProcess, NvmlAnswers, NvmlDevice
 from oomph.doctor.snapshot.software import Candidate, Library, Package, Packages, TensorFlow, Toolchain
-from oomph.doctor.snapshot.system import Host, Node, PciDevice, Python
+from oomph.doctor.snapshot.system import DeviceNode, HostFacts, PciDevice, Python
 
 __all__ = [
     "SCHEMA",
     "Candidate",
     "CudaDevice",
+    "DeviceNode",
     "Driver",
-    "Host",
+    "HoldingProcess",
+    "HostFacts",
     "Library",
-    "Node",
-    "Nvml",
+    "NvmlAnswers",
     "NvmlDevice",
     "Package",
     "Packages",
     "PciDevice",
-    "Process",
     "Python",
     "Snapshot",
     "TensorFlow",
@@ -54,13 +54,13 @@ class Snapshot:
     """The whole machine at one moment."""
 
     python: Python = field(default_factory=Python)
-    host: Host = field(default_factory=Host)
+    host: HostFacts = field(default_factory=HostFacts)
     packages: Packages = field(default_factory=Packages)
     tensorflow: TensorFlow | None = None
     libraries: tuple[Library, ...] = ()
     toolchain: Toolchain = field(default_factory=Toolchain)
     driver: Driver = field(default_factory=Driver)
-    nvml: Nvml = field(default_factory=Nvml)
+    nvml: NvmlAnswers = field(default_factory=NvmlAnswers)
     environment: Mapping[str, str] = field(default_factory=dict)
     unread: Mapping[str, str] = field(default_factory=dict)
     """Part → why it could not be observed."""

@@ -42,7 +42,7 @@ class Driver:
 
 
 @dataclass(frozen=True)
-class Process:
+class HoldingProcess:
     """A process that holds GPU memory."""
 
     pid: int
@@ -61,7 +61,7 @@ class NvmlDevice:
     total_bytes: int | None = None
     used_bytes: int | None = None
     free_bytes: int | None = None
-    processes: tuple[Process, ...] | None = None
+    processes: tuple[HoldingProcess, ...] | None = None
     compute_mode: int | None = None
     persistence: bool | None = None
     mig: bool | None = None
@@ -78,7 +78,7 @@ class NvmlDevice:
 
 
 @dataclass(frozen=True)
-class Nvml:
+class NvmlAnswers:
     """NVML's answers."""
 
     asked: bool = False

@@ -41,7 +41,7 @@ class PciDevice:
 
 
 @dataclass(frozen=True)
-class Node:
+class DeviceNode:
     """A device file that CUDA needs."""
 
     path: str
@@ -51,7 +51,7 @@ class Node:
 
 
 @dataclass(frozen=True)
-class Host:
+class HostFacts:
     """The machine, and the container around oomph."""
 
     system: str = ""
@@ -72,7 +72,7 @@ class Host:
     """Where the driver keeps kernels that it has compiled from PTX."""
     cache_writable: bool = True
     pci: tuple[PciDevice, ...] = ()
-    nodes: tuple[Node, ...] = ()
+    nodes: tuple[DeviceNode, ...] = ()
     kernel_driver: str = ""
     """Version of the loaded NVIDIA kernel module."""
     modules: tuple[str, ...] = ()

@@ -12,7 +12,7 @@ from oomph.exact_step.micro_batch.exactness import EXACT, TO_BE_PROBED, Promise
 from oomph.exact_step.micro_batch.gradient_accumulation import AccumulatedStep
 from oomph.exact_step.micro_batch.micro_batch_step import MicroBatchStep
 from oomph.exact_step.step import verdict
-from oomph.exact_step.step.probe import Finding
+from oomph.exact_step.step.probe import ProbeFinding
 from oomph.keras_bridge.graph.write_set import SmallState
 
 
@@ -63,7 +63,7 @@ class Division:
         self._next_probe = 2 * self._next_probe + 1
         return True
 
-    def probe(self, batch: Any, size: int, small: SmallState, most: int) -> Finding | None:
+    def probe(self, batch: Any, size: int, small: SmallState, most: int) -> ProbeFinding | None:
         """Probe with samples of this batch. Returns None if it shows nothing but an earlier probe did.
 
         Args:
@@ -78,7 +78,7 @@ class Division:
         self.divided.settle_as(kinds)  # discard what the inconclusive probe settled
         return None
 
-    def settle(self, found: Finding) -> Promise:
+    def settle(self, found: ProbeFinding) -> Promise:
         """Adopt the verdict that follows from a finding. Returns it."""
         judged = verdict.judge(self._promise, found, self._choice)
         self.rounding = found.difference if judged.kind == EXACT else 0.0

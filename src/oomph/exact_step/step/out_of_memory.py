@@ -13,7 +13,7 @@ import tensorflow as tf
 
 from oomph.keras_bridge.code import is_users
 from oomph.keras_bridge.runtime.allocator import DeviceMemory
-from oomph.keras_bridge.runtime.errors import OutOfMemory, as_out_of_memory, handled
+from oomph.keras_bridge.runtime.errors import DeviceOutOfMemory, as_out_of_memory, handled
 
 END_OF_DATA = (StopIteration, tf.errors.OutOfRangeError)
 
@@ -22,7 +22,7 @@ END_OF_DATA = (StopIteration, tf.errors.OutOfRangeError)
 class Failed:
     """A step that ran out of memory. After a failure in the compute phase, everything is as before the step."""
 
-    oom: OutOfMemory
+    oom: DeviceOutOfMemory
     error: BaseException
     phase: str
     """"compute": nothing was assigned; "commit": something may have been; "input": the step had no batch yet."""

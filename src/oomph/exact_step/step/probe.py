@@ -24,7 +24,7 @@ _NOT_FINITE = "the result of the micro-batches is not finite"
 
 
 @dataclass(frozen=True)
-class Finding:
+class ProbeFinding:
     """The result of a probe. Differences are relative: the norm of the difference over the norm of the whole."""
 
     samples: int
@@ -98,7 +98,7 @@ class Probe:
         """True if every term of the loss was recognized as a mean or a sum."""
         self._tolerance = rounding.largest(policy)
 
-    def run(self, batch: Any, size: int, small: SmallState, names: dict[int, str], most: int = SAMPLES) -> Finding:
+    def run(self, batch: Any, size: int, small: SmallState, names: dict[int, str], most: int = SAMPLES) -> ProbeFinding:
         """Probe with samples of this batch. Raises what the step raises, and restores the state in any case.
 
         Args:
@@ -109,7 +109,7 @@ class Probe:
         samples = max(most, min(size // 128, _MOST)) if most == SAMPLES else most
         samples = min([samples, *(replicas.sizes(batch) or [])])
         if samples < 2:
-            return Finding(0, conclusive=False)
+            return ProbeFinding(0, conclusive=False)
         few = replicas.together([batches.sample_of(own, samples) for own in replicas.local(batch)])
         first = (2 * samples + 2) // 3 if samples > 2 else 1
         before = small.snapshot()
@@ -123,7 +123,7 @@ class Probe:
         norm = _norm(whole[0])
         conclusive = self._settled and (bool(0 < norm < np.inf) or not self._divided.trains)
         difference, incomparable = _difference(whole[0], parts[0])
-        return Finding(
+        return ProbeFinding(
             samples, difference, state, worst, self._tolerance, self._returned, conclusive, incomparable=incomparable
         )
 

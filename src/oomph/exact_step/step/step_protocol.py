@@ -9,13 +9,13 @@ from typing import Any, NoReturn, Protocol
 
 from oomph import testing
 from oomph.exact_step.micro_batch.exactness import Promise
-from oomph.exact_step.step.probe import Finding
+from oomph.exact_step.step.probe import ProbeFinding
 from oomph.keras_bridge.batch.batches import without_optionals
 from oomph.keras_bridge.graph.write_set import Slot
 from oomph.keras_bridge.layer_state import calls_not_counted
 from oomph.keras_bridge.names.keras3 import KERAS
 from oomph.keras_bridge.runtime.allocator import run_out_of_memory
-from oomph.keras_bridge.runtime.errors import OutOfMemory, as_out_of_memory, handled
+from oomph.keras_bridge.runtime.errors import DeviceOutOfMemory, as_out_of_memory, handled
 from oomph.script.kept_micro_batches import Start
 
 
@@ -23,7 +23,7 @@ from oomph.script.kept_micro_batches import Start
 class Failure:
     """One out-of-memory error of one step."""
 
-    oom: OutOfMemory
+    oom: DeviceOutOfMemory
     error: BaseException
     phase: str
     """"compute": nothing was assigned; "commit": assigning had begun; "input": the step had no batch yet."""
@@ -65,7 +65,7 @@ class StepWatch(Protocol):
 
     def recovered(self, recovery: Recovery) -> None: ...
 
-    def probed(self, promise: Promise, finding: Finding) -> None:
+    def probed(self, promise: Promise, finding: ProbeFinding) -> None:
         """Receive the verdict on micro-batches."""
         ...
 

@@ -22,7 +22,7 @@ from oomph.exact_step.micro_batch.gradient_accumulation import AccumulatedStep
 from oomph.exact_step.micro_batch.micro_batch_step import MicroBatchStep, essence
 from oomph.exact_step.step import rounding
 from oomph.exact_step.step.out_of_memory import Failed, attempt
-from oomph.exact_step.step.probe import SAMPLES, Finding, Probe
+from oomph.exact_step.step.probe import SAMPLES, Probe, ProbeFinding
 from oomph.keras_bridge.graph.write_set import SmallState, handles_of
 from oomph.keras_bridge.names.keras3 import KERAS
 from oomph.keras_bridge.runtime.patching import replaced
@@ -58,7 +58,7 @@ def find(
     size: int,
     small: SmallState,
     most: int = SAMPLES,
-) -> Finding:
+) -> ProbeFinding:
     """Probe the step with `most` samples of this batch. Never raises, and leaves the model unchanged.
 
     BatchNormalization makes every split differ. The probe switches it to its moving statistics, so that other
@@ -68,7 +68,7 @@ def find(
     try:
         divided.micro_step.trace(batch)
         if divided.micro_step.reason:
-            return Finding(0, conclusive=False, obstacle=divided.micro_step.reason)
+            return ProbeFinding(0, conclusive=False, obstacle=divided.micro_step.reason)
         if normalising:
             part = MicroBatchStep(model, step, divided.trains)
             resting = AccumulatedStep(model, part, None)
@@ -78,10 +78,10 @@ def find(
             return replace(found, normalises=True)
         return _probed(model, divided, batch, size, small, most)
     except UnsupportedError as error:
-        return Finding(0, conclusive=False, obstacle=str(error))
+        return ProbeFinding(0, conclusive=False, obstacle=str(error))
 
 
-def judge(promise: Promise, finding: Finding, choice: Choice) -> Promise:
+def judge(promise: Promise, finding: ProbeFinding, choice: Choice) -> Promise:
     """The promise after the probe. Pure.
 
     By default, known and usual couplings (BatchNormalization, random numbers that cannot be drawn again, metrics that
@@ -136,9 +136,9 @@ def _refused(reason: str, choice: Choice, ways_out: Sequence[str] = ()) -> Promi
     return Promise(REFUSED, "; ".join([reason, *ways_out]))
 
 
-def _probed(model: Any, divided: AccumulatedStep, batch: Any, size: int, small: SmallState, most: int) -> Finding:
+def _probed(model: Any, divided: AccumulatedStep, batch: Any, size: int, small: SmallState, most: int) -> ProbeFinding:
     if divided.micro_step.draws_from_hidden_state:
-        return Finding(0, conclusive=False, hidden_draws=True)
+        return ProbeFinding(0, conclusive=False, hidden_draws=True)
     divided.compiled = False
     tries = [most, *(fewer for fewer in _FEWER_SAMPLES if fewer < most)]
     try:
@@ -147,15 +147,15 @@ def _probed(model: Any, divided: AccumulatedStep, batch: Any, size: int, small: 
             if not isinstance(found, Failed):
                 break
     except Exception as error:  # from the user's step, on fewer samples than usual
-        return Finding(0, conclusive=False, failure=essence(error))
+        return ProbeFinding(0, conclusive=False, failure=essence(error))
     finally:
         divided.compiled = True
-    return Finding(0, conclusive=False, no_memory=True) if isinstance(found, Failed) else found
+    return ProbeFinding(0, conclusive=False, no_memory=True) if isinstance(found, Failed) else found
 
 
 def _probed_both_ways(
     model: Any, divided: AccumulatedStep, batch: Any, size: int, small: SmallState, samples: int
-) -> Finding:
+) -> ProbeFinding:
     """Probe the step with its loss as a mean over samples (or its current kind), and if it differs, as the other."""
     probe, summed = Probe(divided, rounding.coarsest_type(model)), divided.micro_step.summed
     found = probe.run(batch, size, small, _names(model), samples)

@@ -13,7 +13,7 @@ OF_PEERS = frozenset({"worker-lost", "nccl-failure", "hang"})
 _SUSPICION = 0.45  # a fault that is doubted more than this does not explain away one that is surer
 
 
-class Place(NamedTuple):
+class FaultPlace(NamedTuple):
     """Where a fault begins in the evidence."""
 
     story: int
@@ -25,12 +25,12 @@ class Place(NamedTuple):
     """The position of the later line in which it gives its reason: `what():` of an uncaught exception."""
 
 
-def consequences(places: Mapping[Fault, Place]) -> frozenset[Fault]:
+def consequences(places: Mapping[Fault, FaultPlace]) -> frozenset[Fault]:
     """The faults that another one has led to, in the same story."""
     return frozenset(fault for fault in places if any(_leads(other, fault, places) for other in places))
 
 
-def _leads(cause: Fault, fault: Fault, places: Mapping[Fault, Place]) -> bool:
+def _leads(cause: Fault, fault: Fault, places: Mapping[Fault, FaultPlace]) -> bool:
     linked = fault.name in cause.leads_to or (fault.follows_any and not cause.passes)
     before, after = places[cause], places[fault]
     if cause is fault or not linked or (before.story != after.story and not _is_of_machine(cause)):

@@ -36,7 +36,7 @@ _RAISED = lazy_pattern(r"Error\b|Exception\b")
 _HUMP = lazy_pattern(r"(?<=[a-z])(?=[A-Z])")
 
 
-class Sample:
+class EvidenceSample:
     """The first and the last lines of the evidence; the words of these are weighed, so that memory does not grow."""
 
     def __init__(self) -> None:

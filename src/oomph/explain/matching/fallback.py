@@ -127,7 +127,7 @@ _GOES_ON = 2
 _PLAIN, _PLAIN_OF_LIBRARY = 0.9, 0.6  # how sure "unrelated" is: TensorFlow raises Python's errors too
 
 
-class Verdict(NamedTuple):
+class FallbackVerdict(NamedTuple):
     """The general name of an error, how sure that is, and the facts that show it."""
 
     likely: tuple[Likeness, ...]
@@ -232,15 +232,15 @@ class LastError:
         """The installed package whose code raised the error; empty when that was the user's own."""
         return self._inside if self._raised is not None else installed(self._frame)
 
-    def verdict(self) -> Verdict | None:
+    def verdict(self) -> FallbackVerdict | None:
         """What to call it; None when nothing failed, or when a person ended the program."""
         if self._raised is not None and is_ordinary(self._raised.text):
             names = self._of_library() or (Likeness(UNRELATED, _PLAIN),)
-            return Verdict(names, (self._raised,), self._position)
+            return FallbackVerdict(names, (self._raised,), self._position)
         found = tuple(fact for fact in (self._status, self._raised) if fact is not None)
         if found:
             names = self._of_class() or (Likeness(UNRECOGNISED, 0.5 if self._raised else 0.4),)
-            return Verdict(names, found, self._position)
+            return FallbackVerdict(names, found, self._position)
         if self._pasted is not None and self._pasted_fact is not None:
             words = self._pasted.text
             is_mistake = _MISTAKE.match(words) or _REFUSED.search(words) or place_in_script(self._frame)
@@ -250,12 +250,12 @@ class LastError:
             alike = mistake or likely_of_library(words)
             if not alike and _OF_KERAS.search(words) and self._has_advice(self._pasted_fact):
                 alike = (Likeness(UNRELATED, 0.5),)
-            return Verdict(alike, (self._pasted_fact,), self._position) if alike else None
+            return FallbackVerdict(alike, (self._pasted_fact,), self._position) if alike else None
         if self._exit is None and len(self._lines) <= _FEW_LINES:
             asked = next((x for x in self._lines if _OF_KERAS.search(x.text) and self._has_advice(x)), None)
-            return None if asked is None else Verdict((Likeness(UNRELATED, 0.4),), (asked,), self._position)
+            return None if asked is None else FallbackVerdict((Likeness(UNRELATED, 0.4),), (asked,), self._position)
         unknown = (Likeness(UNRECOGNISED, 0.3),)
-        return None if self._exit is None else Verdict(unknown, (self._exit,), self._position)
+        return None if self._exit is None else FallbackVerdict(unknown, (self._exit,), self._position)
 
     def _of_library(self) -> tuple[Likeness, ...]:
         message = self._message

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from oomph.explain.catalogue.fault import Fault, Signature
 from oomph.explain.evidence.evidence import Evidence
-from oomph.explain.matching.causality import Place
+from oomph.explain.matching.causality import FaultPlace
 from oomph.explain.matching.harmless import gets_by
 from oomph.explain.matching.index import Index
 from oomph.files.patterns import lazy_pattern
@@ -183,9 +183,9 @@ def calibrated(claimed: float) -> float:
     return min(claimed, _KNEE) + over * (_HOLDS - _KNEE) / (_CLAIMED - _KNEE)
 
 
-def place(hits: Sequence[Hit]) -> Place:
+def place(hits: Sequence[Hit]) -> FaultPlace:
     """Where the fault begins."""
     ids = {need for hit in hits if hit.signature.alone for need in hit.signature.needs}
     story, position = min(hit.first for hit in hits if hit.signature.alone or hit.signature.id in ids)
     end = max((hit.last[1] for hit in hits if hit.signature.needs), default=position)
-    return Place(story, position, 1 - confidence(hits), max(position, end))
+    return FaultPlace(story, position, 1 - confidence(hits), max(position, end))

@@ -76,7 +76,7 @@ def being_handled() -> bool:
 
 
 @dataclass(frozen=True)
-class OutOfMemory:
+class DeviceOutOfMemory:
     """One device out-of-memory error: its line in the message, and how much was requested."""
 
     line: str
@@ -93,26 +93,26 @@ class OutOfMemory:
         return None if match is None else f"GPU:{match[1]}"
 
 
-def as_out_of_memory(error: BaseException) -> OutOfMemory | None:
+def as_out_of_memory(error: BaseException) -> DeviceOutOfMemory | None:
     """This exception as an out-of-memory error, or None if it is something else."""
     if not isinstance(error, tf.errors.OpError):
         return None
     text = str(error.message)
     if isinstance(error, tf.errors.ResourceExhaustedError):
         if match := _BFC.search(text):
-            return OutOfMemory(_line(text, match.start()), _tensor_bytes(match[1], match[2]), whole_step=False)
+            return DeviceOutOfMemory(_line(text, match.start()), _tensor_bytes(match[1], match[2]), whole_step=False)
         if match := _XLA.search(text):
-            return OutOfMemory(_line(text, match.start()), _quantity(match[1], match[2]), whole_step=True)
+            return DeviceOutOfMemory(_line(text, match.start()), _quantity(match[1], match[2]), whole_step=True)
         for marker in _DEVICE:
             if marker in text:
-                return OutOfMemory(_line(text, text.index(marker)), None, whole_step=False)
+                return DeviceOutOfMemory(_line(text, text.index(marker)), None, whole_step=False)
         if _INPUT in text:
-            return OutOfMemory(_line(text, text.index(_INPUT)), None, whole_step=False, disguised=True)
+            return DeviceOutOfMemory(_line(text, text.index(_INPUT)), None, whole_step=False, disguised=True)
     if isinstance(error, tf.errors.InternalError) and _COPY in text:
-        return OutOfMemory(_line(text, text.index(_COPY)), None, whole_step=False)
+        return DeviceOutOfMemory(_line(text, text.index(_COPY)), None, whole_step=False)
     for marker in _DISGUISES:
         if marker in text:
-            return OutOfMemory(_line(text, text.index(marker)), None, whole_step=False, disguised=True)
+            return DeviceOutOfMemory(_line(text, text.index(marker)), None, whole_step=False, disguised=True)
     return None
 
 

@@ -15,7 +15,7 @@ from oomph.planning.live.engine import Engine
 from oomph.planning.live.figures import CompiledByXla, Figures
 from oomph.planning.live.open_sizes import OpenSizes
 from oomph.planning.program import Program
-from oomph.planning.verdict import Verdict
+from oomph.planning.verdict import FittingVerdict
 from oomph.planning.xla.compiling import Compiled, NotCompiledError, compile_step, why_not
 from oomph.planning.xla.sizes_to_compile import is_time_left, next_size
 from oomph.planning.xla.step import CompiledStep
@@ -30,7 +30,7 @@ _LONGEST = 200
 
 
 @dataclass(frozen=True)
-class Step:
+class ModelStep:
     """The step of a model that is built."""
 
     model: Any
@@ -46,7 +46,9 @@ class Step:
     """What lies on the device beside the step."""
 
 
-def with_xla(figures: Figures, verdict: Verdict, step: Step, asked: Sequence[int]) -> tuple[Figures, Verdict]:
+def with_xla(
+    figures: Figures, verdict: FittingVerdict, step: ModelStep, asked: Sequence[int]
+) -> tuple[Figures, FittingVerdict]:
     """The figures of the step as XLA compiles it, and the verdict on them; what was given where it does not.
 
     A doubt about the simulation does not touch what XLA has compiled. One about the sizes of a sample does.
@@ -78,7 +80,7 @@ class XlaCompiler:
         NotCompiledError: nothing can be compiled here, or not for this GPU.
     """
 
-    def __init__(self, step: Step, device: Device) -> None:
+    def __init__(self, step: ModelStep, device: Device) -> None:
         missing = why_not()
         if missing:
             raise NotCompiledError(missing)

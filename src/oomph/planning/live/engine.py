@@ -11,7 +11,7 @@ from oomph.planning.calibration import Correction, correction
 from oomph.planning.estimate import Interval
 from oomph.planning.live import dry_run, samples
 from oomph.planning.live.step_at_sizes import StepAtSizes
-from oomph.planning.prediction import Prediction, Step, between, predict, widened
+from oomph.planning.prediction import PredictedStep, Prediction, between, predict, widened
 from oomph.planning.program import Program
 
 _LONG = 8000
@@ -79,7 +79,7 @@ class Engine:
     def _simulated_at(self, batch: int) -> Prediction:
         found = self._raw.get(batch)
         if found is None:
-            found = self._raw[batch] = predict(Step(self.program, self.held.total), batch)
+            found = self._raw[batch] = predict(PredictedStep(self.program, self.held.total), batch)
         return found
 
     def simulated(self, batch: int) -> Interval:

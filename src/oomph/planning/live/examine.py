@@ -14,20 +14,20 @@ from oomph.planning.device_limit import limit_of
 from oomph.planning.document import as_document
 from oomph.planning.estimate import Device, Item
 from oomph.planning.live import changes, dry_run, samples, subject
-from oomph.planning.live.compiled_step import Step, with_xla
+from oomph.planning.live.compiled_step import ModelStep, with_xla
 from oomph.planning.live.engine import Engine, engine_for
 from oomph.planning.live.figures import Figures, Simulated, data_on
 from oomph.planning.live.gpu_steps import GpuSteps
 from oomph.planning.live.loop_step import loop_step
 from oomph.planning.live.making import Making, Savers
 from oomph.planning.live.open_sizes import OpenSizes, open_sizes
-from oomph.planning.live.probe import Outcome, Probing, kept_records, steps_for, with_kept
+from oomph.planning.live.probe import ProbeOutcome, Probing, kept_records, steps_for, with_kept
 from oomph.planning.live.savers import savers
 from oomph.planning.live.strategy import can_be_changed, can_measure_one, check, note, shared
 from oomph.planning.precision import suits_bfloat16
-from oomph.planning.probe.record import Record, evidence, seen_in_words
-from oomph.planning.replicas import ALONE, Replicas
-from oomph.planning.verdict import Verdict
+from oomph.planning.probe.record import ProbeRecord, evidence, seen_in_words
+from oomph.planning.replicas import ALONE, PlannedReplicas
+from oomph.planning.verdict import FittingVerdict
 from oomph.reach.live.reached import Reached
 from oomph.reach.training_kind import LOOP
 
@@ -46,7 +46,7 @@ def examine(reached: Reached, arguments: Mapping[str, Any]) -> dict[str, Any]:
     device, place = limit_of(arguments.get("device")), reached.place.site if reached.place is not None else reached.kind
     planned = _loop(reached, arguments) if reached.kind == LOOP else _model(reached, arguments, device)
     engine, batches = planned.engine, arguments.get("batches") or [planned.training.batch]
-    verdict = Verdict(device, planned.is_xla, engine.held.total, engine.doubt or planned.sizes.doubt)
+    verdict = FittingVerdict(device, planned.is_xla, engine.held.total, engine.doubt or planned.sizes.doubt)
     found = _figured(reached, planned, verdict, kept_records(arguments), batches)
     making = Making(
         planned.training, found.figures, found.verdict, reached.tell, planned.savers, planned.sizes, planned.replicas,
@@ -56,23 +56,23 @@ def examine(reached: Reached, arguments: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _figured(
-    reached: Reached, planned: _Planned, verdict: Verdict, kept: Sequence[Record], batches: Sequence[int]
-) -> Outcome:
+    reached: Reached, planned: _Planned, verdict: FittingVerdict, kept: Sequence[ProbeRecord], batches: Sequence[int]
+) -> ProbeOutcome:
     """The figures of the best engine there is, and what may be said of them."""
     engine = planned.engine
     others = evidence([record for record in kept if record.training != engine.identity], planned.is_xla)
     data = _data(reached, planned, verdict.device)
     figures: Figures = Simulated(engine, verdict.device, data, planned.replicas, others)
     if planned.batch is None or planned.replicas.count > 1:
-        return Outcome(figures, replace(verdict, seen=seen_in_words(others)))
-    step = Step(reached.model, planned.batch, engine, reached.tell, planned.sizes, data)
+        return ProbeOutcome(figures, replace(verdict, seen=seen_in_words(others)))
+    step = ModelStep(reached.model, planned.batch, engine, reached.tell, planned.sizes, data)
     if planned.steps is not None:
         return Probing(planned.steps, step, figures, verdict).outcome(batches)
     earlier = with_kept(figures, verdict, step, kept)
     if earlier is not None:
         return earlier
     found, said = with_xla(figures, verdict, step, batches)
-    return Outcome(found, said if said.compiled else replace(said, seen=seen_in_words(others)))
+    return ProbeOutcome(found, said if said.compiled else replace(said, seen=seen_in_words(others)))
 
 
 def _data(reached: Reached, planned: _Planned, device: Device | None) -> tuple[Item, ...]:
@@ -83,7 +83,7 @@ def _data(reached: Reached, planned: _Planned, device: Device | None) -> tuple[I
 
 @dataclass(frozen=True)
 class _Planned:
-    training: subject.Training
+    training: subject.PlannedTraining
     engine: Engine
     savers: Savers
     is_xla: bool
@@ -94,7 +94,7 @@ class _Planned:
     """What one replica takes of a batch, as `train_step` takes it; None for a custom loop."""
     besides: int = 0
     """The bytes in use on this machine's device that do not belong to the training."""
-    replicas: Replicas = ALONE
+    replicas: PlannedReplicas = ALONE
     """They share each batch."""
     note: str = ""
     """What the figures leave out of the strategy, as a sentence."""

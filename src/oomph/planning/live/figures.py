@@ -9,12 +9,12 @@ from typing import Protocol
 from oomph.planning.allocator import chunks_of
 from oomph.planning.breakdown import items, layers, timeline
 from oomph.planning.calibration import uncorrected
-from oomph.planning.estimate import Device, Interval, Item, Layer, Moment, together
+from oomph.planning.estimate import Device, Interval, Item, Layer, MemoryMoment, together
 from oomph.planning.gpu_costs import nccl_buffers, workspaces
 from oomph.planning.live.engine import Engine
 from oomph.planning.prediction import Prediction
-from oomph.planning.probe.record import Evidence
-from oomph.planning.replicas import ALONE, Replicas
+from oomph.planning.probe.record import ProbeEvidence
+from oomph.planning.replicas import ALONE, PlannedReplicas
 from oomph.planning.xla.step import CompiledStep
 from oomph.terminal.amounts import counted
 
@@ -28,7 +28,7 @@ class Inside:
 
     layers: tuple[Layer, ...] = ()
     operation: str = ""
-    timeline: tuple[Moment, ...] = ()
+    timeline: tuple[MemoryMoment, ...] = ()
 
 
 class Figures(Protocol):
@@ -98,8 +98,8 @@ class Simulated:
         engine: Engine,
         device: Device | None,
         data: tuple[Item, ...] = (),
-        replicas: Replicas = ALONE,
-        evidence: Evidence | None = None,
+        replicas: PlannedReplicas = ALONE,
+        evidence: ProbeEvidence | None = None,
     ) -> None:
         self._engine, self._replicas, self._evidence = engine, replicas, evidence
         self.name, self.is_long, self.unknown = engine.name, engine.is_long, engine.unknown

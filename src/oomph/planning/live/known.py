@@ -9,7 +9,7 @@ from oomph.planning.live.scalars import Number
 
 
 @dataclass(frozen=True)
-class Item:
+class ListItem:
     """One element of a list of tensors."""
 
     tensor: int | None = None
@@ -20,7 +20,7 @@ class Item:
     """The bytes of this element; its tensor may hold others too."""
 
 
-Items = tuple[Item, ...]
+Items = tuple[ListItem, ...]
 
 
 class Known(NamedTuple):

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 from oomph.planning.live.flat_graph import Flat
 from oomph.planning.live.graph_functions import is_list
-from oomph.planning.live.known import Item, Items, Known
+from oomph.planning.live.known import Items, Known, ListItem
 from oomph.planning.live.scalars import Number, number_of
 from oomph.planning.program import Storage
 
@@ -81,17 +81,17 @@ def _list_of_rows(scope: Reader, operation: Any) -> bool:
     given = operation.inputs[0]
     made = scope.put(operation, [scope.tensors[given.ref()]], [scope.size_of(given, operation)], Storage.NEW)
     scope.lists[operation.outputs[0].ref()] = (
-        Item(made.outputs[0], size=scope.sizes[made.outputs[0]] // max(1, rows)),
+        ListItem(made.outputs[0], size=scope.sizes[made.outputs[0]] // max(1, rows)),
     ) * rows
     return True
 
 
-def _item(scope: Reader, tensor: Any) -> Item:
+def _item(scope: Reader, tensor: Any) -> ListItem:
     known = scope.tensors.get(tensor.ref())
-    return Item(known, number_of(tensor, scope.numbers), 0 if known is None else scope.sizes[known])
+    return ListItem(known, number_of(tensor, scope.numbers), 0 if known is None else scope.sizes[known])
 
 
-def _take(scope: Reader, operation: Any, output: Any, item: Item) -> None:
+def _take(scope: Reader, operation: Any, output: Any, item: ListItem) -> None:
     """Map an output to an item; an empty item becomes a tensor of zeros."""
     if item.value is not None:
         scope.numbers[output.ref()] = item.value
@@ -107,7 +107,7 @@ def _zeros(scope: Reader, operation: Any, items: Items) -> bool:
     sizes = [item.size for item in items]
     made = scope.put(operation, [], sizes, Storage.NEW)
     scope.lists[operation.outputs[0].ref()] = tuple(
-        Item(tensor, size=size) for tensor, size in zip(made.outputs, sizes, strict=True)
+        ListItem(tensor, size=size) for tensor, size in zip(made.outputs, sizes, strict=True)
     )
     return True
 
@@ -119,7 +119,7 @@ def _push(scope: Reader, operation: Any, items: Items) -> bool:
 
 def _pop(scope: Reader, operation: Any, items: Items) -> bool:
     scope.lists[operation.outputs[0].ref()] = items[:-1]
-    _take(scope, operation, operation.outputs[1], items[-1] if items else Item())
+    _take(scope, operation, operation.outputs[1], items[-1] if items else ListItem())
     return True
 
 
@@ -156,7 +156,7 @@ def _sum(scope: Reader, operation: Any, items: Items) -> bool:
         terms = tensors_in(tuple(item_at(one, index) for one in known))
         if len(terms) > 1:
             terms = scope.put(operation, terms, [scope.sizes[terms[0]]], Storage.FORWARDED).outputs
-        total.append(Item(terms[0], size=scope.sizes[terms[0]]) if terms else Item())
+        total.append(ListItem(terms[0], size=scope.sizes[terms[0]]) if terms else ListItem())
     scope.lists[operation.outputs[0].ref()] = tuple(total)
     return True
 
@@ -171,15 +171,15 @@ _CHANGES: dict[str, Callable[[Reader, Any, Items], bool]] = {
 }
 
 
-def with_item(items: Items, index: int, item: Item) -> Items:
+def with_item(items: Items, index: int, item: ListItem) -> Items:
     """The list with one element set; grows if the index is beyond its end."""
-    longer = items + (Item(),) * (index + 1 - len(items))
+    longer = items + (ListItem(),) * (index + 1 - len(items))
     return (*longer[:index], item, *longer[index + 1 :])
 
 
-def item_at(items: Items, index: int) -> Item:
+def item_at(items: Items, index: int) -> ListItem:
     """One element; an empty one where there is none."""
-    return items[index] if 0 <= index < len(items) else Item()
+    return items[index] if 0 <= index < len(items) else ListItem()
 
 
 def tensors_in(items: Items) -> list[int]:

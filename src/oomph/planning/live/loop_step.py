@@ -20,7 +20,7 @@ from oomph.planning.live.updates import is_update_of
 from oomph.reach.live.reached import Reached
 
 
-def loop_step(reached: Reached) -> tuple[subject.Training, Engine, bool]:
+def loop_step(reached: Reached) -> tuple[subject.PlannedTraining, Engine, bool]:
     """The training, its engine, which knows the script's own batch size only, and whether XLA compiles the step.
 
     Raises:
@@ -89,10 +89,10 @@ def _held(graph: Any, optimizer: Any, variables: list[Any]) -> Any:
     return subject.held(variables, slots, others)
 
 
-def _training(reached: Reached, variables: list[Any], batch: int) -> subject.Training:
+def _training(reached: Reached, variables: list[Any], batch: int) -> subject.PlannedTraining:
     model, optimizer = reached.model, type(reached.optimizer).__name__
     trainable = subject.size_of(variables)
     if model is None:
-        return subject.Training(f"a custom loop, {optimizer}", frozenset(), trainable, batch)
+        return subject.PlannedTraining(f"a custom loop, {optimizer}", frozenset(), trainable, batch)
     words = f"{model.name} in a custom loop, {subject.parameters(model):,} parameters, {optimizer}"
-    return subject.Training(words, subject.layer_names(model), trainable, batch, subject.policies(model))
+    return subject.PlannedTraining(words, subject.layer_names(model), trainable, batch, subject.policies(model))

@@ -8,10 +8,10 @@ from oomph.planning.estimate import Estimate, Interval, Plan, Saver
 from oomph.planning.largest import MOST, largest_batch
 from oomph.planning.live.figures import Figures
 from oomph.planning.live.open_sizes import OpenSizes
-from oomph.planning.live.subject import Training
+from oomph.planning.live.subject import PlannedTraining
 from oomph.planning.precision import warnings
-from oomph.planning.replicas import ALONE, Replicas
-from oomph.planning.verdict import ACCURACY, Verdict, notes, why_open
+from oomph.planning.replicas import ALONE, PlannedReplicas
+from oomph.planning.verdict import ACCURACY, FittingVerdict, notes, why_open
 
 Savers = Callable[[int, int | None, Figures], tuple[Saver, ...]]
 """Plans the savers, given a batch size, the largest micro-batch that fits (None if unknown), and the figures."""
@@ -33,13 +33,13 @@ class Making:
 
     def __init__(
         self,
-        training: Training,
+        training: PlannedTraining,
         figures: Figures,
-        verdict: Verdict,
+        verdict: FittingVerdict,
         tell: Callable[[str], None],
         savers: Savers,
         sizes: OpenSizes | None = None,
-        replicas: Replicas = ALONE,
+        replicas: PlannedReplicas = ALONE,
         note: str = "",
     ) -> None:
         self._training, self._figures, self._verdict, self._tell, self._savers = (

@@ -12,14 +12,14 @@ import tensorflow as tf
 from oomph.planning.estimate import Device
 from oomph.planning.gpu_list import is_same
 from oomph.planning.live import samples
-from oomph.planning.live.compiled_step import Step
+from oomph.planning.live.compiled_step import ModelStep
 from oomph.planning.live.figures import Figures
 from oomph.planning.live.gpu_steps import GpuSteps, gpu_name
-from oomph.planning.live.probed_figures import Probed, Shown
+from oomph.planning.live.probed_figures import Probed, ProbedSteps
 from oomph.planning.probe.peaks import Course, Peaks, grown_course, simulated_course
-from oomph.planning.probe.record import Point, Record, as_document, of_same_training, record_of
+from oomph.planning.probe.record import Point, ProbeRecord, as_document, of_same_training, record_of
 from oomph.planning.probe.sizes_to_run import PROBING, is_time_left, next_to_run, sizes_wanted
-from oomph.planning.verdict import Verdict
+from oomph.planning.verdict import FittingVerdict
 from oomph.reach.live.reached import Reached
 from oomph.terminal.amounts import in_three_digits
 
@@ -37,18 +37,18 @@ def steps_for(
     return steps if steps.limit else None
 
 
-def kept_records(arguments: Mapping[str, Any]) -> list[Record]:
+def kept_records(arguments: Mapping[str, Any]) -> list[ProbeRecord]:
     """The records of earlier plans on such a GPU that were made with this TensorFlow."""
     found = map(record_of, arguments.get("kept") or ())
     return [record for record in found if record.tensorflow == tf.__version__]
 
 
 @dataclass(frozen=True)
-class Outcome:
+class ProbeOutcome:
     """Figures, what may be said of them, and what is worth keeping."""
 
     figures: Figures
-    verdict: Verdict
+    verdict: FittingVerdict
     record: Mapping[str, Any] | None = None
     """As JSON; None if nothing was measured."""
 
@@ -65,9 +65,9 @@ class Probing:
     """
 
     steps: GpuSteps
-    step: Step
+    step: ModelStep
     figures: Figures
-    verdict: Verdict
+    verdict: FittingVerdict
     foreign: int = field(init=False)
     """Bytes that the script holds on the GPU besides the training: its data, and what else it has put there."""
     _ran: dict[int, int] = field(default_factory=dict)
@@ -77,16 +77,16 @@ class Probing:
     def __post_init__(self) -> None:
         self.foreign = max(0, self.steps.in_use() - self.step.engine.held.total)
 
-    def outcome(self, asked: Sequence[int]) -> Outcome:
+    def outcome(self, asked: Sequence[int]) -> ProbeOutcome:
         """Run what is worth it, and plan with that; `asked` are the batch sizes of the plan, rising."""
         self._run(asked)
         assert self.verdict.device is not None, "a probe is for a device"
         device = replace(self.verdict.device, usable=self.steps.limit)
         verdict = replace(self.verdict, device=device, doubt=self._doubt)
         if not self._ran and self._ran_out is None:
-            return Outcome(self.figures, replace(verdict, not_compiled=self._failed))
+            return ProbeOutcome(self.figures, replace(verdict, not_compiled=self._failed))
         verdict = replace(verdict, measured=self._words(device.name))
-        return Outcome(self._probed, verdict, self._record)
+        return ProbeOutcome(self._probed, verdict, self._record)
 
     def _run(self, asked: Sequence[int]) -> None:
         wanted = self._wanted(asked)
@@ -160,14 +160,16 @@ class Probing:
         points = tuple(
             Point(size, peak, engine.simulated(size).expected) for size, peak in sorted(self._ran.items())
         )  # fmt: skip
-        record = Record(
+        record = ProbeRecord(
             gpu_name(), tf.__version__, engine.name, self.steps.is_xla, engine.identity, self.steps.limit,
             self.foreign, points,
         )  # fmt: skip
         return as_document(record)
 
 
-def with_kept(figures: Figures, verdict: Verdict, step: Step, records: Sequence[Record]) -> Outcome | None:
+def with_kept(
+    figures: Figures, verdict: FittingVerdict, step: ModelStep, records: Sequence[ProbeRecord]
+) -> ProbeOutcome | None:
     """The plan by what this very step took on such a GPU earlier; None if it has not run there.
 
     What ran at another time is evidence, not a promise: whether it fits is decided on the high end of the interval.
@@ -186,11 +188,11 @@ def with_kept(figures: Figures, verdict: Verdict, step: Step, records: Sequence[
         _others(record.xla, len(measured)), _SAVERS,
     )  # fmt: skip
     device = replace(verdict.device, usable=min(record.limit, verdict.device.memory))
-    return Outcome(found, replace(verdict, device=device, doubt=doubt, measured=words))
+    return ProbeOutcome(found, replace(verdict, device=device, doubt=doubt, measured=words))
 
 
 def probed(
-    step: Step, base: Figures, is_xla: bool, ran: Mapping[int, int], ran_out: int | None, limit: int, foreign: int,
+    step: ModelStep, base: Figures, is_xla: bool, ran: Mapping[int, int], ran_out: int | None, limit: int, foreign: int,
     is_now: bool, is_loose: bool = False,
 ) -> Probed:  # fmt: skip
     """The figures of a step that ran at these sizes, with these peaks."""
@@ -210,7 +212,7 @@ def probed(
         return simulated_course(ran, predicted, held)
 
     peaks = Peaks(ran, course(), is_loose, limit if is_now else 0) if ran else None
-    shown = Shown(peaks, tuple(sorted(ran)) if is_now else (), ran_out, limit, foreign)
+    shown = ProbedSteps(peaks, tuple(sorted(ran)) if is_now else (), ran_out, limit, foreign)
     return Probed(shown, base, engine, is_xla, inputs)
 
 

@@ -16,7 +16,7 @@ _COUNTED = ("weights", "optimizer slots", "metrics and counters")
 
 
 @dataclass(frozen=True)
-class Shown:
+class ProbedSteps:
     """What real steps have shown."""
 
     peaks: Peaks | None
@@ -44,7 +44,9 @@ class Probed:
 
     name = NAME
 
-    def __init__(self, shown: Shown, base: Figures, engine: Engine, is_xla: bool, inputs: Callable[[int], int]) -> None:
+    def __init__(
+        self, shown: ProbedSteps, base: Figures, engine: Engine, is_xla: bool, inputs: Callable[[int], int]
+    ) -> None:
         self._shown, self._base, self._engine, self._is_xla, self._inputs = shown, base, engine, is_xla, inputs
         self.measured = shown.measured
         self.only, self.is_long = base.only, base.is_long and not is_xla

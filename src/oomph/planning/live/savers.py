@@ -16,7 +16,7 @@ from oomph.planning.live import changes, subject
 from oomph.planning.live.engine import Engine, engine_for
 from oomph.planning.live.figures import Figures
 from oomph.planning.live.rematerialisation import why_remat_fails
-from oomph.planning.replicas import ALONE, Replicas
+from oomph.planning.replicas import ALONE, PlannedReplicas
 
 Tell = Callable[[str], None]
 _WORTH_IT = 0.99
@@ -41,7 +41,7 @@ def savers(
     may_change: bool = True,
     is_bfloat16_fast: bool = True,
     is_xla: bool | None = True,
-    replicas: Replicas = ALONE,
+    replicas: PlannedReplicas = ALONE,
 ) -> tuple[Saver, ...]:
     """The savers where a replica takes `size` samples; `part` is the largest micro-batch that fits, if it is known.
 
@@ -136,7 +136,9 @@ def _xla(is_on: bool | None) -> Saver | None:
     return Saver(name, None, "not planned: it may take more or less; try both", line)
 
 
-def _micro_batches(model: Any, figures: Figures, size: int, part: int | None, replicas: Replicas) -> Saver | None:
+def _micro_batches(
+    model: Any, figures: Figures, size: int, part: int | None, replicas: PlannedReplicas
+) -> Saver | None:
     part = min(part, size // 2) if part else size // 4
     if part < 1 or figures.only is not None:
         return None

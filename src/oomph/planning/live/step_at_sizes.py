@@ -8,12 +8,12 @@ from typing import Any
 
 from oomph.errors import ExamineError
 from oomph.keras_bridge.optimizers import optimizers_of
-from oomph.planning.calibration import Measured
+from oomph.planning.calibration import MeasuredSteps
 from oomph.planning.live import dry_run, samples, subject
 from oomph.planning.live.identity import identity_of
 from oomph.planning.live.tracing import Traced, trace, traced_program
 from oomph.planning.live.updates import is_update_of
-from oomph.planning.prediction import Step, predict
+from oomph.planning.prediction import PredictedStep, predict
 from oomph.planning.program import Program
 from oomph.process.available_memory import available_bytes
 
@@ -149,11 +149,11 @@ class StepAtSizes:
                 return
             self._run(traced.in_another_order())
 
-    def corrections(self) -> list[Measured]:
+    def corrections(self) -> list[MeasuredSteps]:
         """The real steps, each with the prediction of the final program."""
         program = self.program()
         return [
-            Measured(batch, orders, predict(Step(program, self.held.total), batch).peak.expected)
+            MeasuredSteps(batch, orders, predict(PredictedStep(program, self.held.total), batch).peak.expected)
             for batch, orders in sorted(self.measured.items())
         ]
 
@@ -166,7 +166,7 @@ class StepAtSizes:
         return trace(self._model, self._spec, self._size, batch)
 
     def _has_room(self, program: Program, batch: int) -> bool:
-        high = predict(Step(program, self.held.total), batch).peak.high
+        high = predict(PredictedStep(program, self.held.total), batch).peak.high
         return high <= _MOST_OF_MEMORY * (available_bytes() or 0)
 
     def _run(self, traced: Traced) -> float:

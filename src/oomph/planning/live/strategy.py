@@ -12,7 +12,7 @@ from oomph.errors import ExamineError
 from oomph.keras_bridge.batch import replicas as of_strategy
 from oomph.planning.live import samples
 from oomph.planning.live.flat_graph import Elsewhere
-from oomph.planning.replicas import Replicas
+from oomph.planning.replicas import PlannedReplicas
 from oomph.reach.training_kind import ON_BATCH
 
 _MIRRORED = (tf.distribute.MirroredStrategy, tf.distribute.MultiWorkerMirroredStrategy)
@@ -23,7 +23,7 @@ and all after it."""
 
 
 @dataclass(frozen=True)
-class Shared:
+class SharedBatch:
     """The first batch of a training, and the share of it that is planned."""
 
     share: Any
@@ -32,13 +32,15 @@ class Shared:
     """The samples of the whole batch."""
     size_bytes: int
     """What it takes in memory."""
-    replicas: Replicas
+    replicas: PlannedReplicas
 
 
-def shared(strategy: Any, batch: Any) -> Shared:
+def shared(strategy: Any, batch: Any) -> SharedBatch:
     """What the first replica takes of a batch as `fit` distributes it. No replica takes more."""
     parts = of_strategy.Replicas(strategy).local(batch)
-    return Shared(parts[0], sum(map(samples.size_of, parts)), sum(map(samples.bytes_of, parts)), Replicas(len(parts)))
+    return SharedBatch(
+        parts[0], sum(map(samples.size_of, parts)), sum(map(samples.bytes_of, parts)), PlannedReplicas(len(parts))
+    )
 
 
 def check(strategy: Any, kind: str) -> None:
@@ -87,7 +89,7 @@ def can_measure_one(strategy: Any, device: str) -> bool:
     return device.startswith("GPU") and str(strategy.extended.worker_devices[0]).endswith(f":{device}")
 
 
-def can_be_changed(is_xla: bool, replicas: Replicas) -> bool | None:
+def can_be_changed(is_xla: bool, replicas: PlannedReplicas) -> bool | None:
     """True if XLA compiles the step; None where it does not and cannot: it refuses variables of several devices."""
     return None if replicas.count > 1 and not is_xla else is_xla
 

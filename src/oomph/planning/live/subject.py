@@ -24,7 +24,7 @@ _TOO_LARGE = (
 
 
 @dataclass(frozen=True)
-class Training:
+class PlannedTraining:
     """The training that is planned, in words and numbers."""
 
     words: str
@@ -38,9 +38,9 @@ class Training:
     """The dtype policies of its layers."""
 
 
-def training_of(model: Any, batch: int) -> Training:
+def training_of(model: Any, batch: int) -> PlannedTraining:
     """The training of a compiled model."""
-    return Training(in_words(model), layer_names(model), trainable_bytes(model), batch, policies(model))
+    return PlannedTraining(in_words(model), layer_names(model), trainable_bytes(model), batch, policies(model))
 
 
 def build(model: Any, batch: Any) -> None:

@@ -61,7 +61,7 @@ def traced_program(traces: Sequence[Traced], is_update: Callable[[str], bool]) -
     It consists of the operations of the last trace. A few may be missing in the others, in which TensorFlow makes
     constants of small tensors.
     """
-    flat, growth = traces[-1].flat, Growth(tuple(trace.batch for trace in traces))
+    flat, growth = traces[-1].flat, SizeGrowth(tuple(trace.batch for trace in traces))
     twins = [{made.name: made for made in trace.flat.operations} for trace in traces[:-1]]
     if twins and sum(made.name in twins[0] for made in flat.operations) < _MUST_MATCH * len(flat.operations):
         return None
@@ -104,7 +104,7 @@ def _alike(twin: Flat | None, made: Flat) -> Flat | None:
 
 
 @dataclass(frozen=True)
-class Growth:
+class SizeGrowth:
     """How a size grows with the batch, known at two or three batch sizes, or at one."""
 
     batches: tuple[int, ...]

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from oomph.planning import calibration
 from oomph.planning.estimate import Interval
-from oomph.planning.xla.growth import Growth
+from oomph.planning.xla.growth import XlaGrowth
 
 _LOOSE = 0.55
 """Of what such an allocator counts, this much may be needed: seen on the fake GPU of tests/rig, 160 of 276 MiB."""
@@ -94,7 +94,7 @@ def grown_course(measured: Mapping[int, int], fixed: Callable[[int], int], predi
         predicted: what the simulation says.
     """
     heights = rising(measured)
-    growth = Growth({batch: max(0, peak - fixed(batch)) for batch, peak in heights.items()})
+    growth = XlaGrowth({batch: max(0, peak - fixed(batch)) for batch, peak in heights.items()})
 
     def course(batch: int) -> Interval:
         rest, base = growth.at(batch), fixed(batch)

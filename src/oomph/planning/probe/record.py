@@ -32,7 +32,7 @@ class Point:
 
 
 @dataclass(frozen=True)
-class Record:
+class ProbeRecord:
     """One training on one kind of GPU."""
 
     gpu: str
@@ -53,7 +53,7 @@ class Record:
 
 
 @dataclass(frozen=True)
-class Evidence:
+class ProbeEvidence:
     """How much of the simulated memory other trainings have taken on that GPU."""
 
     trainings: int
@@ -71,12 +71,12 @@ class Evidence:
         return Interval(min(peak.low, low), peak.expected, max(peak.high, high))
 
 
-def as_document(record: Record) -> dict[str, Any]:
+def as_document(record: ProbeRecord) -> dict[str, Any]:
     """The record as JSON."""
     return {"schema": SCHEMA, **asdict(record)}
 
 
-def record_of(document: object) -> Record:
+def record_of(document: object) -> ProbeRecord:
     """The record of a document; raises ValueError for anything else. The document may come from anywhere."""
     if not isinstance(document, dict) or document.get("schema") != SCHEMA:
         raise ValueError("not a record of this oomph")
@@ -90,15 +90,15 @@ def record_of(document: object) -> Record:
     values = {name: document[name] for name in _TYPES}
     if values["limit"] <= 0 or values["foreign"] < 0 or any(len(str(value)) > _LONGEST for value in values.values()):
         raise ValueError("a value that cannot be")
-    return Record(**values, points=tuple(Point(**point) for point in points))
+    return ProbeRecord(**values, points=tuple(Point(**point) for point in points))
 
 
-def of_same_training(records: Iterable[Record], training: str, xla: bool) -> Record | None:
+def of_same_training(records: Iterable[ProbeRecord], training: str, xla: bool) -> ProbeRecord | None:
     """The record of this very step; None if there is none."""
     return next((each for each in records if training and each.training == training and each.xla == xla), None)
 
 
-def evidence(records: Sequence[Record], xla: bool, engine: str = "graph") -> Evidence | None:
+def evidence(records: Sequence[ProbeRecord], xla: bool, engine: str = "graph") -> ProbeEvidence | None:
     """What the records say of the simulation, for steps with XLA or without; None if none says anything.
 
     The largest size of each training counts: what libraries take in any case hides all else in the small ones.
@@ -106,10 +106,10 @@ def evidence(records: Sequence[Record], xla: bool, engine: str = "graph") -> Evi
     alike = [record for record in records if record.xla == xla and record.engine == engine]
     largest = [(record, max(record.points, key=lambda point: point.batch)) for record in alike]
     ratios = [max(0, point.measured - record.foreign) / point.predicted for record, point in largest]
-    return Evidence(len(alike), min(ratios), max(ratios)) if ratios else None
+    return ProbeEvidence(len(alike), min(ratios), max(ratios)) if ratios else None
 
 
-def seen_in_words(found: Evidence | None) -> tuple[str, ...]:
+def seen_in_words(found: ProbeEvidence | None) -> tuple[str, ...]:
     """The evidence as a sentence; none without any."""
     if found is None:
         return ()

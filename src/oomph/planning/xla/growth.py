@@ -19,7 +19,7 @@ _FASTER = 1.02
 
 
 @dataclass(frozen=True)
-class Growth:
+class XlaGrowth:
     """What grows with the batch, known at a few sizes."""
 
     known: Mapping[int, int]

@@ -10,7 +10,7 @@ from oomph.planning.breakdown import Held
 from oomph.planning.estimate import Interval, Item, together
 from oomph.planning.gpu_costs import xla_workspaces
 from oomph.planning.xla.compiling import Compiled
-from oomph.planning.xla.growth import Growth
+from oomph.planning.xla.growth import XlaGrowth
 
 LOWER, UPPER = 0.9, 1.1
 """The interval around what was compiled: TensorFlow's own XLA is another version, and its allocator may leave gaps.
@@ -63,10 +63,10 @@ class CompiledStep:
         return Interval(round(LOWER * size.low), size.expected, round(UPPER * size.high) + self.held.largest)
 
     @cached_property
-    def growth(self) -> Growth:
+    def growth(self) -> XlaGrowth:
         """All that is neither held from step to step nor input."""
         variables = self.held.total
-        return Growth(
+        return XlaGrowth(
             {size: max(0, each.total - variables - self.inputs(size)) for size, each in self.compiled.items()}
         )
 

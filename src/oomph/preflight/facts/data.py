@@ -42,7 +42,7 @@ class Features:
 
 
 @dataclass(frozen=True)
-class Sample:
+class DataSample:
     """The values of one part in a sample of the data."""
 
     rows: int
@@ -97,7 +97,7 @@ class Part:
     dtype: str = "float32"
     is_ragged: bool = False
     is_sparse: bool = False
-    sample: Sample | None = None
+    sample: DataSample | None = None
     """None where it was not looked at."""
     equals_target: bool = False
     """True if its values are those of the first target, one by one."""

@@ -52,7 +52,7 @@ class SavedWhole:
 
 
 @dataclass(frozen=True)
-class Fit:
+class FitFacts:
     """How the training was called."""
 
     kind: str = "fit"

@@ -36,7 +36,7 @@ class Weights:
 
 
 @dataclass(frozen=True)
-class Layer:
+class LayerFacts:
     """One layer, those inside of nested models included."""
 
     name: str
@@ -117,7 +117,7 @@ def is_regression(loss: Loss | None) -> bool:
 
 
 @dataclass(frozen=True)
-class Metric:
+class MetricFacts:
     """A metric of one output."""
 
     name: str
@@ -137,12 +137,12 @@ class Output:
     name: str
     shape: Shape | None
     dtype: str = "float32"
-    layer: Layer | None = None
+    layer: LayerFacts | None = None
     """The layer that makes its values; layers that only reshape are passed over. None where it is not known."""
     activation: str = ""
     """What is applied last: "softmax", "sigmoid", "linear", "relu", ...; empty where it is not known."""
     loss: Loss | None = None
-    metrics: tuple[Metric, ...] = ()
+    metrics: tuple[MetricFacts, ...] = ()
 
     @property
     def units(self) -> int | None:
@@ -161,7 +161,7 @@ class Input:
 
 
 @dataclass(frozen=True)
-class Optimizer:
+class OptimizerFacts:
     """The optimizer, and that inside of a loss-scaling one."""
 
     kind: str
@@ -183,14 +183,14 @@ class Model:
 
     kind: str
     """"Sequential", "Functional", or the name of the user's own class."""
-    layers: tuple[Layer, ...]
+    layers: tuple[LayerFacts, ...]
     """In the order of the graph where there is one."""
     outputs: tuple[Output, ...]
     inputs: tuple[Input, ...] = ()
     """Empty where they are not known, as in a subclassed model."""
     input_keys: tuple[str, ...] = ()
     """The keys of the dictionary that the model was built with; empty for other structures."""
-    optimizer: Optimizer = Optimizer("SGD")
+    optimizer: OptimizerFacts = OptimizerFacts("SGD")
     own_train_step: bool = False
     own_call: bool = False
     """True if the user wrote `call`, so that layers need not be used in their order."""
@@ -206,6 +206,6 @@ class Model:
     logged: tuple[str, ...] = ()
     """The names of the metrics that layers and the model itself hold, beside those of `compile`."""
 
-    def layer(self, name: str) -> Layer | None:
+    def layer(self, name: str) -> LayerFacts | None:
         """A layer by its name."""
         return next((layer for layer in self.layers if layer.name == name), None)

@@ -19,7 +19,7 @@ class StageCost:
 
 
 @dataclass(frozen=True)
-class Change:
+class PipelineChange:
     """One change of the pipeline, measured here, interleaved with the unchanged one."""
 
     line: str
@@ -50,7 +50,7 @@ class Waiting:
     """The mean wait for one batch."""
     costs: tuple[StageCost, ...] = ()
     """Of each stage, source first; empty where they were not measured."""
-    changes: tuple[Change, ...] = ()
+    changes: tuple[PipelineChange, ...] = ()
     """Those that paid, best first."""
     tried: bool = False
     """True if changes were tried."""

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from oomph.preflight.facts.data import Data, Part
-from oomph.preflight.facts.fit import Fit
+from oomph.preflight.facts.fit import FitFacts
 from oomph.preflight.facts.model import Input, Model, Output
 from oomph.preflight.facts.pipeline import Waiting
-from oomph.preflight.facts.trial import Prediction, Trial
+from oomph.preflight.facts.trial import Trial, TrialPrediction
 
 
 @dataclass(frozen=True)
@@ -18,7 +18,7 @@ class Training:
 
     model: Model
     data: Data
-    fit: Fit
+    fit: FitFacts
     validation: Data | None = None
     trial: Trial | None = None
     """None where no step was tried."""
@@ -52,7 +52,7 @@ class Training:
         weights = [part.sample for part in self.data.of("sample_weight")]
         return any(sample is not None and sample.zero_share > 0 for sample in weights)
 
-    def prediction(self, output: Output) -> Prediction | None:
+    def prediction(self, output: Output) -> TrialPrediction | None:
         """What an output gave in the trial."""
         found = () if self.trial is None else self.trial.predictions
         return next((prediction for prediction in found if prediction.output == output.name), None)

@@ -32,7 +32,7 @@ class Activity:
 
 
 @dataclass(frozen=True)
-class Prediction:
+class TrialPrediction:
     """What one output gave for the samples, before any step."""
 
     output: str
@@ -90,7 +90,7 @@ class Trial:
     """The name of its class."""
     losses: tuple[float, ...] = ()
     """Of each step, on the same samples."""
-    predictions: tuple[Prediction, ...] = ()
+    predictions: tuple[TrialPrediction, ...] = ()
     gradients: tuple[Gradient, ...] = ()
     """Empty where they were not seen, as with an own train_step."""
     activities: tuple[Activity, ...] = ()

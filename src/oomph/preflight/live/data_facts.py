@@ -29,7 +29,7 @@ from oomph.preflight.facts.data import (
     Part,
 )
 from oomph.preflight.facts.model import Shape
-from oomph.preflight.live.reading import USUAL, Limits, Progress, Read, as_array, read
+from oomph.preflight.live.reading import USUAL, Limits, Read, ReadingProgress, as_array, read
 from oomph.preflight.live.stages import are_shuffled_apart, stages_of
 from oomph.preflight.live.statistics import classes_of, same_rows, sample_of
 from oomph.preflight.live.structure import Leaf, leaves_of, named
@@ -79,7 +79,7 @@ def look_at(
     if TENSORFLOW.original_dataset.on(x):  # distributed by a strategy
         return look_at(TENSORFLOW.original_dataset.of(x), limits=limits, input_rank=input_rank, tell=tell)
     if inspect.isgenerator(x) or (hasattr(x, "__next__") and hasattr(x, "__iter__")):
-        return _looked(Data(GENERATOR), read(x, limits.of_an_epoch(), tell=Progress(limits.epoch, tell)))
+        return _looked(Data(GENERATOR), read(x, limits.of_an_epoch(), tell=ReadingProgress(limits.epoch, tell)))
     return _arrays(x, y, sample_weight, batch_size, limits)
 
 
@@ -91,7 +91,7 @@ def _dataset(dataset: Any, limits: Limits, input_rank: int | None, tell: Tell) -
     limits = limits.of_an_epoch() if batches == ENDLESS else limits
     source = readable(dataset)
     given = source.dataset if source.dataset is not None else ()
-    found = read(given, limits, is_batched, Progress(limits.epoch if batches == ENDLESS else batches, tell))
+    found = read(given, limits, is_batched, ReadingProgress(limits.epoch if batches == ENDLESS else batches, tell))
     found.is_whole = found.is_whole and source.dataset is not None
     sizes = [stage.batch for stage in stages if stage.kind in _BATCHING and stage.batch]
     data = Data(
@@ -113,7 +113,7 @@ def _unmixed(data: Data) -> Data:
 
 def _loader(loader: Any, limits: Limits, tell: Tell) -> Looked:
     batches, limits = _length_of(loader), limits.of_an_epoch()
-    found = read(_batches_of(loader), limits, tell=Progress(batches or limits.epoch, tell))
+    found = read(_batches_of(loader), limits, tell=ReadingProgress(batches or limits.epoch, tell))
     return _looked(Data(LOADER, batches=batches), found)
 
 
@@ -156,7 +156,7 @@ def _py_dataset(dataset: Any, limits: Limits, tell: Tell) -> Looked:
             yield dataset[index]
 
     limits = limits.of_an_epoch() if batches is None else limits
-    found = read(each(), limits, tell=Progress(limits.epoch if batches is None else batches, tell))
+    found = read(each(), limits, tell=ReadingProgress(limits.epoch if batches is None else batches, tell))
     last = None if batches is None or found.failed else _empty(dataset, batches - 1)
     empty = last if found.empty is None else found.empty
     return _looked(Data(PY_DATASET, batches=batches, has_length=batches is not None, empty_batch=empty), found)

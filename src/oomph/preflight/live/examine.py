@@ -8,7 +8,7 @@ from typing import Any
 from oomph.errors import ExamineError
 from oomph.keras_bridge.optimizers import optimizers_of
 from oomph.planning.document import plan_of
-from oomph.planning.estimate import Fits, Plan
+from oomph.planning.estimate import Fitting, Plan
 from oomph.planning.live import subject
 from oomph.planning.live.examine import examine as plan
 from oomph.preflight.carry import UNKNOWN, Carried
@@ -62,7 +62,7 @@ def examine(reached: Reached, arguments: Mapping[str, Any]) -> dict[str, Any]:
     return as_document(apply(training, RULES), training, carried, "".join(memory))
 
 
-_VERDICTS = {Fits.YES: "should fit", Fits.NO: "does not fit", Fits.UNKNOWN: "may or may not fit"}
+_VERDICTS = {Fitting.YES: "should fit", Fitting.NO: "does not fit", Fitting.UNKNOWN: "may or may not fit"}
 
 
 def held_line(model: Any) -> str:

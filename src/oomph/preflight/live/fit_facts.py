@@ -14,13 +14,13 @@ import numpy as np
 
 from oomph.keras_bridge.names.keras3 import KERAS
 from oomph.preflight.facts.data import ENDLESS, Data
-from oomph.preflight.facts.fit import Callback, Fit, SavedWhole
+from oomph.preflight.facts.fit import Callback, FitFacts, SavedWhole
 from oomph.preflight.live.plain_values import is_of_keras, plain
 from oomph.resume.training.saving import cannot_be_saved, trouble_of
 from oomph.resume.training.whole_models import Load, saves_ahead
 
 
-def fit_facts(kind: str, given: Mapping[str, Any], place: str, data: Data, rate: float | None = None) -> Fit:
+def fit_facts(kind: str, given: Mapping[str, Any], place: str, data: Data, rate: float | None = None) -> FitFacts:
     """How a training was called.
 
     Args:
@@ -32,7 +32,7 @@ def fit_facts(kind: str, given: Mapping[str, Any], place: str, data: Data, rate:
     """
     number = int(given.get("epochs") or 1)
     per_epoch = _whole(given.get("steps_per_epoch"))
-    return Fit(
+    return FitFacts(
         kind=kind,
         epochs=number,
         initial_epoch=int(given.get("initial_epoch") or 0),

@@ -10,7 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from oomph.keras_bridge.names.keras3 import KERAS
-from oomph.preflight.facts.model import Layer, Shape, Weights
+from oomph.preflight.facts.model import LayerFacts, Shape, Weights
 from oomph.preflight.live.frozen_random import drawn_in
 from oomph.preflight.live.plain_values import is_of_keras, settings_of
 
@@ -19,15 +19,15 @@ _MOST_NUMBERS = 50_000_000
 """Weights are looked at up to this many in a model."""
 
 
-def layers_of(model: Any) -> tuple[Layer, ...]:
+def layers_of(model: Any) -> tuple[LayerFacts, ...]:
     """Every layer, including those of nested models, in the order of the graph or else of creation."""
     budget = [_MOST_NUMBERS]
     return tuple(layer_facts(layer, budget, is_on_path) for layer, is_on_path in _layers(model, set()))
 
 
-def layer_facts(layer: Any, budget: list[int] | None = None, is_on_path: bool = True) -> Layer:
+def layer_facts(layer: Any, budget: list[int] | None = None, is_on_path: bool = True) -> LayerFacts:
     """One layer."""
-    return Layer(
+    return LayerFacts(
         name=str(layer.name),
         kind=type(layer).__name__,
         is_keras=is_of_keras(type(layer)),

@@ -8,7 +8,7 @@ from typing import Any
 import keras
 
 from oomph.keras_bridge.names.keras3 import KERAS
-from oomph.preflight.facts.model import Input, Model, Optimizer
+from oomph.preflight.facts.model import Input, Model, OptimizerFacts
 from oomph.preflight.live.layer_facts import is_functional, layers_of, shape_of
 from oomph.preflight.live.output_facts import outputs_of
 from oomph.preflight.live.plain_values import float_of, is_of_keras, settings_of
@@ -34,13 +34,13 @@ def model_facts(model: Any, steps: int | None = None) -> Model:
     )
 
 
-def optimizer_facts(optimizer: Any, steps: int | None = None) -> Optimizer:
+def optimizer_facts(optimizer: Any, steps: int | None = None) -> OptimizerFacts:
     """An optimizer; of one that scales the loss, that inside of it."""
     inner = getattr(optimizer, "inner_optimizer", optimizer)
     given = KERAS.learning_rate.get(inner)
     is_schedule = isinstance(given, keras.optimizers.schedules.LearningRateSchedule)
     rate = getattr(inner, "learning_rate", None)
-    return Optimizer(
+    return OptimizerFacts(
         kind=type(inner).__name__,
         learning_rate=_at(given, 0) if is_schedule else float_of(rate),
         schedule=type(given).__name__ if is_schedule else "",

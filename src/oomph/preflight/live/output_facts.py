@@ -10,7 +10,7 @@ import keras
 
 from oomph.keras_bridge.names.keras3 import KERAS
 from oomph.keras_bridge.runtime.patching import replaced
-from oomph.preflight.facts.model import Layer, Loss, Metric, Output
+from oomph.preflight.facts.model import LayerFacts, Loss, MetricFacts, Output
 from oomph.preflight.live.layer_facts import is_functional, layer_facts, shape_of
 from oomph.preflight.live.plain_values import float_of, is_of_keras, plain, settings_of, snake_case
 
@@ -119,8 +119,8 @@ def _weight(given: Any) -> float:
     return 1.0 if given is None or found is None else found
 
 
-def _metrics(compiled: Any, names: list[str], index: int) -> tuple[Metric, ...]:
-    found: list[Metric] = []
+def _metrics(compiled: Any, names: list[str], index: int) -> tuple[MetricFacts, ...]:
+    found: list[MetricFacts] = []
     for row in (KERAS.user_metrics, KERAS.user_weighted_metrics):
         given = row.get(compiled)
         if isinstance(given, Mapping):
@@ -134,21 +134,23 @@ def _metrics(compiled: Any, names: list[str], index: int) -> tuple[Metric, ...]:
     return tuple(found)
 
 
-def metric_facts(given: Any) -> Metric:
+def metric_facts(given: Any) -> MetricFacts:
     """A metric as compile takes it: a name, a function, an object."""
     if isinstance(given, str):
-        return Metric(given, snake_case(given))
+        return MetricFacts(given, snake_case(given))
     if not isinstance(given, keras.metrics.Metric):
         name = _function_name(given)
-        return Metric(name, name, is_of_keras(given), has_direction=False)
+        return MetricFacts(name, name, is_of_keras(given), has_direction=False)
     kind, has_direction = snake_case(type(given).__name__), KERAS.metric_direction.on(given)
     if kind == "mean_metric_wrapper":
         function = KERAS.wrapped_metric.get(given)
-        return Metric(str(given.name), _function_name(function), is_of_keras(function), has_direction=has_direction)
-    return Metric(str(given.name), kind, is_of_keras(type(given)), settings_of(given), has_direction)
+        return MetricFacts(
+            str(given.name), _function_name(function), is_of_keras(function), has_direction=has_direction
+        )
+    return MetricFacts(str(given.name), kind, is_of_keras(type(given)), settings_of(given), has_direction)
 
 
-def made_by(tensor: Any) -> tuple[Layer | None, str]:
+def made_by(tensor: Any) -> tuple[LayerFacts | None, str]:
     """The layer whose values a tensor has, and the activation that was applied last."""
     for _ in range(100):
         history = KERAS.history_of_tensor.get(tensor)

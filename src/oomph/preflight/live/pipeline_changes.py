@@ -14,7 +14,7 @@ import tensorflow as tf
 from oomph.keras_bridge.pipelines.chains import kind_of
 from oomph.keras_bridge.pipelines.rebuilding import Apply, as_it_was, function_of, interleaved, linear, mapped, rebuilt
 from oomph.preflight.facts.data import ENDLESS, Data, Stage
-from oomph.preflight.facts.pipeline import Change
+from oomph.preflight.facts.pipeline import PipelineChange
 from oomph.preflight.live.waiting import Trainer, seconds_of_step
 
 _SECONDS = 1.25
@@ -24,7 +24,7 @@ _PAYS = 1.1
 _COMPARED_BATCHES = 5
 
 
-def changes_that_pay(dataset: Any, data: Data, trainer: Trainer, epochs: int) -> list[Change]:
+def changes_that_pay(dataset: Any, data: Data, trainer: Trainer, epochs: int) -> list[PipelineChange]:
     """The changes that make steps faster here, best first; each is measured interleaved with the unchanged pipeline.
 
     Args:
@@ -42,11 +42,11 @@ def changes_that_pay(dataset: Any, data: Data, trainer: Trainer, epochs: int) ->
         times = _in_turns(dataset, changed, trainer, attempt.fills)
         if times is not None and times[0] / times[1] >= _PAYS:
             same = 0 if attempt.is_random else _same_batches(datasets, attempt)
-            found.append(Change(attempt.line, attempt.place, times[0], times[1], same, attempt.note))
+            found.append(PipelineChange(attempt.line, attempt.place, times[0], times[1], same, attempt.note))
     return sorted(found, key=lambda change: -change.gain)
 
 
-def _changed(datasets: Sequence[Any], attempt: Attempt) -> Any:
+def _changed(datasets: Sequence[Any], attempt: CandidateChange) -> Any:
     """The pipeline with the change; None if it cannot be made, or would be another pipeline."""
     try:
         if attempt.must_be_the_same and not _same_batches(datasets, attempt):
@@ -72,7 +72,7 @@ def _in_turns(dataset: Any, changed: Any, trainer: Trainer, fills: bool) -> tupl
     return min(before), min(after)
 
 
-def _same_batches(datasets: Sequence[Any], attempt: Attempt) -> int:
+def _same_batches(datasets: Sequence[Any], attempt: CandidateChange) -> int:
     """How many first batches are the same, element by element, without shuffles on both sides; 0 if one is not."""
     plain: dict[int, Apply | None] = {
         index: None for index, each in enumerate(datasets) if index and kind_of(each) == "shuffle"
@@ -95,7 +95,7 @@ _MOST_EPOCH_SECONDS = 20.0
 _AUTOTUNE = "num_parallel_calls=tf.data.AUTOTUNE"
 
 
-def attempts_for(datasets: Sequence[Any], data: Data, epochs: int) -> Iterator[Attempt]:
+def attempts_for(datasets: Sequence[Any], data: Data, epochs: int) -> Iterator[CandidateChange]:
     """Yield every change to try.
 
     Args:
@@ -111,7 +111,7 @@ def attempts_for(datasets: Sequence[Any], data: Data, epochs: int) -> Iterator[A
     yield from _prefetched(datasets)
 
 
-class Attempt:
+class CandidateChange:
     """A change to try."""
 
     def __init__(self, line: str, place: str = "") -> None:
@@ -129,7 +129,7 @@ class Attempt:
 _OF_ORDER = ("shuffle", "repeat", "prefetch")
 
 
-def _parallel(datasets: Sequence[Any], stages: Sequence[Stage]) -> Iterator[Attempt]:
+def _parallel(datasets: Sequence[Any], stages: Sequence[Stage]) -> Iterator[CandidateChange]:
     """Every map that is not parallel, parallel."""
     serial = [index for index, stage in enumerate(stages) if stage.kind == "map" and not stage.is_parallel and index]
     serial = [index for index in serial if function_of(datasets[index]) is not None]
@@ -137,7 +137,9 @@ def _parallel(datasets: Sequence[Any], stages: Sequence[Stage]) -> Iterator[Atte
         return
     names = [stages[index].function for index in serial]
     lines = [f".map({_name(name)}, {_AUTOTUNE})" for name in names]
-    attempt = Attempt(" and ".join(dict.fromkeys(lines)), ", ".join(filter(None, (stages[i].place for i in serial))))
+    attempt = CandidateChange(
+        " and ".join(dict.fromkeys(lines)), ", ".join(filter(None, (stages[i].place for i in serial)))
+    )
     attempt.changes = {index: mapped(datasets[index], parallel=True) for index in serial}
     attempt.is_random = any(stages[index].is_random for index in serial)
     if attempt.is_random:
@@ -149,18 +151,18 @@ def _name(function: str) -> str:
     return "..." if function in ("", "<lambda>") else function
 
 
-def _interleaved(datasets: Sequence[Any], stages: Sequence[Stage]) -> Iterator[Attempt]:
+def _interleaved(datasets: Sequence[Any], stages: Sequence[Stage]) -> Iterator[CandidateChange]:
     """An interleave that is not parallel, parallel: it keeps the order."""
     for index, stage in enumerate(stages):
         if stage.kind == "interleave" and not stage.is_parallel and index:
             apply = interleaved(datasets[index])
             if apply is not None:
-                attempt = Attempt(f".interleave({_name(stage.function)}, {_AUTOTUNE})", stage.place)
+                attempt = CandidateChange(f".interleave({_name(stage.function)}, {_AUTOTUNE})", stage.place)
                 attempt.changes = {index: apply}
                 yield attempt
 
 
-def _of_batches(datasets: Sequence[Any], stages: Sequence[Stage]) -> Iterator[Attempt]:
+def _of_batches(datasets: Sequence[Any], stages: Sequence[Stage]) -> Iterator[CandidateChange]:
     """The last map before the batch, once for each batch: for functions that treat each sample by itself."""
     batch = next((index for index, stage in enumerate(stages) if stage.kind == "batch"), 0)
     index = batch - 1
@@ -171,7 +173,9 @@ def _of_batches(datasets: Sequence[Any], stages: Sequence[Stage]) -> Iterator[At
     apply, batched = mapped(datasets[index]), as_it_was(datasets[batch])
     if apply is None or batched is None:
         return
-    attempt = Attempt(f".batch({stages[batch].batch}).map({_name(stages[index].function)})", stages[index].place)
+    attempt = CandidateChange(
+        f".batch({stages[batch].batch}).map({_name(stages[index].function)})", stages[index].place
+    )
     attempt.changes = {index: None, batch: _one_after_the_other(batched, apply)}
     attempt.must_be_the_same, attempt.note = True, "the map behind the batch"
     yield attempt
@@ -181,7 +185,7 @@ def _one_after_the_other(first: Apply, second: Apply) -> Apply:
     return lambda before: second(first(before))
 
 
-def _cached(datasets: Sequence[Any], stages: Sequence[Stage], epochs: int) -> Iterator[Attempt]:
+def _cached(datasets: Sequence[Any], stages: Sequence[Stage], epochs: int) -> Iterator[CandidateChange]:
     """A cache behind the last stage whose elements are the same in each epoch."""
     last = 0
     for index, stage in enumerate(stages):
@@ -190,7 +194,7 @@ def _cached(datasets: Sequence[Any], stages: Sequence[Stage], epochs: int) -> It
         last = index
     if epochs < 2 or last == 0 or any(stage.kind == "cache" for stage in stages) or not _fits(datasets[last]):
         return
-    attempt = Attempt(".cache()", stages[last].place)
+    attempt = CandidateChange(".cache()", stages[last].place)
     behind = mapped(datasets[last]) if stages[last].kind == "map" else None
     if behind is None:
         return
@@ -213,9 +217,9 @@ def _fits(dataset: Any) -> bool:
     return fits and spent / number * count < _MOST_EPOCH_SECONDS
 
 
-def _prefetched(datasets: Sequence[Any]) -> Iterator[Attempt]:
+def _prefetched(datasets: Sequence[Any]) -> Iterator[CandidateChange]:
     if any(kind_of(each) == "prefetch" for each in datasets):
         return
-    attempt = Attempt(".prefetch(tf.data.AUTOTUNE)")
+    attempt = CandidateChange(".prefetch(tf.data.AUTOTUNE)")
     attempt.last = [lambda before: before.prefetch(tf.data.AUTOTUNE)]
     yield attempt

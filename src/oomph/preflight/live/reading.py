@@ -164,7 +164,7 @@ def _joined(arrays: list[Array]) -> Array:
 _EVERY_SECONDS = 0.5
 
 
-class Progress:
+class ReadingProgress:
     """Report how many batches were read, at most twice a second.
 
     Args:

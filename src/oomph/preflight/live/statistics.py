@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from oomph.preflight.facts.data import CLASSES, Features, Sample
+from oomph.preflight.facts.data import CLASSES, DataSample, Features
 
 _MOST_FEATURES = 4096
 _OVERLAP = 0.5
@@ -24,7 +24,7 @@ _DIFFERENT_ROWS = 20_000
 Array = np.ndarray[Any, Any]
 
 
-def sample_of(array: Array, target: Array | None = None, is_whole: bool = False, is_target: bool = False) -> Sample:
+def sample_of(array: Array, target: Array | None = None, is_whole: bool = False, is_target: bool = False) -> DataSample:
     """The statistics of an array with the samples in its first dimension.
 
     Args:
@@ -35,7 +35,7 @@ def sample_of(array: Array, target: Array | None = None, is_whole: bool = False,
     """
     rows = int(array.shape[0]) if array.ndim else 0
     if array.dtype.kind not in "biuf" or not array.size:
-        return Sample(rows, is_whole)
+        return DataSample(rows, is_whole)
     values: Array = array.astype(np.float64 if array.dtype.itemsize > 4 else np.float32, copy=False)
     finite_mask = np.isfinite(values)
     flat = values[finite_mask] if not finite_mask.all() else values.reshape(-1)
@@ -43,7 +43,7 @@ def sample_of(array: Array, target: Array | None = None, is_whole: bool = False,
     infinite = np.isinf(values).reshape(rows, -1).any(axis=1) if not finite_mask.all() else nan
     is_integral = bool(flat.size) and bool(np.all(flat == np.floor(flat)))
     classes = classes_of(array) if is_target else None
-    return Sample(
+    return DataSample(
         rows=rows,
         is_whole=is_whole,
         minimum=float(flat.min()) if flat.size else None,

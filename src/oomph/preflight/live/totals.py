@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from oomph.preflight.facts.data import CLASSES, Sample
+from oomph.preflight.facts.data import CLASSES, DataSample
 from oomph.preflight.live.statistics import WIDEST
 
 _MOST_FEATURES = 4096
@@ -45,7 +45,7 @@ class Totals:
             self._add_values(array, rows)
         self._rows += rows
 
-    def merged(self, sample: Sample) -> Sample:
+    def merged(self, sample: DataSample) -> DataSample:
         """The statistics of a part of the data, with those that are known of all of them in their place."""
         if self._high < self._low:
             return replace(sample, rows=self._rows)

@@ -17,7 +17,7 @@ from oomph.keras_bridge.batch import batches
 from oomph.keras_bridge.names.keras3 import KERAS
 from oomph.preflight.facts.data import ARRAYS, Data
 from oomph.preflight.facts.model import Output
-from oomph.preflight.facts.trial import OddBatch, Prediction, Trial
+from oomph.preflight.facts.trial import OddBatch, Trial, TrialPrediction
 from oomph.preflight.live.first_gradients import first_gradients
 from oomph.preflight.live.plain_values import float_of, is_of_keras
 from oomph.preflight.live.probes import loss_broadcasts, loss_orders, reads_ahead
@@ -94,7 +94,7 @@ def _trial(model: Any, batch: Any, outputs: Sequence[Output], specification: Any
     )
 
 
-def _is_same(prediction: Prediction) -> bool:
+def _is_same(prediction: TrialPrediction) -> bool:
     """True if an output hardly depends on the sample, also after the steps."""
     largest = max(abs(prediction.minimum or 0), abs(prediction.maximum or 0), 1e-12)
     spreads = (prediction.spread, prediction.spread_after)
@@ -189,7 +189,7 @@ def _loss_in(logs: Any) -> float:
     return np.nan if found is None else found
 
 
-def _predictions(model: Any, x: Any, names: Sequence[str]) -> Iterator[Prediction]:
+def _predictions(model: Any, x: Any, names: Sequence[str]) -> Iterator[TrialPrediction]:
     try:
         outputs = keras.tree.flatten(model(x, training=False))
     except Exception:  # the step will say why
@@ -203,12 +203,12 @@ def _predictions(model: Any, x: Any, names: Sequence[str]) -> Iterator[Predictio
         yield _prediction(name, array)
 
 
-def _prediction(name: str, array: Any) -> Prediction:
+def _prediction(name: str, array: Any) -> TrialPrediction:
     if not array.size:
-        return Prediction(name, array.shape)
+        return TrialPrediction(name, array.shape)
     is_finite = bool(np.isfinite(array).all())
     sums = array.sum(axis=-1) if array.ndim > 1 else np.zeros(1)
-    return Prediction(
+    return TrialPrediction(
         output=name,
         shape=tuple(int(size) for size in array.shape),
         minimum=float(array.min()),

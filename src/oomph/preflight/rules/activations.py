@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 
 from oomph.preflight.facts.model import (
-    Layer,
+    LayerFacts,
     Loss,
     Model,
     is_binary,
@@ -16,7 +16,7 @@ from oomph.preflight.facts.model import (
     is_sparse,
 )
 from oomph.preflight.facts.training import Training
-from oomph.preflight.rule import ERROR, WARNING, Finding, rule
+from oomph.preflight.rule import ERROR, WARNING, CheckFinding, rule
 
 
 @rule(
@@ -30,11 +30,11 @@ from oomph.preflight.rule import ERROR, WARNING, Finding, rule
     right='Dense(1, activation="sigmoid")',
     hides=("zero-gradients", "same-answer-for-all"),
 )
-def softmax_of_one_unit(training: Training) -> Iterator[Finding]:
+def softmax_of_one_unit(training: Training) -> Iterator[CheckFinding]:
     """A softmax over a single unit, which is always 1."""
     for output in training.model.outputs:
         if output.activation == "softmax" and output.units == 1:
-            yield Finding(
+            yield CheckFinding(
                 f"the output {output.name} is a softmax over one unit: it is 1 for every sample",
                 "Use a sigmoid for two classes, or one unit for each class",
                 'Dense(1, activation="sigmoid") with loss="binary_crossentropy"',
@@ -51,11 +51,11 @@ def softmax_of_one_unit(training: Training) -> Iterator[Finding]:
     wrong='Dense(10, activation="sigmoid") with sparse_categorical_crossentropy',
     right='Dense(10, activation="softmax")',
 )
-def sigmoid_for_exclusive_classes(training: Training) -> Iterator[Finding]:
+def sigmoid_for_exclusive_classes(training: Training) -> Iterator[CheckFinding]:
     """Sigmoids for classes that exclude one another."""
     for output in training.model.outputs:
         if output.activation in ("sigmoid", "tanh") and (output.units or 0) > 1 and _is_exclusive(output.loss):
-            yield Finding(
+            yield CheckFinding(
                 f"the output {output.name} is a {output.activation} of {output.units} units, and its loss "
                 f"{output.loss.kind if output.loss else ''} is for classes that exclude one another",
                 "Use a softmax; for labels that may hold together, binary_crossentropy",
@@ -82,7 +82,7 @@ _ROUNDING = 1e-3
     right="loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True)",
     hides=("negative-loss", "zero-gradients"),
 )
-def logits_as_probabilities(training: Training) -> Iterator[Finding]:
+def logits_as_probabilities(training: Training) -> Iterator[CheckFinding]:
     """A loss for probabilities on an output that gives any number."""
     for output in training.model.outputs:
         loss = output.loss
@@ -97,7 +97,7 @@ def logits_as_probabilities(training: Training) -> Iterator[Finding]:
         else:
             outside = False
         if output.activation in _NOT_PROBABILITIES or (not output.activation and outside):
-            yield Finding(
+            yield CheckFinding(
                 f"the loss {loss.kind} takes probabilities, and the output {output.name} is not one{seen}",
                 "Give the output a softmax"
                 if is_distance
@@ -125,7 +125,7 @@ _FAR_LESS, _NOT_TINY = 0.2, 0.02
     wrong='Dense(10, activation="softmax") with from_logits=True',
     right="Dense(10) with from_logits=True",
 )
-def probabilities_as_logits(training: Training) -> Iterator[Finding]:
+def probabilities_as_logits(training: Training) -> Iterator[CheckFinding]:
     """Probabilities that the loss takes for logits."""
     yield from _of_own_losses(training)
     for output in training.model.outputs:
@@ -135,7 +135,7 @@ def probabilities_as_logits(training: Training) -> Iterator[Finding]:
         found = training.prediction(output)
         is_distribution = found is not None and found.sums_to_one and output.activation == ""
         if output.activation in ("softmax", "sigmoid") or is_distribution:
-            yield Finding(
+            yield CheckFinding(
                 f"the output {output.name} holds probabilities already ({output.activation or 'its rows sum to 1'}), "
                 f"and {loss.kind} is told that they are logits",
                 "Leave the last activation out, or from_logits=True",
@@ -143,12 +143,12 @@ def probabilities_as_logits(training: Training) -> Iterator[Finding]:
             )
 
 
-def _of_own_losses(training: Training) -> Iterator[Finding]:
+def _of_own_losses(training: Training) -> Iterator[CheckFinding]:
     """Find losses of the user's own that are large for the right probabilities, and nearly 0 for large logits only."""
     for order in () if training.trial is None else training.trial.orders:
         far = order.as_logits
         if far is not None and 0 <= far < _FAR_LESS * order.right and order.right > _NOT_TINY * order.wrong > 0:
-            yield Finding(
+            yield CheckFinding(
                 f"the output {order.output} holds probabilities already, and {order.loss} takes them for logits: it "
                 f"gives {order.right:.3g} for the right answer, and {far:.2g} only for values that no probability has",
                 "Leave the last activation out, or the one in the loss",
@@ -165,11 +165,11 @@ def _of_own_losses(training: Training) -> Iterator[Finding]:
     wrong='Dense(10, activation="softmax") with binary_crossentropy',
     right='loss="categorical_crossentropy"',
 )
-def binary_loss_on_softmax(training: Training) -> Iterator[Finding]:
+def binary_loss_on_softmax(training: Training) -> Iterator[CheckFinding]:
     """A binary loss on a softmax."""
     for output in training.model.outputs:
         if output.activation == "softmax" and (output.units or 0) > 1 and is_binary(output.loss):
-            yield Finding(
+            yield CheckFinding(
                 f"the output {output.name} is a softmax over {output.units} classes, and binary_crossentropy takes "
                 "each unit as a separate question",
                 "Use categorical_crossentropy, or sparse_categorical_crossentropy for numbers of classes",
@@ -192,7 +192,7 @@ def binary_loss_on_softmax(training: Training) -> Iterator[Finding]:
         "not-one-hot",
     ),
 )
-def categorical_loss_of_one_unit(training: Training) -> Iterator[Finding]:
+def categorical_loss_of_one_unit(training: Training) -> Iterator[CheckFinding]:
     """A categorical loss on a single unit."""
     for output in training.model.outputs:
         if (
@@ -200,7 +200,7 @@ def categorical_loss_of_one_unit(training: Training) -> Iterator[Finding]:
             and output.activation != "softmax"
             and (is_categorical(output.loss) or is_sparse(output.loss))
         ):
-            yield Finding(
+            yield CheckFinding(
                 f"the output {output.name} has one unit, and {output.loss.kind if output.loss else ''} needs one for "
                 "each class",
                 "For two classes use binary_crossentropy and a sigmoid; else give the output a unit for each class",
@@ -223,7 +223,7 @@ _SLACK = 0.02
     wrong='Dense(1, activation="sigmoid") for prices',
     right="Dense(1)",
 )
-def bounded_output(training: Training) -> Iterator[Finding]:
+def bounded_output(training: Training) -> Iterator[CheckFinding]:
     """Targets that the last activation cannot reach."""
     if training.masks_samples:
         return
@@ -235,7 +235,7 @@ def bounded_output(training: Training) -> Iterator[Finding]:
         slack = _SLACK * max(sample.maximum - sample.minimum, 1e-6)
         if sample.minimum < limits[0] - slack or sample.maximum > limits[1] + slack:
             high = "infinity" if limits[1] == math.inf else f"{limits[1]:g}"
-            yield Finding(
+            yield CheckFinding(
                 f"targets in {target.name} go from {sample.minimum:.4g} to {sample.maximum:.4g}, and the output "
                 f"{output.name} ({output.activation}) gives {limits[0]:g} to {high}",
                 "Leave the last activation out, or scale the targets into its range",
@@ -250,7 +250,7 @@ def bounded_output(training: Training) -> Iterator[Finding]:
     wrong="Softmax(axis=1) on (None, 50, 10)",
     right="Softmax()",
 )
-def softmax_over_wrong_axis(training: Training) -> Iterator[Finding]:
+def softmax_over_wrong_axis(training: Training) -> Iterator[CheckFinding]:
     """A softmax over another axis than that of the classes."""
     for output in training.model.outputs:
         layer = output.layer
@@ -259,7 +259,7 @@ def softmax_over_wrong_axis(training: Training) -> Iterator[Finding]:
         axis, rank = layer["axis"], len(output.shape)
         last = output.loss is None or output.loss.settings.get("axis", -1) in (-1, rank - 1)
         if isinstance(axis, int) and axis % rank != rank - 1 and last and is_crossentropy(output.loss):
-            yield Finding(
+            yield CheckFinding(
                 f"{layer.name} adds up to 1 over axis {axis} of {output.shape}, and the classes are in the last one",
                 "Leave axis out",
                 "Softmax()",
@@ -273,7 +273,7 @@ def softmax_over_wrong_axis(training: Training) -> Iterator[Finding]:
     wrong='Dense(10, activation="softmax") under mixed_float16',
     right='Dense(10, activation="softmax", dtype="float32")',
 )
-def half_precision_output(training: Training) -> Iterator[Finding]:
+def half_precision_output(training: Training) -> Iterator[CheckFinding]:
     """A loss that is computed in float16."""
     for output in training.model.outputs:
         layer = output.layer
@@ -283,7 +283,7 @@ def half_precision_output(training: Training) -> Iterator[Finding]:
             and layer.compute_dtype == "float16"
             and output.dtype == "float16"
         ):
-            yield Finding(
+            yield CheckFinding(
                 f"the output {output.name} is float16, and so is its loss",
                 "Let the last layer compute in float32",
                 f'{layer.kind}(..., dtype="float32")',
@@ -305,14 +305,14 @@ _WITH_KERNEL = ("Dense",)
     right='Dense(64, activation="relu"), Dense(1, activation="sigmoid")',
     after="CHK219",
 )
-def hidden_softmax(training: Training) -> Iterator[Finding]:
+def hidden_softmax(training: Training) -> Iterator[CheckFinding]:
     """A softmax between two layers."""
     model = training.model
     made_by = {output.layer.name for output in model.outputs if output.layer is not None}
     for layer in model.layers:
         is_hidden = layer.kind == "Dense" and layer.is_keras and layer["activation"] == "softmax"
         if is_hidden and layer.name not in made_by and layer.weights.trainable and _feeds_dense(model, layer):
-            yield Finding(
+            yield CheckFinding(
                 f"the hidden layer {layer.name} ends with a softmax: its {layer['units']} values add up to 1",
                 "Use a relu between layers; a softmax belongs to the output",
                 f'Dense({layer["units"]}, activation="relu")',
@@ -320,7 +320,7 @@ def hidden_softmax(training: Training) -> Iterator[Finding]:
             return
 
 
-def _feeds_dense(model: Model, layer: Layer) -> bool:
+def _feeds_dense(model: Model, layer: LayerFacts) -> bool:
     """True if only a layer with a kernel takes the values of the layer."""
     for _ in model.layers:
         if len(layer.feeds) != 1:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from oomph.preflight.facts.fit import Callback
 from oomph.preflight.facts.training import Training
-from oomph.preflight.rule import ERROR, WARNING, Finding, rule
+from oomph.preflight.rule import ERROR, WARNING, CheckFinding, rule
 
 _RATE_FIGURES = ("learning_rate", "lr")
 
@@ -23,7 +23,7 @@ _RATE_FIGURES = ("learning_rate", "lr")
     wrong='EarlyStopping(monitor="val_acc") with metrics=["accuracy"]',
     right='EarlyStopping(monitor="val_accuracy")',
 )
-def monitor_missing(training: Training) -> Iterator[Finding]:
+def monitor_missing(training: Training) -> Iterator[CheckFinding]:
     """A callback that watches a figure which fit does not compute."""
     fit, model = training.fit, training.model
     known = _figures(training)
@@ -32,7 +32,7 @@ def monitor_missing(training: Training) -> Iterator[Finding]:
         if not callback.is_keras or not isinstance(monitor, str) or not _uses_figure(callback):
             continue
         if monitor.startswith("val_") and not fit.has_validation and fit.kind == "fit":
-            yield Finding(
+            yield CheckFinding(
                 f"{callback.kind} watches {monitor}, and fit has no validation data",
                 "Give validation_data, or watch a figure of the training",
                 f'{callback.kind}(monitor="{monitor.removeprefix("val_")}")',
@@ -40,7 +40,7 @@ def monitor_missing(training: Training) -> Iterator[Finding]:
         elif not model.own_train_step and monitor.removeprefix("val_") not in (*known, *_RATE_FIGURES):
             close = difflib.get_close_matches(monitor.removeprefix("val_"), known, n=1, cutoff=0.3)
             prefix = "val_" if monitor.startswith("val_") else ""
-            yield Finding(
+            yield CheckFinding(
                 f"{callback.kind} watches {monitor}, and the figures are {', '.join(known)}",
                 "Watch one of these",
                 f'{callback.kind}(monitor="{prefix}{close[0] if close else "loss"}")',
@@ -63,7 +63,7 @@ def _uses_figure(callback: Callback) -> bool:
     right='EarlyStopping(monitor="val_head_accuracy", mode="max")',
     after="CHK301",
 )
-def monitor_without_direction(training: Training) -> Iterator[Finding]:
+def monitor_without_direction(training: Training) -> Iterator[CheckFinding]:
     """A callback that does not know whether high or low is better."""
     model = training.model
     known = {metric.name for output in model.outputs for metric in output.metrics if metric.has_direction}
@@ -78,7 +78,7 @@ def monitor_without_direction(training: Training) -> Iterator[Finding]:
         is_idle = callback.kind == "ModelCheckpoint" and callback["save_best_only"] is not True
         if figure != "loss" and figure not in known and is_reported and not is_idle:
             low = figure.rpartition("_")[2] in ("loss", "error", "mae", "mse", "rmse")
-            yield Finding(
+            yield CheckFinding(
                 f"{callback.kind} watches {monitor}, and Keras does not know whether it should be high or low",
                 "Set the mode",
                 f'{callback.kind}(monitor="{monitor}", mode="{"min" if low else "max"}")',
@@ -96,7 +96,7 @@ _BETTER_HIGH = ("accuracy", "acc", "auc", "precision", "recall", "f1", "iou", "d
     wrong='ModelCheckpoint(monitor="val_loss", mode="max")',
     right='ModelCheckpoint(monitor="val_loss", mode="min")',
 )
-def monitor_direction(training: Training) -> Iterator[Finding]:
+def monitor_direction(training: Training) -> Iterator[CheckFinding]:
     """A callback that takes worse for better."""
     for callback in training.fit.callbacks:
         monitor, mode = callback["monitor"], callback["mode"]
@@ -105,7 +105,7 @@ def monitor_direction(training: Training) -> Iterator[Finding]:
         words = monitor.lower().split("_")
         better = "min" if words[-1] in _BETTER_LOW else "max" if set(words) & set(_BETTER_HIGH) else ""
         if better and mode in ("min", "max") and mode != better:
-            yield Finding(
+            yield CheckFinding(
                 f'{callback.kind} has mode="{mode}" for {monitor}, which is better when it is '
                 f"{'low' if better == 'min' else 'high'}",
                 "Turn the mode round",
@@ -124,7 +124,7 @@ _FEWEST_EPOCHS = 5
     wrong="EarlyStopping(patience=50) with epochs=20",
     right="EarlyStopping(patience=5)",
 )
-def patience_too_long(training: Training) -> Iterator[Finding]:
+def patience_too_long(training: Training) -> Iterator[CheckFinding]:
     """An early stopping that can never stop."""
     epochs = training.fit.epochs - training.fit.initial_epoch
     for callback in training.fit.callbacks:
@@ -134,7 +134,7 @@ def patience_too_long(training: Training) -> Iterator[Finding]:
         if callback["restore_best_weights"] is True:
             continue  # Keras restores them at the end, stopped or not
         if isinstance(patience, int) and patience >= epochs >= _FEWEST_EPOCHS:
-            yield Finding(
+            yield CheckFinding(
                 f"{callback.kind} waits {patience} epochs without improvement, and there are {epochs}",
                 "Make patience shorter, or train for longer",
                 f"{callback.kind}(patience={max(2, epochs // 5)})",
@@ -150,11 +150,11 @@ def patience_too_long(training: Training) -> Iterator[Finding]:
     hides=("step-fails",),
     after="CHK311",
 )
-def callback_is_class(training: Training) -> Iterator[Finding]:
+def callback_is_class(training: Training) -> Iterator[CheckFinding]:
     """A callback class instead of an instance."""
     for callback in training.fit.callbacks:
         if callback.is_class:
-            yield Finding(
+            yield CheckFinding(
                 f"callbacks contains the class {callback.kind}, not an instance of it",
                 "Call it",
                 f"{callback.kind}(...)",
@@ -169,7 +169,7 @@ def callback_is_class(training: Training) -> Iterator[Finding]:
     right='ModelCheckpoint("model-{val_accuracy:.3f}.keras")',
     after="CHK311",
 )
-def checkpoint_file_key(training: Training) -> Iterator[Finding]:
+def checkpoint_file_key(training: Training) -> Iterator[CheckFinding]:
     """A checkpoint path with a value that is not logged."""
     known = _figures(training)
     for callback in training.fit.callbacks:
@@ -180,7 +180,7 @@ def checkpoint_file_key(training: Training) -> Iterator[Finding]:
             key for key in _keys_of_path(path) if key not in ("epoch", "batch") and not _is_logged(training, key, known)
         ]
         if missing:
-            yield Finding(
+            yield CheckFinding(
                 f"the filepath of ModelCheckpoint uses {missing[0]}, but the logged values are {', '.join(known)}",
                 "Name one of these",
                 path.replace("{" + missing[0], "{val_loss" if training.fit.has_validation else "{loss"),
@@ -214,14 +214,14 @@ def _is_logged(training: Training, key: str, known: list[str]) -> bool:
     source="keras/src/ops/operation.py, Operation.get_config",
     after="CHK311",
 )
-def model_not_savable(training: Training) -> Iterator[Finding]:
+def model_not_savable(training: Training) -> Iterator[CheckFinding]:
     """A whole model that Keras cannot save where the script will save it."""
     for each in training.fit.saves:
         if each.trouble:
             is_callback = each.by == "ModelCheckpoint"
             when = "at the end of the first epoch" if is_callback else "after the training"
             what = each.culprit or "the class that the message names"
-            yield Finding(
+            yield CheckFinding(
                 f"{each.by} fails {when}: {each.path} cannot be written ({each.trouble})",
                 f"Give {what} a get_config with every argument of __init__, or save the weights only",
                 "" if not is_callback else 'ModelCheckpoint("best.weights.h5", save_weights_only=True)',
@@ -242,13 +242,13 @@ def model_not_savable(training: Training) -> Iterator[Finding]:
     source="keras/src/saving/serialization_lib.py, deserialize_keras_object",
     after="CHK311",
 )
-def saved_model_not_loadable(training: Training) -> Iterator[Finding]:
+def saved_model_not_loadable(training: Training) -> Iterator[CheckFinding]:
     """A saved model that Keras cannot load again."""
     for each in training.fit.saves:
         if not each.load_trouble:
             continue
         line = f"{each.is_loaded_at} fails" if each.is_own_load else "no load_model can read it"
-        yield Finding(
+        yield CheckFinding(
             f"{each.by} writes {each.path}, and {line} ({each.load_trouble})",
             "Put @keras.saving.register_keras_serializable() above each class and function of your own, "
             "return every argument of __init__ in get_config, and pass **kwargs on in __init__",

@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterator
 
 from oomph.preflight.facts.data import ARRAYS, BATCHING, DATASET, ENDLESS, GENERATOR, LOADER, PY_DATASET, Data
-from oomph.preflight.facts.fit import Fit
+from oomph.preflight.facts.fit import FitFacts
 from oomph.preflight.facts.training import Training
-from oomph.preflight.rule import ERROR, WARNING, Finding, rule
+from oomph.preflight.rule import ERROR, WARNING, CheckFinding, rule
 
 _MOST_EPOCHS = 10_000
 _EPOCHS_SHOWN = 3
@@ -21,7 +21,7 @@ _EPOCHS_SHOWN = 3
     wrong="model.fit(dataset, steps_per_epoch=1000, epochs=10)",
     right="model.fit(dataset.repeat(), steps_per_epoch=1000, epochs=10)",
 )
-def runs_out_of_data(training: Training) -> Iterator[Finding]:
+def runs_out_of_data(training: Training) -> Iterator[CheckFinding]:
     """More steps than the data have batches."""
     fit, data = training.fit, training.data
     if data.batches is not None and data.batches > 0:
@@ -33,17 +33,17 @@ def runs_out_of_data(training: Training) -> Iterator[Finding]:
         and held.kind != ARRAYS
         and _is_less(held.batches, fit.validation_steps)
     ):
-        yield Finding(
+        yield CheckFinding(
             f"validation_steps is {fit.validation_steps:,}, and the validation data have {held.batches:,} batches",
             "Leave validation_steps out",
         )
 
 
-def _training_runs_out(fit: Fit, data: Data, batches: int) -> Iterator[Finding]:
+def _training_runs_out(fit: FitFacts, data: Data, batches: int) -> Iterator[CheckFinding]:
     epochs = fit.epochs - fit.initial_epoch
     if fit.steps_per_epoch is None:
         if data.kind == GENERATOR and epochs > 1:
-            yield Finding(
+            yield CheckFinding(
                 f"the generator ends after {batches:,} batches, so only the first of {epochs} epochs has all of them; "
                 "for the others Keras has only the first two batches",
                 "Make the generator endless, with `while True`, and give steps_per_epoch",
@@ -51,7 +51,7 @@ def _training_runs_out(fit: Fit, data: Data, batches: int) -> Iterator[Finding]:
             )
         return
     if batches < fit.steps_per_epoch:
-        yield Finding(
+        yield CheckFinding(
             f"steps_per_epoch is {fit.steps_per_epoch:,}, and the data have {batches:,} batches",
             "Leave steps_per_epoch out" + ("" if data.kind == ARRAYS else ", or repeat the data"),
             "dataset = dataset.repeat()" if data.kind == DATASET else "",
@@ -63,7 +63,7 @@ def _training_runs_out(fit: Fit, data: Data, batches: int) -> Iterator[Finding]:
         return
     wanted = fit.steps_per_epoch * len(steps)
     words = ", ".join(map(str, short[:_EPOCHS_SHOWN])) + (", ..." if len(short) > _EPOCHS_SHOWN else "")
-    yield Finding(
+    yield CheckFinding(
         f"{len(steps):,} epochs of {fit.steps_per_epoch:,} steps take {wanted:,} batches, and the data have "
         f"{batches:,}: they run out in epoch {words}, and {wanted - sum(steps):,} steps are not trained",
         "Make the generator endless, with `while True`"
@@ -102,7 +102,7 @@ def _is_less(batches: int | None, steps: int) -> bool:
     right="steps_per_epoch=len(dataset), or none",
     after="CHK116",
 )
-def steps_divided_twice(training: Training) -> Iterator[Finding]:
+def steps_divided_twice(training: Training) -> Iterator[CheckFinding]:
     """An epoch that is too short, because the number of batches was divided by the batch size."""
     data, steps = training.data, training.fit.steps_per_epoch
     lengths = [data.batches, *(stage.elements for stage in data.stages if stage.batch)]
@@ -110,7 +110,7 @@ def steps_divided_twice(training: Training) -> Iterator[Finding]:
         if steps is None or batches is None or data.batch is None or data.batch < 2 or batches <= data.batch:
             continue
         if steps in (batches // data.batch, -(-batches // data.batch)):
-            yield Finding(
+            yield CheckFinding(
                 f"an epoch has {steps:,} steps, and the data {batches:,} batches of {data.batch}: they were divided by "
                 "the batch size once more",
                 "Leave steps_per_epoch out: the dataset knows its length",
@@ -125,17 +125,17 @@ def steps_divided_twice(training: Training) -> Iterator[Finding]:
     wrong="model.fit(dataset.repeat(), epochs=10)",
     right="model.fit(dataset.repeat(), steps_per_epoch=500, epochs=10)",
 )
-def endless_epoch(training: Training) -> Iterator[Finding]:
+def endless_epoch(training: Training) -> Iterator[CheckFinding]:
     """Endless data without a number of steps per epoch."""
     fit, held = training.fit, training.validation
     if training.data.batches == ENDLESS and fit.steps_per_epoch is None and fit.kind == "fit":
-        yield Finding(
+        yield CheckFinding(
             "the data are endless (repeat() without a number), and steps_per_epoch is not given",
             "Say how many steps an epoch has, or leave repeat() out",
             "model.fit(dataset, steps_per_epoch=samples // batch_size)",
         )
     if held is not None and held.batches == ENDLESS and fit.validation_steps is None:
-        yield Finding(
+        yield CheckFinding(
             "the validation data are endless, and validation_steps is not given: the first validation never ends",
             "Leave repeat() out of the validation data",
         )
@@ -149,7 +149,7 @@ def endless_epoch(training: Training) -> Iterator[Finding]:
     right="dataset.batch(64)",
     hides=("step-fails",),
 )
-def empty_data(training: Training) -> Iterator[Finding]:
+def empty_data(training: Training) -> Iterator[CheckFinding]:
     """Data without a single batch."""
     for data, words in ((training.data, "the training data"), (training.validation, "the validation data")):
         if data is None or data.failed or data.batches != 0:
@@ -158,7 +158,7 @@ def empty_data(training: Training) -> Iterator[Finding]:
         why = ""
         if batch is not None:
             why = f": a batch takes {batch.batch} samples, and fewer arrive" if _has_elements(data) else ""
-        yield Finding(f"{words} hold no batch{why}", "Look at the filter, the file pattern and drop_remainder")
+        yield CheckFinding(f"{words} hold no batch{why}", "Look at the filter, the file pattern and drop_remainder")
 
 
 def _has_elements(data: Data) -> bool:
@@ -173,12 +173,12 @@ def _has_elements(data: Data) -> bool:
     right="def __len__(self): return math.ceil(len(self.x) / self.batch_size)",
     after="CHK119",
 )
-def empty_batches(training: Training) -> Iterator[Finding]:
+def empty_batches(training: Training) -> Iterator[CheckFinding]:
     """Empty batches."""
     for data, words in ((training.data, "training"), (training.validation, "validation")):
         if data is not None and data.empty_batch is not None:
             of = f" of {data.batches:,}" if data.batches is not None and data.batches > 0 else ""
-            yield Finding(
+            yield CheckFinding(
                 f"batch {data.empty_batch + 1:,}{of} of the {words} data holds no samples",
                 "Return the number of batches from __len__",
                 "return math.ceil(len(self.x) / self.batch_size)",
@@ -193,12 +193,12 @@ def empty_batches(training: Training) -> Iterator[Finding]:
     right="model.fit(x_train, y_train)",
     hides=("step-fails", "target-shape"),
 )
-def unequal_lengths(training: Training) -> Iterator[Finding]:
+def unequal_lengths(training: Training) -> Iterator[CheckFinding]:
     """Arrays with different numbers of samples."""
     parts = [part for part in training.data.parts if part.rows is not None]
     if training.data.kind == ARRAYS and len({part.rows for part in parts}) > 1:
         sizes = ", ".join(f"{part.name} {part.rows:,}" for part in parts)
-        yield Finding(f"the arrays hold different numbers of samples: {sizes}", "Take x and y from the same rows")
+        yield CheckFinding(f"the arrays hold different numbers of samples: {sizes}", "Take x and y from the same rows")
 
 
 _UNEQUAL_SHAPES = "Cannot batch tensors with different shapes"
@@ -213,14 +213,14 @@ _UNEQUAL_SHAPES = "Cannot batch tensors with different shapes"
     hides=("step-fails", "empty-data", "no-targets"),
     fault="corrupt-data",
 )
-def data_raise(training: Training) -> Iterator[Finding]:
+def data_raise(training: Training) -> Iterator[CheckFinding]:
     """Data that raise an error while they are read."""
     for data, words in ((training.data, "the training data"), (training.validation, "the validation data")):
         if data is None or not data.failed:
             continue
         after = f" after {data.failed_after:,} batches" if data.failed_after else " at the first batch"
         record = f"; it was {data.failed_record}" if data.failed_record else ""
-        yield Finding(
+        yield CheckFinding(
             f"{words} fail{after}: {_without_nodes(data.failed)}{record}",
             _remedy_for_error(data),
         )
@@ -248,21 +248,21 @@ def _remedy_for_error(data: Data) -> str:
     wrong="model.fit(dataset, y, validation_split=0.2)",
     right="model.fit(train_dataset, validation_data=test_dataset)",
 )
-def arguments_for_dataset(training: Training) -> Iterator[Finding]:
+def arguments_for_dataset(training: Training) -> Iterator[CheckFinding]:
     """Arguments of fit that a dataset or a generator does not take."""
     fit, kind = training.fit, training.data.kind
     if kind not in (DATASET, GENERATOR, LOADER, PY_DATASET) or fit.kind != "fit":
         return
     if fit.has_y:
-        yield Finding(f"y is given beside a {kind}, which has its own targets", "Leave y out")
+        yield CheckFinding(f"y is given beside a {kind}, which has its own targets", "Leave y out")
     if fit.validation_split:
-        yield Finding(
+        yield CheckFinding(
             f"validation_split needs arrays, not a {kind}",
             "Set a part of the data apart, and give it as validation_data",
             "model.fit(dataset.skip(n), validation_data=dataset.take(n))",
         )
     if fit.batch_size is not None:
-        yield Finding(
+        yield CheckFinding(
             f"batch_size={fit.batch_size} has no effect: a {kind} makes its own batches"
             + (f" of {training.data.batch}" if training.data.batch else ""),
             "Leave batch_size out, and set it where the batches are made",
@@ -282,13 +282,13 @@ _FEWEST_BATCHES = 3
     hides=("duplicates",),
     after="CHK420",
 )
-def same_batches(training: Training) -> Iterator[Finding]:
+def same_batches(training: Training) -> Iterator[CheckFinding]:
     """Identical batches."""
     data, wanted = training.data, training.fit.steps_per_epoch
     if any(stage.kind == "repeat" for stage in data.stages):
         return  # all of the data may be one batch
     if data.same_batches >= _FEWEST_BATCHES and (wanted is None or wanted > 1):
-        yield Finding(
+        yield CheckFinding(
             f"the first {data.same_batches} batches are identical",
             "Start each batch where the previous one ended",
         )
@@ -301,10 +301,10 @@ def same_batches(training: Training) -> Iterator[Finding]:
     wrong="model.fit(x, y, epochs=10, initial_epoch=10)",
     right="model.fit(x, y, epochs=20, initial_epoch=10)",
 )
-def nothing_to_train(training: Training) -> Iterator[Finding]:
+def nothing_to_train(training: Training) -> Iterator[CheckFinding]:
     """A fit without an epoch."""
     fit = training.fit
     if fit.kind == "fit" and (fit.initial_epoch >= fit.epochs or fit.steps_per_epoch == 0):
         what = f"initial_epoch is {fit.initial_epoch}, and epochs, the number of the last one, is {fit.epochs}"
         what = "steps_per_epoch is 0" if fit.steps_per_epoch == 0 else what
-        yield Finding(what, "Make epochs the number of the last epoch", f"epochs={fit.initial_epoch + 10}")
+        yield CheckFinding(what, "Make epochs the number of the last epoch", f"epochs={fit.initial_epoch + 10}")

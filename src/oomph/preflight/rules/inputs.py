@@ -8,7 +8,7 @@ from math import prod
 from oomph.preflight.facts.data import DATASET, ENDLESS, Data, Part
 from oomph.preflight.facts.model import Shape, agree, in_words
 from oomph.preflight.facts.training import Training
-from oomph.preflight.rule import ERROR, WARNING, Finding, rule
+from oomph.preflight.rule import ERROR, WARNING, CheckFinding, rule
 
 
 @rule(
@@ -31,7 +31,7 @@ from oomph.preflight.rule import ERROR, WARNING, Finding, rule
         "one-hot-labels-sparse-loss",
     ),
 )
-def missing_batch_dimension(training: Training) -> Iterator[Finding]:
+def missing_batch_dimension(training: Training) -> Iterator[CheckFinding]:
     """A dataset that was never batched."""
     data = training.data
     short = [
@@ -42,7 +42,7 @@ def missing_batch_dimension(training: Training) -> Iterator[Finding]:
     if data.stages and not data.batching_stages and (short or data.is_single_sample):
         part = short[0][1] if short else data.of("x")[0]
         expected = f"; the model takes {in_words(short[0][0].shape)}" if short else ""
-        yield Finding(
+        yield CheckFinding(
             f"each element of the dataset is one sample: {part.name} has the shape {in_words(part.shape)}{expected}",
             "Make batches of the samples",
             "dataset = dataset.batch(32)",
@@ -57,12 +57,12 @@ def missing_batch_dimension(training: Training) -> Iterator[Finding]:
     right="dataset.batch(32).map(scale)",
     hides=("step-fails", "input-shape", "target-shape", "class-numbers-categorical-loss", "one-hot-labels-sparse-loss"),
 )
-def batched_twice(training: Training) -> Iterator[Finding]:
+def batched_twice(training: Training) -> Iterator[CheckFinding]:
     """A dataset that was batched twice."""
     for given, part in training.inputs():
         is_long = part.shape is not None and len(part.shape) == len(given.shape) + 1
         if is_long and training.data.batching_stages > 1 and agree((part.shape or ())[1:], given.shape):
-            yield Finding(
+            yield CheckFinding(
                 f"{part.name} has the shape {in_words(part.shape)}, the model takes {in_words(given.shape)}: the "
                 f"dataset is batched {training.data.batching_stages} times",
                 "Leave one of the calls of batch out",
@@ -81,7 +81,7 @@ _CHANNELS = (1, 3, 4)
     right="images = images.transpose(0, 2, 3, 1)",
     hides=("input-shape", "step-fails"),
 )
-def channels_first(training: Training) -> Iterator[Finding]:
+def channels_first(training: Training) -> Iterator[CheckFinding]:
     """Images with their channels first, for layers that want them last."""
     for given, part in training.inputs():
         shape = part.shape
@@ -89,7 +89,7 @@ def channels_first(training: Training) -> Iterator[Finding]:
             continue
         turned = (shape[0], shape[2], shape[3], shape[1])
         if shape[1] in _CHANNELS and agree(turned, given.shape):
-            yield Finding(
+            yield CheckFinding(
                 f"{part.name} has the shape {in_words(shape)}: {shape[1]} channels come first; the model takes "
                 f"{in_words(given.shape)}",
                 "Move the channels to the end",
@@ -105,7 +105,7 @@ def channels_first(training: Training) -> Iterator[Finding]:
     right="keras.Input((8,))",
     hides=("step-fails",),
 )
-def input_shape(training: Training) -> Iterator[Finding]:
+def input_shape(training: Training) -> Iterator[CheckFinding]:
     """Data of another shape than the model's input."""
     for given, part in training.inputs():
         if part.shape is None or part.is_ragged or part.is_sparse or _is_taken(given.shape, part.shape):
@@ -114,7 +114,7 @@ def input_shape(training: Training) -> Iterator[Finding]:
         remedy = "Reshape the data, or change the shape of the input"
         if None not in sizes and _product(part.shape[1:]) == _product(given.shape[1:]):
             remedy = "The number of values is right: reshape the data"
-        yield Finding(
+        yield CheckFinding(
             f"{part.name} has the shape {in_words(part.shape)}, the input {given.name} takes {in_words(given.shape)}",
             remedy,
             f"keras.Input({in_words(part.shape[1:])})",
@@ -141,7 +141,7 @@ def _product(sizes: Shape) -> int:
     right="the same names on both sides",
     hides=("step-fails", "input-count", "input-shape"),
 )
-def input_keys(training: Training) -> Iterator[Finding]:
+def input_keys(training: Training) -> Iterator[CheckFinding]:
     """A dictionary whose keys are not the names of the model's inputs."""
     parts = training.data.of("x")
     if not training.model.inputs or not parts or not all(part.key for part in parts):
@@ -157,7 +157,7 @@ def input_keys(training: Training) -> Iterator[Finding]:
     missing = [sorted(names)[0] for names in wanted if not names & keys]
     if missing:
         left = sorted(keys - set().union(*wanted))
-        yield Finding(
+        yield CheckFinding(
             f"the data have no {', '.join(missing)}; their keys are {', '.join(sorted(keys))}",
             f"Rename {left[0]} to {missing[0]}" if left else "Add it to each element of the data",
         )
@@ -171,7 +171,7 @@ def input_keys(training: Training) -> Iterator[Finding]:
     right="model.fit((titles, genres), ratings)",
     hides=("step-fails", "input-shape"),
 )
-def input_count(training: Training) -> Iterator[Finding]:
+def input_count(training: Training) -> Iterator[CheckFinding]:
     """More or fewer inputs than the model takes."""
     parts, inputs = training.data.of("x"), training.model.inputs
     if not parts or not inputs or any(part.key for part in parts):
@@ -179,7 +179,7 @@ def input_count(training: Training) -> Iterator[Finding]:
     least = sum(not each.optional for each in inputs)
     if not least <= len(parts) <= len(inputs):
         names = ", ".join(each.name for each in inputs)
-        yield Finding(
+        yield CheckFinding(
             f"the data hold {len(parts)} input{'s' * (len(parts) != 1)}, the model takes {len(inputs)}: {names}",
             "Give one array for each input, in their order, or a dictionary by their names",
             f"model.fit(({', '.join(each.name for each in inputs)}), y)" if len(inputs) > 1 else "",
@@ -198,7 +198,7 @@ _TAKE_TEXT = ("TextVectorization", "StringLookup", "Hashing", "HashedCrossing", 
     hides=("step-fails", "input-shape"),
     fault="dtype-mismatch",
 )
-def text_input(training: Training) -> Iterator[Finding]:
+def text_input(training: Training) -> Iterator[CheckFinding]:
     """Text where the model takes numbers."""
     model = training.model
     known = {part.name: given.dtype for given, part in training.inputs()}
@@ -206,7 +206,7 @@ def text_input(training: Training) -> Iterator[Finding]:
     for part in training.data.of("x"):
         is_refused = known[part.name] != "string" if part.name in known else not takes
         if part.dtype == "string" and is_refused and not (model.own_call or model.own_train_step):
-            yield Finding(
+            yield CheckFinding(
                 f"{part.name} is text, and the model takes numbers",
                 "Turn the text into numbers first: TextVectorization for sentences, StringLookup for categories",
                 "dataset.map(lambda text, label: (vectorize(text), label))",
@@ -222,12 +222,12 @@ def text_input(training: Training) -> Iterator[Finding]:
     hides=("step-fails",),
     fault="shape-mismatch",
 )
-def ragged_input(training: Training) -> Iterator[Finding]:
+def ragged_input(training: Training) -> Iterator[CheckFinding]:
     """Batches of rows of different lengths, for layers that want one length."""
     failed = training.trial is None or bool(training.trial.failed)
     for part in training.data.of("x"):
         if part.is_ragged and failed:
-            yield Finding(
+            yield CheckFinding(
                 f"{part.name} is ragged: its rows have different lengths",
                 "Pad the rows to one length, and mask the padding",
                 "x = x.to_tensor()  # or dataset.padded_batch(32)",
@@ -242,13 +242,13 @@ def ragged_input(training: Training) -> Iterator[Finding]:
     right="image = tf.py_function(...); image.set_shape((224, 224, 3))",
     hides=("step-fails",),
 )
-def unknown_rank(training: Training) -> Iterator[Finding]:
+def unknown_rank(training: Training) -> Iterator[CheckFinding]:
     """Elements of unknown rank, as a Python function gives them."""
     failed = training.trial is None or bool(training.trial.failed)
     stage = next((stage for stage in training.data.stages if stage.is_python), None)
     for part in training.data.parts:
         if stage is not None and part.shape is None and failed:
-            yield Finding(
+            yield CheckFinding(
                 f"the shape of {part.name} is unknown: it comes from a Python function",
                 "Say which shape the function returns, inside of the map",
                 "image.set_shape((224, 224, 3))",
@@ -271,13 +271,13 @@ _MANY_SHAPES = 6
     wrong="padded_batch to the longest of each batch",
     right="padded_batch(32, padded_shapes=...), or bucket_by_sequence_length",
 )
-def varying_shapes(training: Training) -> Iterator[Finding]:
+def varying_shapes(training: Training) -> Iterator[CheckFinding]:
     """Batches of many different shapes."""
     for part in training.data.of("x"):
         shapes = {shape[1:] for shape in part.shapes}
         if len(shapes) >= _MANY_SHAPES and not part.is_ragged and not part.is_sparse:
             sizes = sorted(size for shape in shapes for size in shape[:1] if size is not None)
-            yield Finding(
+            yield CheckFinding(
                 f"{part.name} came in {len(shapes)} different shapes, with lengths from {sizes[0]} to {sizes[-1]}",
                 "Pad to a few lengths only, for instance to multiples of 64",
                 "dataset.bucket_by_sequence_length(...)",
@@ -300,7 +300,7 @@ _FEWEST_BYTES = 256 << 10
     wrong="tf.data.Dataset.from_tensor_slices((np.random.rand(10_000, 64), y))",
     right='tf.data.Dataset.from_tensor_slices((x.astype("float32"), y))',
 )
-def float64_features(training: Training) -> Iterator[Finding]:
+def float64_features(training: Training) -> Iterator[CheckFinding]:
     """Features in float64 that the model casts in each step."""
     layers = training.model.layers
     if training.data.kind != DATASET or any(layer.compute_dtype == "float64" for layer in layers):
@@ -308,7 +308,7 @@ def float64_features(training: Training) -> Iterator[Finding]:
     for part in training.data.of("x"):
         size = _bytes_of_epoch(training.data, part)
         if part.dtype == "float64" and size >= _FEWEST_BYTES:
-            yield Finding(
+            yield CheckFinding(
                 f"{part.name} is float64, {size / 2**20:.1f} MiB in an epoch, and the model computes in float32",
                 "Convert it once, before the pipeline",
                 f'{part.name} = {part.name}.astype("float32")',
@@ -332,10 +332,10 @@ def _bytes_of_epoch(data: Data, part: Part) -> int:
     wrong="two inputs, of which one reaches the output",
     right="concatenate([a, b])",
 )
-def unused_input(training: Training) -> Iterator[Finding]:
+def unused_input(training: Training) -> Iterator[CheckFinding]:
     """An input that nothing reads."""
     model = training.model
     for given in model.inputs:
         layer = model.layer(given.name)
         if layer is not None and layer.kind == "InputLayer" and not layer.feeds and len(model.inputs) > 1:
-            yield Finding(f"nothing reads the input {given.name}", "Connect it, or leave it out")
+            yield CheckFinding(f"nothing reads the input {given.name}", "Connect it, or leave it out")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from oomph.preflight.facts.data import Part, Sample
+from oomph.preflight.facts.data import DataSample, Part
 from oomph.preflight.facts.model import Output, is_binary, is_categorical, is_sparse
 from oomph.preflight.facts.training import Training
-from oomph.preflight.rule import ERROR, WARNING, Finding, rule
+from oomph.preflight.rule import ERROR, WARNING, CheckFinding, rule
 
 
 @rule(
@@ -23,7 +23,7 @@ from oomph.preflight.rule import ERROR, WARNING, Finding, rule
     fault="label-out-of-range",
     source="https://github.com/tensorflow/tensorflow/issues/8484",
 )
-def label_out_of_range(training: Training) -> Iterator[Finding]:
+def label_out_of_range(training: Training) -> Iterator[CheckFinding]:
     """A class number that the output has no unit for."""
     for output, target in training.pairs():
         sample = target.sample
@@ -34,7 +34,7 @@ def label_out_of_range(training: Training) -> Iterator[Finding]:
             yield finding
 
 
-def _outside_units(output: Output, target: Part, sample: Sample, units: int) -> Finding | None:
+def _outside_units(output: Output, target: Part, sample: DataSample, units: int) -> CheckFinding | None:
     low, high = sample.minimum or 0.0, sample.maximum or 0.0
     ignored = output.loss.settings.get("ignore_class") if output.loss is not None else None
     outside = {value: count for value, count in sample.counts.items() if not 0 <= value < units and value != ignored}
@@ -42,14 +42,14 @@ def _outside_units(output: Output, target: Part, sample: Sample, units: int) -> 
         return None
     seen = f"labels {low:g}..{high:g} in {target.name}, output {output.name} has {units} units: valid is 0..{units - 1}"
     if low == 1 and high == units:
-        return Finding(seen, "Subtract 1 from the labels", f"{target.name} = {target.name} - 1")
+        return CheckFinding(seen, "Subtract 1 from the labels", f"{target.name} = {target.name} - 1")
     if set(outside) == {-1.0}:
-        return Finding(
+        return CheckFinding(
             seen,
             "Leave samples without a label out, or let the loss ignore them",
             "loss=keras.losses.SparseCategoricalCrossentropy(ignore_class=-1)",
         )
-    return Finding(
+    return CheckFinding(
         seen,
         "Number the classes from 0 without gaps, or give the output a unit for each",
         f'Dense({int(high) + 1}, activation="softmax")' if low >= 0 and high < 10 * units else "",
@@ -64,12 +64,12 @@ def _outside_units(output: Output, target: Part, sample: Sample, units: int) -> 
     right="labels = (ratings * 2).astype(int)",
     hides=("label-out-of-range",),
 )
-def fractional_labels(training: Training) -> Iterator[Finding]:
+def fractional_labels(training: Training) -> Iterator[CheckFinding]:
     """Numbers of classes with fractions."""
     for output, target in training.pairs():
         sample = target.sample
         if is_sparse(output.loss) and sample is not None and sample.minimum is not None and not sample.is_integral:
-            yield Finding(
+            yield CheckFinding(
                 f"{target.name} holds fractions from {sample.minimum:.4g} to {sample.maximum:.4g}, and the loss takes "
                 "numbers of classes: fractions are cut off",
                 "Number the classes, or use a loss for numbers, such as mse, with one unit",
@@ -88,7 +88,7 @@ _ROUNDING = 1e-3
     right="labels = (labels + 1) / 2",
     hides=("negative-loss", "diverges"),
 )
-def binary_targets(training: Training) -> Iterator[Finding]:
+def binary_targets(training: Training) -> Iterator[CheckFinding]:
     """Targets outside of 0 and 1, for a loss that takes probabilities."""
     if training.masks_samples:
         return
@@ -102,20 +102,20 @@ def binary_targets(training: Training) -> Iterator[Finding]:
         seen = f"targets in {target.name} go from {low:g} to {high:g}, and binary_crossentropy takes 0 to 1"
         values = sorted(sample.counts)
         if values == [-1.0, 1.0]:
-            yield Finding(seen, "Turn -1 and 1 into 0 and 1", f"{target.name} = ({target.name} + 1) / 2")
+            yield CheckFinding(seen, "Turn -1 and 1 into 0 and 1", f"{target.name} = ({target.name} + 1) / 2")
         elif len(values) == 2 or high == 255:
             shifted = target.name if low == 0 else f"{target.name} - {low:g}"
             span = high - low
             scaled = shifted if span == 1 else f"{shifted} / {span:g}" if low == 0 else f"({shifted}) / {span:g}"
-            yield Finding(seen, "Turn the two values into 0 and 1", f"{target.name} = {scaled}")
+            yield CheckFinding(seen, "Turn the two values into 0 and 1", f"{target.name} = {scaled}")
         elif values and output.units == 1:
-            yield Finding(
+            yield CheckFinding(
                 f"{seen}; there are {len(values)} classes, and the output has one unit",
                 "Give the output a unit for each class, a softmax and the sparse categorical loss",
                 f'Dense({int(high) + 1}, activation="softmax") with loss="sparse_categorical_crossentropy"',
             )
         else:
-            yield Finding(seen, "Scale the targets to 0..1, or use a loss for numbers, such as mse")
+            yield CheckFinding(seen, "Scale the targets to 0..1, or use a loss for numbers, such as mse")
 
 
 _FEWEST_OF_ONE = 20
@@ -128,7 +128,7 @@ _FEWEST_OF_ONE = 20
     wrong="labels = np.zeros(len(x))",
     right="the labels of the samples",
 )
-def one_class_only(training: Training) -> Iterator[Finding]:
+def one_class_only(training: Training) -> Iterator[CheckFinding]:
     """Labels that are all the same."""
     for output, target in training.pairs():
         sample = target.sample
@@ -141,7 +141,7 @@ def one_class_only(training: Training) -> Iterator[Finding]:
             continue
         looked = "all" if sample.is_whole else "the first"
         severity = ERROR if sample.is_whole else WARNING
-        yield Finding(
+        yield CheckFinding(
             f"{looked} {sample.rows:,} targets in {target.name} are {sample.minimum:g}",
             "Look at how the labels are read"
             if sample.is_whole
@@ -162,7 +162,7 @@ _ACCURACIES = ("accuracy", "acc", "binary_accuracy", "sparse_categorical_accurac
     wrong='metrics=["accuracy"] with 1 % fraud',
     right='metrics=[keras.metrics.AUC(curve="PR")] and class_weight',
 )
-def imbalance(training: Training) -> Iterator[Finding]:
+def imbalance(training: Training) -> Iterator[CheckFinding]:
     """A class that is very rare, with accuracy as the only metric."""
     for output, target in training.pairs():
         sample, loss = target.sample, output.loss
@@ -178,7 +178,7 @@ def imbalance(training: Training) -> Iterator[Finding]:
         rare = min(sample.counts, key=lambda label: sample.counts[label])
         share = sample.counts[rare] / sum(sample.counts.values())
         if share < _RARE and all(metric.kind in _ACCURACIES for metric in output.metrics):
-            yield Finding(
+            yield CheckFinding(
                 f"{share:.1%} of the labels in {target.name} are {rare:g} ({sample.counts[rare]:,} of "
                 f"{sum(sample.counts.values()):,}): accuracy is {1 - share:.3f} for a model that never finds one",
                 "Watch precision and recall, and give the rare class a weight",
@@ -208,7 +208,7 @@ _ROWS_PER_UNIT = 20
     wrong='Dense(100, activation="softmax") for 10 classes',
     right='Dense(10, activation="softmax")',
 )
-def units_unused(training: Training) -> Iterator[Finding]:
+def units_unused(training: Training) -> Iterator[CheckFinding]:
     """Far more units than classes."""
     for output, target in training.pairs():
         sample, units = target.sample, output.units
@@ -218,7 +218,7 @@ def units_unused(training: Training) -> Iterator[Finding]:
             continue
         highest = int(sample.maximum or 0)
         if units > 2 and highest + 1 < units - 1 and len(sample.counts) < 0.7 * units:
-            yield Finding(
+            yield CheckFinding(
                 f"the output {output.name} has {units} units, and the labels in {target.name} are {len(sample.counts)} "
                 f"classes up to {highest}",
                 "Give the output one unit for each class",
@@ -239,7 +239,7 @@ _SUM_ROUNDING = 0.02
     wrong="rows with several ones and a softmax",
     right="sigmoid units and binary_crossentropy",
 )
-def not_one_hot(training: Training) -> Iterator[Finding]:
+def not_one_hot(training: Training) -> Iterator[CheckFinding]:
     """Targets that are no distribution over the classes."""
     if training.masks_samples:
         return
@@ -251,19 +251,19 @@ def not_one_hot(training: Training) -> Iterator[Finding]:
             continue
         low, high = sample.row_sums
         if high > 1 + _SUM_ROUNDING and sample.zero_one:
-            yield Finding(
+            yield CheckFinding(
                 f"rows of {target.name} hold up to {high:g} ones: several classes at a time, for a loss of "
                 "exclusive classes",
                 "Use a sigmoid for each class, and binary_crossentropy",
                 f'Dense({output.units}, activation="sigmoid") with loss="binary_crossentropy"',
             )
         elif high > 1 + _SUM_ROUNDING or low < -_SUM_ROUNDING:
-            yield Finding(
+            yield CheckFinding(
                 f"rows of {target.name} add up to {low:.3g} to {high:.3g}, not to 1",
                 "Give one value for each class, which add up to 1",
             )
         elif low < 1 - _SUM_ROUNDING and len(target.shape) == 2:
-            yield Finding(
+            yield CheckFinding(
                 f"some rows of {target.name} add up to {low:.3g}: they name no class, and their loss is 0",
                 "Leave these samples out, or give them a class of their own",
                 severity=WARNING,
@@ -283,7 +283,7 @@ _CLEARLY_MORE = 2.0
     wrong="class_weight={1: 1.0, 2: 5.0} for labels 0 and 1",
     right="class_weight={0: 1.0, 1: 5.0}",
 )
-def class_weights(training: Training) -> Iterator[Finding]:
+def class_weights(training: Training) -> Iterator[CheckFinding]:
     """Class weights that do not fit the labels."""
     weights = training.fit.class_weight
     target = next((part for part in training.data.of("y")), None)
@@ -295,22 +295,22 @@ def class_weights(training: Training) -> Iterator[Finding]:
     missing = sorted(set(counts) - set(weights))
     unknown = sorted(set(weights) - set(counts))
     if missing:
-        yield Finding(
+        yield CheckFinding(
             f"class_weight has no entry for {_listed(missing)}, which then count 1; it has {_listed(sorted(weights))}",
             "Give each class a weight",
         )
     elif unknown and target.sample.is_whole:
-        yield Finding(
+        yield CheckFinding(
             f"class_weight names {_listed(unknown)}, but no label has these values", "Number the weights as the labels"
         )
     else:
         yield from _reversed(weights, counts)
 
 
-def _reversed(weights: Mapping[int, float], counts: Mapping[int, int]) -> Iterator[Finding]:
+def _reversed(weights: Mapping[int, float], counts: Mapping[int, int]) -> Iterator[CheckFinding]:
     rare, often = min(counts, key=lambda label: counts[label]), max(counts, key=lambda label: counts[label])
     if counts[often] > _CLEARLY_MORE * counts[rare] and weights[often] > _CLEARLY_MORE * weights[rare]:
-        yield Finding(
+        yield CheckFinding(
             f"class {often} is the most frequent ({counts[often]:,} samples) and weighs {weights[often]:g}; class "
             f"{rare} is the rarest ({counts[rare]:,}) and weighs {weights[rare]:g}",
             "Turn the weights round: a rare class weighs more",
@@ -329,27 +329,29 @@ def _listed(labels: Sequence[int]) -> str:
     wrong="sample_weight = np.zeros(len(x))",
     right="sample_weight = np.ones(len(x))",
 )
-def sample_weights(training: Training) -> Iterator[Finding]:
+def sample_weights(training: Training) -> Iterator[CheckFinding]:
     """Sample weights that are all 0, negative or not finite."""
     for weight in training.data.of("sample_weight"):
         sample = weight.sample
         if sample is None:
             continue
         if sample.nan_rows or sample.infinite_rows:
-            yield Finding(
+            yield CheckFinding(
                 f"{sample.nan_rows + sample.infinite_rows:,} sample weights are not finite",
                 "Replace them",
                 severity=ERROR,
             )
         elif sample.minimum == sample.maximum == 0:
-            yield Finding(f"all {sample.rows:,} sample weights are 0: nothing counts", "Leave them out", severity=ERROR)
+            yield CheckFinding(
+                f"all {sample.rows:,} sample weights are 0: nothing counts", "Leave them out", severity=ERROR
+            )
         elif sample.minimum is not None and sample.minimum < 0 and not _is_centred(sample):
-            yield Finding(
+            yield CheckFinding(
                 f"sample weights go down to {sample.minimum:g}: samples with a negative weight are unlearnt",
                 "Use weights of 0 and more",
             )
 
 
-def _is_centred(sample: Sample) -> bool:
+def _is_centred(sample: DataSample) -> bool:
     """True if negative weights are meant, as for advantages in reinforcement learning."""
     return abs(sample.mean or 0) < (sample.deviation or 0)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from oomph.preflight.facts.data import ARRAYS, Part
-from oomph.preflight.facts.model import Layer, Model
+from oomph.preflight.facts.model import LayerFacts, Model
 from oomph.preflight.facts.training import Training
-from oomph.preflight.rule import ERROR, WARNING, Finding, rule
+from oomph.preflight.rule import ERROR, WARNING, CheckFinding, rule
 
 _DROPOUTS = ("Dropout", "SpatialDropout1D", "SpatialDropout2D", "SpatialDropout3D", "AlphaDropout", "GaussianDropout")
 _HIGH_DROPOUT = 0.85
@@ -20,12 +20,12 @@ _HIGH_DROPOUT = 0.85
     wrong="Dropout(0.9)",
     right="Dropout(0.3)",
 )
-def dropout_too_high(training: Training) -> Iterator[Finding]:
+def dropout_too_high(training: Training) -> Iterator[CheckFinding]:
     """A dropout that leaves next to nothing, or drops the output."""
     for layer in training.model.layers:
         rate = layer["rate"]
         if layer.kind in _DROPOUTS and layer.is_keras and isinstance(rate, (int, float)) and rate > _HIGH_DROPOUT:
-            yield Finding(
+            yield CheckFinding(
                 f"{layer.name} drops {rate:.0%} of the values: Keras' rate is the share that is dropped, not kept",
                 "Use a rate of 0.1 to 0.5",
                 f"Dropout({max(0.1, 1 - rate):.1f})",
@@ -33,7 +33,7 @@ def dropout_too_high(training: Training) -> Iterator[Finding]:
             )
     for output in training.model.outputs:
         if output.layer is not None and output.layer.kind in _DROPOUTS and output.loss is not None:
-            yield Finding(
+            yield CheckFinding(
                 f"the output {output.name} passes through {output.layer.name}: in training its values are set to "
                 "0 at random",
                 "Put the dropout before the last layer",
@@ -51,7 +51,7 @@ _PASSED_OVER = ("Dropout", "Flatten", "Reshape", "SpatialDropout1D", "SpatialDro
     wrong="Dense(64), Dense(10)",
     right='Dense(64, activation="relu"), Dense(10)',
 )
-def linear_stack(training: Training) -> Iterator[Finding]:
+def linear_stack(training: Training) -> Iterator[CheckFinding]:
     """Layers one after another without an activation between them."""
     model = training.model
     for layer in model.layers:
@@ -61,7 +61,7 @@ def linear_stack(training: Training) -> Iterator[Finding]:
         units, further = _units(layer), _units(after)
         width = (layer.input_shapes[0][-1] if layer.input_shapes and layer.input_shapes[0] else None) or 0
         if units and further and (units >= further or (width and units >= width)):
-            yield Finding(
+            yield CheckFinding(
                 f"{layer.name} has no activation, and {after.name} follows it directly: together they are one "
                 "linear layer",
                 "Give it an activation",
@@ -70,11 +70,11 @@ def linear_stack(training: Training) -> Iterator[Finding]:
             return
 
 
-def _is_linear(layer: Layer) -> bool:
+def _is_linear(layer: LayerFacts) -> bool:
     return layer.is_keras and layer.is_on_path and layer.kind in _LINEAR and layer["activation"] == "linear"
 
 
-def _only_follower(model: Model, layer: Layer) -> Layer | None:
+def _only_follower(model: Model, layer: LayerFacts) -> LayerFacts | None:
     for _ in range(5):
         if len(layer.feeds) != 1:
             return None
@@ -85,7 +85,7 @@ def _only_follower(model: Model, layer: Layer) -> Layer | None:
     return None
 
 
-def _units(layer: Layer) -> int:
+def _units(layer: LayerFacts) -> int:
     found = layer["units"] or layer["filters"]
     return found if isinstance(found, int) else 0
 
@@ -98,11 +98,11 @@ def _units(layer: Layer) -> int:
     right="shift = tf.random.uniform((), -16, 16, tf.int32)",
     after="CHK220",
 )
-def frozen_random(training: Training) -> Iterator[Finding]:
+def frozen_random(training: Training) -> Iterator[CheckFinding]:
     """Random numbers that are drawn only once, when a function is traced."""
     for stage in training.data.stages:
         if stage.frozen_random:
-            yield Finding(
+            yield CheckFinding(
                 f"the function of {stage.kind} draws with {stage.frozen_random}, which runs once, while it is traced: "
                 "every element gets the same number",
                 "Draw with TensorFlow",
@@ -111,7 +111,7 @@ def frozen_random(training: Training) -> Iterator[Finding]:
             )
     for layer in training.model.layers:
         if layer.frozen_random and not training.model.run_eagerly:
-            yield Finding(
+            yield CheckFinding(
                 f"{layer.kind}.call draws with {layer.frozen_random}, which runs once, while the step is traced: every "
                 "step gets the same numbers",
                 "Draw with Keras",
@@ -127,11 +127,11 @@ def frozen_random(training: Training) -> Iterator[Finding]:
     right="norm = keras.layers.Normalization(); norm.adapt(x_train)",
     after="CHK223",
 )
-def not_adapted(training: Training) -> Iterator[Finding]:
+def not_adapted(training: Training) -> Iterator[CheckFinding]:
     """A Normalization layer that was never adapted."""
     for layer in training.model.layers:
         if layer.kind == "Normalization" and layer.is_keras and layer["is_adapted"] is False:
-            yield Finding(
+            yield CheckFinding(
                 f"{layer.name} was never adapted, so it does not normalise anything",
                 "Adapt it to the training data before the training",
                 f"{layer.name}.adapt(x_train)",
@@ -145,13 +145,13 @@ def not_adapted(training: Training) -> Iterator[Finding]:
     wrong="model.fit(x, y) with LSTM(64, stateful=True)",
     right="model.fit(x, y, shuffle=False)",
 )
-def stateful_shuffled(training: Training) -> Iterator[Finding]:
+def stateful_shuffled(training: Training) -> Iterator[CheckFinding]:
     """A stateful recurrent layer that gets shuffled samples."""
     names = [layer.name for layer in training.model.layers if layer["stateful"] is True and layer.is_keras]
     is_shuffled = training.fit.shuffle and training.data.kind == ARRAYS
     is_shuffled = is_shuffled or any(stage.kind == "shuffle" for stage in training.data.stages)
     if names and is_shuffled and training.fit.kind == "fit":
-        yield Finding(
+        yield CheckFinding(
             f"{names[0]} is stateful, and samples arrive in random order",
             "Keep the order of the samples",
             "model.fit(x, y, shuffle=False)",
@@ -169,7 +169,7 @@ _SMALL_BATCH = 4
     right="LayerNormalization()",
     hides=("same-answer-for-all",),
 )
-def batch_norm_of_one(training: Training) -> Iterator[Finding]:
+def batch_norm_of_one(training: Training) -> Iterator[CheckFinding]:
     """BatchNormalization over a single value."""
     batch = training.data.batch
     for layer in training.model.layers:
@@ -182,14 +182,14 @@ def batch_norm_of_one(training: Training) -> Iterator[Finding]:
         ):
             continue
         if batch == 1:
-            yield Finding(
+            yield CheckFinding(
                 f"{layer.name} normalises over the batch, and a batch is one sample: its output is 0 for all of them",
                 "Use larger batches, or LayerNormalization",
                 "LayerNormalization()",
             )
             return
         if batch < _SMALL_BATCH:
-            yield Finding(
+            yield CheckFinding(
                 f"{layer.name} normalises over batches of {batch} samples: mean and variance are mostly noise",
                 "Use larger batches, or LayerNormalization",
                 "LayerNormalization()",
@@ -213,11 +213,11 @@ _CHANGE_SHAPE = ("Flatten", "Reshape", "Permute")
     source="keras/src/layers/layer.py, supports_masking",
     after="CHK228",
 )
-def mask_lost(training: Training) -> Iterator[Finding]:
+def mask_lost(training: Training) -> Iterator[CheckFinding]:
     """A mask that a layer loses."""
     for layer in training.model.layers:
         if layer.loses_mask and layer.kind in _CHANGE_SHAPE and layer.is_keras:
-            yield Finding(
+            yield CheckFinding(
                 f"{layer.name} gets a mask, and {layer.kind} loses it: what follows takes padding for data",
                 "Let a layer that knows masks end the sequence, as an LSTM or GlobalAveragePooling1D, or reshape "
                 "before the mask is made",
@@ -233,7 +233,7 @@ def mask_lost(training: Training) -> Iterator[Finding]:
     right="Embedding(vectorize.vocabulary_size(), 64)",
     hides=("step-fails",),
 )
-def vocabulary_exceeds_embedding(training: Training) -> Iterator[Finding]:
+def vocabulary_exceeds_embedding(training: Training) -> Iterator[CheckFinding]:
     """An embedding that is smaller than the vocabulary."""
     model = training.model
     for source in model.layers:
@@ -243,14 +243,14 @@ def vocabulary_exceeds_embedding(training: Training) -> Iterator[Finding]:
         for layer in _followers(model, source):
             rows = layer["input_dim"]
             if layer.kind == "Embedding" and layer.is_keras and isinstance(rows, int) and rows < ids:
-                yield Finding(
+                yield CheckFinding(
                     f"{source.name} gives ids up to {ids - 1:,}, and {layer.name} has {rows:,} rows",
                     "Give the embedding a row for each word",
                     f"Embedding({source.name}.vocabulary_size(), {layer['output_dim']})",
                 )
 
 
-def _followers(model: Model, source: Layer) -> Iterator[Layer]:
+def _followers(model: Model, source: LayerFacts) -> Iterator[LayerFacts]:
     """Yield the layers that take the output of the source; in a model that is not built, the next layer."""
     if source.feeds:
         yield from (layer for name in source.feeds if (layer := model.layer(name)) is not None)
@@ -267,7 +267,7 @@ def _followers(model: Model, source: Layer) -> Iterator[Layer]:
     right="Embedding(10_001, 64)",
     hides=("step-fails",),
 )
-def id_out_of_range(training: Training) -> Iterator[Finding]:
+def id_out_of_range(training: Training) -> Iterator[CheckFinding]:
     """Ids that an embedding has no row for."""
     model = training.model
     for given, part in training.inputs():
@@ -283,7 +283,7 @@ def id_out_of_range(training: Training) -> Iterator[Finding]:
         yield from _ids_outside(training.data.of("x")[0], model.layers[0])
 
 
-def _embedding_of(model: Model, name: str) -> Layer | None:
+def _embedding_of(model: Model, name: str) -> LayerFacts | None:
     """Return the smallest embedding that reads this input directly."""
     given = model.layer(name)
     names = given.feeds if given is not None else ()
@@ -294,18 +294,18 @@ def _embedding_of(model: Model, name: str) -> Layer | None:
     return min(found, key=lambda layer: layer["input_dim"] or 0, default=None)
 
 
-def _ids_outside(part: Part, layer: Layer) -> Iterator[Finding]:
+def _ids_outside(part: Part, layer: LayerFacts) -> Iterator[CheckFinding]:
     sample, rows = part.sample, layer["input_dim"]
     if sample is None or sample.minimum is None or sample.maximum is None or not isinstance(rows, int):
         return
     if not sample.is_integral:
-        yield Finding(
+        yield CheckFinding(
             f"{part.name} holds fractions from {sample.minimum:.3g} to {sample.maximum:.3g}, and {layer.name} takes "
             "ids: fractions are cut off",
             "Give whole numbers",
         )
     elif sample.maximum >= rows or sample.minimum < 0:
-        yield Finding(
+        yield CheckFinding(
             f"ids in {part.name} go from {sample.minimum:.0f} to {sample.maximum:.0f}, and {layer.name} has {rows} "
             f"rows: valid is 0..{rows - 1}",
             "Give the embedding a row for each id: the largest id and 1"
@@ -329,11 +329,11 @@ _MOVE_IMAGES = (
     right="one flip of image and mask, in Dataset.map",
     after="CHK235",
 )
-def targets_not_moved(training: Training) -> Iterator[Finding]:
+def targets_not_moved(training: Training) -> Iterator[CheckFinding]:
     """Random transformations of images, but not of their masks."""
     for stage in training.data.stages:
         if stage.moves_alone:
-            yield Finding(
+            yield CheckFinding(
                 "the map flips or shifts the images at random, but not their masks",
                 "Transform both with the same random numbers",
                 where=stage.place,
@@ -345,7 +345,7 @@ def targets_not_moved(training: Training) -> Iterator[Finding]:
         if layer is None or target.shape is None or len(target.shape) < 3 or output.shape is None:
             continue
         if output.shape[1:3] in sizes and None not in output.shape[1:3] and target.shape[1:3] == output.shape[1:3]:
-            yield Finding(
+            yield CheckFinding(
                 f"{layer.kind} in the model moves the images, but not {target.name}, which has their size",
                 "Transform both in the dataset, with the same random numbers",
                 "dataset.map(flip_both)",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from oomph.preflight.facts.model import (
-    Metric,
+    MetricFacts,
     Output,
     is_binary,
     is_categorical,
@@ -14,7 +14,7 @@ from oomph.preflight.facts.model import (
     is_sparse,
 )
 from oomph.preflight.facts.training import Training
-from oomph.preflight.rule import ERROR, WARNING, Finding, rule
+from oomph.preflight.rule import ERROR, WARNING, CheckFinding, rule
 
 
 @rule(
@@ -27,7 +27,7 @@ from oomph.preflight.rule import ERROR, WARNING, Finding, rule
     wrong='Dense(10, activation="softmax") with loss="mse"',
     right='loss="categorical_crossentropy"',
 )
-def regression_loss_for_classes(training: Training) -> Iterator[Finding]:
+def regression_loss_for_classes(training: Training) -> Iterator[CheckFinding]:
     """A loss for numbers, for classes."""
     for output, target in training.pairs():
         sample = target.sample
@@ -41,7 +41,7 @@ def regression_loss_for_classes(training: Training) -> Iterator[Finding]:
         if one_hot or binary or numbered:
             better = "binary_crossentropy" if binary else "categorical_crossentropy"
             better = "sparse_categorical_crossentropy" if numbered and not sample.zero_one else better
-            yield Finding(
+            yield CheckFinding(
                 f"{target.name} holds classes and {output.name} is a {output.activation}, but the loss is "
                 f"{output.loss.kind}",
                 f"Use a softmax and {better}" if one_hot and output.activation == "sigmoid" else f"Use {better}",
@@ -59,12 +59,12 @@ _MUCH_SMOOTHING = 0.5
     wrong="BinaryCrossentropy(label_smoothing=0.9)",
     right="BinaryCrossentropy(label_smoothing=0.1)",
 )
-def label_smoothing_too_high(training: Training) -> Iterator[Finding]:
+def label_smoothing_too_high(training: Training) -> Iterator[CheckFinding]:
     """Label smoothing that takes most of the label away."""
     for output in training.model.outputs:
         value = output.loss.settings.get("label_smoothing") if output.loss is not None else None
         if isinstance(value, (int, float)) and value >= _MUCH_SMOOTHING:
-            yield Finding(
+            yield CheckFinding(
                 f"label_smoothing of {output.name} is {value:g}",
                 "Use 0.05 to 0.2",
                 "label_smoothing=0.1",
@@ -80,11 +80,11 @@ def label_smoothing_too_high(training: Training) -> Iterator[Finding]:
     right="loss = loss_fn(labels, predictions)",
     after="CHK226",
 )
-def swapped_loss(training: Training) -> Iterator[Finding]:
+def swapped_loss(training: Training) -> Iterator[CheckFinding]:
     """A loss that gets the prediction first."""
     kind = training.model.swapped_loss
     if "crossentropy" in kind or "divergence" in kind:
-        yield Finding(
+        yield CheckFinding(
             f"{kind} is called with the model's output first, and Keras losses take the target first",
             "Swap the arguments",
             "loss = loss_fn(labels, predictions)",
@@ -98,11 +98,11 @@ def swapped_loss(training: Training) -> Iterator[Finding]:
     wrong='loss_weights={"age": 1.0, "kind": 0.0}',
     right='loss_weights={"age": 1.0, "kind": 0.5}',
 )
-def zero_loss_weight(training: Training) -> Iterator[Finding]:
+def zero_loss_weight(training: Training) -> Iterator[CheckFinding]:
     """An output whose loss does not count."""
     for output in training.model.outputs:
         if output.loss is not None and output.loss.weight == 0:
-            yield Finding(
+            yield CheckFinding(
                 f"the loss of the output {output.name} does not count (loss_weights 0)",
                 "Give it a weight above 0, or leave the output out",
             )
@@ -118,20 +118,20 @@ _NOT_NEGATIVE = ("poisson", "kl_divergence", "mean_squared_logarithmic_error")
     wrong='loss="poisson" with negative targets',
     right='loss="mse"',
 )
-def loss_needs_range(training: Training) -> Iterator[Finding]:
+def loss_needs_range(training: Training) -> Iterator[CheckFinding]:
     """Targets that the loss is not made for."""
     for output, target in training.pairs():
         sample, loss = target.sample, output.loss
         if sample is None or loss is None or sample.minimum is None or not loss.is_keras:
             continue
         if loss.kind in _NOT_NEGATIVE and sample.minimum < 0:
-            yield Finding(
+            yield CheckFinding(
                 f"{loss.kind} takes targets of 0 and more, and {target.name} goes down to {sample.minimum:.4g}",
                 "Use mse or mae",
                 'loss="mse"',
             )
         elif loss.kind == "mean_absolute_percentage_error" and sample.zero_share > 0:
-            yield Finding(
+            yield CheckFinding(
                 f"{sample.zero_share:.1%} of the targets in {target.name} are 0, and the loss divides by them",
                 "Use mae, or leave zeros out",
                 'loss="mae"',
@@ -150,13 +150,13 @@ _CLEARLY_MORE = 1e-3
     hides=("negative-loss",),
     after="CHK506",
 )
-def loss_prefers_wrong(training: Training) -> Iterator[Finding]:
+def loss_prefers_wrong(training: Training) -> Iterator[CheckFinding]:
     """A custom loss that is lower for wrong answers."""
     trial = training.trial
     for order in () if trial is None else trial.orders:
         output = next((each for each in training.model.outputs if each.name == order.output), None)
         if output is not None and order.right > order.wrong + _CLEARLY_MORE * max(1.0, abs(order.wrong)):
-            yield Finding(
+            yield CheckFinding(
                 f"{order.loss} is {order.right:.3g} for right answers and {order.wrong:.3g} for wrong ones",
                 "Reverse it: training minimises the loss",
                 f"return 1.0 - {order.loss}" if 0 <= order.wrong < order.right <= 1 else f"return -{order.loss}",
@@ -175,7 +175,7 @@ _CLEARLY_NEGATIVE = -1e-3
     wrong="binary_crossentropy for targets 0..3",
     right="targets of 0 and 1",
 )
-def negative_loss(training: Training) -> Iterator[Finding]:
+def negative_loss(training: Training) -> Iterator[CheckFinding]:
     """A cross-entropy below 0."""
     trial, model = training.trial, training.model
     outputs = [output for output in model.outputs if output.loss is not None]
@@ -187,7 +187,7 @@ def negative_loss(training: Training) -> Iterator[Finding]:
         return
     low = min((loss for loss in trial.losses if loss == loss), default=0.0)
     if low < _CLEARLY_NEGATIVE:
-        yield Finding(
+        yield CheckFinding(
             f"the cross-entropy is {low:.3g}, below 0: targets are outside of 0..1",
             "Scale the targets to 0..1, or use a loss that fits their range",
         )
@@ -201,10 +201,10 @@ def negative_loss(training: Training) -> Iterator[Finding]:
     right="tf.square(targets[:, None] - predictions)",
     after="CHK508",
 )
-def difference_broadcasts(training: Training) -> Iterator[Finding]:
+def difference_broadcasts(training: Training) -> Iterator[CheckFinding]:
     """A vector minus a column."""
     if training.trial is not None and training.trial.broadcasts:
-        yield Finding(
+        yield CheckFinding(
             f"the step computes {training.trial.broadcasts}, which compares every target with every prediction",
             "Give both one shape",
             "targets = tf.expand_dims(targets, -1)",
@@ -221,7 +221,7 @@ _DOMINATES = 10.0
     wrong="Dense(64, kernel_regularizer=keras.regularizers.L2(1.0))",
     right="Dense(64, kernel_regularizer=keras.regularizers.L2(1e-4))",
 )
-def regulariser_dominates(training: Training) -> Iterator[Finding]:
+def regulariser_dominates(training: Training) -> Iterator[CheckFinding]:
     """Added losses that are far larger than the loss of the data."""
     trial = training.trial
     if trial is None or not trial.losses or training.model.own_train_step:
@@ -230,7 +230,7 @@ def regulariser_dominates(training: Training) -> Iterator[Finding]:
         return  # all of the loss is added, as by a variational autoencoder
     of_data = trial.losses[0] - trial.added_loss
     if of_data > 0 and trial.added_loss > _DOMINATES * of_data:
-        yield Finding(
+        yield CheckFinding(
             f"regularisation adds {trial.added_loss:.3g} to a loss of {of_data:.3g}",
             "Make the factors of the regularisers smaller",
             "keras.regularizers.L2(1e-4)",
@@ -249,7 +249,7 @@ _ACCURACIES = ("binary_accuracy", "categorical_accuracy", "sparse_categorical_ac
     wrong='metrics=["accuracy"] with loss="mse"',
     right='metrics=["mae"]',
 )
-def accuracy_of_regression(training: Training) -> Iterator[Finding]:
+def accuracy_of_regression(training: Training) -> Iterator[CheckFinding]:
     """Accuracy for targets that are numbers."""
     for output, target in training.pairs():
         sample = target.sample
@@ -258,7 +258,7 @@ def accuracy_of_regression(training: Training) -> Iterator[Finding]:
         is_number = not sample.is_integral or not sample.counts or len(sample.counts) > _FEW_VALUES
         names = [metric.name for metric in output.metrics if metric.kind in ("accuracy", "acc", *_ACCURACIES)]
         if is_number and names:
-            yield Finding(
+            yield CheckFinding(
                 f"{names[0]} counts predictions that are right, and {target.name} holds numbers "
                 f"({sample.minimum:.4g} to {sample.maximum:.4g})",
                 "Use the mean absolute error, or R2Score",
@@ -279,7 +279,7 @@ _BY_NAME = ("accuracy", "acc")
     wrong="metrics=[keras.metrics.Accuracy()]",
     right='metrics=["accuracy"]',
 )
-def wrong_accuracy(training: Training) -> Iterator[Finding]:
+def wrong_accuracy(training: Training) -> Iterator[CheckFinding]:
     """A metric that does not fit the loss."""
     for output in training.model.outputs:
         for metric in output.metrics:
@@ -287,24 +287,24 @@ def wrong_accuracy(training: Training) -> Iterator[Finding]:
                 continue
             why = _other_kind(output, metric)
             if why:
-                yield Finding(
+                yield CheckFinding(
                     f"{metric.name}: {why}", "Use the name: Keras then chooses what fits", 'metrics=["accuracy"]'
                 )
             elif _ranks_logits(output, metric):
-                yield Finding(
+                yield CheckFinding(
                     f"{metric.name} takes thresholds from 0 to 1, and the output {output.name} holds logits",
                     "Tell the metric, or give the model a sigmoid",
                     "keras.metrics.AUC(from_logits=True)",
                 )
             elif _halves_logits(output, metric):
-                yield Finding(
+                yield CheckFinding(
                     f"{metric.name} compares the output {output.name} with 0.5, but it holds logits, whose middle is 0",
                     "Move the threshold to 0",
                     "metrics=[keras.metrics.BinaryAccuracy(threshold=0.0)]",
                 )
 
 
-def _ranks_logits(output: Output, metric: Metric) -> bool:
+def _ranks_logits(output: Output, metric: MetricFacts) -> bool:
     """True if the metric applies thresholds from 0 to 1 to logits."""
     loss = output.loss
     is_curve = metric.kind in ("auc", "precision_at_recall", "recall_at_precision", "sensitivity_at_specificity")
@@ -312,7 +312,7 @@ def _ranks_logits(output: Output, metric: Metric) -> bool:
     return is_curve and is_logits and not metric.settings.get("from_logits")
 
 
-def _other_kind(output: Output, metric: Metric) -> str:
+def _other_kind(output: Output, metric: MetricFacts) -> str:
     """Return why the metric does not belong to the loss; empty if it does."""
     loss, kind = output.loss, metric.kind
     if kind == "accuracy" and metric.settings:
@@ -332,7 +332,7 @@ def _other_kind(output: Output, metric: Metric) -> str:
     return ""
 
 
-def _halves_logits(output: Output, metric: Metric) -> bool:
+def _halves_logits(output: Output, metric: MetricFacts) -> bool:
     """True if the metric compares logits with 0.5, the middle of probabilities."""
     loss = output.loss
     if loss is None or not loss.from_logits or not is_binary(loss) or output.activation not in ("linear", ""):
@@ -350,10 +350,10 @@ def _halves_logits(output: Output, metric: Metric) -> bool:
     right="(no reset_state)",
     after="CHK509",
 )
-def metric_not_reset(training: Training) -> Iterator[Finding]:
+def metric_not_reset(training: Training) -> Iterator[CheckFinding]:
     """A custom metric that is never reset."""
     for name in () if training.trial is None else training.trial.not_reset:
-        yield Finding(
+        yield CheckFinding(
             f"reset_state of the metric {name} resets nothing",
             "Reset every variable, or remove reset_state: Keras then sets them to 0",
             "for variable in self.variables: variable.assign(0)",

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from oomph.preflight.facts.model import Model
 from oomph.preflight.facts.training import Training
-from oomph.preflight.rule import ERROR, WARNING, Finding, rule
+from oomph.preflight.rule import ERROR, WARNING, CheckFinding, rule
 
 
 @rule(
@@ -18,11 +18,11 @@ from oomph.preflight.rule import ERROR, WARNING, Finding, rule
     right="Adam(1e-3, gradient_accumulation_steps=4)",
     after="CHK209",
 )
-def accumulates_to_the_end(training: Training) -> Iterator[Finding]:
+def accumulates_to_the_end(training: Training) -> Iterator[CheckFinding]:
     """Gradients that are accumulated over more steps than the training has."""
     wanted, steps = training.model.optimizer.settings.get("gradient_accumulation_steps"), training.fit.steps
     if isinstance(wanted, int) and steps is not None and wanted > steps:
-        yield Finding(
+        yield CheckFinding(
             f"gradients are accumulated over {wanted:,} steps, and the training has {steps:,}: no weight ever changes",
             "Accumulate over fewer steps",
             "gradient_accumulation_steps=4",
@@ -47,7 +47,7 @@ _SGD_HIGH, _SGD_LOW = 20.0, 1e-8
     right="keras.optimizers.Adam(1e-3)",
     hides=("diverges", "loss-not-finite"),
 )
-def learning_rate(training: Training) -> Iterator[Finding]:
+def learning_rate(training: Training) -> Iterator[CheckFinding]:
     """A learning rate at which the model cannot learn."""
     optimizer = training.model.optimizer
     rate = max(optimizer.rates, default=optimizer.learning_rate)
@@ -61,14 +61,14 @@ def learning_rate(training: Training) -> Iterator[Finding]:
     better = "1e-3" if is_scaled else "0.01"
     line = f"keras.optimizers.{optimizer.kind}({better})"
     if rate < 0:
-        yield Finding(f"{named}: each step goes uphill", "Make it positive", line)
+        yield CheckFinding(f"{named}: each step goes uphill", "Make it positive", line)
     elif rate == 0:
-        yield Finding(f"{named}: no step changes anything", "Make it larger", line)
+        yield CheckFinding(f"{named}: no step changes anything", "Make it larger", line)
     elif rate < low:
-        yield Finding(f"{named}: nothing changes within a training", f"Begin with {better}", line)
+        yield CheckFinding(f"{named}: nothing changes within a training", f"Begin with {better}", line)
     elif rate >= high and _is_deep(training.model) and optimizer.kind not in ("Adadelta", "Adagrad", "Ftrl"):
         severity = ERROR if rate >= (_FAR_TOO_HIGH if is_scaled else 10 * high) else WARNING
-        yield Finding(
+        yield CheckFinding(
             f"{named}: each step is larger than the weights themselves",
             f"Begin with {better}",
             line,
@@ -92,14 +92,14 @@ _NEXT_TO_NOTHING = 1e-3
     wrong="CosineDecay(1e-3, decay_steps=1000) for 50,000 steps",
     right="CosineDecay(1e-3, decay_steps=epochs * steps_per_epoch)",
 )
-def schedule_too_short(training: Training) -> Iterator[Finding]:
+def schedule_too_short(training: Training) -> Iterator[CheckFinding]:
     """A schedule that is over long before the training is."""
     optimizer, steps = training.model.optimizer, training.fit.steps
     rates = optimizer.rates
     if len(rates) != 5 or steps is None or max(rates) <= 0:
         return
     if max(rates[2:4]) <= _NEXT_TO_NOTHING * max(rates):
-        yield Finding(
+        yield CheckFinding(
             f"{optimizer.schedule} is at {rates[2]:.2g} after half of the {steps:,} steps, from {max(rates):.2g}",
             "Let it last as long as the training",
             f"decay_steps={steps}",
@@ -118,12 +118,12 @@ _CLEARLY_MORE = 1.5
     right="ExponentialDecay(1e-3, decay_steps=1000, decay_rate=0.96)",
     after="CHK214",
 )
-def schedule_rises(training: Training) -> Iterator[Finding]:
+def schedule_rises(training: Training) -> Iterator[CheckFinding]:
     """A learning rate that grows until the end."""
     optimizer = training.model.optimizer
     rates = optimizer.rates
     if len(rates) == 5 and optimizer.schedule in _DECAYS and rates[-1] == max(rates) > _CLEARLY_MORE * rates[0] > 0:
-        yield Finding(
+        yield CheckFinding(
             f"{optimizer.schedule} begins at {rates[0]:.2g} and ends at {rates[-1]:.2g}, its highest rate",
             "Let the rate fall",
             "decay_rate=0.96" if optimizer.schedule == "ExponentialDecay" else "",
@@ -140,13 +140,15 @@ _TINY_LIMIT = 1e-3
     wrong="keras.optimizers.SGD(0.01, clipnorm=1e-6)",
     right="keras.optimizers.SGD(0.01, clipnorm=1.0)",
 )
-def gradients_clipped_away(training: Training) -> Iterator[Finding]:
+def gradients_clipped_away(training: Training) -> Iterator[CheckFinding]:
     """Gradients that are clipped to next to nothing."""
     optimizer = training.model.optimizer
     for name in ("clipnorm", "global_clipnorm", "clipvalue"):
         limit = optimizer.settings.get(name)
         if isinstance(limit, (int, float)) and optimizer.kind == "SGD" and 0 <= limit < _TINY_LIMIT:
-            yield Finding(f"{name}={limit:g} leaves next to nothing of each gradient", "Clip at about 1", f"{name}=1.0")
+            yield CheckFinding(
+                f"{name}={limit:g} leaves next to nothing of each gradient", "Clip at about 1", f"{name}=1.0"
+            )
 
 
 @rule(
@@ -156,18 +158,20 @@ def gradients_clipped_away(training: Training) -> Iterator[Finding]:
     wrong="keras.optimizers.SGD(0.01, momentum=1.0)",
     right="keras.optimizers.SGD(0.01, momentum=0.9)",
 )
-def momentum_too_high(training: Training) -> Iterator[Finding]:
+def momentum_too_high(training: Training) -> Iterator[CheckFinding]:
     """A momentum or decay of 1 or more."""
     optimizer = training.model.optimizer
     for name in ("momentum", "beta_1", "beta_2", "rho"):
         value = optimizer.settings.get(name)
         if isinstance(value, (int, float)) and not isinstance(value, bool) and value >= 1:
-            yield Finding(f"{name} of {optimizer.kind} is {value:g}", "Use a value below 1, such as 0.9", f"{name}=0.9")
+            yield CheckFinding(
+                f"{name} of {optimizer.kind} is {value:g}", "Use a value below 1, such as 0.9", f"{name}=0.9"
+            )
     for layer in training.model.layers:
         value = layer["momentum"]
         is_used = layer.kind == "BatchNormalization" and layer.is_keras and layer.trainable
         if is_used and isinstance(value, (int, float)) and value >= 1:
-            yield Finding(
+            yield CheckFinding(
                 f"momentum of {layer.name} is {value:g}: its moving statistics never change from 0 and 1",
                 "Use a value below 1, such as 0.99",
                 "BatchNormalization(momentum=0.99)",
@@ -181,18 +185,18 @@ def momentum_too_high(training: Training) -> Iterator[Finding]:
     wrong='keras.config.set_floatx("float16")',
     right='keras.mixed_precision.set_global_policy("mixed_float16")',
 )
-def float16_weights(training: Training) -> Iterator[Finding]:
+def float16_weights(training: Training) -> Iterator[CheckFinding]:
     """float16 without what makes it safe."""
     model = training.model
     halves = [layer.name for layer in model.layers if layer.variable_dtype == "float16" and layer.weights.trainable]
     if halves:
-        yield Finding(
+        yield CheckFinding(
             f"the weights of {len(halves)} layers are float16: updates below a thousandth of a weight are lost",
             "Use mixed precision: it computes in float16 and keeps the weights in float32",
             'keras.mixed_precision.set_global_policy("mixed_float16")',
         )
     elif any(layer.compute_dtype == "float16" for layer in model.layers) and not model.optimizer.scales_loss:
-        yield Finding(
+        yield CheckFinding(
             "layers compute in float16, and the optimizer does not scale the loss: small gradients become 0",
             "Wrap the optimizer, and take the gradients of optimizer.scale_loss(loss)",
             "optimizer = keras.mixed_precision.LossScaleOptimizer(optimizer)",
@@ -212,12 +216,12 @@ _SET_RATE = ("ReduceLROnPlateau", "LearningRateScheduler")
     wrong="Adam(CosineDecay(...)) with ReduceLROnPlateau()",
     right="one of the two",
 )
-def rate_set_twice(training: Training) -> Iterator[Finding]:
+def rate_set_twice(training: Training) -> Iterator[CheckFinding]:
     """A callback that sets a learning rate which a schedule sets already."""
     schedule = training.model.optimizer.schedule
     for callback in training.fit.callbacks:
         if schedule and callback.kind in _SET_RATE and callback.is_keras:
-            yield Finding(
+            yield CheckFinding(
                 f"{callback.kind} sets the learning rate, and the optimizer has the schedule {schedule}, which "
                 "cannot be set",
                 "Keep one of the two",
@@ -237,24 +241,24 @@ _NEXT_TO_NOTHING_AT_HALF = 1.01e-3
     right="return rate / 2 if epoch > 10 else rate",
     after="CHK308",
 )
-def scheduled_rate(training: Training) -> Iterator[Finding]:
+def scheduled_rate(training: Training) -> Iterator[CheckFinding]:
     """A schedule function that returns no usable learning rate."""
     for callback in training.fit.callbacks:
         rates = callback.rates
         if callback.no_rate:
-            yield Finding(
+            yield CheckFinding(
                 f"the function of LearningRateScheduler returns {callback.no_rate}, and Keras takes a float only",
                 "Return a float in every branch",
                 "return float(rate)",
             )
         elif rates and min(rates) < 0:
-            yield Finding(
+            yield CheckFinding(
                 f"the function of LearningRateScheduler returns {min(rates):g} in epoch {rates.index(min(rates)) + 1}",
                 "Keep the rate above 0",
             )
         elif 0.0 in rates:
             none, severity = rates.count(0.0), ERROR if not any(rates) else WARNING
-            yield Finding(
+            yield CheckFinding(
                 f"the function of LearningRateScheduler returns 0 in {none} of {len(rates)} epochs, the first time in "
                 f"epoch {rates.index(0.0) + 1}: the model learns nothing in them",
                 "Divide with / instead of //, and start above 0",
@@ -262,7 +266,7 @@ def scheduled_rate(training: Training) -> Iterator[Finding]:
             )
         elif len(rates) > 2 and rates[len(rates) // 2] <= _NEXT_TO_NOTHING_AT_HALF * max(rates):
             at = f"{rates[len(rates) // 2]:.2g} after half of the epochs, from {max(rates):.2g}"
-            yield Finding(
+            yield CheckFinding(
                 f"the function of LearningRateScheduler is at {at}",
                 "Compute the rate from the initial one: the function is given the rate of the previous epoch",
                 "return first_rate * 0.9 ** epoch",
@@ -281,7 +285,7 @@ _DIVERGES = 30.0
     wrong="keras.optimizers.SGD(10.0)",
     right="keras.optimizers.SGD(0.01)",
 )
-def diverges(training: Training) -> Iterator[Finding]:
+def diverges(training: Training) -> Iterator[CheckFinding]:
     """A loss that grows by orders of magnitude on the same samples."""
     trial = training.trial
     if trial is None or len(trial.losses) < 3 or training.model.own_train_step:
@@ -290,7 +294,7 @@ def diverges(training: Training) -> Iterator[Finding]:
     if math.isfinite(last) and last > _DIVERGES * max(abs(first), 1e-3) and last == max(trial.losses):
         rate = training.model.optimizer.learning_rate
         at = f" at a learning rate of {rate:g}" if rate is not None else ""
-        yield Finding(
+        yield CheckFinding(
             f"the loss goes from {first:.3g} to {last:.3g} in {len(trial.losses)} steps on the same samples{at}",
             "Lower the learning rate, or scale inputs and targets to about 1",
         )

@@ -9,7 +9,7 @@ from oomph.preflight.facts.data import BATCHING, Data
 from oomph.preflight.facts.model import Shape
 from oomph.preflight.facts.pipeline import StageCost, Waiting
 from oomph.preflight.facts.training import Training
-from oomph.preflight.rule import ERROR, WARNING, Finding, rule
+from oomph.preflight.rule import ERROR, WARNING, CheckFinding, rule
 from oomph.terminal.amounts import as_size
 
 
@@ -20,7 +20,7 @@ from oomph.terminal.amounts import as_size
     wrong="dataset.batch(32).shuffle(1000)",
     right="dataset.shuffle(1000).batch(32)",
 )
-def batch_before_shuffle(training: Training) -> Iterator[Finding]:
+def batch_before_shuffle(training: Training) -> Iterator[CheckFinding]:
     """A shuffle of batches instead of samples."""
     stages = training.data.stages
     first = max((index for index, stage in enumerate(stages) if stage.inputs != 1), default=0)
@@ -29,7 +29,7 @@ def batch_before_shuffle(training: Training) -> Iterator[Finding]:
     if batch is None or "unbatch" in kinds or "shuffle" in kinds[:batch]:
         return
     if "shuffle" in kinds[batch:] and not any(kind in kinds[batch:] for kind in ("window", "flat_map", "interleave")):
-        yield Finding(
+        yield CheckFinding(
             "the dataset is batched first and shuffled then: whole batches change places",
             "Shuffle the samples before they are batched",
             "dataset.shuffle(10_000).batch(32)",
@@ -43,7 +43,7 @@ def batch_before_shuffle(training: Training) -> Iterator[Finding]:
     wrong="dataset.map(augment).cache()",
     right="dataset.cache().map(augment)",
 )
-def cached_too_late(training: Training) -> Iterator[Finding]:
+def cached_too_late(training: Training) -> Iterator[CheckFinding]:
     """Random numbers, or an order, that a cache freezes."""
     stages = training.data.stages
     cache = next((index for index, stage in enumerate(stages) if stage.kind == "cache"), None)
@@ -52,7 +52,7 @@ def cached_too_late(training: Training) -> Iterator[Finding]:
     drawn = next((stage for stage in stages[:cache] if stage.is_random), None)
     if drawn is not None:
         named = f" {drawn.function}" if drawn.function not in ("", "<lambda>") else ""
-        yield Finding(
+        yield CheckFinding(
             f"the random numbers of the map{named} are drawn before the cache: every epoch repeats the first one's",
             "Cache before the random stage",
             f"dataset.cache().map({drawn.function or 'augment'})",
@@ -63,7 +63,7 @@ def cached_too_late(training: Training) -> Iterator[Finding]:
     shuffled = next((stage for stage in stages[:cache] if stage.kind == "shuffle"), None)
     is_batched = "batch" in kinds[:cache]  # as Keras' own directory loaders do, before the cache that its guides add
     if shuffled is not None and not is_batched and shuffled.reshuffles is not False and "shuffle" not in kinds[cache:]:
-        yield Finding(
+        yield CheckFinding(
             "the samples are shuffled before the cache: every epoch takes them in the order of the first one",
             "Cache before the shuffle",
             "dataset.cache().shuffle(buffer_size)",
@@ -78,12 +78,12 @@ def cached_too_late(training: Training) -> Iterator[Finding]:
     right="zip((images, labels)).shuffle(1000)",
     after="CHK121",
 )
-def shuffled_apart(training: Training) -> Iterator[Finding]:
+def shuffled_apart(training: Training) -> Iterator[CheckFinding]:
     """Inputs and targets that are shuffled separately."""
     targets = training.data.of("y")
     if not training.data.shuffled_apart or not targets or any(_may_be_unpaired(part.shape) for part in targets):
         return
-    yield Finding(
+    yield CheckFinding(
         "inputs and targets are shuffled separately and then zipped, so inputs lose their targets",
         "Zip first, then shuffle",
         "tf.data.Dataset.zip((inputs, targets)).shuffle(1000)",
@@ -113,7 +113,7 @@ _USUAL_SHARE = 0.25
     fault="host-oom",
     source="tensorflow/tensorflow#32376, tensorflow/tensorflow#42586",
 )
-def buffer_exceeds_memory(training: Training) -> Iterator[Finding]:
+def buffer_exceeds_memory(training: Training) -> Iterator[CheckFinding]:
     """A shuffle, a cache or a prefetch that keeps more than the machine has."""
     for data in (training.data, training.validation):
         if data is not None:
@@ -121,7 +121,7 @@ def buffer_exceeds_memory(training: Training) -> Iterator[Finding]:
             yield from _on_disk(data)
 
 
-def _in_memory(data: Data) -> Iterator[Finding]:
+def _in_memory(data: Data) -> Iterator[CheckFinding]:
     kept = [buffer for buffer in data.buffers if buffer.bytes and not buffer.file]
     size, room = sum(buffer.bytes or 0 for buffer in kept), data.room.memory
     if room is None or size <= _NEARLY_ALL * room:
@@ -129,7 +129,7 @@ def _in_memory(data: Data) -> Iterator[Finding]:
     largest = max(kept, key=lambda buffer: buffer.bytes or 0)
     others = f" ({as_size(size)} with the other buffers)" if as_size(size) != as_size(largest.bytes or 0) else ""
     remedy, line = _smaller_buffer(largest, room)
-    yield Finding(
+    yield CheckFinding(
         f"{_buffer_in_words(largest)}{others}, and the memory here is {as_size(room)}",
         remedy,
         line,
@@ -137,10 +137,10 @@ def _in_memory(data: Data) -> Iterator[Finding]:
     )
 
 
-def _on_disk(data: Data) -> Iterator[Finding]:
+def _on_disk(data: Data) -> Iterator[CheckFinding]:
     for buffer in data.buffers:
         if buffer.file and buffer.bytes and data.room.disk is not None and buffer.bytes > data.room.disk:
-            yield Finding(
+            yield CheckFinding(
                 f"{_buffer_in_words(buffer)}, and its disk has {as_size(data.room.disk)} free",
                 "Give the cache a file on a disk with more room, or leave it out",
             )
@@ -191,7 +191,7 @@ _LONG_IN_ALL = 60.0
     source="tf.data: a machine learning data processing framework, arXiv:2101.12127",
     after="CHK602",
 )
-def input_bound(training: Training) -> Iterator[Finding]:
+def input_bound(training: Training) -> Iterator[CheckFinding]:
     """A training that waits for its data."""
     waiting = training.waiting
     if waiting is None or waiting.share < _LONG_SHARE or waiting.steps < _SURE_STEPS or not _matters(waiting, training):
@@ -203,7 +203,7 @@ def input_bound(training: Training) -> Iterator[Finding]:
     )
     if slowest is not None:
         facts += f"; {_stage_in_words(slowest)} takes {slowest.seconds * 1000:.0f} ms of each batch"
-    yield Finding(facts, *_faster_pipeline(waiting, training), where=slowest.place if slowest is not None else "")
+    yield CheckFinding(facts, *_faster_pipeline(waiting, training), where=slowest.place if slowest is not None else "")
 
 
 def _matters(waiting: Waiting, training: Training) -> bool:
@@ -242,7 +242,7 @@ def _faster_pipeline(waiting: Waiting, training: Training) -> tuple[str, str]:
     wrong="model.compile(..., run_eagerly=True)",
     right="model.compile(...)",
 )
-def eager_left_on(training: Training) -> Iterator[Finding]:
+def eager_left_on(training: Training) -> Iterator[CheckFinding]:
     """run_eagerly, left over from debugging."""
     if training.model.run_eagerly and training.fit.kind == "fit":
-        yield Finding("the model runs eagerly", "Leave run_eagerly out, unless this is a debugging run")
+        yield CheckFinding("the model runs eagerly", "Leave run_eagerly out, unless this is a debugging run")

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from oomph.preflight.facts.data import Features
 from oomph.preflight.facts.model import Model, Shape, is_regression
 from oomph.preflight.facts.training import Training
-from oomph.preflight.rule import ERROR, WARNING, Finding, rule
+from oomph.preflight.rule import ERROR, WARNING, CheckFinding, rule
 
 _SCALE_PIXELS = (
     "Rescaling", "Normalization", "BatchNormalization", "LayerNormalization", "GroupNormalization", "Lambda",
@@ -31,7 +31,7 @@ _TRAINED = ("Dense", "Conv2D", "Conv1D", "Conv3D", "DepthwiseConv2D", "Separable
     right="model.fit(images / 255.0, labels)",
     hides=("feature-scale", "saturated-layers"),
 )
-def image_range(training: Training) -> Iterator[Finding]:
+def image_range(training: Training) -> Iterator[CheckFinding]:
     """Pixels of 0 to 255, and nothing in the model that scales them."""
     model = training.model
     for part in training.data.of("x"):
@@ -41,7 +41,7 @@ def image_range(training: Training) -> Iterator[Finding]:
             continue
         is_bytes = sample.minimum >= 0 and 32 < sample.maximum <= 255 and (sample.mean or 0) > 5
         if is_bytes and not _is_scaled(model):
-            yield Finding(
+            yield CheckFinding(
                 f"{part.name} holds pixels from {sample.minimum:g} to {sample.maximum:g}, and nothing scales them",
                 "Scale them to 0..1, in the model or in the data",
                 "keras.layers.Rescaling(1.0 / 255)",
@@ -81,7 +81,7 @@ _DIVIDED_TWICE = 2.0 / 255
     right="one of the two",
     hides=("image-range",),
 )
-def scaled_twice(training: Training) -> Iterator[Finding]:
+def scaled_twice(training: Training) -> Iterator[CheckFinding]:
     """Images that were scaled twice."""
     factor = next(
         (layer["scale"] for layer in training.model.layers if layer.kind == "Rescaling" and layer.is_keras), None
@@ -92,12 +92,12 @@ def scaled_twice(training: Training) -> Iterator[Finding]:
         if sample is None or not is_image or sample.maximum is None or (sample.minimum or 0) < 0 or sample.maximum == 0:
             continue
         if sample.maximum <= _DIVIDED_TWICE and not sample.zero_one:
-            yield Finding(
+            yield CheckFinding(
                 f"{part.name} goes from {sample.minimum:.2g} to {sample.maximum:.2g}: it was divided by 255 twice",
                 "Divide once",
             )
         elif isinstance(factor, (int, float)) and abs(factor) < 0.01 and sample.maximum <= 1.0 and sample.rows > 1:
-            yield Finding(
+            yield CheckFinding(
                 f"{part.name} goes to {sample.maximum:.2g} already, and the model multiplies it by {factor:.4f}",
                 "Scale in one place only: leave the division or the Rescaling layer out",
             )
@@ -123,7 +123,7 @@ _NORMALISES = (
     right="normalize = keras.layers.Normalization(); normalize.adapt(x)",
     hides=("saturated-layers", "diverges", "loss-not-finite"),
 )
-def feature_scale(training: Training) -> Iterator[Finding]:
+def feature_scale(training: Training) -> Iterator[CheckFinding]:
     """Features that are far from 1, or far apart in scale."""
     layers = training.model.layers
     if any(layer.kind in _NORMALISES or not layer.is_keras for layer in layers[:6]) or not layers:
@@ -144,7 +144,7 @@ def feature_scale(training: Training) -> Iterator[Finding]:
         fails = training.trial is not None and any(not math.isfinite(loss) for loss in training.trial.losses)
         severity = ERROR if fails else WARNING
         if _has_outlier_only(features):
-            yield Finding(
+            yield CheckFinding(
                 f"{part.name} has a value as large as {largest:.3g} in column {index}, of which 99 % are within "
                 f"{features.usual[index]:.2g}: a sensor's sign for a missing value, or an error",
                 "Remove or replace the values that are far from all others before the features are scaled",
@@ -153,7 +153,7 @@ def feature_scale(training: Training) -> Iterator[Finding]:
             return
         spread = [each for each in features.deviations if each > 0]
         seen = f"from {min(spread):.2g} to {max(spread):.2g}" if len(spread) > 1 else f"{max(spread, default=0):.2g}"
-        yield Finding(
+        yield CheckFinding(
             f"{part.name} has features as large as {largest:.3g} (column {index}); deviations are {seen}",
             "Bring each feature to a mean of 0 and a deviation of 1",
             f"normalize = keras.layers.Normalization(); normalize.adapt({part.name})",
@@ -182,7 +182,7 @@ _SCALE_OUTPUT = ("Rescaling", "Normalization", "Lambda", "Multiply")
     right="model.fit(x, (prices - mean) / deviation)",
     hides=("diverges",),
 )
-def target_scale(training: Training) -> Iterator[Finding]:
+def target_scale(training: Training) -> Iterator[CheckFinding]:
     """Targets far from 1."""
     for output, target in training.pairs():
         sample = target.sample
@@ -198,7 +198,7 @@ def target_scale(training: Training) -> Iterator[Finding]:
             continue
         size = max(abs(sample.mean or 0), sample.deviation or 0)
         if size > _LARGE_TARGET:
-            yield Finding(
+            yield CheckFinding(
                 f"targets in {target.name} have a mean of {sample.mean:.4g} and a deviation of {sample.deviation:.4g}; "
                 "the output begins at about 0",
                 "Train on scaled targets, and scale the predictions back",
@@ -221,7 +221,7 @@ _SCALE_IMAGES = ("Rescaling", "Normalization", "Lambda", "TrueDivide", "Multiply
     right="images of 0..255: the model scales them itself",
     hides=("image-range", "scaled-twice"),
 )
-def pretrained_range(training: Training) -> Iterator[Finding]:
+def pretrained_range(training: Training) -> Iterator[CheckFinding]:
     """Images on another scale than the pretrained model was trained on."""
     kind, own = _backbone(training)
     for part in training.data.of("x"):
@@ -244,7 +244,7 @@ def pretrained_range(training: Training) -> Iterator[Finding]:
         elif kind == "caffe" and low >= 0 and high <= 1.01:
             wrong = "takes pixels of 0..255 less their mean"
         if wrong:
-            yield Finding(
+            yield CheckFinding(
                 f"{part.name} goes from {low:.3g} to {high:.3g}, and the pretrained model {wrong}",
                 "Use preprocess_input of its module on images of 0..255",
                 "images = keras.applications....preprocess_input(images)",
@@ -276,12 +276,12 @@ def _enlarges(scale: object) -> bool:
     right="Rescaling(1 / 255), RandomBrightness(0.3, value_range=(0, 1))",
     after="CHK512",
 )
-def value_range(training: Training) -> Iterator[Finding]:
+def value_range(training: Training) -> Iterator[CheckFinding]:
     """An augmentation layer that expects another range of values."""
     for each in () if training.trial is None else training.trial.ranges:
         wide, span = each.told[1] - each.told[0], each.high - each.low
         if span > 0 and (wide > 20 * span or span > 20 * wide):
-            yield Finding(
+            yield CheckFinding(
                 f"{each.layer} expects values from {each.told[0]:g} to {each.told[1]:g}, and gets {each.low:.3g} to "
                 f"{each.high:.3g}",
                 "Tell it the range of the images",
@@ -304,7 +304,7 @@ _TAKE_IDS = (
     right="Embedding(10_000, 64) on word ids",
     hides=("feature-scale",),
 )
-def ids_as_numbers(training: Training) -> Iterator[Finding]:
+def ids_as_numbers(training: Training) -> Iterator[CheckFinding]:
     """Numbers of categories or words, taken for amounts."""
     layers = training.model.layers
     if any(layer.kind in _TAKE_IDS or not layer.is_keras for layer in layers):
@@ -317,7 +317,7 @@ def ids_as_numbers(training: Training) -> Iterator[Finding]:
         is_sequence = length >= 8 and (sample.minimum or 0) >= 0 and (sample.maximum or 0) > _LARGE_ID
         if is_sequence and (not sample.counts or len(sample.counts) > _FEWEST_VALUES):
             first = layers[1] if len(layers) > 1 and layers[0].kind == "InputLayer" else layers[0]
-            yield Finding(
+            yield CheckFinding(
                 f"{part.name} holds whole numbers up to {sample.maximum:.0f}, {length} in a row, as word ids do; the "
                 f"first layer is {first.kind}",
                 "Begin with an embedding",

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from oomph.preflight.facts.data import ARRAYS
 from oomph.preflight.facts.training import Training
-from oomph.preflight.rule import ERROR, WARNING, Finding, rule
+from oomph.preflight.rule import ERROR, WARNING, CheckFinding, rule
 
 _OUT_OF_MEMORY = ("ResourceExhaustedError", "MemoryError")
 """These errors say that the small trial did not fit; oomph plan says what the training needs."""
@@ -20,12 +20,12 @@ _OUT_OF_MEMORY = ("ResourceExhaustedError", "MemoryError")
     wrong="(any line that fails in the first step)",
     right="(the same line, mended)",
 )
-def step_fails(training: Training) -> Iterator[Finding]:
+def step_fails(training: Training) -> Iterator[CheckFinding]:
     """A first step that raises an error."""
     trial = training.trial
     if trial is not None and trial.failed and trial.failed_kind not in _OUT_OF_MEMORY:
         words = trial.failed[:300].rstrip(". ")
-        yield Finding(f"the first step fails with {trial.failed_kind}: {words}", "Mend what the message names")
+        yield CheckFinding(f"the first step fails with {trial.failed_kind}: {words}", "Mend what the message names")
 
 
 @rule(
@@ -39,7 +39,7 @@ def step_fails(training: Training) -> Iterator[Finding]:
     right="992 samples, or dataset.batch(32, drop_remainder=True)",
     after="CHK501",
 )
-def odd_batch_fails(training: Training) -> Iterator[Finding]:
+def odd_batch_fails(training: Training) -> Iterator[CheckFinding]:
     """A last batch, or a batch of the validation data, that the model cannot take."""
     for each in () if training.trial is None else training.trial.odd_batches:
         data = training.validation if each.in_validation else training.data
@@ -47,7 +47,7 @@ def odd_batch_fails(training: Training) -> Iterator[Finding]:
         which = "a batch of the validation data" if each.in_validation else "the last batch"
         usual = f", the others {whole}" if whole and whole != each.samples else ""
         is_array = data is not None and data.kind == ARRAYS
-        yield Finding(
+        yield CheckFinding(
             f"{which} has {each.samples} samples{usual}, and the model fails with it: {each.error[:200].rstrip('. ')}",
             "Leave out the samples that do not fill a batch" if is_array else "Leave the last batch out",
             f"x, y = x[: len(x) // {whole} * {whole}], y[: len(y) // {whole} * {whole}]"
@@ -68,20 +68,20 @@ def odd_batch_fails(training: Training) -> Iterator[Finding]:
     hides=("zero-gradients", "step-fails"),
     fault="no-gradients",
 )
-def no_gradient(training: Training) -> Iterator[Finding]:
+def no_gradient(training: Training) -> Iterator[CheckFinding]:
     """A loss that does not depend on the weights."""
     gradients = () if training.trial is None else training.trial.gradients
     missing = [gradient for gradient in gradients if gradient.is_missing]
     if not missing:
         return
     if len(missing) == len(gradients):
-        yield Finding(
+        yield CheckFinding(
             f"the loss depends on none of the {len(gradients)} trained weights",
             "Use differentiable operations in the loss: no argmax, round, cast to integers or NumPy",
         )
         return
     layers = list(dict.fromkeys(gradient.layer or gradient.name for gradient in missing))
-    yield Finding(
+    yield CheckFinding(
         f"the loss does not depend on {len(missing)} of the {len(gradients)} trained weights: those of "
         f"{', '.join(layers[:4])}",
         "Connect these layers to the output, or set their trainable to False",
@@ -97,7 +97,7 @@ def no_gradient(training: Training) -> Iterator[Finding]:
     right="self.optimizer.apply(gradients, self.trainable_variables)",
     after="CHK502",
 )
-def nothing_applied(training: Training) -> Iterator[Finding]:
+def nothing_applied(training: Training) -> Iterator[CheckFinding]:
     """Training steps that change no weight."""
     trial, optimizer = training.trial, training.model.optimizer
     wanted = optimizer.settings.get("gradient_accumulation_steps")
@@ -106,7 +106,7 @@ def nothing_applied(training: Training) -> Iterator[Finding]:
     if optimizer.learning_rate == 0 or optimizer.scales_loss:
         return  # another rule says so; steps that overflow are left out on purpose
     if training.model.own_train_step:
-        yield Finding(
+        yield CheckFinding(
             f"train_step ran {len(trial.losses)} times and did not change any trainable weight",
             "Apply the gradients",
             "self.optimizer.apply(gradients, self.trainable_variables)",
@@ -120,14 +120,14 @@ def nothing_applied(training: Training) -> Iterator[Finding]:
     wrong="a last layer that always gives the same value",
     right="a last layer whose values depend on its weights",
 )
-def zero_gradients(training: Training) -> Iterator[Finding]:
+def zero_gradients(training: Training) -> Iterator[CheckFinding]:
     """Gradients that are all zero."""
     trial = training.trial
     if trial is None or not trial.losses:
         return
     seen = [gradient for gradient in trial.gradients if not gradient.is_missing]
     if seen and all(gradient.is_finite and gradient.norm == 0 for gradient in seen):
-        yield Finding(
+        yield CheckFinding(
             f"the gradients of all {len(seen)} trained weights are 0 for {trial.samples} samples",
             "Look at the last activation and the loss: one of them is constant for these samples",
         )
@@ -147,7 +147,7 @@ _FEWEST_SAMPLES = 8
     right='Dense(64, activation="relu")',
     hides=("zero-gradients", "same-answer-for-all"),
 )
-def dead_relu(training: Training) -> Iterator[Finding]:
+def dead_relu(training: Training) -> Iterator[CheckFinding]:
     """A layer that is 0 for every sample."""
     trial = training.trial
     if trial is None or trial.samples < _FEWEST_SAMPLES:
@@ -158,14 +158,14 @@ def dead_relu(training: Training) -> Iterator[Finding]:
             continue
         units = (layer.output_shape or (None,))[-1] or layer["units"] or layer["filters"] or 0
         if activity.dead_share == 1.0:
-            yield Finding(
+            yield CheckFinding(
                 f"all of {layer.name} is 0 for all of {trial.samples} samples: nothing passes through it",
                 "Check its bias, its initialiser and the scale of its input",
                 severity=ERROR,
             )
             return
         if activity.dead_share > _MOSTLY_DEAD and units >= _FEWEST_UNITS:
-            yield Finding(
+            yield CheckFinding(
                 f"{activity.dead_share:.0%} of the units of {layer.name} are 0 for all of {trial.samples} samples",
                 "Normalise its inputs, or use a leaky ReLU",
             )
@@ -180,17 +180,17 @@ def dead_relu(training: Training) -> Iterator[Finding]:
     hides=("weights-not-finite-after-steps", "diverges", "gradient-not-finite"),
     fault="nan-loss",
 )
-def loss_not_finite(training: Training) -> Iterator[Finding]:
+def loss_not_finite(training: Training) -> Iterator[CheckFinding]:
     """A loss that is NaN or infinite."""
     losses = () if training.trial is None else training.trial.losses
     bad = next((number for number, loss in enumerate(losses, 1) if not math.isfinite(loss)), None)
     if bad == 1:
-        yield Finding(
+        yield CheckFinding(
             "the loss of the first step is not finite",
             "Look for logarithms, divisions and square roots of 0 in the loss and the model",
         )
     elif bad is not None:
-        yield Finding(
+        yield CheckFinding(
             f"the loss is {losses[0]:.3g} in the first step and not finite in step {bad}, on the same samples",
             "Lower the learning rate, or clip the gradients",
             "keras.optimizers.Adam(1e-3, clipnorm=1.0)",
@@ -206,12 +206,12 @@ def loss_not_finite(training: Training) -> Iterator[Finding]:
     hides=("weights-not-finite-after-steps", "diverges"),
     fault="nan-loss",
 )
-def gradient_not_finite(training: Training) -> Iterator[Finding]:
+def gradient_not_finite(training: Training) -> Iterator[CheckFinding]:
     """A gradient that is NaN or infinite while the loss is finite."""
     gradients = () if training.trial is None else training.trial.gradients
     bad = [gradient.name for gradient in gradients if not gradient.is_finite]
     if bad:
-        yield Finding(
+        yield CheckFinding(
             f"the gradients of {len(bad)} weights are not finite in the first step, such as that of {bad[0]}",
             "Look for sqrt, norm, log and division at 0: add a small number inside",
         )
@@ -225,12 +225,12 @@ def gradient_not_finite(training: Training) -> Iterator[Finding]:
     right="x = np.nan_to_num(x)",
     fault="nan-loss",
 )
-def weights_not_finite_after_steps(training: Training) -> Iterator[Finding]:
+def weights_not_finite_after_steps(training: Training) -> Iterator[CheckFinding]:
     """Weights that are NaN after a few steps, while the loss is still finite."""
     trial = training.trial
     if trial is not None and trial.not_finite_after:
         names = trial.not_finite_after
-        yield Finding(
+        yield CheckFinding(
             f"after {len(trial.losses)} steps {len(names)} weights hold NaN or infinity: {', '.join(names[:3])}",
             "Look for NaN in the data, and for a learning rate that is too high",
         )
@@ -247,7 +247,7 @@ _ROUNDING = 1e-7
     wrong="Dropout(1.0), or a branch that is multiplied by 0",
     right="a path from the input to the output",
 )
-def same_answer_for_all(training: Training) -> Iterator[Finding]:
+def same_answer_for_all(training: Training) -> Iterator[CheckFinding]:
     """A model that gives the same answer for every sample, also after steps."""
     trial, model = training.trial, training.model
     samples = [part.sample for part in training.data.of("x") if part.sample is not None]
@@ -260,7 +260,7 @@ def same_answer_for_all(training: Training) -> Iterator[Finding]:
         size = max(abs(prediction.minimum or 0), abs(prediction.maximum or 0), 1e-12)
         spreads = (prediction.spread, prediction.spread_after)
         if prediction.is_finite and all(spread is not None and spread <= _ROUNDING * size for spread in spreads):
-            yield Finding(
+            yield CheckFinding(
                 f"the output {prediction.output} is the same for {trial.samples} different samples, before and after "
                 f"{len(trial.losses)} step{'s' * (len(trial.losses) != 1)}",
                 "Find where the input is lost: a dead layer, a dropout of 1, a saturated activation",
@@ -282,7 +282,7 @@ _FEWEST_LAYERS = 5
     wrong='ten layers of Dense(64, activation="sigmoid")',
     right="ReLU, normalisation, or residual connections",
 )
-def vanishing_gradient(training: Training) -> Iterator[Finding]:
+def vanishing_gradient(training: Training) -> Iterator[CheckFinding]:
     """First layers that get next to no gradient."""
     gradients = () if training.trial is None else training.trial.gradients
     sizes = {
@@ -295,7 +295,7 @@ def vanishing_gradient(training: Training) -> Iterator[Finding]:
     name, least = next(iter(sizes.items()))
     most = max(sizes.values())
     if 0 < least < _VANISHED * most:
-        yield Finding(
+        yield CheckFinding(
             f"the gradient of {name} is {least / most:.0e} of the largest, relative to the weights",
             "Use ReLU or GELU, normalisation between the layers, or residual connections",
         )
@@ -312,14 +312,14 @@ _MOSTLY_SATURATED = 0.9
     wrong='Dense(64, activation="tanh") on prices of 10,000',
     right="normalised input",
 )
-def saturated_layers(training: Training) -> Iterator[Finding]:
+def saturated_layers(training: Training) -> Iterator[CheckFinding]:
     """Hidden sigmoid or tanh layers that begin at the ends of their range."""
     activities = () if training.trial is None else training.trial.activities
     outputs = {output.layer.name for output in training.model.outputs if output.layer is not None}
     for activity in activities:
         layer = training.model.layer(activity.layer)
         if activity.saturated_share > _MOSTLY_SATURATED and activity.layer not in outputs and layer is not None:
-            yield Finding(
+            yield CheckFinding(
                 f"{activity.saturated_share:.0%} of the output of {activity.layer} is at the ends of its "
                 f"{layer['activation']}",
                 "Normalise the input to about 1",

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from oomph.preflight.facts.model import Shape, agree, in_words, is_binary, is_categorical, is_regression, is_sparse
 from oomph.preflight.facts.training import Training
-from oomph.preflight.rule import ERROR, Finding, rule
+from oomph.preflight.rule import ERROR, CheckFinding, rule
 
 
 @rule(
@@ -17,7 +17,7 @@ from oomph.preflight.rule import ERROR, Finding, rule
     right="model.fit(images, labels, epochs=5)",
     hides=("step-fails",),
 )
-def no_targets(training: Training) -> Iterator[Finding]:
+def no_targets(training: Training) -> Iterator[CheckFinding]:
     """Data without targets, for a loss that compares outputs with them."""
     model, data = training.model, training.data
     is_plain = not model.own_train_step and any(output.loss is not None for output in model.outputs)
@@ -25,7 +25,7 @@ def no_targets(training: Training) -> Iterator[Finding]:
         return
     loss = next(output.loss.kind for output in model.outputs if output.loss is not None)
     names = ", ".join(part.name for part in data.of("x"))
-    yield Finding(
+    yield CheckFinding(
         f"the data hold inputs only ({names}), and the loss {loss} compares the output with a target",
         "Give the targets too: as y, or as (x, y) in each element of the dataset",
         "dataset.map(lambda x: (x, x))  # an autoencoder" if loss.startswith("mean") else "model.fit(x, y)",
@@ -40,13 +40,13 @@ def no_targets(training: Training) -> Iterator[Finding]:
     right='loss="categorical_crossentropy"',
     hides=("step-fails", "target-shape", "label-out-of-range", "units-unused"),
 )
-def one_hot_labels_sparse_loss(training: Training) -> Iterator[Finding]:
+def one_hot_labels_sparse_loss(training: Training) -> Iterator[CheckFinding]:
     """One-hot targets, for a loss that wants the numbers of classes."""
     for output, target in training.pairs():
         if not is_sparse(output.loss) or output.shape is None or target.shape is None or (output.units or 0) < 2:
             continue
         if len(target.shape) == len(output.shape) and target.shape[-1] == output.units:
-            yield Finding(
+            yield CheckFinding(
                 f"{target.name} has the shape {in_words(target.shape)}, one value for each class; the loss "
                 "sparse_categorical_crossentropy takes the number of the class",
                 "Use categorical_crossentropy, or the numbers of the classes",
@@ -65,7 +65,7 @@ def one_hot_labels_sparse_loss(training: Training) -> Iterator[Finding]:
     right='loss="sparse_categorical_crossentropy"',
     hides=("step-fails", "target-shape", "not-one-hot"),
 )
-def class_numbers_categorical_loss(training: Training) -> Iterator[Finding]:
+def class_numbers_categorical_loss(training: Training) -> Iterator[CheckFinding]:
     """Numbers of classes, for a loss that wants one-hot targets."""
     for output, target in training.pairs():
         if not is_categorical(output.loss) or output.shape is None or target.shape is None or (output.units or 0) < 2:
@@ -73,7 +73,7 @@ def class_numbers_categorical_loss(training: Training) -> Iterator[Finding]:
         is_short = len(target.shape) == len(output.shape) - 1
         is_column = len(target.shape) == len(output.shape) and target.shape[-1] == 1
         if is_short or is_column:
-            yield Finding(
+            yield CheckFinding(
                 f"{target.name} has the shape {in_words(target.shape)}, the output {output.name} "
                 f"{in_words(output.shape)}: categorical_crossentropy takes one value for each class",
                 "Use the loss for numbers of classes, or one-hot targets",
@@ -90,11 +90,11 @@ def class_numbers_categorical_loss(training: Training) -> Iterator[Finding]:
     hides=("step-fails", "target-shape"),
     fault="dtype-mismatch",
 )
-def text_labels(training: Training) -> Iterator[Finding]:
+def text_labels(training: Training) -> Iterator[CheckFinding]:
     """Targets that are text."""
     for output, target in training.pairs():
         if target.dtype == "string" and output.loss is not None and output.loss.is_keras:
-            yield Finding(
+            yield CheckFinding(
                 f"{target.name} is text, and the loss {output.loss.kind} takes numbers",
                 "Give each class a number",
                 "labels = np.unique(labels, return_inverse=True)[1]",
@@ -113,7 +113,7 @@ def text_labels(training: Training) -> Iterator[Finding]:
     hides=("step-fails", "bounded-output"),
     fault="shape-mismatch",
 )
-def target_shape(training: Training) -> Iterator[Finding]:
+def target_shape(training: Training) -> Iterator[CheckFinding]:
     """Targets whose shape does not fit the output."""
     for output, target in training.pairs():
         loss = output.loss
@@ -123,7 +123,7 @@ def target_shape(training: Training) -> Iterator[Finding]:
             continue
         mismatch = _mismatch(output.shape, target.shape)
         if mismatch:
-            yield Finding(
+            yield CheckFinding(
                 f"{target.name} has the shape {in_words(target.shape)}, the output {output.name} "
                 f"{in_words(output.shape)}: {mismatch}",
                 _remedy_for_shape(output.shape, target.shape),
@@ -160,7 +160,7 @@ def _remedy_for_shape(output: Shape, target: Shape) -> str:
     right='model.fit(x, {"age": age, "kind": kind})',
     hides=("step-fails", "target-shape"),
 )
-def target_count(training: Training) -> Iterator[Finding]:
+def target_count(training: Training) -> Iterator[CheckFinding]:
     """More or fewer targets than outputs."""
     targets, model = training.data.of("y"), training.model
     outputs = [output for output in model.outputs if output.loss is not None]
@@ -174,7 +174,7 @@ def target_count(training: Training) -> Iterator[Finding]:
     failed = training.trial is not None and bool(training.trial.failed)
     if failed and not len(outputs) <= len(targets) <= len(model.outputs):
         names = ", ".join(output.name for output in model.outputs)
-        yield Finding(
+        yield CheckFinding(
             f"the data hold {len(targets)} target{'s' * (len(targets) != 1)}, the model has {len(model.outputs)} "
             f"output{'s' * (len(model.outputs) != 1)}: {names}",
             "Give one target for each output, in their order or by their names",
@@ -189,14 +189,14 @@ def target_count(training: Training) -> Iterator[Finding]:
     right="sample_weight of shape (None,)",
     hides=("step-fails",),
 )
-def sample_weight_shape(training: Training) -> Iterator[Finding]:
+def sample_weight_shape(training: Training) -> Iterator[CheckFinding]:
     """Sample weights of another shape than the losses of the samples."""
     for (output, target), weight in zip(training.pairs(), training.data.of("sample_weight"), strict=False):
         if output.loss is None or target.shape is None or weight.shape is None or output.shape is None:
             continue
         rank = len(output.shape)
         if len(weight.shape) >= rank and rank > 1 and weight.shape[-1] not in (1, None):
-            yield Finding(
+            yield CheckFinding(
                 f"{weight.name} has the shape {in_words(weight.shape)}; the loss of {output.name} is one number for "
                 f"each of {in_words(output.shape[:-1])}",
                 "Give one weight for each sample",
@@ -213,7 +213,7 @@ _FEWEST_ROWS = 20
     wrong="language_model.fit(tokens, tokens)",
     right="language_model.fit(tokens[:, :-1], tokens[:, 1:])",
 )
-def target_not_shifted(training: Training) -> Iterator[Finding]:
+def target_not_shifted(training: Training) -> Iterator[CheckFinding]:
     """A target that is the input."""
     parts = training.data.of("x")
     for output, target in training.pairs():
@@ -225,7 +225,7 @@ def target_not_shifted(training: Training) -> Iterator[Finding]:
         ):
             continue
         if any(part.equals_target and len(part.shape or ()) == len(target.shape or ()) for part in parts):
-            yield Finding(
+            yield CheckFinding(
                 f"{target.name} is the same as the input, word by word: each word is predicted from itself",
                 "Shift the target by one place",
                 "x, y = tokens[:, :-1], tokens[:, 1:]",
@@ -240,10 +240,10 @@ def target_not_shifted(training: Training) -> Iterator[Finding]:
     right="MultiHeadAttention(4, 64)(x, x, use_causal_mask=True)",
     after="CHK519",
 )
-def reads_ahead(training: Training) -> Iterator[Finding]:
+def reads_ahead(training: Training) -> Iterator[CheckFinding]:
     """A next-token model that sees the next token."""
     if training.trial is not None and training.trial.reads_ahead:
-        yield Finding(
+        yield CheckFinding(
             "the targets are the inputs shifted by one step, and outputs depend on later inputs: the model sees what "
             "it is to predict",
             "Let each position see only earlier ones",

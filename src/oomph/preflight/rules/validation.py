@@ -6,10 +6,10 @@ import math
 from collections.abc import Iterator
 from dataclasses import replace
 
-from oomph.preflight.facts.data import ARRAYS, DATASET, PY_DATASET, Data, Sample
+from oomph.preflight.facts.data import ARRAYS, DATASET, PY_DATASET, Data, DataSample
 from oomph.preflight.facts.model import in_words
 from oomph.preflight.facts.training import Training
-from oomph.preflight.rule import ERROR, WARNING, Finding, rule
+from oomph.preflight.rule import ERROR, WARNING, CheckFinding, rule
 from oomph.preflight.rules.epochs import unequal_lengths
 from oomph.preflight.rules.inputs import input_shape, text_input
 from oomph.preflight.rules.labels import label_out_of_range
@@ -28,11 +28,11 @@ from oomph.preflight.rules.targets import (
     wrong="validation_freq=20 with epochs=10",
     right="validation_freq=1",
 )
-def validation_never(training: Training) -> Iterator[Finding]:
+def validation_never(training: Training) -> Iterator[CheckFinding]:
     """Validation data that are never used."""
     fit = training.fit
     if fit.has_validation and fit.validation_freq > fit.epochs:
-        yield Finding(
+        yield CheckFinding(
             f"validation_freq is {fit.validation_freq}, and there are {fit.epochs} epochs",
             "Validate more often",
             "validation_freq=1",
@@ -50,7 +50,7 @@ def validation_never(training: Training) -> Iterator[Finding]:
     right="dataset.shuffle(1000, reshuffle_each_iteration=False)",
     hides=("validation-is-training",),
 )
-def split_after_reshuffle(training: Training) -> Iterator[Finding]:
+def split_after_reshuffle(training: Training) -> Iterator[CheckFinding]:
     """A split of a dataset that is shuffled anew each time."""
     held = training.validation
     if held is None or not (_splits_shuffled(training.data) and _splits_shuffled(held)):
@@ -58,7 +58,7 @@ def split_after_reshuffle(training: Training) -> Iterator[Finding]:
     ours, theirs = ({stage.identity for stage in data.stages} for data in (training.data, held))
     if not ours & theirs:
         return  # two sources
-    yield Finding(
+    yield CheckFinding(
         "the dataset is shuffled anew in each epoch, and then divided by take and skip into training "
         "and validation data",
         "Divide it before the shuffle, or keep the order",
@@ -86,13 +86,13 @@ def _splits_shuffled(data: Data) -> bool:
     wrong="validation.map(augment)",
     right="validation",
 )
-def random_validation(training: Training) -> Iterator[Finding]:
+def random_validation(training: Training) -> Iterator[CheckFinding]:
     """Augmentation of the validation data."""
     held = training.validation
     drawn = next((stage for stage in held.stages if stage.is_random and stage.kind == "map"), None) if held else None
     if drawn is not None and held is not None and not _is_denoising(held):
         named = f" {drawn.function}" if drawn.function not in ("", "<lambda>") else ""
-        yield Finding(
+        yield CheckFinding(
             f"the validation data pass through a map{named} that draws random numbers",
             "Augment the training data only",
             where=drawn.place,
@@ -116,7 +116,7 @@ _BEYOND_CHANCE = 6.0
     wrong="model.fit(x, y, shuffle=False) with sorted labels",
     right="model.fit(x, y)",
 )
-def ordered_labels(training: Training) -> Iterator[Finding]:
+def ordered_labels(training: Training) -> Iterator[CheckFinding]:
     """Samples that arrive sorted by their label."""
     data, fit = training.data, training.fit
     if (data.kind == ARRAYS and fit.shuffle) or (data.kind == PY_DATASET and fit.shuffle) or fit.kind != "fit":
@@ -131,7 +131,7 @@ def ordered_labels(training: Training) -> Iterator[Finding]:
             continue
         by_chance = math.log(sample.rows) / -math.log(share)
         if sample.longest_run > _BEYOND_CHANCE * max(1.0, by_chance):
-            yield Finding(
+            yield CheckFinding(
                 f"samples arrive in runs of one label: {sample.longest_run:,} in a row in {part.name}, "
                 f"{classes:,} runs in {sample.rows:,} samples, and batches of {data.batch}",
                 _remedy_for_order(data),
@@ -139,7 +139,7 @@ def ordered_labels(training: Training) -> Iterator[Finding]:
             )
 
 
-def _largest_share(sample: Sample) -> float | None:
+def _largest_share(sample: DataSample) -> float | None:
     if len(sample.counts) < 2:
         return None
     if sample.row_sums is not None:
@@ -179,7 +179,7 @@ _ASKED_AGAIN = (
     hides=("validation-lacks-classes",),
     after="CHK314",
 )
-def validation_does_not_fit(training: Training) -> Iterator[Finding]:
+def validation_does_not_fit(training: Training) -> Iterator[CheckFinding]:
     """Validation data that the model, or its loss, cannot take, although it takes the training data."""
     held = training.validation
     if held is None or training.model.own_train_step:
@@ -195,13 +195,13 @@ def validation_does_not_fit(training: Training) -> Iterator[Finding]:
             return
 
 
-def _other_columns(data: Data, held: Data) -> Iterator[Finding]:
+def _other_columns(data: Data, held: Data) -> Iterator[CheckFinding]:
     """Find tables of different widths, for a model whose inputs are not known."""
     for ours, theirs in zip(data.of("x"), held.of("x"), strict=False):
         one, other = ours.shape or (), theirs.shape or ()
         is_table = ours.name == theirs.name and len(one) == len(other) == 2 and None not in (one[1], other[1])
         if is_table and one[1] != other[1]:
-            yield Finding(
+            yield CheckFinding(
                 f"{ours.name} has the shape {in_words(one)} in training and {in_words(other)} in validation",
                 "Make the columns of both in the same way",
                 "x_val = x_val.reindex(columns=x_train.columns, fill_value=0)",
@@ -223,7 +223,7 @@ _NEW_SHARE = 0.1
     wrong="model.fit(x, y_sorted, validation_split=0.2)",
     right="shuffle x and y together first",
 )
-def validation_lacks_classes(training: Training) -> Iterator[Finding]:
+def validation_lacks_classes(training: Training) -> Iterator[CheckFinding]:
     """Validation data with classes that the training data do not have."""
     held = training.validation
     if held is None:
@@ -243,7 +243,7 @@ def validation_lacks_classes(training: Training) -> Iterator[Finding]:
         absent = sum(count for label, count in one.counts.items() if label not in other.counts)
         if absent >= _MOST_ABSENT * one.rows and other.rows >= 10 * len(one.counts):
             labels = ", ".join(f"{label:g}" for label in sorted(other.counts)[:6])
-            yield Finding(
+            yield CheckFinding(
                 f"the {other.rows:,} validation samples have the labels {labels} only, and {absent / one.rows:.0%} of "
                 "the training samples have others",
                 "Shuffle x and y together before you split them",
@@ -254,7 +254,7 @@ def validation_lacks_classes(training: Training) -> Iterator[Finding]:
         if sum(new.values()) >= max(_FEWEST_NEW, _NEW_SHARE * other.rows):
             labels = ", ".join(f"{label:g}" for label in sorted(new)[:6])
             how = "validation_split takes the last rows, and these are sorted" if training.fit.validation_split else ""
-            yield Finding(
+            yield CheckFinding(
                 f"{sum(new.values()):,} of {other.rows:,} validation samples have labels that no training sample has: "
                 f"{labels}{'; ' * bool(how)}{how}",
                 "Shuffle x and y together before you split them",
@@ -274,7 +274,7 @@ _MOST_ALIKE = 0.05
     wrong="validation_data=(x_train, y_train)",
     right="validation_data=(x_test, y_test)",
 )
-def validation_is_training(training: Training) -> Iterator[Finding]:
+def validation_is_training(training: Training) -> Iterator[CheckFinding]:
     """Validation on the training data."""
     held = training.validation
     share = None if held is None else held.seen_in_training
@@ -284,13 +284,13 @@ def validation_is_training(training: Training) -> Iterator[Finding]:
         return
     alike = sample.repeated_inputs / max(1, sample.rows)
     if share >= _NEARLY_ALL and alike < 0.5:
-        yield Finding(
+        yield CheckFinding(
             f"{share:.0%} of the validation samples are training samples too",
             "Validate on samples that the model does not train on",
             "model.fit(x, y, validation_split=0.2)",
         )
     elif share >= _SOME_SHARE and alike < _MOST_ALIKE:
-        yield Finding(
+        yield CheckFinding(
             f"{share:.1%} of {rows:,} validation samples are in the training data too",
             "Remove duplicates before you split the data",
             "x, index = np.unique(x, axis=0, return_index=True)",
@@ -307,7 +307,7 @@ _OTHER_SCALE = 8.0
     wrong="x_train = x_train / 255.0  # and x_test as it was",
     right="x_test = x_test / 255.0",
 )
-def validation_scaled_differently(training: Training) -> Iterator[Finding]:
+def validation_scaled_differently(training: Training) -> Iterator[CheckFinding]:
     """Validation data on another scale than the training data."""
     held = training.validation
     if held is None:
@@ -322,7 +322,7 @@ def validation_scaled_differently(training: Training) -> Iterator[Finding]:
             ratio = other.deviation / one.deviation
             shift = abs((other.mean or 0) - (one.mean or 0)) / max(one.deviation, other.deviation)
             if not 1 / _OTHER_SCALE < ratio < _OTHER_SCALE or shift > _OTHER_SCALE:
-                yield Finding(
+                yield CheckFinding(
                     f"{ours.name} has a mean of {one.mean:.3g} and a deviation of {one.deviation:.3g} in training, "
                     f"{other.mean:.3g} and {other.deviation:.3g} in validation",
                     "Scale both in the same way, with the figures of the training data",

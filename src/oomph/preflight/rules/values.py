@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from oomph.preflight.facts.data import GENERATOR, Part, Sample
+from oomph.preflight.facts.data import GENERATOR, DataSample, Part
 from oomph.preflight.facts.model import Model
 from oomph.preflight.facts.training import Training
-from oomph.preflight.rule import ERROR, WARNING, Finding, rule
+from oomph.preflight.rule import ERROR, WARNING, CheckFinding, rule
 
 _TAKE_NAN = ("Normalization", "Masking", "Lambda")
 """Layers behind which NaN may have been taken care of; the trial shows whether it was."""
@@ -31,7 +31,7 @@ _TAKE_NAN = ("Normalization", "Masking", "Lambda")
     ),
     fault="nan-loss",
 )
-def nan_in_input(training: Training) -> Iterator[Finding]:
+def nan_in_input(training: Training) -> Iterator[CheckFinding]:
     """NaN or infinity in the input."""
     handled, trial = _may_take_nan(training.model), training.trial
     for part in training.data.of("x"):
@@ -42,7 +42,7 @@ def nan_in_input(training: Training) -> Iterator[Finding]:
             continue
         columns = sample.features.missing if sample.features is not None and len(part.shape or ()) == 2 else ()
         named = f"; columns {', '.join(map(str, columns[:6]))}" if columns else ""
-        yield Finding(
+        yield CheckFinding(
             f"{part.name} holds {_not_finite(sample, 'rows')}{named}",
             "Fill in or leave out what is missing",
             f"{part.name} = np.nan_to_num({part.name})",
@@ -64,7 +64,7 @@ def nan_in_input(training: Training) -> Iterator[Finding]:
     ),
     fault="nan-loss",
 )
-def nan_in_target(training: Training) -> Iterator[Finding]:
+def nan_in_target(training: Training) -> Iterator[CheckFinding]:
     """NaN or infinity in the targets."""
     for part in training.data.of("y"):
         sample = part.sample
@@ -76,7 +76,7 @@ def nan_in_target(training: Training) -> Iterator[Finding]:
             if target is part
         ):
             continue  # a loss of the user's own may mask them
-        yield Finding(
+        yield CheckFinding(
             f"{part.name} holds {_not_finite(sample, 'targets')}",
             "Leave these samples out",
             f"keep = np.isfinite({part.name}); x, y = x[keep], y[keep]",
@@ -95,7 +95,7 @@ def nan_in_target(training: Training) -> Iterator[Finding]:
     fault="nan-loss",
     after="CHK408",
 )
-def validation_not_finite(training: Training) -> Iterator[Finding]:
+def validation_not_finite(training: Training) -> Iterator[CheckFinding]:
     """NaN or infinity in the validation data only."""
     held = training.validation
     if held is None or training.model.own_train_step:
@@ -106,7 +106,7 @@ def validation_not_finite(training: Training) -> Iterator[Finding]:
         sample = part.sample
         if sample is None or not _not_finite_rows(sample) or part.name in trained or _may_be_handled(training, part):
             continue
-        yield Finding(
+        yield CheckFinding(
             f"{part.name} of the validation data holds {_not_finite(sample, 'rows')}; that of the training data does "
             "not",
             "Fill in or leave out what is missing, with the figures of the training data",
@@ -114,14 +114,14 @@ def validation_not_finite(training: Training) -> Iterator[Finding]:
         )
 
 
-def _not_finite(sample: Sample, rows: str) -> str:
+def _not_finite(sample: DataSample, rows: str) -> str:
     """Return what is not finite in words: "NaN in 3 of 1,000 rows, first in row 17"."""
     kind = "NaN" if sample.nan_rows else "infinity"
     where = f", first in row {sample.first_nan:,}" if sample.first_nan is not None else ""
     return f"{kind} in {_not_finite_rows(sample):,} of {sample.rows:,} {rows}{where}"
 
 
-def _not_finite_rows(sample: Sample | None) -> int:
+def _not_finite_rows(sample: DataSample | None) -> int:
     return 0 if sample is None else sample.nan_rows or sample.infinite_rows
 
 
@@ -147,7 +147,7 @@ _MOST_COLUMNS = 64
     wrong="a column that is 0 in every row",
     right="np.delete(x, 3, axis=1)",
 )
-def constant_features(training: Training) -> Iterator[Finding]:
+def constant_features(training: Training) -> Iterator[CheckFinding]:
     """Features with one value only."""
     for part in training.data.of("x"):
         sample = part.sample
@@ -155,7 +155,7 @@ def constant_features(training: Training) -> Iterator[Finding]:
         if sample is None or sample.rows < _FEWEST_ROWS_OF_TABLE or len(part.shape or ()) != 2 or "int" in part.dtype:
             continue
         if sample.minimum is not None and sample.minimum == sample.maximum:
-            yield Finding(
+            yield CheckFinding(
                 f"all values of {part.name} are {sample.minimum:g}, in {sample.rows:,} samples",
                 "Look at how the data are read",
                 severity=ERROR,
@@ -164,7 +164,7 @@ def constant_features(training: Training) -> Iterator[Finding]:
             is_odd = any(features.largest[index] for index in features.constant) or len(features.constant) > 1
             if is_odd:
                 columns = ", ".join(map(str, features.constant[:8]))
-                yield Finding(
+                yield CheckFinding(
                     f"{len(features.constant)} of {len(features.deviations)} columns of {part.name} hold one value "
                     f"only: {columns}",
                     "Leave them out, or look at how they are read",
@@ -182,7 +182,7 @@ _FEWEST_IMAGES = 10
     right='images.astype("float32") / 255',
     hides=("same-answer-for-all", "zero-gradients", "dead-relu"),
 )
-def constant_input(training: Training) -> Iterator[Finding]:
+def constant_input(training: Training) -> Iterator[CheckFinding]:
     """Images or sequences that are all the same value."""
     parts = training.data.of("x")
     for part in parts:
@@ -190,7 +190,7 @@ def constant_input(training: Training) -> Iterator[Finding]:
         if len(parts) > 1 or sample is None or sample.rows < _FEWEST_IMAGES or len(part.shape or ()) < 3:
             continue
         if sample.minimum is not None and sample.minimum == sample.maximum:
-            yield Finding(
+            yield CheckFinding(
                 f"all values of {part.name} are {sample.minimum:g}, in {sample.rows:,} samples",
                 "Look at how the data are read: a cast to integers after a division gives 0",
             )
@@ -207,7 +207,7 @@ _FEWEST_SAMPLES = 100
     wrong="pd.concat([frame, frame])",
     right="frame.drop_duplicates()",
 )
-def duplicates(training: Training) -> Iterator[Finding]:
+def duplicates(training: Training) -> Iterator[CheckFinding]:
     """Many duplicate samples."""
     for part in training.data.of("x")[:1]:
         sample = part.sample
@@ -222,7 +222,7 @@ def duplicates(training: Training) -> Iterator[Finding]:
             continue
         share = sample.duplicate_rows / sample.rows
         if share > _MANY_DUPLICATES:
-            yield Finding(
+            yield CheckFinding(
                 f"{share:.0%} of the samples are the same, inputs and targets, as one before",
                 "Remove duplicates before you split the data",
                 "frame = frame.drop_duplicates()",
@@ -239,7 +239,7 @@ _FEWEST_ROWS = 50
     wrong="x = frame.values  # with the column of the target",
     right='x = frame.drop(columns=["price"]).values',
 )
-def target_in_features(training: Training) -> Iterator[Finding]:
+def target_in_features(training: Training) -> Iterator[CheckFinding]:
     """A feature that is the target."""
     for part in training.data.of("x"):
         features = part.sample.features if part.sample is not None else None
@@ -247,14 +247,14 @@ def target_in_features(training: Training) -> Iterator[Finding]:
             continue
         if features.like_target and part.shape is not None and len(part.shape) == 3:
             step, feature = divmod(features.like_target[0], part.shape[-1] or 1)
-            yield Finding(
+            yield CheckFinding(
                 f"{part.name} contains the target: it is feature {feature} of step {step} in each window",
                 "Take the target that follows the window",
                 "timeseries_dataset_from_array(series, series[length:], sequence_length=length)",
             )
         elif features.like_target and len(features.deviations) > 1:
             columns = ", ".join(map(str, features.like_target[:4]))
-            yield Finding(
+            yield CheckFinding(
                 f"column {columns} of {part.name} determines the target: a straight line maps one to the other",
                 "Leave it out, unless it is known when the model is used",
                 f"x = np.delete(x, {features.like_target[0]}, axis=1)",
@@ -271,11 +271,11 @@ _MOSTLY_EMPTY = 0.5
     wrong='texts = [""] * 1000',
     right="the texts of the samples",
 )
-def text_is_empty(training: Training) -> Iterator[Finding]:
+def text_is_empty(training: Training) -> Iterator[CheckFinding]:
     """Text that is empty in most samples."""
     for part in training.data.of("x"):
         if part.dtype == "string" and part.empty_share > _MOSTLY_EMPTY:
-            yield Finding(f"{part.empty_share:.0%} of {part.name} is empty text", "Look at how the text is read")
+            yield CheckFinding(f"{part.empty_share:.0%} of {part.name} is empty text", "Look at how the text is read")
 
 
 _MANY_PADDED = 0.2
@@ -289,7 +289,7 @@ _FEWEST_SEQUENCES = 50
     wrong="pad_sequences(ids, truncating=...) of empty texts",
     right="leave such samples out",
 )
-def padded_entirely(training: Training) -> Iterator[Finding]:
+def padded_entirely(training: Training) -> Iterator[CheckFinding]:
     """Sequences that are nothing but padding."""
     is_text = any(layer.kind == "Embedding" for layer in training.model.layers)
     for part in training.data.of("x"):
@@ -297,7 +297,7 @@ def padded_entirely(training: Training) -> Iterator[Finding]:
         if sample is None or not is_text or sample.rows < _FEWEST_SEQUENCES or len(part.shape or ()) != 2:
             continue
         if sample.zero_rows > _MANY_PADDED * sample.rows and ((part.shape or (0, 1))[-1] or 2) > 1:
-            yield Finding(
+            yield CheckFinding(
                 f"{sample.zero_rows:,} of {sample.rows:,} sequences in {part.name} hold zeros only",
                 "Leave them out, or look at the vocabulary and the padding",
             )

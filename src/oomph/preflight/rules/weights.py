@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from oomph.preflight.facts.model import Layer, Model
+from oomph.preflight.facts.model import LayerFacts, Model
 from oomph.preflight.facts.training import Training
-from oomph.preflight.rule import ERROR, WARNING, Finding, rule
+from oomph.preflight.rule import ERROR, WARNING, CheckFinding, rule
 from oomph.reach.training_kind import FIT
 
 
@@ -18,12 +18,12 @@ from oomph.reach.training_kind import FIT
     right="base.trainable = False  # the base only",
     hides=("no-gradient", "step-fails", "zero-gradients", "frozen-head"),
 )
-def nothing_trainable(training: Training) -> Iterator[Finding]:
+def nothing_trainable(training: Training) -> Iterator[CheckFinding]:
     """A model in which no weight is trained."""
     layers = training.model.layers
     frozen = sum(layer.weights.frozen for layer in layers)
     if frozen and not any(layer.weights.trainable for layer in layers) and not training.model.own_train_step:
-        yield Finding(
+        yield CheckFinding(
             f"none of the {frozen:,} weights is trained: every layer is frozen",
             "Freeze the pretrained layers only, and leave the new ones trainable",
             "base.trainable = False",
@@ -37,7 +37,7 @@ def nothing_trainable(training: Training) -> Iterator[Finding]:
     wrong="for layer in model.layers: layer.trainable = False",
     right="for layer in base.layers: layer.trainable = False",
 )
-def frozen_head(training: Training) -> Iterator[Finding]:
+def frozen_head(training: Training) -> Iterator[CheckFinding]:
     """A last layer that is frozen, with random weights."""
     trained = [layer for layer in training.model.layers if layer.weights.trainable]
     for output in training.model.outputs:
@@ -46,14 +46,14 @@ def frozen_head(training: Training) -> Iterator[Finding]:
             continue
         is_frozen = layer.weights.frozen > 0 and not layer.weights.trainable and not layer.trainable
         if is_frozen and trained and not _is_behind_frozen(training.model, layer):
-            yield Finding(
+            yield CheckFinding(
                 f"the last layer {layer.name} is frozen, while {len(trained)} others are trained",
                 "Train the last layer too",
                 f'model.get_layer("{layer.name}").trainable = True',
             )
 
 
-def _is_behind_frozen(model: Model, head: Layer) -> bool:
+def _is_behind_frozen(model: Model, head: LayerFacts) -> bool:
     """True if the layers before the head are frozen too, as in a discriminator through which a generator is trained."""
     before = [layer for layer in model.layers if layer.weights.trainable or layer.weights.frozen]
     index = next((index for index, layer in enumerate(before) if layer.name == head.name), 0)
@@ -71,7 +71,7 @@ _FEWEST_LAYERS = 2
     right='base.load_weights("encoder.weights.h5"); base.trainable = False',
     after="CHK212",
 )
-def frozen_at_random(training: Training) -> Iterator[Finding]:
+def frozen_at_random(training: Training) -> Iterator[CheckFinding]:
     """A frozen base with untrained weights."""
     weighted = [each for each in training.model.layers if each.weights.trainable or each.weights.frozen]
     base = []
@@ -89,7 +89,7 @@ def frozen_at_random(training: Training) -> Iterator[Finding]:
     ):
         return
     if all(layer.weights.is_fresh for layer in known):
-        yield Finding(
+        yield CheckFinding(
             f"the first {len(base)} layers with weights are frozen, and still have their initial weights",
             "Load trained weights into them, or train them",
             "base.trainable = True",
@@ -110,7 +110,7 @@ _WITH_KERNEL = ("Dense", "Conv1D", "Conv2D", "Conv3D", "LSTM", "GRU", "SimpleRNN
     right="Dense(64)",
     hides=("dead-relu", "zero-gradients", "same-answer-for-all"),
 )
-def constant_weights(training: Training) -> Iterator[Finding]:
+def constant_weights(training: Training) -> Iterator[CheckFinding]:
     """Layers whose weights are all the same."""
     model = training.model
     outputs = {output.layer.name for output in model.outputs if output.layer is not None}
@@ -124,7 +124,7 @@ def constant_weights(training: Training) -> Iterator[Finding]:
     names = dict.fromkeys(layer.name for layer in layers)  # a clone has the same
     hidden = [name for name in names if name not in outputs | ends]
     if hidden:
-        yield Finding(
+        yield CheckFinding(
             f"all weights of {', '.join(hidden[:3])} are the same number",
             "Leave kernel_initializer out: the usual one is random",
             severity=ERROR if len(names) > 1 else WARNING,
@@ -140,11 +140,11 @@ def constant_weights(training: Training) -> Iterator[Finding]:
     hides=("loss-not-finite", "gradient-not-finite", "weights-not-finite-after-steps"),
     fault="nan-loss",
 )
-def weights_not_finite(training: Training) -> Iterator[Finding]:
+def weights_not_finite(training: Training) -> Iterator[CheckFinding]:
     """Weights that are NaN or infinite before the training begins."""
     layers = [layer.name for layer in training.model.layers if layer.weights.not_finite]
     if layers:
-        yield Finding(
+        yield CheckFinding(
             f"weights of {', '.join(layers[:3])} are NaN or infinite before the first step",
             "Load the weights of an earlier checkpoint",
         )
@@ -158,14 +158,14 @@ def weights_not_finite(training: Training) -> Iterator[Finding]:
     right='self.w = self.add_weight(shape=(10, 5), initializer="glorot_uniform")',
     after="CHK238",
 )
-def untracked_variables(training: Training) -> Iterator[Finding]:
+def untracked_variables(training: Training) -> Iterator[CheckFinding]:
     """tf.Variables in a layer, which Keras does not track."""
     if training.model.own_train_step:
         return  # it may train them by itself
     for layer in training.model.layers:
         if layer.untracked:
             names = " and ".join(f"self.{name}" for name in layer.untracked[:3])
-            yield Finding(
+            yield CheckFinding(
                 f"{layer.kind} {layer.name} keeps tf.Variables in {names}, which are neither trained nor saved",
                 "Make them weights of the layer",
                 f'self.{layer.untracked[0]} = self.add_weight(shape=..., initializer="glorot_uniform")',

@@ -201,7 +201,7 @@ def _outcome(child: IsolatedProcess, seconds: float, oom_kills: int | None) -> I
 
 
 def _diagnosed(
-    child: IsolatedProcess, answer: serialisation.Answer | None, oom_kills: int | None
+    child: IsolatedProcess, answer: serialisation.IsolatedAnswer | None, oom_kills: int | None
 ) -> tuple[Diagnosis, ...]:
     from oomph.explain.diagnose import diagnose_log
     from oomph.explain.evidence.evidence import Evidence

@@ -21,7 +21,7 @@ _MAIN_ELSEWHERE = "__mp_main__"
 
 
 @dataclass(frozen=True)
-class Answer:
+class IsolatedAnswer:
     """The answer of the isolated process."""
 
     ok: bool
@@ -87,7 +87,7 @@ def pack_error(error: BaseException) -> bytes:
     return pickle.dumps({"ok": False, "error": carried, **words})
 
 
-def unpack_answer(data: bytes) -> Answer | None:
+def unpack_answer(data: bytes) -> IsolatedAnswer | None:
     """In the caller: the answer; None if the process ended without one."""
     sys.modules.setdefault(_MAIN_ELSEWHERE, sys.modules["__main__"])
     try:
@@ -95,9 +95,9 @@ def unpack_answer(data: bytes) -> Answer | None:
     except Exception as error:
         return None if not data or _is_cut_short(error) else _unreadable(error)
     if document["ok"]:
-        return Answer(True, document["value"])
+        return IsolatedAnswer(True, document["value"])
     words = {key: document[key] for key in ("type_name", "message", "traceback")}
-    return Answer(False, error=_carried(document["error"], words), **words)
+    return IsolatedAnswer(False, error=_carried(document["error"], words), **words)
 
 
 def _carried(data: bytes | None, words: dict[str, str]) -> BaseException:
@@ -110,9 +110,9 @@ def _carried(data: bytes | None, words: dict[str, str]) -> BaseException:
     return LostError(f"{words['type_name']}: {words['message']}")
 
 
-def _unreadable(error: Exception) -> Answer:
+def _unreadable(error: Exception) -> IsolatedAnswer:
     """The answer when it uses classes that the caller does not have."""
-    return Answer(False, error=error, type_name=type(error).__name__, message=str(error))
+    return IsolatedAnswer(False, error=error, type_name=type(error).__name__, message=str(error))
 
 
 def _is_cut_short(error: Exception) -> bool:

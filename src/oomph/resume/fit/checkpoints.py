@@ -27,7 +27,7 @@ from oomph.resume.state import iterators, training_state
 from oomph.resume.state.training_state import Array
 from oomph.resume.training.fit_objects import as_saved
 from oomph.resume.training.growing import sizes_of
-from oomph.resume.training.step_checkpoints import Snapshot, StepCheckpoints
+from oomph.resume.training.step_checkpoints import StateSnapshot, StepCheckpoints
 
 _LEAST_SECONDS, _BYTES_PER_SECOND = 0.02, 5e8
 """The assumed cost of an end state until one has been measured."""
@@ -82,7 +82,7 @@ class FitCheckpoints(StepCheckpoints):
         if saved is not None:
             self._stall, self._write = time.monotonic() - started, 0.0
             self._fits.end_state_seconds = self._stall
-            self._note_saved(saved, Snapshot(self._fit.position, self._stall, self._fit.data.obstacle))
+            self._note_saved(saved, StateSnapshot(self._fit.position, self._stall, self._fit.data.obstacle))
             self._fits.note_end_state(saved)
             if self._is_finite_at_end(named):
                 store.drop_steps(self._fit.position)
@@ -126,7 +126,7 @@ class FitCheckpoints(StepCheckpoints):
             self._fit.proof.checkpointed()
             self._complete(
                 draft, (meta, own), named, training_state.finite_only(self._fit.model, named),
-                lambda: Snapshot(at, time.monotonic() - started, self._fit.data.not_saved),
+                lambda: StateSnapshot(at, time.monotonic() - started, self._fit.data.not_saved),
             )  # fmt: skip
         except BaseException:
             draft.abandon()

@@ -11,7 +11,7 @@ from oomph.protocol.reasons import because
 from oomph.resume.fit.fit import Fit
 from oomph.resume.training import leaving
 from oomph.resume.training.fits import Fits
-from oomph.resume.training.recognition import Known, Recognised, Verdict, recognise
+from oomph.resume.training.recognition import KnownState, Recognised, Verdict, recognise
 
 
 def settle(fits: Fits, fit: Fit) -> None:
@@ -47,8 +47,8 @@ def _newest_credible(fits: Fits, fit: Fit) -> Checkpoint | None:
     return checkpoint
 
 
-def _known(fit: Fit, record: Record) -> Known:
-    return Known(
+def _known(fit: Fit, record: Record) -> KnownState:
+    return KnownState(
         finished=record.finished,
         edited=fit.beginning.script_was_edited(record),
         same_fingerprint=record.meta.fingerprint == fit.identity.fingerprint,

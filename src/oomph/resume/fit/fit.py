@@ -11,7 +11,7 @@ from oomph.checkpoint.container import Checkpoint
 from oomph.exact_step.micro_batch import exactness
 from oomph.exact_step.micro_batch.micro_batch_step import essence
 from oomph.exact_step.step.guarded_step import GuardedStep
-from oomph.exact_step.step.probe import Finding
+from oomph.exact_step.step.probe import ProbeFinding
 from oomph.exact_step.step.recheck import Inconsistent, Recheck
 from oomph.exact_step.step.step_protocol import Failure, Recovery, Step
 from oomph.keras_bridge.batch.strategy_scope import outside_strategy_scope
@@ -304,7 +304,7 @@ class Fit(RunningFit):
         self.fits.remember_micro_batch(self.identity, Start(recovery.micro_batch))
         reporting.tell_recovery(self, recovery)
 
-    def probed(self, promise: exactness.Promise, finding: Finding) -> None:
+    def probed(self, promise: exactness.Promise, finding: ProbeFinding) -> None:
         """Called when a probe has settled what micro-batches are worth."""
         self.promise = promise
         self.fits.note_probe(promise, finding, fit=self.identity.ordinal)

@@ -7,7 +7,7 @@ import time
 from oomph.checkpoint.container import Position
 from oomph.checkpoint.store import CheckpointStore, Saved
 from oomph.resume.loop.running import RunningLoop
-from oomph.resume.training.step_checkpoints import Snapshot, StepCheckpoints
+from oomph.resume.training.step_checkpoints import StateSnapshot, StepCheckpoints
 
 
 class LoopCheckpoints(StepCheckpoints):
@@ -54,13 +54,13 @@ class LoopCheckpoints(StepCheckpoints):
             variables = self._loop.variables
             self._complete(
                 draft, taken, variables.named, variables.finite,
-                lambda: Snapshot(at, time.monotonic() - started, not_saved),
+                lambda: StateSnapshot(at, time.monotonic() - started, not_saved),
             )  # fmt: skip
         except BaseException:
             draft.abandon()
             raise
 
-    def _note_saved(self, saved: Saved, snapshot: Snapshot) -> None:
+    def _note_saved(self, saved: Saved, snapshot: StateSnapshot) -> None:
         self._last, self._has_saved = saved, True
         super()._note_saved(saved, snapshot)
 

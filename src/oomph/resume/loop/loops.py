@@ -10,7 +10,7 @@ from weakref import WeakSet
 
 from oomph.protocol.phases import Phase
 from oomph.resume.loop.steps import Steps
-from oomph.resume.loop.watch import Unwatched, Watch
+from oomph.resume.loop.observer import LoopObserver, Unwatched
 from oomph.script import session
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def note_step() -> None:
     meter.count()
 
 
-def begin(steps: Steps) -> Watch:
+def begin(steps: Steps) -> LoopObserver:
     """The watch of a loop that begins; `Unwatched` if it is nested in a fit or loop, or not in the owner process."""
     try:
         fits = _guard()

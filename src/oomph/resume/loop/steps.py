@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from oomph.resume.loop.source import Source
-from oomph.resume.loop.watch import Watch
+from oomph.resume.loop.observer import LoopObserver
 
 _END = object()
 
@@ -22,7 +22,7 @@ class Steps:
     """
 
     def __init__(
-        self, dataset: Any, epochs: int | range | None, state: Any, watch_of: Callable[[Steps], Watch]
+        self, dataset: Any, epochs: int | range | None, state: Any, watch_of: Callable[[Steps], LoopObserver]
     ) -> None:
         self._watch_of = watch_of
         self.source = Source(dataset)

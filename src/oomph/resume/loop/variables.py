@@ -17,7 +17,7 @@ from oomph.errors import CheckpointError
 from oomph.keras_bridge.graph.write_set import Slot, tensorflow_variable
 from oomph.keras_bridge.names.keras3 import KERAS
 from oomph.resume.objects.arrays import Variable
-from oomph.resume.objects.library_kinds import Optimizer
+from oomph.resume.objects.library_kinds import OptimizerKind
 from oomph.resume.objects.walk import Node, walk
 from oomph.resume.state import training_state
 
@@ -118,7 +118,7 @@ class LoopVariables:
     def optimizers(self) -> Iterator[tuple[str, Any]]:
         """The Keras optimizers, with how each was reached."""
         nodes = list(self._graph.nodes.items())
-        yield from ((key, node.thing) for key, node in nodes if isinstance(node.kind, Optimizer))
+        yield from ((key, node.thing) for key, node in nodes if isinstance(node.kind, OptimizerKind))
 
     def _trained_by_each(self) -> Iterator[tuple[str, list[str]]]:
         for key, optimizer in self.optimizers():

@@ -26,7 +26,7 @@ class Large(NamedTuple):
     shape: tuple[int, ...]
 
 
-class Array(Kind):
+class NumberArray(Kind):
     """A NumPy array of numbers."""
 
     tag = "array"
@@ -85,7 +85,7 @@ class Variable(Kind):
     arrays = True
 
     def content(self, thing: Any, encode: Encode) -> Value:
-        return Array().content(self.array(thing), encode)
+        return NumberArray().content(self.array(thing), encode)
 
     def array(self, thing: Any) -> Any:
         """A copy of its value."""
@@ -113,7 +113,7 @@ class Tensor(Kind):
         array = thing.numpy()
         if thing.dtype == tf.string:
             return array_as_value(np.asarray(array, dtype=object))
-        return Array().content(np.asarray(array), encode)
+        return NumberArray().content(np.asarray(array), encode)
 
     def array(self, thing: Any) -> Any:
         """A copy of its value."""

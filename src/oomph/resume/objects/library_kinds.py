@@ -16,7 +16,7 @@ from oomph.keras_bridge import code
 from oomph.keras_bridge.names.keras3 import KERAS
 from oomph.keras_bridge.names.tensorflow2 import TENSORFLOW
 from oomph.protocol.reason_table import DATA_ITERATOR, OTHER_VARIABLES
-from oomph.resume.objects.arrays import Array, Variable, numbers
+from oomph.resume.objects.arrays import NumberArray, Variable, numbers
 from oomph.resume.objects.instances import Instance, dict_of
 from oomph.resume.objects.kind import CannotGiveBackError, Decode, Encode, Kind, Part, TypeNamed
 from oomph.resume.objects.values import Value
@@ -64,7 +64,7 @@ class LibraryObject(Instance):
         raise CannotGiveBackError(str(content[0]))
 
 
-class Optimizer(LibraryObject):
+class OptimizerKind(LibraryObject):
     """An optimizer other than the model's own, such as one a callback trains with. Its variables are created late."""
 
     def parts(self, thing: Any) -> Iterator[Part]:
@@ -89,7 +89,7 @@ class Optimizer(LibraryObject):
                 variable.assign(found)
 
 
-class History(Kind):
+class HistoryKind(Kind):
     """A Keras History: the epochs and values of a fit."""
 
     tag = "history"
@@ -109,7 +109,7 @@ class History(Kind):
             thing.epoch, thing.history = epoch, history
 
     def shell(self, content: Value, type_named: TypeNamed) -> Any:
-        from keras.callbacks import History as KerasHistory
+        from keras.callbacks import HistoryKind as KerasHistory
 
         return KerasHistory()
 
@@ -189,7 +189,7 @@ class DatasetIterator(Kind):
     arrays = True
 
     def content(self, thing: Any, encode: Encode) -> Value:
-        return Array().content(self.array(thing), encode)
+        return NumberArray().content(self.array(thing), encode)
 
     def array(self, thing: Any) -> Any:
         """The bytes of its checkpoint; empty if TensorFlow cannot save it."""

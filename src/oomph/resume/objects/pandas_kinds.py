@@ -27,7 +27,7 @@ _DTYPES = (
 _NAN = ("nan",)
 
 
-class Frame(Kind):
+class PandasFrame(Kind):
     """A `DataFrame` or a `Series`: its index, the names of its columns and their values."""
 
     tag = "frame"

@@ -105,7 +105,7 @@ class ThreadLocal(Kind):
         yield "", thing.__dict__
 
 
-class Shared(Kind):
+class SharedMemory(Kind):
     """A `multiprocessing.Value` or `Array`: memory behind a lock."""
 
     tag = "shared"

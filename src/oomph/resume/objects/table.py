@@ -74,16 +74,16 @@ _BY_CLASS: dict[type, Kind] = {
 """Known classes. Subclasses have the same kind."""
 _BY_NAME: dict[str, Kind] = {
     KERAS.variable.path: _BY_CLASS[tf.Variable],
-    KERAS.history.path: library_kinds.History(),
+    KERAS.history.path: library_kinds.HistoryKind(),
     KERAS.callback.path: library_kinds.LibraryObject(),
-    KERAS.optimizer.path: library_kinds.Optimizer(),
+    KERAS.optimizer.path: library_kinds.OptimizerKind(),
     TENSORFLOW.function.path: library_kinds.TensorFlowFunction(),
     **dict.fromkeys(standard_kinds.DIGESTS, standard_kinds.Digest()),
     "weakref.WeakKeyDictionary": containers.WeakKeys(),
     **dict.fromkeys(standard_kinds.MEMORY, standard_kinds.Memory()),
-    **dict.fromkeys(standard_kinds.SHARED, standard_kinds.Shared()),
+    **dict.fromkeys(standard_kinds.SHARED, standard_kinds.SharedMemory()),
     "torch._C.Generator": random_kinds.TorchRandom(),
-    **dict.fromkeys(pandas_kinds.CLASSES, pandas_kinds.Frame()),
+    **dict.fromkeys(pandas_kinds.CLASSES, pandas_kinds.PandasFrame()),
     **dict.fromkeys(standard_kinds.DATABASES, standard_kinds.Database()),
     TENSORFLOW.queue.path: arrays.Queue(),
     TENSORFLOW.hash_table.path: arrays.Table(),
@@ -132,7 +132,7 @@ def kind_of_tag(tag: str) -> Kind:
     known: dict[str, Kind] = {kind.tag: kind for kind in (*_BY_CLASS.values(), _INSTANCE)}
     known |= {kind.tag: kind for kind in _BY_NAME.values() if not isinstance(kind, library_kinds.LibraryObject)}
     known |= {kind.tag: kind for kind in map(_attributed, filter(_may_have_attributes, _BY_CLASS.values()))}
-    known |= {"array": arrays.Array(), "object array": arrays.ObjectArray(), "tensor": arrays.Tensor()}
+    known |= {"array": arrays.NumberArray(), "object array": arrays.ObjectArray(), "tensor": arrays.Tensor()}
     if tag not in known:
         raise ValueError(f"no kind of objects is called {tag}")
     return known[tag]
@@ -159,7 +159,7 @@ def _attributed(kind: Kind) -> Kind:
 @functools.lru_cache(maxsize=4096)
 def _kind_of_class(cls: type, dtype: str) -> Kind:
     if dtype:
-        return arrays.ObjectArray() if dtype == "O" else arrays.Array()
+        return arrays.ObjectArray() if dtype == "O" else arrays.NumberArray()
     bases = cls.__mro__
     known = [_BY_CLASS.get(base) or _BY_NAME.get(f"{base.__module__}.{base.__qualname__}") for base in bases]
     found = next((kind for kind in known if kind is not None), None)

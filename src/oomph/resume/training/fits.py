@@ -15,12 +15,12 @@ from oomph import testing
 from oomph.checkpoint import final_checkpoints
 from oomph.checkpoint.container import Checkpoint
 from oomph.checkpoint.final_checkpoints import FinalCheckpoints
-from oomph.checkpoint.interval import Interval, seconds_between_faults
+from oomph.checkpoint.interval import CheckpointInterval, seconds_between_faults
 from oomph.checkpoint.store import CheckpointStore, Record, Saved
 from oomph.checkpoint.witness import WitnessBoard
 from oomph.errors import CheckpointError
 from oomph.exact_step.micro_batch.exactness import SMALLER, Promise
-from oomph.exact_step.step.probe import Finding
+from oomph.exact_step.step.probe import ProbeFinding
 from oomph.keras_bridge.names import support
 from oomph.keras_bridge.names.row import Feature
 from oomph.monitor.board import TrainingBoard
@@ -44,7 +44,7 @@ class Fits:
     def __init__(self, session: Session) -> None:
         self.session = session
         handover = session.handover
-        self.interval = Interval(handover.guarding.checkpoint_steps, handover.guarding.checkpoint_seconds)
+        self.interval = CheckpointInterval(handover.guarding.checkpoint_steps, handover.guarding.checkpoint_seconds)
         self.steps = 0
         """Steps committed by all fits of the run so far, including finished fits of earlier attempts."""
         self.saved = 0
@@ -265,7 +265,7 @@ class Fits:
         if injector is not None and not is_epoch_over:
             injector.steps_committed(self.steps)
 
-    def note_probe(self, promise: Promise, finding: Finding, **where: Any) -> None:
+    def note_probe(self, promise: Promise, finding: ProbeFinding, **where: Any) -> None:
         """Record and print what a probe found about micro-batches."""
         self.note(
             "probed", kind=promise.kind, reason=promise.reason, coupling=promise.coupling, **finding.facts(), **where

@@ -54,7 +54,7 @@ class Recognised:
 
 
 @dataclass(frozen=True)
-class Known:
+class KnownState:
     """A state that an earlier attempt saved at the same place and occurrence."""
 
     finished: bool
@@ -64,7 +64,7 @@ class Known:
     differences: Differences
 
 
-def recognise(known: Known | None, came_another_way: bool) -> Recognised:
+def recognise(known: KnownState | None, came_another_way: bool) -> Recognised:
     """Decide what happens to a fit.
 
     Args:
@@ -76,7 +76,7 @@ def recognise(known: Known | None, came_another_way: bool) -> Recognised:
     return _of_finished(known) if known.finished else _of_interrupted(known, came_another_way)
 
 
-def _of_finished(known: Known) -> Recognised:
+def _of_finished(known: KnownState) -> Recognised:
     other_structure = known.differences(STRUCTURE)
     if other_structure and known.edited:
         return Recognised(Verdict.REFUSE, listed([*known.differences(SCRIPT, ENVIRONMENT), *other_structure]))
@@ -86,7 +86,7 @@ def _of_finished(known: Known) -> Recognised:
     return Recognised(Verdict.RETURN)
 
 
-def _of_interrupted(known: Known, came_another_way: bool) -> Recognised:
+def _of_interrupted(known: KnownState, came_another_way: bool) -> Recognised:
     found = known.differences(STRUCTURE)
     if found or not known.same_fingerprint:
         reason = listed(found) or _ANOTHER_MODEL

@@ -34,7 +34,7 @@ _ERRORS = (CheckpointError, tf.errors.OpError, ValueError)
 
 
 @dataclass(frozen=True)
-class Snapshot:
+class StateSnapshot:
     """A state that is being saved, and the position where it was taken."""
 
     at: Position
@@ -44,7 +44,7 @@ class Snapshot:
     """Why it does not hold the data position; None if it does."""
 
 
-class Training(Protocol):
+class SavedTraining(Protocol):
     """What is saved: a fit, or a loop."""
 
     fits: Fits
@@ -67,7 +67,7 @@ class StepCheckpoints(ABC):
         training: the running fit or loop.
     """
 
-    def __init__(self, training: Training) -> None:
+    def __init__(self, training: SavedTraining) -> None:
         self._training, self._fits = training, training.fits
         self._saved_at_step = training.fits.steps
         self._saved_at, self._stall, self._write = time.monotonic(), 0.0, 0.0
@@ -78,7 +78,7 @@ class StepCheckpoints(ABC):
         self._between_saves = 0.0
         self._told_interval = self._told_not_finite = self._told_growth = False
         self._growing = Growing()
-        self._snapshot: Snapshot | None = None
+        self._snapshot: StateSnapshot | None = None
         """The state that is being written in the background."""
 
     # -- what is saved ------------------------------------------------------------------------------------------------
@@ -163,7 +163,7 @@ class StepCheckpoints(ABC):
 
     def _complete(
         self, draft: Draft, taken: tuple[Meta, list[Array]], named: training_state.Named,
-        finite: frozenset[str], snapshot: Callable[[], Snapshot],
+        finite: frozenset[str], snapshot: Callable[[], StateSnapshot],
     ) -> None:  # fmt: skip
         """Write the captured state and the variables: at once, or in the background if that pays.
 
@@ -230,7 +230,7 @@ class StepCheckpoints(ABC):
             self._told_not_finite = True
             self._fits.say(f"{path} holds NaN or infinity at epoch {at.epoch + 1}, step {at.step}: {outcome}")
 
-    def _note_saved(self, saved: Saved, snapshot: Snapshot) -> None:
+    def _note_saved(self, saved: Saved, snapshot: StateSnapshot) -> None:
         at = snapshot.at
         self._fits.saved = at.steps
         self._fits.saving_seconds += snapshot.seconds

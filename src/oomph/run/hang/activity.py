@@ -18,7 +18,7 @@ _OF_PROCESS = 2
 
 
 @dataclass(frozen=True)
-class Sample:
+class ActivitySample:
     """The counters of a process tree at one moment."""
 
     at: float
@@ -29,7 +29,7 @@ class Sample:
     """True if the first process of the tree is stopped (SIGSTOP, a debugger)."""
 
 
-def sample(pid: int) -> Sample | None:
+def sample(pid: int) -> ActivitySample | None:
     """The counters of a process and its descendants; None when it is gone."""
     import psutil
 
@@ -49,10 +49,10 @@ def sample(pid: int) -> Sample | None:
         pids.add(process.pid)
         cpu += seconds
         io += counters.read_chars + counters.write_chars
-    return Sample(time.monotonic(), frozenset(pids), cpu, io, stopped)
+    return ActivitySample(time.monotonic(), frozenset(pids), cpu, io, stopped)
 
 
-def was_active(before: Sample, after: Sample) -> bool:
+def was_active(before: ActivitySample, after: ActivitySample) -> bool:
     """True if the tree did anything between two samples."""
     if before.pids != after.pids or before.io_bytes != after.io_bytes:
         return True

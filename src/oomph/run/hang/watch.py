@@ -51,7 +51,7 @@ class Watch:
         self._last: Beat | None = None
         self._place: ProcessIdentity | None = None
         self._since = self._looked = self._idle_since = time.monotonic()
-        self._sample: activity.Sample | None = None
+        self._sample: activity.ActivitySample | None = None
         self._excuse, self._hung = "", False
         self.open = True
         """False once no process holds the writing end."""

@@ -36,14 +36,14 @@ _OF_LABELS = {
 }
 
 
-class Remedy(NamedTuple):
+class ReasonRemedy(NamedTuple):
     """One reason in words, and what to do about it."""
 
     reason: str
     text: str
 
 
-def remedies(label: str, reasons: Iterable[Reason]) -> list[Remedy]:
+def remedies(label: str, reasons: Iterable[Reason]) -> list[ReasonRemedy]:
     """What would improve a label: one remedy for each reason, and one for all reasons with the same remedy.
 
     Args:
@@ -52,7 +52,7 @@ def remedies(label: str, reasons: Iterable[Reason]) -> list[Remedy]:
     """
     if label in BEST:
         return []
-    found: dict[str, Remedy] = {}
+    found: dict[str, ReasonRemedy] = {}
     for reason in reasons:
-        found.setdefault(reason.remedy, Remedy(str(reason), reason.remedy))
-    return list(found.values()) or [Remedy("", _OF_LABELS[label])]
+        found.setdefault(reason.remedy, ReasonRemedy(str(reason), reason.remedy))
+    return list(found.values()) or [ReasonRemedy("", _OF_LABELS[label])]

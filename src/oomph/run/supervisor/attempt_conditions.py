@@ -12,7 +12,7 @@ from oomph.gpu.memory_in_use import Gpu
 from oomph.journal.journal import Event
 from oomph.process import available_memory
 from oomph.run.policy.ladder import Conditions
-from oomph.run.supervisor.devices import Reading, memory_is_back, visible
+from oomph.run.supervisor.devices import PendingReading, memory_is_back, visible
 from oomph.terminal.ticking import Ticking
 
 _MEMORY_BACK_SECONDS = 50.0
@@ -24,7 +24,7 @@ class Machine:
 
     def __init__(self, environ: Mapping[str, str]) -> None:
         self._environ = environ
-        self._first = Reading()
+        self._first = PendingReading()
 
     @property
     def all_gpus(self) -> tuple[Gpu, ...]:
@@ -46,7 +46,7 @@ class Machine:
         if not self.gpus:
             return 0.0
         with Ticking() as ticking:
-            while not memory_is_back(self.gpus, visible(Reading().gpus(), self._environ)):
+            while not memory_is_back(self.gpus, visible(PendingReading().gpus(), self._environ)):
                 if called_off() or time.monotonic() - started > _MEMORY_BACK_SECONDS:
                     return None
                 ticking.tick("waiting for the GPU's memory to be free again")

@@ -31,7 +31,7 @@ from oomph.terminal.console import Voice
 
 
 @dataclass(frozen=True)
-class Outcome:
+class RunOutcome:
     """The outcome of `oomph run`.
 
     Its repr is short: the result and the most important counts. The attributes hold everything.
@@ -58,7 +58,7 @@ class Closing:
     settings: Settings
     voice: Voice
 
-    def close(self, action: Finish | GiveUp | Requeue) -> Outcome:
+    def close(self, action: Finish | GiveUp | Requeue) -> RunOutcome:
         """Close the run. No error here changes the exit code."""
         summary = summarise(self.chronicle.own_events(), action.exit_code)
         try:
@@ -85,7 +85,7 @@ class Closing:
             self._advise(events)
         except Exception as error:
             self.voice.say(f"the summary could not be made: {type(error).__name__}: {error}")
-        return Outcome(action.exit_code, summary)
+        return RunOutcome(action.exit_code, summary)
 
     def _unused(self, events: Sequence[Event]) -> list[Record]:
         """The checkpoints that hold more than what was trained, and those of a training that was interrupted.

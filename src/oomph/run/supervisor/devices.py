@@ -21,7 +21,7 @@ _BACK_BYTES = 512 << 20
 """Memory in use that still counts as given back: contexts of other processes come and go."""
 
 
-class Reading:
+class PendingReading:
     """A pending NVML query, started at once so that nobody waits for it."""
 
     def __init__(self) -> None:

@@ -25,7 +25,7 @@ from oomph.run.directory.run_directory import FINISHED, RunDirectory, RunRecord,
 from oomph.run.directory.stored_runs import StoredRun, first_trusted, unfinished_runs
 from oomph.run.directory.unfinished import is_held
 from oomph.run.report.next_command import command_to_go_on
-from oomph.run.supervisor.closing import Outcome, note
+from oomph.run.supervisor.closing import RunOutcome, note
 from oomph.run.supervisor.interpreter import python_of
 from oomph.run.supervisor.machine_at_start import look
 from oomph.run.supervisor.settings import Settings
@@ -51,7 +51,7 @@ class Request:
     """The options as typed, for the command that resumes the run."""
 
 
-def launch(request: Request) -> Outcome:
+def launch(request: Request) -> RunOutcome:
     """Run the script under supervision until it finishes; raises OomphError when it cannot be started."""
     fill_standard()
     _check_working_directory()

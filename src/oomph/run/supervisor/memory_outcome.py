@@ -12,7 +12,7 @@ from oomph.journal.journal import Event
 _MOST_BYTES = 4 << 20
 
 
-class Outcome(enum.Enum):
+class OutOfMemoryOutcome(enum.Enum):
     """The outcome of an out-of-memory error."""
 
     UNKNOWN = enum.auto()
@@ -35,18 +35,18 @@ class MemoryOutcome:
     def __init__(self, run_dir: Path, attempt: int) -> None:
         self._folder, self._pattern = run_dir / "journal", f"{attempt}-*.jsonl"
         self._read: dict[Path, int] = {}
-        self._latest: dict[Path, Outcome] = {}
+        self._latest: dict[Path, OutOfMemoryOutcome] = {}
 
     def begin(self) -> None:
         """Skip the events recorded until now, which are about earlier errors."""
         self._latest = {}
         self._read = {path: _size(path) for path in self._journals()}
 
-    def now(self) -> Outcome:
+    def now(self) -> OutOfMemoryOutcome:
         """The outcome since then. Reports name no process, so every process that ran out must have recovered."""
         for path in self._journals():
             for event in self._appended(path):
-                self._latest[path] = outcome_of(event) or self._latest.get(path, Outcome.UNKNOWN)
+                self._latest[path] = outcome_of(event) or self._latest.get(path, OutOfMemoryOutcome.UNKNOWN)
         return of_all(self._latest.values())
 
     def _journals(self) -> list[Path]:
@@ -69,20 +69,20 @@ class MemoryOutcome:
         return [event for line in data[:end].splitlines() for event in _events(line)]
 
 
-def outcome_of(event: Event) -> Outcome | None:
+def outcome_of(event: Event) -> OutOfMemoryOutcome | None:
     """What an event says about an out-of-memory error of its process; None when it says nothing about one."""
     if event.name == "oom":
-        return Outcome.LEFT if event.data.get("phase") == "elsewhere" else Outcome.RECOVERING
+        return OutOfMemoryOutcome.LEFT if event.data.get("phase") == "elsewhere" else OutOfMemoryOutcome.RECOVERING
     if event.name == "restart-requested":
-        return Outcome.RECOVERED if event.data.get("fault") == "device-oom" else Outcome.LEFT
-    return {"recovered": Outcome.RECOVERED, "gave-up": Outcome.LEFT}.get(event.name)
+        return OutOfMemoryOutcome.RECOVERED if event.data.get("fault") == "device-oom" else OutOfMemoryOutcome.LEFT
+    return {"recovered": OutOfMemoryOutcome.RECOVERED, "gave-up": OutOfMemoryOutcome.LEFT}.get(event.name)
 
 
-def of_all(outcomes: Iterable[Outcome]) -> Outcome:
+def of_all(outcomes: Iterable[OutOfMemoryOutcome]) -> OutOfMemoryOutcome:
     """The outcome of several processes: the first of these that is found among them."""
     found = set(outcomes)
-    order = (Outcome.LEFT, Outcome.RECOVERING, Outcome.RECOVERED)
-    return next((outcome for outcome in order if outcome in found), Outcome.UNKNOWN)
+    order = (OutOfMemoryOutcome.LEFT, OutOfMemoryOutcome.RECOVERING, OutOfMemoryOutcome.RECOVERED)
+    return next((outcome for outcome in order if outcome in found), OutOfMemoryOutcome.UNKNOWN)
 
 
 def _events(line: bytes) -> list[Event]:

@@ -8,7 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from oomph.monitor import fragmentation
-from oomph.monitor.changes import Changes, Ended
+from oomph.monitor.changes import FindingChanges, FindingEnded
 from oomph.monitor.finding import Finding
 from oomph.monitor.in_words import as_data, in_words
 from oomph.monitor.process import SamplerProcess
@@ -55,8 +55,10 @@ class Monitoring:
         if finding is not None:
             self._is_fragmented = True
             self._found(finding)
-            moment = Ended(finding.fault, finding.subject, finding.kind, time.time())  # whether it lasts is not known
-            self._note(Changes(ended=(moment,)))
+            moment = FindingEnded(
+                finding.fault, finding.subject, finding.kind, time.time()
+            )  # whether it lasts is not known
+            self._note(FindingChanges(ended=(moment,)))
 
     def close(self) -> None:
         """End the sampler, and tell what it found last."""
@@ -78,7 +80,7 @@ class Monitoring:
         self._record("finding", **as_data(finding))
         self._voice.say(in_words(finding))
 
-    def _note(self, changes: Changes) -> None:
+    def _note(self, changes: FindingChanges) -> None:
         """Record what needs no word to the user."""
         for finding in changes.returned:
             self._record("finding", **as_data(finding), again=True)

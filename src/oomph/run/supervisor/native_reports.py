@@ -15,7 +15,7 @@ from oomph.files.run_files import OwnFile
 from oomph.process.held_back import HeldBack
 from oomph.process.kept_file import KeptFile
 from oomph.protocol.phases import Phase
-from oomph.run.supervisor.memory_outcome import MemoryOutcome, Outcome
+from oomph.run.supervisor.memory_outcome import MemoryOutcome, OutOfMemoryOutcome
 from oomph.run.supervisor.start_up_lines import StartUpLines
 
 KEPT_BYTES = 16 << 20
@@ -45,7 +45,7 @@ class _Report:
     first: float
     last: float
     looked: float = -_LOOK_SECONDS
-    outcome: Outcome = Outcome.UNKNOWN
+    outcome: OutOfMemoryOutcome = OutOfMemoryOutcome.UNKNOWN
     recovering: float | None = None
     """The last turn in which the guard was recovering."""
     recovered: float | None = None
@@ -57,7 +57,7 @@ def _is_overdue(report: _Report, phase: Phase | None, now: float) -> bool:
     age = now - report.first
     if phase is Phase.RECOVERING:
         return False
-    if report.outcome is Outcome.RECOVERING:
+    if report.outcome is OutOfMemoryOutcome.RECOVERING:
         return age > _SEARCH_SECONDS
     if report.recovering is not None:
         return now - report.recovering > _RECORD_SECONDS
@@ -126,7 +126,7 @@ class NativeReports:
         rest = self._written(*self._held.stop_waiting())
         if self._report is not None:
             self._look(self._report, math.inf)
-            if self._report.outcome is Outcome.RECOVERED:
+            if self._report.outcome is OutOfMemoryOutcome.RECOVERED:
                 rest = self._kept() + rest
         if self._file is not None:
             self._file.close()
@@ -144,12 +144,12 @@ class NativeReports:
         self._look(report, now)
         if phase is Phase.RECOVERING:
             report.recovering = now
-        if report.outcome is Outcome.RECOVERED:
+        if report.outcome is OutOfMemoryOutcome.RECOVERED:
             seen, report.recovered = report.recovered, report.recovered or now
             # Output from before the recovery may not have been read yet.
             if seen is not None and (quiet or now - seen > _DRAIN_SECONDS):
                 return self._kept()
-        elif report.outcome is Outcome.LEFT or _is_overdue(report, phase, now):
+        elif report.outcome is OutOfMemoryOutcome.LEFT or _is_overdue(report, phase, now):
             return self._shown()
         return b""
 
@@ -161,7 +161,7 @@ class NativeReports:
         try:
             report.outcome = self._memory.now()
         except Exception:
-            report.outcome = Outcome.LEFT  # an error in oomph must not hide why the script fails
+            report.outcome = OutOfMemoryOutcome.LEFT  # an error in oomph must not hide why the script fails
 
     def _written(self, out: bytes, held: bytes) -> bytes:
         """Append what was newly held to the file; returns the rest."""

@@ -24,7 +24,7 @@ from oomph.run.supervisor import effects
 from oomph.run.supervisor.attempt import Attempt, Ended
 from oomph.run.supervisor.attempt_conditions import KernelWatch, Machine, conditions
 from oomph.run.supervisor.chronicle import Chronicle, Judged
-from oomph.run.supervisor.closing import Closing, Outcome, note, shown
+from oomph.run.supervisor.closing import Closing, RunOutcome, note, shown
 from oomph.run.supervisor.machine_at_start import other_gpus
 from oomph.run.supervisor.memory_outcome import MemoryOutcome
 from oomph.run.supervisor.monitoring import Monitoring
@@ -54,7 +54,7 @@ class Supervisor:
         injection = Injection.read()
         self._rehearsed_before = injection is not None and bool(injection.earlier)
 
-    def supervise(self) -> Outcome:
+    def supervise(self) -> RunOutcome:
         """Run the script until the run is over."""
         self._ledger = self._chronicle.close_lost_attempt()
         self._say_start()

@@ -1,11 +1,11 @@
-"""Watch: what is notified of the steps of a loop. It resumes the loop, or does nothing."""
+"""LoopObserver: what is notified of the steps of a loop. It resumes the loop, or does nothing."""
 
 from __future__ import annotations
 
 from typing import Any, Protocol
 
 
-class Watch(Protocol):
+class LoopObserver(Protocol):
     """What is notified of the steps of a loop."""
 
     def resume(self) -> int | None:
