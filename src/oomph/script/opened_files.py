@@ -21,6 +21,7 @@ from typing import Any
 
 from oomph.files.regular_file import read_regular
 from oomph.files.run_files import is_reaching
+from oomph.files.user_code import GENERATED
 from oomph.script.appended import Appends
 from oomph.script.library_files import tell_of_openings
 from oomph.script.named_paths import may_be_restored
@@ -175,7 +176,8 @@ class OpenedFiles:
             self.written[full] = None
 
     def _is_the_scripts(self, path: str) -> bool:
-        return len(self.written) < _MOST_FILES and not path.startswith((*_NOT_FILES, *self._except))
+        is_file = not path.startswith((*_NOT_FILES, *self._except)) and GENERATED not in path
+        return len(self.written) < _MOST_FILES and is_file
 
     def _within(self, action: Callable[..., None], *arguments: Any) -> None:
         """Do something that itself opens files."""

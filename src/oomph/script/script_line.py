@@ -13,11 +13,9 @@ from collections.abc import Iterable, Iterator
 from types import FrameType, TracebackType
 from typing import NamedTuple
 
-from oomph.files.user_code import OURS, is_installed, is_users
+from oomph.files.user_code import GENERATED, OURS, is_installed, is_users
 
 _DECORATORS = contextlib.__file__
-_GENERATED = os.sep + "__autograph_generated_file"
-"""The prefix of files that AutoGraph generates from functions; their lines mean nothing to a user."""
 _MOST_FRAMES = 200
 _LINES_BEFORE = 3
 
@@ -66,7 +64,7 @@ def calling_frames() -> Iterator[FrameType]:
 
 def is_of_script(path: str) -> bool:
     """True for a file with code of the user's own, not generated from it."""
-    return is_users(path) and not path.startswith("<") and _GENERATED not in path
+    return is_users(path) and not path.startswith("<") and GENERATED not in path
 
 
 def caller() -> FrameType | None:
@@ -102,7 +100,7 @@ def _line_of(spots: Iterable[Spot]) -> ScriptLine | None:
         path = frame.f_code.co_filename
         if is_installed(path):
             installed = installed or (frame, line)
-        elif is_users(path) and not path.startswith("<frozen ") and _GENERATED not in path:
+        elif is_users(path) and not path.startswith("<frozen ") and GENERATED not in path:
             return _told(frame, line)
     return None if installed is None else _told(*installed)
 

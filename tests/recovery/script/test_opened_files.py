@@ -53,7 +53,13 @@ def test_what_is_opened_for_writing_is_noted_while_a_fit_runs(files, tmp_path, m
     (tmp_path / "read.txt").write_text("")
     (tmp_path / "run").mkdir()
     files.begin()
-    for name, mode in (("a.txt", "w"), ("b.txt", "a"), ("read.txt", "r"), ("run/own", "w")):
+    for name, mode in (
+        ("a.txt", "w"),
+        ("b.txt", "a"),
+        ("read.txt", "r"),
+        ("run/own", "w"),
+        ("__autograph_generated_filex.py", "w"),
+    ):
         with open(name, mode):
             pass
     os.close(os.open(b"c.txt", os.O_RDWR | os.O_CREAT))

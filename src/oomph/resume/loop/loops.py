@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakSet
 
 from oomph.protocol.phases import Phase
-from oomph.resume.loop.steps import Steps
 from oomph.resume.loop.observer import LoopObserver, Unwatched
+from oomph.resume.loop.steps import Steps
 from oomph.script import session
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from oomph.resume.loop.source import Source
 from oomph.resume.loop.observer import LoopObserver
+from oomph.resume.loop.source import Source
 
 _END = object()
 
