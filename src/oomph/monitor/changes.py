@@ -1,4 +1,4 @@
-"""FindingChanges: what one sample has changed in what is found, and as lines of JSON, for the sampler's parent. Pure."""
+"""FindingChanges: what one sample has changed, also as lines of JSON for the parent of the sampler. Pure."""
 
 from __future__ import annotations
 
