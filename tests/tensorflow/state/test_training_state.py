@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from tensorflow.python.eager import context
+from tensorflow.python.ops import stateful_random_ops
 
 from oomph.checkpoint.container import Position
 from oomph.checkpoint.meta import Meta
@@ -152,6 +153,18 @@ def test_every_random_generator_goes_on_where_it_was():
     draw()
     training_state.restore_random_state(saved)
     assert [draw(), draw()] == expected
+
+
+def test_a_global_generator_that_the_next_process_has_not_made_yet_is_made(monkeypatch):
+    """Keras and TensorFlow make theirs when something is first drawn from it, such as by a callback."""
+    float(keras.random.normal(())), float(tf.random.get_global_generator().normal(()))
+    saved = json.loads(json.dumps(training_state.random_state()))
+    expected = [random.random(), float(tf.random.get_global_generator().normal(())), float(keras.random.normal(()))]
+    monkeypatch.setattr(stateful_random_ops, "global_generator", None)
+    keras.src.backend.common.global_state.set_global_attribute("global_seed_generator", None)
+    training_state.restore_random_state(saved)
+    drawn = [random.random(), float(tf.random.get_global_generator().normal(())), float(keras.random.normal(()))]
+    assert drawn == expected
 
 
 def test_a_generator_of_numpy_that_is_not_the_usual_one_is_left_out(monkeypatch):

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+import keras
 import numpy as np
 import tensorflow as tf
 
@@ -225,7 +226,11 @@ def random_state() -> dict[str, Any]:
 
 
 def restore_random_state(state: dict[str, Any]) -> None:
-    """Restore the generators, except those that the script has not created this time."""
+    """Restore the generators. Those that the script makes when it first draws from them are made now."""
+    if "tensorflow_global" in state:
+        tf.random.get_global_generator()  # making one draws from those that are restored below
+    if "keras_global" in state and KERAS.global_attribute.value()("global_seed_generator") is None:
+        keras.random.uniform(())
     if "python" in state:
         random.setstate(python_state(_tupled(state["python"])))
     if "numpy" in state:
