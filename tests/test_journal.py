@@ -9,6 +9,7 @@ import sys
 
 import pytest
 
+from oomph.errors import RunDirectoryError
 from oomph.explain.reading.run import what_is_missing
 from oomph.files.run_files import read_own
 from oomph.journal import journal_reader
@@ -198,6 +199,15 @@ def test_what_was_written_before_an_attempt_began_is_not_of_it(tmp_path):
     Journal(tmp_path, 2, "script").write("two")
     assert names(read_journal(tmp_path)) == ["one", "two"]
     assert names(read_journal(tmp_path, 2)) == ["two"]
+
+
+@pytest.mark.parametrize("name", [f"2-{'x' * 240}.jsonl", "2-0-script.jsonl"])
+def test_what_cannot_be_renamed_is_refused_in_one_sentence(tmp_path, name):
+    write_lines(tmp_path, name, line("planted", 2.0, attempt=2))
+    if len(name) < 100:
+        (tmp_path / "journal" / f"{name}.refused").mkdir()
+    with pytest.raises(RunDirectoryError, match="^2-.* is not of this run, and cannot be renamed"):
+        refuse_later(tmp_path, 2)
 
 
 def test_a_line_of_a_million_parts_is_no_event(tmp_path):

@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
+from oomph.errors import RunDirectoryError
 from oomph.files.own_descriptor import OwnDescriptor
 
 FOLDER_MODE, FILE_MODE = 0o700, 0o600
@@ -118,6 +119,14 @@ def is_own_folder(root: Path, name: str) -> bool:
             return True
     except OSError:
         return False
+
+
+def set_aside(folder: int, name: str) -> None:
+    """Rename what lies in an open folder of oomph's, so that nothing reads it; raises RunDirectoryError."""
+    try:
+        os.rename(name, f"{name}.refused", src_dir_fd=folder, dst_dir_fd=folder)
+    except OSError as error:  # the new name is too long, or a folder
+        raise RunDirectoryError(f"{name[:80]} is not of this run, and cannot be renamed: {error.strerror}") from error
 
 
 def is_reaching() -> bool:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from oomph.files.own_descriptor import OwnDescriptor
-from oomph.files.run_files import FOLDER_MODE, OwnFile, open_folder
+from oomph.files.run_files import FOLDER_MODE, OwnFile, open_folder, set_aside
 from oomph.journal.event import Event as Event
 from oomph.journal.journal_reader import foreign_format as foreign_format
 from oomph.journal.journal_reader import lines_left_out as lines_left_out
@@ -87,7 +87,7 @@ def refuse_later(run_dir: Path, attempt: int) -> None:
         for name in os.listdir(folder):
             found = _OF_ATTEMPT.fullmatch(name)
             if found is not None and int(found[1]) >= attempt:
-                os.rename(name, f"{name}.refused", src_dir_fd=folder, dst_dir_fd=folder)
+                set_aside(folder, name)
     finally:
         os.close(folder)
 

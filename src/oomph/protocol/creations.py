@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 from oomph.files.birth import born_at
 from oomph.files.conforming import conforms
 from oomph.files.regular_file import read_regular
-from oomph.files.run_files import MOST_READ, OwnFile, open_folder
+from oomph.files.run_files import MOST_READ, OwnFile, open_folder, set_aside
 
 SCHEMA = 1
 _NUMBER = re.compile("[0-9]{1,9}")
@@ -203,7 +203,7 @@ def refuse_later(run_dir: Path, attempt: int) -> None:
         for name in os.listdir(folder):
             found = _OF_ATTEMPT.fullmatch(name)
             if found is not None and int(found[1]) >= attempt:
-                os.rename(name, f"{name}.refused", src_dir_fd=folder, dst_dir_fd=folder)
+                set_aside(folder, name)
     finally:
         os.close(folder)
 
