@@ -12,8 +12,10 @@ from __future__ import annotations
 
 import logging
 import os
+import stat
 import sys
 import threading
+import uuid
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -221,8 +223,16 @@ def log_files() -> list[str]:
 
 
 def replace_file(path: Path, content: bytes) -> None:
-    """Replace the content of a file atomically."""
+    """Replace the content of a file atomically. It keeps its mode; what others may have put beside it is not touched."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f"{path.name}.oomph")
-    temporary.write_bytes(content)
-    os.replace(temporary, path)
+    own = path.with_name(f"{uuid.uuid4().hex}.oomph")
+    with own.open("wb") as file:
+        try:
+            if path.exists():
+                os.fchmod(file.fileno(), stat.S_IMODE(path.stat().st_mode))
+            file.write(content)
+            file.flush()
+            os.replace(own, path)
+        except BaseException:
+            own.unlink(missing_ok=True)
+            raise

@@ -48,6 +48,19 @@ def arranged(files, path, before="one\n", now="one\ntwo\n", copied=True):
     return lost
 
 
+def test_what_lies_beside_a_file_stays_and_the_file_keeps_its_mode(files, tmp_path):
+    """Others may write to a folder of logs: a link there would lead to any file of the user's."""
+    other, log = tmp_path / "other", tmp_path / "log.csv"
+    other.write_text("precious")
+    (tmp_path / "log.csv.oomph").symlink_to(other)
+    arranged(files, log)
+    log.chmod(0o600)
+    assert log.read_text() == "one\n"
+    assert other.read_text() == "precious" and not log.is_symlink()
+    assert log.stat().st_mode & 0o777 == 0o600
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["log.csv", "log.csv.oomph", "other"]
+
+
 def test_what_is_opened_for_writing_is_noted_while_a_fit_runs(files, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "read.txt").write_text("")

@@ -16,6 +16,7 @@ import math
 import os
 import stat
 import struct
+import uuid
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -102,9 +103,10 @@ def _origin_of(path: Path) -> tuple[int, int | None]:
 def _drop_after(path: Path, moment: float) -> None:
     from tensorflow.core.util.event_pb2 import Event
 
-    temporary, dropped = path.with_name(f"oomph-{path.name}.tmp"), False
+    temporary, dropped = path.with_name(f"{uuid.uuid4().hex}.oomph"), False
     try:
         with path.open("rb") as file, temporary.open("wb") as kept:
+            os.fchmod(kept.fileno(), stat.S_IMODE(path.stat().st_mode))
             for frame, content in _records(file):
                 event = Event.FromString(content)
                 if event.wall_time <= moment or event.HasField("file_version"):
