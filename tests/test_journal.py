@@ -206,7 +206,7 @@ def test_what_cannot_be_renamed_is_refused_in_one_sentence(tmp_path, name):
     write_lines(tmp_path, name, line("planted", 2.0, attempt=2))
     if len(name) < 100:
         (tmp_path / "journal" / f"{name}.refused").mkdir()
-    with pytest.raises(RunDirectoryError, match="^2-.* is not of this run, and cannot be renamed"):
+    with pytest.raises(RunDirectoryError, match=r"^2-.* is not of this run, and cannot be renamed"):
         refuse_later(tmp_path, 2)
 
 

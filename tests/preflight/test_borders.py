@@ -406,6 +406,7 @@ def test_untracked_variables():
         (("source", "shuffle", "batch"), []),
         (("source", "shuffle", "batch", "shuffle"), []),
         (("source", "batch", "unbatch", "shuffle", "batch"), []),
+        (("source", "batch", "map", "shuffle", "batch"), []),
     ],
 )
 def test_batch_before_shuffle(kinds, expected):

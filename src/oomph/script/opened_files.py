@@ -223,7 +223,7 @@ def log_files() -> list[str]:
 
 
 def replace_file(path: Path, content: bytes) -> None:
-    """Replace the content of a file atomically. It keeps its mode; what others may have put beside it is not touched."""
+    """Replace the content of a file atomically. It keeps its mode, and what lies beside it is not touched."""
     path.parent.mkdir(parents=True, exist_ok=True)
     own = path.with_name(f"{uuid.uuid4().hex}.oomph")
     with own.open("wb") as file:

@@ -8,6 +8,7 @@ import pytest
 import tensorflow as tf
 
 from oomph.resume.objects.library_kinds import DatasetIterator
+from oomph.resume.objects.picture import Picture
 
 
 class Holder:
@@ -225,3 +226,13 @@ def test_what_keras_itself_notes_on_the_way_is_no_change(resume):
     found = resume(lambda: Holder(trained_model()), use)
     assert found.lost == []
     assert found.changes.changed == {} or all("seed" in key or "variables" in key for key in found.changes.changed)
+
+
+def test_what_grain_computes_when_its_data_are_read_is_none_of_their_values():
+    grain = pytest.importorskip("grain", reason="needs Grain, which Keras reads data with")
+    data = grain.MapDataset.source([1, 2, 3, 4]).map(lambda number: number + 1).batch(2)
+    before = Picture.of([("data", data)]).fingerprint()
+    assert len(list(data)) == 2
+    assert Picture.of([("data", data)]).fingerprint() == before
+    changed = grain.MapDataset.source([1, 2, 3, 5]).map(lambda number: number + 1).batch(2)
+    assert Picture.of([("data", changed)]).fingerprint() != before

@@ -28,7 +28,10 @@ def batch_before_shuffle(training: Training) -> Iterator[CheckFinding]:
     batch = next((index for index, kind in enumerate(kinds) if kind in BATCHING), None)
     if batch is None or "unbatch" in kinds or "shuffle" in kinds[:batch]:
         return
-    if "shuffle" in kinds[batch:] and not any(kind in kinds[batch:] for kind in ("window", "flat_map", "interleave")):
+    shuffle = next((index for index, kind in enumerate(kinds) if kind == "shuffle"), None)
+    if shuffle is None or any(kind in BATCHING for kind in kinds[shuffle:]):
+        return  # what is batched again after the shuffle was cut into samples before it, such as a text into sequences
+    if not any(kind in kinds[batch:] for kind in ("window", "flat_map", "interleave")):
         yield CheckFinding(
             "the dataset is batched first and shuffled then: whole batches change places",
             "Shuffle the samples before they are batched",

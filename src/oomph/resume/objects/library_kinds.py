@@ -133,8 +133,10 @@ class Pipeline(Kind):
     tag = "pipeline"
 
     def parts(self, thing: Any) -> Iterator[Part]:
-        held = sorted(dict_of(thing).items())
-        yield from ((f".{name}", value) for name, value in held if name not in _OF_ITS_OWN)
+        for name, value in sorted(dict_of(thing).items()):
+            computed = isinstance(getattr(type(thing), name, None), functools.cached_property)  # kept once it is read
+            if name not in _OF_ITS_OWN and not computed:
+                yield f".{name}", value
 
 
 class Dataset(Kind):
