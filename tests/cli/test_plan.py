@@ -17,9 +17,9 @@ SCRIPT = f"""
 import os, sys
 from oomph.inject import hook
 from oomph.reach.channel import Channel
-from oomph.reach.handover import Handover
+from oomph.reach.handover import ReachHandover
 sys.path.insert(0, {PLANS!r})
-handover = Handover.read()
+handover = ReachHandover.read()
 channel = Channel(handover)
 import plans
 from oomph.planning.document import as_document

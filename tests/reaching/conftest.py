@@ -24,12 +24,12 @@ EXAMINERS = Path(__file__).parent / "examiners"
 _DRIVER = """
 import json, sys
 from oomph.reach.reach import reach
-from oomph.reach.request import Reached, Request
+from oomph.reach.request import ReachRequest, TrainingReached
 from oomph.process.command import parse_command
 options, words = json.loads(sys.argv[1]), sys.argv[2:]
 command = parse_command(words)
-found = reach(Request(command, command.own_python or sys.executable, **options))
-kind = "" if isinstance(found, Reached) else found.kind
+found = reach(ReachRequest(command, command.own_python or sys.executable, **options))
+kind = "" if isinstance(found, TrainingReached) else found.kind
 before = [training._asdict() for training in found.before]
 answer = {"document": found.document} if not kind else {"reason": found.reason}
 print(json.dumps({"kind": kind, "before": before, **answer}))

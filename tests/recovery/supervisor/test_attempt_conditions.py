@@ -139,8 +139,8 @@ def test_a_child_that_the_kernel_reaps_itself_is_no_trouble() -> None:
     """Who starts oomph may ignore SIGCHLD; then no child is there to be waited for, or killed."""
     code = (
         "import signal, time; signal.signal(signal.SIGCHLD, signal.SIG_IGN)\n"
-        "from oomph.run.supervisor.devices import Reading\n"
-        "asked, given_up = Reading(), Reading()\ntime.sleep(1)\n"
+        "from oomph.run.supervisor.devices import PendingReading\n"
+        "asked, given_up = PendingReading(), PendingReading()\ntime.sleep(1)\n"
         "given_up.close()\nprint(isinstance(asked.gpus(), tuple))"
     )
     done = in_python(code)
