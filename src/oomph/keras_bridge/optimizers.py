@@ -12,7 +12,7 @@ def optimizers_of(model: Any) -> list[Any]:
     """The optimizers of a model: the one it was compiled with, and those in its attributes."""
     found: list[Any] = []
     kind = KERAS.optimizer.value()
-    for value in [model.optimizer, *vars(model).values()]:
+    for value in [getattr(model, "optimizer", None), *vars(model).values()]:  # one of a custom loop is not compiled
         for one in value if isinstance(value, (list, tuple)) else [value]:
             if isinstance(one, kind) and not any(one is known for known in found):
                 found.append(one)

@@ -79,3 +79,8 @@ def test_the_reason_against_micro_batches_is_the_one_that_a_run_gives():
     assert memory.text.endswith(
         "--inexact=allow accepts that; --allow-smaller-batch trains on smaller batches, each with its own update"
     )
+
+
+def test_a_model_that_a_custom_loop_trains_is_not_compiled_and_its_weights_are_told_alone():
+    model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(512)])
+    assert held_line(model).startswith("weights, without the slots of the optimizer, take 10 KiB;")

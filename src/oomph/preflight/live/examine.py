@@ -67,7 +67,8 @@ _VERDICTS = {Fitting.YES: "should fit", Fitting.NO: "does not fit", Fitting.UNKN
 
 def held_line(model: Any) -> str:
     """Say what a training holds all the time, as far as it exists, in a sentence without a final stop."""
-    is_built = all(getattr(optimizer, "built", True) for optimizer in optimizers_of(model))
+    optimizers = optimizers_of(model)  # none of a custom loop's own
+    is_built = optimizers and all(getattr(optimizer, "built", True) for optimizer in optimizers)
     words = "weights and optimizer" if is_built else "weights, without the slots of the optimizer,"
     return f"{words} take {_size_in_words(subject.held_by(model).total)}; oomph plan says which batch fits a GPU"
 
