@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import importlib
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -152,3 +153,19 @@ def test_no_other_file_spells_a_private_name(room):
     for path in sorted((Path(oomph.__file__).parent / room).rglob("*.py")):
         if path.parent.name != "names":
             assert not _private_names_of(path) & names, path
+
+
+def test_every_public_name_that_is_imported_exists():
+    """Types say nothing of Keras and TensorFlow, and an import within a function is met only when that runs."""
+    folder = Path(oomph.__file__).parent
+    found = {
+        (node.module, name.name)
+        for path in folder.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.ImportFrom)
+        and (node.module or "").partition(".")[0] in ("keras", "tensorflow", "numpy")
+        for name in node.names
+    }
+    assert ("keras.callbacks", "History") in found
+    for module, name in sorted(found):
+        assert hasattr(importlib.import_module(module), name), f"{module}.{name}"

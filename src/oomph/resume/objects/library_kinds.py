@@ -26,7 +26,7 @@ _WRAPPED = ("build", "quantize")
 _FUNCTIONS = (FunctionType, MethodType, functools.partial)
 _SERIES = ("epoch", "history")
 _OF_ITS_OWN = ("_stats", "_rng_pool", "_iterator")
-"""What Grain and PyTorch keep for themselves: times, generators seeded anew for each element, workers."""
+"""Private attributes of Grain and PyTorch: times, generators seeded anew for each element, workers."""
 _FILES = ("iterator.index", "iterator.data-00000-of-00001")
 
 
@@ -109,7 +109,7 @@ class HistoryKind(Kind):
             thing.epoch, thing.history = epoch, history
 
     def shell(self, content: Value, type_named: TypeNamed) -> Any:
-        from keras.callbacks import HistoryKind as KerasHistory
+        from keras.callbacks import History as KerasHistory
 
         return KerasHistory()
 
