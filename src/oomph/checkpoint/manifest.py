@@ -16,7 +16,7 @@ Check = Callable[[Any], bool]
 
 
 def position_trouble(position: Any) -> str | None:
-    """What is wrong with a checkpoint's position, in words; None if nothing is."""
+    """The first defect of a checkpoint's position, in words; None if it is sound."""
     if not isinstance(position, Mapping):
         return "its position is not an object"
     wrong = [name for name, value in position.items() if not _is_count(value)]
@@ -24,7 +24,7 @@ def position_trouble(position: Any) -> str | None:
 
 
 def meta_trouble(meta: Any, steps: int) -> str | None:
-    """What is wrong with a checkpoint's metadata, in words; None if nothing is.
+    """The first defect of a checkpoint's metadata, in words; None if they are sound.
 
     Args:
         steps: steps of the run when it was taken.
@@ -40,7 +40,7 @@ def meta_trouble(meta: Any, steps: int) -> str | None:
 
 
 def tensors_trouble(entries: Any, file_bytes: int) -> str | None:
-    """What is wrong with a checkpoint's tensor table, in words; None if nothing is.
+    """The first defect of a checkpoint's tensor table, in words; None if it is sound.
 
     Args:
         file_bytes: the size of the tensor file.
@@ -66,7 +66,7 @@ def tensors_trouble(entries: Any, file_bytes: int) -> str | None:
 
 
 def bytes_read_at_once(entries: Sequence[Mapping[str, Any]]) -> int:
-    """How much memory the arrays take that are read as they are, and not into variables of the same shape."""
+    """The memory for arrays that are read as they are, rather than into variables of the same shape."""
     sizes: list[int] = [entry["nbytes"] for entry in entries if entry["name"].startswith((*_OF_OBJECTS, *_COPIES))]
     return sum(sizes) + max(sizes, default=0)
 
@@ -94,11 +94,11 @@ def missing_tensor(meta: Mapping[str, Any], names: Container[str]) -> str | None
 
 _MOST_ARRAYS = 10**6
 _LARGEST_ITEM = 16
-"""Of a dtype that only TensorFlow knows, in bytes."""
+"""The largest item of a dtype that only TensorFlow knows, in bytes."""
 _OF_OBJECTS, _MOST_OF_OBJECTS = ("object/", "data/", "file/", "own/"), 8 << 30
 """Twice what is ever saved of them, in bytes: a tensor file may have holes, which take memory only."""
 _COPIES, _MOST_COPIES, _SMALL_COPIES = ("callback", "layer/", "history/", "draws/", "validation/"), 16, 1 << 30
-"""What callbacks keep, such as the best weights: so many times the variables, and so many bytes besides."""
+"""Limits for the state of callbacks, such as the best weights: multiples of the variables, and bytes besides."""
 _ENTRY = {"name": str, "dtype": str, "shape": list[int], "offset": int, "nbytes": int}
 
 
@@ -200,7 +200,7 @@ def _is_random(value: Any) -> bool:
 
 
 def _is_build_config(value: Any) -> bool:
-    """What a layer is built from: nested shapes and words, no dimension beyond 32 bits."""
+    """True for the build config of a layer: nested shapes and words, no dimension beyond 32 bits."""
     if isinstance(value, dict):
         return all(map(_is_build_config, value.values()))
     if isinstance(value, list):
@@ -231,7 +231,7 @@ _RANDOM: dict[str, Check] = {
     "python": _is_python_random,
     "numpy": _is_numpy_random,
     "tensorflow_eager": _is_python_random,
-    "tensorflow_seed": _optional(_is_whole),
+    "tensorflow_seed": _optional(lambda value: _is_whole(value) and abs(value) < 1 << 63),
     "tensorflow_unseeded": _is_count,
 }
 """Global generator → its state; of others it is numbers in lists."""

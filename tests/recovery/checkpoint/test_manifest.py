@@ -125,3 +125,8 @@ def test_what_the_metadata_refer_to_is_there(meta, missing):
     """Otherwise the fit would find out while it begins, and run without its guard."""
     assert missing_tensor(meta, {"object/0", "data/0", "file/0"}) == missing
     assert missing_tensor(meta, {"object/0", "data/0", "file/0", missing}) is None
+
+
+@pytest.mark.parametrize(("seed", "right"), [(None, True), (-7, True), (2**63 - 1, True), (2**63, False), (1.5, False)])
+def test_a_seed_is_none_or_one_that_tensorflow_takes(seed, right):
+    assert (meta_trouble({"random": {"tensorflow_seed": seed}}, 0) is None) == right

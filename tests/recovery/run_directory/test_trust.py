@@ -169,7 +169,7 @@ def planted_folder(cwd: Path, kind: str, owner: int) -> None:
 @pytest.mark.parametrize("kind", ["0777", "1777", "a link", "unreadable"])
 def test_another_users_folder_is_named_in_one_line_and_the_script_runs(tmp_path, kind, user):
     if user == "nobody" and not _may_be_run_by_all(sys.executable):
-        pytest.skip("needs a Python in a folder that other users may read")
+        pytest.skip(reason="needs a Python in a folder that other users may read")
     cwd = Path("/tmp") / f"oomph-test-{os.getpid()}-{tmp_path.name[:40]}"
     cwd.mkdir(mode=0o777)
     cwd.chmod(0o777)

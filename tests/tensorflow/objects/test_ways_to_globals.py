@@ -8,6 +8,8 @@ import sys
 
 import pytest
 
+from oomph.resume.objects.instances import wrapped_by
+
 COUNTED = {"steps": 0, "drop": 3}
 TOTAL, LIMIT = 0, 5
 
@@ -109,3 +111,16 @@ def test_a_global_setting_takes_effect_beside_a_counter(resume, start_over):
     found = resume(lambda: start_over(limit=next(limits)) or Calling(limited), lambda thing: thing.function())
     assert (TOTAL, LIMIT) == (5, 6)
     assert found.lost == [f"global of {__name__}: LIMIT: 5 → 6"]
+
+
+class Answering:
+    """Runs code when it is asked for an attribute that it does not have."""
+
+    def __getattr__(self, name):
+        pytest.fail(f"asked for {name}")
+
+
+def test_looking_behind_a_decorator_runs_nothing():
+    kept_by_hand = functools.lru_cache(len)
+    kept_by_hand.__wrapped__ = Answering()
+    assert wrapped_by(kept_by_hand) is None

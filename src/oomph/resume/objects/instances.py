@@ -15,6 +15,7 @@ from oomph.resume.objects.kind import (
     CannotGiveBackError,
     Decode,
     Encode,
+    Figure,
     Kind,
     Part,
     Setting,
@@ -25,6 +26,8 @@ from oomph.resume.objects.kind import (
 from oomph.resume.objects.own_types import is_data, path_of
 from oomph.resume.objects.values import Value
 
+WRAPPERS: tuple[type, ...] = (FunctionType, type(functools.lru_cache(len)))
+"""Types of functions that may wrap another one."""
 _MOST_WRAPPERS = 8
 _METHODS = (FunctionType, staticmethod, classmethod, property)
 
@@ -111,8 +114,9 @@ class Attributed(Kind):
     def content(self, thing: Any, encode: Encode) -> Value:
         return (self._inner.content(thing, encode), self._outer.content(thing, encode))
 
-    def figures(self, content: Value) -> dict[str, Value]:
-        return self._inner.figures(content[0]) | self._outer.figures(content[1])
+    def figures(self, content: Value) -> Iterator[Figure]:
+        yield from self._inner.figures(content[0])
+        yield from self._outer.figures(content[1])
 
     def since(self, before: Value, now: Value) -> Value:
         return (self._inner.since(before[0], now[0]), self._outer.since(before[1], now[1]))
@@ -203,7 +207,7 @@ class Function(Kind):
 
 
 class Wrapper(Kind):
-    """What a library's decorator, such as `contextlib.contextmanager`, has made of a user's function."""
+    """A user's function in the wrapper of a library's decorator, such as `contextlib.contextmanager`."""
 
     tag = "wrapper"
 
@@ -214,7 +218,9 @@ class Wrapper(Kind):
 def wrapped_by(thing: Any) -> FunctionType | None:
     """The user's function that a library's decorator has wrapped; None if there is none."""
     for _ in range(_MOST_WRAPPERS):
-        thing = getattr(thing, "__wrapped__", None)
+        if type(thing) not in WRAPPERS:  # an object of the user's may run code when it is asked for an attribute
+            return None
+        thing = vars(thing).get("__wrapped__")
         if type(thing) is FunctionType and code.is_users(thing.__globals__.get("__name__", "")):
             return thing
     return None

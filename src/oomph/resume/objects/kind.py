@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from oomph.resume.objects.values import Value
 
 Part = tuple[str, Any]
-"""How a part is reached, in words that are the same in every attempt; and the part."""
+"""The path to a part, the same in every attempt; and the part."""
 Encode = Callable[[Any], Value]
 Decode = Callable[..., Any]
 """Called with a value and, if there is one, with what it takes the place of, which may have to stay."""
@@ -31,11 +31,21 @@ _SAME = "same"
 """Marks a figure that has the value of when the training began."""
 
 
-class Setting(NamedTuple):
-    """A figure that a training leaves alone, and that the script sets otherwise than before."""
+class Figure(NamedTuple):
+    """A figure under a name in an object: perhaps a setting of the script's."""
 
+    name: str
     where: str
-    """How it is reached from the object that holds it."""
+    """The path to it from the object."""
+    value: Value
+
+
+class Setting(NamedTuple):
+    """A figure that a training leaves alone, and that the script now sets to another value."""
+
+    name: str
+    where: str
+    """The path to it from the object."""
     was: Value
     now: Value
 
@@ -45,11 +55,6 @@ def is_figure(value: object) -> bool:
     if type(value) is float:
         return len(repr(value)) <= _LONGEST
     return type(value) is bool or (type(value) is int and abs(value) < _LARGEST and value not in _of_this_process())
-
-
-def last_name(where: str) -> str:
-    """The name of an attribute, a global or a key, at the end of how it is reached: it tells of a secret."""
-    return where.rstrip("]'\"").rpartition("'")[2].rpartition(".")[2].rpartition(" ")[2]
 
 
 def _of_this_process() -> tuple[int, int]:
@@ -85,10 +90,10 @@ class Kind:
     arrays = False
     """True if the content is large, and stored as a separate array."""
     named_from: int | None = None
-    """Where in the content names and their values begin, in turns; None if it has none."""
+    """The index in the content from which names and values alternate; None if it has no names."""
 
     def at(self, name: str) -> str:
-        """How the value of a name is reached from the object."""
+        """The path from the object to the value under a name."""
         return f".{name}"
 
     def parts(self, thing: Any) -> Iterator[Part]:
@@ -103,15 +108,17 @@ class Kind:
         """Restore its content; raises CannotGiveBackError."""
         raise CannotGiveBackError(type(thing).__name__)
 
-    def figures(self, content: Value) -> dict[str, Value]:
-        """The figures in a content, by how they are reached: what may be settings of the script's."""
-        return {self.at(name): value for name, value in self._named(content).items() if is_figure(value)}
+    def figures(self, content: Value) -> Iterator[Figure]:
+        """The figures in a content."""
+        named = self._named(content).items()
+        return (Figure(name, self.at(name), value) for name, value in named if is_figure(value))
 
     def since(self, before: Value, now: Value) -> Value:
         """The content to save of an object that has changed: its figures that have not changed are marked."""
         old = self._named(before)
-        same = {name for name, value in self._named(now).items() if is_figure(value) and _is_same(old, name, value)}
-        return self._renamed(now, lambda name, value: (_SAME, value) if name in same else value) if same else now
+        found = self.figures(now)
+        same = {name for name, _, value in found if type(old.get(name)) is type(value) and old[name] == value}
+        return self._with_values(now, lambda name, value: (_SAME, value) if name in same else value) if same else now
 
     def with_settings(self, content: Value, at_begin: Value) -> tuple[Value, list[Setting]]:
         """The content to restore, with the figures that the script sets otherwise now; and those settings."""
@@ -123,10 +130,10 @@ class Kind:
             was, now = value[1], begun.get(name) if type(name) is str else None
             if type(now) is not type(was) or not is_figure(now) or now == was:
                 return was
-            others.append(Setting(self.at(name), was, now))
+            others.append(Setting(name, self.at(name), was, now))
             return now
 
-        return self._renamed(content, chosen), others
+        return self._with_values(content, chosen), others
 
     def _named(self, content: Value) -> dict[str, Value]:
         """The values of a content by their names, where those are text."""
@@ -134,8 +141,8 @@ class Kind:
             return {}
         return {name: value for name, value in pairs(content[self.named_from :]) if type(name) is str}
 
-    def _renamed(self, content: Value, chosen: Callable[[Any, Value], Value]) -> Value:
-        """The content with another value for some names."""
+    def _with_values(self, content: Value, chosen: Callable[[Any, Value], Value]) -> Value:
+        """The content with the value that `chosen` returns for each name and its value."""
         if self.named_from is None:
             return content
         values = ((name, chosen(name, value)) for name, value in pairs(content[self.named_from :]))
@@ -148,10 +155,6 @@ class Kind:
     def build(self, content: Value, decode: Decode) -> Any:
         """A new object of a kind that cannot be filled; raises CannotGiveBackError."""
         raise CannotGiveBackError(self.tag)
-
-
-def _is_same(before: Mapping[str, Value], name: str, now: Value) -> bool:
-    return name in before and type(before[name]) is type(now) and before[name] == now
 
 
 def pairs(flat: Value) -> Iterator[tuple[Any, Any]]:

@@ -14,7 +14,7 @@ from oomph.redaction.redaction import digest_of_secret
 from oomph.resume.objects import values
 from oomph.resume.objects.admission import admitted, admitted_to_iterator, may_be_hashed
 from oomph.resume.objects.forward import Allowance, bring_to
-from oomph.resume.objects.kind import NOTHING, CannotGiveBackError, Kind, OutsideError, Setting, last_name
+from oomph.resume.objects.kind import NOTHING, CannotGiveBackError, Kind, OutsideError, Setting
 from oomph.resume.objects.own_types import OwnTypes
 from oomph.resume.objects.picture import LOST, OUTSIDE, Changes, Picture, lost_object, references_in
 from oomph.resume.objects.table import kind_of_tag
@@ -31,8 +31,8 @@ _ERRORS = (
 )
 
 
-def _shown(where: str, figure: Value) -> str:
-    return digest_of_secret(last_name(where), repr(figure)) or repr(figure)
+def _shown(name: str, figure: Value) -> str:
+    return digest_of_secret(name, repr(figure)) or repr(figure)
 
 
 class Restoration:
@@ -52,7 +52,7 @@ class Restoration:
         self._allowance = Allowance()
         self._unfilled: list[tuple[str, Any, Any]] = []
         self.lost: list[Reason] = []
-        """What could not be restored."""
+        """The state that could not be restored."""
 
     def apply_early(self) -> None:
         """Restore what can be restored more than once: everything but generators, which only run forward."""
@@ -84,8 +84,8 @@ class Restoration:
         if not self._own and key in self._live.contents and type(content) is tuple:
             content, others = self._with_settings(node.kind, content, self._live.contents[key])
             self.lost += [
-                because("value-changed", name=f"{key}{where}", was=_shown(where, was), now=_shown(where, now))
-                for where, was, now in others
+                because("value-changed", name=f"{key}{where}", was=_shown(name, was), now=_shown(name, now))
+                for name, where, was, now in others
             ]
         if node.kind.tag == "generator":
             new, graph = self._changes.new, self._live.graph
@@ -113,7 +113,7 @@ class Restoration:
             self.lost.append(lost_object(key, f"{type(error).__name__}: {error}"))
 
     def _admitted(self, holder: str, value: Value, old: Any = NOTHING) -> Any:
-        """What a value stands for; raises RefusedError if it must not take the place of what is there."""
+        """The object that a value stands for; raises RefusedError if it must not replace the present one."""
         found = self._decode(value, holder)
         return found if self._own else admitted(found, old)
 
@@ -215,7 +215,7 @@ class Restoration:
         return self._made[key]
 
     def _held_by(self, key: str) -> tuple[Any, ...]:
-        """What the iterator of that name holds in this process: an iterator may only call what it calls here."""
+        """The contents of the iterator of that name in this process: a restored iterator may call nothing else."""
         node = self._live.graph.nodes.get(key)
         return () if node is None else tuple(part for _, part in node.kind.parts(node.thing))
 

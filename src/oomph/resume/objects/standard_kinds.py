@@ -149,4 +149,4 @@ MEMORY = ("_ctypes._SimpleCData", "_ctypes.Array", "_ctypes.Structure", "mmap.mm
 SHARED = ("multiprocessing.sharedctypes.SynchronizedBase",)
 DIGESTS = ("_hashlib.HASH", "_hashlib.HASHXOF", "_blake2.blake2b", "_blake2.blake2s", "_md5.md5", "_sha1.sha1")
 DATABASES = ("sqlite3.Connection", "sqlite3.Cursor")
-"""By name: not every Python is built with them."""
+"""The classes of databases, by name: not every Python is built with them."""

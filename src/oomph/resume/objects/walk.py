@@ -63,7 +63,7 @@ class Graph:
     nodes: dict[str, Node] = field(default_factory=dict)
     by_id: dict[int, Node] = field(default_factory=dict)
     unseen: list[str] = field(default_factory=list)
-    """What was not reached in time."""
+    """The objects that were not reached in time."""
     rest: bytes | None = b""
     """A digest of what was not reached; None if that holds anything but built-in containers, arrays and values."""
     elsewhere: set[str] = field(default_factory=set)
@@ -124,7 +124,7 @@ def walk(
     saved_elsewhere: frozenset[int] = frozenset(),
     seconds: float = 1.0,
 ) -> Graph:
-    """Everything reachable from the roots.
+    """Return the graph of everything reachable from the roots.
 
     Args:
         roots: each root, with its name for messages.

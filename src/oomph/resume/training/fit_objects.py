@@ -17,7 +17,6 @@ from oomph.keras_bridge.graph.write_set import tensorflow_variable
 from oomph.keras_bridge.names.keras3 import KERAS
 from oomph.keras_bridge.optimizers import optimizers_of
 from oomph.protocol.reasons import Reason
-from oomph.resume.objects.kind import last_name
 from oomph.resume.objects.picture import Changes, Picture, bytes_of, changes_between, is_large, size_of
 from oomph.resume.objects.restoration import Restoration
 from oomph.resume.state.training_state import Array
@@ -34,7 +33,7 @@ Roots = list[tuple[str, Any]]
 
 
 class FitObjects:
-    """Everything of the user's that a fit may change.
+    """The user's objects that a fit may change.
 
     Args:
         model: the compiled model.
@@ -72,15 +71,15 @@ class FitObjects:
             self._kept = dict(self._arrays_of(self._at_begin))
 
     def changed(self) -> Changes:
-        """What differs from the beginning of the training."""
+        """The changes since the beginning of the training."""
         return changes_between(self._at_begin, self._picture(self._at_begin))
 
     def changed_at_end(self) -> Changes:
-        """What differs from before the fit was called."""
+        """The changes since the call of the fit."""
         return changes_between(self.at_entry, self._picture(self._at_begin))
 
     def data_changed(self) -> Changes:
-        """What differs, in what the data are made from, from the beginning of the training."""
+        """The changes since the beginning of the training in the objects that the data are made from."""
         return changes_between(self._at_begin, self._picture(self._at_begin, self._data))
 
     def fingerprints(self) -> dict[str, Any]:
@@ -90,19 +89,19 @@ class FitObjects:
         return {name: fingerprint for name, fingerprint in found.items() if fingerprint}
 
     def settings(self) -> dict[str, str]:
-        """The figures that the script's objects and globals hold before the training, by where they are.
+        """The figures in the script's objects and globals before the training, by their path.
 
-        Public ones of the callbacks are facts of their own.
+        Public attributes of the callbacks are left out: they are facts of their own.
         """
-        told = {id(callback) for callback in self._callbacks}
+        callbacks = {id(callback) for callback in self._callbacks}
         found = (
-            (f"{key}{where}", value)
+            (f"{key}{where}", plain(value, name))
             for key, node in self.at_entry.graph.nodes.items()
             if type(self.at_entry.contents[key]) is tuple
-            for where, value in node.kind.figures(self.at_entry.contents[key]).items()
-            if id(node.thing) not in told or where.startswith("._")
+            for name, where, value in node.kind.figures(self.at_entry.contents[key])
+            if id(node.thing) not in callbacks or name.startswith("_")
         )
-        return {where: plain(value, last_name(where)) for where, value in itertools.islice(found, _MOST_SETTINGS)}
+        return dict(itertools.islice(found, _MOST_SETTINGS))
 
     def _fingerprint(self, name: str, thing: Any) -> str:
         """Empty if time ran out: another attempt would see another part and take it for other data."""
@@ -115,7 +114,7 @@ class FitObjects:
         )  # fmt: skip
 
     def _saved_elsewhere(self) -> Iterator[int]:
-        """What `training_state.py` saves: the variables of model, optimizers and metrics, and their holders."""
+        """Yield the `id`s of the variables that `training_state.py` saves, and of their holders."""
         model = self._model
         yield from (
             id(thing) for thing in (model, *KERAS.flatten_layers.call(model), *model.metrics, *optimizers_of(model))
