@@ -21,7 +21,7 @@ from math import inf, sqrt
 from statistics import median
 
 SHARE = 0.02
-"""By default, checkpoints may stall the training for this share of its time."""
+"""The default share of the time for which checkpoints may stall the training."""
 WRITING_SHARE = 0.25
 """The background writer may be busy for this share of the time."""
 SHORTEST_SECONDS = 5.0
@@ -42,15 +42,15 @@ class Cost:
     """The measured cost of checkpoints and faults in this run."""
 
     stall_seconds: float = 0.0
-    """How long a checkpoint stalls the training."""
+    """The time for which a checkpoint stalls the training."""
     write_seconds: float = 0.0
-    """How long it was then written in the background."""
+    """The time it was then written in the background."""
     between_faults: float = ASSUMED_SECONDS
     """Mean time between two faults, in seconds."""
     trained_seconds: float = inf
-    """How long the run had trained at the last checkpoint."""
+    """The time the run had trained at the last checkpoint."""
     spent_seconds: float = 0.0
-    """How much of that all checkpoints took."""
+    """The part of that time taken by all checkpoints."""
     is_rough: bool = False
     """True if no more than one checkpoint of the run has been measured: its stall holds what happens once."""
 
@@ -86,7 +86,7 @@ class CheckpointInterval:
         return min(between, early) if cost.is_rough else between
 
     def end_state_is_due(self, seconds: float, spent: float, expected: float) -> bool:
-        """Whether to keep the end state of a fit.
+        """True if the end state of a fit should be kept.
 
         Args:
             seconds: training time of the run.
@@ -107,7 +107,7 @@ class CheckpointInterval:
 
 
 def typical(stalls: Sequence[float]) -> float:
-    """How long a checkpoint stalls, from all measured: the median, without the first where there are others."""
+    """The median stall of the measured checkpoints, without the first where there are others."""
     return median(stalls[1:] or stalls) if stalls else 0.0
 
 

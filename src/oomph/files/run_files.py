@@ -20,16 +20,16 @@ from oomph.files.own_descriptor import OwnDescriptor
 
 FOLDER_MODE, FILE_MODE = 0o700, 0o600
 MOST_READ = 64 << 20
-"""What is read at once of a small file of oomph's, in bytes."""
+"""The most bytes read at once from a small file of oomph's."""
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _WRITING = os.O_WRONLY | os.O_RDWR
 _reaching = threading.local()
 _pinned: dict[str, tuple[OwnDescriptor, tuple[int, int]]] = {}
-"""By path, the descriptor that a folder is reached through, and which folder it is."""
+"""Path → the descriptor through which a folder is reached, and the identity of the folder."""
 
 
 def pin(root: Path, expected: tuple[int, int] | None = None) -> tuple[int, int]:
-    """From now on reach what is below `root` through a descriptor of the folder that has this name now.
+    """Reach everything below `root` through a descriptor of the folder that has this name now.
 
     Returns which folder it is: device and inode.
 

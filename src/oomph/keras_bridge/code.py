@@ -44,13 +44,13 @@ def is_holder(kind: type) -> bool:
 
 
 class Names(NamedTuple):
-    """What a piece of code refers to."""
+    """The names that a piece of code refers to."""
 
     globals: frozenset[str]
     attributes: frozenset[str]
-    """What it reads from objects, and from modules: also what it imports from them itself."""
+    """Attributes of objects and modules, including names that the code itself imports from a module."""
     modules: frozenset[str]
-    """The modules that it imports itself, by their full names."""
+    """Modules that the code itself imports, as it names them."""
 
 
 _TAKES_GLOBALS_BY_TEXT = "globals"

@@ -20,7 +20,7 @@ def optimizers_of(model: Any) -> list[Any]:
 
 
 def weights_of_each(model: Any) -> list[list[int]]:
-    """For each optimizer the indices of its weights in the model's variables; −1 for a weight not among them."""
+    """The indices of each optimizer's weights in the model's variables; −1 for a weight not among them."""
     places = {id(variable): place for place, variable in enumerate(model.variables)}
     return [
         [places.get(id(weight), -1) for weight in KERAS.optimizer_variables.of(one)] for one in optimizers_of(model)

@@ -42,14 +42,14 @@ Origin = tuple[int, int]
 
 @dataclass(frozen=True)
 class FileState:
-    """What a file held at a checkpoint; `content` is None if it was too large to copy."""
+    """The state of a file at a checkpoint; `content` is None if it was too large to copy."""
 
     path: str
     stamp: Stamp
     content: bytes | None = None
     origin: Origin | None = None
     since_ns: int = 0
-    """When the checkpoint was written, by the clock of the kernel."""
+    """The time at which the checkpoint was written, by the clock of the kernel."""
 
     def lies_where_it_lay(self) -> bool:
         """True if nothing is there, or the file of the checkpoint, or one that took its place in its folder since.
@@ -110,7 +110,7 @@ class OpenedFiles:
         self._except = () if except_under is None else (f"{except_under.absolute()}{os.sep}",)
         self._noting = False
         self._due: dict[str, tuple[FileState, Stamp | None]] = {}
-        """By path, the state to restore and the stamp of the file when that was decided."""
+        """Path → the state to restore, and the stamp of the file when that was decided."""
         self._suspect: set[str] = set()
         self._on_lost: Callable[[str], None] = lambda path: None
         self._busy = threading.local()

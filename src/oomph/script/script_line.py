@@ -36,7 +36,7 @@ class ScriptLine(NamedTuple):
 
     @property
     def site(self) -> str:
-        """For people: "train.py:42"."""
+        """The place as people write it: "train.py:42"."""
         return f"{self.file}:{self.line}"
 
     @property

@@ -129,7 +129,7 @@ def was_interrupted(error: BaseException) -> bool:
 
 
 def outcome_of(error: BaseException) -> str:
-    """What became of a call that an error ended, in words."""
+    """The outcome of a call that an error ended, in words."""
     return "was interrupted (Ctrl-C)" if was_interrupted(error) else f"raised {type(error).__name__}"
 
 

@@ -207,13 +207,13 @@ class FitCheckpoints(StepCheckpoints):
 
 
 def _names_in(meta: Meta) -> dict[str, list[str]]:
-    """What the arrays of callbacks and of the History belong to, in words."""
+    """The owners of the arrays of callbacks and of the History, in words."""
     history = [f"{document['list'][0]} in the History" for document in said(meta.history)["history"]]
     return {callbacks.HISTORY: history, "callback/": [f"callback {each['class']}" for each in meta.callbacks or ()]}
 
 
 def _numbers(taken: Taken | None) -> dict[str, float]:
-    """What the last step returned, if all of it is numbers."""
+    """The logs of the last step, if they are all numbers."""
     logs = None if taken is None else taken.logs
     if not isinstance(logs, dict):
         return {}

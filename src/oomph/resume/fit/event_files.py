@@ -82,7 +82,7 @@ def tell_step(callback: Any) -> None:
 
 
 def _begin_of(fit: int, events: Sequence[Event]) -> float | None:
-    """When the first attempt that reached this fit began it."""
+    """The time at which the first attempt that reached this fit began it."""
     return min((e.time for e in events if e.name == "fit-started" and e.data.get("fit") == fit), default=None)
 
 
@@ -93,7 +93,7 @@ def _is_tensorboard(callback: Any) -> bool:
 
 
 def _origin_of(path: Path) -> tuple[int, int | None]:
-    """When the file was created, and by which process: events.out.tfevents.<time>.<host>.<pid>.<number>.v2."""
+    """The time of creation, and the process: events.out.tfevents.<time>.<host>.<pid>.<number>.v2."""
     fields = path.name.split(".")
     if fields[-1] != "v2" or not fields[-3].isdigit() or not fields[3].isdigit():
         return 0, None

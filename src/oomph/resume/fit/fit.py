@@ -72,7 +72,7 @@ class Fit(RunningFit):
     # -- start and end --------------------------------------------------------------------------------------------
 
     def cannot_be_of_it(self, checkpoint: Checkpoint) -> str | None:
-        """Why a checkpoint cannot belong to this fit, judged by its position alone; None if it can."""
+        """The reason a checkpoint cannot belong to this fit, judged by its position alone; None if it can."""
         at, made = checkpoint.position, checkpoint.meta.iterators_made or 0
         first = 0 if self.beginning.script_was_edited(checkpoint) else self.epoch
         planned = provenance.epochs_of(checkpoint) or self.resumption.epochs
@@ -104,7 +104,7 @@ class Fit(RunningFit):
 
     @property
     def logs_before(self) -> dict[str, float]:
-        """What the last step of an earlier attempt returned, until this attempt takes a step."""
+        """The logs of the last step of an earlier attempt, until this attempt takes a step."""
         return {} if self._stepped else self.resumption.logs
 
     def forget_input(self) -> None:
@@ -114,12 +114,12 @@ class Fit(RunningFit):
 
     @property
     def skipped_steps(self) -> int:
-        """How many steps of the epoch that begins now an earlier attempt has done."""
+        """The number of steps that an earlier attempt has done in the epoch that begins now."""
         return self.resumption.skipped_steps() if self._in_epoch else 0
 
     @property
     def skipped_epochs(self) -> int:
-        """How many epochs before the one that begins now an earlier attempt has done."""
+        """The number of epochs that an earlier attempt has done before the one that begins now."""
         return self.resumption.skipped_epochs() if self._in_epoch else 0
 
     def pass_over_iterators(self, epochs: Any) -> None:

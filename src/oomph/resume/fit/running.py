@@ -61,14 +61,14 @@ class RunningFit:
         self.functions: WeakSet[Any] = WeakSet()
         """The `tf.function`s called while the fit runs, except its own steps."""
         self.lost: list[Reason] = []
-        """What is known not to be restored, in words."""
+        """The state that is known not to be restored."""
         self.is_over = False
         """True if an earlier attempt trained as many epochs as the script asks for now, or more."""
         self.seen_peak = 0
         """The most bytes of device memory in use, as seen after a step: the script may reset TensorFlow's own count."""
         self.short_epochs = ShortEpochs()
         self.aside = ""
-        """Why the guard has stepped aside, to be said once Keras' own step has worked; empty when it has not."""
+        """The reason the guard has stepped aside, or empty; reported once Keras' own step has worked."""
         self.proof: Proof = FitProof(self, fits.witnesses)
 
     @property

@@ -22,7 +22,7 @@ def facts_of(
     settings: dict[str, str],
     turn: dict[str, Any],
 ) -> Facts:
-    """Everything that identifies a loop, before anything of an earlier attempt is restored."""
+    """The facts that identify a loop, taken before anything is restored."""
     weights = {f"weights of {root}": shapes for root in roots if (shapes := variables.shapes(root.name))}
     return {
         **provenance.facts_around(),

@@ -36,7 +36,7 @@ def running() -> ResumableLoop | None:
 
 
 def within_a_training() -> bool:
-    """Whether the main process is within a guarded fit or a resumable loop, which counts and saves what it runs."""
+    """True if the main process is in a guarded fit or a resumable loop, which counts and saves its own steps."""
     return _fits is not None and _fits.running is not None and _fits.own_session().is_owner_now()
 
 

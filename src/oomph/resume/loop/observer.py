@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 
 class LoopObserver(Protocol):
-    """What is notified of the steps of a loop."""
+    """An object that is notified of the steps of a loop."""
 
     def resume(self) -> int | None:
         """The number of the epoch to resume in, with its iterator and position restored; None to start."""

@@ -54,7 +54,7 @@ class RunningLoop:
         self._rates = dict(self._learning_rates())
         self.identity: FitIdentity = fits.identify_at(steps.place, f"loop over {', '.join(self.kinds())}")
         self.lost: list[Reason] = []
-        """What is known not to be restored, in words."""
+        """The state that is known not to be restored."""
         self.proof = LoopProof(self, fits.witnesses)
         self.functions: WeakSet[Any] = WeakSet()
         """The `tf.function`s that the body has called."""
@@ -63,7 +63,7 @@ class RunningLoop:
         self.last_guarded: Any = None
         """The last guarded step that the body took."""
         self.sizes: Sizes = {}
-        """Of its objects in the last checkpoint."""
+        """The sizes of its objects in the last checkpoint."""
         self._draws_to_come: list[list[Any]] = []
         self._new = {key for key, optimizer in self.variables.optimizers() if provenance.is_new(optimizer)}
         self.is_over = False

@@ -155,7 +155,7 @@ def _checked_state(state: Any) -> Any:
 
 
 def _place() -> Any:
-    """Where the script creates the loop; None outside a run, where it is not needed."""
+    """The place where the script creates the loop; None outside a run, which does not need it."""
     from oomph.script import session
 
     if session.current() is None or "tensorflow" not in sys.modules:

@@ -40,7 +40,7 @@ class LoopVariables:
         self.finite: frozenset[str] = frozenset()
         """The names of variables that are trained or belong to an optimizer, and so must be finite."""
         self.keys: list[str] = []
-        """How each variable was reached, for messages and comparisons."""
+        """The path to each variable, for messages and comparisons."""
         self._name()
 
     def look_again(self) -> None:
@@ -66,13 +66,13 @@ class LoopVariables:
         )
 
     def path_of(self, name: str) -> str:
-        """How the variable of that name was reached."""
+        """The path to the variable of that name."""
         return next((key for key, (known, _) in zip(self.keys, self.named, strict=True) if known == name), name)
 
     # -- creating them early ------------------------------------------------------------------------------------------
 
     def made_by(self) -> dict[str, Any]:
-        """What a new process needs to create the variables that did not exist when the loop began; JSON-ready."""
+        """JSON values with which a new process creates the variables that the loop has created."""
         layers = {key: _configs_of(layer) for key, layer in self._layers() if key in self._unbuilt}
         return {"variables": self.keys, "layers": layers, "optimizers": dict(self._trained_by_each())}
 

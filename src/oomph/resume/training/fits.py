@@ -49,13 +49,13 @@ class Fits:
         """Steps committed by all fits of the run so far, including finished fits of earlier attempts."""
         self.saved = 0
         self.saving_seconds = 0.0
-        """How long the training has waited for checkpoints and end states."""
+        """The time the training has waited for checkpoints and end states."""
         self.end_state_seconds = 0.0
-        """How long it waited for the last end state; 0 before the first."""
+        """The time it waited for the last end state; 0 before the first."""
         self.typical_stall, self.measured = 0.0, 0
-        """How long a checkpoint between steps stalls the training, and how many were measured in this process."""
+        """The typical stall of a checkpoint between steps, and how many were measured in this process."""
         self.before = _progress_before(session)
-        """Where the attempt before this one was."""
+        """The progress of the attempt before this one."""
         self.running: Any = None
         self._ordinal = 0
         self._lock = threading.Lock()
@@ -69,7 +69,7 @@ class Fits:
         self._numbers: set[int] = set()
         """The numbers of this process's fits."""
         self._visits: Counter[str] = Counter()
-        """How often each place in the script has called fit."""
+        """The number of calls of fit from each place in the script."""
         self.came_another_way = False
         """True if a fit was not the expected one at its place: later fits need not be, either."""
         self._refusals: list[final_checkpoints.Refusal] = []
@@ -83,7 +83,7 @@ class Fits:
         """The environment variables that the script has found set, as noted last."""
         self.preemption = Preemption(session.pulse, lambda: self.steps > self.saved and self.can_save, session.say)
         self.witnesses = _witness_board(session)
-        """Where the steps of this process leave witnesses; None in workers, and without a run directory."""
+        """The board for the witnesses of this process; None in workers, and without a run directory."""
         self.meter = Meter(_training_board(session), self.say_once)
         """Measures the training for the monitor."""
         self.files = OpenedFiles(session.run_dir, self._appends())
@@ -226,7 +226,7 @@ class Fits:
             self.say(line)
 
     def trained_seconds(self) -> float:
-        """How long the run has trained, over all attempts recorded in checkpoints."""
+        """The time the run has trained, over all attempts recorded in checkpoints."""
         return self._seconds_before + time.monotonic() - self._began
 
     def seconds_between_faults(self) -> float:

@@ -1,4 +1,4 @@
-"""What made a checkpoint (script, model, data, surroundings), and what has changed since, in words.
+"""The facts behind a checkpoint (script, model, data, surroundings), and the changes since, in words.
 
 The facts are flat: a readable name, and a value that JSON can hold. They are grouped by what a change means for a
 resume. A `Beginning` holds the facts of a fit at its start: compared with a checkpoint, it shows what was edited since.
@@ -86,7 +86,7 @@ def data_facts(epochs: Any) -> dict[str, Any]:
 
 
 def changes(before: Facts, now: Facts, *groups: str) -> list[Reason]:
-    """What differs in these groups, or in all. A fact that only one side knows is ignored."""
+    """The differences in these groups, or in all. A fact that only one side knows is ignored."""
     found: list[Reason] = []
     for group in groups or _ALL:
         old, new = before.get(group, {}), now.get(group, {})
@@ -134,7 +134,7 @@ def _script() -> Facts:
 
 
 def _structure(model: Any) -> dict[str, Any]:
-    """What determines which variables exist, without weights that Keras has yet to build."""
+    """The facts that determine which variables exist, without weights that Keras has yet to build."""
     facts: dict[str, Any] = {"model": type(model).__name__, "optimizer": type(model.optimizer).__name__}
     for number, layer in enumerate(KERAS.flatten_layers.call(model)):
         facts[f"layer {number}"] = type(layer).__name__
@@ -192,7 +192,7 @@ def _surroundings() -> dict[str, Any]:
 
 @functools.cache
 def _machine() -> dict[str, Any]:
-    """What does not change within a process."""
+    """The facts that do not change within a process."""
     import keras
 
     return {
@@ -263,7 +263,7 @@ class Beginning:
         return self._facts
 
     def compared(self, checkpoint: Checkpoint, fingerprint: str) -> str:
-        """How this fit relates to the fit of a checkpoint.
+        """The relation of this fit to the fit of a checkpoint.
 
         "same"; "edited": the script changed, the variables are the same; "another model": the script changed and so
         did the model; "unstable": the script is unchanged, yet made another model or optimizer.
@@ -276,7 +276,7 @@ class Beginning:
         return "another model" if structure else "edited"
 
     def changes(self, checkpoint: Checkpoint | Record, *groups: str) -> list[Reason]:
-        """What differs from the fit of a checkpoint, in these groups of facts, or in all."""
+        """The differences from the fit of a checkpoint, in these groups of facts, or in all."""
         return changes(_made_by(checkpoint), self._facts, *groups)
 
     def meant(self, checkpoint: Checkpoint) -> list[Reason]:
@@ -290,7 +290,7 @@ class Beginning:
         return [change for change in found if change.value("name") != "initial_epoch"]
 
     def given_otherwise(self, checkpoint: Checkpoint | Record) -> list[Reason]:
-        """What has changed of the script's code, its arguments and its environment."""
+        """The changes of the script's code, its arguments, its environment and its settings."""
         return what_was_given(_made_by(checkpoint), self._facts)
 
     def script_was_edited(self, checkpoint: Checkpoint | Record) -> bool:
@@ -311,12 +311,12 @@ class Beginning:
 
 
 def epochs_of(checkpoint: Checkpoint) -> int | None:
-    """How many epochs the fit of a checkpoint was to have; None if unknown."""
+    """The planned number of epochs of the fit of a checkpoint; None if unknown."""
     return _whole(_made_by(checkpoint).get(CONFIGURATION, {}).get("epochs"))
 
 
 def steps_of_an_epoch(checkpoint: Checkpoint) -> int | None:
-    """How many steps an epoch of the fit of a checkpoint had; None if unknown."""
+    """The number of steps in an epoch of the fit of a checkpoint; None if unknown."""
     facts = _made_by(checkpoint).get(DATA, {})
     return _whole(facts.get("steps_per_epoch") or facts.get(_BATCHES))
 

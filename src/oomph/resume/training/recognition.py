@@ -34,7 +34,7 @@ Differences = Callable[..., list[Reason]]
 
 
 class Verdict(Enum):
-    """What happens to a fit that begins."""
+    """The ways to treat a fit that begins."""
 
     TRAIN = "train"
     RESUME = "resume"
@@ -44,11 +44,11 @@ class Verdict(Enum):
 
 @dataclass(frozen=True)
 class Recognised:
-    """What happens to a fit, and why."""
+    """The verdict on a fit, and the reason."""
 
     verdict: Verdict
     reason: str = ""
-    """What differs, in words."""
+    """The differences, in words."""
     another_way: bool = False
     """True if the script took another path than before, so that it trains something else now."""
 

@@ -39,13 +39,13 @@ class StateSnapshot:
 
     at: Position
     seconds: float
-    """How long the training paused for it."""
+    """The time for which the training paused."""
     iterator: Reason | None
-    """Why it does not hold the data position; None if it does."""
+    """The reason it does not hold the data position; None if it does."""
 
 
 class SavedTraining(Protocol):
-    """What is saved: a fit, or a loop."""
+    """The fit or loop that is saved."""
 
     fits: Fits
 
@@ -72,9 +72,9 @@ class StepCheckpoints(ABC):
         self._saved_at_step = training.fits.steps
         self._saved_at, self._stall, self._write = time.monotonic(), 0.0, 0.0
         self._stalls: list[float] = []
-        """Of all checkpoints between steps."""
+        """The stalls of all checkpoints between steps."""
         self._typical = training.fits.typical_stall or training.fits.end_state_seconds
-        """How long a checkpoint stalls; until one is measured, as in the trainings before."""
+        """The typical stall of a checkpoint; until one is measured, that of the trainings before."""
         self._between_saves = 0.0
         self._told_interval = self._told_not_finite = self._told_growth = False
         self._growing = Growing()
@@ -194,7 +194,7 @@ class StepCheckpoints(ABC):
         return size >= _BACKGROUND_BYTES or self._stall + self._write >= _BACKGROUND_SECONDS
 
     def _attempted(self, save: Callable[[], Any], what: str) -> Any:
-        """What `save` returns; None, with one message, if it fails: the training matters more."""
+        """Return the result of `save`, or None, with one message, if it fails: the training matters more."""
         try:
             with self._fits.session.pulse.during(Phase.CHECKPOINT):
                 return save()
