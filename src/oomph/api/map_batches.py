@@ -72,7 +72,7 @@ class _Calls:
         self._fn = fn
         self._search = SizeSearch()
         self._before = 0
-        """How many samples the completed batches had."""
+        """Number of samples in the completed batches."""
 
     def on(self, batch: Any) -> Iterator[Any]:
         """Yield the results for one batch, each as soon as it is available."""
@@ -98,7 +98,7 @@ class _Calls:
         self._before += size
 
     def _call(self, batch: Any, start: int, part: int) -> Any:
-        """What `fn` returns for a slice of the batch."""
+        """Return the result of `fn` for a slice of the batch."""
         return self._fn(batches.part_of(batch, start, start + part))
 
 

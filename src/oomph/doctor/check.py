@@ -24,7 +24,7 @@ class DoctorFinding:
     message: str
     """One or two sentences of fact: what was found."""
     remedies: tuple[Remedy, ...] = ()
-    """What to do on this machine, best first."""
+    """The remedies for this machine, best first."""
     fault: str = ""
     """Name of the fault that this leads to; its page says more. Empty when all is well."""
     note: bool = False
@@ -40,16 +40,16 @@ class Check:
     code: str
     name: str
     why: str
-    """Why it matters: what TensorFlow does about it, in one or two sentences."""
+    """The reason it matters: its effect on training, in one or two sentences."""
     look: Callable[[Snapshot], DoctorFinding]
     faults: tuple[str, ...] = ()
     """Every fault that its findings can name."""
     needs: tuple[str, ...] = ()
     """Parts of the snapshot without which it cannot run."""
     source: str = ""
-    """Where it is documented: TensorFlow's file, NVIDIA's page, an issue."""
+    """The source that documents it: TensorFlow's file, NVIDIA's page, an issue."""
     shown: str = ""
-    """How the tests show that TensorFlow behaves this way; empty: not shown."""
+    """The test result that shows TensorFlow behaving this way, or empty."""
 
     @property
     def summary(self) -> str:

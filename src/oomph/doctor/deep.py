@@ -48,7 +48,7 @@ _FAULTS = {
 def try_devices(
     snapshot: Snapshot, say: Say, trials: Sequence[str] = _EACH, limits: SilenceLimits | None = None
 ) -> tuple[DoctorResult, ...]:
-    """What every trial found on every GPU, one after the other. Trials on one GPU share a process until it dies."""
+    """Run every trial on every GPU, one after the other. Trials on one GPU share a process until it dies."""
     count = len(snapshot.driver.devices)
     if snapshot.tensorflow is None or not count:
         reason = "TensorFlow is not installed" if snapshot.tensorflow is None else "no GPU to try"

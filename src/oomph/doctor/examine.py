@@ -26,7 +26,7 @@ class DoctorResult:
 
 
 def examine(snapshot: Snapshot, checks: Sequence[Check] = CHECKS) -> tuple[DoctorResult, ...]:
-    """What each check finds in the snapshot."""
+    """Return the result of each check on the snapshot."""
     return tuple(DoctorResult(check, _look(check, snapshot)) for check in checks)
 
 

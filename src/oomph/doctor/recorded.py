@@ -1,4 +1,4 @@
-"""What the doctor would have said when a run started, from the snapshot in its journal."""
+"""The doctor's findings for the start of a run, from the snapshot in its journal."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def recorded(run_dir: Path) -> Snapshot | None:
 
 
 def behind(run_dir: Path, faults: Iterable[str]) -> tuple[DoctorResult, ...]:
-    """What was wrong with the machine: all failures, and the warnings that lead to one of these faults."""
+    """The machine's problems: all failures, and the warnings that lead to one of these faults."""
     snapshot = recorded(run_dir)
     if snapshot is None:
         return ()
@@ -39,7 +39,7 @@ def behind(run_dir: Path, faults: Iterable[str]) -> tuple[DoctorResult, ...]:
 
 
 def as_document(results: Sequence[DoctorResult]) -> dict[str, Any]:
-    """What `oomph explain RUN --json` says about the machine; empty when nothing was wrong with it."""
+    """The machine's part of `oomph explain RUN --json`; empty when nothing was wrong with it."""
     return {"machine": [entry(result) for result in results]} if results else {}
 
 

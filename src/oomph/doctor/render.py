@@ -137,7 +137,7 @@ def _took(snapshot: Snapshot, results: Sequence[DoctorResult]) -> str:
 
 
 def _counted(results: Sequence[DoctorResult]) -> str:
-    """How many checks there were, and what became of them: the numbers add up."""
+    """Number of checks and of each outcome; the numbers add up."""
     became = Counter("blind" if result.finding.blind else result.finding.status for result in results)
     words = ", ".join(f"{became[how]} {_BECAME[how]}" for how in _BECAME if became[how])
     return f"{counted(len(results), 'check')}: {words}"

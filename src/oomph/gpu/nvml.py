@@ -15,7 +15,7 @@ from oomph.gpu.nvml_device import SLOW_SECONDS, ListedGpu
 from oomph.gpu.reading import DriverEvent, Reading
 
 _RETRY_SECONDS = 60.0
-"""How long after a failure, or a lost GPU, NVML is started anew: that may take seconds."""
+"""The time between retries after a failure or a lost GPU; starting NVML may take seconds."""
 _PROBLEMS = {
     4: "the NVIDIA driver does not let this user ask",
     9: "the NVIDIA driver is not loaded",
@@ -30,11 +30,11 @@ class Nvml:
 
     def __init__(self) -> None:
         self.problem = ""
-        """Why no GPU is read, in words; empty while GPUs are read."""
+        """The reason no GPU is read, in words; empty while GPUs are read."""
         self.is_missing = False
         """True if NVML cannot be loaded here at all: `nvidia-smi` may still answer."""
         self.asking = ""
-        """What is being asked at this moment, such as "GPU 3": what a call that does not return is about."""
+        """The target of the current call, such as "GPU 3", to be named if the call does not return."""
         self._nvml: Any = None
         self._open_at = float("-inf")
         self._devices: list[ListedGpu] = []
@@ -157,13 +157,13 @@ def _mig_instances(nvml: Any, handle: Any, index: int, slow_at: float) -> Iterat
 
 _XID = 0x8
 _EVENT_KINDS = {_XID: "xid", 0x2: "ecc-double-bit", 0x4000: "unavailable"}
-"""By nvmlEventType*."""
+"""nvmlEventType* → kind."""
 _MOST_EVENTS = 64
 """Events that are taken at one look: a GPU that reports without end must not keep the thread."""
 
 
 class Events:
-    """What the driver reports of some GPUs by itself since this was created: Xid errors, double-bit memory errors, ...
+    """Events that the driver reported of some GPUs since this was created: Xid errors, double-bit memory errors, ...
 
     A GPU or driver without events has none.
     """

@@ -11,7 +11,7 @@ from oomph.gpu.reading import Holder, Reading
 
 SLOW_SECONDS = 10.0
 _HOLDERS_SECONDS = 2.0
-"""Who holds memory is asked so soon again when the memory in use has changed."""
+"""The time between queries for memory holders while the memory in use changes."""
 _CHANGED_BYTES = 64 << 20
 _REFUSED = {2, 3, 4, 13, 25, 26}
 """Invalid argument (to a driver that does not know it yet), not supported, no permission, function not found, version
@@ -72,7 +72,7 @@ class ListedGpu:
         self._slow_at, self._second_slow_at = float("-inf"), slow_at
         self._holders = _Holders(nvml, handle)
         self.gone = ""
-        """Why it does not answer any more."""
+        """The reason it no longer answers."""
 
     def read(self, now: float) -> Reading:
         """Ask it everything that is due at `now`, a monotonic time in seconds."""
@@ -97,7 +97,7 @@ class ListedGpu:
 
 
 class _Holders:
-    """Who holds memory of a GPU: asked every 10 seconds, and soon after the memory in use has changed."""
+    """The memory holders of a GPU, queried every 10 seconds and soon after the memory in use has changed."""
 
     def __init__(self, nvml: Any, handle: Any) -> None:
         self._nvml, self._handle = nvml, handle

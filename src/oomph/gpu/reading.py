@@ -28,16 +28,16 @@ class Reading:
     """One GPU, or one MIG instance. What it does not answer is absent."""
 
     index: int
-    """As NVML counts; of a MIG instance, the index of its GPU. It changes when a GPU before it disappears."""
+    """NVML's index of it; of a MIG instance, that of its GPU. It changes when a GPU before it disappears."""
     uuid: str
     """Its identity; empty if the GPU was lost before it could tell."""
     name: str = ""
     bus: str = ""
     """Its PCI address, as in 00000000:3B:00.0; empty if it is not known."""
     values: Mapping[str, float] = field(default_factory=dict)
-    """By the keys of the scope "gpu" in `monitor/metrics.py`. Slow ones are there when they were read."""
+    """Values by the keys of the scope "gpu" in `monitor/metrics.py`. Slow ones are there only when read."""
     processes: tuple[Holder, ...] | None = None
     """None: not asked this time, or not answered."""
     events: tuple[DriverEvent, ...] = ()
     problem: str = ""
-    """Why it does not answer; it then has no values."""
+    """The reason it does not answer; it then has no values."""

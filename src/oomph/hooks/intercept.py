@@ -331,7 +331,7 @@ def _hide_our_frames() -> None:
 
 
 def _nothing() -> None:
-    """Where nothing is left out."""
+    """No-op."""
 
 
 def _fail_open(fits: Fits, action: Callable[[], None]) -> None:

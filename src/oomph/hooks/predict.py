@@ -22,7 +22,7 @@ from oomph.resume.loop import loops
 
 _SAMPLES = 8
 _FEWER_SAMPLES = 2
-"""For a second try, if there was no memory for the usual number."""
+"""Sample count for a second try, if there was no memory for the usual number."""
 _ROUNDING = {"float64": 1e-9, "float32": 1e-3, "bfloat16": 0.1, "float16": 0.05}
 
 
@@ -158,7 +158,7 @@ class GuardedPredict:
 
 
 def _judge(promise: Promise, finding: ProbeFinding, inexact: str | None) -> Promise:
-    """What the outputs of micro-batches are worth. Pure."""
+    """Return the promise for the outputs of micro-batches. Pure."""
     if finding.obstacle:
         reason = finding.obstacle
     elif finding.conclusive and not finding.equal:

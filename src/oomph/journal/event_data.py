@@ -27,7 +27,7 @@ class EventData(Mapping[str, Any]):
         raise KeyError(name)
 
     def get(self, name: str, default: Any = None) -> Any:
-        """As a dict does; what a mapping inherits is several times as slow."""
+        """Behave as dict.get; the inherited method is several times as slow."""
         for at, own in enumerate(self._names):
             if own == name:
                 return self._values[at]
@@ -47,7 +47,7 @@ class EventData(Mapping[str, Any]):
 
 
 class SharedWords:
-    """What many events have in common is kept once: names of fields, and short words."""
+    """Field names and short words that many events share, each kept once."""
 
     def __init__(self) -> None:
         self._names: dict[tuple[str, ...], tuple[str, ...]] = {}
@@ -83,7 +83,7 @@ class SharedWords:
         return known if type(known) is kind and known != 0 else value
 
     def word(self, word: str) -> str:
-        """That word, the same object every time."""
+        """Return the word as the same object every time."""
         known = self._words.get(word)
         if known is not None:
             return known

@@ -21,7 +21,7 @@ from oomph.journal.event_data import SharedWords
 _CHUNK = 1 << 16
 _LONGEST_FIRST = 1 << 20
 _LONGEST = 64 << 20
-"""Of a line, in bytes. A file with a hole is one line without an end."""
+"""The longest line, in bytes. A file with a hole is one line without an end."""
 _SHORT, _MOST_PARTS = 1 << 16, 1 << 17
 """A line that is not short may have so many parts: each of "{},{}," takes twenty times its memory."""
 MOST_KEPT = 256 << 20
@@ -40,7 +40,7 @@ class JournalReader:
         self._events: Sequence[Event] = ()
 
     def __enter__(self) -> JournalReader:
-        """From now on, `read_journal` and `unreadable_lines` of this run use it."""
+        """Make `read_journal` and `unreadable_lines` of this run use it from now on."""
         _shared_readers[_key(self._folder.parent)] = self
         return self
 
@@ -55,12 +55,12 @@ class JournalReader:
         return self._events
 
     def unreadable_lines(self) -> int:
-        """How many lines are not events; the unfinished last line of a killed writer does not count."""
+        """Number of lines that are not events, without the unfinished last line of a killed writer."""
         self._update()
         return sum(file.unreadable for file in self._files.values())
 
     def left_out(self) -> int:
-        """How many lines were not kept, since there are too many."""
+        """Number of lines that were not kept, since there are too many."""
         self._update()
         return sum(file.left_out for file in self._files.values())
 
@@ -89,17 +89,17 @@ def read_journal(run_dir: Path, attempt: int | None = None) -> Sequence[Event]:
 
 
 def unreadable_lines(run_dir: Path) -> int:
-    """How many lines of a run's journal are not events; the unfinished last line of a killed writer does not count."""
+    """Number of lines in a run's journal that are not events, without the unfinished last line of a killed writer."""
     return (_shared_readers.get(_key(run_dir)) or JournalReader(run_dir)).unreadable_lines()
 
 
 def lines_left_out(run_dir: Path) -> int:
-    """How many lines of a run's journal were not kept, since they would fill the memory."""
+    """Number of lines of a run's journal that were not kept, since they would fill the memory."""
     return (_shared_readers.get(_key(run_dir)) or JournalReader(run_dir)).left_out()
 
 
 def foreign_format(run_dir: Path) -> str | None:
-    """Why this oomph cannot read the journal of a run; None when it can, or when there is none.
+    """The reason this oomph cannot read the journal of a run; None when it can, or when there is none.
 
     Checks only the first line of each file: a process writes in one format.
     """
@@ -234,7 +234,7 @@ def _documents(lines: list[bytes]) -> Sequence[Any]:
 
 
 def _parts_in(line: bytes) -> int:
-    """At least as many as the values that it becomes, and the texts in it may have more."""
+    """An upper bound on the values in a line: commas and brackets in texts count too."""
     return line.count(b",") + line.count(b"[") + line.count(b"{")
 
 

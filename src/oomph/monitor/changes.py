@@ -19,14 +19,14 @@ class FindingEnded:
     subject: str
     kind: str = ""
     until: float = 0.0
-    """When it was made last; Unix time."""
+    """Unix time when it was last found."""
     seconds: float = 0.0
-    """How long it was there by then, since it was told or came back."""
+    """Its duration until then, since it was told or came back."""
 
 
 @dataclass(frozen=True)
 class FindingChanges:
-    """What is new, what has come back, and what is over."""
+    """Findings that are new, have come back, or are over."""
 
     told: tuple[Finding, ...] = ()
     returned: tuple[Finding, ...] = ()

@@ -28,7 +28,7 @@ class _Known(NamedTuple):
     """The highest severity that was told."""
     begin: float
     last: float
-    """When it was made last, Unix time as `begin`."""
+    """Unix time, as for `begin`, when it was last made."""
     patience: float
     is_over: bool = False
 
@@ -43,7 +43,7 @@ class Detection:
         self._known: dict[_Key, _Known] = {}
         self._failed: set[int] = set()
         self.problem = ""
-        """Why a detector is not asked any more: it failed. The others are."""
+        """The error of a failed detector, which is no longer asked; the others are."""
 
     def take(self, sample: Sample) -> FindingChanges:
         """Add a sample; returns the findings to tell, and those that have come back or are over."""
@@ -103,7 +103,7 @@ def _key(finding: Finding) -> _Key:
 
 
 def _made(known: _Known | None, finding: Finding, now: float, every: float) -> _Known:
-    """What is known of a finding that is made now."""
+    """The record of a finding that is made now."""
     rank = SEVERITIES.index(finding.severity)
     if known is None:
         return _Known(rank, now, now, max(_PATIENCE_SECONDS, _LOOKS * every))

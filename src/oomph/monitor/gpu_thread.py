@@ -14,7 +14,7 @@ from oomph.gpu.reading import Reading
 
 
 class GpuSource(Protocol):
-    """What is asked: `oomph.gpu.gpus.Gpus`."""
+    """The source to ask: `oomph.gpu.gpus.Gpus`."""
 
     @property
     def asking(self) -> str: ...
@@ -29,12 +29,12 @@ class GpuSource(Protocol):
 
 @dataclass(frozen=True)
 class SourceAnswer:
-    """What the source answered to one request."""
+    """The source's answer to one request."""
 
     readings: tuple[Reading, ...]
     problem: str
     seconds: float
-    """How long ago it was asked."""
+    """The time since the request."""
 
 
 class GpuThread:
@@ -49,7 +49,7 @@ class GpuThread:
 
     @property
     def asking(self) -> str:
-        """What is being asked at this moment."""
+        """The target of the current call."""
         return self._source.asking
 
     def ask(self, now: float) -> None:

@@ -17,7 +17,7 @@ from oomph.monitor.sample import GpuEvent, GpuProcess, GpuSample
 _SILENT_SECONDS = 3.0
 """An answer that takes longer is a fault; NVML answers within milliseconds, and within a second when it is busy."""
 _PATIENCE_SECONDS = 0.4
-"""How long a sample waits for its GPUs; a later answer becomes part of the next sample."""
+"""The time a sample waits for its GPUs; a later answer becomes part of the next sample."""
 
 
 class GpuWatch:
@@ -27,7 +27,7 @@ class GpuWatch:
         self._thread, self._log = thread, log
         self._last: tuple[Reading, ...] = ()
         self.problem = ""
-        """Why there are no GPUs or values, in words."""
+        """The reason there are no GPUs or values, in words."""
 
     def ask(self, now: float) -> None:
         """Begin a reading; `now` is a monotonic time in seconds."""

@@ -30,7 +30,7 @@ class SamplerProcess:
 
     def __init__(self, run_dir: Path, script_pid: int | None = None) -> None:
         self.problem = ""
-        """Why there are no samples, in words; empty while nothing is wrong."""
+        """The reason there are no samples, in words; empty while nothing is wrong."""
         self._last: list[bytes] = []
         self._closed = False
         self._process: Child | None = None
@@ -45,7 +45,7 @@ class SamplerProcess:
         return self._process is not None and self._process.returncode is None
 
     def changes(self) -> FindingChanges:
-        """What has changed in what it finds since the last call. Does not wait."""
+        """Return the changes in its findings since the last call. Does not wait."""
         was_ended = not (self._closed or self.alive)  # asked first: what it said last comes before its end
         lines, self._last = self._last, []
         if self._process is not None and not self._closed:
@@ -70,7 +70,7 @@ class SamplerProcess:
         self._process.close()
 
     def _parse(self, line: bytes) -> Any:
-        """What a line says; a problem is kept here."""
+        """Parse a line, and keep a problem that it reports."""
         try:
             document = json.loads(line)
         except (ValueError, RecursionError):

@@ -34,7 +34,7 @@ from oomph.monitor.sample import Sample
 from oomph.monitor.store import Store
 
 _MOST_UNSAID_BYTES = 1 << 20
-"""What is kept for a parent that does not read; later lines are dropped."""
+"""The most bytes kept for a parent that does not read; later lines are dropped."""
 
 
 class Parent:
@@ -87,7 +87,7 @@ class Parent:
 
 
 class Keeper(Protocol):
-    """Where samples are kept: `oomph.monitor.store.Store`."""
+    """A store of samples: `oomph.monitor.store.Store`."""
 
     problem: str
 

@@ -12,9 +12,9 @@ from oomph.monitor.growth import Point
 from oomph.monitor.sample import Baseline, GpuProcess, GpuSample, Sample, Values
 
 SECONDS = 3600.0
-"""How much of the past a window holds; baselines are kept for all of the run."""
+"""The length of a window; baselines are kept for all of the run."""
 _MOST_BASELINES = 2048
-"""For ends of epochs, and as many within epochs: when there are more, every second of the older half is dropped."""
+"""The most baselines at ends of epochs, and also within them; beyond it, every second of the older half is dropped."""
 
 
 class Window:
@@ -104,7 +104,7 @@ class Window:
         return self._first.get(uuid, {})
 
     def arrival(self, uuid: str, pid: int) -> ProcessArrival | None:
-        """When a process came to a GPU; None if it was in the first list, or is not in the newest."""
+        """The arrival of a process at a GPU; None if it was in the first list, or is not in the newest."""
         return self._arrivals[uuid].of(pid) if uuid in self._arrivals else None
 
     def values(self, uuid: str, seconds: float) -> Iterator[tuple[float, Values]]:
@@ -140,7 +140,7 @@ def _keep(baselines: list[Baseline], newest: Baseline) -> None:
 
 
 _COMING_SECONDS = 60.0
-"""How long a process may take to allocate what it needs, and how long ago the script has to have been there."""
+"""The time a process may take to allocate what it needs, and the most since a process of the script was listed."""
 
 
 @dataclass(frozen=True)
@@ -148,7 +148,7 @@ class ProcessArrival:
     """A process that came."""
 
     time: float
-    """When it was first listed; Unix time."""
+    """Unix time when it was first listed."""
     to_the_script: bool
     """True if a process of the script was in a list shortly before."""
     used_before: float | None
@@ -158,7 +158,7 @@ class ProcessArrival:
 
     @property
     def rise_bytes(self) -> float:
-        """By how much the memory in use rose as it came."""
+        """The rise of the memory in use as it came."""
         return 0.0 if self.used_before is None or self.used_most is None else self.used_most - self.used_before
 
 
@@ -198,7 +198,7 @@ def _grown(arrival: ProcessArrival, now: float, used: float | None) -> ProcessAr
 _FLOOR_SECONDS = 20.0
 """The lowest of so many seconds is kept: garbage and batches in flight come and go within them."""
 _MOST_POINTS = 1024
-"""When there are more, every second of the older half is dropped."""
+"""The most points kept; beyond it, every second of the older half is dropped."""
 
 
 class History:

@@ -41,7 +41,7 @@ _MOST_NOTES = 10_000
 
 
 _MOST_INODES = 16
-"""Of one path: as many processes or attempts may have put a file there, the last of them a moment ago."""
+"""The most inodes kept for one path, the last ones: many processes or attempts may have put a file there."""
 
 _TICK_NS = 1_000_000_000
 """The clocks of file systems tick in seconds at worst."""
@@ -56,11 +56,11 @@ class Creation(NamedTuple):
     place: str
     """The line of the script, as `ScriptLine.place`."""
     number: int
-    """How often this path has been created at that line: 1 for the first time."""
+    """Number of times this path has been created at that line: 1 for the first time."""
 
 
 class _Time(NamedTuple):
-    """When a file of notes was born, and last written or changed, in nanoseconds."""
+    """The times when a file of notes was born, and last written or changed, in nanoseconds."""
 
     born: int
     last: int
@@ -113,14 +113,14 @@ class Notes:
 
 
 class Earlier:
-    """What earlier attempts created."""
+    """The creations of earlier attempts."""
 
     def __init__(self) -> None:
         self.paths: set[str] = set()
         """The paths that were created."""
         self._known: set[Creation] = set()
         self._inodes: dict[str, tuple[tuple[int, _Time | None], ...]] = {}
-        """By path, what the script put there, and when that was noted; None: in this process."""
+        """Path → inodes that the script put there, and when each was noted; None: in this process."""
         self._unsure: dict[str, _Time] = {}
         """Paths that were about to be created when the process ended."""
 
@@ -209,7 +209,7 @@ def refuse_later(run_dir: Path, attempt: int) -> None:
 
 
 def _time_of(path: Path) -> _Time:
-    """When the notes were written; never where nobody can tell."""
+    """Return the time of the notes, or _NEVER if it is unknown."""
     born = born_at(path)
     try:
         return _NEVER if born is None else _Time(born, path.stat().st_ctime_ns)

@@ -44,7 +44,7 @@ GENERATOR, THREADS, OPEN_FILE, DATA_ITERATOR, SHAPE, OTHER_VARIABLES, GONE, RECO
     "generator", "threads", "open-file", "data-iterator", "shape", "other-variables", "gone", "records", "unseen",
     "too-large",
 )  # fmt: skip
-"""What keeps an object from being restored, where that is known."""
+"""Reasons an object cannot be restored."""
 _OF_TROUBLES = {
     UNSEEN: "let it hold less: keep large tables in NumPy arrays, which are fast to examine",
     GENERATOR: _AS_CLASS,
@@ -58,20 +58,20 @@ _OF_TROUBLES = {
     RECORDS: "keep its columns in arrays of numbers, not in one array of records",
 }
 NOT_TF_DATA, TAKEN_AHEAD, SHUFFLE_OVER = "not-tf-data", "taken-ahead", "shuffle-over"
-"""Why a position in the data cannot be saved, where it is not TensorFlow that refuses."""
+"""Reasons a position in the data cannot be saved, besides those that TensorFlow gives."""
 _OF_POSITIONS = {
     NOT_TF_DATA: "in a loop of your own, iterate over a tf.data.Dataset; under a strategy there is no remedy",
     TAKEN_AHEAD: "declare the length of the data: dataset.apply(tf.data.experimental.assert_cardinality(number))",
 }
 NORMALIZATION, DRAWS, SUMS = "batch-normalization", "draws", "sums"
-"""What ties the samples of a batch together, so that a division changes the result."""
+"""Couplings between the samples of a batch, by which a division changes the result."""
 _OF_COUPLINGS = {
     NORMALIZATION: f"replace BatchNormalization with LayerNormalization or GroupNormalization, or {FITTING}",
     DRAWS: _OWN_GENERATOR,
     SUMS: "sum over samples in update_state of the metric, and divide in result",
 }
 _PLACE = re.compile(r"(?P<place>[a-z]+)(?: \d+| of (?P<module>[^:]+):)?(?: (?P<name>[\w.]+))?")
-"""How the walk over objects names one: "callback Own.counts", "layer 3 Mine.cache", "global of __main__: best"."""
+"""The name of an object in the walk: "callback Own.counts", "layer 3 Mine.cache", "global of __main__: best"."""
 
 
 class ReasonRow(NamedTuple):
@@ -82,7 +82,7 @@ class ReasonRow(NamedTuple):
 
 
 def _mend_object(where: str, what: str, trouble: str = "") -> str:
-    """What to do about an object: what is wrong with it says more than where it is."""
+    """The remedy for an object: its trouble says more than its place."""
     if trouble in _OF_TROUBLES:
         return _OF_TROUBLES[trouble]
     found = _PLACE.match(where)
@@ -106,7 +106,7 @@ def _mend_object(where: str, what: str, trouble: str = "") -> str:
 
 
 def _mend_position(why: str, kind: str = "") -> str:
-    """What to do about a position that cannot be saved, by what stands in the way: in TensorFlow's words, mostly."""
+    """The remedy for a position that cannot be saved, by the obstacle, which is mostly in TensorFlow's words."""
     if kind in _OF_POSITIONS:
         return _OF_POSITIONS[kind]
     stateful = re.match(r"(\w*(?:Random|Normal|Multinomial|Sample)\w*) is stateful", why)
@@ -143,7 +143,7 @@ def _other_result(epoch: int, step: int, loss: float | None = None, was: float |
 
 
 def compared_part(compared: int, repeated: int, epochs: int = 0) -> str:
-    """How much of the repeated steps was compared."""
+    """The part of the repeated steps that was compared."""
     steps = f"{compared} of {counted(repeated, 'repeated step')}"
     return f"{steps} and the state after {counted(epochs, 'epoch')}" if epochs else steps
 

@@ -8,7 +8,7 @@ SUPERVISED = "supervised only: no micro-batches, no checkpoints; a restart start
 
 
 class UnguardedKind(NamedTuple):
-    """What trains, and what to use instead."""
+    """A kind of unguarded training, and its replacement."""
 
     what: str
     instead: str
@@ -23,7 +23,7 @@ KINDS = {
     "jax": UnguardedKind("Keras on JAX", "use Keras on TensorFlow: KERAS_BACKEND=tensorflow"),
     "torch": UnguardedKind("Keras on PyTorch", "use Keras on TensorFlow: KERAS_BACKEND=tensorflow"),
 }
-"""By name, as the event `unguarded` has it."""
+"""Kinds by name, as in the event `unguarded`."""
 
 
 def of_event(site: str, kind: str) -> str:

@@ -1,4 +1,4 @@
-"""Why a script was not examined, from how it ended. Pure."""
+"""The reason a script was not examined, from how it ended. Pure."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from oomph.terminal.endings import ProcessEnd
 
 _ERROR = re.compile(r"(?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*(?:Error|Exception|Exit|Interrupt|Warning|Iteration)\b(?::|\Z)")
 _REFUSED = re.compile(r"\S{1,200}: error: |oomph: ")
-"""How argparse refuses the script's own arguments, and how oomph refuses to go on in the script's process."""
+"""The words with which argparse refuses the script's arguments, or oomph refuses to go on in its process."""
 _OUT_OF_MEMORY = re.compile(r"[\w.]{0,200}(?:ResourceExhaustedError|MemoryError)\b")
 _ELSEWHERE = "use a machine with more memory, or a smaller model"
 _NONE_SEEN = (
@@ -27,7 +27,7 @@ _LONGEST = 300
 
 
 def outcome(heard: Heard, returncode: int | None, output: bytes, request: ReachRequest) -> TrainingReached | NotReached:
-    """What became of the script.
+    """Return the outcome of the script.
 
     Args:
         heard: what its processes have reported.
@@ -56,7 +56,7 @@ def outcome(heard: Heard, returncode: int | None, output: bytes, request: ReachR
 
 
 def ran_out(heard: Heard, took: str, request: ReachRequest) -> NotReached:
-    """What became of a script that was ended because it `took` the memory of the machine."""
+    """The outcome of a script that was ended because it `took` the memory of the machine."""
     if heard.examining is not None:
         while_ = f" while {heard.progress}" if heard.progress else ""
         reason = f"the process that was examined at {heard.examining.site} took {took}{while_}, and was ended"
@@ -67,7 +67,7 @@ def ran_out(heard: Heard, took: str, request: ReachRequest) -> NotReached:
 
 
 def hidden(heard: Heard, process: str) -> NotReached:
-    """What became of a script that was ended because a process of it uses TensorFlow without oomph."""
+    """The outcome of a script that was ended because a process of it uses TensorFlow without oomph."""
     reason = (
         f"{process} uses TensorFlow where oomph cannot stop a training, and was ended: start it with the environment "
         "of the script, and without Python's options -I, -E and -S"
@@ -108,7 +108,7 @@ def _why_it_failed(returncode: int, output: bytes, goal: str) -> str:
 
 
 def _of_memory(returncode: int) -> str:
-    """What to think of SIGKILL, which nothing of the script explains."""
+    """The likely cause of a SIGKILL that nothing in the script explains."""
     is_killed = returncode in (-signal.SIGKILL, 128 + signal.SIGKILL)
     return f", as the kernel does when the memory of the machine has run out: if so, {_ELSEWHERE}" if is_killed else ""
 
@@ -130,6 +130,6 @@ def _last_line(output: bytes) -> str:
 
 
 def _lines(output: bytes) -> list[str]:
-    """What the script itself has written, without the names of a graph's operations."""
+    """The lines of the script itself, without the names of a graph's operations."""
     own = [line for line in output.splitlines() if line.strip() and not is_noise(line)]
     return [without_nodes(line.decode(errors="replace").rstrip()) for line in own]

@@ -21,16 +21,16 @@ class End:
 
 @dataclass(frozen=True)
 class ReachHandover:
-    """What a process of the script needs to know."""
+    """The data that a process of the script needs."""
 
     parent: int
     """The process that waits for the answer."""
     report: End
-    """Where lines of JSON are written."""
+    """The end for lines of JSON."""
     turns: End
-    """Where each training takes its turn."""
+    """The end that trainings take turns from."""
     examiner: str
-    """What examines the training: "package.module:function"."""
+    """The examiner of the training: "package.module:function"."""
     arguments: Mapping[str, Any] = field(default_factory=dict)
     """Its second argument."""
 

@@ -1,4 +1,4 @@
-"""What the parent has heard from the script's processes: a frozen value that grows by one line at a time. Pure."""
+"""The reports from the script's processes: a frozen value that grows by one line at a time. Pure."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ class Heard:
     pid: int = 0
     """The process that examines."""
     progress: str = ""
-    """What the examiner does at the moment."""
+    """The current activity of the examiner."""
     parts: tuple[str, ...] = ()
     answered: bool = False
     failed: str = ""
-    """Why the examiner has failed."""
+    """The reason the examiner has failed."""
     unsupported: str = ""
-    """Why there can be no examination."""
+    """The reason there can be no examination."""
 
     @property
     def is_over(self) -> bool:
@@ -38,7 +38,7 @@ class Heard:
         return self.answered or bool(self.failed or self.unsupported)
 
     def answer(self) -> Mapping[str, Any] | None:
-        """What the examiner returned; None if that cannot be read."""
+        """The examiner's result; None if it cannot be read."""
         try:
             document = json.loads("".join(self.parts))
         except ValueError:
@@ -47,7 +47,7 @@ class Heard:
 
 
 def after(heard: Heard, line: bytes) -> Heard:
-    """What has been heard after one more line; one that cannot be read changes nothing."""
+    """Return the reports with one more line; a line that cannot be read changes nothing."""
     try:
         said = json.loads(line)
     except ValueError:

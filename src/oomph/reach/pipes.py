@@ -33,11 +33,11 @@ class Pipes:
 
     @property
     def script_fds(self) -> tuple[int, int]:
-        """What the script inherits."""
+        """Descriptors that the script inherits."""
         return self._report_write_fd, self._turns_fd
 
     def handover(self, request: ReachRequest) -> ReachHandover:
-        """What tells the script's processes how to use them."""
+        """The handover of the pipes to the script's processes."""
         return ReachHandover(
             parent=os.getpid(),
             report=End(self._report_write_fd, os.fstat(self._report_write_fd).st_ino),

@@ -1,4 +1,4 @@
-"""What is asked of a script, and what became of it. Pure."""
+"""The request to examine a script, and its outcome. Pure."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from oomph.process.command import Command
 
 @dataclass(frozen=True)
 class ReachRequest:
-    """Which training of which script is examined, and by what."""
+    """A request to examine one training of a script."""
 
     command: Command
     python: str
     """The Python of the script; empty for a command line that chooses its own."""
     examiner: str
-    """What examines the training in its process, "package.module:function": `examine(reached, arguments) -> dict`."""
+    """The examiner, in the training's process, "package.module:function": `examine(reached, arguments) -> dict`."""
     arguments: Mapping[str, Any] = field(default_factory=dict)
     """Its second argument, as JSON."""
     fit: int = 1
-    """Which training: those before it run for real."""
+    """The training's number; those before it run for real."""
     environ: Mapping[str, str] = field(default_factory=dict)
     """Environment variables for the script, where the user has not set them."""
     limit_seconds: float | None = None
@@ -34,7 +34,7 @@ class RequestedTraining(NamedTuple):
     kind: str
     """"fit", "train_on_batch", or "custom loop"."""
     site: str
-    """For people: "train.py:42"."""
+    """The place, for people: "train.py:42"."""
     function: str = ""
     source: str = ""
     """The text of the line."""
@@ -46,7 +46,7 @@ class TrainingReached:
 
     training: RequestedTraining
     document: Mapping[str, Any]
-    """What the examiner returned."""
+    """The examiner's result."""
     before: tuple[RequestedTraining, ...] = ()
     """The trainings that ran for real."""
 
@@ -61,4 +61,4 @@ class NotReached:
     """One sentence."""
     before: tuple[RequestedTraining, ...] = ()
     doing: str = ""
-    """What the examiner did when its process ended; empty unless it ended while it examined."""
+    """The activity of the examiner when its process ended; empty unless it ended while it examined."""

@@ -47,7 +47,7 @@ class Rehearsed:
 
     @property
     def refused(self) -> str:
-        """Why the script could not be started a second time; empty when it could."""
+        """The reason the script could not be started a second time; empty when it could."""
         gave_up = str(self.summary.get("gave_up") or "")
         return gave_up if NOT_RESTARTABLE in (self.summary.get("faults") or ()) else ""
 
@@ -65,7 +65,7 @@ class FaultVerdict:
     survived: str
     """"yes", "no" or "not tried"."""
     reason: str
-    """Why it did not survive; empty when it did."""
+    """The reason it did not survive; empty when it did."""
     named: tuple[str, ...] = ()
     """The faults that the run has counted."""
     restarts: int = 0
@@ -77,9 +77,9 @@ class FaultVerdict:
     at_risk: int = 0
     """Steps that a kill at the end would have cost, beyond what it would have cost the undisturbed run."""
     label: str = ""
-    """What the run may say of its result (`labels.py`); empty where nothing is known of that."""
+    """The label of its result (`labels.py`); empty where none is known."""
     label_reasons: tuple[Reason, ...] = ()
-    """Why it is not a better one."""
+    """The reasons it is not a better one."""
 
 
 def judge(fault: Rehearsable, undisturbed: Rehearsed, run: Rehearsed) -> FaultVerdict:

@@ -37,20 +37,20 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True)
 class RehearsalPlan:
-    """What to rehearse."""
+    """The plan of a rehearsal."""
 
     words: tuple[str, ...]
     """The script and its arguments, as for `oomph run`."""
     faults: tuple[str, ...]
     steps: int | None = 40
-    """How far each run goes; None: to the end of the script."""
+    """Number of steps in each run; None: to the end of the script."""
     at: int | None = None
     """The step after which the fault is injected; None: halfway."""
     checkpoint_every: str | None = None
     options: tuple[str, ...] = ()
     """Further options of `oomph run`."""
     limit_seconds: float | None = None
-    """For one run; None: five times the duration of the undisturbed one, plus three minutes."""
+    """The limit for one run; None: five times the duration of the undisturbed one, plus three minutes."""
 
 
 @dataclass(frozen=True)
@@ -61,9 +61,9 @@ class Report:
     at: int
     verdicts: tuple[FaultVerdict, ...]
     refused: str = ""
-    """Why the script cannot be started a second time; empty when it can."""
+    """The reason the script cannot be started a second time; empty when it can."""
     left: tuple[str, ...] = ()
-    """What the script has created here and could not create again if plain Python ran it now."""
+    """Paths that the script left here and could not create again if plain Python ran it now."""
 
     @property
     def survives(self) -> bool:
@@ -104,7 +104,7 @@ def rehearse(plan: RehearsalPlan, keep: str | None, say: Say) -> Report:
 
 
 def _refused(undisturbed: Rehearsed, run: Rehearsed) -> str:
-    """Why the script cannot be started a second time, and how that was tested; empty when it can."""
+    """The reason the script cannot be started a second time, and how that was tested; empty when it can."""
     came_to_its_end = not undisturbed.last("rehearsal-ended")
     where = " (tried after the script had finished: use fewer --steps to try it in mid-training)"
     return run.refused and run.refused + where * came_to_its_end

@@ -69,7 +69,7 @@ def _remarks(report: Report) -> Iterator[str]:
 
 
 def _why_losses_differ(verdicts: Sequence[FaultVerdict]) -> Iterator[str]:
-    """What has no seed and makes losses differ from run to run, with or without a fault."""
+    """Yield the missing seeds that make losses differ between runs, with or without a fault."""
     differing = any(verdict.result.startswith("loss ") for verdict in verdicts)
     unseeded = dict.fromkeys(each for one in verdicts for each in one.label_reasons if each.code in _WITHOUT_SEED)
     for reason in unseeded if differing else ():

@@ -187,7 +187,7 @@ def tensorflow_twice(snapshot: Snapshot) -> DoctorFinding:
 
 
 def _is_shim(found: list[Package]) -> bool:
-    """On Windows and ARM, `tensorflow` is an empty wheel that requires another one of the same version."""
+    """True for the empty `tensorflow` wheel of Windows and ARM with the one it requires, of the same version."""
     return len({package.version for package in found}) == 1 and {"tensorflow", "tensorflow-intel"} == {
         p.name for p in found
     }

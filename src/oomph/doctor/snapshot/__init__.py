@@ -65,7 +65,7 @@ class Snapshot:
     unread: Mapping[str, str] = field(default_factory=dict)
     """Part → why it could not be observed."""
     seconds: float = 0.0
-    """How long it took, cuInit included."""
+    """The time it took, cuInit included."""
 
     def library(self, stem: str) -> Library | None:
         """The library whose name begins with `stem`, such as "libcudnn.so"."""

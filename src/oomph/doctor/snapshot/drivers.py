@@ -34,7 +34,7 @@ class Driver:
     load_error: str = ""
     cuda_version: int | None = None
     init: int | None = None
-    """What cuInit returned; None: it did not return."""
+    """The result of cuInit; None if it did not return."""
     init_seconds: float | None = None
     devices: tuple[CudaDevice, ...] = ()
     problem: str = ""
@@ -84,7 +84,7 @@ class NvmlAnswers:
     asked: bool = False
     """False when there is no libnvidia-ml to ask."""
     unavailable: str = ""
-    """Why oomph could not ask; TensorFlow may still be able to."""
+    """The reason oomph could not ask; TensorFlow may still be able to."""
     init: int | None = None
     error: str = ""
     driver: str = ""

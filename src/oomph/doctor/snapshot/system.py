@@ -22,7 +22,7 @@ class Python:
     uv: bool = False
     """True if `uv` is on PATH, for environments that have no pip."""
     moved_from: str = ""
-    """Where this virtual environment was created, if it has moved since."""
+    """The place where this virtual environment was created, if it has moved."""
 
     @property
     def version_text(self) -> str:
@@ -69,7 +69,7 @@ class HostFacts:
     disk_path: str = ""
     disk_free_bytes: int | None = None
     cache_path: str = ""
-    """Where the driver keeps kernels that it has compiled from PTX."""
+    """The folder of the kernels that the driver has compiled from PTX."""
     cache_writable: bool = True
     pci: tuple[PciDevice, ...] = ()
     nodes: tuple[DeviceNode, ...] = ()

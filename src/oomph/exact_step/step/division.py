@@ -45,13 +45,13 @@ class Division:
         self.divided = AccumulatedStep(model, MicroBatchStep(model, step, trains=commits is not None), commits)
         self.divided.combine = combine
         self.verdict: Promise | None = None
-        """What micro-batches are worth; None before a probe."""
+        """The promise for micro-batches; None before a probe."""
         self.rounding = 0.0
         """The relative difference between full batch and micro-batches that the probe found."""
         self._steps, self._next_probe = 0, 2
 
     def is_time_to_probe_again(self) -> bool:
-        """Whether to probe again: after 2, 5, 11, 23 ... divided steps, if only a probe supports the verdict.
+        """True after 2, 5, 11, 23 ... divided steps, if only a probe supports the verdict.
 
         A coupling may show only in rare samples. Counts the divided steps, so call it once for each.
         """

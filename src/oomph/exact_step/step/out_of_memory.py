@@ -32,7 +32,7 @@ class Failed:
 
 
 def attempt(run: Callable[[], Any], passed_on: tuple[type[BaseException], ...] = ()) -> Any:
-    """What `run` returns, or Failed if it runs out of memory. Other errors propagate.
+    """Return the result of `run`, or Failed if it runs out of memory. Other errors propagate.
 
     The phase is "compute"; the caller corrects it. Collects garbage, since the next try may need its memory.
     """

@@ -28,7 +28,7 @@ class ProbeFinding:
     """The result of a probe. Differences are relative: the norm of the difference over the norm of the whole."""
 
     samples: int
-    """How many were probed; 0 if the batch has too few."""
+    """Number of samples probed; 0 if the batch has too few."""
     gradients: float = 0.0
     state: float = 0.0
     worst: str = ""
@@ -39,7 +39,7 @@ class ProbeFinding:
     conclusive: bool = True
     """False if the gradients are zero or not finite: then equality proves nothing."""
     obstacle: str = ""
-    """Why the step cannot run on micro-batches at all."""
+    """The reason the step cannot run on micro-batches at all."""
     failure: str = ""
     """The error of the step on a few samples, if it fails."""
     normalises: bool = False
@@ -49,7 +49,7 @@ class ProbeFinding:
     no_memory: bool = False
     """True if there was no memory even for a few samples."""
     incomparable: str = ""
-    """Why gradients could not be compared, if so; their difference is infinite then."""
+    """The reason gradients could not be compared, if any; their difference is infinite then."""
 
     @property
     def difference(self) -> float:
@@ -74,7 +74,7 @@ class ProbeFinding:
 
     @property
     def why_nothing(self) -> str:
-        """Why an inconclusive probe showed nothing, in words."""
+        """The reason an inconclusive probe showed nothing, in words."""
         return "there was no memory for a probe" if self.no_memory else "a probe could not tell"
 
     @property
@@ -183,7 +183,7 @@ class Probe:
 
 
 def _are_sums(numbers: list[list[Any]], share: float) -> list[bool | None]:
-    """For each number, given for the whole and for two micro-batches, whether it is their sum rather than their mean.
+    """Return True for each number whose whole is the sum of its two micro-batches rather than their mean.
 
     None if all three are zero: then the kind is unknown.
     """

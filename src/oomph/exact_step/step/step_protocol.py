@@ -44,11 +44,11 @@ class Recovery:
 
 @dataclass(frozen=True)
 class Taken:
-    """What a complete execution leaves for comparison. Nothing has been read from the device yet."""
+    """The results of a complete execution, for comparison. Nothing has been read from the device yet."""
 
     logs: Any
     fingerprint: Any = None
-    """Of its batches (`fingerprints.py`); None if it was not computed."""
+    """The fingerprint of its batches (`fingerprints.py`); None if not computed."""
 
 
 class StepWatch(Protocol):
@@ -77,7 +77,7 @@ class StepWatch(Protocol):
 
 
 class Step(Protocol):
-    """What replaces `model.train_function`."""
+    """A replacement for `model.train_function`."""
 
     def __call__(self, iterator: Any) -> Any: ...
 

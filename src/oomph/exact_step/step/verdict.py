@@ -31,13 +31,13 @@ from oomph.protocol.reason_table import DRAWS, NORMALIZATION, SUMS
 
 METRIC = "metric "
 _FEWER_SAMPLES = (4, 2)
-"""For retries, if there is no memory for the usual number."""
+"""Sample counts for retries, if there is no memory for the usual number."""
 _HIDDEN_DRAWS = "random numbers that TensorFlow cannot draw again"
 
 
 @dataclass(frozen=True)
 class Choice:
-    """What the user accepts if a batch cannot be split into micro-batches without changing the result."""
+    """The user's choices for a batch that cannot be split into micro-batches without changing the result."""
 
     inexact: str | None = None
     """"allow" or "refuse" all couplings between samples; None: allow the known and usual ones."""
@@ -46,7 +46,7 @@ class Choice:
 
 
 def choice_of(guarding: Guarding) -> Choice:
-    """What the user of this run accepts."""
+    """Return the user's choices for this run."""
     return Choice(guarding.inexact, guarding.smaller_batch)
 
 

@@ -1,4 +1,4 @@
-"""Which of the faults that were found is the cause, and which are only its consequences. Pure."""
+"""Causes and consequences among the faults that were found. Pure."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ _SUSPICION = 0.45  # a fault that is doubted more than this does not explain awa
 
 
 class FaultPlace(NamedTuple):
-    """Where a fault begins in the evidence."""
+    """The place in the evidence where a fault begins."""
 
     story: int
-    """How often training had gone on before it."""
+    """Number of times training had gone on before it."""
     position: int
     doubt: float
     """1 minus the confidence; of two faults in the same words, the surer one comes first."""

@@ -1,4 +1,4 @@
-"""Which fault the words of a log speak for, learned from labelled logs: for what no signature knows. Pure.
+"""A classifier of faults by the words of a log, learned from labelled logs, for those without a signature. Pure.
 
 A multinomial logistic regression on which words a log holds (Bishop, "Pattern Recognition and Machine Learning",
 section 4.3.4): each word adds to or takes from each fault, the more, the rarer it is, and a softmax makes shares of the
@@ -25,9 +25,9 @@ from oomph.files.patterns import lazy_pattern
 
 TABLE = Path(__file__).with_name("classifier.txt")
 SOUND = "sound"
-"""In the place of a code: a log of a program that did not fail."""
+"""The code of a log of a program that did not fail."""
 ALWAYS = "*"
-"""In the place of a word: what speaks for each fault before a word is read."""
+"""The word that carries the weight of each fault before a word is read."""
 _FIRST, _LAST = 200, 400
 _WORD = lazy_pattern(
     r"[A-Za-z]{2,}|(?<![\w.,:/-])\d{1,3}(?![\w.,:/%-])"
@@ -67,14 +67,14 @@ class EvidenceSample:
 
 
 class Shares(NamedTuple):
-    """How the words of a log divide among the faults; all shares together are 1."""
+    """The share of each fault in the words of a log; all shares together are 1."""
 
     faults: tuple[Likeness, ...]
     """The pages, the likeliest first."""
     sound: float
     """The share of there being no fault."""
     words: int
-    """How many of the log's words have been learned."""
+    """Number of the log's words that have been learned."""
 
     def of(self, name: str) -> float:
         """The share of a page."""
@@ -87,7 +87,7 @@ def words(texts: Iterable[str]) -> list[str]:
 
 
 class Classifier:
-    """What was learned.
+    """The learned classifier.
 
     Args:
         table: the text of classifier.txt.
@@ -134,7 +134,7 @@ class Classifier:
 
 @lru_cache(maxsize=2)
 def trained(catalogue: tuple[Fault, ...]) -> Classifier:
-    """What classifier.txt holds, read once; nothing, when it cannot be read."""
+    """The classifier of classifier.txt, read once; empty when it cannot be read."""
     try:
         return Classifier(TABLE.read_text(encoding="ascii"), catalogue)
     except (OSError, ValueError):
@@ -151,7 +151,7 @@ class _Row(NamedTuple):
 
 
 def _read(line: str) -> _Row:
-    """What a line says after its word; nothing, when it is damaged."""
+    """Parse the rest of a line, after its word; empty when it is damaged."""
     rarity, *pairs = line.split(" ")
     weights = (pair.split("=") for pair in pairs)
     try:

@@ -1,4 +1,4 @@
-"""What ended a program when no page of the catalogue knows its words: the last error, ordinary or not."""
+"""The last error, ordinary or not, of a program whose words no page of the catalogue knows."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from oomph.files.patterns import lazy_pattern
 UNRELATED = "unrelated"
 UNRECOGNISED = "unrecognised"
 GENERAL = (UNRELATED, UNRECOGNISED)
-"""What an error is called whose words no page knows."""
+"""The names for an error whose words no page knows."""
 
 _CLASSES = (
     "Aborted AlreadyExists Cancelled DataLoss DeadlineExceeded FailedPrecondition Internal InvalidArgument NotFound "
@@ -143,7 +143,7 @@ class FallbackVerdict(NamedTuple):
 
 
 class _Message:
-    """What was printed of the last error: its first line, and those that follow."""
+    """The printed message of the last error: its first line, and those that follow."""
 
     def __init__(self, origin: str, first: str, library: str = "", importing: bool = False) -> None:
         self.origin = origin
@@ -192,7 +192,7 @@ class LastError:
         self._position = 0
         self._now = self._steps_after = 0
         self.story = 0
-        """How often training has gone on; what belongs to an earlier story did not end the program."""
+        """Number of times training has gone on; an error in an earlier story did not end the program."""
         self.first_ordinary: Evidence | None = None
         """The first plain Python error of the story: what another rank raises afterwards may follow from it."""
 
@@ -233,7 +233,7 @@ class LastError:
         return self._inside if self._raised is not None else installed(self._frame)
 
     def verdict(self) -> FallbackVerdict | None:
-        """What to call it; None when nothing failed, or when a person ended the program."""
+        """The verdict on the error; None when nothing failed, or when a person ended the program."""
         if self._raised is not None and is_ordinary(self._raised.text):
             names = self._of_library() or (Likeness(UNRELATED, _PLAIN),)
             return FallbackVerdict(names, (self._raised,), self._position)
@@ -348,7 +348,7 @@ def _pasted_error(text: str) -> str:
 
 
 def _status_in(text: str) -> str:
-    """What follows the words that announce a status: "INTERNAL: No blas support for stream"."""
+    """The text after the words that announce a status: "INTERNAL: No blas support for stream"."""
     required = _REQUIRED.search(text)
     if required is not None:
         return text[required.start("status") :]

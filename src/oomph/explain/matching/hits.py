@@ -40,7 +40,7 @@ Found = Mapping[Fault, Sequence[Hit]]
 
 
 class Hits:
-    """What was found of each fault, fact by fact."""
+    """The hits of each fault, collected fact by fact."""
 
     def __init__(self, index: Index) -> None:
         self._candidates = lru_cache(_REMEMBERED)(lambda source, text: tuple(index.candidates(source, text)))
@@ -112,7 +112,7 @@ class Hits:
 
 
 def _standing(hits: Sequence[Hit], went_on: int) -> tuple[Hit, ...]:
-    """Those that neither the training that went on nor the other signatures of the page take back."""
+    """The hits that neither continued training nor the other signatures of the page take back."""
     ids = {hit.signature.id for hit in hits} - {""}
     return tuple(hit for hit in hits if _in_company(hit.signature, ids) and _outlasts(hit, went_on))
 
@@ -184,7 +184,7 @@ def calibrated(claimed: float) -> float:
 
 
 def place(hits: Sequence[Hit]) -> FaultPlace:
-    """Where the fault begins."""
+    """The place where the fault begins."""
     ids = {need for hit in hits if hit.signature.alone for need in hit.signature.needs}
     story, position = min(hit.first for hit in hits if hit.signature.alone or hit.signature.id in ids)
     end = max((hit.last[1] for hit in hits if hit.signature.needs), default=position)

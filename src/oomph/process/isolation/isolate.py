@@ -39,13 +39,13 @@ class Isolated:
     ok: bool
     """True if it returned."""
     value: Any = None
-    """What it returned."""
+    """The value it returned."""
     error: BaseException | None = None
     """The exception it raised, if any; without frames, which are gone with the process."""
     traceback: str = ""
     """The traceback of `error`, as text."""
     diagnoses: tuple[Diagnosis, ...] = ()
-    """What went wrong, the likeliest cause first; empty when it returned."""
+    """Diagnoses of the failure, the likeliest cause first; empty when it returned."""
     returncode: int = 0
     """The exit code of its process, as in `subprocess`: −n for death by signal n."""
     timeout: float | None = None
@@ -53,7 +53,7 @@ class Isolated:
     timed_out: bool = False
     """True if the time limit passed before the function returned or raised."""
     left_behind: str = ""
-    """What keeps its process alive, if it has not ended despite SIGKILL."""
+    """The reason its process has not ended despite SIGKILL, or empty."""
     seconds: float = 0.0
     stderr: str = ""
     """The last mebibyte that the process wrote to stderr."""
@@ -74,7 +74,7 @@ class Isolated:
 
     @property
     def reason(self) -> str:
-        """Why there is no result, in one sentence; empty when there is one."""
+        """The reason there is no result, in one sentence; empty when there is one."""
         if self.ok:
             return ""
         if self.timed_out:

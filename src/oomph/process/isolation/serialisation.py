@@ -59,7 +59,7 @@ def _why_by_value(name: str) -> str:
 
 
 def unpack_call(data: bytes) -> tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]:
-    """In the isolated process: the function to call and its arguments."""
+    """Return the function to call and its arguments, in the isolated process."""
     call = pickle.loads(data)
     sys.argv = call["argv"]
     if call["main"] is not None:
@@ -88,7 +88,7 @@ def pack_error(error: BaseException) -> bytes:
 
 
 def unpack_answer(data: bytes) -> IsolatedAnswer | None:
-    """In the caller: the answer; None if the process ended without one."""
+    """Return the answer, in the caller; None if the process ended without one."""
     sys.modules.setdefault(_MAIN_ELSEWHERE, sys.modules["__main__"])
     try:
         document = pickle.loads(data)

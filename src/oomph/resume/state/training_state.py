@@ -262,7 +262,7 @@ def _torch() -> Any:
 
 
 def _eager_generator() -> random.Random | None:
-    """The generator of TensorFlow's eager random ops after `tf.random.set_seed` (tensorflow/python/eager/context.py)."""
+    """The generator of eager random ops after `tf.random.set_seed` (tensorflow/python/eager/context.py)."""
     found: random.Random | None = TENSORFLOW.eager_generator.get(TENSORFLOW.context.value()())
     return found
 

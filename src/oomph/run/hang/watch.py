@@ -121,7 +121,7 @@ class Watch:
         return self._confirm(silence, limit, group) if limits.is_over(silence, limit) else None
 
     def crash_stacks(self) -> str:
-        """What faulthandler wrote when the process died, and after a hang the requested stacks."""
+        """The output of faulthandler at a crash, and the stacks requested after a hang."""
         size = os.fstat(self.stacks_fd).st_size
         return os.pread(self.stacks_fd, min(size, _MOST_BYTES), 0).decode(errors="replace")
 

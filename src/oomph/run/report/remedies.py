@@ -1,4 +1,4 @@
-"""What to change in a script so that a resumed run gets a better label. Pure.
+"""Changes to a script that give a resumed run a better label. Pure.
 
 Each reason has its remedy in `oomph.protocol.reason_table`. A label without reasons has its own.
 """
@@ -44,7 +44,7 @@ class ReasonRemedy(NamedTuple):
 
 
 def remedies(label: str, reasons: Iterable[Reason]) -> list[ReasonRemedy]:
-    """What would improve a label: one remedy for each reason, and one for all reasons with the same remedy.
+    """The remedies for a label: one for each reason, and one for all reasons with the same remedy.
 
     Args:
         label: the label of a run.

@@ -63,7 +63,7 @@ class Machine:
 
 
 class KernelWatch:
-    """What the kernel reports during one attempt, from just before its start."""
+    """The kernel's reports during one attempt, from just before its start."""
 
     def __init__(self, machine: Machine) -> None:
         self._machine = machine
@@ -72,7 +72,7 @@ class KernelWatch:
         self.oom_kills: int | None = None
         """New OOM kills in our control group."""
         self.kernel_lines: list[str] = []
-        """What the kernel's log says about the script and its GPUs."""
+        """The lines of the kernel's log about the script and its GPUs."""
         self.broken_gpu = ""
         """UUID of the GPU that the log calls broken; its bus address when NVML does not know it."""
 
@@ -93,7 +93,7 @@ class KernelWatch:
 def conditions(
     machine: Machine, broken_gpu: str, events: Sequence[Event], run_dir: Path | None, returncode: int
 ) -> Conditions:
-    """What could be changed after an attempt with these script events."""
+    """The conditions after an attempt with these script events."""
     resumed_from = _resumed_from(events)
     return Conditions(
         gpus=tuple(gpu.uuid for gpu in machine.gpus),

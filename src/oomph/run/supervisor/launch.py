@@ -36,7 +36,7 @@ from oomph.terminal.shown import shown_line
 
 @dataclass(frozen=True)
 class Request:
-    """What the user asked `oomph run` for."""
+    """The user's request to `oomph run`."""
 
     words: tuple[str, ...]
     """The script and its arguments, `-m module ...` or `-- command ...`."""
@@ -108,7 +108,7 @@ def _open(request: Request, command: Command, python: str) -> RunDirectory | Non
 
 
 def _check_working_directory() -> None:
-    """In a deleted folder, relative paths and the default run directory do not work."""
+    """Raise UsageError in a deleted folder, where relative paths and the default run directory fail."""
     try:
         os.getcwd()
     except OSError as error:

@@ -16,12 +16,12 @@ class OutOfMemoryOutcome(enum.Enum):
     """The outcome of an out-of-memory error."""
 
     UNKNOWN = enum.auto()
-    """Nothing is recorded: no guard has reacted yet."""
+    """No outcome is recorded: no guard has reacted yet."""
     RECOVERING = enum.auto()
     RECOVERED = enum.auto()
-    """In the process, or by its request for a new one."""
+    """Recovered in the process, or by its request for a new one."""
     LEFT = enum.auto()
-    """To the script: the guard gave up, or there is none."""
+    """Left to the script: the guard gave up, or there is none."""
 
 
 class MemoryOutcome:
@@ -70,7 +70,7 @@ class MemoryOutcome:
 
 
 def outcome_of(event: Event) -> OutOfMemoryOutcome | None:
-    """What an event says about an out-of-memory error of its process; None when it says nothing about one."""
+    """The outcome of an out-of-memory error that an event records for its process; None when it records none."""
     if event.name == "oom":
         return OutOfMemoryOutcome.LEFT if event.data.get("phase") == "elsewhere" else OutOfMemoryOutcome.RECOVERING
     if event.name == "restart-requested":

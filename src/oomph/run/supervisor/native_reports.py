@@ -20,22 +20,22 @@ from oomph.run.supervisor.start_up_lines import StartUpLines
 
 KEPT_BYTES = 16 << 20
 _START_SECONDS = 60.0
-"""How long TensorFlow's start-up lines may take in a script that reports no fit."""
+"""The most time for TensorFlow's start-up lines in a script that reports no fit."""
 _PARTIAL_SECONDS, _PARTIAL_SECONDS_IN_A_FLOOD = 0.05, 0.5
-"""How long to wait for the end of a partial line: in silence, and while the script keeps writing."""
+"""The wait for the end of a partial line: in silence, and while the script keeps writing."""
 _LOOK_SECONDS = 0.1
 _MARK_SECONDS, _MARK_SECONDS_IN_A_FLOOD = 1.0, 5.0
-"""How often to mark the end of the journals, so that only later events count for the next report."""
+"""The interval for marking the end of the journals, so that only later events count for the next report."""
 _QUIET_SECONDS, _LOUD_SECONDS = 0.5, 2.0
-"""How long a guard may take to react to an error, counted from the last line of its report and from the first."""
+"""The most time for a guard to react to an error, from the last line of its report and from the first."""
 _STEP_SECONDS = 12.0
 """The same within a training: other operations of the step may still wait for memory, for ten seconds."""
 _SEARCH_SECONDS = 300.0
-"""How long a guard that does not report its phase may search for a size that fits, ten seconds or more a try."""
+"""The most time for a guard that does not report its phase to find a size that fits, ten seconds or more a try."""
 _RECORD_SECONDS = 2.0
-"""How long a guard may take to record the outcome of a step."""
+"""The most time for a guard to record the outcome of a step."""
 _DRAIN_SECONDS = 1.0
-"""How long to wait for the rest of a report after its step has been recovered."""
+"""The wait for the rest of a report after its step has been recovered."""
 
 
 @dataclass
@@ -191,6 +191,6 @@ class NativeReports:
         return self._held.release()
 
     def _mark(self) -> None:
-        """Nothing is held: events recorded until now are not about the next report."""
+        """Skip the events recorded until now, which are not about the next report."""
         self._report, self._marked = None, time.monotonic()
         self._memory.begin()
