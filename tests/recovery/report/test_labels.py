@@ -336,6 +336,18 @@ def test_a_short_fit_whose_end_state_was_not_kept_trains_again_and_is_compared()
     assert labels(kept, again, second, *proofs).label == "started-over"
 
 
+def test_a_fit_that_was_killed_before_its_first_step_takes_nothing_from_what_was_compared():
+    first = [happened(1, "fit-started", "a-0", fit=0)]
+    first += [happened(1, "fit-finished", "a-0", fit=0, too_dear=True, reached=12)]
+    begun = happened(1, "fit-started", "b-0", fit=1)
+    again = [happened(2, "fit-started", "a-0", fit=0), happened(2, "compared", "a-0", **EQUAL)]
+    second = happened(2, "fit-started", "b-0", fit=1)
+    before, within = (happened(1, "attempt-ended", steps=steps, saved=0) for steps in (12, 13))
+    assert labels(first, begun, before, again, second).label == "verified"
+    assert labels(first, begun, within, again, second).label == "started-over"
+    assert labels(first, begun, before, again[:1], second).label == "unverified", "nothing was compared"
+
+
 def test_what_goes_on_behind_a_fit_that_was_edited_is_from_before_the_edit():
     """The edit changes the key and the number of the fit."""
     first = [happened(1, "fit-started", "a-0", fit=0), happened(1, "fit-finished", "a-0", fit=0)]

@@ -164,6 +164,7 @@ def _contradicted(probed: Sequence[Event]) -> bool:
 def _resumes(events: Sequence[Event]) -> Iterator[Labelled]:
     """The labels of fits in later attempts that an earlier attempt had begun."""
     begun: set[Any] = set()
+    idle: set[Any] = set()
     finished: dict[Any, Event] = {}
     repeated = repeats(events)
     yield from _after_unrecorded(events)
@@ -179,15 +180,14 @@ def _resumes(events: Sequence[Event]) -> Iterator[Labelled]:
         finished |= {_key(event): event for event in by.get("fit-finished", ()) if "key" in event.data}
         fits = by.get("fit-started", [])
         resumed = {_key(event) for event in by.get("resumed", ())}  # also by a call that has been edited
-        again = [
-            _begun_again(fit, by, short, counted.get(_key(fit), ANY))
-            for fit in fits
-            if begun & {_key(fit), _number(fit)} or _key(fit) in resumed
-        ]
+        twice_begun = [fit for fit in fits if begun & {_key(fit), _number(fit)} or _key(fit) in resumed]
+        trained = [fit for fit in twice_begun if _key(fit) not in idle - resumed] or twice_begun
+        again = [_begun_again(fit, by, short, counted.get(_key(fit), ANY)) for fit in trained]
         is_gone = not is_last and not _has_left(by)
         yield from (each for each in again if not (is_gone and each.label in (STARTED_OVER, UNVERIFIED)))
         if begun and not again and (fits or by.get("resumed")):
             yield Labelled(UNVERIFIED)  # the process ended between two fits: there was no step to repeat
+        idle = (idle - {_key(fit) for fit in fits}) | (_idle(by) - begun)
         begun |= {_key(fit) for fit in fits}
         for event in by.get("appended-again", ()):
             where = {name: str(event.data.get(name)) for name in ("site", "path")}
@@ -195,6 +195,15 @@ def _resumes(events: Sequence[Event]) -> Iterator[Labelled]:
         for name in ("trusted", "another-way", "passed-on"):
             for event in by.get(name, ()):
                 yield Labelled(NOT_EQUAL, (reason_of(event),))
+
+
+def _idle(by: Mapping[str, list[Event]]) -> set[Any]:
+    """The fits that an attempt began, but ended before their first step: no later attempt can repeat one."""
+    finished = by.get("fit-finished", [])
+    ended = [event.data.get("steps") for event in by.get("attempt-ended", ())]
+    if not finished or ended != [finished[-1].data.get("reached")]:
+        return set()
+    return {_key(fit) for fit in by.get("fit-started", ())} - {_key(event) for event in finished}
 
 
 def _after_unrecorded(events: Sequence[Event]) -> Iterator[Labelled]:
