@@ -88,6 +88,24 @@ def repeated_in(events: list[Event]) -> int:
     return sum(each.steps for each in repeats(events).values())
 
 
+def test_a_fit_repeated_before_another_one_is_returned_finished_is_counted() -> None:
+    begun = [happened(1, "fit-started", fit=0), happened(1, "fit-finished", fit=0, reached=54, too_dear=True)]
+    begun += [happened(1, "fit-started", fit=1), happened(1, "fit-finished", fit=1, reached=63)]
+    begun.append(happened(1, "attempt-ended", returncode=-9, steps=63, saved=63))
+    again = [happened(2, "fit-started", fit=0), happened(2, "resumed", fit=0, steps=27, kind="exact")]
+    again += [happened(2, "fit-finished", fit=0, reached=54), happened(2, "resumed", steps=63, kind="finished")]
+    again += [happened(2, "loop-seen", restored=9), happened(2, "attempt-ended", returncode=0, steps=108, saved=63)]
+    assert summarise([*begun, *again], 0).steps_repeated == 27
+
+
+def test_an_optimizer_that_a_fit_trained_before_its_loop_has_restored_nothing() -> None:
+    begun = [happened(1, "fit-started", fit=0), happened(1, "attempt-ended", returncode=-9, steps=54, saved=1)]
+    again = [happened(2, "fit-started", fit=0), happened(2, "resumed", fit=0, steps=1, kind="exact")]
+    again += [happened(2, "fit-finished", fit=0, reached=54), happened(2, "loop-seen", restored=9)]
+    again.append(happened(2, "attempt-ended", returncode=0, steps=108, saved=54))
+    assert summarise([*begun, *again], 0).steps_repeated == 53
+
+
 def test_steps_repeated_are_those_between_the_checkpoint_and_the_death() -> None:
     assert repeated_in(killed_once()) == 12
 

@@ -15,6 +15,8 @@ class Repeat(NamedTuple):
     steps: int = 0
     saved: int = 0
     """Those that its last checkpoint holds: what later attempts build on."""
+    in_all: int = 0
+    """With those of the fits that it finished before it returned to another one."""
 
     def of(self, is_last: bool) -> Range:
         """How many of them must have been compared: all, or what is left of them."""
@@ -36,9 +38,23 @@ def repeats(events: Iterable[Event]) -> Mapping[int, Repeat]:
         first = max(resumed, default=0)
         if resumed or any(event.name == "fit-started" for event in attempt):
             steps = max(0, min([reached, *ended]) - first)
-            found[attempt[0].attempt] = Repeat(steps, max(0, min([steps, *(each - first for each in saved)])))
+            kept = max(0, min([steps, *(each - first for each in saved)]))
+            found[attempt[0].attempt] = Repeat(steps, kept, _in_all(attempt, reached, max(ended, default=reached)))
         reached = max([reached, *ended])
     return found
+
+
+def _in_all(attempt: Iterable[Event], reached: int, end: int) -> int:
+    """Each stretch of steps begins where a fit resumed, or at the first step, and ends before the next return."""
+    total = start = at = 0
+    for event in attempt:
+        if event.name in ("resumed", "resumed-itself"):
+            total += max(0, min(reached, at) - start)
+            start = at = _number(event, "steps")
+        elif event.name == "loop-seen" and not at:  # after a fit, the optimizer may have been restored by oomph
+            start = at = _number(event, "restored")
+        at = max(at, _number(event, "reached"))
+    return total + max(0, min(reached, end) - start)
 
 
 def _number(event: Event, key: str) -> int:

@@ -140,7 +140,7 @@ def summarise(events: Sequence[Event], exit_code: int | None = None) -> Summary:
     decided = by.get("decided", [])
     stopped = ("give-up", "requeue")
     gave_up = decided[-1].data.get("reason") if decided and decided[-1].data.get("action") in stopped else ""
-    repeated = sum(each.steps for each in repeats(events).values())
+    repeated = sum(each.in_all for each in repeats(events).values())
     labelled = label_of(events, exit_code)
     return Summary(
         attempts=len(attempts),
