@@ -244,6 +244,10 @@ TABLE = {
         "a batch that did not fit was split into smaller batches, each with its own update",
         f"leave --allow-smaller-batch out, or {FITTING}",
     ),
+    "oom-caught": ReasonRow(
+        "the script caught an out-of-memory error at {site}, outside a guarded step, and went on in its own way",
+        f"compute that in parts, with oomph.map_batches, or {FITTING}",
+    ),
     "left-out": ReasonRow(_left_out, "replace these records, or take them out of the data"),
     "trusted": ReasonRow(
         "fit at {site}: not restored: {lost}", "leave --trust-finished-fits out, so that the fit trains again"

@@ -169,6 +169,11 @@ REASONS = [
         "--allow-smaller-batch",
     ),
     (
+        because("oom-caught", site="a.py:3"),
+        "the script caught an out-of-memory error at a.py:3, outside a guarded step, and went on in its own way",
+        "oomph.map_batches",
+    ),
+    (
         because("left-out", count=2, named="a, b", complete=False),
         "left out at least 2 corrupt records: a, b",
         "replace these records",

@@ -88,6 +88,14 @@ def repeated_in(events: list[Event]) -> int:
     return sum(each.steps for each in repeats(events).values())
 
 
+def test_an_error_that_the_script_caught_may_have_cost_a_training() -> None:
+    caught = happened(1, "oom", phase="elsewhere", site="tune.py:114")
+    summary = summarise([*undisturbed()[:3], caught, *undisturbed()[3:]], 0)
+    assert summary.exactness == "not-equal"
+    assert "caught an out-of-memory error at tune.py:114" in summary.exactness_reasons[0]
+    assert summarise([*undisturbed()[:3], caught._replace(data={"phase": "step"})], 0).exactness == "exact"
+
+
 def test_a_fit_repeated_before_another_one_is_returned_finished_is_counted() -> None:
     begun = [happened(1, "fit-started", fit=0), happened(1, "fit-finished", fit=0, reached=54, too_dear=True)]
     begun += [happened(1, "fit-started", fit=1), happened(1, "fit-finished", fit=1, reached=63)]

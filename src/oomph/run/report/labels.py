@@ -80,6 +80,7 @@ def label_of(events: Sequence[Event], exit_code: int | None) -> Labelled:
             *_loops(events),
             *_beyond_the_guard(events),
             *_outside_fits(events),
+            *(_caught(events) if exit_code == 0 else ()),
         ]
     )
     if exit_code not in (None, 0, *STOPPED):
@@ -384,6 +385,14 @@ def _outside_fits(events: Sequence[Event]) -> Iterator[Labelled]:
     for event in events:
         if event.name == "trained-outside-fit" and (event.attempt < last or not is_guarded(events)):
             yield Labelled(UNGUARDED, (outside_reason(event),))
+
+
+def _caught(events: Sequence[Event]) -> Iterator[Labelled]:
+    """Out-of-memory errors that the script caught: it may have left something out, such as one of several trainings."""
+    last = max((event.attempt for event in events), default=0)
+    for event in events:
+        if event.name == "oom" and event.data.get("phase") == "elsewhere" and event.attempt == last:
+            yield Labelled(NOT_EQUAL, (because("oom-caught", site=str(event.data.get("site"))),))
 
 
 def is_guarded(events: Iterable[Event]) -> bool:
