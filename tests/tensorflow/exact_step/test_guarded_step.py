@@ -295,6 +295,16 @@ def test_one_sample_that_does_not_fit_is_the_end(guard, watch, memory, needs):
     assert int(made.optimizer.iterations.numpy()) == 0
 
 
+def test_what_one_sample_needs_is_told_in_units_of_its_size(guard, watch, memory, needs, monkeypatch):
+    monkeypatch.setenv("TF_CPU_ALLOCATOR_USE_BFC", "1")
+    monkeypatch.setenv("TF_CPU_BFC_MEM_LIMIT_IN_MB", "60")
+    made = model(needs())
+    guard(made, "allow").begin_with(Start(1, guessed=True))
+    memory.room = 0
+    with pytest.raises(RuntimeError, match="the step needs 256 B in one block, and the device has 60 MiB in total"):
+        trained(made)
+
+
 def test_a_new_process_begins_with_few_samples_and_takes_more_as_they_fit(guard, watch, memory, needs):
     expected = undisturbed()
     made = model(needs())

@@ -23,6 +23,7 @@ from oomph.keras_bridge.batch import batches
 from oomph.keras_bridge.batch.replicas import Replicas
 from oomph.keras_bridge.runtime.allocator import DeviceMemory
 from oomph.script.kept_micro_batches import Start
+from oomph.terminal.amounts import as_size
 
 _FRESH_DIVISOR = 32
 """A new process, started because nothing fit in the old one, begins with 1/32 of the batch. The next one begins with
@@ -220,4 +221,4 @@ def _need(failed: Failed) -> str:
     asked, limit = failed.oom.requested_bytes, DeviceMemory.of_training_device(failed.oom.gpu).limit_bytes
     if asked is None or limit is None:
         return ""
-    return f": the step needs {asked / 2**20:.0f} MiB in one block, and the device has {limit / 2**20:.0f} MiB in total"
+    return f": the step needs {as_size(asked)} in one block, and the device has {as_size(limit)} in total"
