@@ -20,6 +20,7 @@ _BY_NUMBER = ("EXT1", "EXT2", "EXT4")
 _NUMBER = re.compile(rb"\s*[+-]?(?:[0-9.][0-9a-fA-FxXoObB_.+-]*|inf|infinity|nan)[Ll]?\s*", re.I)
 _QUOTED = re.compile(rb"""\s*(['"]).*\1\s*""", re.S)
 _PROTOCOL = b"\x80"
+_MOST_OPERATIONS = 1 << 20
 
 
 def may_be_pickled(content: bytes) -> bool:
@@ -29,7 +30,8 @@ def may_be_pickled(content: bytes) -> bool:
 
 def _imports(content: bytes) -> bool:
     file = io.BytesIO(content)
-    while mark := file.read(1):
+    for _ in range(_MOST_OPERATIONS):
+        mark = file.read(1)
         operation = _OPERATIONS.get(mark.decode("latin-1"))
         if operation is None or operation.name == "STOP":
             return False
@@ -42,7 +44,7 @@ def _imports(content: bytes) -> bool:
             return True
         if operation.name in _BY_NAME:
             return _can_be_imported(str(argument).partition(" ")[0])
-    return False
+    return True  # longer than any text goes on as a pickle
 
 
 def _is_taken(name: str, line: bytes) -> bool:

@@ -26,7 +26,7 @@ from oomph.script.pickled import may_be_pickled
 _MOST = 64 << 20
 """Of what is unpacked at once, in bytes."""
 _DEEPEST = 3
-_MOST_MEMBERS = 10_000
+_MOST_MEMBERS, _MOST_VALUES = 10_000, 1 << 21
 _CONTROLS = re.compile(rb"[\x00-\x06\x0e-\x1a\x1c-\x1f]")
 """Bytes that no text holds; a bell, a backspace and an escape may be in a log of a terminal."""
 _ACTIVE_TEXT = re.compile(
@@ -123,9 +123,18 @@ def _is_harmless_archive(content: bytes, deep: int) -> bool:
                 return False
             if sum(member.file_size for member in members) > _MOST or any(map(_PROGRAM_NAME.search, names)):
                 return False
-            return all(_is_harmless(archive.read(member), deep) for member in members)
+            return all(_is_harmless_member(archive, member, deep) for member in members)
     except Exception:
         return False  # nobody can tell what else would find in it
+
+
+def _is_harmless_member(archive: zipfile.ZipFile, member: zipfile.ZipInfo, deep: int) -> bool:
+    """False where it is not as long as it says: `read` without a limit, and bz2 with one, unpack all there is."""
+    if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+        return False
+    with archive.open(member) as file:
+        content = file.read(member.file_size + 1)
+    return len(content) == member.file_size and _is_harmless(content, deep)
 
 
 def _is_safetensors(content: bytes) -> bool:
@@ -143,6 +152,8 @@ def _is_harmless_text(content: bytes) -> bool:
         return False
     if not content.lstrip().startswith((b"{", b"[", b'"')):
         return True
+    if sum(map(content.count, (b",", b"[", b"{"))) > _MOST_VALUES:
+        return False  # parsed, an empty list takes thirty times its text
     try:
         return is_plain_document(json.loads(content))
     except ValueError:

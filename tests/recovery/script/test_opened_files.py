@@ -9,9 +9,11 @@ import logging
 import lzma
 import os
 import sqlite3
+import struct
 import sys
 import tarfile
 import time
+import tracemalloc
 import zipfile
 import zlib
 from pathlib import Path
@@ -22,6 +24,7 @@ import pytest
 
 from oomph.script.named_paths import may_be_restored
 from oomph.script.opened_files import FileState, OpenedFiles, log_files, origin_of, stamp_of
+from oomph.script.run_when_read import is_run_when_read
 
 
 @pytest.fixture
@@ -426,3 +429,36 @@ def test_a_file_that_took_the_place_of_the_one_at_the_checkpoint_comes_back(file
     with open(path) as opened:
         assert opened.read() == "one"
     assert lost == []
+
+
+def archive_that_lies(method):
+    """An archive of 128 MB that says it holds 100 bytes."""
+    made = io.BytesIO()
+    with zipfile.ZipFile(made, "w", method) as archive:
+        archive.writestr("a.txt", b" " * (128 << 20))
+    raw = bytearray(made.getvalue())
+    struct.pack_into("<I", raw, raw.rfind(b"PK\x01\x02") + 24, 100)
+    return bytes(raw)
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        lambda: archive_that_lies(zipfile.ZIP_DEFLATED),
+        lambda: archive_that_lies(zipfile.ZIP_BZIP2),
+        lambda: archive_that_lies(zipfile.ZIP_LZMA),
+        lambda: gzip.compress(b"(" * (8 << 20)),
+        lambda: gzip.compress(b"[" + b"[]," * (10 << 20) + b"[]]"),
+    ],
+    ids=["deflated", "bzip2", "lzma", "operations", "lists"],
+)
+def test_what_is_small_costs_little_to_look_at(made):
+    content = made()
+    tracemalloc.start()
+    began = time.process_time()
+    try:
+        assert is_run_when_read(content)
+        assert tracemalloc.get_traced_memory()[1] < 100 << 20
+    finally:
+        tracemalloc.stop()
+    assert time.process_time() - began < 20
