@@ -792,3 +792,19 @@ def test_ten_thousand_contents_run_nothing(data):
 @given(st.data())
 def test_ten_thousand_documents_with_one_change_run_nothing(data):
     check_mutation(data)
+
+
+def test_an_array_is_not_copied_as_often_as_a_checkpoint_likes():
+    """A few bytes in a manifest name an array of megabytes: a list of them would fill the memory."""
+    callback = script()
+    key = key_of(picture(callback), callback.held["numbers"])
+    many = (None, *[("large", "f", "<f8", (1000,))] * 700)
+    lost = restored(callback, {key: many}, arrays={key: np.zeros(8000, np.uint8)})
+    assert "many copies of one array" in str(lost)
+    assert callback.held["numbers"] == [1, 2, 3]
+
+
+def test_long_bytes_are_of_one_object():
+    new = {f"n{number}": ["bytearray", ["apart", 0]] for number in range(2)}
+    with pytest.raises(ValueError, match="missing"):
+        Changes.from_json({"changed": {}, "new": new, "lost": []}, {}, [b"a" * 1000])

@@ -116,8 +116,9 @@ class Changes:
     def from_json(cls, document: dict[str, Any], arrays: dict[str, Any], apart: Sequence[bytes] = ()) -> Changes:
         """The changes that `to_json` encoded; raises ValueError for any other document."""
         try:
-            changed = {str(key): values.from_json(each, apart) for key, each in document["changed"].items()}
-            new = {str(k): (str(tag), values.from_json(each, apart)) for k, (tag, each) in document["new"].items()}
+            left: list[bytes | None] = [*apart]
+            changed = {str(key): values.from_json(each, left) for key, each in document["changed"].items()}
+            new = {str(k): (str(tag), values.from_json(each, left)) for k, (tag, each) in document["new"].items()}
             return cls(changed, new, arrays, [reason_from(each) for each in list(document["lost"])])
         except (KeyError, TypeError, AttributeError) as error:
             raise ValueError(f"not the state of any objects: {error}") from error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -20,6 +21,7 @@ from oomph.resume.objects.picture import LOST, OUTSIDE, Changes, Picture, lost_o
 from oomph.resume.objects.table import kind_of_tag
 from oomph.resume.objects.values import Value
 
+_MOST_COPIES = 4
 _ERRORS = (
     ValueError,
     TypeError,
@@ -50,6 +52,8 @@ class Restoration:
         self._type_named = OwnTypes(live.graph.types.values())
         self._made: dict[str, Any] = {}
         self._allowance = Allowance()
+        self._copied: Counter[str] = Counter()
+        """How often the array of a name was copied: a list could name its own many times, and fill the memory."""
         self._unfilled: list[tuple[str, Any, Any]] = []
         self.lost: list[Reason] = []
         """The state that could not be restored."""
@@ -163,6 +167,9 @@ class Restoration:
             raise CannotGiveBackError("its values are missing")
         if not all(type(each) is int and each >= 0 for each in shape):
             raise CannotGiveBackError("an array of no shape")
+        self._copied[key] += 1
+        if self._copied[key] > _MOST_COPIES:
+            raise CannotGiveBackError("many copies of one array")
         flat = np.frombuffer(self._changes.arrays[key], values.dtype_of(dtype))
         # An iterator that fills its buffers, or a file, may grow between the fingerprint and the copy.
         return flat.copy() if len(shape) == 1 else flat.reshape(shape).copy("F" if order == "F" else "C")

@@ -18,7 +18,7 @@ import pathlib
 import re
 import sys
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from types import ModuleType
 from typing import Any
 
@@ -196,17 +196,23 @@ def to_json(value: Value, apart: list[bytes] | None = None) -> Any:
     return value
 
 
-def from_json(document: Any, apart: Sequence[bytes] = ()) -> Value:
-    """The value that `to_json` encoded; raises ValueError for any other document."""
+def from_json(document: Any, apart: list[bytes | None] | None = None) -> Value:
+    """The value that `to_json` encoded; raises ValueError for any other document.
+
+    Args:
+        apart: long bytes, each of which is taken out: copied into many objects, few would fill the memory.
+    """
     if not isinstance(document, list):
         return document
     tag, *rest = document
     if tag == "tuple":
         return tuple(from_json(each, apart) if type(each) is list else each for each in rest)
     if tag == "apart":
-        if len(rest) != 1 or type(rest[0]) is not int or not 0 <= rest[0] < len(apart):
+        number = rest[0] if len(rest) == 1 and type(rest[0]) is int else -1
+        if apart is None or not 0 <= number < len(apart) or apart[number] is None:
             raise ValueError("not a value: bytes that are missing")
-        return apart[rest[0]]
+        found, apart[number] = apart[number], None
+        return found
     decoders: dict[str, Callable[[str], Any]] = {
         "float": float, "int": lambda text: int(text, 16), "bytes": lambda text: base64.b64decode(text, validate=True)
     }  # fmt: skip
