@@ -34,18 +34,18 @@ class ReportedFinding:
 
 @dataclass(frozen=True)
 class Checked:
-    """What became of checking one training."""
+    """The outcome of checking one training."""
 
     place: str
     found: tuple[ReportedFinding, ...]
     looked_at: str = ""
-    """What was looked at, in one line."""
+    """The scope of the check, in one line."""
     broken: tuple[str, ...] = ()
     """The rules that failed themselves."""
     carried: tuple[Carried, ...] = ()
-    """What oomph would carry over a fault."""
+    """The training's needs after a fault."""
     memory: str = ""
-    """What is known of the memory, in a line."""
+    """One-line summary of the memory."""
 
     @property
     def has_errors(self) -> bool:
@@ -85,7 +85,7 @@ def checked_of(document: Mapping[str, Any]) -> Checked:
 
 
 def looked_at(training: Training) -> str:
-    """What was looked at, in one line: "640 of 60,000 samples, 6 steps on 32 of them"."""
+    """The scope of the check, in one line: "640 of 60,000 samples, 6 steps on 32 of them"."""
     data = training.data
     rows = max((part.sample.rows for part in data.of("x") if part.sample is not None), default=0)
     of_all = f" of {data.samples:,}" if data.samples is not None and data.samples > rows else ""

@@ -24,7 +24,7 @@ class Result:
 
 @dataclass(frozen=True)
 class Examined:
-    """What the rules found, errors first."""
+    """Findings of the rules, errors first."""
 
     results: tuple[Result, ...]
     broken: tuple[str, ...] = ()
@@ -32,7 +32,7 @@ class Examined:
 
 
 def examine(training: Training, rules: Sequence[Rule]) -> Examined:
-    """What the rules find; consequences of another finding are left out."""
+    """Apply the rules, leaving out findings that follow from another."""
     found, broken = [], []
     for rule in rules:
         try:

@@ -10,7 +10,7 @@ from oomph.preflight.facts.training import Training
 ERROR, WARNING = "error", "warning"
 """An error: the training will fail, or cannot learn what it should. A warning: it is probably not what was wanted."""
 SPEC, MODEL, SETTINGS, SAMPLE, STEP = "spec", "model", "settings", "sample", "step"
-"""What a rule needs: shapes and types; the compiled model; the call of fit; values of a sample; a tried step."""
+"""Facts a rule needs: shapes and types; the compiled model; the fit call; values of a sample; a tried step."""
 PIPELINE = "pipeline"
 """Measured waiting for data."""
 _DEPTHS = {"1": SPEC, "2": MODEL, "3": SETTINGS, "4": SAMPLE, "5": STEP, "6": PIPELINE}
@@ -24,7 +24,7 @@ class CheckFinding:
     message: str
     """One or two sentences of fact, with the values that were seen: "labels 1..4, valid is 0..3"."""
     remedy: str
-    """What to do, in one sentence without a final stop, with this training's own values."""
+    """The fix, in one sentence without a final stop, with this training's own values."""
     code: str = ""
     """The line to write instead, if it can be said."""
     where: str = ""
@@ -47,7 +47,7 @@ class Rule:
     severity: str
     depth: str
     why: str
-    """What TensorFlow and Keras do about it today, and what becomes of the training, in one to three sentences."""
+    """Current behaviour of TensorFlow and Keras and its effect on the training, in one to three sentences."""
     wrong: str
     """The line of code as people write it."""
     right: str
@@ -58,7 +58,7 @@ class Rule:
     fault: str = ""
     """The fault that it leads to, where oomph explain knows one."""
     source: str = ""
-    """Where it is documented: an issue, Keras' or TensorFlow's file, a paper."""
+    """Reference: an issue, a file of Keras or TensorFlow, or a paper."""
     after: str = ""
     """The code of the rule whose findings come before its own; empty if those of the next lower code do."""
 

@@ -9,11 +9,11 @@ from oomph.planning.data_buffers import NO_ROOM_KNOWN, DataBuffer, Room
 from oomph.preflight.facts.model import Shape
 
 ARRAYS, DATASET, GENERATOR, PY_DATASET, BATCH = "arrays", "tf.data", "generator", "PyDataset", "batch"
-"""Where data come from; BATCH: one call of `train_on_batch`, or one step of a custom loop."""
+"""Kinds of data source; BATCH is one `train_on_batch` call or one custom-loop step."""
 LOADER, OTHER = "data loader", "other data"
 """Data of Grain or PyTorch; and what `oomph check` does not read."""
 ENDLESS = -1
-"""As a number of batches: there is always another one."""
+"""The number of batches in data that never end."""
 BATCHING = ("batch", "padded_batch", "ragged_batch", "rebatch")
 """The kinds of stages that make batches."""
 CLASSES = 4096
@@ -29,7 +29,7 @@ class Features:
     largest: tuple[float, ...]
     """The largest absolute value of each."""
     usual: tuple[float, ...] = ()
-    """What 99 % of the absolute values of each do not exceed, where its largest is far from them; else the largest."""
+    """The 99th percentile of each feature's absolute values if its largest may be an outlier, or else its largest."""
     constant: tuple[int, ...] = ()
     """The indices of the features with one value only."""
     missing: tuple[int, ...] = ()
@@ -46,7 +46,7 @@ class DataSample:
     """The values of one part in a sample of the data."""
 
     rows: int
-    """How many samples (elements, not batches) were looked at."""
+    """Number of samples (elements, not batches) looked at."""
     is_whole: bool = False
     """True if these are all there are."""
     minimum: float | None = None
@@ -62,9 +62,9 @@ class DataSample:
     """True if all finite values are whole numbers."""
     zero_share: float = 0.0
     counts: Mapping[float, int] = field(default_factory=dict)
-    """How often each value occurs; empty where there are more than `CLASSES` of them, or fractions."""
+    """Occurrences of each value; empty if there are more than `CLASSES` values, or fractions."""
     classes: Mapping[int, int] = field(default_factory=dict)
-    """How often each class occurs; for targets that are whole numbers or one-hot rows."""
+    """Occurrences of each class, for targets that are whole numbers or one-hot rows."""
     zero_one: bool = False
     """True if all values are 0 or 1."""
     row_sums: tuple[float, float] | None = None
@@ -72,13 +72,13 @@ class DataSample:
     longest_run: int = 0
     """The longest run of one label, in the order in which samples arrive; for targets that are classes."""
     changes: int | None = None
-    """How many samples have another label than the one before; None where that was not counted."""
+    """Number of samples whose label differs from the previous one; None if not counted."""
     zero_rows: int = 0
-    """How many rows hold zeros only."""
+    """Number of rows that are all zeros."""
     duplicate_rows: int = 0
-    """How many rows are the same, in x and y, as one before."""
+    """Number of rows that duplicate an earlier row, in x and y."""
     repeated_inputs: int = 0
-    """How many are the same in x alone."""
+    """The same count, for x alone."""
     features: Features | None = None
 
 
@@ -89,11 +89,11 @@ class Part:
     role: str
     """"x", "y" or "sample_weight"."""
     name: str
-    """As the user would write it: "x", "x['age']", "y[1]"."""
+    """Name in the user's code: "x", "x['age']", "y[1]"."""
     key: str = ""
     """Its key, where the structure is a dictionary."""
     shape: Shape | None = None
-    """With the batch dimension; None: the rank is unknown."""
+    """Shape with the batch dimension; None if the rank is unknown."""
     dtype: str = "float32"
     is_ragged: bool = False
     is_sparse: bool = False
@@ -102,9 +102,9 @@ class Part:
     equals_target: bool = False
     """True if its values are those of the first target, one by one."""
     empty_share: float = 0.0
-    """Of text: the share that is empty."""
+    """Share of empty strings, for text."""
     rows: int | None = None
-    """How many samples an array holds; None for other data."""
+    """Number of samples in an array; None for other data."""
     shapes: tuple[Shape, ...] = ()
     """The distinct shapes of the batches that were looked at."""
 
@@ -122,7 +122,7 @@ class Stage:
     """Elements that shuffle or prefetch holds; -1: chosen by tf.data."""
     batch: int | None = None
     count: int | None = None
-    """Of take, skip and repeat; -1: without end."""
+    """Count of take, skip or repeat; -1: no limit."""
     is_parallel: bool = False
     is_random: bool = False
     """True if its function draws random numbers."""
@@ -134,49 +134,49 @@ class Stage:
     is_python: bool = False
     """True if its function runs Python for each element."""
     elements: int | None = None
-    """How many elements it gives; None where that is not known."""
+    """Number of elements; -1 if endless, None if unknown."""
     inputs: int = 1
-    """How many pipelines go into it."""
+    """Number of input pipelines."""
     identity: int = 0
     """The same for stages that are one object: what two pipelines have in common."""
 
 
 @dataclass(frozen=True)
 class Data:
-    """What fit was given to train on, or to validate on."""
+    """Training or validation data given to fit."""
 
     kind: str
     parts: tuple[Part, ...] = ()
     batch: int | None = None
     """Samples in a batch; None where it is not known."""
     batches: int | None = None
-    """How many there are; None: not known; ENDLESS."""
+    """Number of batches, or ENDLESS; None if unknown."""
     samples: int | None = None
-    """How many samples there are; None where it is not known."""
+    """Number of samples; None if unknown."""
     stages: tuple[Stage, ...] = ()
-    """Of a tf.data pipeline."""
+    """Stages of a tf.data pipeline."""
     buffers: tuple[DataBuffer, ...] = ()
-    """What the stages keep, source first."""
+    """Elements kept by the stages, source first."""
     room: Room = NO_ROOM_KNOWN
-    """What they may take on this machine."""
+    """Space for the buffers on this machine."""
     shuffled_apart: bool = False
     """True if inputs and targets are shuffled each by itself, and zipped then."""
     same_batches: int = 0
-    """How many batches were looked at, if all of them are the same; 0 if they are not."""
+    """Number of batches compared if all are identical, or else 0."""
     empty_batch: int | None = None
     """The index of the first batch without a sample."""
     failed: str = ""
     """The message of the exception that the data raised while being looked at."""
     failed_after: int = 0
-    """How many batches they gave before it."""
+    """Number of batches read before the failure."""
     failed_record: str = ""
-    """Which file or record it was, where that was found."""
+    """The file or record that failed, if found."""
     has_length: bool = False
     """True if Keras knows the number of batches before it has read them."""
     unread: str = ""
     """The class of data that were not looked at."""
     seen_in_training: float | None = None
-    """Of validation data: the share of samples that the training data hold too, in what was looked at."""
+    """Share of validation samples also found in the training data, among those looked at."""
 
     def of(self, role: str) -> tuple[Part, ...]:
         """The parts in a role."""
@@ -184,7 +184,7 @@ class Data:
 
     @property
     def batching_stages(self) -> int:
-        """How many stages of the pipeline make batches."""
+        """The number of stages that make batches."""
         return sum(stage.kind in BATCHING for stage in self.stages)
 
     @property

@@ -21,7 +21,7 @@ class Callback:
     rates: tuple[float, ...] = ()
     """The learning rates that the function of a LearningRateScheduler returns, epoch by epoch."""
     no_rate: str = ""
-    """What it returns in place of a float, and when: "None in epoch 1"."""
+    """The first non-float value it returns, and when: "None in epoch 1"."""
     needs_direction: bool = False
     """True if Keras must know if a high value of its figure is better; with mode "auto" it looks for it."""
 
@@ -53,7 +53,7 @@ class SavedWhole:
 
 @dataclass(frozen=True)
 class FitFacts:
-    """How the training was called."""
+    """Facts about the training call."""
 
     kind: str = "fit"
     """"fit", "train_on_batch" or "custom loop"."""
@@ -63,7 +63,7 @@ class FitFacts:
     steps: int | None = None
     """The steps of the whole training; None where that is not known."""
     batch_size: int | None = None
-    """As it was given; None: not given."""
+    """The `batch_size` given, or None."""
     shuffle: bool = True
     validation_split: float = 0.0
     validation_steps: int | None = None

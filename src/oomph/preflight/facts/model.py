@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 Shape = tuple[int | None, ...]
-"""With the batch dimension first; None: any size."""
+"""Dimensions, batch first; None means any size."""
 
 
 def in_words(shape: Shape | None) -> str:
@@ -25,10 +25,10 @@ class Weights:
     """The weights of one layer, without those of layers inside of it."""
 
     trainable: int = 0
-    """How many numbers are trained."""
+    """Number of trained values."""
     frozen: int = 0
     not_finite: int = 0
-    """How many numbers are NaN or infinite."""
+    """Number of values that are NaN or infinite."""
     is_constant: bool = False
     """True if every kernel holds one value only; False without a kernel."""
     is_fresh: bool | None = None
@@ -73,7 +73,7 @@ class Loss:
     """The loss of one output."""
 
     kind: str
-    """In Keras' snake case: "sparse_categorical_crossentropy"; the user's own by the name of its class or function."""
+    """Keras name in snake case: "sparse_categorical_crossentropy"; the user's own by class or function name."""
     is_keras: bool = True
     from_logits: bool = False
     settings: Mapping[str, Any] = field(default_factory=dict)
@@ -121,7 +121,7 @@ class MetricFacts:
     """A metric of one output."""
 
     name: str
-    """As the logs show it: "accuracy"."""
+    """Name in the logs: "accuracy"."""
     kind: str
     """The name of its class, or of its function, in snake case: "sparse_categorical_accuracy"."""
     is_keras: bool = True
@@ -140,7 +140,7 @@ class Output:
     layer: LayerFacts | None = None
     """The layer that makes its values; layers that only reshape are passed over. None where it is not known."""
     activation: str = ""
-    """What is applied last: "softmax", "sigmoid", "linear", "relu", ...; empty where it is not known."""
+    """The last activation: "softmax", "sigmoid", "linear", "relu", ...; empty if unknown."""
     loss: Loss | None = None
     metrics: tuple[MetricFacts, ...] = ()
 
@@ -167,11 +167,11 @@ class OptimizerFacts:
     kind: str
     """The name of its class: "Adam"."""
     learning_rate: float | None = None
-    """At the first step; None where it is not known."""
+    """Rate at the first step; None if unknown."""
     schedule: str = ""
     """The name of the class of the schedule; empty for a fixed rate."""
     rates: tuple[float, ...] = ()
-    """Those of a schedule at 0, 25, 50, 75 and 100 % of the steps; empty where they are not known."""
+    """A schedule's rates at 0, 25, 50, 75 and 100 % of the steps; empty if unknown."""
     settings: Mapping[str, Any] = field(default_factory=dict)
     """momentum, beta_1, epsilon, clipnorm, weight_decay, ..."""
     scales_loss: bool = False
@@ -184,7 +184,7 @@ class Model:
     kind: str
     """"Sequential", "Functional", or the name of the user's own class."""
     layers: tuple[LayerFacts, ...]
-    """In the order of the graph where there is one."""
+    """Layers, in graph order if there is a graph."""
     outputs: tuple[Output, ...]
     inputs: tuple[Input, ...] = ()
     """Empty where they are not known, as in a subclassed model."""

@@ -1,4 +1,4 @@
-"""What a pipeline costs a training, measured on this machine."""
+"""Data pipeline costs in training, measured on this machine."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class StageCost:
     """Its place in the chain of stages, source first."""
     kind: str
     seconds: float
-    """For one batch, by itself: the time of the pipeline up to it, less that up to the stage before."""
+    """Seconds per batch for this stage alone: the pipeline's time up to it, minus that up to the stage before."""
     place: str = ""
     function: str = ""
 
@@ -23,25 +23,25 @@ class PipelineChange:
     """One change of the pipeline, measured here, interleaved with the unchanged one."""
 
     line: str
-    """What to write: ".map(decode, num_parallel_calls=tf.data.AUTOTUNE)"."""
+    """The replacement code: ".map(decode, num_parallel_calls=tf.data.AUTOTUNE)"."""
     place: str
     before: float
     """Seconds for one step, the wait included."""
     after: float
     same_batches: int = 0
-    """How many first batches were compared and are the same, element by element; 0: not compared, or different."""
+    """Number of first batches found identical, element by element; 0 if not compared or different."""
     note: str = ""
-    """What it changes besides the speed."""
+    """Effects other than speed."""
 
     @property
     def gain(self) -> float:
-        """How many times faster a step is."""
+        """The speedup of a step, as a factor."""
         return self.before / self.after if self.after > 0 else 1.0
 
 
 @dataclass(frozen=True)
 class Waiting:
-    """How long steps wait for their batches: measured while training on them."""
+    """The time steps wait for their batches, measured during training."""
 
     steps: int
     step_seconds: float
@@ -49,9 +49,9 @@ class Waiting:
     wait_seconds: float
     """The mean wait for one batch."""
     costs: tuple[StageCost, ...] = ()
-    """Of each stage, source first; empty where they were not measured."""
+    """Cost of each stage, source first; empty if not measured."""
     changes: tuple[PipelineChange, ...] = ()
-    """Those that paid, best first."""
+    """The changes that paid off, best first."""
     tried: bool = False
     """True if changes were tried."""
 

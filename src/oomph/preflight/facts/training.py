@@ -1,4 +1,4 @@
-"""Everything that is known of one training."""
+"""The facts about one training."""
 
 from __future__ import annotations
 
@@ -53,6 +53,6 @@ class Training:
         return any(sample is not None and sample.zero_share > 0 for sample in weights)
 
     def prediction(self, output: Output) -> TrialPrediction | None:
-        """What an output gave in the trial."""
+        """The trial's prediction for an output."""
         found = () if self.trial is None else self.trial.predictions
         return next((prediction for prediction in found if prediction.output == output.name), None)

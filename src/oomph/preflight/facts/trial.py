@@ -1,4 +1,4 @@
-"""What a few steps on a few samples showed, whose results are thrown away."""
+"""Observations from a few trial steps, whose results are discarded."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ class Gradient:
 
 @dataclass(frozen=True)
 class Activity:
-    """What a layer put out for the samples, in training mode."""
+    """A layer's output for the samples, in training mode."""
 
     layer: str
     dead_share: float = 0.0
     """The share of its units that are 0 for every sample."""
     is_finite: bool = True
     saturated_share: float = 0.0
-    """Of sigmoid and tanh: the share of values within 0.001 of an end."""
+    """Share of sigmoid or tanh values within 0.001 of an end of the range."""
 
 
 @dataclass(frozen=True)
 class TrialPrediction:
-    """What one output gave for the samples, before any step."""
+    """One output's values for the samples, before any step."""
 
     output: str
     shape: tuple[int, ...] = ()
@@ -50,14 +50,14 @@ class TrialPrediction:
 
 @dataclass(frozen=True)
 class LossOrder:
-    """What a loss of the user's own gives for the right answer to the samples, and for a wrong one."""
+    """Values of a user-defined loss for the right and a wrong answer to the samples."""
 
     output: str
     loss: str
     right: float
     wrong: float
     as_logits: float | None = None
-    """Where the output is a probability: what it gives for large logits of the right answer."""
+    """Loss for large logits of the right answer, if the output is a probability."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ class OddBatch:
 
 @dataclass(frozen=True)
 class InputRange:
-    """What a layer that must know the range of its images got, and what it was told."""
+    """The actual and the configured range of the images given to a layer."""
 
     layer: str
     low: float
@@ -89,7 +89,7 @@ class Trial:
     failed_kind: str = ""
     """The name of its class."""
     losses: tuple[float, ...] = ()
-    """Of each step, on the same samples."""
+    """Loss of each step, on the same samples."""
     predictions: tuple[TrialPrediction, ...] = ()
     gradients: tuple[Gradient, ...] = ()
     """Empty where they were not seen, as with an own train_step."""
@@ -113,4 +113,4 @@ class Trial:
     differs_in_training: bool = False
     """True if outputs that are the same for all samples differ in training mode, by the statistics of the batch."""
     added_loss: float = 0.0
-    """What layers add to the loss of the first step."""
+    """Amount that layers add to the first step's loss."""

@@ -41,16 +41,16 @@ Tell = Callable[[str], None]
 _BATCHING = (*BATCHING, "dense_to_ragged", "dense_to_ragged_batch")
 _SECONDS_TO_SEARCH = 20.0
 _USUAL_BATCH = 32
-"""What Keras takes where `batch_size` is not given."""
+"""Keras' default `batch_size`."""
 
 
 @dataclass(frozen=True)
 class Looked:
-    """What is known of data, and the batch to try a step with."""
+    """Facts about data, and the batch for a trial step."""
 
     data: Data
     batch: Any
-    """As fit gives it to `train_step`: x, (x, y) or (x, y, sample_weight); None where there is none."""
+    """The batch as fit passes it to `train_step`: x, (x, y) or (x, y, sample_weight); None if there is none."""
     rows: frozenset[int] = frozenset()
     """A hash of the x of each different sample."""
 
@@ -206,7 +206,7 @@ def _as_keras_takes_it(part: Any) -> Any:
 
 
 def _rows_of(value: Any, array: Array) -> int | None:
-    """How many samples an array holds."""
+    """The number of samples in an array."""
     if isinstance(value, (tf.RaggedTensor, tf.SparseTensor)):
         return None if value.shape[0] is None else int(value.shape[0])
     return int(array.shape[0]) if array.ndim else None

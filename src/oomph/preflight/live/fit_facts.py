@@ -21,7 +21,7 @@ from oomph.resume.training.whole_models import Load, saves_ahead
 
 
 def fit_facts(kind: str, given: Mapping[str, Any], place: str, data: Data, rate: float | None = None) -> FitFacts:
-    """How a training was called.
+    """Collect the facts about a training call.
 
     Args:
         kind: "fit", "train_on_batch" or "custom loop".
@@ -75,7 +75,7 @@ def _class_weight(given: Any) -> dict[int, float] | None:
 
 _MOST_EPOCHS = 1000
 _NEED_A_DIRECTION = ("EarlyStopping", "MonitorCallback")
-"""In Keras 3.5 only the first raises without one; the class of the others came later."""
+"""Keras 3.5 raises without a direction only for EarlyStopping; MonitorCallback came later."""
 
 
 def _rates(callback: Any, rate: float | None, epochs: range) -> tuple[tuple[float, ...], str]:
@@ -96,7 +96,7 @@ def _rates(callback: Any, rate: float | None, epochs: range) -> tuple[tuple[floa
 
 
 def _scheduled(schedule: Any, epoch: int, rate: float) -> Any:
-    """As Keras calls it: with the rate, or without."""
+    """Call it as Keras does, with the rate or without."""
     try:
         return schedule(epoch, rate)
     except TypeError:

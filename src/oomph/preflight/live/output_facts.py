@@ -51,7 +51,7 @@ def outputs_of(model: Any) -> tuple[Output, ...]:
 
 
 def losses_by_output(model: Any) -> dict[int, Any]:
-    """What compile was given as the loss of each output."""
+    """Return the loss passed to compile for each output."""
     return _by_output(KERAS.user_loss.get(KERAS.compile_loss.get(model)), _names(model, _tensors(model)))
 
 
@@ -72,7 +72,7 @@ def _names(model: Any, tensors: list[Any]) -> list[str]:
 
 
 def _by_output(given: Any, names: list[str]) -> dict[int, Any]:
-    """What compile was given, for each output: one for all, in order, or by name."""
+    """Map a compile argument to outputs: one value for all, in order, or by name."""
     if given is None:
         return {}
     if isinstance(given, Mapping):
@@ -206,7 +206,7 @@ def activation_of(operation: Any) -> str:
 
 
 def last_layers(model: Any, x: Any) -> list[Any]:
-    """For each output the innermost layer whose result it is; None where it is the result of something else."""
+    """Return the innermost layer that produces each output, or None if no layer does."""
     made: dict[int, Any] = {}
     kept: list[Any] = []
     original = keras.layers.Layer.__call__

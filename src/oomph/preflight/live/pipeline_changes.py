@@ -18,7 +18,7 @@ from oomph.preflight.facts.pipeline import PipelineChange
 from oomph.preflight.live.waiting import Trainer, seconds_of_step
 
 _SECONDS = 1.25
-"""For each measurement; there are two of either pipeline."""
+"""Seconds per measurement; each pipeline has two."""
 _PAYS = 1.1
 """A change is kept if steps are faster by this factor; two runs of the same pipeline differ by less."""
 _COMPARED_BATCHES = 5
@@ -73,7 +73,7 @@ def _in_turns(dataset: Any, changed: Any, trainer: Trainer, fills: bool) -> tupl
 
 
 def _same_batches(datasets: Sequence[Any], attempt: CandidateChange) -> int:
-    """How many first batches are the same, element by element, without shuffles on both sides; 0 if one is not."""
+    """Count the first batches if all are identical with shuffles removed from both pipelines, or else return 0."""
     plain: dict[int, Apply | None] = {
         index: None for index, each in enumerate(datasets) if index and kind_of(each) == "shuffle"
     }

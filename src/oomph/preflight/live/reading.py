@@ -21,11 +21,11 @@ _MOST_SHAPES, _DIGESTS = 1000, 20
 
 @dataclass(frozen=True)
 class Limits:
-    """How much is kept at most; the first that is reached ends the reading."""
+    """Limits on what is kept; reading ends at the first one reached."""
 
     seconds: float = 2.0
     size: int = 64 << 20
-    """In bytes, over all parts."""
+    """Bytes over all parts."""
     batches: int = 2000
     samples: int = 50_000
     epoch: int | None = None
@@ -51,7 +51,7 @@ FULL = Limits(size=512 << 20, batches=1 << 60, samples=1_000_000, reads_on=True)
 
 @dataclass
 class Read:
-    """What was read."""
+    """The result of reading."""
 
     batches: int = 0
     rows: int = 0
@@ -64,7 +64,7 @@ class Read:
     failed: str = ""
     arrays: dict[Leaf, list[Array]] = field(default_factory=dict)
     totals: dict[Leaf, Totals] = field(default_factory=dict)
-    """Of all that was read, where it is not only a sample."""
+    """Totals over all data read, if more than a sample."""
     shapes: dict[Leaf, set[tuple[int, ...]]] = field(default_factory=dict)
     first: Any = None
     """The first batch, as it came."""

@@ -83,7 +83,7 @@ def classes_of(array: Array) -> Array | None:
 
 
 def same_rows(parts: Mapping[str, Array]) -> tuple[int, frozenset[int]]:
-    """How many samples are the same as one before, over all parts, and a hash of each different one."""
+    """Count the samples that duplicate an earlier one in all parts, and hash each distinct one."""
     arrays = [array for array in parts.values() if array.ndim and array.dtype.kind in "biufSU"]
     if not arrays or any(not array.size for array in arrays):
         return 0, frozenset()
@@ -136,7 +136,7 @@ def _features(values: Array, target: Array | None) -> Features | None:
 
 
 def _usual(column: Array, largest: float, deviation: float) -> float:
-    """What 99 % of the absolute values do not exceed, if the largest may be far from them; else the largest."""
+    """The 99th percentile of the absolute values if the largest may be an outlier, or else the largest."""
     if not largest > _FAR * deviation > 0:
         return float(largest)
     return float(np.nanpercentile(np.abs(column), 99))

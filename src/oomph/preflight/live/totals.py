@@ -19,7 +19,7 @@ _CHUNK = 4096
 
 
 def totals_of(array: Array) -> Totals:
-    """Those of an array at hand."""
+    """The totals of an array."""
     totals = Totals()
     for start in range(0, array.shape[0] if array.ndim else 0, _CHUNK):
         totals.add(array[start : start + _CHUNK])
@@ -27,7 +27,7 @@ def totals_of(array: Array) -> Totals:
 
 
 class Totals:
-    """What was seen of one part so far."""
+    """Running statistics of one part."""
 
     def __init__(self) -> None:
         self._rows = self._nan_rows = self._infinite_rows = 0

@@ -244,7 +244,7 @@ def first_samples(value: Any, rows: int) -> Any:
 
 
 def rows_of(x: Any) -> int:
-    """How many samples an input holds."""
+    """The number of samples in an input."""
     for part in keras.tree.flatten(x):
         if len(getattr(part, "shape", ())):
             return int(part.shape[0])

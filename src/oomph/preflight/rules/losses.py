@@ -269,7 +269,7 @@ def accuracy_of_regression(training: Training) -> Iterator[CheckFinding]:
 _OF_PROBABILITIES = ("precision", "recall", "f1_score", "binary_accuracy", "false_positives", "true_positives")
 _GIVES_PROBABILITIES = ("sigmoid", "softmax")
 _BY_NAME = ("accuracy", "acc")
-"""For a binary loss Keras takes these names for binary_accuracy, with a threshold of 0.5."""
+"""With a binary loss, Keras reads these names as binary_accuracy with a threshold of 0.5."""
 
 
 @rule(

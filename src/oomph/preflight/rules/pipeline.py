@@ -99,7 +99,7 @@ def _may_be_unpaired(shape: Shape | None) -> bool:
 
 
 _NEARLY_ALL = 0.8
-"""From this share of the memory on, little is left for the training itself."""
+"""Above this share of the memory, little is left for training."""
 _USUAL_SHARE = 0.25
 """The share that a shuffle may take in the advice."""
 
@@ -179,9 +179,9 @@ _LONG_SHARE = 0.2
 """Waiting for this share of the time is worth a change, below 0.05 it is noise. The monitor has the same limit."""
 _SURE_STEPS = 4
 _LONG_SECONDS = 0.01
-"""For one batch; calling a step takes about as long."""
+"""Seconds per batch; calling a step takes about as long."""
 _LONG_IN_ALL = 60.0
-"""For the whole training, in seconds."""
+"""Seconds over the whole training."""
 
 
 @rule(

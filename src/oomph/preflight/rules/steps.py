@@ -134,7 +134,7 @@ def zero_gradients(training: Training) -> Iterator[CheckFinding]:
 
 
 _MOSTLY_DEAD = 0.9
-"""At the usual initialisation about half of the values of a unit are 0, and hardly any unit is 0 for all samples."""
+"""With the usual initialisation, about half of a unit's values are 0, but hardly any unit is 0 for all samples."""
 _FEWEST_UNITS = 8
 _FEWEST_SAMPLES = 8
 
@@ -268,7 +268,7 @@ def same_answer_for_all(training: Training) -> Iterator[CheckFinding]:
 
 
 _VANISHED = 1e-6
-"""With Adam, rounding errors move a layer whose relative gradient is below this share of the largest."""
+"""Below this share of the largest relative gradient, Adam moves a layer by rounding errors."""
 _FEWEST_LAYERS = 5
 
 
@@ -302,7 +302,7 @@ def vanishing_gradient(training: Training) -> Iterator[CheckFinding]:
 
 
 _MOSTLY_SATURATED = 0.9
-"""With the usual initialisation and inputs of about 1, fewer than 1 % of the values are at the ends."""
+"""With the usual initialisation and inputs of about 1, under 1 % of values are at the ends of the range."""
 
 
 @rule(
