@@ -19,7 +19,7 @@ _EXAMINER = "oomph.preflight.live.examine:examine"
 def request_for(
     words: Sequence[str], python: str | None, fit: int = 1, *, full: bool = False, tune: bool = False
 ) -> ReachRequest:
-    """What is asked of a script.
+    """The request for a script.
 
     Args:
         words: the script and its arguments.

@@ -24,7 +24,7 @@ def request_with(
     verb: str, words: Sequence[str], python: str | None, arguments: Mapping[str, Any], fit: int,
     examiner: str, environ: Mapping[str, str],
 ) -> ReachRequest:  # fmt: skip
-    """What is asked of a script.
+    """The request for a script.
 
     Args:
         verb: the verb that asks, for messages.
@@ -63,7 +63,7 @@ def examined(request: ReachRequest, verb: str, done: str) -> TrainingReached:
 
 
 def _why(found: NotReached, request: ReachRequest, verb: str, done: str) -> str:
-    """Why nothing was done, with the Python to use if the script's own lacks TensorFlow."""
+    """The reason nothing was done, and a Python to use if the script's lacks TensorFlow."""
     from oomph.run.supervisor.interpreter import advise, module_in
 
     missing = module_in(found.reason)

@@ -24,7 +24,7 @@ Say = Callable[[str], None]
 
 
 def folder(environ: Mapping[str, str]) -> Path:
-    """Where they are kept: in `oomph/probes` of the user's cache directory."""
+    """The probe folder, `oomph/probes` in the user's cache directory."""
     named = environ.get("XDG_CACHE_HOME", "")
     base = Path(named) if os.path.isabs(named) else Path(os.path.expanduser("~")) / ".cache"
     return base / "oomph" / "probes"

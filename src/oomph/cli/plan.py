@@ -56,7 +56,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def count_options(words: Sequence[str]) -> int:
-    """How many words come before the script."""
+    """Count the words before the script."""
     return run_verb.count_options(words, _WITH_VALUE)
 
 
@@ -102,7 +102,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _request(args: argparse.Namespace) -> ReachRequest:
-    """What is asked of the script. Whatever can be refused is refused here, before the script starts."""
+    """Build the request, refusing what can be refused before the script starts."""
     from oomph.planning.device import device_of, pool_of
 
     fit = _fit(args.fit)

@@ -21,12 +21,12 @@ _EXAMINER = "oomph.planning.live.examine:examine"
 
 
 def request_for(words: Sequence[str], python: str | None, device: dict[str, Any]) -> ReachRequest:
-    """What `oomph run --plan` asks: the first training with its own batch. Raises UsageError."""
+    """The request of `oomph run --plan`: the first training with its own batch. Raises UsageError."""
     return request_with(words, python, {"batches": [], "policy": None, "optimizer": None, "device": device}, 1)
 
 
 def request_with(words: Sequence[str], python: str | None, arguments: dict[str, Any], fit: int) -> ReachRequest:
-    """What is asked of a script; `arguments` are those of the examiner. Raises UsageError."""
+    """The request for a script; `arguments` are the examiner's. Raises UsageError."""
     from oomph.planning.counting import counting_environ
 
     device, is_idle = arguments["device"], False
@@ -68,7 +68,7 @@ def _is_idle() -> bool:
 
 
 def _kept(gpu: str) -> list[dict[str, Any]]:
-    """What earlier plans have measured on GPUs of this kind, as JSON."""
+    """Measurements of earlier plans on GPUs of this kind, as JSON."""
     from oomph.cli.kept_probes import kept_for
     from oomph.planning.probe.record import as_document
 

@@ -20,7 +20,7 @@ FLOAT64_LIMIT = 1e-12
 
 @dataclass(frozen=True)
 class ChildEnding:
-    """How a child ended."""
+    """A child's outcome."""
 
     returncode: int
     seconds: float
@@ -44,7 +44,7 @@ class Survived:
 
     @classmethod
     def of(cls, ended: ChildEnding, killed: bool, summary: dict[str, Any]) -> Survived:
-        """From the figures of a summary.json."""
+        """Build from a summary.json."""
         return cls(
             ended,
             killed,
@@ -62,7 +62,7 @@ class Compared:
     """A result compared with the undisturbed one."""
 
     accuracies: tuple[float, float]
-    """Of the undisturbed training and of the other one."""
+    """The undisturbed training's, then the other one's."""
     dtypes: tuple[str, ...]
     difference: float
     """The largest difference between two weights."""

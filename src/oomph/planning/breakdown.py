@@ -19,7 +19,7 @@ PACKED = "gradients in the all-reduce"
 
 @dataclass(frozen=True)
 class Held:
-    """What a training holds from step to step, in bytes."""
+    """Bytes that a training holds from step to step."""
 
     weights: int
     slots: int

@@ -23,7 +23,7 @@ SCRATCH = 32 << 20
 """Bytes by which the upper bound of a step with convolutions is higher: one of the backward pass takes so much scratch
 memory on the CPU, and whether two run side by side is up to the threads. It decides the peak of small models only."""
 _WIDER = 0.04
-"""How much wider it gets with each doubling beyond the largest size that ran. All were fitted on the models of
+"""Relative widening for each doubling beyond the largest size that ran. All were fitted on the models of
 docs/measurements.md that were measured by then."""
 _MOST_DOUBLINGS = 4
 _UNCORRECTED = (0.9, 1.4)
@@ -47,13 +47,13 @@ class MeasuredSteps:
 
     @property
     def factor(self) -> float:
-        """What an order takes on average, divided by the prediction."""
+        """The average peak of an order, divided by the prediction."""
         return sum(self.factors) / len(self.orders)
 
 
 @dataclass(frozen=True)
 class Correction:
-    """By which factor to correct a prediction, from real steps at rising batch sizes."""
+    """Correction of a prediction, from real steps at rising batch sizes."""
 
     measured: Sequence[MeasuredSteps]
     scratch: int = 0
@@ -97,7 +97,7 @@ class Correction:
 
 
 def wider_beyond(batch: int, largest: int) -> float:
-    """How many times wider the interval of a batch size is than that of the largest size that ran."""
+    """The width of a batch size's interval, relative to that of the largest size that ran."""
     return 1 + _WIDER * min(_MOST_DOUBLINGS, max(0.0, _doublings(batch, largest)))
 
 
@@ -116,5 +116,5 @@ def uncorrected(peak: Interval) -> Interval:
 
 
 def correction(measured: Sequence[MeasuredSteps], convolves: bool = False) -> Correction | None:
-    """What the real steps say; None without any."""
+    """The correction; None without real steps."""
     return Correction(tuple(measured), SCRATCH if convolves else 0) if measured else None

@@ -17,7 +17,7 @@ _MOST_BATCH_LABELS = 8
 
 @dataclass(frozen=True)
 class _Frame:
-    """Where values are on the picture: x from `left` to `right`, y from 0 to `top`."""
+    """Coordinates on the picture: x from `left` to `right`, y from 0 to `top`."""
 
     left: float
     right: float

@@ -50,12 +50,12 @@ class Item:
     """`counted` from the model, `estimated` by the engine, `compiled` by XLA, `measured` in a real step, or `assumed`
     from a source."""
     source: str = ""
-    """Where an assumed or measured figure comes from."""
+    """Origin of an assumed or measured figure."""
 
 
 @dataclass(frozen=True)
 class Layer:
-    """How much of the memory at the peak belongs to one layer, under the user's own name for it; in bytes."""
+    """A layer's share of the memory at the peak, in bytes, under the user's own name for it."""
 
     name: str
     size: int
@@ -71,7 +71,7 @@ class MemoryMoment:
 
 @dataclass(frozen=True)
 class Estimate:
-    """What one batch size needs."""
+    """Estimate for one batch size."""
 
     batch: int
     peak: Interval
@@ -86,7 +86,7 @@ class Saver:
     peak: Interval | None
     """None where it was not planned; `changes` then says why."""
     changes: str
-    """What it costs, and what it changes in the training."""
+    """Its cost and its effect on the training."""
     line: str
     """The line to add to the script, or the command; empty where there is none."""
     basis: str = ""
@@ -115,7 +115,7 @@ class Plan:
     """The memory that a training needs."""
 
     engine: str
-    """Which engine made the figures: `graph`, `dry-run`, `xla-gpu`, `probe`."""
+    """The engine behind the figures: `graph`, `dry-run`, `xla-gpu` or `probe`."""
     accuracy: str
     """The measured error of this engine in words, as docs/measurements.md has it."""
     subject: str
@@ -143,13 +143,13 @@ class Plan:
     """The memory through one step, at most some hundred moments."""
     savers: tuple[Saver, ...]
     notes: tuple[str, ...]
-    """What the figures leave out or assume, one sentence each."""
+    """Omissions and assumptions, one sentence each."""
     warnings: tuple[str, ...] = ()
-    """What speaks against the training on this device, or against its figures, one sentence each."""
+    """Objections to the training on this device, or to its figures, one sentence each."""
     replicas: int = 1
-    """How many replicas share each batch. All batch sizes are of the whole batch, but `micro_batch` is a replica's; all
+    """Replicas that share each batch. All batch sizes are of the whole batch, but `micro_batch` is a replica's; all
     amounts of memory are those of one replica's device."""
     why_open: str = ""
-    """Why it is open which batch fits, and how to know, as one sentence without a final stop; empty if it is not."""
+    """The reason it is unknown which batch fits, and how to find out, as one sentence without a full stop; or empty."""
     measured: tuple[int, ...] = ()
     """The batch sizes of which steps have just run on the device itself."""

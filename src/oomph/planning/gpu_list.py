@@ -39,7 +39,7 @@ class GpuModel(NamedTuple):
     capability: str
     """Its compute capability, such as "8.9"."""
     source: str
-    """Where the vendor states the memory."""
+    """The vendor source for the memory."""
     ecc: bool = False
     """Error correction is on as delivered, and keeps a sixteenth of the memory."""
     shared: bool = False
@@ -50,7 +50,7 @@ class GpuModel(NamedTuple):
 
     @property
     def memory_bytes(self) -> int:
-        """What the driver shows as its memory, at most."""
+        """The most memory that the driver may show."""
         return int(self.gib * GIB * (1 - _KEPT_BY_ECC if self.ecc else 1))
 
     @property
@@ -118,7 +118,7 @@ def size_of(text: str) -> int | None:
 
 
 def _key(text: str) -> tuple[str, int | None]:
-    """What tells a GPU from others, and the size that its name has in it."""
+    """The key that identifies a GPU, and the size in its name."""
     lower = re.sub(r"[-_/,()]", " ", text.lower())
     found = _SIZE_IN_NAME.search(lower)
     if found is not None:
@@ -140,7 +140,7 @@ def _wrong_size(gpu: GpuModel, size: int, known: Sequence[float]) -> str:
 
 
 def _unknown(text: str, wanted: str) -> str:
-    """What to type instead of a word that names no GPU."""
+    """The message for a word that names no GPU."""
     amount = _AMOUNT.match(text.strip())
     is_bare = amount is not None and not amount["sign"] and not amount["unit"]
     if amount is None or (is_bare and float(amount["number"]) > _MOST_GIB):

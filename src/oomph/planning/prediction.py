@@ -1,4 +1,4 @@
-"""From a program to an interval: the step is run in several orders, with chance in what runs beside what."""
+"""Prediction of a program's peak: the step is simulated in several orders, with random concurrency."""
 
 from __future__ import annotations
 
@@ -58,14 +58,14 @@ def predict(step: PredictedStep, batch: int) -> Prediction:
 
 
 def _affordable(operations: int) -> tuple[Sequence[tuple[Order, int]], int]:
-    """Which runs to simulate, and how many steps each, so that a long program does not take too long."""
+    """The runs to simulate, and the steps of each, so that a long program does not take too long."""
     passes = _EFFORT // max(1, operations)
     steps = max(2, min(_MOST_STEPS, passes // len(_RUNS)))
     return _RUNS[: max(1, min(len(_RUNS), passes // steps))], steps
 
 
 def widened(peak: Interval, largest: int, is_assumed: bool) -> Interval:
-    """With room for a second copy of the largest variable, which the first step may make, and for what is not known.
+    """Add room for a second copy of the largest variable, which the first step may make, and for assumed sizes.
 
     Args:
         peak: the interval, in bytes.

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class PlannedReplicas:
-    """How a batch is shared among replicas."""
+    """Replicas that share a batch."""
 
     count: int = 1
 
@@ -21,7 +21,7 @@ class PlannedReplicas:
         return share * self.count
 
     def words(self, batch: int) -> str:
-        """How a batch is shared, as a sentence; empty for a single replica."""
+        """A sentence on how a batch is shared; empty for a single replica."""
         if self.count == 1:
             return ""
         share = self.share(batch)

@@ -143,7 +143,7 @@ def _columns(rows: Sequence[tuple[str, str, str]], width: int) -> Iterator[str]:
 
 
 def _known(item: Item) -> str:
-    """How the size is known, and its bounds where they differ from it."""
+    """Basis of the size, and its bounds where they differ."""
     low, high = in_three_digits(item.size.low), in_three_digits(item.size.high)
     return item.basis if low == high else f"{item.basis}, {low} to {high}"
 

@@ -1,4 +1,4 @@
-"""Whether a training fits, what may be claimed of it, and what the figures leave out."""
+"""Verdict on whether a training fits, its accuracy, and the omissions of the figures."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _WITHOUT_XLA = "set jit_compile=False in compile(), plan again, and train with t
 
 @dataclass(frozen=True)
 class FittingVerdict:
-    """What can be said of fitting one device."""
+    """The verdict on fitting one device."""
 
     device: Device | None
     is_xla: bool
@@ -40,15 +40,15 @@ class FittingVerdict:
     held: int
     """Bytes that are in use whatever the batch."""
     doubt: str = ""
-    """What is unknown and may change everything; empty if nothing is."""
+    """An unknown that may change everything; empty if none."""
     compiled: tuple[str, ...] = ()
-    """What is to be said of the figures if they are of the step as XLA has compiled it."""
+    """Remarks on figures of the step as XLA has compiled it."""
     measured: tuple[str, ...] = ()
-    """What is to be said of the figures if they are of real steps on the device itself."""
+    """Remarks on figures of real steps on the device itself."""
     seen: tuple[str, ...] = ()
-    """What is to be said of other trainings on that device."""
+    """Remarks on other trainings on that device."""
     not_compiled: str = ""
-    """Why XLA has not compiled the step, as a clause without a final stop, if that is worth saying."""
+    """The reason XLA has not compiled the step, if worth saying, as a clause without a full stop."""
 
     @property
     def is_hidden(self) -> bool:
@@ -79,7 +79,7 @@ class FittingVerdict:
 
 
 def why_open(verdict: FittingVerdict) -> str:
-    """Why it is open which batch fits, and how to know; empty if it is not open, or only for want of a device."""
+    """The reason it is unknown which batch fits, and how to find out; empty if known, or only for want of a device."""
     if verdict.is_hidden:
         is_gpu = verdict.device is None or verdict.device.is_gpu
         who = "Keras compiles with XLA where it sees a GPU" if is_gpu else "this step is compiled with XLA"
@@ -89,7 +89,7 @@ def why_open(verdict: FittingVerdict) -> str:
 
 
 def room_for_xla(verdict: FittingVerdict, estimates: Sequence[Estimate]) -> str:
-    """By how much XLA may exceed the largest batch that is said to fit without asking it, as a sentence; or empty."""
+    """A sentence on how far XLA may exceed the largest batch that is said to fit without asking it; or empty."""
     fitting = [estimate for estimate in estimates if estimate.fits is Fitting.YES]
     if not fitting or not verdict.is_hidden or verdict.device is None:
         return ""

@@ -1,4 +1,4 @@
-"""What the keys of the live view change. Pure."""
+"""The effect of keys in the live view. Pure."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ORDERS: Mapping[str, Callable[[GpuView], float]] = MappingProxyType(
 
 @dataclass(frozen=True)
 class ViewChoice:
-    """What the user has chosen."""
+    """The user's choices."""
 
     paused: bool = False
     order: str = "index"

@@ -79,7 +79,7 @@ class Server(ThreadingHTTPServer):
         except UnicodeError as error:
             raise UsageError(f"cannot serve at {address}: that is not the name of a host") from error
         self.address = Address(address.host, self.server_address[1])
-        """With the port that was chosen, if 0 was asked for."""
+        """The bound address, with the actual port."""
 
     def start(self) -> None:
         """Serve in a thread until `close`."""
@@ -174,4 +174,4 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(body)
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Nothing: a scrape every few seconds would fill the terminal."""
+        """No-op: a scrape every few seconds would fill the terminal."""

@@ -18,7 +18,7 @@ _INDEX = 4
 _NARROWEST, _WIDEST = 3, 16
 """Columns of a sparkline."""
 _WIDE, _NAME = 100, 25
-"""From so many columns on the name of a GPU is shown, in so many."""
+"""Columns from which the name of a GPU is shown, and columns for it."""
 _WORST = "bold red"
 
 

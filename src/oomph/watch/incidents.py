@@ -26,7 +26,7 @@ class ShownIncident:
     fault: str
     """The name of its page: `oomph explain FAULT`."""
     subject: str
-    """What it concerns: "GPU 0", "attempt 2"."""
+    """Its subject: "GPU 0", "attempt 2"."""
     message: str
     remedy: str = ""
     finding: bool = False
@@ -43,7 +43,7 @@ class ShownIncident:
 
     @property
     def key(self) -> tuple[str, str, str]:
-        """What it has in common with the same finding of another source."""
+        """Key shared with the same finding of another source."""
         return self.fault, self.subject, self.kind
 
 

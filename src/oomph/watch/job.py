@@ -22,7 +22,7 @@ _SILENT_SECONDS = 5.0
 
 @dataclass(frozen=True)
 class Run:
-    """What was read of a run directory."""
+    """Contents of a run directory."""
 
     path: str
     record: RunRecord
@@ -44,7 +44,7 @@ class Job:
     """"running", "finished", "failed", "gave-up", "preempted" or "unfinished"."""
     attempt: int = 0
     epoch: int | None = None
-    """From 1."""
+    """1-based."""
     epochs: int | None = None
     step: int | None = None
     """Steps done in this epoch."""
@@ -60,7 +60,7 @@ class Job:
     micro_batch: int | None = None
     loss: float | None = None
     restarts: int = 0
-    """How often oomph restarted the script; a start by `--resume` is none."""
+    """Restarts of the script by oomph; a start by `--resume` does not count."""
     incidents: tuple[ShownIncident, ...] = ()
     training: Values = field(default_factory=dict)
     process: Values = field(default_factory=dict)
@@ -95,7 +95,7 @@ def job_of(run: Run) -> Job:
 
 
 def silence(now: float, samples: Sequence[Sample]) -> float:
-    """For how many seconds the source of these samples has been silent; 0 while they come."""
+    """Seconds since the last sample if its source is silent; else 0."""
     if not samples:
         return 0.0
     age = now - samples[-1].time
@@ -134,7 +134,7 @@ def _one_attempt(samples: Sequence[Sample]) -> Sequence[Sample]:
 
 
 def _ratio(samples: Sequence[Sample], above: str, below: str) -> float | None:
-    """How much one counter grew for each unit of another."""
+    """Growth of one counter per unit of another."""
     counted = [sample.training for sample in samples if above in sample.training and below in sample.training]
     grown = counted[-1][below] - counted[0][below] if counted else 0.0
     return (counted[-1][above] - counted[0][above]) / grown if grown > 0 else None

@@ -128,7 +128,7 @@ class Keyboard:
 
     def __init__(self) -> None:
         self.fd: int | None = None
-        """What to wait for; None if there are no keys to wait for."""
+        """File descriptor to wait on; None if there are no keys."""
         self._before: list[Any] | None = None
 
     def __enter__(self) -> Keyboard:

@@ -53,4 +53,4 @@ class NotedSignals:
 
 
 def _note(number: int, frame: FrameType | None) -> None:
-    """Nothing to do: the wakeup descriptor has the number."""
+    """No-op: the wakeup descriptor has the number."""

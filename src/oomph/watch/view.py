@@ -19,7 +19,7 @@ CHARTED = ("memory_used_bytes", "utilization_ratio", "temperature_celsius", "pow
 """The metrics of a GPU that are shown with their last minutes."""
 _SLOW = frozenset(metric.key for metric in METRICS if metric.every_seconds > 1)
 _SLOW_SECONDS = 25.0
-"""What is read every ten seconds may be absent twice."""
+"""Values read every ten seconds may be absent twice."""
 _PROCESSES_SECONDS = 30.0
 """A list of processes that is older is not shown."""
 
@@ -34,7 +34,7 @@ class GpuView:
     values: Values = field(default_factory=dict)
     history: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     problem: str = ""
-    """Why it did not answer; it then has no values."""
+    """The reason it did not answer; it then has no values."""
     instance: int | None = None
     """The number of a MIG instance; None for a whole GPU."""
 
@@ -58,7 +58,7 @@ class Process:
 
 @dataclass(frozen=True)
 class View:
-    """What is shown."""
+    """A snapshot to show."""
 
     time: float
     """Unix time of looking."""
@@ -70,10 +70,10 @@ class View:
     incidents: tuple[ShownIncident, ...] = ()
     """The newest first, among them the findings that are there now."""
     problems: Mapping[str, str] = field(default_factory=dict)
-    """Why a source gives nothing, in words."""
+    """The reason a source gives nothing."""
     host: Values = field(default_factory=dict)
     sampled: float | None = None
-    """When the GPUs were measured; None: never."""
+    """Time of the newest GPU sample, or None."""
 
     @property
     def alerts(self) -> tuple[ShownIncident, ...]:
@@ -82,7 +82,7 @@ class View:
 
     @property
     def past(self) -> tuple[ShownIncident, ...]:
-        """What has happened, and the findings that are over."""
+        """Past incidents, and the findings that are over."""
         return tuple(each for each in self.incidents if not each.is_present)
 
 

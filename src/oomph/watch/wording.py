@@ -16,13 +16,13 @@ _LATE_SECONDS = 3.0
 
 
 def state(job: Job) -> str:
-    """What the job is and how it stands."""
+    """The job and its state."""
     attempt = f", attempt {job.attempt}" if job.attempt > 1 else ""
     return shown_line(f"{job.command}  {job.state}{attempt}")
 
 
 def progress(job: Job) -> str:
-    """Where it is."""
+    """Its progress."""
     parts = []
     if job.epoch is not None:
         parts.append(f"epoch {figures.position(job.epoch, job.epochs)}")
@@ -36,7 +36,7 @@ def progress(job: Job) -> str:
 
 
 def pace(job: Job) -> str:
-    """How fast it is; empty when nothing is known."""
+    """Its pace; empty when nothing is known."""
     parts = []
     if job.step_seconds is not None:
         parts.append(f"{figures.step_time(job.step_seconds)} a step")
@@ -57,7 +57,7 @@ def host(values: Values) -> str:
 
 
 def age(view: View) -> str:
-    """How old the newest sample is; empty when it is new."""
+    """Age of the newest sample; empty when it is new."""
     seconds = 0.0 if view.sampled is None else view.time - view.sampled
     return f"last sample {as_duration(seconds)} ago" if seconds > _LATE_SECONDS else ""
 
@@ -70,7 +70,7 @@ def incident(each: ShownIncident) -> str:
 
 
 def remedy(each: ShownIncident) -> str:
-    """What to do; empty for a finding that is over."""
+    """The remedy; empty for a finding that is over."""
     return "" if each.ended is not None else shown_line(each.remedy)
 
 

@@ -41,9 +41,9 @@ class ModelStep:
     tell: Callable[[str], None]
     """Told what is being done."""
     sizes: OpenSizes = field(default_factory=OpenSizes)
-    """What is assumed of the sizes of a sample."""
+    """Assumptions about the sizes of a sample."""
     data: tuple[Item, ...] = ()
-    """What lies on the device beside the step."""
+    """Items on the device outside the step."""
 
 
 def with_xla(
@@ -92,7 +92,7 @@ class XlaCompiler:
         self._spec, self._size = samples.specification(step.batch), samples.size_of(step.batch)
         self._done: dict[int, Compiled] = {}
         self._began, self._last = time.monotonic(), 0.0
-        """When the first size began, and the seconds that the last one took."""
+        """Start of the first size, and the seconds that the last one took."""
 
     def compiled(self, asked: Sequence[int]) -> CompiledStep:
         """The step, compiled at the largest size asked for, and at one or two others if there is time.
@@ -133,7 +133,7 @@ class XlaCompiler:
 
     @property
     def words(self) -> tuple[str, ...]:
-        """What is to be said of the figures."""
+        """Remarks on the figures."""
         version = next(iter(self._done.values())).version
         return (target_in_words(self._chosen, version), sizes_in_words(sorted(self._done)), _SAVERS)
 
@@ -200,7 +200,7 @@ _SAVERS = (
 
 
 def target_in_words(chosen: Chosen, version: str) -> str:
-    """What the step was compiled for, and by what."""
+    """The target of the compilation, and the compiler."""
     near = ", the nearest target" if chosen.is_nearest else ""
     return (
         f"XLA compiled this step without a device, for {chosen.target.words}{near}. It is the XLA of jaxlib {version}, "
@@ -209,7 +209,7 @@ def target_in_words(chosen: Chosen, version: str) -> str:
 
 
 def sizes_in_words(sizes: Sequence[int]) -> str:
-    """Which figures were compiled, and what the others are."""
+    """The compiled sizes, and the bounds of the others."""
     if len(sizes) == 1:
         return f"Only a batch of {sizes[0]:,} was compiled; other sizes have bounds that grow in proportion."
     listed = f"{', '.join(f'{size:,}' for size in sizes[:-1])} and {sizes[-1]:,}"

@@ -76,7 +76,7 @@ def _figured(
 
 
 def _data(reached: Reached, planned: _Planned, device: Device | None) -> tuple[Item, ...]:
-    """What lies on the device beside the step."""
+    """Items on the device outside the step."""
     arrays = samples.array_sizes(reached.fit_arguments, on_gpu=device is not None and device.is_gpu)
     return data_on(device, arrays, planned.besides)
 
@@ -89,15 +89,15 @@ class _Planned:
     is_xla: bool
     """True if Keras compiles the step with XLA on that device."""
     sizes: OpenSizes = field(default_factory=OpenSizes)
-    """What is assumed of the sizes of a sample."""
+    """Assumptions about the sizes of a sample."""
     batch: Any = None
-    """What one replica takes of a batch, as `train_step` takes it; None for a custom loop."""
+    """One replica's share of a batch, as `train_step` takes it; None for a custom loop."""
     besides: int = 0
     """The bytes in use on this machine's device that do not belong to the training."""
     replicas: PlannedReplicas = ALONE
     """They share each batch."""
     note: str = ""
-    """What the figures leave out of the strategy, as a sentence."""
+    """A sentence on what the figures omit of the strategy."""
     steps: GpuSteps | None = None
     """Real steps on the GPU that the plan is for, if it is here."""
 

@@ -1,4 +1,4 @@
-"""What a step needs, in the form that a plan shows: from the simulation, or from XLA's compiler."""
+"""The memory of a step, in the form that a plan shows: from the simulation, or from XLA's compiler."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _WORTH_SAYING = 1 << 20
 
 @dataclass(frozen=True)
 class Inside:
-    """What is known of the moment of the peak, and of the rest of the step."""
+    """Details of the peak, and of the rest of the step."""
 
     layers: tuple[Layer, ...] = ()
     operation: str = ""
@@ -51,7 +51,7 @@ class Figures(Protocol):
 
     @property
     def unknown(self) -> tuple[str, ...]:
-        """What the figures leave out or assume, one sentence each."""
+        """Omissions and assumptions, one sentence each."""
         ...
 
     @property
@@ -64,7 +64,7 @@ class Figures(Protocol):
         ...
 
     def items(self, batch: int) -> tuple[Item, ...]:
-        """What it consists of."""
+        """The parts of the peak."""
         ...
 
     def inside(self, batch: int, names: Collection[str]) -> Inside:
@@ -76,7 +76,7 @@ class Figures(Protocol):
         ...
 
     def like(self, simulated: Interval, batch: int) -> Interval:
-        """What was simulated of a changed step of that many samples, as a peak like those of this engine."""
+        """The simulated peak of a changed step of that many samples, on the scale of this engine."""
         ...
 
 
@@ -153,7 +153,7 @@ class Simulated:
         return peak
 
     def _beside(self, peak: Interval) -> tuple[Item, ...]:
-        """What the other replicas take of the same pool. They need not be at their peaks at the same time."""
+        """Memory that the other replicas take of the same pool. They need not peak at the same time."""
         count = self._others
         if not count:
             return ()
@@ -162,7 +162,7 @@ class Simulated:
 
 
 def data_on(device: Device | None, arrays: Sequence[int], besides: int) -> tuple[Item, ...]:
-    """What lies on the device beside the step.
+    """Items on the device outside the step.
 
     Args:
         device: what the plan is for.

@@ -1,4 +1,4 @@
-"""What is known of a tensor while a graph is read: which flat tensor it is, its value, its items."""
+"""Facts about a tensor while a graph is read: its flat tensor, its value, its items."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Items = tuple[ListItem, ...]
 
 
 class Known(NamedTuple):
-    """What is known of a tensor while a graph is read."""
+    """Facts about a tensor while a graph is read."""
 
     tensor: int | None = None
     number: Number | None = None

@@ -23,7 +23,7 @@ _SAME_LIST = frozenset({"Identity", "StopGradient"})
 
 
 class Reader(Protocol):
-    """What reads the graph: `Scope` in `scope.py`."""
+    """The reader of the graph: `Scope` in `scope.py`."""
 
     tensors: dict[Any, int]
     numbers: dict[Any, Number]
@@ -31,13 +31,13 @@ class Reader(Protocol):
 
     @property
     def sizes(self) -> list[int]:
-        """Of the flat tensors, in bytes."""
+        """Sizes of the flat tensors, in bytes."""
 
     def give(self, placeholder: Any, known: Known) -> None:
         """Record what is known of a tensor."""
 
     def known(self, tensor: Any) -> Known:
-        """What is known of a tensor."""
+        """Known facts about a tensor."""
 
     def make(self, operation: Any, storage: Storage, workspace: int = 0) -> Flat:
         """Add one operation as it is."""

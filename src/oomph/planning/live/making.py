@@ -83,7 +83,7 @@ class Making:
         )
 
     def _remarks(self) -> tuple[str, ...]:
-        """What is assumed of the sizes of a sample and of the replicas, as sentences."""
+        """Assumptions about sample sizes and replicas, as sentences."""
         doubt, note = self._sizes.doubt, self._sizes.note
         return tuple(text for text in (doubt and f"{doubt[0].upper()}{doubt[1:]}.", note, self._note) if text)
 

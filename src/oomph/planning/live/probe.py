@@ -50,7 +50,7 @@ class ProbeOutcome:
     figures: Figures
     verdict: FittingVerdict
     record: Mapping[str, Any] | None = None
-    """As JSON; None if nothing was measured."""
+    """JSON, or None if nothing was measured."""
 
 
 @dataclass
@@ -125,7 +125,7 @@ class Probing:
 
     @property
     def _doubt(self) -> str:
-        """What ran as XLA has compiled it does not depend on the simulation."""
+        """The doubt; steps run with XLA do not depend on the simulation."""
         return self._failed or (self.step.sizes.doubt if self.steps.is_xla else self.verdict.doubt)
 
     @property
@@ -236,7 +236,7 @@ def _listed(sizes: Mapping[int, int]) -> str:
 
 
 def _others(is_xla: bool, count: int) -> str:
-    """What the figures of other sizes are."""
+    """A sentence on the figures of other sizes."""
     if not is_xla:
         return "At other sizes the figures follow the simulation, corrected by these steps."
     if count == 1:

@@ -17,7 +17,7 @@ _COUNTED = ("weights", "optimizer slots", "metrics and counters")
 
 @dataclass(frozen=True)
 class ProbedSteps:
-    """What real steps have shown."""
+    """Results of real steps."""
 
     peaks: Peaks | None
     """None if none has succeeded."""
@@ -26,9 +26,9 @@ class ProbedSteps:
     ran_out: int | None
     """The smallest size that ran out of memory."""
     limit: int
-    """What the allocator gives, in bytes."""
+    """Bytes that the allocator gives."""
     foreign: int
-    """What the script holds there besides the training."""
+    """Bytes the script holds there besides the training."""
 
 
 class Probed:

@@ -152,7 +152,7 @@ def _micro_batches(
 
 
 def _change(model: Any) -> str:
-    """What parts of a batch change in the training of this model, before anything of it is probed."""
+    """The effect of dividing a batch on the training of this model, before anything is probed."""
     if any(getattr(layer, "moving_variance", None) is not None for layer in KERAS.flatten_layers.of(model)()):
         return "BatchNormalization sees each part alone; nothing else changes but rounding and time"
     if promise_before_tracing(model).kind != EXACT:
@@ -161,7 +161,7 @@ def _change(model: Any) -> str:
 
 
 def _why(error: Exception) -> str:
-    """Why a change cannot be planned, in a few words."""
+    """The reason a change cannot be planned, in brief."""
     words = " ".join(str(error).split())
     return f"since {words.rstrip('.')[:_LONGEST]}" if isinstance(error, OomphError) and words else type(error).__name__
 

@@ -48,7 +48,7 @@ class StepAtSizes:
         self.last, self.seconds = 1, 0.0
         """The size that ran last, and its shortest step."""
         self._took = 0.0
-        """How many seconds the last run took, with the optimization of its graph."""
+        """Seconds that the last run took, with the optimization of its graph."""
         self._asked: Sequence[int] = ()
         self._foreign = 0
         try:

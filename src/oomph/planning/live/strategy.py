@@ -27,16 +27,16 @@ class SharedBatch:
     """The first batch of a training, and the share of it that is planned."""
 
     share: Any
-    """What the first replica takes, as `train_step` gets it."""
+    """The first replica's share, as `train_step` gets it."""
     size: int
     """The samples of the whole batch."""
     size_bytes: int
-    """What it takes in memory."""
+    """Bytes of the whole batch."""
     replicas: PlannedReplicas
 
 
 def shared(strategy: Any, batch: Any) -> SharedBatch:
-    """What the first replica takes of a batch as `fit` distributes it. No replica takes more."""
+    """Share a batch as `fit` distributes it; no replica gets more than the first."""
     parts = of_strategy.Replicas(strategy).local(batch)
     return SharedBatch(
         parts[0], sum(map(samples.size_of, parts)), sum(map(samples.bytes_of, parts)), PlannedReplicas(len(parts))
@@ -95,7 +95,7 @@ def can_be_changed(is_xla: bool, replicas: PlannedReplicas) -> bool | None:
 
 
 def note(strategy: Any, batch: int) -> str:
-    """What the figures leave out if the strategy would have more replicas elsewhere, as a sentence; else empty."""
+    """A sentence on what the figures omit if the strategy would have more replicas elsewhere; else empty."""
     if not isinstance(strategy, _MIRRORED) or strategy.num_replicas_in_sync > 1:
         return ""
     return (

@@ -1,4 +1,4 @@
-"""What is planned: the model, what it holds in memory, and how it would be compiled on a GPU."""
+"""The subject of a plan: the model, its memory, and how it would be compiled on a GPU."""
 
 from __future__ import annotations
 
@@ -65,19 +65,19 @@ def build(model: Any, batch: Any) -> None:
 
 
 def _tensor_of(error: Exception) -> str:
-    """Which tensor found no memory, in parentheses; empty if the error does not name it."""
+    """The tensor that found no memory, in parentheses; empty if the error does not name it."""
     found = _TENSOR.search(str(error))
     return f" ({found[0]})" if found else ""
 
 
 def held_by(model: Any) -> Held:
-    """What the model holds from step to step."""
+    """Memory the model holds between steps."""
     slots = [variable for optimizer in optimizers_of(model) for variable in optimizer.variables]
     return held(model.weights, slots, _others(model))
 
 
 def held(weights: Sequence[Any], slots: Sequence[Any], others: Sequence[Any]) -> Held:
-    """What these variables hold."""
+    """Memory of these variables."""
     largest = max((size_of([variable]) for variable in [*weights, *slots]), default=0)
     return Held(size_of(weights), size_of(slots), size_of(others), largest)
 

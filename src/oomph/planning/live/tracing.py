@@ -105,7 +105,7 @@ def _alike(twin: Flat | None, made: Flat) -> Flat | None:
 
 @dataclass(frozen=True)
 class SizeGrowth:
-    """How a size grows with the batch, known at two or three batch sizes, or at one."""
+    """Growth of a size with the batch, known at one to three batch sizes."""
 
     batches: tuple[int, ...]
 

@@ -14,7 +14,7 @@ from oomph.planning.estimate import Interval
 from oomph.planning.xla.growth import XlaGrowth
 
 _LOOSE = 0.55
-"""Of what such an allocator counts, this much may be needed: seen on the fake GPU of tests/rig, 160 of 276 MiB."""
+"""Share of a loose allocator's count that may suffice: 160 of 276 MiB, seen on the fake GPU of tests/rig."""
 LOWER, UPPER = 0.9, 1.25
 """The interval around a measured or corrected peak without XLA: another process lays its memory out in another way."""
 LOWER_XLA, UPPER_XLA = 0.75, 1.25
@@ -35,7 +35,7 @@ class Peaks:
     is_loose: bool = False
     """True if the allocator took its memory as it was needed, and so gave out blocks that are up to twice too large."""
     fits_below: int = 0
-    """What the allocator gives, if the sizes ran within it just now; 0 if that was another time."""
+    """The allocator's limit if the sizes ran within it just now; else 0."""
 
     def at(self, batch: int) -> Interval:
         """The peak of a step of that many samples."""

@@ -28,7 +28,7 @@ class Point:
     batch: int
     measured: int
     predicted: int
-    """What the engine had expected, without any correction."""
+    """The engine's prediction, without any correction."""
 
 
 @dataclass(frozen=True)
@@ -46,15 +46,15 @@ class ProbeRecord:
     training: str
     """A digest of the step, see `planning/live/identity.py`."""
     limit: int
-    """What TensorFlow's allocator could get, in bytes."""
+    """Bytes that TensorFlow's allocator could get."""
     foreign: int
-    """What the script held there besides the training."""
+    """Bytes the script held there besides the training."""
     points: tuple[Point, ...]
 
 
 @dataclass(frozen=True)
 class ProbeEvidence:
-    """How much of the simulated memory other trainings have taken on that GPU."""
+    """Ratios of measured to simulated memory, from other trainings on that GPU."""
 
     trainings: int
     least: float
@@ -99,7 +99,7 @@ def of_same_training(records: Iterable[ProbeRecord], training: str, xla: bool) -
 
 
 def evidence(records: Sequence[ProbeRecord], xla: bool, engine: str = "graph") -> ProbeEvidence | None:
-    """What the records say of the simulation, for steps with XLA or without; None if none says anything.
+    """The records' evidence on the simulation, for steps with XLA or without; None if there is none.
 
     The largest size of each training counts: what libraries take in any case hides all else in the small ones.
     """

@@ -15,12 +15,12 @@ from dataclasses import dataclass
 from oomph.planning.estimate import Interval
 
 _FASTER = 1.02
-"""What grows by more than this beyond the proportion has a part that grows with the square of the batch."""
+"""Growth above this multiple of the proportional one has a part that is quadratic in the batch."""
 
 
 @dataclass(frozen=True)
 class XlaGrowth:
-    """What grows with the batch, known at a few sizes."""
+    """Growth with the batch, known at a few sizes."""
 
     known: Mapping[int, int]
     """Bytes by batch size."""

@@ -22,7 +22,7 @@ class CompiledStep:
     """A step that was compiled at a few batch sizes, for any of them."""
 
     compiled: Mapping[int, Compiled]
-    """By batch size; at least one."""
+    """Results by batch size; at least one."""
     held: Held
     inputs: Callable[[int], int]
     """The bytes of one batch of that many samples."""
@@ -40,7 +40,7 @@ class CompiledStep:
         return part + _together(self._workspaces(batch))
 
     def items(self, batch: int) -> tuple[Item, ...]:
-        """What the peak consists of; the items add up to it."""
+        """The parts of the peak, which add up to it."""
         return (*self._without_workspaces(batch), *self._workspaces(batch))
 
     def _workspaces(self, batch: int) -> tuple[Item, ...]:
@@ -58,7 +58,7 @@ class CompiledStep:
         )
 
     def _buffers(self, batch: int) -> Interval:
-        """With room for a second copy of the largest variable, which the first step may make."""
+        """Buffers, with room for a copy of the largest variable that the first step may make."""
         size = self.growth.at(batch)
         return Interval(round(LOWER * size.low), size.expected, round(UPPER * size.high) + self.held.largest)
 
