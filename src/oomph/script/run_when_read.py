@@ -24,7 +24,7 @@ from oomph.script.model_files import HDF5, is_plain_document, is_plain_hdf5
 from oomph.script.pickled import may_be_pickled
 
 _MOST = 64 << 20
-"""Of what is unpacked at once, in bytes."""
+"""The most bytes unpacked at once."""
 _DEEPEST = 3
 _MOST_MEMBERS, _MOST_VALUES = 10_000, 1 << 21
 _CONTROLS = re.compile(rb"[\x00-\x06\x0e-\x1a\x1c-\x1f]")
@@ -89,7 +89,7 @@ def _begins_as_tar(content: bytes) -> bool:
 
 
 def _unpacked(content: bytes) -> bytes | None:
-    """What was compressed; None if nothing was. A pickle stands for what cannot be unpacked to its end."""
+    """The unpacked content; None if nothing was compressed. A pickle stands for content that cannot be unpacked."""
     for mark, opened in _COMPRESSED:
         if content.startswith(mark):
             try:

@@ -48,7 +48,7 @@ class StepOnBatch:
         """True if a full batch has fit."""
         self._divisions: dict[str, Division] = {}
         self._division = new_division()
-        """For the layout of the current batch."""
+        """The division for the layout of the current batch."""
         self._began_with: Start | None = None
         """The micro-batch that this process began with; None: full batches."""
 
@@ -111,7 +111,7 @@ class StepOnBatch:
     # -- whether micro-batches may replace the batch ----------------------------------------------------------------
 
     def _may_divide(self, batch: Any, size: int, watch: StepWatch) -> bool:
-        """Whether this batch, which may fit, may be split. If not, no batch of this fit is split."""
+        """True if this batch, which may fit, may be split. If not, no batch of this fit is split."""
         if not self._judged(batch, size, watch).refused:
             return True
         self.search.undivided()
@@ -125,7 +125,7 @@ class StepOnBatch:
         self._division = self._divisions[layout]
 
     def _judged(self, batch: Any, size: int, watch: StepWatch) -> Promise:
-        """What micro-batches of this batch are worth. A probe runs before the first batch of a layout is split."""
+        """The exactness of micro-batches of this batch. A probe runs before the first batch of a layout is split."""
         division, before = self._division, self._division.verdict
         if before is not None and not division.is_time_to_probe_again():
             return before
@@ -145,7 +145,7 @@ class StepOnBatch:
 
     @property
     def _most_to_probe(self) -> int:
-        """How many samples to probe with: few enough to fit, if this process was started because nothing fit."""
+        """The number of samples to probe with: few enough to fit, if this process was started because nothing fit."""
         start = self._began_with
         return SAMPLES if start is None or not start.guessed else min(SAMPLES, max(4, start.samples))
 
@@ -208,7 +208,7 @@ class StepOnBatch:
         watch.not_recoverable(failed.error, failed.phase, reason, fresh)
 
     def _fresh_start(self, size: int) -> Start | None:
-        """What a new process begins with, because nothing fit in this one; None: a new process would not help."""
+        """The start of a new process where nothing fit in this one; None if a new process would not help."""
         if size <= 1:
             return None
         if self._began_with is None:
@@ -217,7 +217,7 @@ class StepOnBatch:
 
 
 def _need(failed: Failed) -> str:
-    """How much the step requested and how much there is, in words; empty unless both are known."""
+    """The requested and the available memory, in words; empty unless both are known."""
     asked, limit = failed.oom.requested_bytes, DeviceMemory.of_training_device(failed.oom.gpu).limit_bytes
     if asked is None or limit is None:
         return ""

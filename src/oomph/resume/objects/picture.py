@@ -33,7 +33,7 @@ LOST, OUTSIDE = "lost", "outside"
 
 @dataclass
 class Picture:
-    """Everything that was reached, and its content. Of an array, that is only a fingerprint."""
+    """The objects that were reached, and their contents. An array has only a fingerprint."""
 
     graph: Graph
     contents: dict[str, Value]
@@ -78,11 +78,11 @@ class Picture:
 
     @property
     def unseen(self) -> list[str]:
-        """What was not reached in time."""
+        """The objects that were not reached in time."""
         return self.graph.unseen
 
     def fingerprint(self, under: str = "") -> str:
-        """Of everything whose name begins with `under`. Equal contents have the same fingerprint in every process."""
+        """Fingerprint everything whose name begins with `under`: equal contents give the same in every process."""
         digest = hashlib.blake2b(digest_size=8)
         for key in sorted(self.contents):
             if key.startswith(under):
@@ -92,7 +92,7 @@ class Picture:
 
 @dataclass
 class Changes:
-    """What has changed since an earlier picture.
+    """The changes since an earlier picture.
 
     `changed` holds objects that existed then; `new` holds those that did not, with the kind that can build them.
     """
@@ -102,10 +102,10 @@ class Changes:
     arrays: dict[str, Any] = field(default_factory=dict)
     """The bytes of large contents, uint8 [N], by the name of the object."""
     lost: list[Reason] = field(default_factory=list)
-    """What has changed and cannot be restored."""
+    """The changed state that cannot be restored."""
 
     def to_json(self, apart: list[bytes] | None = None) -> dict[str, Any]:
-        """Everything but the arrays and, if they are collected, long bytes."""
+        """Return everything but the arrays and, if they are collected, long bytes."""
         return {
             "changed": {key: values.to_json(content, apart) for key, content in self.changed.items()},
             "new": {key: [tag, values.to_json(content, apart)] for key, (tag, content) in self.new.items()},
@@ -125,14 +125,14 @@ class Changes:
 
 
 def lost_object(key: str, what: str, trouble: str = "") -> Reason:
-    """Why an object is lost: what it is or holds, and what stands in the way, where that is known."""
+    """The reason an object is lost: its type or contents, and the obstacle, where that is known."""
     if what == GeneratorType.__name__:
         trouble = GENERATOR
     return because("object", where=key, what=what[:200], trouble=trouble)
 
 
 def changes_between(before: Picture, now: Picture) -> Changes:
-    """What differs between two pictures, with copies of the changed arrays."""
+    """The differences between two pictures, with copies of the changed arrays."""
     found = Changes()
     for key, content in now.contents.items():
         node = now.graph.nodes[key]
@@ -219,7 +219,7 @@ def bytes_of(node: Node) -> Any:
 
 
 def _how_made(node: Node, content: Value) -> tuple[str, Value]:
-    """How a new object can be recreated: from its content, by name, or not at all."""
+    """The way to recreate a new object: from its content, by name, or not at all."""
     if content != _UNKNOWN and _is_buildable(node):
         return node.kind.tag, content
     try:

@@ -53,7 +53,7 @@ class Restoration:
         self._made: dict[str, Any] = {}
         self._allowance = Allowance()
         self._copied: Counter[str] = Counter()
-        """How often the array of a name was copied: a list could name its own many times, and fill the memory."""
+        """The number of copies made of each array: a list could name one array many times, and fill the memory."""
         self._unfilled: list[tuple[str, Any, Any]] = []
         self.lost: list[Reason] = []
         """The state that could not be restored."""

@@ -32,7 +32,7 @@ Value = Any
 UNKNOWN = "unknown"
 """Tag of a thing that can be neither referenced nor encoded; the name of its type follows."""
 SECRET = "a key or password"
-"""In place of the name of its type."""
+"""Stands in place of the name of a type."""
 PLAIN = frozenset((bool, int, float, str, type(None)))
 _AS_IT_IS = frozenset((bool, str, type(None)))
 _LARGE_INT = 1 << 1024
@@ -48,12 +48,12 @@ HARMLESS_TYPES = frozenset(
 )
 """Types that a checkpoint may name: all that they can do when called is make a value."""
 HARMLESS_IDS = frozenset(map(id, HARMLESS_TYPES))
-"""To ask without the hash of a class, which its own class may compute."""
+"""Compared by `id`, since a metaclass may compute the hash of a class."""
 _TYPES_BY_PATH = {f"{kind.__module__}:{kind.__qualname__}": kind for kind in HARMLESS_TYPES}
 _DTYPE = re.compile(
     r"[<>|=]?([?biufc]\d{1,2}|[SU]\d{1,9}|[mM]8(\[\d{0,9}[A-Za-zμ]{1,2}\])?)|[a-z]{2,10}\d{0,3}(_[a-z0-9]+)?"
 )
-"""What `text_of` writes: NumPy would parse other texts as Python."""
+"""The form that `text_of` writes: NumPy would parse other texts as Python."""
 _FRACTION = re.compile(r"-?\d{1,4000}(/\d{1,4000})?")
 _PATHS = tuple(kind for kind in vars(pathlib).values() if isinstance(kind, type) and issubclass(kind, pathlib.PurePath))
 
@@ -165,7 +165,7 @@ def path_of(kind: type) -> str:
 
 
 def _looked_up(path: str) -> Any:
-    """What "module:name" leads to in this process. Never called with a path that a file holds."""
+    """The object that "module:name" leads to in this process. Never called with a path that a file holds."""
     module, _, name = path.partition(":")
     found: Any = sys.modules.get(module)
     for part in name.split(".") if name else ():
@@ -222,7 +222,7 @@ def from_json(document: Any, apart: list[bytes | None] | None = None) -> Value:
 
 
 def decode(value: Value) -> Any:
-    """What `encode` encoded; raises ValueError if it does not exist here."""
+    """Return the value that `encode` encoded; raises ValueError if it does not exist here."""
     if type(value) is not tuple:
         return value
     tag, *rest = value

@@ -28,7 +28,7 @@ STARTED_OVER = "started-over"
 UNGUARDED = "unguarded"
 FAILED = "failed"
 ORDER = (EXACT, VERIFIED, UNVERIFIED, REPLAYED, APPROXIMATE, NOT_EQUAL, STARTED_OVER, UNGUARDED, FAILED)
-"""From best to worst."""
+"""The labels, from best to worst."""
 STOPPED = (75, 129, 130, 143)
 """Exit codes after a preemption, SIGHUP, Ctrl-C and SIGTERM: the end was requested, and the run may resume later."""
 MEANING = {
@@ -120,7 +120,7 @@ def _changes(events: Sequence[Event]) -> Iterator[Labelled]:
 
 
 class _Guard(NamedTuple):
-    """How a fit or another loop of Keras was guarded."""
+    """The guard of a fit or another loop of Keras."""
 
     kind: str = ""
     reason: str = ""
@@ -128,7 +128,7 @@ class _Guard(NamedTuple):
 
 
 def _guards(events: Sequence[Event]) -> dict[Any, _Guard]:
-    """For each fit of each attempt, its guard."""
+    """The guard of each fit of each attempt."""
     found = {(e.attempt, e.data.get("fit")): _guard(e, "guard") for e in events if e.name == "fit-started"}
     probed = (e for e in events if e.name == "probed" and "fit" in e.data)
     return found | {(e.attempt, e.data.get("fit")): _guard(e, "kind") for e in probed}
@@ -217,7 +217,7 @@ def _after_unrecorded(events: Sequence[Event]) -> Iterator[Labelled]:
 
 
 def unrecorded(events: Sequence[Event]) -> int:
-    """How many earlier attempts have no event but `attempt-ended`, which `--resume` may have added."""
+    """The number of earlier attempts that have no event but `attempt-ended`, which `--resume` may have added."""
     told = {event.attempt for event in events if event.name != "attempt-ended"}
     last = max(told, default=0)
     return max(0, last - 1 - sum(1 <= attempt < last for attempt in told))  # a forged number may be any
@@ -338,7 +338,7 @@ def _proved(label: str, coverage: Coverage) -> Labelled:
 
 
 def _lost(resumed: Event) -> tuple[Reason, ...]:
-    """What is known not to be as it was."""
+    """The reasons for state that is known to differ."""
     reasons = [*reasons_from(resumed.data.get("lost")), *reasons_from(resumed.data.get("meant"))]
     if resumed.data.get("kind") == "epoch":
         reasons.append(because("epoch-restarted"))
@@ -401,7 +401,7 @@ def is_guarded(events: Iterable[Event]) -> bool:
 
 
 def outside_reason(event: Event) -> Reason:
-    """Why steps outside any fit are not resumed."""
+    """The reason steps outside any fit are not resumed."""
     return because("outside-fit", site=str(event.data.get("site")))
 
 
@@ -416,7 +416,7 @@ def is_unguarded_loop(event: Event) -> bool:
 
 
 def loop_reason(seen: Event) -> Reason:
-    """Why a loop of the script's own is not resumed."""
+    """The reason a loop of the script's own is not resumed."""
     return because("loop-without-steps", site=str(seen.data.get("site")))
 
 

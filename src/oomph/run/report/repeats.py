@@ -1,4 +1,4 @@
-"""How many steps each attempt of a run has done that an earlier one had done too. Pure."""
+"""Counts the steps of each attempt that an earlier one had done too. Pure."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ class Repeat(NamedTuple):
 
     steps: int = 0
     saved: int = 0
-    """Those that its last checkpoint holds: what later attempts build on."""
+    """The repeated steps in its last checkpoint, which later attempts build on."""
     in_all: int = 0
-    """With those of the fits that it finished before it returned to another one."""
+    """All repeated steps, including those of fits that it finished before it returned to another one."""
 
     def of(self, is_last: bool) -> Range:
-        """How many of them must have been compared: all, or what is left of them."""
+        """The repeated steps that must have been compared: all, or those that are left."""
         return Range(least=self.steps) if is_last else Range(most=self.saved)
 
 

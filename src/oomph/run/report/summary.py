@@ -25,36 +25,36 @@ SCHEMA = 1
 UNRELATED = "unrelated"
 """The fault name of a plain Python error in the user's code, which is not oomph's concern."""
 CUT_OFF, ALL_ENDED = "ended from outside", "oomph was ended too"
-"""What is known of an attempt that was ended together with oomph, as by kill -9 of both, or a power failure."""
+"""The outcome of an attempt that was ended together with oomph, as by kill -9 of both, or a power failure."""
 
 _NO_TRAINING = ("evaluate", "predict")
 
 
 @dataclass(frozen=True)
 class Checkpoints:
-    """What checkpoints have cost."""
+    """The cost of checkpoints."""
 
     count: int = 0
     bytes: int = 0
-    """Of the largest checkpoint."""
+    """The size of the largest checkpoint."""
     seconds: float = 0.0
     share: float = 0.0
-    """Of the wall time, 0 to 1."""
+    """The share of the wall time, 0 to 1."""
     failed: int = 0
     """Checkpoints that could not be written, as on a full disk."""
 
 
 @dataclass(frozen=True)
 class Summary:
-    """What happened in a run, what oomph did about it, and what it cost."""
+    """The events of a run, the measures that oomph took, and their cost."""
 
     attempts: int
     faults: Mapping[str, int]
-    """How often each fault occurred, by name."""
+    """The number of occurrences of each fault, by name."""
     recoveries: int
     """Faults recovered from inside the script's process."""
     restarts: int
-    """How often oomph restarted the script."""
+    """The number of restarts by oomph."""
     steps: int
     """Steps done; repeated steps count once."""
     steps_repeated: int
@@ -63,7 +63,7 @@ class Summary:
     micro_batch: int | None
     """The last micro-batch of a training; None when no batch of a training was split."""
     exactness: str
-    """How the result relates to that of an undisturbed run: one of `labels.ORDER`."""
+    """The relation of the result to that of an undisturbed run: one of `labels.ORDER`."""
     exit_code: int | None
     seconds: float
     seconds_recovering: float
@@ -71,20 +71,20 @@ class Summary:
     device_peak_bytes: int | None
     host_peak_bytes: int | None
     gave_up: str = ""
-    """Why oomph gave up; empty when it did not."""
+    """The reason oomph gave up, or empty."""
     checkpoints: Checkpoints = field(default_factory=Checkpoints)
     changes: tuple[str, ...] = ()
-    """What oomph changed after the first attempt, in words."""
+    """The changes that oomph made after the first attempt, in words."""
     reasons: tuple[Reason, ...] = ()
-    """Why the label is not a better one, causes first."""
+    """The reasons the label is not a better one, causes first."""
     unrecorded: int = 0
     """Attempts that are missing from the journal."""
     findings: tuple[Found, ...] = ()
-    """What the monitor found, apart from mere notices, each once."""
+    """The findings of the monitor, apart from mere notices, each once."""
     input_wait: float | None = None
     """The share of the step time that went to waiting for batches, 0 to 1; None where it was not measured."""
     resumes: int = 0
-    """How often the user, or a scheduler, started the run again with `--resume`."""
+    """The number of times that the user, or a scheduler, resumed the run with `--resume`."""
     left_out: Reason | None = None
     """The records that `--skip-corrupt` left out, None when nothing was."""
     cut_off: int = 0
@@ -92,7 +92,7 @@ class Summary:
     steps_without_data: int = 0
     """Steps that `fit` was asked for and did not do, because its data ran out."""
     larger_batch: LargerBatch | None = None
-    """How much larger its batches could be; None where that is not known, or not by much."""
+    """The factor by which its batches could grow; None if unknown or small."""
 
     def __repr__(self) -> str:
         faults = sum(self.faults.values())
