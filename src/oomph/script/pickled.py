@@ -11,6 +11,9 @@ import io
 import pickletools
 import re
 import sys
+from _compat_pickle import IMPORT_MAPPING, NAME_MAPPING
+from collections.abc import Iterator
+from itertools import islice
 
 _OPERATIONS = {operation.code: operation for operation in pickletools.opcodes}
 _BY_NAME = ("GLOBAL", "INST")
@@ -19,6 +22,19 @@ _OF_THE_STACK = ("STACK_GLOBAL", "NEWOBJ_EX", "BINPERSID")
 _BY_NUMBER = ("EXT1", "EXT2", "EXT4")
 _NUMBER = re.compile(rb"\s*[+-]?(?:[0-9.][0-9a-fA-FxXoObB_.+-]*|inf|infinity|nan)[Ll]?\s*", re.I)
 _QUOTED = re.compile(rb"""\s*(['"]).*\1\s*""", re.S)
+_FROM_ELSEWHERE = (*_BY_NUMBER, "PERSID", "BINPERSID")
+_WORDS = ("SHORT_BINUNICODE", "BINUNICODE", "BINUNICODE8")
+_OF_ARRAYS = ("multiarray _reconstruct", "multiarray scalar", "numeric _frombuffer")
+_OF_DATA = frozenset(
+    (
+        *(f"numpy.{core}.{name}" for core in ("core", "_core") for name in _OF_ARRAYS),
+        *("numpy ndarray", "numpy dtype", "collections OrderedDict"),
+        *(f"builtins {name}" for name in ("complex", "set", "frozenset", "slice")),
+    )
+)
+"""What only makes data, however it is called. Not `bytearray`, which fills the memory, nor `_codecs.encode`."""
+_FORMER_MODULES = frozenset(IMPORT_MAPPING) | {module for module, _ in NAME_MAPPING}
+"""Names of Python 2, such as `__builtin__`, which Python 3 looks for under their present ones."""
 _PROTOCOL = b"\x80"
 _MOST_OPERATIONS = 1 << 20
 
@@ -28,12 +44,48 @@ def may_be_pickled(content: bytes) -> bool:
     return content.startswith(_PROTOCOL) or _imports(content)
 
 
+def calls_something(content: bytes) -> bool:
+    """True for a pickle that may import or call more than what makes containers and arrays."""
+    return _imports(content) and not _is_data(content)
+
+
+def _is_data(content: bytes) -> bool:
+    try:
+        return _OF_DATA.issuperset(_names_in(content))
+    except Exception:
+        return False
+
+
+def _names_in(content: bytes) -> Iterator[str]:
+    """What a pickle imports, as "module name". Raises ValueError where that cannot be told, or if more follows it.
+
+    A name that is taken from the stack counts only if both of its words are put there right before.
+    """
+    words, memo, has_numbers, end = ("", ""), list[str](), False, -1
+    for operation, argument, at in islice(pickletools.genops(content), _MOST_OPERATIONS):
+        name, end = operation.name, at or 0
+        if name in _FROM_ELSEWHERE or (name == "STACK_GLOBAL" and has_numbers):
+            raise ValueError(name)
+        if name in _BY_NAME:
+            yield str(argument)
+        elif name == "STACK_GLOBAL":
+            yield " ".join(words)
+        elif name == "MEMOIZE":
+            memo.append(words[1])
+        has_numbers = has_numbers or name.endswith("PUT")  # MEMOIZE counts by itself
+        if name not in ("MEMOIZE", "FRAME"):
+            got = memo[int(str(argument))] if name.endswith("BINGET") and not has_numbers else ""
+            words = (words[1], str(argument) if name in _WORDS else got)
+    if end != len(content) - 1:
+        raise ValueError("more follows")
+
+
 def _imports(content: bytes) -> bool:
     file = io.BytesIO(content)
     for _ in range(_MOST_OPERATIONS):
         mark = file.read(1)
         operation = _OPERATIONS.get(mark.decode("latin-1"))
-        if operation is None or operation.name == "STOP":
+        if operation is None:
             return False
         at = file.tell()
         try:
@@ -66,6 +118,8 @@ def _can_be_imported(module: str) -> bool:
     top = module.partition(".")[0]
     if not top:
         return False
+    if module in _FORMER_MODULES:
+        return True
     try:
         return top in sys.modules or importlib.util.find_spec(top) is not None
     except Exception:

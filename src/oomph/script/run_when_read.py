@@ -21,7 +21,7 @@ from typing import Any
 
 from oomph.script.array_header import follows_arrays
 from oomph.script.model_files import HDF5, is_plain_document, is_plain_hdf5
-from oomph.script.pickled import may_be_pickled
+from oomph.script.pickled import calls_something, may_be_pickled
 
 _MOST = 64 << 20
 """The most bytes unpacked at once."""
@@ -47,6 +47,19 @@ _COMPRESSED: tuple[tuple[bytes, Callable[[Any], Any]], ...] = (
 def is_run_when_read(content: bytes) -> bool:
     """True unless reading the content is known to run nothing."""
     return not _is_harmless(content, _DEEPEST)
+
+
+def holds_pickled_objects(content: bytes) -> bool:
+    """True for a pickle, compressed or not, that may import or call something: more than containers and arrays."""
+    for _ in range(_DEEPEST):
+        try:
+            inner = _decompressed(content)
+        except _NOT_COMPRESSED:
+            inner = None
+        if inner is None or len(inner) > _MOST:
+            return inner is not None or calls_something(content)
+        content = inner
+    return True
 
 
 def _is_harmless(content: bytes, deep: int) -> bool:
@@ -90,28 +103,33 @@ def _begins_as_tar(content: bytes) -> bool:
 
 def _unpacked(content: bytes) -> bytes | None:
     """The unpacked content; None if nothing was compressed. A pickle stands for content that cannot be unpacked."""
+    try:
+        found = _decompressed(content)
+    except _NOT_COMPRESSED:
+        return _UNKNOWN
+    return found if found is None or len(found) <= _MOST else _UNKNOWN
+
+
+_UNKNOWN = b"\x80\x02"
+_NOT_COMPRESSED = (OSError, EOFError, ValueError, zlib.error, lzma.LZMAError)
+
+
+def _decompressed(content: bytes) -> bytes | None:
+    """What was compressed, at most a byte more than `_MOST`; None if nothing was. Raises one of `_NOT_COMPRESSED`."""
     for mark, opened in _COMPRESSED:
         if content.startswith(mark):
-            try:
-                found = opened(io.BytesIO(content)).read(_MOST + 1)
-            except (OSError, EOFError, ValueError, zlib.error, lzma.LZMAError):
-                return _UNKNOWN
-            return found if len(found) <= _MOST else _UNKNOWN
+            return bytes(opened(io.BytesIO(content)).read(_MOST + 1))
     if len(content) > 1 and content[0] & 15 == 8 and int.from_bytes(content[:2], "big") % 31 == 0:
         return _inflated(content)
     return None
 
 
-_UNKNOWN = b"\x80\x02"
-
-
-def _inflated(content: bytes) -> bytes | None:
+def _inflated(content: bytes) -> bytes:
     reader = zlib.decompressobj()
-    try:
-        found = reader.decompress(content, _MOST)
-    except zlib.error:
-        return _UNKNOWN
-    return found if reader.eof and not reader.unused_data else _UNKNOWN
+    found = reader.decompress(content, _MOST + 1)
+    if len(found) <= _MOST and not reader.eof:
+        raise EOFError
+    return _UNKNOWN + found if reader.unused_data else found  # a reader may go on with what follows
 
 
 def _is_harmless_archive(content: bytes, deep: int) -> bool:

@@ -65,6 +65,14 @@ def test_a_size_that_the_data_leave_open_is_open():
     assert "out_type" in trial.failed  # as it fails in fit
 
 
+def test_a_loop_has_its_own_optimizer_and_a_model_that_is_not_compiled():
+    model, optimizer = SizeAsFloat(), keras.optimizers.Adam()
+    model(np.zeros((8, 500), np.float32))
+    assert held_line(model, optimizer).startswith("weights, without the slots of the optimizer, take")
+    optimizer.build(model.trainable_variables)
+    assert held_line(model, optimizer).startswith("weights and optimizer take")
+
+
 def test_the_reason_against_micro_batches_is_the_one_that_a_run_gives():
     class Centred(keras.Sequential):
         def call(self, x):

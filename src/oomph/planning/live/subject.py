@@ -70,9 +70,10 @@ def _tensor_of(error: Exception) -> str:
     return f" ({found[0]})" if found else ""
 
 
-def held_by(model: Any) -> Held:
-    """Memory the model holds between steps."""
-    slots = [variable for optimizer in optimizers_of(model) for variable in optimizer.variables]
+def held_by(model: Any, optimizers: Sequence[Any] | None = None) -> Held:
+    """Memory the model holds between steps, with the slots of its optimizers, or of the given ones."""
+    given = optimizers_of(model) if optimizers is None else optimizers
+    slots = [variable for optimizer in given for variable in optimizer.variables]
     return held(model.weights, slots, _others(model))
 
 

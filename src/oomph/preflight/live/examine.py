@@ -53,7 +53,8 @@ def examine(reached: Reached, arguments: Mapping[str, Any]) -> dict[str, Any]:
         optimizer=reached.optimizer, before_trial=before_trial, loss_calls=reached.loss_calls, graph=reached.graph,
     )  # fmt: skip
     if not memory:
-        memory.append(held_line(reached.model))  # the trial has created what a first step creates
+        own = reached.optimizer if reached.kind == LOOP else None
+        memory.append(held_line(reached.model, own))  # the trial has created what a first step creates
     if training.trial is not None and training.trial.failed:
         carried = [Carried("training", UNKNOWN, "its step fails before there is anything to carry")]
     elif reached.kind == FIT:
@@ -65,12 +66,16 @@ def examine(reached: Reached, arguments: Mapping[str, Any]) -> dict[str, Any]:
 _VERDICTS = {Fitting.YES: "should fit", Fitting.NO: "does not fit", Fitting.UNKNOWN: "may or may not fit"}
 
 
-def held_line(model: Any) -> str:
-    """Say what a training holds all the time, as far as it exists, in a sentence without a final stop."""
-    optimizers = optimizers_of(model)  # none of a custom loop's own
-    is_built = optimizers and all(getattr(optimizer, "built", True) for optimizer in optimizers)
+def held_line(model: Any, optimizer: Any = None) -> str:
+    """Say what a training holds all the time, as far as it exists, in a sentence without a final stop.
+
+    The model of a custom loop need not be compiled: the loop has its own `optimizer`.
+    """
+    optimizers = optimizers_of(model) if optimizer is None else [optimizer]
+    is_built = optimizers and all(getattr(each, "built", True) for each in optimizers)
     words = "weights and optimizer" if is_built else "weights, without the slots of the optimizer,"
-    return f"{words} take {_size_in_words(subject.held_by(model).total)}; oomph plan says which batch fits a GPU"
+    held = _size_in_words(subject.held_by(model, optimizers).total)
+    return f"{words} take {held}; oomph plan says which batch fits a GPU"
 
 
 def planned_line(reached: Reached, device: Mapping[str, Any]) -> str:

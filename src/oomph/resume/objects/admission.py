@@ -31,8 +31,9 @@ import numpy as np
 from oomph.keras_bridge import code
 from oomph.resume.objects.command_texts import may_be_a_command
 from oomph.resume.objects.kind import NOTHING, CannotGiveBackError
-from oomph.resume.objects.named_texts import leads_elsewhere
+from oomph.resume.objects.named_texts import leads_elsewhere, texts_in
 from oomph.resume.objects.values import HARMLESS_IDS, HARMLESS_TYPES
+from oomph.script.run_when_read import holds_pickled_objects
 
 _CODE = (
     *(type, ModuleType, FunctionType, BuiltinFunctionType, MethodType, functools.partial, functools.partialmethod),
@@ -65,7 +66,14 @@ def admitted(new: Any, old: Any = NOTHING) -> Any:
         raise RefusedError("a path outside the folders of the script")
     if may_be_a_command(new, old):
         raise RefusedError("a text that a shell takes for a command, in a script that runs commands")
+    if _brings_pickled_objects(new, old):
+        raise RefusedError("pickled objects, which call whatever they name when the script unpickles them")
     return new
+
+
+def _brings_pickled_objects(new: Any, old: Any) -> bool:
+    pickled = [each for each in texts_in(new) if issubclass(type(each), bytes) and holds_pickled_objects(each)]
+    return bool(pickled) and not set(pickled) <= set(texts_in(old))
 
 
 def admitted_to_iterator(new: Any, old: tuple[Any, ...]) -> Any:

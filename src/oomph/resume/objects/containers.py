@@ -191,7 +191,7 @@ class Bytes(Kind):
     def give_back(self, thing: Any, content: Value, decode: Decode) -> None:
         if type(content) is not bytes:
             raise CannotGiveBackError("not bytes")
-        thing[:] = content
+        thing[:] = decode(content, bytes(thing))
 
     def shell(self, content: Value, type_named: TypeNamed) -> Any:
         return bytearray()

@@ -33,6 +33,7 @@ class Buffer(Kind):
         _, value, position = content
         if type(value) is not type(thing.getvalue()) or type(position) is not int or not 0 <= position <= len(value):
             raise CannotGiveBackError("a buffer of something else")
+        value = decode(value, thing.getvalue())
         thing.seek(0)
         thing.truncate(0)
         thing.write(value)

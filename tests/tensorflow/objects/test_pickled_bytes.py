@@ -1,0 +1,107 @@
+"""Bytes of a checkpoint that a script may unpickle: plain data only."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import io
+import lzma
+import os
+import pickle
+import zlib
+
+import numpy as np
+import pytest
+
+from oomph.resume.objects.admission import RefusedError, admitted
+from oomph.resume.objects.named_texts import Among
+from oomph.script import run_when_read
+
+PROTOCOLS = range(pickle.HIGHEST_PROTOCOL + 1)
+COMPRESSIONS = [bytes, gzip.compress, zlib.compress, bz2.compress, lzma.compress]
+
+
+class Calls:
+    def __reduce__(self):
+        return os.system, ("true",)
+
+
+def variants(kept):
+    """The pickle, with a name changed that is put into the memo, and behind the beginning of another one."""
+    return [kept, kept.replace(b"_reconstruct", b"fromfunction"), pickle.dumps(1) + kept, b"(" + kept]
+
+
+@pytest.mark.parametrize("compress", COMPRESSIONS, ids=["plain", "gzip", "zlib", "bz2", "xz"])
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize(
+    "thing", [Calls(), [np.zeros(3), Calls()], print, os.system], ids=["call", "both", "name", "os"]
+)
+def test_pickled_objects_are_refused(thing, protocol, compress):
+    for content in map(compress, variants(pickle.dumps(thing, protocol))):
+        for new in (content, (1, (content,)), np.array([content], object)):
+            with pytest.raises(RefusedError, match="unpickles"):
+                admitted(new, b"before")
+
+
+def test_pickled_objects_that_are_there_already_stay():
+    content = pickle.dumps(print)
+    assert admitted(content, content) == content
+    assert admitted(content, Among((b"", content))) == content
+
+
+@pytest.mark.parametrize("compress", COMPRESSIONS, ids=["plain", "gzip", "zlib", "bz2", "xz"])
+@pytest.mark.parametrize("protocol", [3, 4, 5])
+@pytest.mark.parametrize(
+    "thing",
+    [
+        [np.arange(6, dtype="float32").reshape(2, 3), np.zeros((3, 2), order="F"), np.float32(2.0)],
+        {"best": np.ones(50_000), "epoch": 3, "names": ["a", {1, 2}, None, b"c", 1.5, frozenset("a")]},
+        np.array(["a", "b"]),
+    ],
+    ids=["weights", "dict", "text"],
+)
+def test_pickled_numbers_and_arrays_are_admitted(thing, protocol, compress):
+    content = compress(pickle.dumps(thing, protocol))
+    assert admitted(content, b"") == content
+
+
+def test_other_bytes_are_admitted():
+    broken = [b"\x80", b"\x80\x04", b"x\x9c", zlib.compress(b"a")[:-1]]
+    others = [b"", b"(", b"(a, b)", b"best.keras", b"c", np.arange(1000.0).tobytes(), bytes(range(1, 256))]
+    for content in broken + others:
+        assert admitted(content, b"") == content
+
+
+def test_what_is_too_long_to_look_into_is_refused(monkeypatch):
+    monkeypatch.setattr(run_when_read, "_MOST", 1000)
+    for compress in COMPRESSIONS[1:]:
+        assert admitted(compress(bytes(1000)), b"") == compress(bytes(1000))
+        with pytest.raises(RefusedError):
+            admitted(compress(bytes(1001)), b"")
+    with pytest.raises(RefusedError):
+        admitted(zlib.compress(pickle.dumps(print)) + b"more", b"")
+
+
+@pytest.mark.parametrize("make", [bytearray, io.BytesIO, lambda kept: [kept]], ids=["bytearray", "buffer", "list"])
+def test_objects_that_hold_bytes_keep_their_own_instead_of_pickled_objects(resume, make):
+    def put(content):
+        def into(thing):
+            if type(thing) is io.BytesIO:
+                thing.seek(0)
+                thing.truncate()
+                thing.write(content)
+            else:
+                thing[:] = content if type(thing) is bytearray else [content]
+
+        return into
+
+    def held(thing):
+        return thing.getvalue() if type(thing) is io.BytesIO else bytes(thing) if type(thing) is bytearray else thing[0]
+
+    refused = resume(lambda: make(b"before"), put(pickle.dumps(print)))
+    assert held(refused.resumed) == b"before"
+    assert len(refused.lost) == 1
+    assert "pickled objects" in refused.lost[0]
+    data = pickle.dumps({"best": np.arange(3)})
+    plain = resume(lambda: make(b"before"), put(data))
+    assert (held(plain.resumed), plain.lost) == (data, [])
