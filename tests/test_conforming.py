@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 
 from oomph.files.conforming import conforms
-from oomph.journal.event_fields import FIELDS, sound_fields
+from oomph.journal.event import Event, _types_of
+from oomph.journal.events import FitStarted
+from oomph.journal.fact import BY_NAME
 
 
 @pytest.mark.parametrize(
@@ -36,19 +38,21 @@ def test_a_type_that_json_does_not_hold_is_a_mistake_of_ours():
         conforms(1, complex)
 
 
-def test_of_an_event_only_what_is_damaged_is_left_out():
-    assert sound_fields({"steps": "x", "fit": 1, "of_another_oomph": {"a": [1]}}) == {
-        "fit": 1,
-        "of_another_oomph": {"a": [1]},
-    }
+def test_of_an_event_only_what_is_damaged_has_its_default():
+    fact = Event.named("fit-started", {"epochs": "x", "fit": 1, "site": 3, "of_another_oomph": {"a": [1]}}).fact
+    assert fact == FitStarted(fit=1)
 
 
 @pytest.mark.parametrize("large", ["x" * 20_000, [{}] * 2000, {str(n): n for n in range(500)}, [[[["x" * 20_000]]]]])
-def test_of_unknown_fields_only_small_ones_are_kept(large):
-    assert sound_fields({"fit": 1, "of_another_oomph": large, "other": [1]}) == {"fit": 1, "other": [1]}
-    assert sound_fields({"fit": 1, **{f"field{number}": 1 for number in range(300)}}) == {"fit": 1}
+def test_of_an_unknown_event_only_small_fields_are_kept(large):
+    assert Event.named("later", {"fit": 1, "large": large, "other": [1]}).data == {"fit": 1, "other": [1]}
+    assert Event.named("later", {f"field{number}": 1 for number in range(300)}).data == {}
+    assert Event.named("later", {"fit": 1}).name == "later"
 
 
-def test_every_type_of_a_field_is_one_that_can_be_looked_at():
-    for kind in FIELDS.values():
-        conforms(None, kind)
+@pytest.mark.parametrize("kind", BY_NAME.values(), ids=BY_NAME)
+def test_every_type_of_a_field_is_one_that_can_be_looked_at(kind):
+    types = _types_of(kind)
+    assert [name for name, *_ in types] == [*kind.defaults]
+    for name, of_type, default in types:
+        assert conforms(default, of_type), name

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import subprocess
 import sys
@@ -13,6 +14,7 @@ from oomph.errors import RunDirectoryError
 from oomph.explain.reading.run import what_is_missing
 from oomph.files.run_files import read_own
 from oomph.journal import journal_reader
+from oomph.journal.events import AttemptEnded, FitFinished, GpuMemoryHeld
 from oomph.journal.journal import Event, Journal, read_journal, refuse_later, unreadable_lines
 from oomph.journal.journal_reader import JournalReader
 
@@ -25,24 +27,27 @@ def write_lines(run, name, *lines):
 
 
 def line(name, time, attempt=1, role="script", sequence=1, **data):
-    return Event(name, data, attempt, 0, role, sequence, time).to_json() + "\n"
+    return Event.named(name, data, attempt, 0, role, sequence, time).to_json() + "\n"
 
 
 def test_what_is_written_is_read(tmp_path):
     journal = Journal(tmp_path, 2, "script", rank=1)
-    journal.write("fit-started", fit=0, loops=[("train.py", 1, 2)], loss=float("nan"))
+    journal.write(FitFinished(fit=0, steps=3, loss=float("nan")))
     journal.close()
     (event,) = read_journal(tmp_path)
-    assert (event.name, event.attempt, event.rank, event.role, event.sequence) == ("fit-started", 2, 1, "script", 1)
-    assert event.data == {"fit": 0, "loops": [["train.py", 1, 2]], "loss": "nan"}
+    assert (event.name, event.attempt, event.rank, event.role, event.sequence) == ("fit-finished", 2, 1, "script", 1)
+    assert (event.fact.fit, event.fact.steps, event.fact.state) == (0, 3, None)
+    assert math.isnan(event.fact.loss)
+    (written,) = (tmp_path / "journal").glob("*")
+    assert '"loss":"nan"' in written.read_text()
 
 
 def test_the_half_line_of_a_killed_writer_takes_no_other_with_it(tmp_path):
     write_lines(tmp_path, "1-0-script.jsonl", line("first", 1.0), line("second", 2.0)[:30])
     journal = Journal(tmp_path, 1, "script")
-    journal.write("third")
+    journal.write(GpuMemoryHeld())
     journal.close()
-    assert [event.name for event in read_journal(tmp_path)] == ["first", "third"]
+    assert [event.name for event in read_journal(tmp_path)] == ["first", "gpu-memory-held"]
     assert unreadable_lines(tmp_path) == 1
 
 
@@ -82,7 +87,7 @@ def test_a_line_that_is_no_event_is_left_out(tmp_path, change):
 
 def test_of_a_damaged_event_the_rest_is_kept(tmp_path):
     write_lines(tmp_path, "1-0-script.jsonl", line("attempt-ended", 1.0, steps=[5], saved=3))
-    assert [event.data for event in read_journal(tmp_path)] == [{"saved": 3}]
+    assert [event.fact for event in read_journal(tmp_path)] == [AttemptEnded(saved=3)]
 
 
 # -- read as a stream, and again ------------------------------------------------------------------------------------
@@ -196,9 +201,9 @@ def test_what_was_written_before_an_attempt_began_is_not_of_it(tmp_path):
     for name in ("2-0-script.jsonl", "02-0-script.jsonl", "3-1-script.jsonl", "x-0-script.jsonl"):
         write_lines(tmp_path, name, line("planted", 2.0, attempt=2), line("planted", 2.0, attempt=3))
     refuse_later(tmp_path, 2)
-    Journal(tmp_path, 2, "script").write("two")
-    assert names(read_journal(tmp_path)) == ["one", "two"]
-    assert names(read_journal(tmp_path, 2)) == ["two"]
+    Journal(tmp_path, 2, "script").write(GpuMemoryHeld())
+    assert names(read_journal(tmp_path)) == ["one", "gpu-memory-held"]
+    assert names(read_journal(tmp_path, 2)) == ["gpu-memory-held"]
 
 
 @pytest.mark.parametrize("name", [f"2-{'x' * 240}.jsonl", "2-0-script.jsonl"])
@@ -232,6 +237,6 @@ def test_what_is_kept_of_a_journal_is_bounded(tmp_path, monkeypatch):
 
 
 def test_long_texts_that_repeat_are_kept_once(tmp_path):
-    write_lines(tmp_path, "1-0-script.jsonl", *(line("e", float(n), message="x" * 500) for n in range(2)))
-    first, second = (event.data["message"] for event in read_journal(tmp_path))
+    write_lines(tmp_path, "1-0-script.jsonl", *(line("oom", float(n), message="x" * 500) for n in range(2)))
+    first, second = (event.fact.message for event in read_journal(tmp_path))
     assert first is second

@@ -18,6 +18,19 @@ import pytest
 
 from oomph.cli import explain
 from oomph.errors import ExamineError, OomphError, UsageError
+from oomph.journal.events import (
+    AttemptEnded,
+    AttemptStarted,
+    Decided,
+    Diagnosed,
+    Hung,
+    Oom,
+    ProcessStarted,
+    Recovered,
+    RestartRequested,
+    RunEnded,
+    UncaughtException,
+)
 from oomph.journal.journal import Journal
 from oomph.run.directory.run_directory import RunRecord
 
@@ -46,12 +59,12 @@ def document(capsys: pytest.CaptureFixture[str], *words: str) -> Any:
 def make_run(folder: Path) -> Path:
     """A run whose first attempt is killed for memory and whose second recovers from an OOM and finishes."""
     first = Journal(folder, 1, "supervisor")
-    first.write("attempt-ended", returncode=-9, seconds=3.0, steps=10, saved=8, oom_kills=1)
+    first.write(AttemptEnded(returncode=-9, seconds=3.0, steps=10, saved=8, oom_kills=1))
     script, second = Journal(folder, 2, "script"), Journal(folder, 2, "supervisor")
     message = "Out of memory while trying to allocate 1.02GiB."
-    script.write("oom", fit=0, epoch=1, step=12, batch=64, micro_batch=64, phase="compute", message=message)
-    script.write("recovered", fit=0, epoch=1, step=12, batch=64, micro_batch=32)
-    second.write("attempt-ended", returncode=0, seconds=3.0, steps=20, saved=20, oom_kills=0)
+    script.write(Oom(fit=0, epoch=1, step=12, batch=64, micro_batch=64, phase="compute", message=message))
+    script.write(Recovered(fit=0, epoch=1, step=12, batch=64, micro_batch=32))
+    second.write(AttemptEnded(returncode=0, seconds=3.0, steps=20, saved=20, oom_kills=0))
     (folder / "stderr").mkdir()
     (folder / "stderr/1.log").write_bytes(b"W0000 cpu_allocator_impl.cc:83] something\n")
     return folder
@@ -142,16 +155,16 @@ def test_a_run_is_explained_from_its_journal(capsys: pytest.CaptureFixture[str],
 
 
 def test_an_exit_code_that_oomph_asked_for_is_no_fault(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    Journal(tmp_path, 1, "script").write("restart-requested", fault="device-oom", reason="state half written")
-    Journal(tmp_path, 1, "supervisor").write("attempt-ended", returncode=75, oom_kills=0)
+    Journal(tmp_path, 1, "script").write(RestartRequested(fault="device-oom", reason="state half written"))
+    Journal(tmp_path, 1, "supervisor").write(AttemptEnded(returncode=75, oom_kills=0))
     assert document(capsys, str(tmp_path))["diagnoses"] == []
 
 
 def test_a_hang_that_oomph_ended_is_blamed_on_nobody(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     script, supervisor = Journal(tmp_path, 1, "script"), Journal(tmp_path, 1, "supervisor")
-    script.write("process-started")
-    supervisor.write("hang", phase="step", fit=0, seconds=61.2, limit_seconds=60.0, line="train.py:12 in load")
-    supervisor.write("attempt-ended", returncode=-9, oom_kills=0)
+    script.write(ProcessStarted())
+    supervisor.write(Hung(phase="step", fit=0, seconds=61.2, limit_seconds=60.0, line="train.py:12 in load"))
+    supervisor.write(AttemptEnded(returncode=-9, oom_kills=0))
     (entry,) = document(capsys, str(tmp_path))["diagnoses"]
     assert entry["name"] == "hang"
     captured = {name: entry["captured"][name] for name in ("phase", "limit_seconds", "python_line")}
@@ -160,7 +173,7 @@ def test_a_hang_that_oomph_ended_is_blamed_on_nobody(capsys: pytest.CaptureFixtu
 
 
 def test_a_killed_attempt_without_a_hang_is_still_told(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    Journal(tmp_path, 1, "supervisor").write("attempt-ended", returncode=-9, oom_kills=0)
+    Journal(tmp_path, 1, "supervisor").write(AttemptEnded(returncode=-9, oom_kills=0))
     assert [entry["name"] for entry in document(capsys, str(tmp_path))["diagnoses"]] == ["killed"]
 
 
@@ -178,7 +191,7 @@ def test_a_run_without_a_journal_that_can_be_read_is_not_called_sound(
 
 
 def test_lines_of_a_journal_that_are_lost_are_counted(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    Journal(tmp_path, 1, "supervisor").write("attempt-ended", returncode=0, oom_kills=0)
+    Journal(tmp_path, 1, "supervisor").write(AttemptEnded(returncode=0, oom_kills=0))
     with (tmp_path / "journal/1-0-supervisor.jsonl").open("ab") as journal:
         journal.write(b"junk\n{}\n" + b'{"schema":1,"event":"at')  # the last one is only unfinished
     assert run(str(tmp_path)) == 0
@@ -189,7 +202,7 @@ def test_lines_of_a_journal_that_are_lost_are_counted(capsys: pytest.CaptureFixt
 def test_what_is_damaged_of_a_run_is_told_by_every_form(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, options: list[str]
 ) -> None:
-    Journal(tmp_path, 1, "supervisor").write("attempt-ended", returncode=0, oom_kills=0)
+    Journal(tmp_path, 1, "supervisor").write(AttemptEnded(returncode=0, oom_kills=0))
     with (tmp_path / "journal/1-0-supervisor.jsonl").open("ab") as journal:
         journal.write(b"[1]\n")
     (tmp_path / "run.json").write_text("[]")
@@ -382,7 +395,7 @@ def test_a_memory_map_of_tensorflow_is_explained(capsys: pytest.CaptureFixture[s
 
 
 def test_a_memory_map_in_a_run_directory_is_read(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    Journal(tmp_path, 1, "supervisor").write("attempt-ended", returncode=1, oom_kills=0)
+    Journal(tmp_path, 1, "supervisor").write(AttemptEnded(returncode=1, oom_kills=0))
     dump = LOGS / "memory_map_bfc.1795269674182208"
     (tmp_path / dump.name).write_bytes(dump.read_bytes())
     assert names(capsys, str(tmp_path)) == [("device-oom", "cause")]
@@ -438,7 +451,7 @@ def make_record(folder: Path, status: str = "running", cwd: Path | None = None, 
     record = RunRecord(words, sys.executable, where, "", status=status, attempts=1, options=tuple(options))
     (folder / "run.json").write_text(record.to_json())
     (folder / "checkpoints" / "step-1-fit0-epoch0-step1").mkdir(parents=True, exist_ok=True)
-    Journal(folder, 1, "supervisor").write("attempt-started")
+    Journal(folder, 1, "supervisor").write(AttemptStarted())
 
 
 def test_a_run_whose_supervisor_was_killed_has_not_finished(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -519,11 +532,11 @@ def test_of_a_run_that_failed_the_evidence_and_the_remedies_are_those_of_its_end
 ) -> None:
     make_record(tmp_path, "failed")
     script, supervisor = Journal(tmp_path, 1, "script"), Journal(tmp_path, 1, "supervisor")
-    script.write("uncaught-exception", type="NameError", message="name 'x' is not defined")
-    supervisor.write("attempt-ended", returncode=1, seconds=1.0, steps=0, saved=0)
-    supervisor.write("diagnosed", fault="unrelated", code="PYT001", also=[])
-    supervisor.write("decided", action="finish", exit_code=1, reason="", ending={})
-    supervisor.write("run-ended", exit_code=1)
+    script.write(UncaughtException(type="NameError", message="name 'x' is not defined"))
+    supervisor.write(AttemptEnded(returncode=1, seconds=1.0, steps=0, saved=0))
+    supervisor.write(Diagnosed(fault="unrelated", code="PYT001", also=[]))
+    supervisor.write(Decided(action="finish", exit_code=1, reason="", ending={}))
+    supervisor.write(RunEnded(exit_code=1))
     run(str(tmp_path))
     text = " ".join(capsys.readouterr().out.split())
     assert (

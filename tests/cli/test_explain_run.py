@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from oomph.cli import main
+from oomph.journal.events import AttemptEnded, AttemptStarted
 from oomph.journal.journal import Journal
 from oomph.run.directory.run_directory import RunRecord
 
@@ -68,8 +69,8 @@ def test_of_a_run_that_is_not_over_the_one_next_command_resumes_it(
     (tmp_path / "run.json").write_text(record.to_json())
     (tmp_path / "checkpoints" / "step-1-fit0-epoch0-step1").mkdir(parents=True)
     supervisor = Journal(tmp_path, 1, "supervisor")
-    supervisor.write("attempt-started")
-    supervisor.write("attempt-ended", returncode=-9, seconds=1.0, steps=0, saved=0, oom_kills=1)
+    supervisor.write(AttemptStarted())
+    supervisor.write(AttemptEnded(returncode=-9, seconds=1.0, steps=0, saved=0, oom_kills=1))
     last = following(told(capsys, str(tmp_path), *options))
     assert last == f"oomph run --resume={tmp_path} train.py (resumes from its last checkpoint)"
 

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from oomph.cli import main
+from oomph.journal.events import AttemptEnded, AttemptStarted, Decided, Diagnosed, RunEnded, RunStarted
 from oomph.journal.journal import Journal
 from oomph.run.directory.run_directory import RunRecord
 
@@ -30,16 +31,16 @@ def make(folder: Path, status: str, attempts: int = 1, saved: bool = True) -> Pa
 def started(run: Path, attempt: int, call: bool = True) -> Journal:
     journal = Journal(run, attempt, "supervisor")
     if call:
-        journal.write("run-started", oomph="0")
-    journal.write("attempt-started", command=["train.py"])
+        journal.write(RunStarted(oomph="0"))
+    journal.write(AttemptStarted(command=["train.py"]))
     return journal
 
 
 def ended(journal: Journal, code: int, action: str = "finish", reason: str = "", **ending: Any) -> None:
     returncode = ending.pop("returncode", code)
-    journal.write("attempt-ended", returncode=returncode, seconds=9.0, steps=12, saved=10)
-    journal.write("decided", action=action, exit_code=code, reason=reason, ending={"returncode": returncode, **ending})
-    journal.write("run-ended", exit_code=code)
+    journal.write(AttemptEnded(returncode=returncode, seconds=9.0, steps=12, saved=10))
+    journal.write(Decided(action=action, exit_code=code, reason=reason, ending={"returncode": returncode, **ending}))
+    journal.write(RunEnded(exit_code=code))
     journal.close()
 
 
@@ -125,8 +126,8 @@ def test_a_run_that_was_stopped_before_its_first_checkpoint_does_not_promise_one
 def test_the_fault_of_an_earlier_attempt_did_not_end_a_run_that_was_stopped(capsys, tmp_path):
     run = make(tmp_path, "failed", attempts=2)
     failed = started(run, 1)
-    failed.write("attempt-ended", returncode=-9, seconds=1.0, steps=5, saved=5, oom_kills=1)
-    failed.write("diagnosed", fault="host-oom", code="OOM201")
+    failed.write(AttemptEnded(returncode=-9, seconds=1.0, steps=5, saved=5, oom_kills=1))
+    failed.write(Diagnosed(fault="host-oom", code="OOM201"))
     failed.close()
     ended(started(run, 2), 130, **CTRL_C)
     text = told(capsys, str(run))

@@ -9,6 +9,7 @@ import pytest
 
 from oomph.cli import main
 from oomph.doctor.recorded import behind, recorded
+from oomph.journal.events import AttemptEnded, MachineSeen
 from oomph.journal.journal import Journal
 from oomph.process.command import Command
 from oomph.run.supervisor.machine_at_start import look
@@ -20,8 +21,8 @@ def run(tmp_path, healthy):
     nvml = replace(healthy.nvml, init=18, error="Driver/library version mismatch", devices=())
     snapshot = replace(healthy, nvml=nvml, environment={"TF_FORCE_GPU_ALLOW_GROWTH": "yes"})
     journal = Journal(tmp_path, 1, "supervisor")
-    journal.write("machine", snapshot=snapshot.as_document(), repairs={})
-    journal.write("attempt-ended", returncode=0, seconds=1.0, steps=0, saved=0, oom_kills=0)
+    journal.write(MachineSeen(snapshot=snapshot.as_document(), repairs={}))
+    journal.write(AttemptEnded(returncode=0, seconds=1.0, steps=0, saved=0, oom_kills=0))
     journal.close()
     return tmp_path
 
@@ -42,7 +43,7 @@ def test_explain_shows_the_machine_of_a_run(run, capsys):
 def test_a_run_without_a_snapshot_or_with_one_that_can_not_be_read_says_nothing(tmp_path):
     assert recorded(tmp_path) is None
     journal = Journal(tmp_path, 1, "supervisor")
-    journal.write("machine", snapshot={"schema": 99})
+    journal.write(MachineSeen(snapshot={"schema": 99}))
     journal.close()
     assert behind(tmp_path, []) == ()
 

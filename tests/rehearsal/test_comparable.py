@@ -38,7 +38,7 @@ def test_every_run_is_given_the_number_of_the_undisturbed_one(tmp_path, monkeypa
             "entropy": "ab12ab12ab12ab12ab12ab12ab12ab12",
         }
         (path / "run.json").write_text(json.dumps(record))
-        return Rehearsed(0, 1.0, {"steps": 40}, [Event("rehearsal-ended", {"state": "a", "loss": 0.5})])
+        return Rehearsed(0, 1.0, {"steps": 40}, [Event.named("rehearsal-ended", {"state": "a", "loss": 0.5})])
 
     monkeypatch.setattr(module, "_run", run)
     rehearse(RehearsalPlan(("a.py",), ("kill", "abort")), str(tmp_path / "kept"), lambda line: None)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from dataclasses import replace
 
 import pytest
@@ -22,11 +21,11 @@ END = {"state": "abc", "loss": 0.5}
 
 
 def events(**data):
-    return [Event(name.replace("_", "-"), facts) for name, facts in data.items()]
+    return [Event.named(name.replace("_", "-"), facts) for name, facts in data.items()]
 
 
 def saved(*steps):
-    return [Event("checkpoint", {"name": f"step-{n}", "steps": n}) for n in steps]
+    return [Event.named("checkpoint", {"name": f"step-{n}", "steps": n}) for n in steps]
 
 
 UNDISTURBED = Rehearsed(0, 10.0, {"steps": 40}, [*saved(10, 20, 30), *events(rehearsal_ended=END)])
@@ -36,7 +35,7 @@ def run(name, **changes):
     """A run that has met this fault as it should."""
     fault = BY_NAME[name]
     summary = {"steps": 40, "restarts": 1, "steps_repeated": 5, "faults": {fault.fault: 1} if fault.fault else {}}
-    met = [Event(fault.event, {})] if fault.event else []
+    met = [Event(fault.event())] if fault.event else []
     happened = [*saved(10, 20), *met, *saved(30), *events(rehearsal_ended=END)]
     return replace(Rehearsed(0, 14.0, summary, happened, fired=True), **changes)
 
@@ -70,7 +69,7 @@ def test_without_the_fault_nothing_is_shown(name):
         ({"exit_code": None}, "had not ended after 14 s"),
         ({"exit_code": 93, "summary": {"steps": 21, "gave_up": "killed 4 times"}}, "exit code 93: killed 4 times"),
         ({"summary": {"steps": 39}}, "ended after 39 of 40 steps"),
-        ({"events": events(rehearsal_ended={"loss": math.nan})}, "continued with NaN"),
+        ({"events": events(rehearsal_ended={"loss": "nan"})}, "continued with NaN"),
     ],
 )
 def test_a_run_that_does_not_come_to_a_useful_end_is_lost(name, changes, words):
@@ -80,7 +79,7 @@ def test_a_run_that_does_not_come_to_a_useful_end_is_lost(name, changes, words):
 
 
 def test_a_state_that_stays_not_finite_is_lost_whatever_the_loss_says():
-    skipped = [*saved(10, 20), Event("checkpoint-skipped", {}), *events(rehearsal_ended=END)]
+    skipped = [*saved(10, 20), Event.named("checkpoint-skipped", {}), *events(rehearsal_ended=END)]
     verdict = judge(BY_NAME["nan"], UNDISTURBED, run("nan", events=skipped))
     assert verdict.survived == LOST
     assert "continued with NaN" in verdict.reason
@@ -97,7 +96,7 @@ def test_a_hang_counts_as_survived_only_when_it_was_named_and_the_run_resumed():
 def test_an_end_without_what_should_have_led_to_it_is_no_survival(name):
     verdict = judge(BY_NAME[name], UNDISTURBED, run(name, events=events(rehearsal_ended=END)))
     assert verdict.survived == LOST
-    assert BY_NAME[name].event in verdict.reason
+    assert BY_NAME[name].event.event in verdict.reason
 
 
 def test_other_weights_are_shown_with_both_losses():

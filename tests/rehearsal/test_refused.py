@@ -10,7 +10,7 @@ from oomph.rehearse.rehearse import Report, _refused
 from oomph.rehearse.report import as_document, as_text
 
 WHY = "the script cannot be started a second time: train.py:9, `os.mkdir(out)` ends with ..."
-ENDED = Rehearsed(0, 9.0, {"steps": 40}, [Event("rehearsal-ended", {"state": "a", "loss": 0.5})])
+ENDED = Rehearsed(0, 9.0, {"steps": 40}, [Event.named("rehearsal-ended", {"state": "a", "loss": 0.5})])
 REFUSED = Rehearsed(93, 1.0, {"steps": 0, "faults": {"not-restartable": 1}, "gave_up": WHY}, [])
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from oomph.journal.events import FindingMade
 from oomph.journal.journal import Journal
 from oomph.monitor.changes import FindingChanges
 from oomph.monitor.finding import Finding
@@ -146,7 +147,7 @@ def test_the_journal_is_read_again_only_when_it_has_changed(tmp_path, monkeypatc
     journal = Journal(run.path, 1, "supervisor")
     reader = RunReader(run.path)
     assert not reader.read().events
-    journal.write("finding", fault="memory-leak")
+    journal.write(FindingMade(fault="memory-leak"))
     first = reader.read()
     assert [event.name for event in first.events] == ["finding"]
     assert reader.read().events is first.events

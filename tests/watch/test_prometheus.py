@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 from test_metrics_docs import DASHBOARD, expressions
 
+from oomph.journal.events import FindingMade
 from oomph.journal.journal import Journal
 from oomph.monitor.metrics import Scope, of_scope
 from oomph.monitor.sample import GpuSample, Sample
@@ -73,7 +74,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     for attempt, event in ((1, "run-started"), (2, "attempt-started"), (3, "run-started")):  # the third by --resume
         journal = Journal(run.path, attempt, "supervisor")
         journal.write(event)
-    journal.write("finding", **finding)  # of an earlier attempt it would have ended
+    journal.write(FindingMade(**finding))  # of an earlier attempt it would have ended
 
     def sample() -> None:
         store = Store(run.path)

@@ -91,10 +91,13 @@ def test_a_job_says_where_it_is_and_when_it_ends():
 
 
 def test_a_start_by_resume_is_no_restart():
-    by_hand = [Event("run-started", attempt=attempt) for attempt in (1, 3)]  # the second attempt was cut off
-    started = [Event("attempt-started", attempt=attempt) for attempt in (1, 2, 3, 4)]
+    by_hand = [Event.named("run-started", {}, attempt=attempt) for attempt in (1, 3)]  # the second attempt was cut off
+    started = [Event.named("attempt-started", {}, attempt=attempt) for attempt in (1, 2, 3, 4)]
     assert job_of(run(events=(*by_hand, *started))).restarts == 2
-    assert job_of(run(events=(by_hand[0], started[0], Event("run-started", attempt=2), started[1]))).restarts == 0
+    assert (
+        job_of(run(events=(by_hand[0], started[0], Event.named("run-started", {}, attempt=2), started[1]))).restarts
+        == 0
+    )
     assert job_of(run()).restarts == 0, "nothing is recorded"
 
 
@@ -114,10 +117,10 @@ def test_what_is_not_known_is_not_shown():
 
 
 def test_without_samples_the_journal_knows_epochs_and_micro_batch():
-    events = (Event("fit-started", {"epochs": 4}), Event("recovered", {"batch": 256, "micro_batch": 64}))
+    events = (Event.named("fit-started", {"epochs": 4}), Event.named("recovered", {"batch": 256, "micro_batch": 64}))
     job = job_of(run(events=events, progress=Progress(fit=0, epoch=1, step=3)))
     assert (job.epochs, job.micro_batch, job.epoch, job.step) == (4, 64, 2, 3)
-    assert job_of(run(events=(*events, Event("fit-started", {})))).micro_batch is None
+    assert job_of(run(events=(*events, Event.named("fit-started", {})))).micro_batch is None
 
 
 def test_a_run_that_nobody_ended_is_unfinished():
@@ -132,14 +135,14 @@ def test_a_run_that_nobody_ended_is_unfinished():
 def test_a_journal_is_told_as_incidents():
     finding = {"fault": "memory-leak", "subject": "GPU 0", "message": "it grows", "severity": "warning", "remedy": "x"}
     events = [
-        Event("finding", finding, 1, time=1.0),
-        Event("checkpoint", {}, 1, time=2.0),
-        Event("recovered", {"batch": 256, "micro_batch": 64}, 1, time=3.0),
-        Event("hang", {"seconds": 61.2, "line": "train.py:7"}, 1, time=4.0),
-        Event("diagnosed", {"fault": "hang", "code": "CRS301"}, 1, time=5.0),
-        Event("gave-up", {"fault": "hang", "reason": "again"}, 2, time=6.0),
-        Event("preempted", {"signal": "SIGTERM", "steps": 1}, 2, time=7.0),
-        Event("checkpoint-failed", {"reason": "no space"}, 2, time=8.0),
+        Event.named("finding", finding, 1, time=1.0),
+        Event.named("checkpoint", {}, 1, time=2.0),
+        Event.named("recovered", {"batch": 256, "micro_batch": 64}, 1, time=3.0),
+        Event.named("hang", {"seconds": 61.2, "line": "train.py:7"}, 1, time=4.0),
+        Event.named("diagnosed", {"fault": "hang", "code": "CRS301"}, 1, time=5.0),
+        Event.named("gave-up", {"fault": "hang", "reason": "again"}, 2, time=6.0),
+        Event.named("preempted", {"signal": "SIGTERM", "steps": 1}, 2, time=7.0),
+        Event.named("checkpoint-failed", {"reason": "no space"}, 2, time=8.0),
     ]
     told = incidents_of(events)
     assert [(each.severity, each.fault, each.message) for each in told] == [
@@ -157,13 +160,13 @@ def test_a_journal_is_told_as_incidents():
 
 def test_damaged_events_do_not_stop_the_view():
     names = ("finding", "recovered", "hang", "diagnosed", "gave-up", "preempted", "checkpoint-failed")
-    assert len(incidents_of([Event(name) for name in names])) == len(names)
-    assert incidents_of([Event("finding", {"severity": "loud", "fault": 3})])[0].severity == "warning"
+    assert len(incidents_of([Event.named(name, {}) for name in names])) == len(names)
+    assert incidents_of([Event.named("finding", {"severity": "loud", "fault": 3})])[0].severity == "warning"
 
 
 def test_what_is_found_now_is_an_incident_and_an_alert_once():
     told = ShownIncident(NOW - 5, "warning", "memory-leak", "GPU 0", "it grows", finding=True)
-    job = job_of(run(events=(Event("finding", {"fault": "memory-leak", "subject": "GPU 0"}, 1, time=NOW - 7),)))
+    job = job_of(run(events=(Event.named("finding", {"fault": "memory-leak", "subject": "GPU 0"}, 1, time=NOW - 7),)))
     view = view_of(NOW, [Sample(NOW)], [job], [told])
     assert (len(view.incidents), len(view.alerts)) == (1, 1)
     alone = view_of(NOW, [Sample(NOW)], [], [told])
@@ -172,9 +175,12 @@ def test_what_is_found_now_is_an_incident_and_an_alert_once():
 
 def test_a_finding_is_an_alert_until_it_ends():
     leak = {"fault": "memory-leak", "subject": "GPU 0", "kind": ""}
-    found, ended = Event("finding", leak, 1, time=NOW - 7000), Event("finding-ended", {**leak, "until": NOW - 600}, 1)
-    again = Event("finding", {**leak, "again": True}, 1, time=NOW - 9)
-    next_attempt = Event("attempt-started", attempt=2, time=NOW - 5)
+    found, ended = (
+        Event.named("finding", leak, 1, time=NOW - 7000),
+        Event.named("finding-ended", {**leak, "until": NOW - 600}, 1),
+    )
+    again = Event.named("finding", {**leak, "again": True}, 1, time=NOW - 9)
+    next_attempt = Event.named("attempt-started", {}, attempt=2, time=NOW - 5)
 
     def seen(*events: Event, going_on: bool = True) -> tuple[int, list[float | None]]:
         view = view_of(NOW, [Sample(NOW)], [job_of(run(events=events, going_on=going_on))])
@@ -188,8 +194,8 @@ def test_a_finding_is_an_alert_until_it_ends():
 
 
 def test_a_finding_that_is_there_is_shown_however_much_happened_since():
-    found = Event("finding", {"fault": "memory-leak", "subject": "GPU 0"}, 1, time=1.0)
-    recovered = [Event("recovered", {"batch": 256, "micro_batch": 64}, 1, time=2.0 + at) for at in range(500)]
+    found = Event.named("finding", {"fault": "memory-leak", "subject": "GPU 0"}, 1, time=1.0)
+    recovered = [Event.named("recovered", {"batch": 256, "micro_batch": 64}, 1, time=2.0 + at) for at in range(500)]
     told = incidents_of([found, *recovered])
     assert (told[0].fault, len(told)) == ("memory-leak", 101)
 
@@ -197,7 +203,7 @@ def test_a_finding_that_is_there_is_shown_however_much_happened_since():
 def test_kinds_are_told_apart_and_prometheus_gets_the_worst():
     lost = {"fault": "hardware-fault", "subject": "GPU 0"}
     events = [
-        Event("finding", {**lost, "kind": kind, "severity": severity}, 1, time=NOW - age)
+        Event.named("finding", {**lost, "kind": kind, "severity": severity}, 1, time=NOW - age)
         for kind, severity, age in (("xid 48", "critical", 9), ("PCIe width", "warning", 5))
     ]
     view = view_of(NOW, [Sample(NOW)], [job_of(run(events=tuple(events)))])

@@ -17,6 +17,7 @@ from oomph.exact_step.step import verdict
 from oomph.exact_step.step.guarded_step import GuardedStep
 from oomph.exact_step.step.probe import ProbeFinding
 from oomph.exact_step.step.step_protocol import Failure, Recovery, Step
+from oomph.journal.events import GaveUp, GuardFailed, LoopSeen, MicroBatchesProbed, Oom, Recovered
 from oomph.keras_bridge.names import support
 from oomph.keras_bridge.names.row import Feature
 from oomph.keras_bridge.names.tensorflow2 import TENSORFLOW
@@ -179,23 +180,23 @@ class LoopWatch:
         if not self._told:
             self._told = True
             lines = enclosing_loops(sys._getframe(1))
-            joined.journal.write("loop-seen", site=call_site(), loops=lines, restored=restored, guarded=True)
+            joined.journal.write(LoopSeen(site=call_site(), loops=lines, restored=restored, guarded=True))
         joined.pulse.beat(Phase.LOOP)
 
     def failed(self, failure: Failure) -> None:
         joined = session.current()
         if joined is not None:
             joined.pulse.beat(Phase.RECOVERING)
-        _note(
-            "oom", during=self._name, batch=failure.batch, micro_batch=failure.micro_batch, phase=failure.phase,
+        session.note(
+            Oom(during=self._name, batch=failure.batch, micro_batch=failure.micro_batch, phase=failure.phase,
             message=failure.oom.line, requested_bytes=failure.oom.requested_bytes, seconds=round(failure.seconds, 3),
-        )  # fmt: skip
+        ))  # fmt: skip
 
     def recovered(self, recovery: Recovery) -> None:
-        _note(
-            "recovered", during=self._name, batch=recovery.batch, micro_batch=recovery.micro_batch,
+        session.note(
+            Recovered(during=self._name, batch=recovery.batch, micro_batch=recovery.micro_batch,
             ooms=recovery.ooms, seconds=round(recovery.seconds, 3),
-        )  # fmt: skip
+        ))  # fmt: skip
         loop = loops.running()
         if loop is not None:
             loop.fits.remember_micro_batch(loop.identity, Start(recovery.micro_batch))
@@ -205,13 +206,14 @@ class LoopWatch:
         )
 
     def probed(self, promise: Promise, finding: ProbeFinding) -> None:
-        _note(
-            "probed",
-            during=self._name,
-            kind=promise.kind,
-            reason=promise.reason,
-            coupling=promise.coupling,
-            **finding.facts(),
+        session.note(
+            MicroBatchesProbed(
+                during=self._name,
+                kind=promise.kind,
+                reason=promise.reason,
+                coupling=promise.coupling,
+                **finding.facts(),
+            )
         )
         session.say(f"micro-batches of {self._name}: {promise}")
 
@@ -219,14 +221,8 @@ class LoopWatch:
         loop = loops.running()
         if loop is not None:
             loop.go_back(error, phase, reason, begin)
-        _note("gave-up", fault="device-oom", reason=reason)
+        session.note(GaveUp(fault="device-oom", reason=reason))
         raise error
 
     def guard_broken(self, error: BaseException) -> None:
-        _note("guard-failed", reason=f"{type(error).__name__}: {error}"[:2000])
-
-
-def _note(event: str, /, **data: Any) -> None:
-    joined = session.current()
-    if joined is not None:
-        joined.journal.write(event, **data)
+        session.note(GuardFailed(reason=f"{type(error).__name__}: {error}"[:2000]))

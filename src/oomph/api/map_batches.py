@@ -12,6 +12,7 @@ from typing import Any, SupportsIndex
 
 from oomph.exact_step.step.out_of_memory import Failed
 from oomph.exact_step.step.size_search import SizeSearch
+from oomph.journal.events import Oom, Recovered
 from oomph.keras_bridge.batch import batches
 from oomph.keras_bridge.batch.samples import in_batches
 from oomph.keras_bridge.runtime.errors import DeviceOutOfMemory
@@ -112,10 +113,10 @@ class _Failures:
     def note(self, oom: DeviceOutOfMemory, first: int, part: int, seconds: float) -> None:
         """A call for `part` samples from the `first` on ran out of memory."""
         self.ooms, self.seconds = self.ooms + 1, self.seconds + seconds
-        _journal(
-            "oom", phase="map_batches", first=first, piece=part,
+        session.note(
+            Oom(phase="map_batches", first=first, piece=part,
             message=oom.line, requested_bytes=oom.requested_bytes, seconds=round(seconds, 3),
-        )  # fmt: skip
+        ))  # fmt: skip
         if part == 1:
             session.say(f"out of memory in map_batches with element {first} alone, which cannot be split")
         else:
@@ -125,7 +126,7 @@ class _Failures:
     def note_recovered(self, batch: int, piece: int) -> None:
         """The batch is done; report its recovery if any call failed."""
         if self.ooms:
-            _journal("recovered", batch=batch, piece=piece, ooms=self.ooms, seconds=round(self.seconds, 3))
+            session.note(Recovered(batch=batch, piece=piece, ooms=self.ooms, seconds=round(self.seconds, 3)))
             session.say(
                 f"recovered in {self.seconds:.1f} s: map_batches continues with up to {piece} elements at a time"
             )
@@ -136,9 +137,3 @@ def _size(batch: Any) -> int:
     if size is None:
         raise ValueError("the parts of a batch of dataset have no common number of samples")
     return size
-
-
-def _journal(event: str, /, **data: Any) -> None:
-    joined = session.current()
-    if joined is not None:
-        joined.journal.write(event, **data)

@@ -10,7 +10,8 @@ from oomph.explain import render
 from oomph.explain.catalogue.catalogue import find
 from oomph.explain.matching.named_fault import Diagnosis
 from oomph.explain.matching.own_command import OwnCommand
-from oomph.journal.journal import Event, read_journal
+from oomph.journal.events import AttemptStarted, RunEnded
+from oomph.journal.journal import Event, facts, read_journal
 from oomph.run.directory.run_directory import read_record
 from oomph.run.report.next_command import options_without_a_run
 from oomph.run.report.story import Story, story_of
@@ -23,7 +24,7 @@ _MORE = "the evidence of every fault, and what to do about it"
 def story_of_run(run: Path) -> Story | None:
     """The story of a run; None when its journal tells none."""
     events = read_journal(run)
-    if not any(event.name == "attempt-started" for event in events):
+    if not facts(events, AttemptStarted):
         return None
     record = read_record(run)
     typed, words = ((), ()) if record is None else (record.options, record.command)
@@ -82,5 +83,5 @@ def _headline(fault: str) -> str:
 def _exit_code(events: Sequence[Event]) -> int | None:
     """The exit code of the newest call of oomph; None if it has not ended, whatever an earlier call ended with."""
     newest = max((event.attempt for event in events), default=0)
-    ended = [event.data.get("exit_code") for event in events if event.name == "run-ended" and event.attempt == newest]
+    ended = [each.exit_code for each in facts((event for event in events if event.attempt == newest), RunEnded)]
     return ended[-1] if ended and isinstance(ended[-1], int) else None

@@ -15,7 +15,8 @@ import psutil
 
 from oomph.demo.claims import OUT_OF_MEMORY, ChildEnding, Compared
 from oomph.errors import OomphError
-from oomph.journal.journal import read_journal
+from oomph.journal.events import ProcessStarted
+from oomph.journal.journal import facts, read_journal
 from oomph.process.child import Child
 from oomph.process.own_process import isolated_command, isolated_environ
 from oomph.protocol.progress import read_progress
@@ -106,12 +107,12 @@ def _due(run_dir: Path, kill_at: int, supervisor: int) -> int | None:
     progress = read_progress(run_dir)
     if progress is None or progress.steps < kill_at or not 0 < progress.saved < progress.steps:
         return None
-    pids = [event.data.get("pid") for event in read_journal(run_dir) if event.name == "process-started"]
+    pids = [each.pid for each in facts(read_journal(run_dir), ProcessStarted)]
     try:
         ours = {process.pid for process in psutil.Process(supervisor).children(recursive=True)}
     except psutil.Error:
         return None  # the run has just ended
-    return next((pid for pid in pids if isinstance(pid, int) and pid in ours), None)
+    return next((pid for pid in pids if pid in ours), None)
 
 
 def _kill(pid: int) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import types
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Union, get_args, get_origin
 
 _MOST = 2**63
@@ -19,7 +19,7 @@ def conforms(value: object, kind: Any) -> bool:
     Args:
         value: as `json.loads` returns it; a list counts as a tuple.
         kind: `bool`, `str`, `int` (64 bits, not a bool), `float` (any number, or a non-finite one in words),
-            `None`, a union of them, or `list`, `tuple` and `Mapping` of them. Raises TypeError for others.
+            `None`, a union of them, or `list`, `tuple`, `Sequence` and `Mapping` of them. Raises TypeError for others.
     """
     plain = _PLAIN.get(kind)  # nearly all are
     if plain is not None:
@@ -31,7 +31,7 @@ def conforms(value: object, kind: Any) -> bool:
         return (
             isinstance(value, (list, tuple)) and len(value) == len(parts) and all(map(conforms, value, parts))
         )  # fmt: skip
-    if origin in (list, tuple):
+    if origin in (list, tuple, Sequence):
         return isinstance(value, (list, tuple)) and all(conforms(each, parts[0]) for each in value)
     if origin is Mapping:
         return isinstance(value, Mapping) and all(
@@ -56,4 +56,7 @@ _PLAIN: Mapping[Any, Callable[[object], bool]] = {
     str: lambda value: isinstance(value, str),
     int: _is_int,
     float: _is_float,
+    int | None: lambda value: value is None or _is_int(value),
+    float | None: lambda value: value is None or _is_float(value),
+    str | None: lambda value: value is None or isinstance(value, str),
 }

@@ -7,6 +7,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from oomph.journal.events import GuardFailed
 from oomph.keras_bridge.names import support
 from oomph.keras_bridge.names.keras3 import KERAS
 from oomph.keras_bridge.names.row import Feature
@@ -23,7 +24,7 @@ def make(session: Session) -> None:
             if not lacking:
                 change()
                 continue
-            session.journal.write("guard-failed", reason=f"{name}: {lacking}")
+            session.journal.write(GuardFailed(reason=f"{name}: {lacking}"))
             session.say(f"{name} is not possible: {lacking}")
 
 

@@ -21,6 +21,7 @@ import tensorflow as tf
 
 from oomph import testing
 from oomph.checkpoint.container import TENSORS
+from oomph.journal.events import RehearsalEnded, RehearsedFault
 from oomph.keras_bridge.optimizers import optimizers_of
 from oomph.protocol.injection import Injection, has_fired, mark_fired
 from oomph.resume.training.fits import Fits
@@ -100,14 +101,14 @@ class _FaultInjection(testing.Injector):
 
     def _fire(self) -> None:
         mark_fired(self._run_dir)
-        self._fits.note("injected", fault=self._injection.fault)
+        self._fits.note(RehearsedFault(fault=self._injection.fault))
         self._fits.say(f"rehearsal: {self._injection.fault} now")
 
     def _stop(self) -> NoReturn:
         """The rehearsal is complete: record the state, and exit with 0."""
         fit = self.fit
         facts: dict[str, Any] = {} if fit is None else {"state": _digest(fit.model), "loss": _loss(fit.model)}
-        self._fits.note("rehearsal-ended", **facts)
+        self._fits.note(RehearsalEnded(**facts))
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(0)

@@ -20,6 +20,7 @@ from oomph.hooks import adjustments, fault_injection, unfinished_caches, unguard
 from oomph.hooks.left_out import LeftOut
 from oomph.hooks.outside_fit import TrainingOutsideFit, WatchedSteps
 from oomph.hooks.predict import GuardedPredict
+from oomph.journal.events import FeatureOff, GuardFailed, GuardInstalled
 from oomph.keras_bridge.batch.replicas import Replicas
 from oomph.keras_bridge.batch.strategy_scope import outside_strategy_scope
 from oomph.keras_bridge.names import support
@@ -48,11 +49,11 @@ def install(trainer: Any, session: Session) -> None:
     try:
         _probe()
     except UnsupportedError as error:
-        session.journal.write("guard-failed", reason=str(error))
+        session.journal.write(GuardFailed(reason=str(error)))
         session.say(f"unknown version of Keras ({error}); the script runs unguarded")
         return
     for row in support.missing():
-        session.journal.write("feature-off", name=row.path, feature=row.feature.meaning)
+        session.journal.write(FeatureOff(name=row.path, feature=row.feature.meaning))
         session.say(f"this {row.library} has no {row}: {row.feature.meaning} is switched off")
     fits = Fits(session)
     fits.meter.listen()
@@ -70,7 +71,7 @@ def install(trainer: Any, session: Session) -> None:
     loops.install(fits)
     if not below_owner() and not support.lacks(Feature.SEEDS):
         eager_ops.install(session.handover.entropy)
-    session.journal.write("guard-installed", keras=_version())
+    session.journal.write(GuardInstalled(keras=_version()))
 
 
 def _probe() -> None:
@@ -182,7 +183,7 @@ def _begin(fits: Fits, model: Any, signature: inspect.Signature, args: Any, kwar
     except Exception as error:
         _end(fits, arguments["callbacks"])
         fits.preemption.disarm()
-        fits.note("guard-failed", reason=f"{type(error).__name__}: {error}")
+        fits.note(GuardFailed(reason=f"{type(error).__name__}: {error}"))
         fits.say(f"{type(error).__name__}: {error}; this fit runs unguarded")
         return None
     except BaseException:  # the checkpoint was refused, which ends the script
@@ -271,7 +272,7 @@ def _replace_maker(fits: Fits, name: str, guard: Callable[[Fits, Any, Any], Any]
         try:
             setattr(self, name, guard(fits, self, getattr(self, name)))
         except Exception as error:
-            fits.note("guard-failed", reason=f"{type(error).__name__}: {error}")
+            fits.note(GuardFailed(reason=f"{type(error).__name__}: {error}"))
         return None
 
     patch(cls, f"make_{name}", make)
@@ -338,7 +339,7 @@ def _fail_open(fits: Fits, action: Callable[[], None]) -> None:
     try:
         action()
     except Exception as error:
-        fits.note("guard-failed", reason=f"{type(error).__name__}: {error}")
+        fits.note(GuardFailed(reason=f"{type(error).__name__}: {error}"))
         fits.say(f"{type(error).__name__}: {error}; the script continues")
 
 

@@ -16,6 +16,7 @@ from typing import Any
 from weakref import WeakSet
 
 from oomph.hooks import skip_corrupt
+from oomph.journal.events import RecordsLeftOut
 from oomph.keras_bridge.names.tensorflow2 import TENSORFLOW
 from oomph.keras_bridge.pipelines.corrupt_record import corrupt_records
 from oomph.protocol.left_out import records_left_out
@@ -61,7 +62,7 @@ class LeftOut:
             records = [*dict.fromkeys(itertools.islice(corrupt_records(stages, _SECONDS), _MOST_RECORDED))]
         if told or records:
             complete = time.monotonic() < until
-            session.journal.write("records-left-out", records=records, complete=complete)
+            session.journal.write(RecordsLeftOut(records=records, complete=complete))
             session.say(str(records_left_out(records, complete)))
 
 

@@ -7,6 +7,7 @@ from typing import Any, NoReturn
 from oomph.exact_step.micro_batch.exactness import Promise
 from oomph.exact_step.step.probe import ProbeFinding
 from oomph.exact_step.step.step_protocol import Failure, Recovery, Step
+from oomph.journal.events import GuardFailed, Oom, Recovered, TrainedOutsideFit
 from oomph.protocol.phases import Phase
 from oomph.resume.loop import loops
 from oomph.resume.training import leaving
@@ -43,15 +44,15 @@ class WatchedSteps:
     def failed(self, failure: Failure) -> None:
         self._beat_in_validation(Phase.RECOVERING)
         self._fits.note(
-            "oom", during=self._during, batch=failure.batch, micro_batch=failure.micro_batch, phase=failure.phase,
+            Oom(during=self._during, batch=failure.batch, micro_batch=failure.micro_batch, phase=failure.phase,
             message=failure.oom.line, requested_bytes=failure.oom.requested_bytes, seconds=round(failure.seconds, 3),
-        )  # fmt: skip
+        ))  # fmt: skip
 
     def recovered(self, recovery: Recovery) -> None:
         self._fits.note(
-            "recovered", during=self._during, batch=recovery.batch, micro_batch=recovery.micro_batch,
+            Recovered(during=self._during, batch=recovery.batch, micro_batch=recovery.micro_batch,
             ooms=recovery.ooms, seconds=round(recovery.seconds, 3),
-        )  # fmt: skip
+        ))  # fmt: skip
         self._fits.say(
             f"recovered in {recovery.seconds:.1f} s: {self._during} runs its batch of {recovery.batch} as"
             f" micro-batches of {recovery.micro_batch}"
@@ -64,7 +65,7 @@ class WatchedSteps:
         leaving.go_back_or_give_up(self._fits, error, reason, can_restart=False)
 
     def guard_broken(self, error: BaseException) -> None:
-        self._fits.note("guard-failed", reason=f"{type(error).__name__}: {error}"[:2000])
+        self._fits.note(GuardFailed(reason=f"{type(error).__name__}: {error}"[:2000]))
 
 
 class TrainingOutsideFit(WatchedSteps):
@@ -75,7 +76,7 @@ class TrainingOutsideFit(WatchedSteps):
 
     def before_step(self, step: Step, iterator: Any) -> None:
         if not loops.within_a_training() and self._fits.say_once(_NOT_RESUMABLE):
-            self._fits.note("trained-outside-fit", site=call_site())
+            self._fits.note(TrainedOutsideFit(site=call_site()))
         size = self._fits.session.handover.guarding.micro_batch
         if size is not None:
             step.begin_with(Start(size))

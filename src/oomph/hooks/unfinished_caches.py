@@ -21,6 +21,7 @@ from typing import Any
 import tensorflow as tf
 
 from oomph.files.regular_file import read_regular
+from oomph.journal.events import CreatedBefore
 from oomph.keras_bridge.runtime.patching import patch
 from oomph.script.session import Session
 
@@ -67,7 +68,7 @@ def _remove_parts(session: Session, filename: str, began: int) -> None:
     for part in parts:
         try:
             os.unlink(part)
-            session.journal.write("created-before", kind="cache", path=part, site="")
+            session.journal.write(CreatedBefore(kind="cache", path=part, site=""))
         except OSError:
             pass  # TensorFlow reports what is wrong with it
 

@@ -21,6 +21,7 @@ from typing import Any
 import tensorflow as tf
 
 from oomph.api.custom_step import steps_before
+from oomph.journal.events import LoopSeen, Oom
 from oomph.keras_bridge.names import support
 from oomph.keras_bridge.names.keras3 import KERAS
 from oomph.keras_bridge.names.row import Feature
@@ -64,9 +65,7 @@ class _Seen:
             return
         site = call_site()
         session = self._session.in_this_process()
-        session.journal.write(
-            "oom", phase="elsewhere", site=site, message=oom.line, requested_bytes=oom.requested_bytes
-        )
+        session.journal.write(Oom(phase="elsewhere", site=site, message=oom.line, requested_bytes=oom.requested_bytes))
         self._say(f"out of memory at {site}, outside a guarded step: left to the script")
 
     def step_of_a_loop(self, optimizer: Any, applied: bool) -> None:
@@ -82,7 +81,7 @@ class _Seen:
         if first:
             self._said.add("loop")
             site = call_site()
-            session.journal.write("loop-seen", site=site, loops=enclosing_loops(sys._getframe(1)), restored=restored)
+            session.journal.write(LoopSeen(site=site, loops=enclosing_loops(sys._getframe(1)), restored=restored))
             session.say(
                 f"watching the training loop at {site} (restart only: a custom loop; oomph.steps makes it resumable,"
                 " @oomph.guard on its step splits batches that do not fit)"

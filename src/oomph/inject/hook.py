@@ -10,6 +10,8 @@ from __future__ import annotations
 import sys
 from importlib import import_module
 
+from oomph.journal.events import GuardFailed
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -110,7 +112,7 @@ def _install(trainer: ModuleType, join: Join) -> None:
             import_module("oomph.hooks.intercept").install(trainer, session)
     except Exception as error:
         if session is not None:
-            session.journal.write("guard-failed", reason=f"{type(error).__name__}: {error}")
+            session.journal.write(GuardFailed(reason=f"{type(error).__name__}: {error}"))
         _report(error)
 
 

@@ -10,19 +10,21 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
 
 from oomph.files.own_descriptor import OwnDescriptor
 from oomph.files.run_files import FOLDER_MODE, OwnFile, open_folder, set_aside
 from oomph.journal.event import Event as Event
+from oomph.journal.fact import Fact
 from oomph.journal.journal_reader import foreign_format as foreign_format
 from oomph.journal.journal_reader import lines_left_out as lines_left_out
 from oomph.journal.journal_reader import read_journal as read_journal
 from oomph.journal.journal_reader import unreadable_lines as unreadable_lines
 from oomph.redaction.redaction import redacted_data
 
+_Fact = TypeVar("_Fact", bound=Fact)
 _OF_ATTEMPT = re.compile(r"([0-9]{1,9})-.*\.jsonl")
 
 
@@ -37,10 +39,11 @@ class Journal:
         self._file = None if run_dir is None else OwnFile(run_dir, f"journal/{attempt}-{rank}-{role}.jsonl")
         self._descriptor = self._opened()
 
-    def write(self, name: str, /, **data: Any) -> Event:
+    def write(self, fact: Fact) -> Event:
         """Append one event and return it."""
         self._sequence += 1
-        event = Event(name, redacted_data(data), self.attempt, self.rank, self.role, self._sequence, time.time())
+        kept = fact.of_values(redacted_data(value, name) for name, value in fact.items())
+        event = Event(kept, self.attempt, self.rank, self.role, self._sequence, time.time())
         if self._descriptor is not None and not self._descriptor.is_ours:  # the script has closed all descriptors
             self._descriptor = self._opened()
         if self._descriptor is not None:
@@ -107,9 +110,42 @@ def by_attempt(events: Iterable[Event]) -> list[list[Event]]:
     return [attempts[number] for number in sorted(attempts)]
 
 
-def by_name(events: Iterable[Event]) -> dict[str, list[Event]]:
-    """The events of each name."""
-    by: dict[str, list[Event]] = {}
-    for event in events:
-        by.setdefault(event.name, []).append(event)
-    return by
+class ByKind:
+    """Events by the class of their facts."""
+
+    def __init__(self, events: Iterable[Event]) -> None:
+        self._events: dict[type[Fact], list[Event]] = {}
+        for event in events:
+            self._events.setdefault(type(event.fact), []).append(event)
+
+    def events(self, *kinds: type[Fact]) -> list[Event]:
+        """The events of these classes, one class after the other."""
+        return [event for kind in kinds for event in self._events.get(kind, ())]
+
+    def facts(self, kind: type[_Fact]) -> list[_Fact]:
+        """The facts of a class."""
+        return facts(self.events(kind), kind)
+
+    def pairs(self, kind: type[_Fact]) -> list[tuple[Event, _Fact]]:
+        """Each event of a class with its fact."""
+        return pairs(self.events(kind), kind)
+
+
+def pairs(events: Iterable[Event], kind: type[_Fact]) -> list[tuple[Event, _Fact]]:
+    """Each event of a class with its fact."""
+    return [(event, event.fact) for event in events if isinstance(event.fact, kind)]
+
+
+def events_of(events: Iterable[Event], *kinds: type[Fact]) -> list[Event]:
+    """The events with a fact of one of these classes."""
+    return [event for event in events if isinstance(event.fact, kinds)]
+
+
+def facts(events: Iterable[Event], kind: type[_Fact]) -> list[_Fact]:
+    """The facts of a class."""
+    return [event.fact for event in events if isinstance(event.fact, kind)]
+
+
+def last(events: Sequence[Event], kind: type[_Fact]) -> _Fact | None:
+    """The last fact of a class."""
+    return next((event.fact for event in reversed(events) if isinstance(event.fact, kind)), None)

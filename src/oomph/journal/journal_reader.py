@@ -16,7 +16,7 @@ from typing import Any, BinaryIO
 
 from oomph.files.regular_file import open_regular
 from oomph.journal.event import SCHEMA, Event, event_of
-from oomph.journal.event_data import SharedWords
+from oomph.journal.shared_words import SharedWords
 
 _CHUNK = 1 << 16
 _LONGEST_FIRST = 1 << 20
@@ -216,8 +216,7 @@ def _events_of(lines: list[bytes], shared: SharedWords) -> Iterator[Event]:
             event = event_of(document)
         except (ValueError, RecursionError):
             continue
-        name, data, attempt, rank, role, sequence, time = event
-        yield Event(shared.word(name), shared.data(data), attempt, rank, shared.word(role), sequence, time)
+        yield shared.event(event)
 
 
 def _documents(lines: list[bytes]) -> Sequence[Any]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from oomph.explain.catalogue.catalogue import find
 from oomph.monitor.finding import Finding
 
@@ -21,7 +23,7 @@ def remedy_of(finding: Finding) -> str:
     return page.remedies[0].filled({}).text
 
 
-def as_data(finding: Finding) -> dict[str, object]:
+def as_data(finding: Finding) -> dict[str, Any]:
     """The finding as JSON values, for a program that reads it."""
     page = find(finding.fault)
     return {

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from math import inf
 from typing import NamedTuple
 
-from oomph.journal.journal import Event
+from oomph.journal.events import RepeatCompared
 from oomph.protocol.reason_table import compared_part
 from oomph.protocol.reasons import Reason, because
 from oomph.terminal.amounts import counted
@@ -67,21 +67,17 @@ class Coverage(NamedTuple):
         return (because("partly-compared", compared=self.compared, repeated=self.repeated, epochs=self.epochs),)
 
 
-def coverage_of(compared: Iterable[Event], repeated: Range = ANY) -> Coverage:
-    """The most that the events `compared` of one fit in one attempt show.
+def coverage_of(compared: Iterable[RepeatCompared], repeated: Range = ANY) -> Coverage:
+    """The most that the comparisons of one fit in one attempt show.
 
     Args:
         repeated: the least and the most steps that the attempt has repeated, by its journal.
     """
-    known = [_coverage(event) for event in compared if event.data.get("equal")]
+    known = [_coverage(found) for found in compared if found.equal]
     most = max(known, key=lambda one: one.covered, default=Coverage())
     return most._replace(repeated=int(min(max(most.repeated, repeated.least), repeated.most)))
 
 
-def _coverage(event: Event) -> Coverage:
-    return Coverage(*(_count(event, name) for name in ("steps", "epochs", "covered", "repeated")))
-
-
-def _count(event: Event, name: str) -> int:
-    value = event.data.get(name)
-    return max(0, value) if isinstance(value, int) else 0
+def _coverage(found: RepeatCompared) -> Coverage:
+    counts = (found.steps, found.epochs, found.covered or 0, found.repeated or 0)
+    return Coverage(*(max(0, each) for each in counts))

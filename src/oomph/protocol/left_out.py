@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from oomph.journal.events import RecordsLeftOut
 from oomph.journal.journal import Event
 from oomph.protocol.reasons import Reason, because
 
@@ -15,10 +16,10 @@ def left_out(events: Iterable[Event]) -> Reason | None:
     records: dict[str, None] = {}
     told, complete = False, True
     for event in events:
-        if event.name == "records-left-out":
-            named = event.data.get("records")
-            records |= dict.fromkeys(map(str, named if isinstance(named, list) else ()))
-            told, complete = True, complete and event.data.get("complete") is True
+        match event.fact:
+            case RecordsLeftOut(records=named, complete=is_complete):
+                records |= dict.fromkeys(named)
+                told, complete = True, complete and is_complete
     return records_left_out([*records], complete) if told else None
 
 

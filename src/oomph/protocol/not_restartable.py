@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from typing import Any
+
+from oomph.journal.events import StoppedAt
 
 NAME = "not-restartable"
 _THERE = re.compile(
@@ -34,25 +34,23 @@ _ELSE = "let it take what an earlier start has left, or give it a new name, such
 _MOST_CHARACTERS = 200
 
 
-def why_not_restartable(stopped: Mapping[str, Any] | None, last_words: str, went_further: bool) -> str:
+def why_not_restartable(stopped: StoppedAt, last_words: str, went_further: bool) -> str:
     """One sentence about a script that a restart cannot repeat; empty when that is not why it ended.
 
     Args:
-        stopped: the data of the event `stopped-at`; None when the script's process did not report it.
+        stopped: where the script stopped; empty when its process did not report it.
         last_words: the last line that the script wrote to stderr.
         went_further: whether an earlier start of the same script got past the place where this one ended.
     """
-    facts = stopped or {}
-    kind, message, source = (str(facts.get(name) or "") for name in ("type", "message", "source"))
-    created = str(facts.get("created") or "")
-    if created == "now" or not (created == "before" or went_further):
+    kind, message = stopped.type, stopped.message
+    if stopped.created == "now" or not (stopped.created == "before" or went_further):
         return ""  # the script fails this way even at a first start
     by_exit = kind in ("", "SystemExit")
     words = f"{message}\n{last_words}" if by_exit else f"{kind}: {message}"
-    if not (kind == "FileExistsError" or _THERE.search(words) or facts.get("refuses")):
+    if not (kind == "FileExistsError" or _THERE.search(words) or stopped.refuses):
         return ""
     said = (last_words if by_exit and (not message or message.isdecimal()) else message).strip().partition("\n")[0]
-    return _sentence(str(facts.get("site") or ""), source, "" if by_exit else kind, said)
+    return _sentence(stopped.site, stopped.source, "" if by_exit else kind, said)
 
 
 def refuses(source: str, before: str) -> bool:

@@ -9,9 +9,8 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
-from oomph.journal.journal import Event
 from oomph.protocol.reason_table import TABLE
 
 Value = str | int | float
@@ -81,9 +80,21 @@ def reason_from(data: object) -> Reason:
     return because("in-words", text=text[:_LONGEST])
 
 
-def reason_of(event: Event) -> Reason:
-    """Read the reason of an event."""
-    return reason_from(event.data.get("why") or event.data.get("reason"))
+class WithReason(Protocol):
+    """An event that gives a reason."""
+
+    @property
+    def reason(self) -> str:
+        """In words."""
+
+    @property
+    def why(self) -> Mapping[str, Any] | str | None:
+        """As code and values."""
+
+
+def reason_of(fact: WithReason) -> Reason:
+    """Read the reason that an event gives."""
+    return reason_from(fact.why or fact.reason)
 
 
 def reasons_from(data: object) -> tuple[Reason, ...]:

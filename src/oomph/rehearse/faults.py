@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from oomph.journal.events import CheckpointFailed, CheckpointRefused, CheckpointSkipped, Resumed
+from oomph.journal.fact import Fact
+
 
 @dataclass(frozen=True)
 class Rehearsable:
@@ -14,22 +17,22 @@ class Rehearsable:
     """What happens to the script."""
     fault: str
     """The name under which the summary of the run has to count it; empty when it ends no attempt."""
-    event: str = ""
-    """An event that the journal has to contain; empty when none is required."""
+    event: type[Fact] | None = None
+    """The event that the journal has to contain, if any."""
 
 
 FAULTS = (
     Rehearsable(
         "oom", "a step runs out of memory, and so does every micro-batch of more than half of its batch", "device-oom"
     ),
-    Rehearsable("kill", "kill -9", "killed", "resumed"),
-    Rehearsable("abort", "abort, as after a failed check in CUDA code", "abort", "resumed"),
-    Rehearsable("hang", "a step never ends", "hang", "resumed"),
-    Rehearsable("nan", "a weight turns NaN", "", "checkpoint-skipped"),
+    Rehearsable("kill", "kill -9", "killed", Resumed),
+    Rehearsable("abort", "abort, as after a failed check in CUDA code", "abort", Resumed),
+    Rehearsable("hang", "a step never ends", "hang", Resumed),
+    Rehearsable("nan", "a weight turns NaN", "", CheckpointSkipped),
     Rehearsable(
-        "corrupt-checkpoint", "a bit of the newest checkpoint flips, then kill -9", "killed", "checkpoint-refused"
+        "corrupt-checkpoint", "a bit of the newest checkpoint flips, then kill -9", "killed", CheckpointRefused
     ),
-    Rehearsable("disk-full", "no further checkpoint can be written", "", "checkpoint-failed"),
-    Rehearsable("lost-gpu", "abort, and one GPU less after it", "abort", "resumed"),
+    Rehearsable("disk-full", "no further checkpoint can be written", "", CheckpointFailed),
+    Rehearsable("lost-gpu", "abort, and one GPU less after it", "abort", Resumed),
 )
 NAMES = tuple(fault.name for fault in FAULTS)

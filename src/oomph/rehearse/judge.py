@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from oomph.journal.journal import Event
+from oomph.journal.events import CheckpointSaved, CheckpointSkipped, FitFinished, RehearsalEnded
+from oomph.journal.journal import Event, events_of, facts, last
 from oomph.protocol.not_restartable import NAME as NOT_RESTARTABLE
 from oomph.protocol.reasons import Reason, reasons_from
 from oomph.rehearse.faults import Rehearsable
@@ -30,10 +31,6 @@ class Rehearsed:
     fired: bool = False
     """True if the fault was injected."""
 
-    def last(self, name: str) -> dict[str, Any]:
-        """The data of the last event of that name; empty when there is none."""
-        return next((event.data for event in reversed(self.events) if event.name == name), {})
-
     @property
     def steps(self) -> int:
         """Steps done, each counted once."""
@@ -42,8 +39,8 @@ class Rehearsed:
     @property
     def saved(self) -> int:
         """Steps in the last checkpoint taken within a fit."""
-        names = (e.data for e in self.events if e.name == "checkpoint" and str(e.data.get("name")).startswith("step"))
-        return max((int(data["steps"]) for data in names), default=0)
+        saved = facts(self.events, CheckpointSaved)
+        return max((each.steps for each in saved if each.name.startswith("step")), default=0)
 
     @property
     def refused(self) -> str:
@@ -52,9 +49,9 @@ class Rehearsed:
         return gave_up if NOT_RESTARTABLE in (self.summary.get("faults") or ()) else ""
 
     @property
-    def end(self) -> dict[str, Any]:
+    def end(self) -> RehearsalEnded | FitFinished | None:
         """The final state and loss."""
-        return self.last("rehearsal-ended") or self.last("fit-finished")
+        return last(self.events, RehearsalEnded) or last(self.events, FitFinished)
 
 
 @dataclass(frozen=True)
@@ -121,30 +118,30 @@ def _survived(fault: Rehearsable, undisturbed: Rehearsed, run: Rehearsed) -> tup
         return LOST, f"exit code {run.exit_code}" + (f": {gave_up}" if gave_up else "")
     if run.steps < undisturbed.steps:
         return LOST, f"it ended after {run.steps} of {undisturbed.steps} steps"
-    loss = run.end.get("loss")
-    if (isinstance(loss, float) and not math.isfinite(loss)) or _ended_not_finite(run):
+    loss = None if run.end is None else run.end.loss
+    if (loss is not None and not math.isfinite(loss)) or _ended_not_finite(run):
         kept = f"the state of step {run.saved} is kept" if run.saved else "there was no earlier checkpoint"
         return LOST, f"training continued with NaN, as Keras does (TerminateOnNaN ends it); {kept}"
     if fault.fault and fault.fault not in (run.summary.get("faults") or {}):
         return LOST, f"it finished, but never counted the fault {fault.fault}"
-    if fault.event and not any(event.name == fault.event for event in run.events):
-        return LOST, f"it finished, but without the event {fault.event} that shows how"
+    if fault.event and not any(isinstance(event.fact, fault.event) for event in run.events):
+        return LOST, f"it finished, but without the event {fault.event.event} that shows how"
     return SURVIVED, ""
 
 
 def _ended_not_finite(run: Rehearsed) -> bool:
     """True if no finite state was saved after a non-finite one; the loss may still be finite."""
-    saves = [event.name for event in run.events if event.name in ("checkpoint", "checkpoint-skipped")]
-    return bool(saves) and saves[-1] == "checkpoint-skipped"
+    saves = events_of(run.events, CheckpointSaved, CheckpointSkipped)
+    return bool(saves) and isinstance(saves[-1].fact, CheckpointSkipped)
 
 
 def _result(undisturbed: Rehearsed, run: Rehearsed, reasons: Sequence[Reason]) -> str:
     ours, theirs = run.end, undisturbed.end
-    if not ours or run.exit_code != 0:
+    if ours is None or run.exit_code != 0:
         return ""
-    if ours.get("state") and ours.get("state") == theirs.get("state"):
+    if ours.state and theirs is not None and ours.state == theirs.state:
         is_raced = any(reason.code == "raced" for reason in reasons)
         return "the same bits, by chance" if is_raced else "the same bits"
-    if isinstance(ours.get("loss"), float) and isinstance(theirs.get("loss"), float):
-        return f"loss {ours['loss']:.6g}, undisturbed {theirs['loss']:.6g}"
+    if theirs is not None and ours.loss is not None and theirs.loss is not None:
+        return f"loss {ours.loss:.6g}, undisturbed {theirs.loss:.6g}"
     return "weights differ from the undisturbed run"

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from oomph.errors import ExamineError, UsageError
-from oomph.journal.journal import read_journal
+from oomph.journal.events import RehearsalEnded
+from oomph.journal.journal import last, read_journal
 from oomph.process.child import Child
 from oomph.process.own_process import isolated_command, isolated_environ
 from oomph.protocol.creations import Earlier
@@ -105,7 +106,7 @@ def rehearse(plan: RehearsalPlan, keep: str | None, say: Say) -> Report:
 
 def _refused(undisturbed: Rehearsed, run: Rehearsed) -> str:
     """The reason the script cannot be started a second time, and how that was tested; empty when it can."""
-    came_to_its_end = not undisturbed.last("rehearsal-ended")
+    came_to_its_end = last(undisturbed.events, RehearsalEnded) is None
     where = " (tried after the script had finished: use fewer --steps to try it in mid-training)"
     return run.refused and run.refused + where * came_to_its_end
 

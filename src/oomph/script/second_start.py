@@ -13,6 +13,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from oomph.journal.events import CreatedBefore, StoppedAt
 from oomph.protocol.creations import Earlier, Notes
 from oomph.protocol.injection import Injection
 from oomph.protocol.not_restartable import refuses
@@ -63,7 +64,7 @@ class _Telling:
         told = sum(self._sites.values())
         self._sites[site] = self._sites.get(site, 0) + 1
         if told < _MOST_TOLD:
-            self._session.journal.write("created-before", kind=kind, path=path, site=site)
+            self._session.journal.write(CreatedBefore(kind=kind, path=path, site=site))
         if self._sites[site] == 1 and len(self._sites) <= _MOST_SAID:
             name = os.path.relpath(path)
             self._session.say(f"{site}: {name} is there from an earlier attempt, and counts as created")
@@ -101,13 +102,14 @@ def _tell_what_stopped_it(session: Session, earlier: Earlier, creating: Creating
         return
     message = _text(exits.code if error is None else error)
     session.journal.write(
-        "stopped-at",
-        type="SystemExit" if error is None else type(error).__name__,
-        message=message[:_MOST_CHARACTERS],
-        site="" if line is None else line.site,
-        source="" if line is None else line.source,
-        refuses=line is not None and refuses(line.source, line.before),
-        created=_created(error, message, earlier, creating),
+        StoppedAt(
+            type="SystemExit" if error is None else type(error).__name__,
+            message=message[:_MOST_CHARACTERS],
+            site="" if line is None else line.site,
+            source="" if line is None else line.source,
+            refuses=line is not None and refuses(line.source, line.before),
+            created=_created(error, message, earlier, creating),
+        )
     )
 
 

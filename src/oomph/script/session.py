@@ -9,6 +9,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from oomph.files.run_files import pin
+from oomph.journal.events import ProcessStarted, UncaughtException
+from oomph.journal.fact import Fact
 from oomph.journal.journal import Journal
 from oomph.protocol.handover import Handover
 from oomph.protocol.ownership import claim_ownership
@@ -69,6 +71,13 @@ def current() -> Session | None:
     return _joined
 
 
+def note(fact: Fact) -> None:
+    """Write one event to the journal of this process; does nothing outside a run."""
+    joined = current()
+    if joined is not None:
+        joined.journal.write(fact)
+
+
 def say(text: str) -> None:
     """Write one line to stderr; never raises, since the script must not fail over a message of ours.
 
@@ -105,7 +114,7 @@ def join(handover: Handover) -> Session:
         _keep_lock_from_children(handover.lock_fd)
         atexit.register(_record_uncaught_exception, session)
     version = ".".join(map(str, sys.version_info[:3]))
-    session.journal.write("process-started", pid=pid, python=sys.executable, version=version, argv=list(sys.orig_argv))
+    session.journal.write(ProcessStarted(pid=pid, python=sys.executable, version=version, argv=list(sys.orig_argv)))
     return session
 
 
@@ -158,4 +167,4 @@ def _record_uncaught_exception(session: Session) -> None:
         message = str(error)[:_MESSAGE_CHARACTERS]
     except Exception:
         message = ""  # an exception whose __str__ fails
-    session.journal.write("uncaught-exception", type=type(error).__name__, message=message)
+    session.journal.write(UncaughtException(type=type(error).__name__, message=message))

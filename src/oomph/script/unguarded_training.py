@@ -14,6 +14,7 @@ from __future__ import annotations
 from types import ModuleType
 from typing import Any, NamedTuple
 
+from oomph.journal.events import UnguardedTraining
 from oomph.protocol.unguarded import of_event
 
 TYPE_CHECKING = False
@@ -90,7 +91,7 @@ def _tell(kind: str, join: Join, told: set[str]) -> None:
 
         line = calling()
         site = "the script" if line is None else line.site
-        session.journal.write("unguarded", kind=kind, site=site)
+        session.journal.write(UnguardedTraining(kind=kind, site=site))
         session.say(of_event(site, kind))
     except Exception:
         pass  # a remark must not end a training

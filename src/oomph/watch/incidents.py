@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
-from typing import Any
 
+from oomph.journal.events import CheckpointFailed, Diagnosed, GaveUp, Hung, Preempted, Recovered
 from oomph.journal.journal import Event
 from oomph.monitor.finding import Finding
 from oomph.run.report.found import Found, findings_of
@@ -57,7 +56,7 @@ def incident_of(finding: Finding, time: float) -> ShownIncident:
 def incidents_of(events: Sequence[Event], going_on: bool = True) -> tuple[ShownIncident, ...]:
     """The incidents of a run, oldest first. With the run, what was found in it ends."""
     over = None if going_on or not events else events[-1].time
-    told = [_TOLD[event.name](event) for event in events if event.name in _TOLD]
+    told = [each for each in map(_incident, events) if each is not None]
     told += [_found(each, over) for each in findings_of(events)]
     told.sort(key=lambda each: each.time)
     over_by_now = [each for each in told if not each.is_present]
@@ -71,55 +70,24 @@ def _found(each: Found, over: float | None) -> ShownIncident:
     return ShownIncident(each.begin, *about, finding=True, kind=each.kind, ended=ended)
 
 
-def _diagnosed(event: Event) -> ShownIncident:
-    return ShownIncident(
-        event.time, "critical", _text(event.data, "fault"), f"attempt {event.attempt}", "ended by this fault"
-    )
-
-
-def _recovered(event: Event) -> ShownIncident:
-    data = event.data
-    size = data.get("micro_batch") or data.get("piece")
-    message = f"batch {data.get('batch', '?')} continues as micro-batches of {size or '?'}"
-    return ShownIncident(event.time, "notice", "device-oom", f"attempt {event.attempt}", message)
-
-
-def _hang(event: Event) -> ShownIncident:
-    where = _text(event.data, "line")
-    message = f"no progress for {float(event.data.get('seconds') or 0):.0f} s" + (f" at {where}" if where else "")
-    return ShownIncident(event.time, "critical", "hang", f"attempt {event.attempt}", message)
-
-
-def _gave_up(event: Event) -> ShownIncident:
-    return ShownIncident(
-        event.time, "critical", _text(event.data, "fault"), f"attempt {event.attempt}", _text(event.data, "reason")
-    )
-
-
-def _preempted(event: Event) -> ShownIncident:
-    message = f"preempted by {_text(event.data, 'signal')} after {counted(int(event.data.get('steps') or 0), 'step')}"
-    return ShownIncident(event.time, "notice", "preempted", f"attempt {event.attempt}", message)
-
-
-def _checkpoint_failed(event: Event) -> ShownIncident:
-    return ShownIncident(
-        event.time, "warning", "checkpoint-failure", f"attempt {event.attempt}", _text(event.data, "reason")
-    )
-
-
-_TOLD: Mapping[str, Callable[[Event], ShownIncident]] = MappingProxyType(
-    {
-        "diagnosed": _diagnosed,
-        "recovered": _recovered,
-        "hang": _hang,
-        "gave-up": _gave_up,
-        "preempted": _preempted,
-        "checkpoint-failed": _checkpoint_failed,
-    }
-)
-"""Event → incident."""
-
-
-def _text(data: Mapping[str, Any], name: str) -> str:
-    value = data.get(name)
-    return value if isinstance(value, str) else ""
+def _incident(event: Event) -> ShownIncident | None:
+    """What an event reports; None for one that is no incident. Findings are gathered apart."""
+    match event.fact:
+        case Diagnosed(fault=fault):
+            about = ("critical", fault, "ended by this fault")
+        case Recovered(batch=batch, micro_batch=micro_batch, piece=piece):
+            size = micro_batch or piece or "?"
+            continues = f"batch {'?' if batch is None else batch} continues as micro-batches of {size}"
+            about = ("notice", "device-oom", continues)
+        case Hung(seconds=seconds, line=line):
+            about = ("critical", "hang", f"no progress for {seconds or 0:.0f} s" + (f" at {line}" if line else ""))
+        case GaveUp(fault=fault, reason=reason):
+            about = ("critical", fault, reason)
+        case Preempted(signal=signal, steps=steps):
+            about = ("notice", "preempted", f"preempted by {signal} after {counted(steps, 'step')}")
+        case CheckpointFailed(reason=reason):
+            about = ("warning", "checkpoint-failure", reason)
+        case _:
+            return None
+    severity, fault, message = about
+    return ShownIncident(event.time, severity, fault, f"attempt {event.attempt}", message)

@@ -6,7 +6,8 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from oomph.journal.journal import Event
+from oomph.journal.events import FitStarted, Recovered
+from oomph.journal.journal import Event, last
 from oomph.monitor.sample import Sample, Values
 from oomph.protocol.progress import Progress
 from oomph.run.directory.run_directory import RUNNING, RunRecord
@@ -111,17 +112,18 @@ def _position(run: Run, values: Values) -> tuple[int | None, int | None, int | N
 
 
 def _epochs(events: Sequence[Event]) -> int | None:
-    return next((event.data.get("epochs") for event in reversed(events) if event.name == "fit-started"), None)
+    fit = last(events, FitStarted)
+    return None if fit is None else fit.epochs
 
 
 def _micro_batch(events: Sequence[Event]) -> int | None:
     """The size that the last out-of-memory error of the current fit led to."""
     for event in reversed(events):
-        if event.name == "fit-started":
-            return None
-        if event.name == "recovered":
-            size: int | None = event.data.get("micro_batch")
-            return size
+        match event.fact:
+            case FitStarted():
+                return None
+            case Recovered(micro_batch=size):
+                return size
     return None
 
 

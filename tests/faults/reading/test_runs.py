@@ -9,12 +9,13 @@ from pathlib import Path
 import pytest
 
 from oomph.explain.reading import run
+from oomph.journal.events import AttemptEnded, Decided, Hung, Oom
 from oomph.journal.journal import Event, Journal
 
 
 def test_ten_thousand_attempts_are_read_in_a_time_that_grows_with_their_number(tmp_path: Path, monkeypatch) -> None:
     ends = range(1, 10_001)
-    events = [Event("attempt-ended", {"returncode": -9}, attempt, sequence=1) for attempt in ends]
+    events = [Event.named("attempt-ended", {"returncode": -9}, attempt, sequence=1) for attempt in ends]
     monkeypatch.setattr(run, "read_journal", lambda directory: events)
     began = time.process_time()
     facts = list(run.read_run(tmp_path))
@@ -24,13 +25,13 @@ def test_ten_thousand_attempts_are_read_in_a_time_that_grows_with_their_number(t
 
 @pytest.mark.parametrize("seconds", ["q", None, [], float("inf"), float("nan")])
 def test_a_hang_whose_seconds_are_damaged_is_told_without_them(tmp_path: Path, seconds: object) -> None:
-    Journal(tmp_path, 1, "supervisor").write("hang", phase="step", seconds=seconds, limit_seconds=60.0)
+    Journal(tmp_path, 1, "supervisor").write(Hung(phase="step", seconds=seconds, limit_seconds=60.0))
     (fact,) = run.read_run(tmp_path)
     assert fact.text == "no progress for ? s in step (limit 60 s); oomph ended the script"
 
 
 def test_nothing_waits_for_a_fifo_in_place_of_a_file(tmp_path: Path) -> None:
-    Journal(tmp_path, 1, "supervisor").write("oom", message="no room")
+    Journal(tmp_path, 1, "supervisor").write(Oom(message="no room"))
     (tmp_path / "stderr").mkdir()
     for name in ("stderr/1.log", "stderr/2.log", "bfc_GPU_0_bfc.1"):
         os.mkfifo(tmp_path / name)
@@ -45,8 +46,8 @@ def test_a_script_that_oomph_had_to_kill_as_its_end_was_wished_for_was_not_kille
     tmp_path: Path, ending: dict[str, object], sources: list[str]
 ) -> None:
     journal = Journal(tmp_path, 1, "supervisor")
-    journal.write("attempt-ended", returncode=-9)
-    journal.write("decided", action="requeue", ending=ending)
+    journal.write(AttemptEnded(returncode=-9))
+    journal.write(Decided(action="requeue", ending=ending))
     assert [fact.source for fact in run.read_run(tmp_path)] == sources
 
 

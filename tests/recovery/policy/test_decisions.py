@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from oomph.cli import main
+from oomph.journal.events import GpuMemoryBack, GpuMemoryHeld, RunEnded
 from oomph.journal.journal import Event, Journal, read_journal
 from oomph.run.policy import decisions
 from oomph.run.policy.decide import Action, Ending, Finish, GiveUp, Ledger, Restart, decide, record
@@ -47,7 +48,7 @@ def written(
         action = decide(ending, ledger, there, allowed)
         facts = decisions.facts(ending, there, allowed)
         data = {**decisions.in_words(action), "ledger": ledger.as_data(), **facts}
-        events.append(Event.from_json(Event("decided", data, attempt).to_json()))
+        events.append(Event.from_json(Event.named("decided", data, attempt).to_json()))
         actions.append(action)
         if not isinstance(action, Restart):
             break
@@ -66,7 +67,7 @@ def test_every_decision_can_be_computed_again_from_the_journal(endings, skip) ->
 
 def test_a_decision_that_comes_out_otherwise_is_told() -> None:
     (event,), _ = written([(Ending(-9, "killed", steps=5), Conditions())])
-    changed = Event(event.name, {**event.data, "action": "give-up", "reason": "tired"}, 1)
+    changed = Event.named(event.name, {**event.data, "action": "give-up", "reason": "tired"}, 1)
     (decision,) = decisions.replay([changed])
     assert not decision.reproduced
     text = decisions.as_text([decision], "run")
@@ -95,7 +96,7 @@ def test_a_run_goes_on_from_what_was_decided_and_not_from_what_would_be_today(mo
 )  # fmt: skip
 def test_a_decision_that_makes_no_sense_is_left_out(change) -> None:
     (event,), _ = written([(Ending(-9, "killed", steps=5), Conditions())])
-    assert decisions.replay([Event(event.name, {**event.data, **change}, 1)]) in ((), decisions.replay([event]))
+    assert decisions.replay([Event.named(event.name, {**event.data, **change}, 1)]) in ((), decisions.replay([event]))
 
 
 def test_what_was_passed_over_is_explained() -> None:
@@ -116,14 +117,14 @@ def test_an_interrupted_run_goes_on_with_its_ledger_and_a_given_up_one_with_a_ne
 
 
 def test_a_decision_without_its_facts_is_not_shown() -> None:
-    assert decisions.replay([Event("decided", {"action": "restart", "reason": "killed"}, 1)]) == ()
+    assert decisions.replay([Event.named("decided", {"action": "restart", "reason": "killed"}, 1)]) == ()
 
 
 def test_explain_shows_the_decisions_of_a_run(tmp_path: Path, capsys) -> None:
     events, _ = written([(Ending(-9, "killed", steps=5, place=(0, 0, 5)), Conditions()), (Ending(0, ""), Conditions())])
     for event in events:
         journal = Journal(tmp_path, event.attempt, "supervisor")
-        journal.write(event.name, **event.data)
+        journal.write(event.fact)
         journal.close()
     assert main(["explain", str(tmp_path), "--decisions", "--exit-code"]) == 0
     shown = " ".join(capsys.readouterr().out.split())
@@ -143,20 +144,21 @@ def test_a_resumed_finish_begins_anew() -> None:
 
 def test_half_a_line_at_the_end_of_a_journal_takes_no_other_with_it(tmp_path: Path) -> None:
     first = Journal(tmp_path, 1, "supervisor")
-    first.write("one")
+    first.write(GpuMemoryHeld())
     first.close()
     with (tmp_path / "journal" / "1-0-supervisor.jsonl").open("a") as file:
         file.write('{"schema": 1, "event": "ha')
     second = Journal(tmp_path, 1, "supervisor")
-    second.write("two")
+    second.write(GpuMemoryBack())
     second.close()
-    assert [event.name for event in read_journal(tmp_path)] == ["one", "two"]
+    assert [event.name for event in read_journal(tmp_path)] == ["gpu-memory-held", "gpu-memory-back"]
 
 
 def test_a_clock_that_is_set_back_does_not_reorder_what_one_writer_wrote(tmp_path: Path, monkeypatch) -> None:
     journal = Journal(tmp_path, 1, "script")
-    for name, now in (("one", 1000.0), ("two", 400.0), ("three", 401.0)):
+    facts = (GpuMemoryHeld(), GpuMemoryBack(), RunEnded())
+    for fact, now in zip(facts, (1000.0, 400.0, 401.0), strict=True):
         monkeypatch.setattr("oomph.journal.journal.time.time", lambda now=now: now)
-        journal.write(name)
+        journal.write(fact)
     journal.close()
-    assert [event.name for event in read_journal(tmp_path)] == ["one", "two", "three"]
+    assert [event.fact for event in read_journal(tmp_path)] == [*facts]

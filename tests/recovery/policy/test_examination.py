@@ -10,7 +10,7 @@ from oomph.run.policy.decide import Finish, Ledger, Requeue, Restart, decide, re
 from oomph.run.policy.examination import Trail, examine
 from oomph.run.report.account import restart_line
 
-SAVED_AND_LEFT = Event("preempted", {"signal": "SIGTERM"})
+SAVED_AND_LEFT = Event.named("preempted", {"signal": "SIGTERM"})
 
 
 def test_a_hang_that_our_own_sigterm_wakes_up_is_no_preemption() -> None:
@@ -32,9 +32,11 @@ def test_a_signal_to_the_script_itself_is_a_preemption_without_a_word_to_us() ->
 
 
 def test_a_kill_after_a_scheduler_asked_is_a_preemption_and_without_one_a_kill() -> None:
-    killed = Trail(-signal.SIGKILL, 0, b"", stopped=True, events=[Event("fit-started")], progress=None, asked="SIGUSR1")
+    killed = Trail(
+        -signal.SIGKILL, 0, b"", stopped=True, events=[Event.named("fit-started", {})], progress=None, asked="SIGUSR1"
+    )
     assert examine(killed)[1].preempted == "SIGUSR1"
-    plain = Trail(-signal.SIGKILL, 0, b"", stopped=False, events=[Event("fit-started")], progress=None)
+    plain = Trail(-signal.SIGKILL, 0, b"", stopped=False, events=[Event.named("fit-started", {})], progress=None)
     names, ending = examine(plain)
     assert (names[0].name, ending.preempted) == ("killed", "")
 
@@ -43,7 +45,7 @@ def test_a_crash_between_two_epochs_is_at_no_step_that_could_be_left_out() -> No
     """A callback ends the process twice: no batch is at fault."""
     for is_over, place in ((True, "the end of epoch 2 of fit 1"), (False, "fit 1, epoch 2, step 11")):
         at = Progress(epoch=1, step=10, steps=20, fit=0, is_epoch_over=is_over)
-        trail = Trail(-6, 0, b"", stopped=False, events=[Event("fit-started")], progress=at)
+        trail = Trail(-6, 0, b"", stopped=False, events=[Event.named("fit-started", {})], progress=at)
         _, ending = examine(trail)
         again = decide(ending, record(ending, decide(ending, Ledger()), Ledger()), allowed=["skip-batch"])
         assert isinstance(again, Restart)

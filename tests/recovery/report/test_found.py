@@ -14,15 +14,17 @@ HOT = {"fault": "thermal-throttle", "code": "HWD802", "subject": "GPU 0", "kind"
 
 
 def found(at: float, attempt: int = 1, **data: Any) -> Event:
-    return Event("finding", {**HOT, "message": f"since {at:.0f}", "severity": "warning", **data}, attempt, time=at)
+    return Event.named(
+        "finding", {**HOT, "message": f"since {at:.0f}", "severity": "warning", **data}, attempt, time=at
+    )
 
 
 def ended(at: float, until: float, attempt: int = 1, **data: Any) -> Event:
-    return Event("finding-ended", {**HOT, "until": until, **data}, attempt, time=at)
+    return Event.named("finding-ended", {**HOT, "until": until, **data}, attempt, time=at)
 
 
 def over(at: float, attempt: int = 1) -> Event:
-    return Event("attempt-ended", {"returncode": 0, "seconds": at}, attempt, time=at)
+    return Event.named("attempt-ended", {"returncode": 0, "seconds": at}, attempt, time=at)
 
 
 def spans(*events: Event) -> list[tuple[float, float | None, float]]:
@@ -36,7 +38,7 @@ def test_a_finding_lasts_from_its_begin_to_its_end():
 def test_what_is_still_there_has_no_end_before_its_attempt_ends():
     assert spans(found(100)) == [(100, None, 0)]
     assert spans(found(100), over(170)) == [(100, 170, 70)]
-    assert spans(found(100), Event("attempt-started", {}, 2, time=180)) == [(100, 180, 80)], "killed with oomph"
+    assert spans(found(100), Event.named("attempt-started", {}, 2, time=180)) == [(100, 180, 80)], "killed with oomph"
 
 
 def test_what_comes_back_soon_is_one_finding_without_the_time_between():
@@ -71,7 +73,7 @@ def test_kinds_and_attempts_are_apart():
 def test_damaged_and_unmatched_events_are_no_error():
     assert findings_of([ended(5, until=4)]) == []
     assert spans(found(100), ended(200, until="nan")) == [(100, 200, 100)]  # type: ignore[arg-type]
-    (each,) = findings_of([Event("finding", {"fault": 3, "severity": "loud"})])
+    (each,) = findings_of([Event.named("finding", {"fault": 3, "severity": "loud"})])
     assert (each.fault, each.severity) == ("", "warning")
     assert spans(found(100), ended(90, until=80)) == [(100, 80, 0)], "the clock was set back"
 

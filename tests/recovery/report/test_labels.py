@@ -17,7 +17,7 @@ OTHER_DATA = {"steps": 1, "equal": False, "cause": "the data or their order chan
 
 
 def happened(attempt: int, name: str, key: str = "a-0", role: str = "owner", **data: Any) -> Event:
-    return Event(name, {"key": key, **data}, attempt=attempt, role=role)
+    return Event.named(name, {"key": key, **data}, attempt=attempt, role=role)
 
 
 def killed(*fits: str, finished: tuple[str, ...] = ()) -> list[Event]:
@@ -53,9 +53,12 @@ def test_a_run_that_never_left_its_process_is_exact():
 
 def test_a_run_without_a_guarded_fit_is_unguarded_whatever_it_has_trained():
     assert label_of([], 0).label == "unguarded"
-    loop = [Event("loop-seen", {"restored": 0}, attempt=1), Event("attempt-ended", {"steps": 11}, attempt=1)]
+    loop = [
+        Event.named("loop-seen", {"restored": 0}, attempt=1),
+        Event.named("attempt-ended", {"steps": 11}, attempt=1),
+    ]
     assert label_of(loop, 0).label == "unguarded"
-    again = Event("loop-seen", {"restored": 0}, attempt=2)
+    again = Event.named("loop-seen", {"restored": 0}, attempt=2)
     assert label_of([*loop, again], 0).label == "unguarded"
 
 
@@ -79,8 +82,8 @@ def test_micro_batches_are_worth_what_their_guard_is(guard, label):
     assert labels(began).label == "exact", "nothing was divided"
     assert labels(began, happened(1, "recovered", micro_batch=8)).label in (label, "exact")
     assert labels(began, happened(1, "fit-finished", micro_batch=8, guard=guard)).label == label
-    assert labels(Event("fit-started", {"fit": 0, "guard": guard}, attempt=1),
-                  Event("recovered", {"fit": 0, "micro_batch": 8}, attempt=1)).label == label  # fmt: skip
+    assert labels(Event.named("fit-started", {"fit": 0, "guard": guard}, attempt=1),
+                  Event.named("recovered", {"fit": 0, "micro_batch": 8}, attempt=1)).label == label  # fmt: skip
 
 
 def test_batches_that_were_trained_on_in_parts_are_named_as_the_reason():
@@ -106,10 +109,10 @@ def test_an_approximate_run_says_why():
 
 
 def test_a_probe_that_found_more_than_the_first_makes_all_approximate():
-    probed = [Event("probed", {"fit": 0, "kind": kind}, attempt=1) for kind in ("exact", "approximate")]
-    found = labels(Event("fit-started", {"fit": 0, "guard": "exact"}, attempt=1), probed)
+    probed = [Event.named("probed", {"fit": 0, "kind": kind}, attempt=1) for kind in ("exact", "approximate")]
+    found = labels(Event.named("fit-started", {"fit": 0, "guard": "exact"}, attempt=1), probed)
     assert found.label == "approximate"
-    assert labels(Event("fit-started", {"fit": 0, "guard": "exact"}, attempt=1), probed[:1]).label == "exact"
+    assert labels(Event.named("fit-started", {"fit": 0, "guard": "exact"}, attempt=1), probed[:1]).label == "exact"
 
 
 # -- resumed ----------------------------------------------------------------------------------------------------------
@@ -253,7 +256,7 @@ def test_an_approximate_recovery_is_not_hidden_by_a_verified_resume():
     ],
 )
 def test_what_alters_the_mathematics_is_not_equal_also_when_the_steps_before_it_were(change, label, reasons):
-    decided = Event("decided", {"action": "restart", "change": change}, attempt=1)
+    decided = Event.named("decided", {"action": "restart", "change": change}, attempt=1)
     assert labels(killed(), decided, resumed(), happened(2, "compared", **EQUAL)) == Labelled(label, reasons)
 
 
@@ -302,7 +305,7 @@ def test_a_finished_fit_that_comes_in_another_order_is_reached_too_late():
 
 
 def test_a_killed_run_that_had_not_trained_is_exact():
-    before = [Event("attempt-started", {}, attempt=1), Event("attempt-ended", {"steps": 0}, attempt=1)]
+    before = [Event.named("attempt-started", {}, attempt=1), Event.named("attempt-ended", {"steps": 0}, attempt=1)]
     assert labels(before, happened(2, "fit-started")).label == "exact"
 
 
@@ -377,36 +380,16 @@ def test_fits_of_other_processes_are_not_those_of_the_owner():
 # -- journals of an older oomph ---------------------------------------------------------------------------------------
 
 
-def old(attempt: int, name: str, **data: Any) -> Event:
-    return Event(name, {"fit": 0, **data}, attempt=attempt, role="owner")
-
-
-def test_a_run_of_an_older_oomph_was_never_compared():
-    first = [old(1, "fit-started", guard="exact"), old(1, "attempt-ended", steps=9)]
-    again = [old(2, "fit-started", guard="exact"), old(2, "resumed", kind="exact")]
-    assert labels(first, again).label == "unverified"
-    assert labels(first, again[:1]).label == "started-over"
-
-
-def test_a_run_of_an_older_oomph_that_this_one_goes_on_with_is_known_by_its_number():
-    first = [old(1, "fit-started", guard="exact"), old(1, "attempt-ended", steps=9)]
-    ours = {"fit": 0, "key": "a-0"}
-    began = Event("fit-started", {**ours, "guard": "exact"}, attempt=2, role="owner")
-    put_back = Event("resumed", {**ours, "kind": "exact", "lost": ["a list"]}, attempt=2, role="owner")
-    assert labels(first, began, put_back) == Labelled("not-equal", ("a list",))
-    assert labels(first, began).label == "started-over"
-
-
 # -- loops of the script's own ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("restored", "label"), [(0, "started-over"), (10, "unverified")])
 def test_a_loop_beside_a_fit_is_begun_again_or_goes_on_by_itself(restored, label):
     loop = [
-        Event("loop-seen", {"restored": 0, "guarded": True}, attempt=1),
-        Event("attempt-ended", {"steps": 11}, attempt=1),
+        Event.named("loop-seen", {"restored": 0, "guarded": True}, attempt=1),
+        Event.named("attempt-ended", {"steps": 11}, attempt=1),
     ]
-    again = Event("loop-seen", {"restored": restored, "guarded": True}, attempt=2)
+    again = Event.named("loop-seen", {"restored": restored, "guarded": True}, attempt=2)
     assert labels(loop, again).label == label
     assert labels(loop).label == "exact"
 
@@ -449,16 +432,15 @@ def test_an_attempt_that_could_not_resume_and_has_left_nothing_does_not_make_the
 
 
 def test_a_fit_whose_call_was_edited_is_known_by_its_number():
-    begun = [happened(1, "fit-started", "a-0"), happened(1, "attempt-ended", steps=412, saved=400)]
-    begun[0].data["fit"] = 1
+    begun = [happened(1, "fit-started", "a-0", fit=1), happened(1, "attempt-ended", steps=412, saved=400)]
     meant = [because("value-changed", name="epochs", was="4", now="5").as_data()]
-    again = [happened(2, "fit-started", "b-0"), happened(2, "resumed", "b-0", kind="exact", meant=meant)]
-    for event in again:
-        event.data["fit"] = 1
-    assert labels(begun, again) == ("not-equal", ("epochs: 4 → 5",))
-    for event in again:
-        event.data["fit"] = 2
-    assert "not reached again" in labels(begun, again).reasons[0], "causes stand first"
+
+    def again(fit: int) -> list[Event]:
+        resumed = happened(2, "resumed", "b-0", kind="exact", meant=meant, fit=fit)
+        return [happened(2, "fit-started", "b-0", fit=fit), resumed]
+
+    assert labels(begun, again(1)) == ("not-equal", ("epochs: 4 → 5",))
+    assert "not reached again" in labels(begun, again(2)).reasons[0], "causes stand first"
 
 
 @pytest.mark.parametrize(

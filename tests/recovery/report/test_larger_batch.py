@@ -17,7 +17,7 @@ def fit(**data: Any) -> Event:
         "guard": "exact", "batch_size": 64, "device_peak_bytes": 300 * MIB, "kept_bytes": 100 * MIB,
         "device_limit_bytes": 1000 * MIB, "steps": 10, "micro_batch": None,
     }  # fmt: skip
-    return Event("fit-finished", known | data, attempt=1)
+    return Event.named("fit-finished", known | data, attempt=1)
 
 
 def test_what_grows_may_fill_the_room_beside_what_is_kept() -> None:
@@ -69,13 +69,13 @@ def test_nothing_is_said_where_the_figures_do_not_carry_it(fits: list[Event]) ->
 
 
 def test_a_run_without_a_fault_ends_with_the_batch_that_should_fit() -> None:
-    ended = Event("attempt-ended", {"returncode": 0, "seconds": 9.0, "steps": 10}, attempt=1)
-    assert account(summarise([Event("fit-started", {"guard": "exact"}, attempt=1), fit(), ended], 0), "run") == [
+    ended = Event.named("attempt-ended", {"returncode": 0, "seconds": 9.0, "steps": 10}, attempt=1)
+    assert account(summarise([Event.named("fit-started", {"guard": "exact"}, attempt=1), fit(), ended], 0), "run") == [
         "finished without a fault, 10 steps, 9 s, peak device memory 300 MiB of 1000 MiB; "
         "batches of at least 256 should fit (64 in this run)"
     ]
 
 
 def test_a_run_with_a_fault_does_not() -> None:
-    events = [fit(), Event("oom", {}, attempt=1), Event("recovered", {"micro_batch": 8}, attempt=1)]
+    events = [fit(), Event.named("oom", {}, attempt=1), Event.named("recovered", {"micro_batch": 8}, attempt=1)]
     assert not [line for line in account(summarise(events, 0), "run") if "should fit" in line]

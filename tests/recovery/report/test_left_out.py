@@ -6,12 +6,12 @@ from oomph.run.report.labels import NOT_EQUAL, label_of
 
 
 def _event(**data: object) -> Event:
-    return Event("records-left-out", data, 1, 0, "script", 1, 0.0)
+    return Event.named("records-left-out", data, 1, 0, "script", 1, 0.0)
 
 
 def test_nothing_is_said_where_nothing_was_left_out():
     assert left_out([]) is None
-    assert left_out([Event("fit-started", {}, 1, 0, "script", 1, 0.0)]) is None
+    assert left_out([Event.named("fit-started", {}, 1, 0, "script", 1, 0.0)]) is None
 
 
 def test_records_of_several_fits_are_named_once():
@@ -36,7 +36,8 @@ def test_what_could_not_be_named_is_still_told():
 
 def test_the_label_is_not_equal():
     found = label_of(
-        [Event("fit-started", {"guard": "exact"}, 1, 0, "script", 1, 0.0), _event(records=["a"], complete=True)], 0
+        [Event.named("fit-started", {"guard": "exact"}, 1, 0, "script", 1, 0.0), _event(records=["a"], complete=True)],
+        0,
     )
     assert found.label == NOT_EQUAL
     assert [*map(str, found.reasons)] == ["left out 1 corrupt record: a"]

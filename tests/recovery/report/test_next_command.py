@@ -12,7 +12,7 @@ ENVIRON = {
 
 
 def read(*names: str) -> Event:
-    return Event("environment-read", {"variables": list(names)}, attempt=1)
+    return Event.named("environment-read", {"variables": list(names)}, attempt=1)
 
 
 def test_numbers_and_switches_are_shown_and_everything_else_is_only_named():

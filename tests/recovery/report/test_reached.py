@@ -7,7 +7,7 @@ from oomph.run.report.reached import interrupted, reached
 
 
 def event(attempt: int, name: str, role: str = "script", **data: object) -> Event:
-    return Event(name, data, attempt=attempt, role=role)
+    return Event.named(name, data, attempt=attempt, role=role)
 
 
 def test_only_what_the_last_attempt_trained_or_returned_counts():

@@ -37,7 +37,7 @@ def test_what_the_same_change_mends_is_told_once():
 
 
 def event(event: str, /, attempt: int = 1, **data: Any) -> Event:
-    return Event(event, data, attempt=attempt)
+    return Event.named(event, data, attempt=attempt)
 
 
 def mends(label: str, *events: Event) -> str:

@@ -12,8 +12,10 @@ from oomph.run.report.summary import summarise
 
 def ended(attempt: int, code: int, **ending: Any) -> list[Event]:
     return [
-        Event("attempt-ended", {"returncode": code, "seconds": 3.0, "steps": 9, "saved": 9}, attempt=attempt),
-        Event("decided", {"action": "finish", "exit_code": code, "reason": "", "ending": ending}, attempt=attempt),
+        Event.named("attempt-ended", {"returncode": code, "seconds": 3.0, "steps": 9, "saved": 9}, attempt=attempt),
+        Event.named(
+            "decided", {"action": "finish", "exit_code": code, "reason": "", "ending": ending}, attempt=attempt
+        ),
     ]
 
 
@@ -31,15 +33,17 @@ def test_the_one_line_says_by_what_it_was_stopped():
 
 
 def test_an_earlier_error_of_the_script_is_told_in_words():
-    failed = [*ended(1, 1), Event("diagnosed", {"fault": "unrelated"}, attempt=1)]
+    failed = [*ended(1, 1), Event.named("diagnosed", {"fault": "unrelated"}, attempt=1)]
     lines = closing([*failed, *ended(2, 130, stopped=True, interrupted=True)], 130)
     assert lines[0] == "what happened  an error of the script's own once"
     assert any(line.startswith("the end        stopped by Ctrl-C (SIGINT), exit code 130, ") for line in lines)
 
 
 def test_only_the_newest_attempt_counts_and_a_damaged_decision_is_no_stop():
-    assert stopped([*ended(1, 130, stopped=True, interrupted=True), Event("attempt-started", attempt=2)]) == ""
+    assert (
+        stopped([*ended(1, 130, stopped=True, interrupted=True), Event.named("attempt-started", {}, attempt=2)]) == ""
+    )
     assert stopped([]) == ""
-    assert stopped([Event("decided", {"action": "finish"}, attempt=1)]) == ""
+    assert stopped([Event.named("decided", {"action": "finish"}, attempt=1)]) == ""
     assert stopped(ended(1, 3, called_off="x")) == "stopped from outside"
     assert stopped(ended(1, 3, called_off=["x"])) == "stopped from outside"

@@ -22,7 +22,7 @@ OOM = "OOM when allocating tensor with shape[256,8]"
 
 
 def event(event: str, /, attempt: int = 1, **data: Any) -> Event:
-    return Event(event, data, attempt=attempt)
+    return Event.named(event, data, attempt=attempt)
 
 
 def decided(action: str, attempt: int = 1, **data: Any) -> Event:
@@ -235,7 +235,7 @@ def test_an_error_that_ended_the_script_outside_a_guarded_step_shows_its_end():
 
 
 def test_a_recovery_is_not_shown_by_an_error_that_the_script_caught_before():
-    (incident,) = told([CAUGHT._replace(data={**CAUGHT.data, "message": "its own"}), *RECOVERED]).incidents
+    (incident,) = told([CAUGHT._replace(fact=CAUGHT.fact.with_fields(message="its own")), *RECOVERED]).incidents
     assert (incident.shown_by, incident.cost) == (OOM, "21 s, 2 out-of-memory errors")
 
 

@@ -17,7 +17,7 @@ from oomph.run.report.summary import Summary, summarise
 
 
 def happened(attempt: int, name: str, **data: Any) -> Event:
-    return Event(name, data, attempt=attempt)
+    return Event.named(name, data, attempt=attempt)
 
 
 def undisturbed() -> list[Event]:
@@ -93,7 +93,10 @@ def test_an_error_that_the_script_caught_may_have_cost_a_training() -> None:
     summary = summarise([*undisturbed()[:3], caught, *undisturbed()[3:]], 0)
     assert summary.exactness == "not-equal"
     assert "caught an out-of-memory error at tune.py:114" in summary.exactness_reasons[0]
-    assert summarise([*undisturbed()[:3], caught._replace(data={"phase": "step"})], 0).exactness == "exact"
+    assert (
+        summarise([*undisturbed()[:3], caught._replace(fact=caught.fact.with_fields(phase="step"))], 0).exactness
+        == "exact"
+    )
 
 
 def test_a_fit_repeated_before_another_one_is_returned_finished_is_counted() -> None:
@@ -125,7 +128,7 @@ def test_without_a_checkpoint_all_steps_are_repeated() -> None:
 
 def test_a_death_before_the_resumed_fit_is_not_counted_twice() -> None:
     events = killed_once()
-    before, after = events[:5], [Event(e.name, e.data, attempt=3) for e in events[5:]]
+    before, after = events[:5], [e._replace(attempt=3) for e in events[5:]]
     stillborn = [happened(2, "attempt-started"), happened(2, "attempt-ended", returncode=-11, steps=0)]
     summary = summarise([*before, *stillborn, *after], 0)
     assert (summary.steps_repeated, summary.restarts) == (12, 2)
@@ -278,12 +281,12 @@ def test_an_empty_journal_gives_an_empty_summary() -> None:
 
 
 def test_a_state_that_was_not_finite_is_a_fault_and_counts_once():
-    skipped = [Event("checkpoint-skipped", {"reason": "dense/kernel is not finite"})] * 3
+    skipped = [Event.named("checkpoint-skipped", {"reason": "dense/kernel is not finite"})] * 3
     assert summarise(skipped, 0).faults == {"nan-loss": 1}
 
 
 def test_a_preemption_is_no_giving_up():
-    ended = Event("decided", {"action": "requeue", "reason": "preempted by SIGTERM"})
+    ended = Event.named("decided", {"action": "requeue", "reason": "preempted by SIGTERM"})
     for code, head in ((75, "stopped"), (93, "gave up")):
         told = account(summarise([ended], code), "there")
         assert any(line.startswith(f"{head} ") and "preempted by SIGTERM" in line for line in told), told

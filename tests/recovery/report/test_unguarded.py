@@ -29,7 +29,7 @@ def worded(found):
 
 
 def event(name: str, **data: Any) -> Event:
-    return Event(name, data, attempt=1)
+    return Event.named(name, data, attempt=1)
 
 
 STARTED, FIT = event("process-started"), event("fit-started", fit=0, guard="exact")
@@ -75,8 +75,8 @@ def test_after_a_fault_it_is_told_once_with_what_to_do() -> None:
     seen = event("loop-seen", site="train.py:9")
     killed = event("attempt-ended", returncode=-9, seconds=9.0, steps=45, saved=40)
     again = event("decided", action="restart", reason="killed", change=None, ending={})
-    lost = [Event("decided", {"action": "restart", "change": {"name": "skip-batch", "value": "fit 1"}})]
-    ended = Event("attempt-ended", {"returncode": 0, "seconds": 9.0, "steps": 60}, attempt=2)
+    lost = [Event.named("decided", {"action": "restart", "change": {"name": "skip-batch", "value": "fit 1"}})]
+    ended = Event.named("attempt-ended", {"returncode": 0, "seconds": 9.0, "steps": 60}, attempt=2)
     for more in ([], lost):
         events = [STARTED, FIT, seen, killed, again, *more, ended]
         said = unguarded(events, guard=True, loaded=True)
@@ -107,7 +107,7 @@ def test_steps_outside_a_fit_are_not_labelled_as_guarded_once_a_restart_has_lost
     why = ("train.py:7 trains outside a resumable fit",)
     assert worded(label_of([STARTED, OUTSIDE], 0)) == (UNGUARDED, why)
     assert label_of([STARTED, FIT, OUTSIDE], 0).label == "exact", "nothing was lost"
-    again = [Event(each.name, {**each.data, "key": "a"}, attempt=2) for each in (STARTED, OUTSIDE)]
+    again = [each._replace(attempt=2) for each in (STARTED, OUTSIDE)]
     assert worded(label_of([STARTED, FIT, OUTSIDE, *again], 0)) == (UNGUARDED, why)
     assert label_of([STARTED, FIT, *again], 0).label == "exact", "the first attempt had not come to it"
 

@@ -15,6 +15,7 @@ import pytest
 
 from oomph.errors import RunDirectoryError
 from oomph.files.run_files import replace_own
+from oomph.journal.events import GpuMemoryBack, GpuMemoryHeld
 from oomph.journal.journal import Event, Journal, foreign_format, read_journal, unreadable_lines
 from oomph.run.directory.run_directory import RunDirectory, RunRecord
 from oomph.run.policy import decisions
@@ -68,18 +69,18 @@ def test_nothing_waits_for_a_fifo_in_a_run_directory(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "run.json")
     with pytest.raises(RunDirectoryError, match=r"no readable run\.json"):
         RunDirectory.reopen(tmp_path)
-    Journal(tmp_path, 1, "script").write("seen")
+    Journal(tmp_path, 1, "script").write(GpuMemoryHeld())
     os.mkfifo(tmp_path / "journal" / "2-0-script.jsonl")
-    assert [event.name for event in read_journal(tmp_path)] == ["seen"]
+    assert [event.name for event in read_journal(tmp_path)] == ["gpu-memory-held"]
     assert foreign_format(tmp_path) is None
     assert unreadable_lines(tmp_path) == 1
 
 
 def test_damaged_lines_of_a_journal_are_left_out(tmp_path: Path) -> None:
-    Journal(tmp_path, 1, "script").write("seen")
+    Journal(tmp_path, 1, "script").write(GpuMemoryHeld())
     (tmp_path / "journal" / "2-0-script.jsonl").write_text("[" * 100_000 + "\n")
     (tmp_path / "journal" / "3-0-script.jsonl").write_text('{"schema": "1", "event": "x"}\n')
-    assert [event.name for event in read_journal(tmp_path)] == ["seen"]
+    assert [event.name for event in read_journal(tmp_path)] == ["gpu-memory-held"]
     assert foreign_format(tmp_path) is None
     assert unreadable_lines(tmp_path) == 2
 
@@ -119,9 +120,9 @@ def test_the_journal_of_ten_thousand_restarts_is_read_and_played_again(tmp_path:
         action = decide(ending, ledger, Conditions())
         data = {**decisions.in_words(action), "ledger": ledger.as_data(), **decisions.facts(ending, Conditions(), ())}
         events = [
-            Event("attempt-started", {}, attempt, 0, "supervisor", 1, attempt),
-            Event("attempt-ended", {"returncode": -9, "steps": attempt}, attempt, 0, "supervisor", 2, attempt),
-            Event("decided", data, attempt, 0, "supervisor", 3, attempt),
+            Event.named("attempt-started", {}, attempt, 0, "supervisor", 1, attempt),
+            Event.named("attempt-ended", {"returncode": -9, "steps": attempt}, attempt, 0, "supervisor", 2, attempt),
+            Event.named("decided", data, attempt, 0, "supervisor", 3, attempt),
         ]
         text = "".join(event.to_json() + "\n" for event in events)
         (folder / f"{attempt}-0-supervisor.jsonl").write_text(text)
@@ -238,16 +239,16 @@ def test_what_a_file_is_replaced_by_is_on_the_disk_first(tmp_path: Path, monkeyp
 
 def test_half_a_line_on_a_full_disk_does_not_take_the_next_one_with_it(tmp_path: Path) -> None:
     journal = Journal(tmp_path, 1, "script")
-    journal.write("first")
+    journal.write(GpuMemoryHeld())
     size = next((tmp_path / "journal").iterdir()).stat().st_size
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size + 20, before[1]))  # as far as the disk has room
     try:
-        journal.write("cut off")
+        journal.write(GpuMemoryHeld())
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
-    journal.write("last")
-    assert [event.name for event in read_journal(tmp_path)] == ["first", "last"]
+    journal.write(GpuMemoryBack())
+    assert [event.name for event in read_journal(tmp_path)] == ["gpu-memory-held", "gpu-memory-back"]
 
 
 @pytest.mark.parametrize("kind", ["symbolic link", "FIFO", "nothing"])

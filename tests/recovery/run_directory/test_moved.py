@@ -177,6 +177,7 @@ TRAINING = """
 import json, os, signal, sys, time
 import oomph.journal.journal
 from oomph.journal.journal import Journal
+from oomph.journal.events import FitStarted, Recovered, Resumed
 from oomph.protocol.handover import Handover
 from oomph.protocol.progress import ProgressBoard
 
@@ -185,7 +186,7 @@ journal = Journal(handover.path, handover.attempt, "script")
 board = ProgressBoard(handover.path, handover.attempt)
 
 def committed(steps, saved):
-    journal.write("fit-started", fit=0, guard="exact")
+    journal.write(FitStarted(fit=0, guard="exact"))
     board.write(fit=0, epoch=0, step=steps % 100, steps=steps, saved=saved)
 
 """
@@ -197,7 +198,7 @@ def test_a_run_whose_journals_were_cut_off_goes_on(work, cut, wait_until) -> Non
     work.script(
         TRAINING
         + "committed(12, 10)\nif handover.attempt == 1:\n    open('ready', 'w').write('x\\n'); time.sleep(50)\n"
-        "journal.write('resumed', fit=0, steps=10, kind='exact'); print('end')"
+        "journal.write(Resumed(fit=0, steps=10, kind='exact')); print('end')"
     )
     process = work.start("--run-dir=there", "train.py")
     work.wait_for("ready")
@@ -222,7 +223,7 @@ oomph.journal.journal.time.time = lambda: real() + next(jumps)
 def test_clocks_that_jump_change_neither_order_nor_sums(work) -> None:
     work.script(
         TRAINING + JUMPING + "committed(12 * handover.attempt, 10)\n"
-        "journal.write('recovered', fit=0, micro_batch=64 // handover.attempt, seconds=1.0)\n"
+        "journal.write(Recovered(fit=0, micro_batch=64 // handover.attempt, seconds=1.0))\n"
         "if handover.attempt < 4: os.kill(os.getpid(), 9)\n"
     )
     assert work.run("train.py").returncode == 0
@@ -237,7 +238,7 @@ def test_clocks_that_jump_change_neither_order_nor_sums(work) -> None:
 def test_an_attempt_whose_end_nobody_saw_lasted_no_longer_than_its_clock_can_tell(tmp_path: Path) -> None:
     (tmp_path / "journal").mkdir()
     times = (1000.0, 1010.0, 3e8, 3e8 + 5, 2000.0, 2001.0)  # set forward by years, and back
-    lines = [Event("x", {}, 1, 0, "script", number, at).to_json() for number, at in enumerate(times)]
+    lines = [Event.named("x", {}, 1, 0, "script", number, at).to_json() for number, at in enumerate(times)]
     (tmp_path / "journal" / "1-0-script.jsonl").write_text("\n".join(lines) + "\n")
     Chronicle(tmp_path, 1).close_lost_attempt()
     assert summarise(read_journal(tmp_path)).seconds == 16

@@ -18,6 +18,7 @@ from oomph.checkpoint.store import CheckpointStore
 from oomph.checkpoint.witness import WitnessBoard
 from oomph.errors import CheckpointError, RunDirectoryError
 from oomph.files.run_files import OwnFile, open_own, read_own, replace_own
+from oomph.journal.events import GpuMemoryHeld
 from oomph.journal.journal import Journal, read_journal
 from oomph.process.stderr import Tail
 from oomph.protocol.creations import FILE, Creation, Notes
@@ -60,7 +61,7 @@ WRITERS = {
     "progress": lambda folder: ProgressBoard(folder, 1).write(0, 0, 0, 0, 0),
     "witness": lambda folder: WitnessBoard(folder, 1),
     "owner-1": lambda folder: claim_ownership(folder, 1),
-    "journal/1-0-script.jsonl": lambda folder: Journal(folder, 1, "script").write("event"),
+    "journal/1-0-script.jsonl": lambda folder: Journal(folder, 1, "script").write(GpuMemoryHeld()),
     "created-1.jsonl": lambda folder: Notes(folder, 1).about_to(Creation(FILE, "/x", "line", 1)),
     "appended-1": appended,
     "micro_batch.json.partial": lambda folder: MicroBatches(folder).keep(["fit"], Start(4)),

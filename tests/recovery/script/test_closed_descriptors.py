@@ -8,6 +8,7 @@ import os
 import pytest
 
 from oomph.files.own_descriptor import OwnDescriptor
+from oomph.journal.events import GpuMemoryBack, GpuMemoryHeld
 from oomph.journal.journal import Journal, read_journal
 from oomph.protocol.phases import Phase
 from oomph.script.pulse import Pulse
@@ -40,16 +41,16 @@ def test_nothing_of_ours_is_written_into_the_files_of_a_script(work, ending):
 
 def test_a_journal_goes_on_where_it_was_closed(tmp_path):
     journal = Journal(tmp_path, 1, "script")
-    journal.write("first")
+    journal.write(GpuMemoryHeld())
     own = journal._descriptor.fd
     os.close(own)
     theirs = os.open(tmp_path / "theirs", os.O_RDWR | os.O_CREAT)
     if theirs != own:
         os.dup2(theirs, own)
-    journal.write("second")
+    journal.write(GpuMemoryBack())
     journal.close()
     assert (tmp_path / "theirs").read_bytes() == b""
-    assert [event.name for event in read_journal(tmp_path)] == ["first", "second"]
+    assert [event.name for event in read_journal(tmp_path)] == ["gpu-memory-held", "gpu-memory-back"]
     os.fstat(own)  # what is theirs stays open
     for fd in {own, theirs}:
         os.close(fd)

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from oomph.explain.catalogue.catalogue import find
+from oomph.journal.events import StoppedAt
 from oomph.journal.journal import read_journal
 from oomph.protocol.not_restartable import NAME, refuses, why_not_restartable
 from oomph.run.policy.examination import Trail, examine
@@ -21,10 +22,11 @@ if not os.path.exists("killed"):
 """
 # What the part of oomph that knows TensorFlow does in a real script: say that a training has begun.
 _TRAINS = """
+from oomph.journal.events import FitStarted, LoopSeen
 from oomph.journal.journal import Journal
 from oomph.protocol.handover import Handover
 handover = Handover.read()
-Journal(handover.path, handover.attempt, "script").write("fit-started", fit=0, guard="exact")
+Journal(handover.path, handover.attempt, "script").write(FitStarted(fit=0, guard="exact"))
 """
 _HEAD = "import os, pathlib, shutil, signal, subprocess, sys\nfrom pathlib import Path\n"
 
@@ -231,7 +233,7 @@ def test_after_the_mend_the_run_goes_on(work):
 
 
 def test_an_error_of_another_kind_at_a_restart_is_the_scripts_own(work):
-    trains = _TRAINS.replace("fit-started", "loop-seen")
+    trains = _TRAINS.replace('FitStarted(fit=0, guard="exact")', "LoopSeen()")
     work.script(f"{_HEAD}{trains}\nif os.path.exists('killed'): [][1]\n{_KILLED_ONCE}")
     ended = work.run("train.py")
     assert ended.returncode == 1
@@ -261,7 +263,7 @@ STOPPED = {
     ],
 )
 def test_what_the_facts_amount_to(change, further, is_named):
-    assert bool(why_not_restartable({**STOPPED, **change}, "", further)) is is_named
+    assert bool(why_not_restartable(StoppedAt(**{**STOPPED, **change}), "", further)) is is_named
 
 
 @pytest.mark.parametrize(
@@ -282,16 +284,15 @@ def test_a_line_that_refuses_is_told_from_one_that_fails(source, before, refusin
 
 
 def test_nothing_is_known_of_it(tmp_path):
-    assert why_not_restartable(None, "error: the folder already exists", True).startswith("the script cannot be")
-    assert why_not_restartable(None, "Killed", True) == ""
-    assert why_not_restartable({"type": 3, "site": None}, "", True) == ""
+    assert why_not_restartable(StoppedAt(), "error: the folder already exists", True).startswith("the script cannot be")
+    assert why_not_restartable(StoppedAt(), "Killed", True) == ""
 
 
 def trail(**changes):
     from oomph.journal.journal import Event
 
     facts = {"returncode": 1, "oom_kills": 0, "stderr": b"", "stopped": False, "progress": None, "again": True}
-    return Trail(**{**facts, "went_further": True, "events": [Event("stopped-at", STOPPED)], **changes})
+    return Trail(**{**facts, "went_further": True, "events": [Event(StoppedAt(**STOPPED))], **changes})
 
 
 def test_an_end_that_somebody_asked_for_is_no_refusal():

@@ -182,9 +182,10 @@ def test_without_a_run_directory_there_is_a_session_all_the_same(tmp_path):
     code = (
         f"import sys; sys.path.insert(0, {str(PACKAGE.parent)!r})\n"
         "from oomph.protocol.handover import Handover\n"
+        "from oomph.journal.events import Oom\n"
         "from oomph.script.session import join\n"
         "session = join(Handover(package='', run_dir=None))\n"
-        "session.journal.write('oom')\n"
+        "session.journal.write(Oom())\n"
         "print(session.owner, session.board, session.run_dir)\n"
     )
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)

@@ -108,16 +108,16 @@ def test_conditions_come_from_what_the_script_has_told(tmp_path: Path) -> None:
         (tmp_path / "checkpoints" / f"step-00000{number}-fit0-epoch0-step{number}").mkdir(parents=True)
     name = "step-000002-fit0-epoch0-step2"
     events = [
-        Event("resumed", {"name": name, "kind": "exact"}),
-        Event("fit-started", {"xla": True}),
-        Event("oom", {"batch": 64, "micro_batch": None}),
+        Event.named("resumed", {"name": name, "kind": "exact"}),
+        Event.named("fit-started", {"xla": True}),
+        Event.named("oom", {"batch": 64, "micro_batch": None}),
     ]
     machine = Machine({"CUDA_VISIBLE_DEVICES": ""})
     there = conditions(machine, "", events, tmp_path, -11)
     machine.close()
     assert (there.xla, there.samples, there.resumed_from, there.older_checkpoints) == (True, 64, name, 1)
     assert there.segmentation_fault
-    newer = conditions(machine, "", [*events, Event("checkpoint", {"name": "x"})], tmp_path, -6)
+    newer = conditions(machine, "", [*events, Event.named("checkpoint", {"name": "x"})], tmp_path, -6)
     assert (newer.resumed_from, newer.older_checkpoints) == ("", 0)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from oomph.journal.events import AttemptEnded, Decided
 from oomph.run.supervisor.chronicle import Chronicle
 
 
@@ -19,8 +20,8 @@ from oomph.run.supervisor.chronicle import Chronicle
 )
 def test_a_script_that_somebody_ended_at_once_is_not_called_unguarded(tmp_path, seconds, ending, guarded):
     chronicle = Chronicle(tmp_path, 0)
-    chronicle.write("attempt-ended", returncode=-2, seconds=seconds)
-    chronicle.write("decided", action="finish", ending=ending)
+    chronicle.write(AttemptEnded(returncode=-2, seconds=seconds))
+    chronicle.write(Decided(action="finish", ending=ending))
     assert chronicle.guarded() is guarded
 
 

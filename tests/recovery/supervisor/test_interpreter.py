@@ -201,7 +201,7 @@ def test_a_module_is_looked_for_without_importing_it(tmp_path: Path) -> None:
 
 def test_a_missing_tensorflow_is_recognised() -> None:
     def uncaught(kind: str, message: str) -> Event:
-        return Event("uncaught-exception", {"type": kind, "message": message})
+        return Event.named("uncaught-exception", {"type": kind, "message": message})
 
     assert missing_module([uncaught("ModuleNotFoundError", "No module named 'tensorflow'")]) == "tensorflow"
     assert missing_module([uncaught("ModuleNotFoundError", "No module named 'keras.layers'")]) == "keras"
@@ -230,7 +230,7 @@ def test_another_python_that_has_it_is_named_with_the_command_to_type(
 
 def test_the_python_of_a_command_is_the_one_that_ran_the_script() -> None:
     def started(role: str, python: str) -> Event:
-        return Event("process-started", {"python": python}, role=role)
+        return Event.named("process-started", {"python": python}, role=role)
 
     assert started_python([started("worker7", "/w"), started("script", "/py"), started("script", "/other")]) == "/py"
     assert started_python([]) is None

@@ -6,6 +6,8 @@ import os
 
 import pytest
 
+from oomph.journal.event import fact_of
+from oomph.journal.events import CheckpointSaved, GaveUp, Oom, Recovered
 from oomph.journal.journal import Journal
 from oomph.run.supervisor import memory_outcome
 from oomph.run.supervisor.memory_outcome import MemoryOutcome, OutOfMemoryOutcome
@@ -31,47 +33,47 @@ def test_the_latest_event_about_memory_decides(tmp_path, events, outcome):
     journal, memory = Journal(tmp_path, 1, "script"), MemoryOutcome(tmp_path, 1)
     memory.begin()
     for name, data in events:
-        journal.write(name, **data)
+        journal.write(fact_of(name, data))
     assert memory.now() is outcome
     assert memory.now() is outcome, "read once"
 
 
 def test_what_was_recorded_before_is_about_earlier_errors(tmp_path):
     journal, memory = Journal(tmp_path, 1, "script"), MemoryOutcome(tmp_path, 1)
-    journal.write("recovered")
+    journal.write(Recovered())
     assert memory.now() is OutOfMemoryOutcome.RECOVERED
     memory.begin()
     assert memory.now() is OutOfMemoryOutcome.UNKNOWN
-    journal.write("oom", phase="compute")
+    journal.write(Oom(phase="compute"))
     assert memory.now() is OutOfMemoryOutcome.RECOVERING
 
 
 def test_one_process_does_not_recover_for_another(tmp_path):
     memory = MemoryOutcome(tmp_path, 1)
     owner, worker = Journal(tmp_path, 1, "script"), Journal(tmp_path, 1, "worker77")
-    worker.write("oom", phase="compute")
-    owner.write("oom", phase="compute")
-    owner.write("recovered")
+    worker.write(Oom(phase="compute"))
+    owner.write(Oom(phase="compute"))
+    owner.write(Recovered())
     assert memory.now() is OutOfMemoryOutcome.RECOVERING
-    worker.write("gave-up", fault="device-oom")
+    worker.write(GaveUp(fault="device-oom"))
     assert memory.now() is OutOfMemoryOutcome.LEFT
 
 
 def test_other_attempts_and_the_supervisor_say_nothing(tmp_path):
     for attempt, role in ((2, "script"), (11, "script"), (1, "supervisor")):
-        Journal(tmp_path, attempt, role).write("recovered")
+        Journal(tmp_path, attempt, role).write(Recovered())
     assert MemoryOutcome(tmp_path, 1).now() is OutOfMemoryOutcome.UNKNOWN
 
 
 def test_a_long_journal_is_read_once(tmp_path, monkeypatch):
     journal, memory = Journal(tmp_path, 1, "script"), MemoryOutcome(tmp_path, 1)
     for number in range(2000):
-        journal.write("checkpoint", step=number)
+        journal.write(CheckpointSaved(step=number))
     memory.begin()
     parsed = []
     events = memory_outcome._events
     monkeypatch.setattr(memory_outcome, "_events", lambda line: parsed.append(line) or events(line))
-    journal.write("oom", phase="compute")
+    journal.write(Oom(phase="compute"))
     for _ in range(100):
         assert memory.now() is OutOfMemoryOutcome.RECOVERING
     assert len(parsed) == 1
@@ -82,7 +84,7 @@ def test_half_lines_links_and_pipes_do_no_harm(tmp_path):
     path = tmp_path / "journal" / "1-0-script.jsonl"
     os.mkfifo(tmp_path / "journal" / "1-0-worker5.jsonl")
     (tmp_path / "journal" / "1-0-worker6.jsonl").write_bytes(b"\xff[[[\n{}\n")
-    journal.write("oom", phase="compute")
+    journal.write(Oom(phase="compute"))
     whole = path.read_bytes()
     path.write_bytes(whole[:20])
     assert memory.now() is OutOfMemoryOutcome.UNKNOWN

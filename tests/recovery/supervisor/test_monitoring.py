@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from oomph.explain.catalogue.catalogue import find
+from oomph.journal.events import FindingMade, FindingOver
 from oomph.monitor.changes import FindingChanges, FindingEnded
 from oomph.monitor.finding import Finding
 from oomph.monitor.in_words import as_data, in_words
@@ -41,12 +42,12 @@ def begun(monkeypatch, tmp_path):
     monkeypatch.setattr(monitoring, "SamplerProcess", lambda *of: started.append(Sampler(*of)) or started[-1])
     monkeypatch.setattr(monitoring, "_START_SECONDS", 0.0)
     monkeypatch.setattr(monitoring, "_LOOK_SECONDS", 0.0)
-    events: list[dict[str, Any]] = []
+    events: list[Any] = []
     said: list[str] = []
     voice = Voice()
     monkeypatch.setattr(voice, "say", said.append)
     return (
-        Monitoring(tmp_path, lambda name, **data: events.append({"event": name, **data}), voice),
+        Monitoring(tmp_path, events.append, voice),
         started,
         events,
         said,
@@ -58,12 +59,12 @@ def test_a_finding_is_recorded_and_told_and_so_is_what_the_sampler_found_last(be
     for _ in range(3):
         watching.attend(41)
     assert [sampler.pid for sampler in started] == [41]
-    assert events == [{"event": "finding", **as_data(HOT)}]
+    assert events == [FindingMade(**as_data(HOT))]
     assert said == ["GPU 0: it runs at 60 % of its clock (thermal-throttle, HWD802). Clean the fan"]
     watching.close()
     watching.attend(41)
     assert started[0].closed
-    assert [event["fault"] for event in events] == ["thermal-throttle", "memory-leak"]
+    assert [event.fault for event in events] == ["thermal-throttle", "memory-leak"]
     assert len(started) == 1
 
 
@@ -75,15 +76,8 @@ def test_what_comes_back_or_ends_is_recorded_without_a_word(begun):
     )
     watching.attend(41)
     assert events[1:] == [
-        {"event": "finding", **as_data(HOT), "again": True},
-        {
-            "event": "finding-ended",
-            "fault": "thermal-throttle",
-            "subject": "GPU 0",
-            "kind": "",
-            "until": 1007.5,
-            "seconds": 7.5,
-        },
+        FindingMade(**as_data(HOT), again=True),
+        FindingOver(fault="thermal-throttle", subject="GPU 0", until=1007.5, seconds=7.5),
     ]
     assert len(said) == 1
 
@@ -103,8 +97,8 @@ def test_a_report_of_a_failed_allocation_is_looked_into_once(begun):
     for report in (b"", b"\0" * 999, *[page.example.encode()] * 3):
         watching.read_report(report)
     event, ended = events
-    assert (ended["event"], ended["fault"], ended["seconds"]) == ("finding-ended", page.name, 0)
-    assert (event["fault"], event["code"], event["figures"]["fragmentation"]) == (page.name, page.code, 0.5)
+    assert (type(ended), ended.fault, ended.seconds) == (FindingOver, page.name, 0)
+    assert (event.fault, event.code, event.figures["fragmentation"]) == (page.name, page.code, 0.5)
     assert said == [
         "TensorFlow's memory: 1.0 GiB did not fit, although 1.5 GiB were free: the largest piece had 768 MiB"
         " (device-oom-fragmentation, OOM102). Set TF_GPU_ALLOCATOR=cuda_malloc_async: CUDA's own allocator can join"

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from oomph.files.run_files import OwnFile
+from oomph.journal.events import GaveUp, Oom, Recovered, RestartRequested
 from oomph.journal.journal import Journal
 from oomph.protocol.phases import Phase
 from oomph.run.supervisor import native_reports
@@ -71,12 +72,12 @@ class Script:
     def runs_out(self, report: bytes = REPORT) -> bytes:
         """The script prints a report, and the guard takes the error up."""
         shown = self.turn(report)
-        self.journal.write("oom", phase="compute")
+        self.journal.write(Oom(phase="compute"))
         self.phase = Phase.RECOVERING
         return shown + self.turn()
 
     def recovers(self) -> bytes:
-        self.journal.write("recovered", micro_batch=128)
+        self.journal.write(Recovered(micro_batch=128))
         self.phase = Phase.STEP
         return self.turn() + self.turn()
 
@@ -122,14 +123,14 @@ def test_a_report_that_no_file_can_take_is_shown(tmp_path: Path, clock: Clock) -
 
 def test_a_guard_that_gives_up_shows_it(script):
     assert script.runs_out() == b""
-    script.journal.write("gave-up", fault="device-oom")
+    script.journal.write(GaveUp(fault="device-oom"))
     assert script.turn() == REPORT
     assert script.told == script.read == []
 
 
 def test_what_is_left_to_the_script_is_shown_at_once(script):
     script.turn(REPORT)
-    script.journal.write("oom", phase="elsewhere")
+    script.journal.write(Oom(phase="elsewhere"))
     assert script.turn() == REPORT
 
 
@@ -150,7 +151,7 @@ def test_a_crash_in_the_middle_shows_all_of_it(script):
 
 def test_a_new_process_that_the_guard_asks_for_is_no_failure(script):
     script.turn(REPORT)
-    script.journal.write("restart-requested", fault="device-oom")
+    script.journal.write(RestartRequested(fault="device-oom"))
     assert script.reports.end() == b""
     assert script.told == [len(DUMP)]
 
@@ -173,7 +174,7 @@ def test_a_recovery_whose_report_was_shown_says_nothing_of_the_next_report(scrip
     last, own = b"Traceback (most recent call last):\n", b"a line of the script\n"
     assert script.runs_out() == b""
     assert script.turn(last) == REPORT + last, "of another thread"
-    script.journal.write("recovered")
+    script.journal.write(Recovered())
     script.phase = Phase.STEP
     script.turns(6, own)
     assert script.turn(REPORT) + script.turn() + script.turn() == b""
@@ -182,15 +183,15 @@ def test_a_recovery_whose_report_was_shown_says_nothing_of_the_next_report(scrip
 
 def test_a_recovery_of_one_process_keeps_no_report_of_another(script):
     script.turn(REPORT)
-    script.worker.write("oom", phase="compute")
+    script.worker.write(Oom(phase="compute"))
     assert script.runs_out(b"") + script.recovers() + script.turns(5) == b""
     assert script.reports.end() == REPORT
 
 
 def test_the_rest_of_a_report_that_is_read_after_the_recovery_belongs_to_it(script):
     script.turn(REPORT[:100])
-    script.journal.write("oom", phase="compute")
-    script.journal.write("recovered")
+    script.journal.write(Oom(phase="compute"))
+    script.journal.write(Recovered())
     assert script.turn(REPORT[100:]) + script.turn() + script.turns(15) == b""
     assert script.told == [len(DUMP)]
 
@@ -198,8 +199,8 @@ def test_the_rest_of_a_report_that_is_read_after_the_recovery_belongs_to_it(scri
 def test_a_report_that_is_read_long_after_it_was_written(script):
     """A busy machine: the supervisor gets its turn when the error has been recovered from."""
     script.turns(30)
-    script.journal.write("oom", phase="compute")
-    script.journal.write("recovered")
+    script.journal.write(Oom(phase="compute"))
+    script.journal.write(Recovered())
     assert script.turn(REPORT) + script.turn() + script.turn() == b""
     assert script.told == [len(DUMP)]
 
@@ -224,7 +225,7 @@ def test_a_guard_without_a_phase_of_its_own_may_search_for_long(script):
     shown = script.turn()
     for _ in range(5):
         shown += script.turn(REPORT)
-        script.journal.write("oom", phase="compute", during="predict")
+        script.journal.write(Oom(phase="compute", during="predict"))
         shown += script.turns(10)
     assert shown + script.recovers() == b""
     assert script.told == [5 * len(DUMP)]
@@ -239,7 +240,7 @@ def test_reports_that_follow_one_another_closely_are_shown_without_a_pause(scrip
 def test_a_report_is_decided_upon_while_the_script_writes_on(script):
     own = b"a line of the script\n"
     assert script.runs_out() == b""
-    script.journal.write("recovered")
+    script.journal.write(Recovered())
     script.phase = Phase.STEP
     shown = script.turns(3, own)
     assert set(shown.splitlines(keepends=True)) == {own}
@@ -282,7 +283,7 @@ def test_an_unreadable_journal_holds_nothing_back(script, monkeypatch):
 
 def test_what_is_left_of_the_scripts_processes_is_shown_after_its_end(script):
     script.turn(REPORT)
-    script.journal.write("restart-requested", fault="device-oom")
+    script.journal.write(RestartRequested(fault="device-oom"))
     assert script.reports.end() == b""
     for late in (b"12", REPORT, b"W0000"):
         assert script.reports.take(late) == late

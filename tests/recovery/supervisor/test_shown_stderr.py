@@ -17,6 +17,7 @@ from oomph.run.supervisor.stop_requests import Signals
 LIMIT = 60
 GUARD = """
     import os, signal, subprocess, sys, threading, time
+    from oomph.journal.events import Oom, Recovered
     from oomph.protocol.phases import Phase
     from oomph.script import session
     joined = session.current()
@@ -34,10 +35,10 @@ GUARD = """
 
     def recover():
         say(REPORT)
-        note("oom", phase="compute")
+        note(Oom(phase="compute"))
         beat(Phase.RECOVERING)
         time.sleep(0.3)
-        note("recovered", micro_batch=128)
+        note(Recovered(micro_batch=128))
         beat(Phase.STEP)
         time.sleep(0.5)
 
@@ -101,13 +102,13 @@ def test_what_processes_left_behind_print_is_shown_before_a_restart(guarded):
 
 def test_native_lines_while_a_report_is_held_come_through_at_once_and_in_order(work, guarded):
     ours = guarded(
-        "say(REPORT); note('oom', phase='compute'); beat(Phase.RECOVERING)\n"
+        "say(REPORT); note(Oom(phase='compute')); beat(Phase.RECOVERING)\n"
         "began = time.monotonic()\n"
         "def shout(name):\n"
         "    for i in range(3000): say(b'%b %d\\n' % (name, i))\n"
         "threads = [threading.Thread(target=shout, args=(name,)) for name in (b'a', b'b', NATIVE + b'c.cc:1]')]\n"
         "[t.start() for t in threads]; [t.join() for t in threads]\n"
-        "note('recovered'); beat(Phase.STEP)\n"
+        "note(Recovered()); beat(Phase.STEP)\n"
         "while time.monotonic() - began < 2: say(b'.')\n"
     )
     lines = b"".join(own(ours.stderr)).splitlines()

@@ -24,6 +24,7 @@ LIMIT = 60
 _TRAINING = """
 import json, os, signal, sys, time
 from pathlib import Path
+from oomph.journal.events import CheckpointSaved, FitStarted, GaveUp, RestartRequested, Resumed
 from oomph.journal.journal import Journal
 from oomph.protocol.handover import Handover
 from oomph.protocol.progress import ProgressBoard
@@ -33,7 +34,7 @@ journal = Journal(handover.path, handover.attempt, "script")
 board = ProgressBoard(handover.path, handover.attempt)
 
 def committed(steps, saved=0, epoch=0):
-    journal.write("fit-started", fit=0, guard="exact")
+    journal.write(FitStarted(fit=0, guard="exact"))
     board.write(fit=0, epoch=epoch, step=steps % 100, steps=steps, saved=saved)
 
 def killed(signum=signal.SIGKILL):
@@ -95,7 +96,7 @@ def test_a_crash_is_overcome_by_a_restart(work, signum):
     work.script(
         _TRAINING
         + f"committed(412, 400, epoch=2)\nif handover.attempt == 1: killed({signum:d})\n"
-        + "journal.write('resumed', fit=0, steps=400, kind='exact')\nprint('trained')"
+        + "journal.write(Resumed(fit=0, steps=400, kind='exact'))\nprint('trained')"
     )
     result = work.run("train.py")
     assert (result.returncode, result.stdout) == (0, b"trained\n")
@@ -144,7 +145,7 @@ def test_without_the_guard_the_budget_is_that_of_the_fault(work):
 def test_a_restart_that_the_guard_asks_for_comes_whatever_the_exit_code(work):
     work.script(
         _TRAINING + "committed(5, 5)\nif handover.attempt == 1:\n"
-        "    journal.write('restart-requested', fault='device-oom', reason='out of memory in the update'); os._exit(1)"
+        "    journal.write(RestartRequested(fault='device-oom', reason='out of memory in the update')); os._exit(1)"
     )
     result = work.run("train.py")
     assert result.returncode == 0
@@ -154,7 +155,7 @@ def test_a_restart_that_the_guard_asks_for_comes_whatever_the_exit_code(work):
 
 def test_a_guard_that_gave_up_ends_the_run_with_93(work):
     work.script(
-        _TRAINING + "committed(5)\njournal.write('gave-up', fault='device-oom', reason='one sample does not fit')\n"
+        _TRAINING + "committed(5)\njournal.write(GaveUp(fault='device-oom', reason='one sample does not fit'))\n"
         "if sys.argv[1:]: sys.exit(0)\nraise MemoryError('OOM')"
     )
     result = work.run("train.py")
@@ -387,7 +388,7 @@ def test_two_directories_for_one_run_are_an_error(work):
 
 def test_ctrl_c_ends_with_the_command_that_goes_on(work):
     work.script(
-        _TRAINING + "committed(12, 10)\njournal.write('checkpoint', seconds=0.1, bytes=10)\n"
+        _TRAINING + "committed(12, 10)\njournal.write(CheckpointSaved(seconds=0.1, bytes=10))\n"
         "Path('ready').write_text('x\\n')\n"
         "if handover.attempt == 1: time.sleep(50)\nprint('went on', sys.argv[1:])"
     )

@@ -13,6 +13,7 @@ import tensorflow as tf
 from google.protobuf.message import DecodeError
 from tensorflow.core.util.event_pb2 import Event as Record
 
+from oomph.journal.events import FitStarted, ProcessStarted
 from oomph.journal.journal import Journal
 from oomph.resume.fit import event_files
 from oomph.resume.fit.event_files import drop_repeated
@@ -39,13 +40,13 @@ def logged(folder: Path) -> list[int]:
 def journal(run_dir: Path, attempt: int, pid: int) -> Journal:
     (run_dir / "journal").mkdir(parents=True, exist_ok=True)
     made = Journal(run_dir, attempt, "script")
-    made.write("process-started", pid=pid)
+    made.write(ProcessStarted(pid=pid))
     return made
 
 
 def a_dead_attempt(callback, run_dir: Path) -> float:
     """Logs 1 and 2, a checkpoint, then 3 and half of 4; as if another process had done it. When the checkpoint was."""
-    journal(run_dir, 1, 4711).write("fit-started", fit=0)
+    journal(run_dir, 1, 4711).write(FitStarted(fit=0))
     log(callback, 1, 2)
     taken_at = time.time()
     log(callback, 3, 4)
@@ -133,7 +134,7 @@ def test_files_of_an_older_training_are_left_alone_whatever_the_journal_says(boa
 
 def test_files_of_a_later_training_are_left_alone_too(board, tmp_path, monkeypatch):
     monkeypatch.setattr(event_files, "_LATEST_NS", 0)
-    journal(tmp_path / "run", 1, 4711).write("fit-started", fit=0)
+    journal(tmp_path / "run", 1, 4711).write(FitStarted(fit=0))
     time.sleep(0.05)
     a_dead_attempt(board, tmp_path / "elsewhere")
     (path,) = Path(board.log_dir).glob("train/*")

@@ -10,7 +10,7 @@ from oomph.resume.fit.own_resume import begun_before, steps_before
 
 
 def started(first_epoch: int, key: str = "a-0", fit: int = 0, attempt: int = 1) -> Event:
-    return Event("fit-started", {"key": key, "fit": fit, "first_epoch": first_epoch}, attempt=attempt)
+    return Event.named("fit-started", {"key": key, "fit": fit, "first_epoch": first_epoch}, attempt=attempt)
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ import pytest
 
 from oomph.checkpoint.witness import END, EPOCH, STEP, WitnessBoard
 from oomph.exact_step.step.step_protocol import Taken
+from oomph.journal.events import RepeatCompared
 from oomph.journal.journal import Journal, read_journal
 from oomph.keras_bridge.graph import fingerprints
 from oomph.protocol.coverage import Coverage
@@ -30,8 +31,8 @@ class Fit:
         self.fits = types.SimpleNamespace(say=self.said.append)
         self.lost = []
 
-    def note_here(self, name, **data):
-        self.notes.append((name, data))
+    def note_here(self, fact):
+        self.notes.append(fact)
 
 
 @pytest.fixture
@@ -57,12 +58,12 @@ def test_a_resumed_fit_that_repeats_its_steps_is_verified(attempt):
     fit, again = attempt()
     again.compare_from(0, 4)
     again.step(0, 4, taken(4))
-    assert fit.notes[-1][0] == "compared"
-    assert (fit.notes[-1][1]["steps"], fit.notes[-1][1]["equal"]) == (1, True)
+    assert isinstance(fit.notes[-1], RepeatCompared)
+    assert (fit.notes[-1].steps, fit.notes[-1].equal) == (1, True)
     again.step(0, 5, taken(5))
     again.step(0, 6, taken(6))
     assert fit.said == ["verified: 2 repeated steps gave the same results"]
-    assert [data["steps"] for _, data in fit.notes] == [1, 2]
+    assert [each.steps for each in fit.notes] == [1, 2]
 
 
 def test_another_result_is_told_once_with_what_was_not_restored(attempt):
@@ -75,8 +76,8 @@ def test_another_result_is_told_once_with_what_was_not_restored(attempt):
     again.step(0, 4, taken(4, loss=0.5))
     again.step(0, 5, taken(5, loss=0.5))
     (note,) = fit.notes
-    assert not note[1]["equal"]
-    assert note[1]["cause"]["code"] == "other-result", "the event of the resume has what was lost"
+    assert not note.equal
+    assert note.cause["code"] == "other-result", "the event of the resume has what was lost"
     assert len(fit.said) == 1
     assert fit.said[0].startswith("not equal to the earlier attempt")
     assert fit.said[0].endswith("(not restored: a counter)")
@@ -102,7 +103,7 @@ def test_a_state_that_is_another_is_told_at_the_end_of_its_epoch(attempt):
     fit.model.variables[0].assign(fit.model.variables[0] + 1)
     again.step(0, 0, taken(0))
     again.epoch_end(0, 1)
-    assert str(reason_from(fit.notes[-1][1]["cause"])) == "the state differs after epoch 1"
+    assert str(reason_from(fit.notes[-1].cause)) == "the state differs after epoch 1"
 
 
 def test_the_end_of_a_fit_leaves_the_fingerprint_of_its_state(attempt, tmp_path):
@@ -199,11 +200,11 @@ def test_on_a_gpu_a_step_in_each_last_eighth_is_read_and_compared_however_many_a
     again.compare_from(0, 0)
     steps(again, 286)
     again.end(0, 286)
-    (_, told), *_ = reversed(fit.notes)
-    assert told["repeated"] == 286
-    assert 286 * 8 / 9 - 1 <= told["covered"] <= 286
-    assert 20 < told["steps"] < 60, "reading every step would make the training wait for the device"
-    assert fit.said == [f"verified: {told['steps']} of 286 repeated steps gave the same results"]
+    told, *_ = reversed(fit.notes)
+    assert told.repeated == 286
+    assert 286 * 8 / 9 - 1 <= told.covered <= 286
+    assert 20 < told.steps < 60, "reading every step would make the training wait for the device"
+    assert fit.said == [f"verified: {told.steps} of 286 repeated steps gave the same results"]
 
 
 def test_a_step_that_an_earlier_attempt_has_read_is_read_again_wherever_the_resume_began(attempt):
@@ -217,7 +218,7 @@ def test_a_step_that_an_earlier_attempt_has_read_is_read_again_wherever_the_resu
     for number in range(20, 40):
         again.step(0, number, taken(number))
     again.end(0, 40)
-    assert (fit.notes[-1][1]["steps"], fit.notes[-1][1]["covered"], fit.notes[-1][1]["repeated"]) == (16, 20, 20)
+    assert (fit.notes[-1].steps, fit.notes[-1].covered, fit.notes[-1].repeated) == (16, 20, 20)
 
 
 def test_a_checkpoint_records_how_far_the_comparison_has_come(attempt):
@@ -229,7 +230,7 @@ def test_a_checkpoint_records_how_far_the_comparison_has_come(attempt):
     for number in range(5):
         again.step(0, number, taken(number))
     again.checkpointed()
-    assert (fit.notes[-1][1]["covered"], fit.notes[-1][1]["repeated"]) == (5, 9)
+    assert (fit.notes[-1].covered, fit.notes[-1].repeated) == (5, 9)
     assert fit.said == []
 
 
@@ -242,4 +243,4 @@ def test_steps_of_one_execution_count_as_many(attempt):
     for number in range(10, 40, 10):
         again.step(0, number, taken(number), count=10)
     assert fit.said == ["verified: 30 repeated steps gave the same results"]
-    assert (fit.notes[-1][1]["covered"], fit.notes[-1][1]["repeated"]) == (30, 30)
+    assert (fit.notes[-1].covered, fit.notes[-1].repeated) == (30, 30)

@@ -8,14 +8,26 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
 from oomph.explain.evidence.evidence import Evidence
 from oomph.explain.reading.file import Unreadable
 from oomph.explain.reading.heap_dump import read_dump
 from oomph.explain.reading.log import Words, read_log
 from oomph.files.regular_file import open_regular
-from oomph.journal.journal import Event, foreign_format, lines_left_out, read_journal, unreadable_lines
+from oomph.journal.events import (
+    AttemptEnded,
+    CheckpointFailed,
+    CheckpointRefused,
+    CheckpointSkipped,
+    Decided,
+    Hung,
+    Oom,
+    Recovered,
+    RestartRequested,
+    UncaughtException,
+)
+from oomph.journal.fact import Fact
+from oomph.journal.journal import Event, facts, foreign_format, lines_left_out, read_journal, unreadable_lines
 
 _ATTEMPT = re.compile(r"[0-9]{1,9}")
 _MOST_OF_A_LOG = 16 << 20
@@ -87,92 +99,58 @@ def _memory_maps(directory: Path) -> Iterator[Evidence]:
 
 
 def _events(events: list[Event], attempt: int) -> Iterator[Evidence]:
-    happened = {event.name for event in events}
-    on_purpose = any(_ended_on_purpose(event) for event in events)
+    on_purpose = any(_was_wanted(decided) for decided in facts(events, Decided))
+    asked = bool(facts(events, RestartRequested)), bool(facts(events, Hung))
     for event in events:
-        if event.name == "attempt-ended":
-            fact = _exit(event.data, attempt)
-            if fact is not None and not on_purpose and not _by_oomph(event.data, happened):
-                yield fact  # an end that oomph itself has brought about says nothing about the script
-        elif event.name == "decided":
-            yield from _refused(event.data, attempt)
-        elif event.name in _WORDS:
-            yield _WORDS[event.name](event.data, attempt)
+        match event.fact:
+            case AttemptEnded(returncode=int(returncode), oom_kills=kills):
+                if not on_purpose and not _by_oomph(returncode, kills, *asked):
+                    yield Evidence.of_exit(returncode, kills, f"attempt {attempt}")
+            case Decided(ending=Mapping() as ending, reason=reason):
+                if ending.get("fault") == _NOT_RESTARTABLE:  # a finding, too
+                    yield Evidence("log", reason, origin=f"attempt {attempt}")
+            case Oom(message=message, epoch=epoch, step=step):
+                yield Evidence.of_exception_text("ResourceExhaustedError", message, _where(attempt, epoch, step))
+            case Recovered(epoch=epoch, step=step):
+                yield Evidence.of_progress("recovered", _where(attempt, epoch, step))
+            case UncaughtException(type=type_name, message=message):
+                yield Evidence.of_exception_text(type_name or "Exception", message, f"attempt {attempt}")
+            case fact:
+                if text := _in_words(fact):
+                    yield Evidence("log", text, origin=f"attempt {attempt}")
 
 
-def _ended_on_purpose(event: Event) -> bool:
+def _in_words(fact: Fact) -> str:
+    """What explains a fault, as a line of a log; empty for everything else."""
+    match fact:
+        case Hung(phase=phase, seconds=seconds, limit_seconds=limit, line=line):
+            at = f", at {line}" if line else ""
+            return (
+                f"no progress for {_whole(seconds)} s in {phase} (limit {_whole(limit)} s){at}; oomph ended the script"
+            )
+        case CheckpointFailed(reason=reason) | CheckpointRefused(reason=reason):
+            return f"checkpoint not usable: {reason}"
+        case CheckpointSkipped(reason=reason):
+            return f"the weights hold NaN or infinity: {reason}"
+    return ""
+
+
+def _was_wanted(decided: Decided) -> bool:
     """True if somebody wanted the attempt to end, however hard oomph had to ask the script for it."""
-    ending = event.data.get("ending") if event.name == "decided" else None
-    return isinstance(ending, Mapping) and bool(ending.get("stopped") or ending.get("preempted"))
+    ending = decided.ending or {}
+    return bool(ending.get("stopped") or ending.get("preempted"))
 
 
-def _by_oomph(data: Mapping[str, Any], happened: set[str]) -> bool:
-    """True if oomph asked for this exit code, or ended a script that hung."""
-    returncode, kills = data.get("returncode"), data.get("oom_kills")
-    if not isinstance(returncode, int) or kills:
-        return False
-    return ("restart-requested" in happened and returncode > 0) or ("hang" in happened and returncode < 0)
+def _by_oomph(returncode: int, kills: int | None, restart_requested: bool, hung: bool) -> bool:
+    """True if oomph asked for this exit code, or ended a script that hung: that says nothing about the script."""
+    return not kills and ((restart_requested and returncode > 0) or (hung and returncode < 0))
 
 
-def _exit(data: Mapping[str, Any], attempt: int) -> Evidence | None:
-    returncode, kills = data.get("returncode"), data.get("oom_kills")
-    if not isinstance(returncode, int):
-        return None
-    return Evidence.of_exit(returncode, kills if isinstance(kills, int) else None, f"attempt {attempt}")
-
-
-def _refused(data: Mapping[str, Any], attempt: int) -> Iterator[Evidence]:
-    """Of the decisions one is a finding too: that the script cannot be started a second time."""
-    ending = data.get("ending")
-    if isinstance(ending, Mapping) and ending.get("fault") == _NOT_RESTARTABLE:
-        yield Evidence("log", str(data.get("reason", "")), origin=f"attempt {attempt}")
-
-
-def _where(data: Mapping[str, Any], attempt: int) -> str:
+def _where(attempt: int, epoch: int | None, step: int | None) -> str:
     """The attempt, epoch and step, counted from 1."""
-    numbers = [(name, data.get(name)) for name in ("epoch", "step")]
-    return ", ".join([f"attempt {attempt}", *(f"{name} {at + 1}" for name, at in numbers if isinstance(at, int))])
+    numbers = (("epoch", epoch), ("step", step))
+    return ", ".join([f"attempt {attempt}", *(f"{name} {at + 1}" for name, at in numbers if at is not None)])
 
 
-def _oom(data: Mapping[str, Any], attempt: int) -> Evidence:
-    return Evidence.of_exception_text("ResourceExhaustedError", str(data.get("message", "")), _where(data, attempt))
-
-
-def _uncaught(data: Mapping[str, Any], attempt: int) -> Evidence:
-    type_name, message = str(data.get("type", "Exception")), str(data.get("message", ""))
-    return Evidence.of_exception_text(type_name, message, f"attempt {attempt}")
-
-
-def _checkpoint(data: Mapping[str, Any], attempt: int) -> Evidence:
-    return Evidence("log", f"checkpoint not usable: {data.get('reason', '')}", origin=f"attempt {attempt}")
-
-
-def _recovered(data: Mapping[str, Any], attempt: int) -> Evidence:
-    return Evidence.of_progress("recovered", _where(data, attempt))
-
-
-def _hang(data: Mapping[str, Any], attempt: int) -> Evidence:
-    seconds, limit = (_whole(data.get(key)) for key in ("seconds", "limit_seconds"))
-    line = f", at {data['line']}" if data.get("line") else ""
-    text = f"no progress for {seconds} s in {data.get('phase')} (limit {limit} s){line}; oomph ended the script"
-    return Evidence("log", text, origin=f"attempt {attempt}")
-
-
-def _whole(number: object) -> str:
-    """Of what a damaged journal may hold in place of a number, nothing."""
-    return str(int(number)) if isinstance(number, int | float) and math.isfinite(number) else "?"
-
-
-def _not_finite(data: Mapping[str, Any], attempt: int) -> Evidence:
-    return Evidence("log", f"the weights hold NaN or infinity: {data.get('reason', '')}", origin=f"attempt {attempt}")
-
-
-_WORDS = {
-    "hang": _hang,
-    "oom": _oom,
-    "recovered": _recovered,
-    "uncaught-exception": _uncaught,
-    "checkpoint-failed": _checkpoint,
-    "checkpoint-refused": _checkpoint,
-    "checkpoint-skipped": _not_finite,
-}
+def _whole(number: float | None) -> str:
+    return "?" if number is None or not math.isfinite(number) else str(int(number))

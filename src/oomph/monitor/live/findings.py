@@ -6,7 +6,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Protocol
 
-from oomph.journal.journal import Event, read_journal
+from oomph.journal.events import FindingMade
+from oomph.journal.journal import facts, read_journal
 from oomph.monitor.changes import finding_of
 from oomph.monitor.finding import Finding
 
@@ -43,17 +44,16 @@ class OfTheRun:
     def close(self) -> None:
         """Nothing is open."""
 
-    def _events(self) -> list[Event]:
+    def _events(self) -> list[FindingMade]:
         state = [_state(path) for path in sorted((self._run_dir / "journal").glob("*-supervisor.jsonl"))]
         if state == self._state:
             return []  # nothing has been written since
         self._state = state
-        events = read_journal(self._run_dir)
-        return [event for event in events if event.name == "finding" and not event.data.get("again")]
+        return [each for each in facts(read_journal(self._run_dir), FindingMade) if not each.again]
 
 
-def _finding(event: Event) -> Finding | None:
-    return finding_of({**event.data, "evidence": event.data.get("figures", {})})
+def _finding(made: FindingMade) -> Finding | None:
+    return finding_of({**dict(made.items()), "evidence": dict(made.figures)})
 
 
 def _state(path: Path) -> tuple[str, int]:

@@ -16,6 +16,7 @@ from oomph.checkpoint.interval import SHARE
 from oomph.checkpoint.meta import Meta, said
 from oomph.checkpoint.store import CheckpointStore, Saved
 from oomph.exact_step.step.step_protocol import Taken
+from oomph.journal.events import CheckpointRefused
 from oomph.keras_bridge import layer_state, optimizers
 from oomph.keras_bridge.names.keras3 import KERAS
 from oomph.keras_bridge.random_numbers.uncheckpointed_ops import functions_with_draws
@@ -137,7 +138,7 @@ class FitCheckpoints(StepCheckpoints):
         if not self._fit.trained.is_compiled_anew(self._fit.model):
             return True
         reason = because("recompiled")
-        self._fit.note_here("checkpoint-refused", name="", **reason.as_fields())
+        self._fit.note_here(CheckpointRefused(name="", **reason.as_fields()))
         kept = f"the one of step {self._fits.saved} stays" if self._fits.saved else "there is none yet"
         self._fits.say_once(f"{reason}: it gets no further checkpoints; {kept}")
         return False

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from oomph.checkpoint.container import Checkpoint
 from oomph.checkpoint.store import Record
+from oomph.journal.events import AnotherWay, CheckpointRefused, TrainsAgain
 from oomph.protocol.reasons import because
 from oomph.resume.fit.fit import Fit
 from oomph.resume.training import leaving
@@ -41,7 +42,7 @@ def _newest_credible(fits: Fits, fit: Fit) -> Checkpoint | None:
         trouble = fit.cannot_be_of_it(checkpoint)
         if trouble is None:
             break
-        fits.note("checkpoint-refused", name=checkpoint.name, reason=trouble)
+        fits.note(CheckpointRefused(name=checkpoint.name, reason=trouble))
         fits.say(f"checkpoint {checkpoint.name} is not used: {trouble}")
         checkpoint = fits.checkpoint_before(checkpoint)
     return checkpoint
@@ -67,9 +68,9 @@ def _tell_difference(fits: Fits, fit: Fit, found: Recognised, record: Record | N
         return
     if found.another_way:
         reason = because("another-path", what="fit", site=site, differences=found.reason)
-        fits.note("another-way", key=fit.identity.key, fit=fit.identity.ordinal, **reason.as_fields())
+        fits.note(AnotherWay(key=fit.identity.key, fit=fit.identity.ordinal, **reason.as_fields()))
         fits.say(f"{reason}: it trains from the beginning")
     else:
         was = None if record is None else record.position.fit
-        fits.note("trains-again", key=fit.identity.key, fit=fit.identity.ordinal, reason=found.reason, edited_fit=was)
+        fits.note(TrainsAgain(key=fit.identity.key, fit=fit.identity.ordinal, reason=found.reason, edited_fit=was))
         fits.say(f"fit at {site} trains again, since it differs from what was trained: {found.reason}")

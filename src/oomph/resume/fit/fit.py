@@ -14,6 +14,7 @@ from oomph.exact_step.step.guarded_step import GuardedStep
 from oomph.exact_step.step.probe import ProbeFinding
 from oomph.exact_step.step.recheck import Inconsistent, Recheck
 from oomph.exact_step.step.step_protocol import Failure, Recovery, Step
+from oomph.journal.events import BatchSkipped, GradientsDiffer, GuardFailed, NoWitnesses
 from oomph.keras_bridge.batch.strategy_scope import outside_strategy_scope
 from oomph.keras_bridge.names.keras3 import KERAS
 from oomph.keras_bridge.runtime.errors import outcome_of
@@ -265,7 +266,7 @@ class Fit(RunningFit):
         except CannotResumeError:
             raise  # intercept.py falls back to the checkpoint before it, or ends the run
         except Exception as error:  # oomph's own error: the training matters more
-            self.note_here("guard-failed", reason=f"{type(error).__name__}: {error}"[:2000])
+            self.note_here(GuardFailed(reason=f"{type(error).__name__}: {error}"[:2000]))
             self.fits.say_once(
                 f"{type(error).__name__}: {error}; training continues, without checkpoints while this error persists"
             )
@@ -292,7 +293,7 @@ class Fit(RunningFit):
             self.proof.step(self.epoch, self.step, self.model.train_function.taken, count)
         except Exception as error:  # oomph's own error: the training matters more
             self.proof = FitProof(self, None)
-            self.note_here("no-witnesses", reason=f"{type(error).__name__}: {error}"[:2000])
+            self.note_here(NoWitnesses(reason=f"{type(error).__name__}: {error}"[:2000]))
 
     def failed(self, failure: Failure) -> None:
         """Called when a step ran out of memory."""
@@ -319,7 +320,7 @@ class Fit(RunningFit):
     def guard_broken(self, error: BaseException) -> None:
         """Called when the guard cannot be built for this model: the fit continues as plain Keras."""
         self.promise = exactness.Promise(exactness.RESTART_ONLY, f"tracing the step {outcome_of(error)}")
-        self.note_here("guard-failed", reason=f"{type(error).__name__}: {error}"[:2000])
+        self.note_here(GuardFailed(reason=f"{type(error).__name__}: {error}"[:2000]))
         self.aside = f"fit at {self.identity.site} continues as plain Keras: {essence(error)}"
 
     # -- silent faults --------------------------------------------------------------------------------------------
@@ -330,7 +331,7 @@ class Fit(RunningFit):
 
     def _inconsistent(self, found: Inconsistent) -> None:
         """The device computes wrongly: restart from a state before that, in a new process."""
-        self.note_here("inconsistent", **asdict(found))
+        self.note_here(GradientsDiffer(**asdict(found)))
         reason = (
             f"two computations of the same gradients on {found.device} differ by {found.difference:.1g}"
             f" ({found.variable}; a third agrees with {found.third})"
@@ -350,7 +351,7 @@ class Fit(RunningFit):
                 self.callbacks, session.run_dir, session.handover.attempt, self.identity.ordinal, taken_at
             )
         except Exception as error:  # not a folder, another kind of file: the training matters more
-            self.fits.note("guard-failed", reason=f"event files: {type(error).__name__}: {error}"[:2000])
+            self.fits.note(GuardFailed(reason=f"event files: {type(error).__name__}: {error}"[:2000]))
 
     # -- what it reports ------------------------------------------------------------------------------------------
 
@@ -359,7 +360,7 @@ class Fit(RunningFit):
         try:
             tell(self)
         except Exception as error:  # oomph's own error: the training matters more
-            self.note_here("guard-failed", reason=f"{type(error).__name__}: {error}"[:2000])
+            self.note_here(GuardFailed(reason=f"{type(error).__name__}: {error}"[:2000]))
 
     def _skip_poison(self, iterator: Any) -> None:
         """Skip the batches of steps that failed twice, where the user allowed it (`--skip-poison`)."""
@@ -367,7 +368,7 @@ class Fit(RunningFit):
         while here in self._poison:
             self._poison.remove(here)
             self.data.taken += retaking.skip(iterator, 1, retaking.Watched(self.fits.say), retaking.Expected())
-            self.note_here("batch-skipped")
+            self.note_here(BatchSkipped())
             self.fits.say(f"skipping the batch at {here}")
 
     def _announce(self, step: Step) -> None:

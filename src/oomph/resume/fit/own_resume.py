@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from oomph.journal.events import ResumedItself
 from oomph.journal.journal import Event, read_journal
 from oomph.protocol.progress import Progress
 from oomph.protocol.reasons import because
@@ -26,7 +27,7 @@ def tell_own_resume(fit: RunningFit) -> bool:
     per_epoch = getattr(fit.epoch_iterator, "num_batches", None)
     fits.steps = max(fits.steps, steps_before(fits.before, number, fit.epoch, per_epoch))
     reason = because("resumed-itself", epoch=fit.epoch + 1)
-    fit.note_here("resumed-itself", key=fit.identity.key, steps=fits.steps, **reason.as_fields())
+    fit.note_here(ResumedItself(key=fit.identity.key, steps=fits.steps, **reason.as_fields()))
     fits.say(f"{reason}, in fit at {fit.identity.site}: oomph restores nothing, and counts on from step {fits.steps}")
     return True
 

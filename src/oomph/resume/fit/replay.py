@@ -10,6 +10,14 @@ import tensorflow as tf
 from oomph.checkpoint.container import Checkpoint
 from oomph.checkpoint.meta import said
 from oomph.errors import CheckpointError
+from oomph.journal.events import (
+    CheckpointRefused,
+    CheckpointSkipped,
+    RepeatCompared,
+    Resumed,
+    TrainsAgain,
+    TrustedResult,
+)
 from oomph.keras_bridge import layer_state, optimizers
 from oomph.keras_bridge.batch import batches
 from oomph.keras_bridge.names.keras3 import KERAS
@@ -36,12 +44,12 @@ def finished_history(fits: Fits, fit: Fit) -> Any:
         return None
     if lost:
         trusted = because("trusted", site=fit.identity.site, lost=in_one_line(lost))
-        fits.note("trusted", key=fit.identity.key, **trusted.as_fields())
+        fits.note(TrustedResult(key=fit.identity.key, **trusted.as_fields()))
     try:
         return _restore(fits, fit, checkpoint)
     except Exception as error:  # the checkpoint's error, or one that Keras will raise itself when the fit runs
         reason = str(error) if isinstance(error, CheckpointError) else repr(error)
-        fits.note("checkpoint-refused", name=checkpoint.name, reason=reason)
+        fits.note(CheckpointRefused(name=checkpoint.name, reason=reason))
         _trains_again(fits, fit, checkpoint, reason)
         _tell_moved_data(fits, fit)
         fit.forget_input()
@@ -52,9 +60,9 @@ def _tell_moved_data(fits: Fits, fit: Fit) -> None:
     """Report that the data have advanced although the fit trains again, so their order differs now."""
     if fit.data.iterators_made or fit.validation.made:
         fits.note(
-            "compared", key=fit.identity.key, fit=fit.identity.ordinal, steps=0, epochs=0, equal=False,
+            RepeatCompared(key=fit.identity.key, fit=fit.identity.ordinal, steps=0, epochs=0, equal=False,
             cause=because("data-advanced").as_data(),
-        )  # fmt: skip
+        ))  # fmt: skip
 
 
 def _not_restorable(fit: Fit, checkpoint: Checkpoint) -> list[Reason]:
@@ -67,7 +75,7 @@ def _not_restorable(fit: Fit, checkpoint: Checkpoint) -> list[Reason]:
 def _trains_again(fits: Fits, fit: Fit, checkpoint: Checkpoint, reason: str) -> None:
     seconds = checkpoint.meta.fit_seconds
     cost = f", which took {seconds:.0f} s before" if isinstance(seconds, (int, float)) else ""
-    fits.note("trains-again", key=fit.identity.key, fit=fit.identity.ordinal, reason=reason)
+    fits.note(TrainsAgain(key=fit.identity.key, fit=fit.identity.ordinal, reason=reason))
     fits.say(
         f"fit at {fit.identity.site} was finished and trains again{cost}: what it had changed cannot be restored"
         f" ({reason}); --trust-finished-fits returns its result anyway"
@@ -102,18 +110,19 @@ def _restore(fits: Fits, fit: Fit, checkpoint: Checkpoint) -> Any:
     if broken:
         path = training_state.path_of(model, named, broken)
         fits.note(
-            "checkpoint-skipped",
-            **because("not-finite", name=path).as_fields(),
-            kept="the saved end state as it is",
+            CheckpointSkipped(
+                **because("not-finite", name=path).as_fields(),
+                kept="the saved end state as it is",
+            )
         )
         fits.say(f"{path} holds NaN or infinity in the saved end state of fit at {fit.identity.site}")
     at = checkpoint.position
     fits.steps = fits.saved = max(fits.steps, at.steps)
     seconds, edited = time.monotonic() - started, fit.beginning.given_otherwise(checkpoint)
     fits.note(
-        "resumed", name=checkpoint.name, key=fit.identity.key, fit=at.fit, epoch=at.epoch, step=at.step,
+        Resumed(name=checkpoint.name, key=fit.identity.key, fit=at.fit, epoch=at.epoch, step=at.step,
         steps=at.steps, kind="finished", seconds=round(seconds, 3), lost=as_data(lost), meant=as_data(edited),
-    )  # fmt: skip
+    ))  # fmt: skip
     since = f"; {in_one_line(edited)} since" if edited else ""
     fits.say(
         f"fit at {fit.identity.site} was finished by an earlier attempt: its result is back ({seconds:.1f} s){since}"

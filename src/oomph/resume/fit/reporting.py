@@ -9,6 +9,17 @@ from oomph.exact_step.micro_batch import exactness
 from oomph.exact_step.step.guarded_step import GuardedStep
 from oomph.exact_step.step.step_protocol import Failure, Recovery, Step
 from oomph.exact_step.step.verification import Verified
+from oomph.journal.events import (
+    DataEnded,
+    FindingMade,
+    FitFinished,
+    FitStarted,
+    Oom,
+    PassedOn,
+    Recovered,
+    StepsRechecked,
+    StepsVerified,
+)
 from oomph.monitor.in_words import as_data, in_words
 from oomph.protocol.reasons import because
 from oomph.resume.fit.memory_taken import memory_taken
@@ -20,22 +31,23 @@ from oomph.terminal.amounts import counted
 def tell_start(fit: RunningFit, step: Step) -> None:
     """Report, before the first step, what is promised for the fit."""
     fit.fits.note(
-        "fit-started",
-        fit=fit.identity.ordinal,
-        key=fit.identity.key,
-        site=fit.identity.site,
-        guard=fit.promise.kind,
-        reason=fit.promise.reason,
-        coupling=fit.promise.coupling,
-        fingerprint=fit.identity.fingerprint,
-        epochs=fit.arguments.get("epochs"),
-        first_epoch=fit.epoch,
-        xla=bool(fit.model.jit_compile),
-        held_bytes=step.held_bytes if isinstance(step, GuardedStep) else None,
+        FitStarted(
+            fit=fit.identity.ordinal,
+            key=fit.identity.key,
+            site=fit.identity.site,
+            guard=fit.promise.kind,
+            reason=fit.promise.reason,
+            coupling=fit.promise.coupling,
+            fingerprint=fit.identity.fingerprint,
+            epochs=fit.arguments.get("epochs"),
+            first_epoch=fit.epoch,
+            xla=bool(fit.model.jit_compile),
+            held_bytes=step.held_bytes if isinstance(step, GuardedStep) else None,
+        )
     )
     if any(fit.arguments.get("x") is data for data in fit.fits.passed_on):
         reason = because("generator-passed-on", site=fit.identity.site)
-        fit.fits.note("passed-on", fit=fit.identity.ordinal, key=fit.identity.key, **reason.as_fields())
+        fit.fits.note(PassedOn(fit=fit.identity.ordinal, key=fit.identity.key, **reason.as_fields()))
         fit.fits.say(f"{reason}: it may be further along than in an undisturbed run")
     alone = "" if fit.fits.own_session().owner else "; in a process of its own: neither checkpointed nor resumed"
     is_split = isinstance(step, GuardedStep) and step.micro_batch is not None
@@ -60,13 +72,14 @@ def announced(promise: exactness.Promise, is_split: bool) -> str:
 def tell_out_of_memory(fit: RunningFit, failure: Failure) -> None:
     """Report that a step ran out of memory."""
     fit.note_here(
-        "oom",
-        batch=failure.batch,
-        micro_batch=failure.micro_batch,
-        phase=failure.phase,
-        message=failure.oom.line,
-        requested_bytes=failure.oom.requested_bytes,
-        seconds=round(failure.seconds, 3),
+        Oom(
+            batch=failure.batch,
+            micro_batch=failure.micro_batch,
+            phase=failure.phase,
+            message=failure.oom.line,
+            requested_bytes=failure.oom.requested_bytes,
+            seconds=round(failure.seconds, 3),
+        )
     )
     if failure.phase == "compute":
         size = "" if failure.micro_batch is None else f" at batch {failure.micro_batch}"
@@ -79,12 +92,13 @@ def tell_out_of_memory(fit: RunningFit, failure: Failure) -> None:
 def tell_recovery(fit: RunningFit, recovery: Recovery) -> None:
     """Report that a step was completed in micro-batches."""
     fit.note_here(
-        "recovered",
-        batch=recovery.batch,
-        micro_batch=recovery.micro_batch,
-        ooms=recovery.ooms,
-        seconds=round(recovery.seconds, 3),
-        guard=fit.promise.kind,
+        Recovered(
+            batch=recovery.batch,
+            micro_batch=recovery.micro_batch,
+            ooms=recovery.ooms,
+            seconds=round(recovery.seconds, 3),
+            guard=fit.promise.kind,
+        )
     )
     parts = "batches" if fit.promise.kind == exactness.SMALLER else "micro-batches"
     fit.fits.say(
@@ -100,7 +114,7 @@ def tell_verification(fit: RunningFit, at_the_end: bool) -> None:
     if verification is None or (verification.pending and not at_the_end):
         return
     step.verification, found = None, verification.result
-    fit.note_here("verified", **asdict(found))
+    fit.note_here(StepsVerified(**asdict(found)))
     fit.fits.say(verified_in_words(found))
 
 
@@ -131,8 +145,8 @@ def tell_short_epoch(fit: RunningFit) -> None:
     if short is None:
         return
     finding = fit.short_epochs.finding()
-    fit.note_here("data-ended", wanted=short.wanted)
-    fit.fits.note("finding", **as_data(finding))
+    fit.note_here(DataEnded(wanted=short.wanted))
+    fit.fits.note(FindingMade(**as_data(finding)))
     if len(fit.short_epochs.found) == 1:
         fit.fits.say(in_words(finding))
 
@@ -150,7 +164,7 @@ def tell_recheck(fit: RunningFit) -> None:
     recheck = step.recheck if isinstance(step, GuardedStep) else None
     if recheck is None:
         return
-    fit.note_here("rechecked", steps=recheck.done, seconds=round(recheck.seconds, 3), reason=recheck.impossible)
+    fit.note_here(StepsRechecked(steps=recheck.done, seconds=round(recheck.seconds, 3), reason=recheck.impossible))
     if recheck.impossible:
         fit.fits.say_once(f"--recheck: nothing could be compared: {recheck.impossible}")
 
@@ -165,19 +179,20 @@ def tell_end(fit: RunningFit, steps: int, seconds: float, history: Any, saved: A
     """
     step = fit.model.train_function
     fit.fits.note(
-        "fit-finished",
-        fit=fit.identity.ordinal,
-        key=fit.identity.key,
-        steps=steps,
-        micro_batch=step.micro_batch if isinstance(step, GuardedStep) else None,
-        guard=fit.promise.kind,
-        seconds=round(seconds, 3),
-        loss=_last_loss(history),
-        state=None if saved is None else saved.digest,
-        too_dear=too_dear,
-        reached=fit.fits.steps,
-        over=fit.is_over,
-        **memory_taken(fit.model, fit.epoch_iterator, fit.arguments.get("x"), fit.seen_peak),
+        FitFinished(
+            fit=fit.identity.ordinal,
+            key=fit.identity.key,
+            steps=steps,
+            micro_batch=step.micro_batch if isinstance(step, GuardedStep) else None,
+            guard=fit.promise.kind,
+            seconds=round(seconds, 3),
+            loss=_last_loss(history),
+            state=None if saved is None else saved.digest,
+            too_dear=too_dear,
+            reached=fit.fits.steps,
+            over=fit.is_over,
+            **memory_taken(fit.model, fit.epoch_iterator, fit.arguments.get("x"), fit.seen_peak),
+        )
     )
 
 

@@ -15,6 +15,7 @@ from oomph.exact_step.micro_batch.micro_batch_step import essence
 from oomph.exact_step.step.execution import OnlySpec
 from oomph.exact_step.step.guarded_step import GuardedStep
 from oomph.exact_step.step.step_protocol import Step
+from oomph.journal.events import CheckpointRefused, RepeatCompared, Resumed
 from oomph.keras_bridge import layer_state, optimizers
 from oomph.keras_bridge.batch import batches
 from oomph.keras_bridge.names.keras3 import KERAS
@@ -181,7 +182,7 @@ class Resumption:
                 return self._restore_state(step, checkpoint, iterator, anew)
             except Exception as error:
                 passing = may_pass(error)
-                self._fit.note_here("checkpoint-refused", name=checkpoint.name, reason=essence(error))
+                self._fit.note_here(CheckpointRefused(name=checkpoint.name, reason=essence(error)))
                 if not passing or tried == _TRIES:
                     raise CannotResumeError(f"checkpoint {checkpoint.name}: {essence(error)}", passing) from error
                 self._fits.say(f"checkpoint {checkpoint.name} could not be restored: {essence(error)}; trying again")
@@ -242,7 +243,7 @@ class Resumption:
     def _lost_file(self, path: str) -> None:
         cause = because("file-read", path=path)
         self._fit.note_here(
-            "compared", key=self._fit.identity.key, steps=0, epochs=0, batches=0, equal=False, cause=cause.as_data()
+            RepeatCompared(key=self._fit.identity.key, steps=0, epochs=0, batches=0, equal=False, cause=cause.as_data())
         )
         self._fits.say_once(f"not equal to the earlier attempt: {cause}")
 
@@ -261,15 +262,16 @@ class Resumption:
         found = fit.beginning.changes(checkpoint) + rate
         self._fit.lost = list(dict.fromkeys(self._fit.lost))
         fit.note_here(
-            "resumed",
-            key=fit.identity.key,
-            name=checkpoint.name,
-            steps=at.steps,
-            kind=kind,
-            seconds=round(seconds, 3),
-            changes=as_data(found),
-            lost=as_data(self._fit.lost),
-            meant=as_data(fit.beginning.meant(checkpoint) + rate),
+            Resumed(
+                key=fit.identity.key,
+                name=checkpoint.name,
+                steps=at.steps,
+                kind=kind,
+                seconds=round(seconds, 3),
+                changes=as_data(found),
+                lost=as_data(self._fit.lost),
+                meant=as_data(fit.beginning.meant(checkpoint) + rate),
+            )
         )
         site = fit.identity.site
         if kind == "over":
@@ -288,13 +290,14 @@ class Resumption:
         if expected.differs_at is not None:
             cause = because("other-batches", batch=expected.differs_at + 1)
             fit.note_here(
-                "compared",
-                key=fit.identity.key,
-                steps=0,
-                epochs=0,
-                batches=expected.compared,
-                equal=False,
-                cause=cause.as_data(),
+                RepeatCompared(
+                    key=fit.identity.key,
+                    steps=0,
+                    epochs=0,
+                    batches=expected.compared,
+                    equal=False,
+                    cause=cause.as_data(),
+                )
             )
             self._fits.say(f"not equal to the earlier attempt: {cause}")
 

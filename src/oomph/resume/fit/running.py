@@ -7,6 +7,7 @@ from weakref import WeakSet
 
 from oomph.checkpoint.container import Position
 from oomph.exact_step.micro_batch.exactness import Promise
+from oomph.journal.events import AtStep
 from oomph.keras_bridge.runtime.allocator import peak_bytes_of_device
 from oomph.protocol.reasons import Reason
 from oomph.resume.fit import callbacks, trained
@@ -76,9 +77,9 @@ class RunningFit:
         """The next step."""
         return Position(self.identity.ordinal, self.epoch, self.step, self.fits.steps)
 
-    def note_here(self, event: str, /, **data: Any) -> None:
+    def note_here(self, fact: AtStep) -> None:
         """Write an event with the position of the fit."""
-        self.fits.note(event, fit=self.identity.ordinal, epoch=self.epoch, step=self.step, **data)
+        self.fits.note(fact.with_fields(fit=self.identity.ordinal, epoch=self.epoch, step=self.step))
 
     def write_board(self, is_epoch_over: bool = False) -> None:
         """Bring the progress board up to date."""

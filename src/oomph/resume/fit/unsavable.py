@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from oomph.journal.events import FindingMade
 from oomph.monitor.finding import Finding
 from oomph.monitor.in_words import as_data, in_words
 from oomph.resume.fit.running import RunningFit
@@ -15,7 +16,7 @@ from oomph.resume.training.whole_models import saves_ahead
 def tell_unsavable(fit: RunningFit) -> None:
     """Try what is saved first, the configuration; no file is written, and the script's random numbers stay."""
     for finding in _found(fit):
-        fit.fits.note("finding", **as_data(finding))
+        fit.fits.note(FindingMade(**as_data(finding)))
         fit.fits.say_once(in_words(finding))
 
 

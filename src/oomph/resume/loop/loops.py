@@ -8,6 +8,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakSet
 
+from oomph.journal.events import GuardFailed
 from oomph.protocol.phases import Phase
 from oomph.resume.loop.observer import LoopObserver, Unwatched
 from oomph.resume.loop.steps import Steps
@@ -138,7 +139,7 @@ class _Watched:
                 return action()
         except Exception as error:  # oomph's own error: the training matters more
             self._loop = None
-            self._fits.note("guard-failed", reason=f"{type(error).__name__}: {error}"[:2000])
+            self._fits.note(GuardFailed(reason=f"{type(error).__name__}: {error}"[:2000]))
             self._fits.say_once(f"{type(error).__name__}: {error}; the loop continues without checkpoints")
             self._release()
             return None

@@ -6,6 +6,7 @@ import time
 from types import FrameType
 from typing import Any, NoReturn
 
+from oomph.journal.events import AnotherWay, BatchSkipped, FitFinished, FitStarted
 from oomph.keras_bridge.batch import batches
 from oomph.keras_bridge.runtime.allocator import peak_bytes_of_device
 from oomph.protocol.phases import Phase
@@ -79,20 +80,21 @@ class ResumableLoop(RunningLoop):
     def _tell_another_way(self, found: Recognised) -> None:
         if found.another_way:
             reason = because("another-path", what="loop", site=self.identity.site, differences=found.reason)
-            self.fits.note("another-way", key=self.identity.key, fit=self.identity.ordinal, **reason.as_fields())
+            self.fits.note(AnotherWay(key=self.identity.key, fit=self.identity.ordinal, **reason.as_fields()))
             self.fits.say(f"{reason}: it starts from the beginning")
 
     def _announce(self) -> None:
         self.fits.note(
-            "fit-started",
-            fit=self.identity.ordinal,
-            key=self.identity.key,
-            site=self.identity.site,
-            guard="loop",
-            reason="",
-            fingerprint=self.identity.fingerprint,
-            epochs=None if self.steps.epochs is None else len(self.steps.epochs),
-            loops=self._lines,
+            FitStarted(
+                fit=self.identity.ordinal,
+                key=self.identity.key,
+                site=self.identity.site,
+                guard="loop",
+                reason="",
+                fingerprint=self.identity.fingerprint,
+                epochs=None if self.steps.epochs is None else len(self.steps.epochs),
+                loops=self._lines,
+            )
         )
         kinds = self.kinds()
         shown = ", ".join(kinds[:_MOST_SHOWN]) + (", …" if len(kinds) > _MOST_SHOWN else "")
@@ -103,17 +105,18 @@ class ResumableLoop(RunningLoop):
         saved = self.checkpoints.finished()
         self.proof.tell(at_the_end=True)
         self.fits.note(
-            "fit-finished",
-            fit=self.identity.ordinal,
-            key=self.identity.key,
-            steps=self.fits.steps - self._first_step,
-            reached=self.fits.steps,
-            over=self.is_over,
-            micro_batch=None,
-            guard="loop",
-            seconds=round(time.monotonic() - self._started, 3),
-            state=None if saved is None else saved.digest,
-            device_peak_bytes=peak_bytes_of_device(),
+            FitFinished(
+                fit=self.identity.ordinal,
+                key=self.identity.key,
+                steps=self.fits.steps - self._first_step,
+                reached=self.fits.steps,
+                over=self.is_over,
+                micro_batch=None,
+                guard="loop",
+                seconds=round(time.monotonic() - self._started, 3),
+                state=None if saved is None else saved.digest,
+                device_peak_bytes=peak_bytes_of_device(),
+            )
         )
         if self.fits.preemption.asked and self.fits.own_session().is_owner_now():
             self._leave()
@@ -174,7 +177,7 @@ class ResumableLoop(RunningLoop):
         while here in self._poison:
             self._poison.remove(here)
             self.steps.drop()
-            self.note_here("batch-skipped")
+            self.note_here(BatchSkipped())
             self.fits.say(f"skipping the batch at {here}")
 
     def _leave(self) -> NoReturn:

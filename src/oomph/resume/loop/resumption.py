@@ -9,6 +9,7 @@ from oomph.checkpoint.meta import said
 from oomph.checkpoint.witness import STEP
 from oomph.errors import CheckpointError
 from oomph.exact_step.micro_batch.micro_batch_step import essence
+from oomph.journal.events import CheckpointRefused, RepeatCompared, Resumed
 from oomph.protocol.reasons import as_data, because, reasons_from
 from oomph.resume.fit.resumption import CannotResumeError, ended_before, may_pass, returned
 from oomph.resume.loop.checkpoints import LoopCheckpoints
@@ -76,7 +77,7 @@ class LoopResumption:
                 return kind
             except Exception as error:
                 passing = may_pass(error)
-                self._loop.note_here("checkpoint-refused", name=checkpoint.name, reason=essence(error))
+                self._loop.note_here(CheckpointRefused(name=checkpoint.name, reason=essence(error)))
                 if not passing or not made or tried == _TRIES:
                     raise CannotResumeError(f"checkpoint {checkpoint.name}: {essence(error)}", passing) from error
                 self._fits.say(f"checkpoint {checkpoint.name} could not be restored: {essence(error)}; trying again")
@@ -148,21 +149,22 @@ class LoopResumption:
         found = [*provenance.changes(before, loop.facts), *rates]
         self._loop.lost = list(dict.fromkeys(self._loop.lost))
         loop.note_here(
-            "resumed",
-            key=loop.identity.key,
-            name=checkpoint.name,
-            steps=at.steps,
-            kind=kind,
-            seconds=round(seconds, 3),
-            changes=as_data(found),
-            lost=as_data(self._loop.lost),
-            meant=as_data(
-                [
-                    *provenance.what_was_given(before, loop.facts),
-                    *provenance.changes(before, loop.facts, CONFIGURATION, DATA),
-                    *rates,
-                ]
-            ),
+            Resumed(
+                key=loop.identity.key,
+                name=checkpoint.name,
+                steps=at.steps,
+                kind=kind,
+                seconds=round(seconds, 3),
+                changes=as_data(found),
+                lost=as_data(self._loop.lost),
+                meant=as_data(
+                    [
+                        *provenance.what_was_given(before, loop.facts),
+                        *provenance.changes(before, loop.facts, CONFIGURATION, DATA),
+                        *rates,
+                    ]
+                ),
+            )
         )
         if kind == "over":
             self._fits.say(returned("loop", loop.identity.site, checkpoint, loop.steps.number))
@@ -180,6 +182,8 @@ class LoopResumption:
             return
         cause = because("other-batches", batch=data.differs_at + 1)
         loop.note_here(
-            "compared", key=loop.identity.key, steps=0, epochs=0, batches=data.same, equal=False, cause=cause.as_data()
+            RepeatCompared(
+                key=loop.identity.key, steps=0, epochs=0, batches=data.same, equal=False, cause=cause.as_data()
+            )
         )
         self._fits.say(f"not equal to the earlier attempt: {cause}")

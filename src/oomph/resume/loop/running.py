@@ -10,6 +10,7 @@ from weakref import WeakSet
 
 from oomph.checkpoint.container import Position
 from oomph.checkpoint.meta import Meta
+from oomph.journal.events import AtStep
 from oomph.keras_bridge.names.keras3 import KERAS
 from oomph.keras_bridge.random_numbers.uncheckpointed_ops import functions_with_draws
 from oomph.protocol.reason_table import TAKEN_AHEAD
@@ -186,9 +187,9 @@ class RunningLoop:
         """The next step, for messages."""
         return f"epoch {self.steps.number + 1}, step {self.steps.step + 1}"
 
-    def note_here(self, event: str, /, **data: Any) -> None:
+    def note_here(self, fact: AtStep) -> None:
         """Write an event with the position of the loop."""
-        self.fits.note(event, fit=self.identity.ordinal, epoch=self.steps.number, step=self.steps.step, **data)
+        self.fits.note(fact.with_fields(fit=self.identity.ordinal, epoch=self.steps.number, step=self.steps.step))
 
     def write_board(self) -> None:
         """Bring the progress board up to date."""

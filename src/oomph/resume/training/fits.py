@@ -21,6 +21,15 @@ from oomph.checkpoint.witness import WitnessBoard
 from oomph.errors import CheckpointError
 from oomph.exact_step.micro_batch.exactness import SMALLER, Promise
 from oomph.exact_step.step.probe import ProbeFinding
+from oomph.journal.events import (
+    AppendedAgain,
+    CheckpointFailed,
+    CheckpointRefused,
+    MicroBatchesProbed,
+    NoWitnesses,
+    VariablesRead,
+)
+from oomph.journal.fact import Fact
 from oomph.keras_bridge.names import support
 from oomph.keras_bridge.names.row import Feature
 from oomph.monitor.board import TrainingBoard
@@ -101,7 +110,7 @@ class Fits:
 
     def _tell_append(self, path: str, site: str) -> None:
         name = os.path.relpath(path)
-        self.note("appended-again", path=name, site=site)
+        self.note(AppendedAgain(path=name, site=site))
         self.say(f"{site} appends to {name} a second time: an earlier attempt already did")
 
     def own_session(self) -> Session:
@@ -138,7 +147,7 @@ class Fits:
         read = sorted(name for name, value in environment_read.read_by_script().items() if value is not None)
         if read != self._read:
             self._read = read
-            self.note("environment-read", variables=read)
+            self.note(VariablesRead(variables=read))
 
     def known_state(self, identity: FitIdentity, was_edited: Callable[[Record], bool]) -> Record | None:
         """The newest state that an earlier attempt saved for the fit at this place; preferably its end state.
@@ -191,7 +200,7 @@ class Fits:
                 seconds = [r.meta.seconds for r in self._records]
                 self._seconds_before = max((float(s) for s in seconds if isinstance(s, (int, float))), default=0.0)
             except CheckpointError as error:
-                session.journal.write("checkpoint-failed", reason=str(error))
+                session.journal.write(CheckpointFailed(reason=str(error)))
                 session.say(f"no checkpoints: {error}")
         return self._store if session.is_owner_now() and not self._closed else None
 
@@ -240,9 +249,9 @@ class Fits:
         except OSError:
             return None
 
-    def note(self, event: str, /, **data: Any) -> None:
+    def note(self, fact: Fact) -> None:
         """Write one event to the journal of this process."""
-        self.own_session().journal.write(event, **data)
+        self.own_session().journal.write(fact)
 
     def say(self, text: str) -> None:
         """Write one line to stderr."""
@@ -268,7 +277,9 @@ class Fits:
     def note_probe(self, promise: Promise, finding: ProbeFinding, **where: Any) -> None:
         """Record and print what a probe found about micro-batches."""
         self.note(
-            "probed", kind=promise.kind, reason=promise.reason, coupling=promise.coupling, **finding.facts(), **where
+            MicroBatchesProbed(
+                kind=promise.kind, reason=promise.reason, coupling=promise.coupling, **finding.facts(), **where
+            )
         )
         what = promise if promise.kind == SMALLER else f"micro-batches: {promise}"
         self.say(f"{what}" + ("" if not finding.samples else f" ({finding})"))
@@ -298,7 +309,7 @@ class Fits:
         self._store, self._closed = None, True
 
     def _refused(self, name: str, reason: str) -> None:
-        self.session.journal.write("checkpoint-refused", name=name, reason=reason)
+        self.session.journal.write(CheckpointRefused(name=name, reason=reason))
         self._refusals.append((name, reason))
 
     def _tell_refused(self, lines: list[str]) -> None:
@@ -319,7 +330,7 @@ def _witness_board(session: Session) -> WitnessBoard | None:
     try:
         return WitnessBoard(session.run_dir, session.handover.attempt)
     except OSError as error:  # a full disk must not end the training
-        session.journal.write("no-witnesses", reason=str(error.strerror or error))
+        session.journal.write(NoWitnesses(reason=str(error.strerror or error)))
         return None
 
 

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import NoReturn
 
 from oomph.exact_step.micro_batch.micro_batch_step import essence
+from oomph.journal.events import AtStep, ContextLost, GaveUp, Interrupted, Preempted, RestartRequested, ResumePostponed
 from oomph.keras_bridge.runtime.errors import lost_context
 from oomph.protocol.reasons import Reason
 from oomph.resume.training.fits import Fits
@@ -20,7 +21,7 @@ def go_back_or_give_up(fits: Fits, error: BaseException, reason: str, can_restar
     """End the process so that the supervisor restarts it from the checkpoint; otherwise raise the user's error."""
     if can_restart:
         restart_from_checkpoint(fits, reason, "device-oom")
-    fits.note("gave-up", fault="device-oom", reason=reason)
+    fits.note(GaveUp(fault="device-oom", reason=reason))
     raise error
 
 
@@ -30,7 +31,7 @@ def restart_from_checkpoint(fits: Fits, reason: str, fault: str) -> None:
     The state of this process cannot be trusted: the weights may be half updated.
     """
     if fits.own_session().is_owner_now():
-        fits.note("restart-requested", fault=fault, reason=reason)
+        fits.note(RestartRequested(fault=fault, reason=reason))
         fits.say(f"{reason}: continuing in a new process")
         fits.background.take(wait=True)  # that checkpoint was taken before the failed step
         leave_process()
@@ -44,7 +45,7 @@ def refuse(fits: Fits, site: str, reason: Reason, what: str = "fit", by_itself: 
     Args:
         by_itself: whether the training differs from the checkpoint although the script was not edited.
     """
-    fits.note("gave-up", fault="checkpoint-failure", **reason.as_fields())
+    fits.note(GaveUp(fault="checkpoint-failure", **reason.as_fields()))
     fits.say(f"{what} at {site} cannot be resumed: {reason}")
     fits.say(
         "the checkpoint is kept; undo the change to resume from it, start a new run without --resume,"
@@ -58,7 +59,7 @@ def refuse(fits: Fits, site: str, reason: Reason, what: str = "fit", by_itself: 
 
 def leave_for_later(fits: Fits, site: str, reason: str, what: str = "fit") -> NoReturn:
     """End the process with its checkpoints intact: they are valid, but cannot be used now."""
-    fits.note("resume-postponed", reason=reason)
+    fits.note(ResumePostponed(reason=reason))
     fits.say(f"{what} at {site} cannot be resumed now: {reason}")
     fits.say("the checkpoint is kept; start the run again with --resume to resume from it")
     fits.keep_store_as_it_is()
@@ -72,26 +73,26 @@ def leave_if_lost(fits: Fits, error: BaseException) -> None:
         fits.context_lost = fault
         reason = essence(error)
         if fits.own_session().is_owner_now() and fits.session.run_dir is not None:
-            fits.note("restart-requested", fault=fault, reason=f"{fault}: {reason}")
+            fits.note(RestartRequested(fault=fault, reason=f"{fault}: {reason}"))
             fits.say(f"{reason}: the GPU context is lost; continuing in a new process")
             fits.background.take(wait=True)  # a copy in host memory, taken before the error
             leave_process()
-        fits.note("context-lost", fault=fault, reason=reason)
+        fits.note(ContextLost(fault=fault, reason=reason))
 
 
-def leave_as_asked(fits: Fits, note_here: Callable[..., None]) -> NoReturn:
+def leave_as_asked(fits: Fits, note_here: Callable[[AtStep], None]) -> NoReturn:
     """End the training as the signal asks that came, once everything is saved that can be."""
     if fits.preemption.asked == CTRL_C:
         fits.preemption.interrupt()
-    note_here("preempted", signal=fits.preemption.asked, steps=fits.steps, saved=fits.saved)
+    note_here(Preempted(signal=fits.preemption.asked, steps=fits.steps, saved=fits.saved))
     fits.say(f"{fits.preemption.asked}: {fits.saved} of {fits.steps} steps are saved; ending")
     leave_process()
 
 
-def tell_interrupted(fits: Fits, note_here: Callable[..., None]) -> None:
+def tell_interrupted(fits: Fits, note_here: Callable[[AtStep], None]) -> None:
     """Say what is saved of a training that a KeyboardInterrupt ends: the script may go on."""
     if fits.steps and fits.can_save:
-        note_here("interrupted", steps=fits.steps, saved=fits.saved)
+        note_here(Interrupted(steps=fits.steps, saved=fits.saved))
         fits.say(f"interrupted: {fits.saved} of {fits.steps} steps are saved")
 
 

@@ -21,6 +21,7 @@ from oomph.checkpoint.comparison import Comparison
 from oomph.checkpoint.witness import END, EPOCH, STEP, Witness, WitnessBoard
 from oomph.exact_step.step.guarded_step import GuardedStep
 from oomph.exact_step.step.step_protocol import Taken
+from oomph.journal.events import AtStep, RepeatCompared
 from oomph.keras_bridge.graph import fingerprints
 from oomph.protocol.coverage import Coverage
 from oomph.protocol.reasons import Reason, in_one_line
@@ -43,7 +44,7 @@ class Witnessed(Protocol):
     lost: list[Reason]
     """What is known not to be restored."""
 
-    def note_here(self, event: str, /, **data: Any) -> None:
+    def note_here(self, fact: AtStep) -> None:
         """Write an event with the position."""
 
 
@@ -199,15 +200,16 @@ class Proof(ABC):
     def _note(self, found: Comparison) -> None:
         different, coverage = found.difference, self._coverage(found)
         self._training.note_here(
-            "compared",
-            key=self._training.identity.key,
-            steps=coverage.compared,
-            epochs=found.epochs,
-            covered=coverage.covered,
-            repeated=coverage.repeated,
-            equal=different is None,
-            cause=None if different is None else different.as_data(),
-            noise=found.noise,
+            RepeatCompared(
+                key=self._training.identity.key,
+                steps=coverage.compared,
+                epochs=found.epochs,
+                covered=coverage.covered,
+                repeated=coverage.repeated,
+                equal=different is None,
+                cause=None if different is None else different.as_data(),
+                noise=found.noise,
+            )
         )
 
     def _coverage(self, found: Comparison) -> Coverage:

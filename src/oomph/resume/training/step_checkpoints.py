@@ -16,6 +16,7 @@ from oomph.checkpoint.interval import Cost, typical
 from oomph.checkpoint.meta import Meta
 from oomph.checkpoint.store import CheckpointStore, Draft, Saved
 from oomph.errors import CheckpointError
+from oomph.journal.events import AtStep, CheckpointFailed, CheckpointSaved, CheckpointSkipped
 from oomph.process.available_memory import available_bytes
 from oomph.protocol.phases import Phase
 from oomph.protocol.reasons import Reason, because
@@ -53,7 +54,7 @@ class SavedTraining(Protocol):
     def position(self) -> Position:
         """The next step."""
 
-    def note_here(self, event: str, /, **data: Any) -> None:
+    def note_here(self, fact: AtStep) -> None:
         """Write an event with the position."""
 
     def write_board(self) -> None:
@@ -220,12 +221,12 @@ class StepCheckpoints(ABC):
             self._say_not_finite(str(error), at, f"no checkpoint is taken of that; {stays}", kept)
             return
         reason = str(getattr(error, "message", error)).splitlines()[0][:300]
-        self._training.note_here("checkpoint-failed", reason=reason)
+        self._training.note_here(CheckpointFailed(reason=reason))
         self._fits.say_once(f"{what} could not be written: {reason.partition(' (')[0]}; training continues")
 
     def _say_not_finite(self, name: str, at: Position, outcome: str, kept: str) -> None:
         path = self._path_of(name)
-        self._training.note_here("checkpoint-skipped", **because("not-finite", name=path).as_fields(), kept=kept)
+        self._training.note_here(CheckpointSkipped(**because("not-finite", name=path).as_fields(), kept=kept))
         if not self._told_not_finite:
             self._told_not_finite = True
             self._fits.say(f"{path} holds NaN or infinity at epoch {at.epoch + 1}, step {at.step}: {outcome}")
@@ -236,17 +237,18 @@ class StepCheckpoints(ABC):
         self._fits.saving_seconds += snapshot.seconds
         self._training.write_board()
         self._fits.note(
-            "checkpoint",
-            name=saved.name,
-            fit=at.fit,
-            epoch=at.epoch,
-            step=at.step,
-            steps=at.steps,
-            bytes=saved.nbytes,
-            seconds=round(snapshot.seconds, 4),
-            background_seconds=round(self._write, 4),
-            iterator="saved" if snapshot.iterator is None else str(snapshot.iterator.value("why")),
-            why=None if snapshot.iterator is None else snapshot.iterator.as_data(),
+            CheckpointSaved(
+                name=saved.name,
+                fit=at.fit,
+                epoch=at.epoch,
+                step=at.step,
+                steps=at.steps,
+                bytes=saved.nbytes,
+                seconds=round(snapshot.seconds, 4),
+                background_seconds=round(self._write, 4),
+                iterator="saved" if snapshot.iterator is None else str(snapshot.iterator.value("why")),
+                why=None if snapshot.iterator is None else snapshot.iterator.as_data(),
+            )
         )
         is_last = saved.name.startswith("finished") or self._fits.preemption.asked
         if not self._told_interval and not is_last:

@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, get_type_hints
 
 from oomph.files.conforming import conforms
+from oomph.journal.events import Decided
 from oomph.journal.journal import Event
 from oomph.protocol.progress import place_in_words
 from oomph.run.policy.decide import (
@@ -196,33 +197,32 @@ def _entry(decision: Decision) -> dict[str, Any]:
 
 def _decision(event: Event) -> Decision | None:
     """The decision of an event; None when it is not one, or its facts cannot be read."""
-    if event.name != "decided" or "ending" not in event.data:
+    decided = event.fact
+    if not isinstance(decided, Decided) or decided.ending is None or decided.ledger is None:
         return None
     try:
-        ending = _read(Ending, event.data["ending"])
-        conditions = _read(Conditions, event.data.get("conditions", {}))
-        allowed = tuple(map(str, event.data.get("allowed", ())))
-        before = _ledger_in(event.data["ledger"])
+        ending, conditions = _read(Ending, decided.ending), _read(Conditions, decided.conditions)
+        allowed, before = tuple(decided.allowed), _ledger_in(decided.ledger)
         again = decide(ending, before, conditions, allowed)
-        action = _action_in(event.data) or again
+        action = _action_in(decided) or again
         record(ending, action, before)
     except (TypeError, ValueError, AttributeError, KeyError, OverflowError):
         return None
     return Decision(event.attempt, ending, conditions, allowed, before, action, again)
 
 
-def _action_in(data: Mapping[str, Any]) -> Action | None:
-    """The action of a `decided` event; None for one that this oomph does not know."""
-    reason = str(data.get("reason", ""))
-    match data.get("action"):
-        case "finish":
-            return Finish(int(data["exit_code"]))
+def _action_in(decided: Decided) -> Action | None:
+    """The action that was taken; None for one that this oomph does not know."""
+    reason, code = decided.reason, decided.exit_code
+    match decided.action:
+        case "finish" if code is not None:
+            return Finish(code)
         case "restart":
-            return Restart(reason, change_in(data), int(data.get("rung", 0)))
+            return Restart(reason, change_in(decided), decided.rung or 0)
         case "give-up":
-            return GiveUp(reason, int(data.get("exit_code", GAVE_UP_EXIT_CODE)))
+            return GiveUp(reason, GAVE_UP_EXIT_CODE if code is None else code)
         case "requeue":
-            return Requeue(reason, int(data.get("exit_code", REQUEUE_EXIT_CODE)))
+            return Requeue(reason, REQUEUE_EXIT_CODE if code is None else code)
     return None
 
 

@@ -6,7 +6,8 @@ import signal
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from oomph.journal.journal import Event
+from oomph.journal.events import FitStarted, GaveUp, Preempted, RestartRequested, Resumed, StoppedAt, UncaughtException
+from oomph.journal.journal import Event, last
 from oomph.protocol import not_restartable
 from oomph.protocol.progress import Progress
 from oomph.run.policy.decide import Ending, is_crash
@@ -57,9 +58,9 @@ def examine(trail: Trail, wrapped: bool = False, blind: bool = False) -> tuple[t
     events, progress = trail.events, trail.progress
     returncode = _through_shell(trail.returncode) if wrapped else trail.returncode
     names = () if trail.stopped or returncode == 0 else _names(trail, returncode)
-    requested, gave_up = last(events, "restart-requested"), last(events, "gave-up")
-    died_of_it = returncode != 0 and last(events, "uncaught-exception") is not None
-    started = blind or progress is not None or last(events, "fit-started") is not None
+    requested, gave_up = last(events, RestartRequested), last(events, GaveUp)
+    died_of_it = returncode != 0 and last(events, UncaughtException) is not None
+    started = blind or progress is not None or last(events, FitStarted) is not None
     refused = _why_not_restartable(trail, returncode, started)
     if refused:
         names = (named(not_restartable.NAME),)
@@ -95,12 +96,11 @@ def _names(trail: Trail, returncode: int) -> tuple[Named, ...]:
 def _why_not_restartable(trail: Trail, returncode: int, started: bool) -> str:
     """Why a script cannot be started a second time, in words; empty when that is not how it ended."""
     by_itself = returncode > 0 and not (trail.stopped or trail.hung or trail.asked)
-    if not (trail.again and by_itself) or last(trail.events, "restart-requested") is not None:
+    if not (trail.again and by_itself) or last(trail.events, RestartRequested) is not None:
         return ""
-    stopped = last(trail.events, "stopped-at")
-    data = {} if stopped is None else stopped.data
+    stopped = last(trail.events, StoppedAt) or StoppedAt()
     went_further = trail.went_further and not started
-    return not_restartable.why_not_restartable(data, _last_words(trail.stderr), went_further)
+    return not_restartable.why_not_restartable(stopped, _last_words(trail.stderr), went_further)
 
 
 def _last_words(stderr: bytes) -> str:
@@ -112,9 +112,9 @@ def _preempted(trail: Trail, returncode: int, trained: bool) -> str:
     """The signal of a preemption during a training, between two, or before one resumed; empty for none."""
     if trail.hung and not trail.asked:
         return ""  # the SIGTERM that woke it up was ours
-    event = last(trail.events, "preempted")
-    if event is not None:
-        return str(event.data.get("signal"))
+    preempted = last(trail.events, Preempted)
+    if preempted is not None:
+        return preempted.signal
     died_of_it = -returncode in (signal.SIGTERM, signal.SIGUSR1, signal.SIGKILL)
     # Until the first fit SIGUSR1 is not caught, so `asked` lacks it. A script that uses SIGUSR1 does not die by it.
     warned = trail.went_further and returncode == -signal.SIGUSR1
@@ -124,18 +124,13 @@ def _preempted(trail: Trail, returncode: int, trained: bool) -> str:
 
 def _gets_the_same_data(events: Sequence[Event]) -> bool:
     """True if the failed step gets the same samples again: not when its epoch restarts in another order."""
-    resumed = last(events, "resumed")
-    return resumed is None or resumed.data.get("kind") != "epoch"
-
-
-def last(events: Sequence[Event], name: str) -> Event | None:
-    """The last event of this name."""
-    return next((event for event in reversed(events) if event.name == name), None)
+    resumed = last(events, Resumed)
+    return resumed is None or resumed.kind != "epoch"
 
 
 def _through_shell(returncode: int) -> int:
     return 128 - returncode if is_crash(128 - returncode) else returncode
 
 
-def _reason(event: Event) -> str:
-    return str(event.data.get("reason") or event.data.get("fault") or event.name)
+def _reason(asked: RestartRequested | GaveUp) -> str:
+    return asked.reason or asked.fault or type(asked).event

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from oomph.journal.journal import Event
+from oomph.journal.events import ContextLost, GaveUp, Recovered, RestartRequested, UncaughtException
+from oomph.journal.journal import Event, facts
 from oomph.terminal.endings import ProcessEnd
 
 if TYPE_CHECKING:
@@ -15,6 +16,10 @@ if TYPE_CHECKING:
 
 _SUSPICION = 0.5
 """Confidence of a mere likeness (`explain/matching/likeness.py`): worth showing, but no reason for a restart."""
+
+
+_ASKING = (RestartRequested, GaveUp, ContextLost)
+"""With these the guard in the script names the fault itself: that name comes first."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +49,7 @@ def name_fault(
             names = (named("unrecognised"),)
     except Exception:
         names = ()  # a fault page that does not load must not end a training
-    asked = tuple(Named(e.data["fault"]) for e in events if _asks(e))
+    asked = tuple(Named(each.fact.fault) for each in events if isinstance(each.fact, _ASKING) and each.fact.fault)
     known = {named.name for named in asked} | _overcome(events)
     return (*asked, *(named for named in names if named.name not in known))
 
@@ -69,18 +74,14 @@ def _after_the_log(returncode: int, oom_kills: int | None, events: tuple[Event, 
     from oomph.explain.evidence.evidence import Evidence
 
     for event in events:
-        if event.name == "recovered":
-            yield Evidence.of_progress("recovered")
-        if event.name == "uncaught-exception":
-            yield Evidence.of_exception_text(str(event.data.get("type")), str(event.data.get("message")))
+        match event.fact:
+            case Recovered():
+                yield Evidence.of_progress("recovered")
+            case UncaughtException(type=type_name, message=message):
+                yield Evidence.of_exception_text(type_name, message)
     yield Evidence.of_exit(returncode, oom_kills)
 
 
 def _overcome(events: tuple[Event, ...]) -> set[str]:
     """Faults in the log that the guard recovered from: they did not end the attempt."""
-    return {"device-oom"} if any(event.name == "recovered" for event in events) else set()
-
-
-def _asks(event: Event) -> bool:
-    """True if the guard in the script named the fault itself: that name comes first."""
-    return event.name in ("restart-requested", "gave-up", "context-lost") and isinstance(event.data.get("fault"), str)
+    return {"device-oom"} if facts(events, Recovered) else set()

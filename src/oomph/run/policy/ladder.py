@@ -10,7 +10,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from typing import Any
+
+from oomph.journal.events import Decided
 
 SAME = "same"
 MOST_SAME = 3
@@ -52,10 +53,10 @@ class Change:
         return _WORDS.get(self.name, self.name + " {}").format(self.value)
 
 
-def change_in(data: Mapping[str, Any]) -> Change | None:
-    """The change of a `decided` event; None for an invalid one, as a damaged journal may hold."""
-    found = data.get("change")
-    return change_of(found.get("name"), found.get("value")) if isinstance(found, dict) else None
+def change_in(decided: Decided) -> Change | None:
+    """The change of a decision; None for an invalid one, as a damaged journal may hold."""
+    found = decided.change or {}
+    return change_of(found.get("name"), found.get("value"))
 
 
 def change_of(name: object, value: object) -> Change | None:

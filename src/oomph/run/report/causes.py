@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
-from oomph.journal.journal import Event
+from oomph.journal.events import (
+    CheckpointFailed,
+    CheckpointRefused,
+    CheckpointSaved,
+    CheckpointSkipped,
+    GaveUp,
+    GuardFailed,
+    LoopSeen,
+)
+from oomph.journal.journal import Event, events_of, facts
 from oomph.protocol.reason_table import SHUFFLE_OVER
 from oomph.protocol.reasons import Reason, because, reason_from, reason_of
 from oomph.run.report.labels import (
@@ -12,8 +21,8 @@ from oomph.run.report.labels import (
     REPLAYED,
     STARTED_OVER,
     UNGUARDED,
-    is_unguarded_loop,
     loop_reason,
+    unguarded_loops,
 )
 
 
@@ -23,45 +32,43 @@ def causes(label: str, events: Sequence[Event]) -> tuple[Reason, ...]:
     return () if find is None else tuple(dict.fromkeys(find(events)))
 
 
-def _of_loops(events: Iterable[Event]) -> Iterator[Reason]:
-    for event in events:
-        if event.name == "loop-seen":
-            yield loop_reason(event)
-
-
 def _of_unguarded(events: Sequence[Event]) -> Iterator[Reason]:
-    yield from _of_loops(event for event in events if is_unguarded_loop(event))
-    for event in events:
-        if event.name == "guard-failed" and not any(each.name == "loop-seen" for each in events):
-            yield because("guard-failed", error=_first_line(event))
+    for loop in unguarded_loops(events):
+        yield loop_reason(loop.site)
+    if not facts(events, LoopSeen):
+        for failed in facts(events, GuardFailed):
+            yield because("guard-failed", error=_first_line(failed.reason))
 
 
 def _of_started_over(events: Sequence[Event]) -> Iterator[Reason]:
-    yield from _of_loops(events)
+    for loop in facts(events, LoopSeen):
+        yield loop_reason(loop.site)
     for event in events:
-        if event.name == "checkpoint-failed":
-            yield because("not-written", error=_first_line(event))
-        elif event.name == "checkpoint-skipped" or (event.name == "checkpoint-refused" and not event.data.get("name")):
-            yield reason_of(event)
-    if not any(event.name == "checkpoint" and event.attempt == 1 for event in events):
+        match event.fact:
+            case CheckpointFailed(reason=reason):
+                yield because("not-written", error=_first_line(reason))
+            case CheckpointSkipped() as skipped:
+                yield reason_of(skipped)
+            case CheckpointRefused(name="") as refused:
+                yield reason_of(refused)
+    if not any(event.attempt == 1 for event in events_of(events, CheckpointSaved)):
         yield because("no-checkpoint")
 
 
 def _of_replayed(events: Sequence[Event]) -> Iterator[Reason]:
-    for event in events:
-        why = event.data.get("why") if event.name == "checkpoint" else None
-        if why and reason_from(why).value("kind") != SHUFFLE_OVER:
-            yield reason_from(why)
+    for saved in facts(events, CheckpointSaved):
+        if saved.why and reason_from(saved.why).value("kind") != SHUFFLE_OVER:
+            yield reason_from(saved.why)
 
 
 def _of_failed(events: Sequence[Event]) -> Iterator[Reason]:
-    for event in events:
-        if event.name == "gave-up" and event.data.get("fault") == "checkpoint-failure":
-            yield reason_of(event)
+    for gave_up in facts(events, GaveUp):
+        if gave_up.fault == "checkpoint-failure":
+            yield reason_of(gave_up)
 
 
-def _first_line(event: Event) -> str:
-    lines = str(event.data.get("reason") or "").splitlines()
+def _first_line(reason: str) -> str:
+    lines = reason.splitlines()
     return lines[0].rstrip(" :.,") if lines else ""
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
+from oomph.journal.events import AttemptEnded, FindingMade, FindingOver
 from oomph.journal.journal import Event
 
 NOTICE = "notice"
@@ -18,7 +20,7 @@ class Found:
 
     fault: str
     code: str
-    """Of the page; empty in the journal of an older oomph."""
+    """Of the page; empty if there is none."""
     subject: str
     kind: str
     message: str
@@ -43,13 +45,15 @@ def findings_of(events: Iterable[Event]) -> list[Found]:
     """
     reading, attempt = _Reading(), 0
     for event in events:
-        if event.attempt != attempt or event.name == "attempt-ended":
+        if event.attempt != attempt or isinstance(event.fact, AttemptEnded):
             reading.end_all(event.time)
             attempt = event.attempt
-        if event.name == "finding":
-            reading.add(event)
-        elif event.name == "finding-ended":
-            reading.end(event)
+        match event.fact:
+            case FindingMade() as made:
+                reading.add(_read(event, made), made.again)
+            case FindingOver(fault=fault, subject=subject, kind=kind, until=until):
+                about = (event.attempt, fault, subject, kind)
+                reading.end(about, event.time if until is None or not math.isfinite(until) else until)
     return reading.found
 
 
@@ -74,12 +78,13 @@ class _Reading:
         """Where the last finding of each attempt, fault, subject and kind is."""
         self._open: set[int] = set()
 
-    def add(self, event: Event) -> None:
+    def add(self, told: Found, again: bool) -> None:
         """A new finding; or one that is known, which has come back or has become more severe."""
-        told, place = _read(event), self._last.get(_about(event), -1)
+        about = (told.attempt, *_key(told))
+        place = self._last.get(about, -1)
         before = self.found[place] if place >= 0 else None
-        if before is None or (before.end is not None and not event.data.get("again")):
-            place = self._last[_about(event)] = len(self.found)
+        if before is None or (before.end is not None and not again):
+            place = self._last[about] = len(self.found)
             self.found.append(told)
         else:
             since = told.since if before.end is not None else before.since
@@ -89,12 +94,11 @@ class _Reading:
             )
         self._open.add(place)
 
-    def end(self, event: Event) -> None:
+    def end(self, about: tuple[int, str, str, str], time: float) -> None:
         """A finding is over."""
-        place = self._last.get(_about(event))
+        place = self._last.get(about)
         if place in self._open:
-            until = event.data.get("until")
-            self._end(place, until if isinstance(until, int | float) else event.time)
+            self._end(place, time)
 
     def end_all(self, time: float) -> None:
         """An attempt is over, and with it what was found in it."""
@@ -108,10 +112,6 @@ class _Reading:
         self._open.discard(place)
 
 
-def _about(event: Event) -> tuple[int, str, str, str]:
-    return event.attempt, *_key(_read(event))
-
-
 def _worse(one: Found, other: Found) -> str:
     return max(one.severity, other.severity, key=_SEVERITIES.index)
 
@@ -120,15 +120,7 @@ def _key(each: Found) -> tuple[str, str, str]:
     return each.fault, each.subject, each.kind
 
 
-def _read(event: Event) -> Found:
-    fault, code, subject, kind = (_text(event, name) for name in ("fault", "code", "subject", "kind"))
-    message, remedy, severity = (_text(event, name) for name in ("message", "remedy", "severity"))
-    severity = severity if severity in _SEVERITIES else "warning"
-    return Found(
-        fault, code, subject, kind, message, remedy, severity, event.attempt, begin=event.time, since=event.time
-    )
-
-
-def _text(event: Event, name: str) -> str:
-    value = event.data.get(name)
-    return value if isinstance(value, str) else ""
+def _read(event: Event, made: FindingMade) -> Found:
+    severity = made.severity if made.severity in _SEVERITIES else "warning"
+    about = (made.fault, made.code, made.subject, made.kind, made.message, made.remedy, severity)
+    return Found(*about, event.attempt, begin=event.time, since=event.time)

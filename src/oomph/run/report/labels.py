@@ -9,10 +9,31 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from oomph.journal.journal import Event, by_attempt, by_name
+from oomph.journal.events import (
+    AnotherWay,
+    AppendedAgain,
+    AttemptEnded,
+    CheckpointSaved,
+    Decided,
+    FitFinished,
+    FitStarted,
+    LoopSeen,
+    MicroBatchesProbed,
+    Oom,
+    PassedOn,
+    Recovered,
+    RepeatCompared,
+    Resumed,
+    ResumedItself,
+    TrainedOutsideFit,
+    TrainsAgain,
+    TrustedResult,
+    UnguardedTraining,
+)
+from oomph.journal.journal import ByKind, Event, by_attempt, events_of, facts, last, pairs
 from oomph.protocol.coverage import ANY, Coverage, Range, coverage_of
 from oomph.protocol.left_out import left_out
-from oomph.protocol.reasons import Reason, because, reason_from, reason_of, reasons_from
+from oomph.protocol.reasons import Reason, WithReason, because, reason_from, reason_of, reasons_from
 from oomph.protocol.unguarded import KINDS
 from oomph.run.policy.ladder import OPT_IN, change_in
 from oomph.run.report.reached import interrupted
@@ -46,6 +67,9 @@ SMALLER = "smaller batches"
 """The guard kind of --allow-smaller-batch."""
 _GUARDS = {"approximate": APPROXIMATE, SMALLER: NOT_EQUAL}
 """Guard kind → the label after recovering from an out-of-memory error; exact under all others."""
+
+
+Finished = tuple[Event, FitFinished]
 
 
 class Labelled(NamedTuple):
@@ -93,25 +117,25 @@ def label_of(events: Sequence[Event], exit_code: int | None) -> Labelled:
 def _recoveries(events: Sequence[Event]) -> Iterator[Labelled]:
     """The labels of micro-batches, wherever a batch was split."""
     guards, unknown = _guards(events), _Guard()
-    probed = [event for event in events if event.name == "probed"]
+    probed = pairs(events, MicroBatchesProbed)
     if _contradicted(probed):
         yield Labelled(APPROXIMATE, (because("later-coupling"),))
-    elsewhere = {event.data["during"]: _guard(event, "kind") for event in probed if "during" in event.data}
+    elsewhere = {found.during: _probed(found) for _, found in probed if found.during is not None}
     for event in events:
-        guard = guards.get((event.attempt, event.data.get("fit")), unknown)
-        if event.name == "recovered" and "during" in event.data:
-            yield _of_guard(elsewhere.get(event.data["during"], unknown))
-        elif event.name == "recovered":
-            yield _of_guard(guard)
-        elif event.name == "fit-finished" and event.data.get("micro_batch") is not None:
-            kind = str(event.data.get("guard"))
-            yield _of_guard(guard if kind == guard.kind else _Guard(kind))
+        match event.fact:
+            case Recovered(during=str(during)):
+                yield _of_guard(elsewhere.get(during, unknown))
+            case Recovered(fit=fit):
+                yield _of_guard(guards.get((event.attempt, fit), unknown))
+            case FitFinished(fit=fit, guard=kind, micro_batch=int()):
+                guard = guards.get((event.attempt, fit), unknown)
+                yield _of_guard(guard if kind == guard.kind else _Guard(kind))
 
 
 def _changes(events: Sequence[Event]) -> Iterator[Labelled]:
     """The labels of changes that alter the mathematics and that the user allowed."""
-    for event in events:
-        change = change_in(event.data) if event.name == "decided" else None
+    for decided in facts(events, Decided):
+        change = change_in(decided)
         if change is not None and change.name in OPT_IN:
             yield Labelled(NOT_EQUAL, (because(change.name, **({"place": change.value} if change.value else {})),))
     missing = left_out(events)
@@ -129,13 +153,14 @@ class _Guard(NamedTuple):
 
 def _guards(events: Sequence[Event]) -> dict[Any, _Guard]:
     """The guard of each fit of each attempt."""
-    found = {(e.attempt, e.data.get("fit")): _guard(e, "guard") for e in events if e.name == "fit-started"}
-    probed = (e for e in events if e.name == "probed" and "fit" in e.data)
-    return found | {(e.attempt, e.data.get("fit")): _guard(e, "kind") for e in probed}
+    begun = pairs(events, FitStarted)
+    found = {(event.attempt, fit.fit): _Guard(fit.guard, fit.reason, fit.coupling) for event, fit in begun}
+    probed = pairs(events, MicroBatchesProbed)
+    return found | {(event.attempt, each.fit): _probed(each) for event, each in probed if each.fit is not None}
 
 
-def _guard(event: Event, kind: str) -> _Guard:
-    return _Guard(*(str(event.data.get(name) or "") for name in (kind, "reason", "coupling")))
+def _probed(found: MicroBatchesProbed) -> _Guard:
+    return _Guard(found.kind, found.reason, found.coupling)
 
 
 def _of_guard(guard: _Guard) -> Labelled:
@@ -147,12 +172,12 @@ def _of_guard(guard: _Guard) -> Labelled:
     return Labelled(label, (because("divided", reason=guard.reason, coupling=guard.coupling),))
 
 
-def _contradicted(probed: Sequence[Event]) -> bool:
+def _contradicted(probed: Sequence[tuple[Event, MicroBatchesProbed]]) -> bool:
     """True if a later probe found a coupling that the first one of the same fit or loop missed."""
     exact: set[Any] = set()
-    for event in probed:
-        step = (event.attempt, event.data.get("fit"), event.data.get("during"))
-        if event.data.get("kind") == "exact":
+    for event, found in probed:
+        step = (event.attempt, found.fit, found.during)
+        if found.kind == "exact":
             exact.add(step)
         elif step in exact:
             return True
@@ -166,45 +191,44 @@ def _resumes(events: Sequence[Event]) -> Iterator[Labelled]:
     """The labels of fits in later attempts that an earlier attempt had begun."""
     begun: set[Any] = set()
     idle: set[Any] = set()
-    finished: dict[Any, Event] = {}
+    finished: dict[Any, Finished] = {}
     repeated = repeats(events)
     yield from _after_unrecorded(events)
     for attempt in by_attempt(events):
-        by = by_name(attempt)
+        by = ByKind(attempt)
         yield from _not_reached(attempt, finished)
         yield from _returned_after_an_edit(attempt)
         yield from _from_before_an_edit(attempt)
         is_last = attempt[0].attempt == events[-1].attempt
         twice = repeated.get(attempt[0].attempt, Repeat())
         counted = {key: twice.of(is_last) for key in begun - {*finished}}
-        short = {key for key, event in finished.items() if event.data.get("too_dear")}
-        finished |= {_key(event): event for event in by.get("fit-finished", ()) if "key" in event.data}
-        fits = by.get("fit-started", [])
-        resumed = {_key(event) for event in by.get("resumed", ())}  # also by a call that has been edited
-        twice_begun = [fit for fit in fits if begun & {_key(fit), _number(fit)} or _key(fit) in resumed]
+        short = {key for key, (_, fit) in finished.items() if fit.too_dear}
+        finished |= {_key(event): (event, fit) for event, fit in by.pairs(FitFinished)}
+        fits = by.events(FitStarted)
+        resumed = {_key(event) for event in by.events(Resumed)}  # also by a call that has been edited
+        twice_begun = [fit for fit in fits if _key(fit) in begun | resumed]
         trained = [fit for fit in twice_begun if _key(fit) not in idle - resumed] or twice_begun
         again = [_begun_again(fit, by, short, counted.get(_key(fit), ANY)) for fit in trained]
         is_gone = not is_last and not _has_left(by)
         yield from (each for each in again if not (is_gone and each.label in (STARTED_OVER, UNVERIFIED)))
-        if begun and not again and (fits or by.get("resumed")):
+        if begun and not again and (fits or resumed):
             yield Labelled(UNVERIFIED)  # the process ended between two fits: there was no step to repeat
         idle = (idle - {_key(fit) for fit in fits}) | (_idle(by) - begun)
         begun |= {_key(fit) for fit in fits}
-        for event in by.get("appended-again", ()):
-            where = {name: str(event.data.get(name)) for name in ("site", "path")}
+        for again_there in by.facts(AppendedAgain):
+            where = {"site": again_there.site, "path": again_there.path}
             yield Labelled(NOT_EQUAL, (because("appended-again", **where),))
-        for name in ("trusted", "another-way", "passed-on"):
-            for event in by.get(name, ()):
-                yield Labelled(NOT_EQUAL, (reason_of(event),))
+        given: list[WithReason] = [*by.facts(TrustedResult), *by.facts(AnotherWay), *by.facts(PassedOn)]
+        yield from (Labelled(NOT_EQUAL, (reason_of(each),)) for each in given)
 
 
-def _idle(by: Mapping[str, list[Event]]) -> set[Any]:
+def _idle(by: ByKind) -> set[Any]:
     """The fits that an attempt began, but ended before their first step: no later attempt can repeat one."""
-    finished = by.get("fit-finished", [])
-    ended = [event.data.get("steps") for event in by.get("attempt-ended", ())]
-    if not finished or ended != [finished[-1].data.get("reached")]:
+    finished = by.pairs(FitFinished)
+    ended = [each.steps for each in by.facts(AttemptEnded)]
+    if not finished or ended != [finished[-1][1].reached]:
         return set()
-    return {_key(fit) for fit in by.get("fit-started", ())} - {_key(event) for event in finished}
+    return {_key(fit) for fit in by.events(FitStarted)} - {_key(event) for event, _ in finished}
 
 
 def _after_unrecorded(events: Sequence[Event]) -> Iterator[Labelled]:
@@ -212,92 +236,86 @@ def _after_unrecorded(events: Sequence[Event]) -> Iterator[Labelled]:
     is_first_known = min((event.attempt for event in events), default=1) <= 1
     if is_first_known and not unrecorded(events):
         return
-    was_resumed = any(event.name == "resumed" or event.data.get("restored") for event in events)
+    was_resumed = bool(facts(events, Resumed)) or any(loop.restored for loop in facts(events, LoopSeen))
     yield Labelled(UNVERIFIED if was_resumed and is_first_known else STARTED_OVER, (because("unrecorded"),))
 
 
 def unrecorded(events: Sequence[Event]) -> int:
     """The number of earlier attempts that have no event but `attempt-ended`, which `--resume` may have added."""
-    told = {event.attempt for event in events if event.name != "attempt-ended"}
+    told = {event.attempt for event in events if not isinstance(event.fact, AttemptEnded)}
     last = max(told, default=0)
     return max(0, last - 1 - sum(1 <= attempt < last for attempt in told))  # a forged number may be any
 
 
-def _has_left(by: Mapping[str, list[Event]]) -> bool:
+def _has_left(by: ByKind) -> bool:
     """True if this attempt left anything for later attempts to resume from."""
-    return bool(by.get("checkpoint") or by.get("fit-finished"))
+    return bool(by.events(CheckpointSaved, FitFinished))
 
 
-def _not_reached(attempt: Iterable[Event], finished: Mapping[Any, Event]) -> Iterator[Labelled]:
+def _not_reached(attempt: Iterable[Event], finished: Mapping[Any, Finished]) -> Iterator[Labelled]:
     """Finished fits of earlier attempts that the script did not reach again: their changes are missing."""
     events, missing = list(attempt), dict(finished)
-    resumed = {_key(event) for event in events if event.name == "resumed"}
+    resumed = {_key(event) for event in events_of(events, Resumed)}
     for event in events:
-        if _is_edited(event):  # the edit may have changed its key, and it has a new number
-            missing = {
-                key: other for key, other in missing.items() if other.data.get("fit") != event.data["edited_fit"]
-            }
-        if event.name == "fit-started" and _key(event) not in {*resumed, *missing}:
-            for passed_by in missing.values():
-                if passed_by.role == event.role:
-                    number = passed_by.data.get("fit", 0) + 1
-                    yield Labelled(NOT_EQUAL, (because("finished-not-reached", number=number),))
-        if event.name in ("fit-started", "resumed"):
-            missing.pop(_key(event), None)
-        if event.name == "resumed" and "fit" in event.data:  # also by a call that has been edited
-            missing = {key: other for key, other in missing.items() if _number(other) != _number(event)}
+        match event.fact:
+            case TrainsAgain(edited_fit=int(before)):  # the edit may have changed its key, and it has a new number
+                missing = {key: other for key, other in missing.items() if other[1].fit != before}
+            case FitStarted():
+                if _key(event) not in {*resumed, *missing}:
+                    for passed_by, fit in missing.values():
+                        if passed_by.role == event.role:
+                            number = (fit.fit or 0) + 1
+                            yield Labelled(NOT_EQUAL, (because("finished-not-reached", number=number),))
+                missing.pop(_key(event), None)
+            case Resumed(fit=fit_number):
+                missing.pop(_key(event), None)
+                if fit_number is not None:  # also by a call that has been edited
+                    missing = {key: other for key, other in missing.items() if _number(other[0]) != _number(event)}
 
 
 def _from_before_an_edit(attempt: Iterable[Event]) -> Iterator[Labelled]:
     """Fits restored after an edited fit trained again: their state comes from before the edit."""
-    edited: Event | None = None
+    role, before, reason = None, 0, ""
     for event in attempt:
-        if _is_edited(event):
-            edited = event
-        elif event.name == "resumed" and edited is not None and event.role == edited.role and "fit" in event.data:
-            number, before = event.data["fit"] + 1, edited.data["edited_fit"] + 1
-            why = [because("in-words", text=str(edited.data["reason"]))] if edited.data.get("reason") else []
-            yield Labelled(NOT_EQUAL, (because("before-the-edit", number=number, edited=before), *why))
+        match event.fact:
+            case TrainsAgain(edited_fit=int(number), reason=reason):
+                role, before = event.role, number
+            case Resumed(fit=int(number)) if event.role == role:
+                why = [because("in-words", text=reason)] if reason else []
+                yield Labelled(NOT_EQUAL, (because("before-the-edit", number=number + 1, edited=before + 1), *why))
 
 
 def _returned_after_an_edit(attempt: Iterable[Event]) -> Iterator[Labelled]:
     """Fits whose result was returned although the script has changed since."""
-    for event in attempt:
-        if event.name == "resumed" and event.data.get("kind") == "finished" and event.data.get("meant"):
-            yield Labelled(NOT_EQUAL, reasons_from(event.data["meant"]))
-
-
-def _is_edited(event: Event) -> bool:
-    """True if a fit trains again because it was edited; the event holds its earlier number."""
-    return event.name == "trains-again" and event.data.get("edited_fit") is not None
+    for resumed in facts(attempt, Resumed):
+        if resumed.kind == "finished" and resumed.meant:
+            yield Labelled(NOT_EQUAL, reasons_from(resumed.meant))
 
 
 def _abandoned(events: Sequence[Event], exit_code: int | None) -> Iterator[Labelled]:
     """Unfinished fits of earlier attempts that the attempt which finished did not reach again."""
-    fits = [event for event in events if event.name == "fit-started" and "key" in event.data]
-    over = {_key(event) for event in events if event.name == "fit-finished"}
-    last = max((event.attempt for event in events), default=0)
-    over |= {_key(event) for event in events if event.attempt == last and event.name in ("fit-started", "resumed")}
-    here = (event for event in events if event.attempt == last and event.name == "resumed" and "fit" in event.data)
-    resumed = {_number(event) for event in here}  # also by a call that has been edited
-    for fit in fits if exit_code == 0 else ():
-        if _key(fit) not in over and _number(fit) not in resumed and not fit.role.startswith("worker"):
-            yield Labelled(NOT_EQUAL, (because("begun-not-reached", number=fit.data.get("fit", 0) + 1),))
+    newest = max((event.attempt for event in events), default=0)
+    here = [event for event in events if event.attempt == newest]
+    over = {_key(event) for event in (*events_of(events, FitFinished), *events_of(here, FitStarted, Resumed))}
+    resumed = {_number(event) for event, found in pairs(here, Resumed) if found.fit is not None}
+    for event, fit in pairs(events, FitStarted) if exit_code == 0 else ():
+        is_there = _key(event) in over or _number(event) in resumed  # also by a call that has been edited
+        if not is_there and fit.key is not None and not event.role.startswith("worker"):
+            yield Labelled(NOT_EQUAL, (because("begun-not-reached", number=(fit.fit or 0) + 1),))
 
 
-def _begun_again(fit: Event, by: Mapping[str, list[Event]], short: Container[Any], repeated: Range) -> Labelled:
+def _begun_again(fit: Event, by: ByKind, short: Container[Any], repeated: Range) -> Labelled:
     """The label of a fit that an earlier attempt had begun: resumed, or started again.
 
     Args:
         short: finished fits whose end states were too expensive to keep.
         repeated: the least and the most steps that it has repeated, by the journal.
     """
-    compared = [event for event in by.get("compared", ()) if _key(event) == _key(fit)]
-    unequal = [reason_from(event.data.get("cause")) for event in compared if not event.data.get("equal")]
-    resumed = next(
-        (e for e in by.get("resumed", ()) if _key(e) == _key(fit) and e.data.get("kind") != "finished"), None
-    )
-    itself = [reason_of(e) for e in by.get("resumed-itself", ()) if _key(e) == _key(fit)]
+    compared = [found for event, found in by.pairs(RepeatCompared) if _key(event) == _key(fit)]
+    unequal = [reason_from(found.cause) for found in compared if not found.equal]
+    of_it = (found for event, found in by.pairs(Resumed) if _key(event) == _key(fit))
+    resumed = next((found for found in of_it if found.kind != "finished"), None)
+    itself = [reason_of(found) for event, found in by.pairs(ResumedItself) if _key(event) == _key(fit)]
     if itself and resumed is None:
         return _resumed_itself(itself, unequal, coverage_of(compared, repeated))
     if unequal:
@@ -305,8 +323,8 @@ def _begun_again(fit: Event, by: Mapping[str, list[Event]], short: Container[Any
         return Labelled(NOT_EQUAL, (*known, *unequal))
     if resumed is not None:
         return _within_noise(_resumed(resumed, coverage_of(compared, repeated)), compared)
-    restored = _key(fit) in short or any(event.data.get("kind") == "finished" for event in by.get("resumed", ()))
-    if not (restored or _key(fit) in {_key(event) for event in by.get("trains-again", ())}):
+    restored = _key(fit) in short or any(found.kind == "finished" for found in by.facts(Resumed))
+    if not (restored or _key(fit) in {_key(event) for event in by.events(TrainsAgain)}):
         return Labelled(STARTED_OVER)
     return _within_noise(_proved(VERIFIED, coverage_of(compared, ANY)), compared)
 
@@ -318,18 +336,18 @@ def _resumed_itself(itself: Sequence[Reason], unequal: Sequence[Reason], coverag
     return Labelled(NOT_EQUAL, (*itself, *unequal))
 
 
-def _within_noise(label: Labelled, compared: Iterable[Event]) -> Labelled:
+def _within_noise(label: Labelled, compared: Iterable[RepeatCompared]) -> Labelled:
     """The label, with this training's noise where results differ in some bits."""
-    noise = max((float(event.data.get("noise") or 0) for event in compared), default=0.0)
+    noise = max((found.noise or 0.0 for found in compared), default=0.0)
     within = (because("within-noise", noise=noise),) if noise else ()
     return Labelled(label.label, (*label.reasons, *within))
 
 
-def _resumed(resumed: Event, coverage: Coverage) -> Labelled:
+def _resumed(resumed: Resumed, coverage: Coverage) -> Labelled:
     lost = _lost(resumed)
     if lost:
         return Labelled(NOT_EQUAL, lost)
-    return _proved(REPLAYED if resumed.data.get("kind") == "replayed" else VERIFIED, coverage)
+    return _proved(REPLAYED if resumed.kind == "replayed" else VERIFIED, coverage)
 
 
 def _proved(label: str, coverage: Coverage) -> Labelled:
@@ -337,12 +355,12 @@ def _proved(label: str, coverage: Coverage) -> Labelled:
     return Labelled(label if coverage.is_enough else UNVERIFIED, coverage.reasons())
 
 
-def _lost(resumed: Event) -> tuple[Reason, ...]:
+def _lost(resumed: Resumed) -> tuple[Reason, ...]:
     """The reasons for state that is known to differ."""
-    reasons = [*reasons_from(resumed.data.get("lost")), *reasons_from(resumed.data.get("meant"))]
-    if resumed.data.get("kind") == "epoch":
+    reasons = [*reasons_from(resumed.lost), *reasons_from(resumed.meant)]
+    if resumed.kind == "epoch":
         reasons.append(because("epoch-restarted"))
-    if resumed.data.get("kind") == "over":
+    if resumed.kind == "over":
         reasons.append(because("all-epochs-trained"))
     return tuple(reasons)
 
@@ -350,20 +368,19 @@ def _lost(resumed: Event) -> tuple[Reason, ...]:
 def _stopped(events: Sequence[Event], exit_code: int | None) -> Iterator[Labelled]:
     """A script that was asked to stop and ended well by its own decision: an undisturbed training goes on."""
     newest = max((event.attempt for event in events), default=0)
-    last = [event for event in events if event.name == "decided" and event.attempt == newest]
-    ending = last[-1].data.get("ending") if last else None
-    asked = isinstance(ending, Mapping) and bool(ending.get("stopped") or ending.get("interrupted"))
+    decided = last([event for event in events if event.attempt == newest], Decided)
+    ending = (decided and decided.ending) or {}
+    asked = bool(ending.get("stopped") or ending.get("interrupted"))
     if exit_code == 0 and (asked or interrupted(events, newest)) and is_guarded(events):
         yield Labelled(NOT_EQUAL, (because("asked-to-stop"),))
 
 
 def _loops(events: Sequence[Event]) -> Iterator[Labelled]:
     """The script's own loops: a loop that oomph has not saved starts over."""
-    looped = [event for event in events if event.name == "loop-seen"]
-    trained = {event.attempt for event in looped}
-    resumed = {event.attempt for event in looped if event.data.get("restored")}
-    ended = [event for event in events if event.name == "attempt-ended" and event.data.get("steps")]
-    lost = min((event.attempt for event in ended), default=None)
+    looped = pairs(events, LoopSeen)
+    trained = {event.attempt for event, _ in looped}
+    resumed = {event.attempt for event, loop in looped if loop.restored}
+    lost = min((event.attempt for event, ended in pairs(events, AttemptEnded) if ended.steps), default=None)
     if lost is not None and any(attempt > lost for attempt in trained - resumed):
         yield Labelled(STARTED_OVER)
     elif lost is not None and any(attempt > lost for attempt in trained):
@@ -373,58 +390,56 @@ def _loops(events: Sequence[Event]) -> Iterator[Labelled]:
 def _beyond_the_guard(events: Iterable[Event]) -> Iterator[Labelled]:
     """Trainings that oomph has not guarded, beside others that it may have guarded."""
     for event in events:
-        if is_unguarded_loop(event):
-            yield Labelled(UNGUARDED, (loop_reason(event),))
-        if event.name == "unguarded":
-            yield Labelled(UNGUARDED, (_unguarded_reason(event),))
+        match event.fact:
+            case LoopSeen(guarded=False, site=site):
+                yield Labelled(UNGUARDED, (loop_reason(site),))
+            case UnguardedTraining(site=site, kind=kind) if kind in KINDS:
+                yield Labelled(UNGUARDED, (because("unguarded-kind", site=site, kind=kind),))
+            case UnguardedTraining(site=site):
+                yield Labelled(UNGUARDED, (because("unguarded", site=site),))
 
 
 def _outside_fits(events: Sequence[Event]) -> Iterator[Labelled]:
     """Steps outside any fit: recovered in the process, so that only a restart loses them."""
-    last = max((event.attempt for event in events), default=0)
-    for event in events:
-        if event.name == "trained-outside-fit" and (event.attempt < last or not is_guarded(events)):
-            yield Labelled(UNGUARDED, (outside_reason(event),))
+    newest = max((event.attempt for event in events), default=0)
+    for event, trained in pairs(events, TrainedOutsideFit):
+        if event.attempt < newest or not is_guarded(events):
+            yield Labelled(UNGUARDED, (outside_reason(trained.site),))
 
 
 def _caught(events: Sequence[Event]) -> Iterator[Labelled]:
     """Out-of-memory errors that the script caught: it may have left something out, such as one of several trainings."""
-    last = max((event.attempt for event in events), default=0)
-    for event in events:
-        if event.name == "oom" and event.data.get("phase") == "elsewhere" and event.attempt == last:
-            yield Labelled(NOT_EQUAL, (because("oom-caught", site=str(event.data.get("site"))),))
+    newest = max((event.attempt for event in events), default=0)
+    for event, oom in pairs(events, Oom):
+        if oom.phase == "elsewhere" and event.attempt == newest:
+            yield Labelled(NOT_EQUAL, (because("oom-caught", site=str(oom.site)),))
 
 
 def is_guarded(events: Iterable[Event]) -> bool:
     """True if any training of the run was guarded."""
-    return any(event.name == "fit-started" or event.data.get("guarded") for event in events)
+    return any(isinstance(event.fact, FitStarted) or getattr(event.fact, "guarded", False) for event in events)
 
 
-def outside_reason(event: Event) -> Reason:
+def outside_reason(site: str) -> Reason:
     """The reason steps outside any fit are not resumed."""
-    return because("outside-fit", site=str(event.data.get("site")))
+    return because("outside-fit", site=site)
 
 
-def _unguarded_reason(event: Event) -> Reason:
-    site, kind = str(event.data.get("site")), str(event.data.get("kind"))
-    return because("unguarded-kind", site=site, kind=kind) if kind in KINDS else because("unguarded", site=site)
+def unguarded_loops(events: Iterable[Event]) -> list[LoopSeen]:
+    """The loops of the script's own, without `oomph.guard` on their step."""
+    return [loop for loop in facts(events, LoopSeen) if not loop.guarded]
 
 
-def is_unguarded_loop(event: Event) -> bool:
-    """True if oomph saw a loop of the script's own, without `oomph.guard` on its step."""
-    return event.name == "loop-seen" and not event.data.get("guarded")
-
-
-def loop_reason(seen: Event) -> Reason:
+def loop_reason(site: str) -> Reason:
     """The reason a loop of the script's own is not resumed."""
-    return because("loop-without-steps", site=str(seen.data.get("site")))
+    return because("loop-without-steps", site=site)
 
 
 def _key(event: Event) -> Any:
-    """The fit that an event is about: its identity, or its number in journals of an older oomph."""
-    return event.role.startswith("worker"), event.data.get("key", event.data.get("fit"))
+    """The fit that an event is about, by its identity."""
+    return event.role.startswith("worker"), getattr(event.fact, "key", None)
 
 
 def _number(event: Event) -> Any:
-    """The fit by its number, as an older oomph identified it."""
-    return event.role.startswith("worker"), event.data.get("fit")
+    """The fit that an event is about, by its number: an edited call has another identity."""
+    return event.role.startswith("worker"), getattr(event.fact, "fit", None)

@@ -8,11 +8,11 @@ samples of a batch with one another may need more.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from oomph.journal.journal import Event
+from oomph.journal.events import FitFinished
+from oomph.journal.journal import Event, facts
 
 _USABLE = 0.9
 """Share of the device's memory to fill: an allocator leaves gaps."""
@@ -39,10 +39,10 @@ class LargerBatch:
 
 def larger_batch(events: Sequence[Event]) -> LargerBatch | None:
     """What the fits of a run leave room for; None where that is not known, or not worth saying."""
-    fits = [event.data for event in events if event.name == "fit-finished"]
+    fits = facts(events, FitFinished)
     figures = [_figures(fit) for fit in fits]
     known = [each for each in figures if each is not None]
-    if not fits or len(known) < len(fits) or any(fit.get("guard") not in _LINEAR for fit in fits):
+    if not fits or len(known) < len(fits) or any(fit.guard not in _LINEAR for fit in fits):
         return None
     peak, limit, kept = max(each[0] for each in known), min(each[1] for each in known), min(each[2] for each in known)
     if peak <= kept:
@@ -50,16 +50,16 @@ def larger_batch(events: Sequence[Event]) -> LargerBatch | None:
     times = min(float(_MOST), (_USABLE * limit - kept) / (peak - kept))
     if times < _WORTH_SAYING:
         return None
-    batches = {fit.get("batch_size") for fit in fits}
+    batches = {fit.batch_size for fit in fits}
     batch = batches.pop() if len(batches) == 1 else None
-    batch = batch if isinstance(batch, int) and batch > 0 else None
+    batch = batch if batch is not None and batch > 0 else None
     return LargerBatch(round(times, 2), batch, None if batch is None else int(times * batch), limit)
 
 
-def _figures(fit: Mapping[str, Any]) -> tuple[int, int, int] | None:
+def _figures(fit: FitFinished) -> tuple[int, int, int] | None:
     """Peak, limit, and what is kept, in bytes; None unless all are known."""
-    peak, limit, kept = (fit.get(name) for name in ("device_peak_bytes", "device_limit_bytes", "kept_bytes"))
-    if not (isinstance(peak, int) and isinstance(limit, int) and isinstance(kept, int)) or min(peak, limit, kept) < 0:
+    peak, limit, kept = fit.device_peak_bytes, fit.device_limit_bytes, fit.kept_bytes
+    if peak is None or limit is None or kept is None or min(peak, limit, kept) < 0:
         return None
     return peak, limit, kept
 

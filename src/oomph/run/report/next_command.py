@@ -10,7 +10,8 @@ import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from oomph.journal.journal import Event
+from oomph.journal.events import VariablesRead
+from oomph.journal.journal import Event, facts
 from oomph.redaction.redaction import holds_secret
 
 _NAMES_THE_RUN = ("--run-dir", "--resume")
@@ -28,8 +29,7 @@ class Variables(NamedTuple):
 
 def names_read(events: Iterable[Event]) -> tuple[str, ...]:
     """The names of the variables that the script has read and found set."""
-    read = (event for event in events if event.name == "environment-read")
-    return tuple(sorted({name for event in read for name in event.data.get("variables", ())}))
+    return tuple(sorted({name for read in facts(events, VariablesRead) for name in read.variables}))
 
 
 def variables_read(events: Iterable[Event], environ: Mapping[str, str]) -> Variables:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from oomph.journal.events import CheckpointSaved, FitFinished, Interrupted, Resumed
 from oomph.journal.journal import Event
 
 
@@ -14,26 +15,28 @@ def reached(events: Sequence[Event], attempt: int) -> dict[int, int]:
     script asked for is not among them, nor one that was interrupted.
     """
     own = [event for event in events if event.attempt == attempt and not event.role.startswith("worker")]
-    of_fits = [
-        event for event in own if event.name in ("checkpoint", "resumed", "fit-finished") and "fit" in event.data
-    ]
-    over = interrupted(events, attempt)
-    over |= {event.data["fit"] for event in of_fits if event.data.get("over") or event.data.get("kind") == "over"}
-    found: dict[int, int] = {}
-    for event in of_fits:
-        number, field = event.data["fit"], "reached" if event.name == "fit-finished" else "steps"
-        if number not in over:
-            found[number] = max(found.get(number, 0), event.data.get(field, 0))
-    return found
+    over, found = interrupted(events, attempt), dict[int, int]()
+    for event in own:
+        match event.fact:
+            case CheckpointSaved(fit=int(number), steps=steps):
+                found[number] = max(found.get(number, 0), steps)
+            case Resumed(fit=int(number), steps=steps, kind=kind):
+                found[number] = max(found.get(number, 0), steps)
+                over |= {number} if kind == "over" else set()
+            case FitFinished(fit=int(number), reached=steps, over=is_over):
+                found[number] = max(found.get(number, 0), steps or 0)
+                over |= {number} if is_over else set()
+    return {number: steps for number, steps in found.items() if number not in over}
 
 
 def interrupted(events: Sequence[Event], attempt: int) -> set[int]:
     """The numbers of the fits and loops that a KeyboardInterrupt ended in this attempt."""
     found: set[int] = set()
     for event in events:
-        if event.attempt == attempt and not event.role.startswith("worker") and "fit" in event.data:
-            if event.name == "interrupted":
-                found.add(event.data["fit"])
-            elif event.name == "fit-finished":
-                found.discard(event.data["fit"])
+        if event.attempt == attempt and not event.role.startswith("worker"):
+            match event.fact:
+                case Interrupted(fit=int(number)):
+                    found.add(number)
+                case FitFinished(fit=int(number)):
+                    found.discard(number)
     return found

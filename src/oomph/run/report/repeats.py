@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from oomph.journal.journal import Event, by_attempt
+from oomph.journal.events import AttemptEnded, FitFinished, FitStarted, LoopSeen, Resumed, ResumedItself
+from oomph.journal.journal import ByKind, Event, by_attempt
 from oomph.protocol.coverage import Range
 
 
@@ -31,12 +32,14 @@ def repeats(events: Iterable[Event]) -> Mapping[int, Repeat]:
     """
     found, reached = {}, 0
     for attempt in by_attempt(events):
-        resumed = [_number(event, "steps") for event in attempt if event.name in ("resumed", "resumed-itself")]
-        resumed += [_number(event, "restored") for event in attempt if event.name == "loop-seen"]
-        ended = [_number(event, "steps") for event in attempt if event.name == "attempt-ended"]
-        saved = [_number(event, "saved") for event in attempt if event.name == "attempt-ended"]
+        by = ByKind(attempt)
+        resumed = [each.steps for each in by.facts(Resumed)]
+        resumed += [each.steps for each in by.facts(ResumedItself)]
+        resumed += [loop.restored for loop in by.facts(LoopSeen)]
+        ended = [each.steps for each in by.facts(AttemptEnded)]
+        saved = [each.saved for each in by.facts(AttemptEnded)]
         first = max(resumed, default=0)
-        if resumed or any(event.name == "fit-started" for event in attempt):
+        if resumed or by.events(FitStarted):
             steps = max(0, min([reached, *ended]) - first)
             kept = max(0, min([steps, *(each - first for each in saved)]))
             found[attempt[0].attempt] = Repeat(steps, kept, _in_all(attempt, reached, max(ended, default=reached)))
@@ -48,15 +51,12 @@ def _in_all(attempt: Iterable[Event], reached: int, end: int) -> int:
     """Each stretch of steps begins where a fit resumed, or at the first step, and ends before the next return."""
     total = start = at = 0
     for event in attempt:
-        if event.name in ("resumed", "resumed-itself"):
-            total += max(0, min(reached, at) - start)
-            start = at = _number(event, "steps")
-        elif event.name == "loop-seen" and not at:  # after a fit, the optimizer may have been restored by oomph
-            start = at = _number(event, "restored")
-        at = max(at, _number(event, "reached"))
+        match event.fact:
+            case Resumed(steps=steps) | ResumedItself(steps=steps):
+                total += max(0, min(reached, at) - start)
+                start = at = steps
+            case LoopSeen(restored=restored) if not at:  # after a fit, oomph may have restored the optimizer
+                start = at = restored
+            case FitFinished(reached=int(steps)):
+                at = max(at, steps)
     return total + max(0, min(reached, end) - start)
-
-
-def _number(event: Event, key: str) -> int:
-    value = event.data.get(key)
-    return int(value) if isinstance(value, (int, float)) else 0

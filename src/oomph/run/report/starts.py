@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from oomph.journal.journal import Event
+from oomph.journal.events import RunStarted
+from oomph.journal.journal import Event, events_of
 
 
 def restarts_of(events: Sequence[Event]) -> int:
@@ -15,4 +16,4 @@ def restarts_of(events: Sequence[Event]) -> int:
 
 def resumes_of(events: Sequence[Event]) -> int:
     """How often the user, or a scheduler, started the run again: each call of oomph begins with an event of its own."""
-    return len({event.attempt for event in events if event.name == "run-started" and event.attempt > 1})
+    return len({event.attempt for event in events_of(events, RunStarted) if event.attempt > 1})

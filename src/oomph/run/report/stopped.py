@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
-from oomph.journal.journal import Event
+from oomph.journal.events import Decided
+from oomph.journal.journal import Event, last
 
 _BY = {
     signal.SIGINT: "stopped by Ctrl-C (SIGINT)",
@@ -21,13 +21,13 @@ _SHELL = 128
 def stopped(events: Sequence[Event]) -> str:
     """How the newest attempt was stopped; empty if it ended by itself, was preempted, or has not ended."""
     newest = max((event.attempt for event in events), default=0)
-    decided = [event for event in events if event.name == "decided" and event.attempt == newest]
-    return _stopped(decided[-1].data) if decided else ""
+    decided = last([event for event in events if event.attempt == newest], Decided)
+    return "" if decided is None else _stopped(decided)
 
 
-def _stopped(decided: Mapping[str, Any]) -> str:
-    ending, code = decided.get("ending") or {}, decided.get("exit_code")
-    if decided.get("action") != "finish" or not isinstance(code, int) or code == 0:
+def _stopped(decided: Decided) -> str:
+    ending, code = decided.ending or {}, decided.exit_code
+    if decided.action != "finish" or not code:
         return ""
     if ending.get("called_off"):
         return _by(ending["called_off"])

@@ -11,7 +11,24 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from oomph.journal.journal import Event, by_attempt
+from oomph.journal.events import (
+    AtStep,
+    AttemptEnded,
+    CheckpointSaved,
+    CheckpointSkipped,
+    Decided,
+    Diagnosed,
+    FitFinished,
+    FitStarted,
+    Hung,
+    LoopSeen,
+    MicroBatchesProbed,
+    Oom,
+    Recovered,
+    TrainedOutsideFit,
+    UncaughtException,
+)
+from oomph.journal.journal import Event, by_attempt, facts, last
 from oomph.protocol.progress import place_in_words
 from oomph.run.policy.ladder import change_in
 from oomph.run.report.found import Found, each_once, findings_of
@@ -19,11 +36,11 @@ from oomph.run.report.labels import SMALLER
 from oomph.run.report.next_command import options_without_a_run
 from oomph.run.report.result import improvement, result_in_words
 from oomph.run.report.stopped import stopped
-from oomph.run.report.summary import ALL_ENDED, CUT_OFF, Summary, recovered_training, was_cut_off
+from oomph.run.report.summary import ALL_ENDED, CUT_OFF, Summary, is_of_training, was_cut_off
 from oomph.terminal.amounts import counted
 
 OUT_OF_MEMORY, NOT_FINITE, HANG, UNRELATED = "device-oom", "nan-loss", "hang", "unrelated"
-_GOES_ON = frozenset(("fit-started", "fit-finished", "checkpoint", "loop-seen", "trained-outside-fit"))
+_GOES_ON = (FitStarted, FitFinished, CheckpointSaved, LoopSeen, TrainedOutsideFit)
 """Events of a script that trains."""
 _WORTH_A_FLAG = 1.0
 """Seconds that a run has to have lost before a flag is worth typing."""
@@ -118,133 +135,118 @@ def _outcome(summary: Summary, faults: int, by_whom: str) -> str:
 
 def _incidents(attempt: Sequence[Event]) -> Iterator[Incident]:
     """The faults of one attempt: those within the process, and the one that ended it."""
-    failed: list[Event] = []
-    probed = {
-        event.data["during"]: event.data.get("kind")
-        for event in attempt
-        if event.name == "probed" and "during" in event.data
-    }
-    skipped = [event for event in attempt if event.name == "checkpoint-skipped"]
+    number, failed = attempt[0].attempt, list[Oom]()
+    probed = {found.during: found.kind for found in facts(attempt, MicroBatchesProbed) if found.during is not None}
+    skipped = facts(attempt, CheckpointSkipped)
     for event in attempt:
-        if event.name == "checkpoint-skipped" and skipped:
-            yield _not_finite(skipped)
-            skipped = []
-        elif event.name == "oom":
-            failed.append(event)
-        elif event.name in _GOES_ON:
-            failed = _guarded(failed)  # the script has survived what it caught itself
-        elif event.name == "recovered":
-            if _guarded(failed):
-                yield _recovered(_guarded(failed), event, probed.get(event.data.get("during")))
-            failed = []
+        match event.fact:
+            case CheckpointSkipped() if skipped:
+                yield _not_finite(number, skipped)
+                skipped = []
+            case Oom() as oom:
+                failed.append(oom)
+            case Recovered(during=during) as recovered:
+                if _guarded(failed):
+                    yield _recovered(number, _guarded(failed), recovered, probed.get(during or ""))
+                failed = []
+            case fact if isinstance(fact, _GOES_ON):
+                failed = _guarded(failed)  # the script has survived what it caught itself
     ended = _that_ended(attempt, failed)
     if ended is not None:
         yield ended
 
 
-def _guarded(failed: Sequence[Event]) -> list[Event]:
+def _guarded(failed: Sequence[Oom]) -> list[Oom]:
     """The errors within guarded steps. Errors elsewhere are left to the script."""
-    return [event for event in failed if event.data.get("phase") != "elsewhere"]
+    return [oom for oom in failed if oom.phase != "elsewhere"]
 
 
-def _not_finite(skipped: Sequence[Event]) -> Incident:
+def _not_finite(attempt: int, skipped: Sequence[CheckpointSkipped]) -> Incident:
     """One fault for all checkpoints that were due while the state was not finite: training continues with it."""
     first = skipped[0]
-    kept = dict.fromkeys(str(event.data["kept"]) for event in skipped if "kept" in event.data)
+    kept = dict.fromkeys(each.kept for each in skipped if each.kept is not None)
     done = f"kept {', then '.join(kept)}" if kept else "took no checkpoint of it"
-    return Incident(NOT_FINITE, first.attempt, _place(first.data), str(first.data.get("reason", "")), done, "")
+    return Incident(NOT_FINITE, attempt, _place(first), first.reason, done, "")
 
 
-def _recovered(failed: Sequence[Event], recovered: Event, kind: str | None) -> Incident:
-    data = recovered.data
+def _recovered(attempt: int, failed: Sequence[Oom], recovered: Recovered, kind: str | None) -> Incident:
     return Incident(
         OUT_OF_MEMORY,
-        recovered.attempt,
-        _place(data) or str(data.get("during", "map_batches" if "piece" in data else "")),
-        _shown(failed[0]),
-        _divided(data, data.get("guard", kind)),
-        f"{_seconds(data):.0f} s, {counted(len(failed), 'out-of-memory error')}",
+        attempt,
+        _place(recovered) or recovered.during or ("" if recovered.piece is None else "map_batches"),
+        failed[0].message,
+        _divided(recovered, recovered.guard or kind),
+        f"{recovered.seconds:.0f} s, {counted(len(failed), 'out-of-memory error')}",
     )
 
 
-def _divided(recovered: Mapping[str, Any], kind: str | None) -> str:
+def _divided(recovered: Recovered, kind: str | None) -> str:
     """What was done with a batch that did not fit. The words depend on what the script called and on the promise."""
-    during, batch = recovered.get("during"), recovered.get("batch")
-    if "piece" in recovered:
-        return f"applied the function to the batch of {batch} in calls of at most {recovered['piece']} elements"
+    during, batch = recovered.during, recovered.batch
+    if recovered.piece is not None:
+        return f"applied the function to the batch of {batch} in calls of at most {recovered.piece} elements"
     verb = "trained" if during is None else f"ran {during} on"
-    whole, size = f"{verb} the batch of {batch}", recovered.get("micro_batch")
+    whole, size = f"{verb} the batch of {batch}", recovered.micro_batch
     if kind == SMALLER:
         return f"{whole} as smaller batches of {size}, each with its own update"
     return f"{whole} as micro-batches of {size}"
 
 
-def _that_ended(attempt: Sequence[Event], failed: Sequence[Event]) -> Incident | None:
+def _that_ended(attempt: Sequence[Event], failed: Sequence[Oom]) -> Incident | None:
     """The fault that ended the attempt; None when it ended well, or was asked to end."""
-    by = {event.name: event for event in attempt}
-    hang, diagnosed, decided, ended = (by.get(n) for n in ("hang", "diagnosed", "decided", "attempt-ended"))
-    error = by.get("uncaught-exception")
+    number, ended, decided = attempt[0].attempt, last(attempt, AttemptEnded), last(attempt, Decided)
     if ended is not None and was_cut_off(ended):
-        return _cut_off(ended, hang)
-    fault = _fault(by, failed)
+        shown = f"{ALL_ENDED}, as by kill -9 of both or a power failure: nothing recorded how"
+        return Incident(CUT_OFF, number, "", shown, f"nothing: {ALL_ENDED}", _repeated(ended))
+    fault = _fault(attempt, failed)
     if not fault:
         return None
-    place = "" if decided is None else _place_of_ending(decided.data.get("ending"))
-    shown_by = failed if fault == OUT_OF_MEMORY else []  # an error that was caught does not explain a later kill
-    place = place or (_place(shown_by[-1].data) if shown_by else "")
-    if hang is not None:
-        shown = f"no progress for {hang.data.get('seconds')} s, at {hang.data.get('line') or 'an unknown line'}"
-    elif shown_by:
-        shown = _shown(shown_by[-1])
-    elif error is not None:
-        shown = f"{error.data.get('type')}: {error.data.get('message')}"
-    else:
-        shown = "" if ended is None else _exit(ended.data.get("returncode"))
-    some = next((event for event in (decided, diagnosed, ended, *attempt) if event is not None), attempt[0])
-    return Incident(fault, some.attempt, place, shown, _done(decided), _repeated(ended))
+    shown_by = failed[-1] if failed and fault == OUT_OF_MEMORY else None  # one that was caught explains no later kill
+    place = "" if decided is None else _place_of_ending(decided.ending)
+    place = place or ("" if shown_by is None else _place(shown_by))
+    return Incident(fault, number, place, _shown(attempt, shown_by), _done(number, decided), _repeated(ended))
 
 
-def _cut_off(ended: Event, hang: Event | None) -> Incident:
-    """The end of an attempt whose supervisor was ended with it: the next `--resume` has recorded it."""
-    place = "" if hang is None else _place(hang.data)
-    shown = f"{ALL_ENDED}, as by kill -9 of both or a power failure: nothing recorded how"
-    return Incident(CUT_OFF, ended.attempt, place, shown, f"nothing: {ALL_ENDED}", _repeated(ended))
-
-
-def _fault(by: Mapping[str, Event], failed: Sequence[Event]) -> str:
-    decided = by.get("decided")
-    ending = {} if decided is None else decided.data.get("ending") or {}
+def _fault(attempt: Sequence[Event], failed: Sequence[Oom]) -> str:
+    decided, diagnosed, ended = (last(attempt, Decided), last(attempt, Diagnosed), last(attempt, AttemptEnded))
+    ending = (decided and decided.ending) or {}
     if ending.get("stopped") or ending.get("preempted"):
         return ""
-    if "hang" in by:
+    if last(attempt, Hung) is not None:
         return HANG
-    named = by["diagnosed"].data.get("fault") if "diagnosed" in by else None
-    if isinstance(named, str):
-        return named
-    if _guarded(failed) and "attempt-ended" in by and by["attempt-ended"].data.get("returncode") != 0:
-        return OUT_OF_MEMORY
-    return ""
+    if diagnosed is not None and diagnosed.fault:
+        return diagnosed.fault
+    return OUT_OF_MEMORY if _guarded(failed) and ended is not None and ended.returncode != 0 else ""
 
 
-def _done(decided: Event | None) -> str:
+def _shown(attempt: Sequence[Event], oom: Oom | None) -> str:
+    """What showed the fault that ended the attempt."""
+    hung, error, ended = last(attempt, Hung), last(attempt, UncaughtException), last(attempt, AttemptEnded)
+    if hung is not None:
+        return f"no progress for {hung.seconds} s, at {hung.line or 'an unknown line'}"
+    if oom is not None:
+        return oom.message
+    if error is not None:
+        return f"{error.type}: {error.message}"
+    return "" if ended is None or ended.returncode is None else _exit(ended.returncode)
+
+
+def _done(attempt: int, decided: Decided | None) -> str:
     if decided is None:
         return "nothing: oomph itself was ended"
-    change = change_in(decided.data)
-    changed = "" if change is None else f", with {change}"
-    reason = decided.data.get("reason")
-    match decided.data.get("action"):
+    change = change_in(decided)
+    match decided.action:
         case "restart":
-            return f"started attempt {decided.attempt + 1}{changed}"
+            return f"started attempt {attempt + 1}" + ("" if change is None else f", with {change}")
         case "give-up":
-            return f"gave up: {reason}"
+            return f"gave up: {decided.reason}"
         case "requeue":
-            return f"stopped, to be started again elsewhere or later: {reason}"
+            return f"stopped, to be started again elsewhere or later: {decided.reason}"
     return "left the end to the script"
 
 
-def _repeated(ended: Event | None) -> str:
-    steps, saved = (0 if ended is None else ended.data.get(key) or 0 for key in ("steps", "saved"))
-    lost = int(steps) - int(saved)
+def _repeated(ended: AttemptEnded | None) -> str:
+    lost = 0 if ended is None else ended.steps - ended.saved
     return f"{counted(lost, 'step')} since the last checkpoint" if lost > 0 else ""
 
 
@@ -254,7 +256,7 @@ def _repeated(ended: Event | None) -> str:
 def _savings(summary: Summary, events: Sequence[Event], typed: list[str], words: Sequence[str]) -> Iterator[Saving]:
     if not words:
         return
-    seconds = sum(_seconds(event.data) for event in events if recovered_training(event))
+    seconds = sum(each.seconds for each in facts(events, Recovered) if is_of_training(each))
     if summary.micro_batch and seconds >= _WORTH_A_FLAG and not _given(typed, "--micro-batch"):
         command = ["oomph", "run", f"--micro-batch={summary.micro_batch}", *typed, *words]
         yield Saving(f"The {seconds:.0f} s of finding a micro-batch: start with its size", shlex.join(command))
@@ -271,9 +273,9 @@ def _savings(summary: Summary, events: Sequence[Event], typed: list[str], words:
 
 def _seconds_repeated(summary: Summary, events: Sequence[Event]) -> float:
     """About how long the repeated steps took, by the mean of the fits that finished."""
-    finished = [event.data for event in events if event.name == "fit-finished" and event.data.get("steps")]
-    steps = sum(int(data["steps"]) for data in finished)
-    seconds = summary.steps_repeated * sum(_seconds(data) for data in finished) / steps if steps else 0.0
+    finished = [fit for fit in facts(events, FitFinished) if fit.steps]
+    steps = sum(fit.steps for fit in finished)
+    seconds = summary.steps_repeated * sum(fit.seconds for fit in finished) / steps if steps else 0.0
     return seconds if math.isfinite(seconds) else 0.0  # the times in a journal may be forged
 
 
@@ -284,12 +286,10 @@ def _given(typed: Sequence[str], option: str) -> bool:
 # -- words ------------------------------------------------------------------------------------------------------------
 
 
-def _place(data: Mapping[str, Any]) -> str:
-    numbers = (data.get(key) for key in ("fit", "epoch", "step"))
-    fit, epoch, step = numbers
-    if not (isinstance(fit, int) and isinstance(epoch, int) and isinstance(step, int)):
+def _place(at: AtStep) -> str:
+    if at.fit is None or at.epoch is None or at.step is None:
         return ""
-    return place_in_words(fit, epoch, step)
+    return place_in_words(at.fit, at.epoch, at.step)
 
 
 def _place_of_ending(ending: Any) -> str:
@@ -301,16 +301,5 @@ def _place_of_ending(ending: Any) -> str:
     return place_in_words(place[0], place[1], place[2], ending.get("epoch_over") is True) if place[0] >= 0 else ""
 
 
-def _shown(event: Event) -> str:
-    return str(event.data.get("message", ""))
-
-
-def _exit(returncode: object) -> str:
-    if not isinstance(returncode, int):
-        return ""
+def _exit(returncode: int) -> str:
     return f"exit code {returncode}" if returncode >= 0 else f"death by signal {-returncode}"
-
-
-def _seconds(data: Mapping[str, Any]) -> float:
-    value = data.get("seconds")
-    return float(value) if isinstance(value, int | float) else 0.0

@@ -3,12 +3,25 @@
 from __future__ import annotations
 
 import json
+import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from oomph.journal.journal import Event, by_name
+from oomph.journal.events import (
+    AttemptEnded,
+    CheckpointFailed,
+    CheckpointSaved,
+    CheckpointSkipped,
+    DataEnded,
+    Decided,
+    Diagnosed,
+    FitFinished,
+    Oom,
+    Recovered,
+)
+from oomph.journal.journal import ByKind, Event
 from oomph.protocol.left_out import left_out
 from oomph.protocol.reasons import Reason, as_data
 from oomph.run.policy.ladder import change_in
@@ -133,48 +146,47 @@ class Summary:
 
 def summarise(events: Sequence[Event], exit_code: int | None = None) -> Summary:
     """The summary of a run over all its attempts, including those before a `--resume`."""
-    by = by_name(events)
-    endings = by.get("attempt-ended", [])
-    seconds = sum(_number(event, "seconds") for event in endings)
+    by = ByKind(events)
+    endings = by.facts(AttemptEnded)
+    seconds = sum(_finite(ended.seconds) for ended in endings)
     attempts = {event.attempt for event in events} - {0}  # from any event: the first may be lost
-    decided = by.get("decided", [])
-    stopped = ("give-up", "requeue")
-    gave_up = decided[-1].data.get("reason") if decided and decided[-1].data.get("action") in stopped else ""
+    decided, recovered = by.facts(Decided), by.facts(Recovered)
+    gave_up = decided[-1].reason if decided and decided[-1].action in ("give-up", "requeue") else ""
     repeated = sum(each.in_all for each in repeats(events).values())
     labelled = label_of(events, exit_code)
     return Summary(
         attempts=len(attempts),
         unrecorded=unrecorded(events),
         faults=_faults(by),
-        recoveries=len(by.get("recovered", [])),
+        recoveries=len(recovered),
         restarts=restarts_of(events),
-        steps=max((int(_number(event, "steps")) for event in endings), default=0),
+        steps=max((ended.steps for ended in endings), default=0),
         steps_repeated=repeated,
-        steps_saved=max((int(_number(event, "saved")) for event in endings), default=0),
+        steps_saved=max((ended.saved for ended in endings), default=0),
         micro_batch=_micro_batch(events),
         exactness=labelled.label,
         reasons=_reasons(labelled, repeated, events),
         exit_code=exit_code,
         seconds=round(seconds, 3),
-        seconds_recovering=round(sum(_number(event, "seconds") for event in by.get("recovered", [])), 3),
-        device_peak_bytes=_largest(by.get("fit-finished", []), "device_peak_bytes"),
-        host_peak_bytes=_largest(endings, "peak_rss_bytes"),
-        gave_up=str(gave_up),
+        seconds_recovering=round(sum(_finite(each.seconds) for each in recovered), 3),
+        device_peak_bytes=_largest(fit.device_peak_bytes for fit in by.facts(FitFinished)),
+        host_peak_bytes=_largest(ended.peak_rss_bytes for ended in endings),
+        gave_up=gave_up,
         checkpoints=_checkpoints(by, seconds),
-        changes=tuple(str(change) for event in decided if (change := change_in(event.data)) is not None),
+        changes=tuple(str(change) for each in decided if (change := change_in(each)) is not None),
         findings=tuple(each for each in each_once(findings_of(events)) if each.severity != NOTICE),
         input_wait=_input_wait(endings),
         resumes=resumes_of(events),
         left_out=left_out(events),
         cut_off=sum(map(was_cut_off, endings)),
-        steps_without_data=_without_data(by.get("data-ended", [])),
+        steps_without_data=_without_data(by.facts(DataEnded)),
         larger_batch=larger_batch(events),
     )
 
 
-def recovered_training(event: Event) -> bool:
-    """True if a step that trains was recovered: evaluate, predict and `oomph.map_batches` find sizes of their own."""
-    return event.name == "recovered" and "piece" not in event.data and event.data.get("during") not in _NO_TRAINING
+def is_of_training(recovered: Recovered) -> bool:
+    """True if the step trains: evaluate, predict and `oomph.map_batches` find sizes of their own."""
+    return recovered.piece is None and recovered.during not in _NO_TRAINING
 
 
 def _reasons(labelled: Labelled, repeated: int, events: Sequence[Event]) -> tuple[Reason, ...]:
@@ -185,69 +197,68 @@ def _reasons(labelled: Labelled, repeated: int, events: Sequence[Event]) -> tupl
     return why_uncompared(events) if labelled.label == UNVERIFIED and repeated else ()
 
 
-def was_cut_off(ended: Event) -> bool:
+def was_cut_off(ended: AttemptEnded) -> bool:
     """True if oomph ended with the attempt, so that only the next `--resume` could record its end."""
-    return ended.name == "attempt-ended" and ended.data.get("returncode", 0) is None
+    return ended.returncode is None
 
 
-def _input_wait(endings: Iterable[Event]) -> float | None:
+def _input_wait(endings: Iterable[AttemptEnded]) -> float | None:
     """Over the attempts in which it was measured, weighted by their time."""
-    known = [event for event in endings if isinstance(event.data.get("input_wait"), int | float)]
-    seconds = sum(_number(event, "seconds") for event in known)
-    waited = sum(_number(event, "input_wait") * _number(event, "seconds") for event in known)
+    known = [(ended.input_wait, _finite(ended.seconds)) for ended in endings if ended.input_wait is not None]
+    seconds = sum(seconds for _, seconds in known)
+    waited = sum(_finite(share) * seconds for share, seconds in known)
     return round(waited / seconds, 4) if seconds else None
 
 
-def _number(event: Event, key: str) -> float:
-    value = event.data.get(key)
-    return value if isinstance(value, (int, float)) else 0
+def _finite(number: float) -> float:
+    return number if math.isfinite(number) else 0.0  # a journal may be forged
 
 
-def _largest(events: Iterable[Event], key: str) -> int | None:
-    return max((int(_number(event, key)) for event in events if event.data.get(key)), default=None)
+def _largest(values: Iterable[int | None]) -> int | None:
+    return max(filter(None, values), default=None)
 
 
-def _faults(by: Mapping[str, list[Event]]) -> dict[str, int]:
+def _faults(by: ByKind) -> dict[str, int]:
     """Counts every out-of-memory error, and every other fault once for each attempt that it ended.
 
     A state that was not finite counts once: training continues with it.
     """
     count: Counter[str] = Counter()
-    told = by.get("oom", [])
-    count["device-oom"] += len(told)
-    for event in by.get("diagnosed", []):
-        name = event.data.get("fault")
-        if isinstance(name, str) and not (name == "device-oom" and told):
-            count[name] += 1
-    if by.get("checkpoint-skipped"):
+    ooms = by.facts(Oom)
+    count["device-oom"] += len(ooms)
+    for diagnosed in by.facts(Diagnosed):
+        if diagnosed.fault and not (diagnosed.fault == "device-oom" and ooms):
+            count[diagnosed.fault] += 1
+    if by.facts(CheckpointSkipped):
         count["nan-loss"] += 1
     return {name: times for name, times in sorted(count.items()) if times}
 
 
-def _without_data(events: Iterable[Event]) -> int:
+def _without_data(ended: Iterable[DataEnded]) -> int:
     """The last word on each epoch counts: a restart repeats one."""
-    missing = {
-        (event.data.get("fit"), event.data.get("epoch")): _number(event, "wanted") - _number(event, "step")
-        for event in events
-    }
-    return int(sum(max(0, steps) for steps in missing.values()))
+    missing = {(each.fit, each.epoch): each.wanted - (each.step or 0) for each in ended}
+    return sum(max(0, steps) for steps in missing.values())
 
 
 def _micro_batch(events: Iterable[Event]) -> int | None:
     """The last one in journal order: times are not reliable if the clock was set back."""
-    of_training = (event for event in events if event.name == "fit-finished" or recovered_training(event))
-    values = [event.data.get("micro_batch") for event in of_training]
-    known = [value for value in values if isinstance(value, int)]
-    return known[-1] if known else None
+    found = None
+    for event in events:
+        match event.fact:
+            case FitFinished(micro_batch=int(size)):
+                found = size
+            case Recovered(micro_batch=int(size)) as recovered if is_of_training(recovered):
+                found = size
+    return found
 
 
-def _checkpoints(by: Mapping[str, list[Event]], seconds: float) -> Checkpoints:
-    events = by.get("checkpoint", [])
-    spent = sum(_number(event, "seconds") for event in events)
+def _checkpoints(by: ByKind, seconds: float) -> Checkpoints:
+    saved = by.facts(CheckpointSaved)
+    spent = sum(_finite(each.seconds) for each in saved)
     return Checkpoints(
-        count=len(events),
-        bytes=_largest(events, "bytes") or 0,
+        count=len(saved),
+        bytes=_largest(each.bytes for each in saved) or 0,
         seconds=round(spent, 3),
         share=round(spent / seconds, 4) if seconds else 0.0,
-        failed=len(by.get("checkpoint-failed", [])),
+        failed=len(by.facts(CheckpointFailed)),
     )

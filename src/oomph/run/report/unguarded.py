@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from oomph.journal.journal import Event
+from oomph.journal.events import ProcessStarted, TrainedOutsideFit, UnguardedTraining
+from oomph.journal.journal import Event, facts
 from oomph.protocol.unguarded import SUPERVISED, of_event
 from oomph.run.report.causes import causes
-from oomph.run.report.labels import UNGUARDED, is_guarded, is_unguarded_loop, outside_reason
+from oomph.run.report.labels import UNGUARDED, is_guarded, outside_reason, unguarded_loops
 from oomph.run.report.remedies import remedies
 
 NOT_LOADED = "the script ran unguarded: its Python did not load oomph (was it started with -I, -E or -S?)"
@@ -34,15 +35,15 @@ def unguarded(events: Sequence[Event], guard: bool, loaded: bool, python: bool =
         return NOT_ASKED
     if not recorded:
         return UNKNOWN
-    told = [event for event in events if event.name == "unguarded"]
-    if told:
-        return of_event(str(told[0].data.get("site")), str(told[0].data.get("kind")))
+    seen = facts(events, UnguardedTraining)
+    if seen:
+        return of_event(seen[0].site, seen[0].kind)
     guarded = is_guarded(events)
     cause = remedies(UNGUARDED, causes(UNGUARDED, events))[0]
-    if cause.reason and (not guarded or any(map(is_unguarded_loop, events))):
+    if cause.reason and (not guarded or unguarded_loops(events)):
         return f"unguarded: {cause.reason}, {SUPERVISED}. To have it guarded, {cause.text}"
-    outside = next((outside_reason(event) for event in events if event.name == "trained-outside-fit"), None)
+    outside = next((outside_reason(each.site) for each in facts(events, TrainedOutsideFit)), None)
     if outside is not None:
         return f"{outside}: {RECOVERED}. To have it resumed, {outside.remedy}"
-    nothing = not guarded and any(event.name == "process-started" for event in events)  # else unknown
+    nothing = not guarded and facts(events, ProcessStarted)  # else unknown
     return NONE_SEEN if nothing else ""

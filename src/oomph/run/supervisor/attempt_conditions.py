@@ -9,7 +9,8 @@ from pathlib import Path
 
 from oomph.explain.reading import kernel_log
 from oomph.gpu.memory_in_use import Gpu
-from oomph.journal.journal import Event
+from oomph.journal.events import CheckpointSaved, FitStarted, Oom, Recovered, Resumed
+from oomph.journal.journal import Event, facts
 from oomph.process import available_memory
 from oomph.run.policy.ladder import Conditions
 from oomph.run.supervisor.devices import PendingReading, memory_is_back, visible
@@ -98,7 +99,7 @@ def conditions(
     return Conditions(
         gpus=tuple(gpu.uuid for gpu in machine.gpus),
         broken_gpu=broken_gpu,
-        xla=any(event.data.get("xla") is True for event in events if event.name == "fit-started"),
+        xla=any(fit.xla for fit in facts(events, FitStarted)),
         samples=_samples(events),
         resumed_from=resumed_from,
         older_checkpoints=_older_checkpoints(run_dir, resumed_from),
@@ -110,19 +111,22 @@ def _resumed_from(events: Sequence[Event]) -> str:
     """The checkpoint within a fit that the attempt resumed from; empty when it has saved one since."""
     name = ""
     for event in events:
-        if event.name == "resumed" and event.data.get("kind") != "finished":
-            name = str(event.data.get("name"))
-        elif event.name == "checkpoint":
-            name = ""
+        match event.fact:
+            case Resumed(kind="finished"):
+                pass
+            case Resumed(name=found):
+                name = found
+            case CheckpointSaved():
+                name = ""
     return name
 
 
 def _samples(events: Sequence[Event]) -> int | None:
     for event in reversed(events):
-        if event.name in ("oom", "recovered", "fit-started"):
-            found = event.data.get("micro_batch") or event.data.get("batch")
-            if isinstance(found, int):
-                return found
+        match event.fact:
+            case Oom(micro_batch=micro_batch, batch=batch) | Recovered(micro_batch=micro_batch, batch=batch):
+                if micro_batch or batch is not None:
+                    return micro_batch or batch
     return None
 
 

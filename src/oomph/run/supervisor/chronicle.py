@@ -12,14 +12,27 @@ from pathlib import Path
 from typing import Any
 
 import oomph
-from oomph.journal.journal import Event, Journal, read_journal, refuse_later
+from oomph.journal.events import (
+    AttemptEnded,
+    AttemptStarted,
+    Decided,
+    Diagnosed,
+    FitStarted,
+    Hung,
+    KernelLogRead,
+    LoopSeen,
+    MachineSeen,
+    RunEnded,
+    RunStarted,
+)
+from oomph.journal.fact import Fact
+from oomph.journal.journal import Event, Journal, facts, last, read_journal, refuse_later
 from oomph.monitor.board import BOARD, BoardReader
 from oomph.protocol import creations
 from oomph.protocol.progress import Progress, read_progress
 from oomph.run.hang.limits import Hang
 from oomph.run.policy import decisions
 from oomph.run.policy.decide import Action, Ending, Ledger, Restart, is_crash
-from oomph.run.policy.examination import last
 from oomph.run.policy.fault_name import Named
 from oomph.run.policy.ladder import Conditions
 from oomph.run.supervisor.attempt import Ended
@@ -68,54 +81,56 @@ class Chronicle:
             creations.refuse_later(self._run_dir, self.attempt)
         self._journal = Journal(self._run_dir, self.attempt, "supervisor")
         if not self._own:
-            self.write("run-started", oomph=oomph.__version__)
+            self.write(RunStarted(oomph=oomph.__version__))
             if machine.snapshot is not None:
-                self._journal.write("machine", snapshot=machine.snapshot, repairs=machine.changes)
-        self.write("attempt-started", python=python, command=list(command))
+                self._journal.write(MachineSeen(snapshot=machine.snapshot, repairs=machine.changes))
+        self.write(AttemptStarted(python=python, command=list(command)))
 
-    def write(self, name: str, **data: Any) -> None:
+    def write(self, fact: Fact) -> None:
         """Append a supervisor event."""
-        self._own.append(self._journal.write(name, **data))
+        self._own.append(self._journal.write(fact))
 
     def close_attempt(self, exit_code: int | None = None) -> None:
         """Close the attempt's journal; an exit code ends the run too."""
         if exit_code is not None:
-            self.write("run-ended", exit_code=exit_code)
+            self.write(RunEnded(exit_code=exit_code))
         self._journal.close()
 
     def write_hang(self, hang: Hang) -> None:
         """Record the hang before ending anything: that may take long, or kill the supervisor too."""
         self.write(
-            "hang",
-            phase=hang.phase.name.lower().replace("_", "-"),
-            fit=hang.fit,
-            seconds=round(hang.seconds, 1),
-            limit_seconds=round(hang.limit_seconds, 1),
-            line=hang.line,
-            stacks=hang.stacks,
+            Hung(
+                phase=hang.phase.name.lower().replace("_", "-"),
+                fit=hang.fit,
+                seconds=round(hang.seconds, 1),
+                limit_seconds=round(hang.limit_seconds, 1),
+                line=hang.line,
+                stacks=hang.stacks,
+            )
         )
 
     def write_end(self, judged: Judged, peak_rss_bytes: int, allowed: frozenset[str], ledger: Ledger) -> None:
         """Record how the attempt ended, its diagnosis, and the decision."""
         ending, names = judged.ending, judged.names
         self.write(
-            "attempt-ended",
-            returncode=judged.ended.returncode,
-            seconds=round(judged.ended.seconds, 3),
-            steps=ending.steps,
-            saved=ending.saved,
-            oom_kills=judged.oom_kills,
-            peak_rss_bytes=peak_rss_bytes,
-            input_wait=self._input_wait(),
+            AttemptEnded(
+                returncode=judged.ended.returncode,
+                seconds=round(judged.ended.seconds, 3),
+                steps=ending.steps,
+                saved=ending.saved,
+                oom_kills=judged.oom_kills,
+                peak_rss_bytes=peak_rss_bytes,
+                input_wait=self._input_wait(),
+            )
         )
         if names or (is_crash(ending.returncode) and not ending.stopped):
             also = [{"fault": named.name, "code": named.code} for named in names[1:]]
             code = names[0].code if names else ""
-            self.write("diagnosed", fault=ending.fault, code=code, also=also)
+            self.write(Diagnosed(fault=ending.fault, code=code, also=also))
         if judged.kernel_lines:
-            self.write("kernel-log", lines=judged.kernel_lines[-_MOST_KERNEL_LINES:])
+            self.write(KernelLogRead(lines=judged.kernel_lines[-_MOST_KERNEL_LINES:]))
         taken_upon = decisions.facts(ending, judged.conditions, allowed)
-        self.write("decided", **decisions.in_words(judged.action), ledger=ledger.as_data(), **taken_upon)
+        self.write(Decided(**decisions.in_words(judged.action), ledger=ledger.as_data(), **taken_upon))
         self.close_attempt(None if isinstance(judged.action, Restart) else judged.action.exit_code)
 
     def close_lost_attempt(self) -> Ledger:
@@ -123,16 +138,17 @@ class Chronicle:
         if self._run_dir is None or self.attempt == 0:
             return Ledger()
         events = read_journal(self._run_dir, self.attempt)
-        if last(events, "attempt-ended") is None:
+        if last(events, AttemptEnded) is None:
             progress = self.progress()
             journal = Journal(self._run_dir, self.attempt, "supervisor")
             journal.write(
-                "attempt-ended",
-                returncode=None,
-                seconds=round(_lasted(events), 3),
-                steps=0 if progress is None else progress.steps,
-                saved=0 if progress is None else progress.saved,
-                oom_kills=None,
+                AttemptEnded(
+                    returncode=None,
+                    seconds=round(_lasted(events), 3),
+                    steps=0 if progress is None else progress.steps,
+                    saved=0 if progress is None else progress.saved,
+                    oom_kills=None,
+                )
             )
             journal.close()
         return decisions.ledger_of(read_journal(self._run_dir))
@@ -153,8 +169,8 @@ class Chronicle:
 
     def machine_before(self) -> Mapping[str, Any] | None:
         """The newest snapshot of the machine from earlier attempts; None when there is none."""
-        found = None if self._run_dir is None or not self.attempt else last(read_journal(self._run_dir), "machine")
-        return None if found is None else found.data.get("snapshot")
+        found = None if self._run_dir is None or not self.attempt else last(read_journal(self._run_dir), MachineSeen)
+        return None if found is None else found.snapshot
 
     def progress(self) -> Progress | None:
         """How far this attempt got; None when it has not committed a step."""
@@ -164,7 +180,9 @@ class Chronicle:
     def went_further(self) -> bool:
         """True if an earlier attempt reached a training."""
         before = [event for event in self.events() if event.attempt < self.attempt]
-        return any(event.name in ("fit-started", "loop-seen") or event.data.get("steps") for event in before)
+        return any(
+            isinstance(event.fact, (FitStarted, LoopSeen)) or getattr(event.fact, "steps", 0) for event in before
+        )
 
     def events(self) -> Sequence[Event]:
         """Every event of the run; where the journal cannot be written, the supervisor's own are added from memory."""
@@ -188,7 +206,8 @@ class Chronicle:
 
     def loops(self) -> list[tuple[str, int, int]]:
         """The lines of the training loops that the script has reported."""
-        seen = [event.data.get("loops", ()) for event in self.of_the_script() if "loops" in event.data]
+        events = self.of_the_script()
+        seen = [fit.loops or () for fit in facts(events, FitStarted)] + [loop.loops for loop in facts(events, LoopSeen)]
         return [(str(file), int(first), int(final)) for loops in seen for file, first, final in loops]
 
     def guarded(self) -> bool:
@@ -197,10 +216,10 @@ class Chronicle:
 
     def _ended_at_once(self) -> bool:
         """True if the script was stopped before its Python must have loaded oomph."""
-        ended, decided = last(self._own, "attempt-ended"), last(self._own, "decided")
-        if ended is None or decided is None or ended.data["seconds"] > _LONGEST_START_SECONDS:
+        ended, decided = last(self._own, AttemptEnded), last(self._own, Decided)
+        if ended is None or decided is None or ended.seconds > _LONGEST_START_SECONDS:
             return False
-        return any(decided.data["ending"].get(how) for how in ("stopped", "interrupted", "called_off"))
+        return any((decided.ending or {}).get(how) for how in ("stopped", "interrupted", "called_off"))
 
 
 def _lasted(events: Sequence[Event]) -> float:

@@ -11,11 +11,11 @@ from typing import Any
 
 from oomph.checkpoint.store import Record, unused
 from oomph.files.run_files import is_own_folder, replace_own
-from oomph.journal.journal import Event
+from oomph.journal.events import AttemptEnded, CheckpointSkipped, Decided
+from oomph.journal.journal import Event, last
 from oomph.process.command import Command
 from oomph.run.directory.run_directory import FAILED, FINISHED, KEPT, PREEMPTED, RunDirectory
 from oomph.run.policy.decide import Finish, GiveUp, Requeue
-from oomph.run.policy.examination import last
 from oomph.run.report.account import HEAD, account
 from oomph.run.report.labels import STOPPED
 from oomph.run.report.next_command import command_to_go_on, variables_read
@@ -75,8 +75,8 @@ class Closing:
             )
             said = unguarded(events, guard, self.chronicle.guarded(), python, recorded=self.run is not None)
             again = self._again(events, action)
-            ended = last(events, "attempt-ended")
-            returncode = None if ended is None else ended.data.get("returncode")
+            ended = last(events, AttemptEnded)
+            returncode = None if ended is None else ended.returncode
             for line in account(summary, shown(self.run), again, said, returncode, stopped(events)):
                 self.voice.say(line, HEAD if summary.eventful else 0, again or f"oomph explain {shown(self.run)}")
             self._tell_unused(kept, interrupted(events, self.chronicle.attempt))
@@ -119,7 +119,7 @@ class Closing:
 
     def _keep(self, folder: Path, events: Sequence[Event], summary: Summary, status: str) -> None:
         if status == FINISHED and is_own_folder(folder, "checkpoints"):  # nothing is left to resume
-            not_finite = any(event.name == "checkpoint-skipped" for event in events)
+            not_finite = last(events, CheckpointSkipped) is not None
             for path in folder.glob("checkpoints/finished-*" if not_finite else "checkpoints"):
                 shutil.rmtree(path, ignore_errors=True)  # after NaN the last finite checkpoint stays
             if not not_finite:
@@ -128,8 +128,8 @@ class Closing:
 
     def _again(self, events: Sequence[Event], action: Finish | GiveUp | Requeue) -> str:
         """The command that resumes a stopped run; empty for a run that ended by itself."""
-        decided = last(events, "decided")
-        asked = decided is not None and decided.data.get("ending", {}).get("stopped")
+        decided = last(events, Decided)
+        asked = decided is not None and (decided.ending or {}).get("stopped")
         if self.run is None or action.exit_code == 0 or not (asked or action.exit_code in STOPPED):
             return ""
         read = variables_read(events, os.environ)

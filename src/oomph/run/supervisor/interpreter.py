@@ -11,7 +11,8 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from oomph.errors import UsageError
-from oomph.journal.journal import Event
+from oomph.journal.events import ProcessStarted, UncaughtException
+from oomph.journal.journal import Event, facts
 from oomph.process.child import run
 from oomph.process.command import Command
 from oomph.process.own_process import without_own_variables
@@ -66,12 +67,8 @@ def has_module(python: str, name: str) -> bool:
 
 def missing_module(events: Iterable[Event]) -> str | None:
     """`tensorflow` or `keras`, when the script ended because its Python lacks it."""
-    for event in events:
-        if event.name == "uncaught-exception" and event.data.get("type") == "ModuleNotFoundError":
-            found = module_in(str(event.data.get("message")))
-            if found is not None:
-                return found
-    return None
+    failed = (each for each in facts(events, UncaughtException) if each.type == "ModuleNotFoundError")
+    return next((found for each in failed if (found := module_in(each.message)) is not None), None)
 
 
 def module_in(message: str) -> str | None:
@@ -95,8 +92,8 @@ def advise(module: str, python: str, command: Command, verb: str = "run") -> str
 
 def started_python(events: Iterable[Event]) -> str | None:
     """The Python that ran the script; of a command line it may be any."""
-    found = (event.data.get("python") for event in events if event.name == "process-started" and event.role == "script")
-    return next((python for python in found if isinstance(python, str) and python), None)
+    found = facts((event for event in events if event.role == "script"), ProcessStarted)
+    return next((each.python for each in found if each.python), None)
 
 
 def candidates(python: str, environ: Mapping[str, str] | None = None) -> Iterator[str]:

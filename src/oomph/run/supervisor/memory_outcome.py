@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from oomph.files.regular_file import open_regular
+from oomph.journal.events import GaveUp, Oom, Recovered, RestartRequested
 from oomph.journal.journal import Event
 
 _MOST_BYTES = 4 << 20
@@ -71,11 +72,14 @@ class MemoryOutcome:
 
 def outcome_of(event: Event) -> OutOfMemoryOutcome | None:
     """The outcome of an out-of-memory error that an event records for its process; None when it records none."""
-    if event.name == "oom":
-        return OutOfMemoryOutcome.LEFT if event.data.get("phase") == "elsewhere" else OutOfMemoryOutcome.RECOVERING
-    if event.name == "restart-requested":
-        return OutOfMemoryOutcome.RECOVERED if event.data.get("fault") == "device-oom" else OutOfMemoryOutcome.LEFT
-    return {"recovered": OutOfMemoryOutcome.RECOVERED, "gave-up": OutOfMemoryOutcome.LEFT}.get(event.name)
+    match event.fact:
+        case Oom(phase=phase):
+            return OutOfMemoryOutcome.LEFT if phase == "elsewhere" else OutOfMemoryOutcome.RECOVERING
+        case RestartRequested(fault="device-oom") | Recovered():
+            return OutOfMemoryOutcome.RECOVERED
+        case RestartRequested() | GaveUp():
+            return OutOfMemoryOutcome.LEFT
+    return None
 
 
 def of_all(outcomes: Iterable[OutOfMemoryOutcome]) -> OutOfMemoryOutcome:

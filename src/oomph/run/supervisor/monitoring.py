@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 
+from oomph.journal.events import FindingMade, FindingOver
 from oomph.monitor import fragmentation
 from oomph.monitor.changes import FindingChanges, FindingEnded
 from oomph.monitor.finding import Finding
@@ -77,12 +78,12 @@ class Monitoring:
             self._voice.say(f"monitor: {sampler.problem}")
 
     def _found(self, finding: Finding) -> None:
-        self._record("finding", **as_data(finding))
+        self._record(FindingMade(**as_data(finding)))
         self._voice.say(in_words(finding))
 
     def _note(self, changes: FindingChanges) -> None:
         """Record what needs no word to the user."""
         for finding in changes.returned:
-            self._record("finding", **as_data(finding), again=True)
+            self._record(FindingMade(**as_data(finding), again=True))
         for ended in changes.ended:
-            self._record("finding-ended", **asdict(ended))
+            self._record(FindingOver(**asdict(ended)))

@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from oomph.errors import UsageError
 from oomph.files.run_files import OwnFile
+from oomph.journal.events import GpuMemoryBack, GpuMemoryHeld, Unkillable
 from oomph.process.command import Command
 from oomph.process.terminal import Terminal
 from oomph.protocol.injection import Injection
@@ -110,7 +111,7 @@ class Supervisor:
         action = decide(ending, self._ledger, there, self._settings.allowed)
         held = self._clear_away(attempt, ending, action)
         if held:
-            self._chronicle.write("unkillable", reason=held)
+            self._chronicle.write(Unkillable(reason=held))
             self._voice.say(f"the script cannot be ended: {held}")
         elif isinstance(action, Restart):
             self._wait_for_memory(signals)
@@ -221,10 +222,10 @@ class Supervisor:
         """Wait until the driver has freed the dead process's memory: a new one would run out of it."""
         seconds = self._machine.wait_for_memory(lambda: bool(_called_off_by(signals)))
         if seconds is None:
-            self._chronicle.write("gpu-memory-held")
+            self._chronicle.write(GpuMemoryHeld())
             self._voice.say("the GPU's memory is still in use, by the dead script or others; starting anyway")
         elif seconds > 1:
-            self._chronicle.write("gpu-memory-back", seconds=round(seconds, 1))
+            self._chronicle.write(GpuMemoryBack(seconds=round(seconds, 1)))
 
     def _prepare(self, action: Restart) -> None:
         """Make the changes of a restart that are outside the script's environment."""

@@ -1,0 +1,545 @@
+"""The events of a journal: one frozen class for each, read by `match`. Both processes.
+
+What does not apply is None, and so is what was not measured; the journal leaves out both. A field that is missing or
+damaged has its default. `docs/reference/run-directory.md` says what each field means.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+
+from oomph.journal.fact import Fact
+
+_NOTHING: Mapping[str, Any] = MappingProxyType({})
+ReasonData = Mapping[str, Any] | str
+"""A reason as JSON: its code and its values (`protocol/reasons.py`), or words."""
+Loops = Sequence[tuple[str, int, int]]
+"""File, first line and last line of each training loop around a step."""
+
+
+class AtStep(Fact):
+    """The position in a training; None outside of any."""
+
+    fit: int | None = None
+    epoch: int | None = None
+    step: int | None = None
+
+
+# -- of the supervisor ------------------------------------------------------------------------------------------------
+
+
+class RunStarted(Fact, event="run-started"):
+    """A call of `oomph run` begins."""
+
+    oomph: str = ""
+
+
+class MachineSeen(Fact, event="machine"):
+    """What `oomph doctor` sees of the machine, and the variables that were set for the script."""
+
+    snapshot: Mapping[str, Any] | None = None
+    repairs: Mapping[str, Any] = _NOTHING
+
+
+class AttemptStarted(Fact, event="attempt-started"):
+    """The script is started."""
+
+    python: str = ""
+    command: Sequence[str] = ()
+
+
+class AttemptEnded(Fact, event="attempt-ended"):
+    """The script's process has ended. A return code of None: the supervisor was ended too, and could not see it."""
+
+    returncode: int | None = 0
+    seconds: float = 0.0
+    steps: int = 0
+    saved: int = 0
+    oom_kills: int | None = None
+    peak_rss_bytes: int | None = None
+    input_wait: float | None = None
+
+
+class Diagnosed(Fact, event="diagnosed"):
+    """The fault that ended an attempt, and others that it also shows."""
+
+    fault: str = ""
+    code: str = ""
+    also: Sequence[Mapping[str, str]] = ()
+
+
+class Decided(Fact, event="decided"):
+    """What is done after an attempt, with all that the decision rests on."""
+
+    action: str = ""
+    reason: str = ""
+    exit_code: int | None = None
+    change: Mapping[str, str] | None = None
+    rung: int | None = None
+    ending: Mapping[str, Any] | None = None
+    conditions: Mapping[str, Any] = _NOTHING
+    allowed: Sequence[str] = ()
+    ledger: Mapping[str, Any] | None = None
+
+
+class Hung(Fact, event="hang"):
+    """The script made no progress for longer than its phase may take."""
+
+    phase: str = ""
+    fit: int | None = None
+    seconds: float | None = None
+    limit_seconds: float | None = None
+    line: str = ""
+    stacks: str = ""
+
+
+class KernelLogRead(Fact, event="kernel-log"):
+    """Lines of the kernel's log about the script and its GPUs."""
+
+    lines: Sequence[str] = ()
+
+
+class GpuMemoryHeld(Fact, event="gpu-memory-held"):
+    """Memory of a GPU stays taken after the script has ended."""
+
+
+class GpuMemoryBack(Fact, event="gpu-memory-back"):
+    """The GPU has its memory back."""
+
+    seconds: float = 0.0
+
+
+class Unkillable(Fact, event="unkillable"):
+    """A process survived SIGKILL."""
+
+    reason: str = ""
+
+
+class FindingMade(Fact, event="finding"):
+    """A finding of the monitor, or of the script's process about its data."""
+
+    fault: str = ""
+    code: str = ""
+    subject: str = ""
+    kind: str = ""
+    message: str = ""
+    severity: str = "warning"
+    remedy: str = ""
+    figures: Mapping[str, Any] = _NOTHING
+    again: bool = False
+
+
+class FindingOver(Fact, event="finding-ended"):
+    """A finding is over."""
+
+    fault: str = ""
+    subject: str = ""
+    kind: str = ""
+    until: float | None = None
+    seconds: float = 0.0
+
+
+class RunEnded(Fact, event="run-ended"):
+    """A call of `oomph run` ends."""
+
+    exit_code: int | None = None
+
+
+# -- of the script: the process ---------------------------------------------------------------------------------------
+
+
+class ProcessStarted(Fact, event="process-started"):
+    """A Python process of the script has loaded oomph."""
+
+    pid: int | None = None
+    python: str = ""
+    version: str = ""
+    argv: Sequence[str] = ()
+
+
+class VariablesRead(Fact, event="environment-read"):
+    """Names of the environment variables that the script has read and found set."""
+
+    variables: Sequence[str] = ()
+
+
+class GuardInstalled(Fact, event="guard-installed"):
+    """Keras is guarded."""
+
+    keras: str = ""
+
+
+class GuardFailed(AtStep, event="guard-failed"):
+    """Something of oomph's own failed; the training goes on without it."""
+
+    reason: str = ""
+
+
+class FeatureOff(Fact, event="feature-off"):
+    """A private name of Keras or TensorFlow is missing, and with it a feature."""
+
+    name: str = ""
+    feature: str = ""
+
+
+class NoWitnesses(AtStep, event="no-witnesses"):
+    """The records that a resume is compared with could not be created."""
+
+    reason: str = ""
+
+
+class UncaughtException(Fact, event="uncaught-exception"):
+    """An exception ended the script."""
+
+    type: str = ""
+    message: str = ""
+
+
+class CreatedBefore(Fact, event="created-before"):
+    """Something that an earlier attempt created counts as created by this one."""
+
+    kind: str = ""
+    path: str = ""
+    site: str = ""
+
+
+class AppendedAgain(Fact, event="appended-again"):
+    """A file that an earlier attempt appended to is appended to once more."""
+
+    path: str = ""
+    site: str = ""
+
+
+class StoppedAt(Fact, event="stopped-at"):
+    """The line that ended the script at a second or later start."""
+
+    type: str = ""
+    message: str = ""
+    site: str = ""
+    source: str = ""
+    refuses: bool = False
+    created: str = ""
+
+
+class Preempted(AtStep, event="preempted"):
+    """A signal asked for the end; the process ends right after it."""
+
+    signal: str = ""
+    steps: int = 0
+    saved: int = 0
+
+
+class Interrupted(AtStep, event="interrupted"):
+    """A KeyboardInterrupt ended a fit; the script may go on."""
+
+    steps: int = 0
+    saved: int = 0
+
+
+class ContextLost(Fact, event="context-lost"):
+    """The GPU's context is gone: nothing is saved from this process any more."""
+
+    fault: str = ""
+    reason: str = ""
+
+
+class GaveUp(Fact, event="gave-up"):
+    """The script's process cannot continue, and another one could not either."""
+
+    fault: str = ""
+    reason: str = ""
+    why: ReasonData | None = None
+
+
+class RestartRequested(Fact, event="restart-requested"):
+    """The script's process cannot continue, and ends right after this."""
+
+    fault: str = ""
+    reason: str = ""
+
+
+# -- of the script: the training --------------------------------------------------------------------------------------
+
+
+class FitStarted(Fact, event="fit-started"):
+    """A fit, or a loop over `oomph.steps`, begins."""
+
+    fit: int | None = None
+    key: str | None = None
+    site: str = ""
+    guard: str = ""
+    reason: str = ""
+    coupling: str = ""
+    fingerprint: str = ""
+    epochs: int | None = None
+    first_epoch: int | None = None
+    xla: bool | None = None
+    held_bytes: int | None = None
+    loops: Loops | None = None
+
+
+class FitFinished(Fact, event="fit-finished"):
+    """A fit, or a loop over `oomph.steps`, has returned."""
+
+    fit: int | None = None
+    key: str | None = None
+    steps: int = 0
+    reached: int | None = None
+    over: bool = False
+    too_dear: bool = False
+    micro_batch: int | None = None
+    guard: str = ""
+    seconds: float = 0.0
+    loss: float | None = None
+    state: str | None = None
+    batch_size: int | None = None
+    device_peak_bytes: int | None = None
+    device_limit_bytes: int | None = None
+    kept_bytes: int | None = None
+
+
+class DataEnded(AtStep, event="data-ended"):
+    """The data of an epoch ran out before its `wanted` steps."""
+
+    wanted: int = 0
+
+
+class Oom(AtStep, event="oom"):
+    """A step, or a call of `oomph.map_batches`, ran out of memory."""
+
+    phase: str = ""
+    message: str = ""
+    requested_bytes: int | None = None
+    seconds: float = 0.0
+    batch: int | None = None
+    micro_batch: int | None = None
+    first: int | None = None
+    piece: int | None = None
+    during: str | None = None
+    site: str | None = None
+
+
+class Recovered(AtStep, event="recovered"):
+    """A batch that ran out of memory was done in parts."""
+
+    batch: int | None = None
+    micro_batch: int | None = None
+    piece: int | None = None
+    ooms: int = 0
+    seconds: float = 0.0
+    guard: str | None = None
+    during: str | None = None
+
+
+class MicroBatchesProbed(AtStep, event="probed"):
+    """Micro-batches were compared with the whole batch before they were used."""
+
+    kind: str = ""
+    reason: str = ""
+    coupling: str = ""
+    samples: int = 0
+    gradients: float | None = None
+    state: float | None = None
+    worst: str | None = None
+    tolerance: float | None = None
+    during: str | None = None
+
+
+class StepsVerified(AtStep, event="verified"):
+    """Steps of the guard were compared with those of plain Keras."""
+
+    steps: int = 0
+    weights: float = 0.0
+    logs: float = 0.0
+    of_change: float = 0.0
+    variable: str = ""
+    type: str = ""
+    of_log: float = 0.0
+    rounding: float = 0.0
+    stopped: str = ""
+
+
+class GradientsDiffer(AtStep, event="inconsistent"):
+    """Two computations of the same gradients differ: a silent fault of the device."""
+
+    device: str = ""
+    variable: str = ""
+    difference: float = 0.0
+    third: str = ""
+
+
+class StepsRechecked(AtStep, event="rechecked"):
+    """Steps whose gradients were computed twice."""
+
+    steps: int = 0
+    seconds: float = 0.0
+    reason: str = ""
+
+
+class BatchSkipped(AtStep, event="batch-skipped"):
+    """A batch whose step failed twice was left out, as `--skip-poison` allows."""
+
+
+class RecordsLeftOut(Fact, event="records-left-out"):
+    """Corrupt records of the data that were left out, as `--skip-corrupt` allows."""
+
+    records: Sequence[str] = ()
+    complete: bool = False
+
+
+class LoopSeen(Fact, event="loop-seen"):
+    """A custom loop trains; `guarded` under `oomph.guard`."""
+
+    site: str = ""
+    loops: Loops = ()
+    restored: int = 0
+    guarded: bool = False
+
+
+class TrainedOutsideFit(Fact, event="trained-outside-fit"):
+    """The first step outside any fit or loop."""
+
+    site: str = ""
+
+
+class UnguardedTraining(Fact, event="unguarded"):
+    """A training that oomph only supervises."""
+
+    kind: str = ""
+    site: str = ""
+
+
+class RehearsedFault(Fact, event="injected"):
+    """The fault of a rehearsal happens now."""
+
+    fault: str = ""
+
+
+class RehearsalEnded(Fact, event="rehearsal-ended"):
+    """A rehearsal is complete: a digest of the weights, and the loss."""
+
+    state: str | None = None
+    loss: float | None = None
+
+
+# -- of the script: checkpoints and resumes ---------------------------------------------------------------------------
+
+
+class CheckpointSaved(AtStep, event="checkpoint"):
+    """A checkpoint is complete. Training waited `seconds` for it."""
+
+    name: str = ""
+    steps: int = 0
+    bytes: int = 0
+    seconds: float = 0.0
+    background_seconds: float = 0.0
+    iterator: str = ""
+    why: ReasonData | None = None
+
+
+class CheckpointSkipped(AtStep, event="checkpoint-skipped"):
+    """A state that was not finite was not saved."""
+
+    reason: str = ""
+    why: ReasonData | None = None
+    kept: str | None = None
+
+
+class CheckpointRefused(AtStep, event="checkpoint-refused"):
+    """A checkpoint that is there was not used; without a name: the whole folder."""
+
+    name: str = ""
+    reason: str = ""
+    why: ReasonData | None = None
+
+
+class CheckpointFailed(AtStep, event="checkpoint-failed"):
+    """A checkpoint could not be written."""
+
+    reason: str = ""
+
+
+class Resumed(AtStep, event="resumed"):
+    """A fit or loop goes on from a checkpoint, or its result is back."""
+
+    name: str = ""
+    key: str | None = None
+    steps: int = 0
+    kind: str = ""
+    seconds: float = 0.0
+    changes: Sequence[ReasonData] = ()
+    meant: Sequence[ReasonData] = ()
+    lost: Sequence[ReasonData] = ()
+
+
+class ResumedItself(AtStep, event="resumed-itself"):
+    """The script went on from a checkpoint of its own."""
+
+    key: str | None = None
+    steps: int = 0
+    reason: str = ""
+    why: ReasonData | None = None
+
+
+class RepeatCompared(AtStep, event="compared"):
+    """Repeated steps were compared with the original ones."""
+
+    key: str | None = None
+    steps: int = 0
+    epochs: int = 0
+    batches: int | None = None
+    covered: int | None = None
+    repeated: int | None = None
+    equal: bool = False
+    cause: ReasonData | None = None
+    noise: float | None = None
+
+
+class TrainsAgain(Fact, event="trains-again"):
+    """A finished fit trains again, since it has changed or its effects are not all there."""
+
+    key: str | None = None
+    fit: int | None = None
+    reason: str = ""
+    edited_fit: int | None = None
+
+
+class AnotherWay(Fact, event="another-way"):
+    """The script reached this fit by another path than before."""
+
+    key: str | None = None
+    fit: int | None = None
+    reason: str = ""
+    why: ReasonData | None = None
+
+
+class PassedOn(Fact, event="passed-on"):
+    """A fit takes its data from a generator that an earlier fit has used."""
+
+    key: str | None = None
+    fit: int | None = None
+    reason: str = ""
+    why: ReasonData | None = None
+
+
+class TrustedResult(Fact, event="trusted"):
+    """The result of a finished fit was returned without all of its effects."""
+
+    key: str | None = None
+    reason: str = ""
+    why: ReasonData | None = None
+
+
+class ResumePostponed(Fact, event="resume-postponed"):
+    """An intact checkpoint could not be restored for now; the process ends right after it."""
+
+    reason: str = ""
+
+
+class UnknownEvent(Fact):
+    """An event of a later version."""
+
+    name: str = ""
+    fields: Mapping[str, Any] = _NOTHING

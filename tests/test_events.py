@@ -1,0 +1,73 @@
+"""The events of a journal as values: frozen, named, documented."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from oomph.journal.event import Event, event_of
+from oomph.journal.events import AttemptEnded, Oom, Resumed, UnknownEvent
+from oomph.journal.fact import _PLACES, BY_NAME, Fact
+
+PAGE = Path("docs/reference/run-directory.md").read_text().partition("## The events of the journal")[2]
+PAGE = PAGE.partition("\n## ")[0]
+
+
+def test_a_fact_is_frozen_and_equal_to_one_with_the_same_fields():
+    oom = Oom(phase="compute", batch=8)
+    with pytest.raises(AttributeError):
+        oom.batch = 4  # type: ignore[misc]
+    assert oom == Oom(batch=8, phase="compute")
+    assert oom != Oom(batch=4, phase="compute")
+    assert {oom, Oom(phase="compute", batch=8)} == {oom}
+    assert oom.with_fields(step=3) == Oom(phase="compute", batch=8, step=3)
+
+
+def test_a_field_that_an_event_does_not_have_is_a_mistake_of_ours():
+    with pytest.raises(TypeError, match="Oom has no such fields: spam"):
+        Oom(spam=1)  # type: ignore[call-arg]
+
+
+def test_a_fact_is_told_apart_by_match():
+    match Event.named("resumed", {"kind": "finished", "steps": 5}).fact:
+        case Resumed(kind="finished", steps=steps, fit=None):
+            assert steps == 5
+        case _:
+            pytest.fail("not matched")
+
+
+@pytest.mark.parametrize("name", BY_NAME)
+def test_an_event_survives_its_journal(name):
+    event = Event(BY_NAME[name](), 2, 0, "script", 7, 3.5)
+    assert event.name == name
+    assert Event.from_json(event.to_json()).to_json() == event.to_json()
+    assert len(type(event.fact).defaults) <= len(_PLACES)
+
+
+def test_an_unknown_return_code_is_not_a_missing_one():
+    lost = Event(AttemptEnded(returncode=None))
+    assert Event.from_json(lost.to_json()).fact.returncode is None
+    assert Event.named("attempt-ended", {}).fact.returncode == 0
+
+
+def test_an_event_of_a_later_oomph_is_kept_as_it_is():
+    document = {"schema": 1, "event": "later", "role": "x", "attempt": 1, "rank": 0, "sequence": 1, "time": 1.0}
+    event = event_of({**document, "data": {"new": [1]}})
+    assert event.fact == UnknownEvent(name="later", fields={"new": [1]})
+    assert (event.name, event.data) == ("later", {"new": [1]})
+    assert Event.from_json(event.to_json()) == event
+
+
+def test_the_reference_names_every_event_and_no_other():
+    written_by = PAGE.partition("| event |")[0]
+    assert {*re.findall(r"`([a-z-]+)`", written_by)} == {*BY_NAME}
+
+
+@pytest.mark.parametrize("row", re.findall(r"^\| `([a-z-]+)` \| (.*) \|$", PAGE, re.M), ids=lambda row: row[0])
+def test_the_reference_names_fields_that_the_event_has(row):
+    name, text = row
+    fields = {*re.findall(r"`([a-z_]+)`", re.sub(r"\([^)]*\)|of its `|as in `[^`]*`", "", text))}
+    kind: type[Fact] = BY_NAME[name]
+    assert fields - {"train_on_batch"} <= {*kind.defaults}
