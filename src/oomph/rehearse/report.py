@@ -10,7 +10,7 @@ from oomph.protocol.not_restartable import NAME as NOT_RESTARTABLE
 from oomph.rehearse.faults import FAULTS
 from oomph.rehearse.judge import LOST, SURVIVED, FaultVerdict, after_a_kill
 from oomph.rehearse.rehearse import Report
-from oomph.run.report.labels import MEANING
+from oomph.run.report.labels import meaning
 from oomph.run.report.remedies import remedies
 from oomph.terminal.screen import USUAL_WIDTH
 from oomph.terminal.tables import table
@@ -98,7 +98,7 @@ def _label_lines(verdict: FaultVerdict | None) -> Iterator[str]:
     if verdict is None:
         return
     fault = "a kill" if verdict.fault == "kill" else verdict.fault
-    yield f"label after {fault}: {MEANING.get(verdict.label, verdict.label)}"
+    yield f"label after {fault}: {meaning(verdict.label, verdict.steps_repeated, verdict.label_reasons)}"
     for remedy in remedies(verdict.label, verdict.label_reasons)[:_MOST_REMEDIES]:
         if remedy.reason:
             yield f"  {remedy.reason}"

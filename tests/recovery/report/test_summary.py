@@ -11,6 +11,7 @@ from oomph.protocol.reasons import because
 from oomph.run.report.account import account
 from oomph.run.report.labels import ORDER
 from oomph.run.report.repeats import repeats
+from oomph.run.report.result import result_in_words
 from oomph.run.report.story import story_of
 from oomph.run.report.story_text import as_text
 from oomph.run.report.summary import Summary, summarise
@@ -403,6 +404,11 @@ def test_where_no_step_was_repeated_there_is_no_record_to_miss() -> None:
     ]
     summary = summarise(events, 0)
     assert (summary.steps_repeated, summary.exactness, summary.exactness_reasons) == (0, "unverified", ())
+    restored = "unverified: everything known was restored"
+    assert result_in_words(summary) == f"{restored}; no step had to be repeated, so none could be compared"
+    assert result_in_words(replace(summary, steps_repeated=1)).startswith(f"{restored}, but too few")
+    unknown = result_in_words(replace(summary, reasons=(because("unrecorded"),)))
+    assert unknown.startswith(f"{restored}, but too few"), "nobody knows how many were repeated"
 
 
 def test_a_replayed_result_names_the_operation_and_the_change_that_betters_it() -> None:

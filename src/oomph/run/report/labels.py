@@ -63,6 +63,7 @@ MEANING = {
     UNGUARDED: "unguarded: a training was not guarded, so it was neither checkpointed nor resumed",
     FAILED: "failed: the training did not finish",
 }
+_NOTHING_REPEATED = "unverified: everything known was restored; no step had to be repeated, so none could be compared"
 SMALLER = "smaller batches"
 """The guard kind of --allow-smaller-batch."""
 _GUARDS = {"approximate": APPROXIMATE, SMALLER: NOT_EQUAL}
@@ -77,6 +78,12 @@ class Labelled(NamedTuple):
 
     label: str = EXACT
     reasons: tuple[Reason, ...] = ()
+
+
+def meaning(label: str, repeated: int, reasons: Sequence[Reason]) -> str:
+    """What a label means for a run that has repeated so many steps."""
+    is_unneeded = label == UNVERIFIED and not repeated and not reasons
+    return _NOTHING_REPEATED if is_unneeded else MEANING.get(label, label)
 
 
 def worst(labelled: Iterable[Labelled]) -> Labelled:

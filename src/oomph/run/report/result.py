@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from oomph.run.report.labels import MEANING, NOT_EQUAL, REPLAYED, STARTED_OVER
+from oomph.run.report.labels import NOT_EQUAL, REPLAYED, STARTED_OVER, meaning
 from oomph.run.report.remedies import remedies
 from oomph.run.report.summary import Summary
 
@@ -13,7 +13,8 @@ def result_in_words(summary: Summary, most_reasons: int | None = None) -> str:
         return ""
     if "nan-loss" in summary.faults:
         return "not finite: the weights hold NaN or infinity, or held them during training"
-    return "; ".join((MEANING[summary.exactness], *map(str, summary.reasons[:most_reasons])))
+    label = meaning(summary.exactness, summary.steps_repeated, summary.reasons)
+    return "; ".join((label, *map(str, summary.reasons[:most_reasons])))
 
 
 def improvement(summary: Summary) -> str:
