@@ -59,6 +59,7 @@ class AttemptEnded(Fact, event="attempt-ended"):
     saved: int = 0
     oom_kills: int | None = None
     peak_rss_bytes: int | None = None
+    device_peak_bytes: int | None = None
     input_wait: float | None = None
 
 

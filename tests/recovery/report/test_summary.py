@@ -58,6 +58,21 @@ def test_a_run_without_a_fault_is_told_in_one_line() -> None:
     ]
 
 
+def test_the_peak_is_that_of_the_largest_fit_finished_or_not() -> None:
+    *before, ended, decided = undisturbed()
+    larger = happened(1, "attempt-ended", **{**ended.data, "device_peak_bytes": 5 << 30})
+    assert summarise([*before, larger, decided], 1).device_peak_bytes == 5 << 30
+    smaller = happened(1, "attempt-ended", **{**ended.data, "device_peak_bytes": 1 << 30})
+    assert summarise([*before, smaller, decided], 0).device_peak_bytes == 3 << 30
+
+
+@pytest.mark.parametrize("name", ["loop-seen", "trained-outside-fit", "unguarded"])
+def test_a_fit_beside_another_training_does_not_show_the_peak_of_the_run(name: str) -> None:
+    summary = summarise([*undisturbed(), happened(1, name, site="train.py:9", kind="estimator")], 0)
+    assert summary.device_peak_bytes is None
+    assert any("peak memory 1.0 GiB" in line for line in account(summary, None))
+
+
 def test_steps_without_data_are_counted_once_for_each_epoch() -> None:
     short = [
         happened(1, "data-ended", fit=0, epoch=2, step=4, wanted=8),

@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 from oomph.journal.events import AttemptEnded, Decided
+from oomph.journal.journal_reader import read_journal
+from oomph.monitor.board import TrainingBoard
 from oomph.run.supervisor.chronicle import Chronicle
 
 
@@ -28,3 +30,15 @@ def test_a_script_that_somebody_ended_at_once_is_not_called_unguarded(tmp_path, 
 def test_an_owner_shows_that_oomph_was_loaded(tmp_path):
     (tmp_path / "owner-1").touch()
     assert Chronicle(tmp_path, 0).guarded()
+
+
+@pytest.mark.parametrize(("limit", "peak"), [(9_000.0, 7_000), (None, None)])
+def test_a_lost_attempt_keeps_what_it_had_measured(tmp_path, limit, peak):
+    """The memory of a CPU without a limit is no device's own."""
+    board = TrainingBoard(tmp_path)
+    values = {"step_seconds_total": 10.0, "input_wait_seconds_total": 1.0, "allocator_peak_bytes": 7_000.0}
+    for key, value in (values | ({} if limit is None else {"allocator_limit_bytes": limit})).items():
+        board.write(key, value)
+    Chronicle(tmp_path, 1).close_lost_attempt()
+    (ended,) = read_journal(tmp_path)
+    assert (ended.fact.input_wait, ended.fact.device_peak_bytes) == (0.1, peak)

@@ -18,8 +18,11 @@ from oomph.journal.events import (
     Decided,
     Diagnosed,
     FitFinished,
+    LoopSeen,
     Oom,
     Recovered,
+    TrainedOutsideFit,
+    UnguardedTraining,
 )
 from oomph.journal.journal import ByKind, Event
 from oomph.protocol.left_out import left_out
@@ -41,6 +44,7 @@ CUT_OFF, ALL_ENDED = "ended from outside", "oomph was ended too"
 """The outcome of an attempt that was ended together with oomph, as by kill -9 of both, or a power failure."""
 
 _NO_TRAINING = ("evaluate", "predict")
+_UNMEASURED = (LoopSeen, TrainedOutsideFit, UnguardedTraining)
 
 
 @dataclass(frozen=True)
@@ -169,7 +173,7 @@ def summarise(events: Sequence[Event], exit_code: int | None = None) -> Summary:
         exit_code=exit_code,
         seconds=round(seconds, 3),
         seconds_recovering=round(sum(_finite(each.seconds) for each in recovered), 3),
-        device_peak_bytes=_largest(fit.device_peak_bytes for fit in by.facts(FitFinished)),
+        device_peak_bytes=_device_peak(by),
         host_peak_bytes=_largest(ended.peak_rss_bytes for ended in endings),
         gave_up=gave_up,
         checkpoints=_checkpoints(by, seconds),
@@ -216,6 +220,14 @@ def _finite(number: float) -> float:
 
 def _largest(values: Iterable[int | None]) -> int | None:
     return max(filter(None, values), default=None)
+
+
+def _device_peak(by: ByKind) -> int | None:
+    """The most that any fit took, finished or not; None where something else trained, whose memory nobody measured."""
+    if by.events(*_UNMEASURED):
+        return None
+    ended = _largest(each.device_peak_bytes for each in by.facts(AttemptEnded))
+    return _largest([ended, *(fit.device_peak_bytes for fit in by.facts(FitFinished))])
 
 
 def _faults(by: ByKind) -> dict[str, int]:

@@ -120,7 +120,7 @@ class Chronicle:
                 saved=ending.saved,
                 oom_kills=judged.oom_kills,
                 peak_rss_bytes=peak_rss_bytes,
-                input_wait=self._input_wait(),
+                **self._measured(),
             )
         )
         if names or (is_crash(ending.returncode) and not ending.stopped):
@@ -148,6 +148,7 @@ class Chronicle:
                     steps=0 if progress is None else progress.steps,
                     saved=0 if progress is None else progress.saved,
                     oom_kills=None,
+                    **self._measured(),
                 )
             )
             journal.close()
@@ -161,11 +162,15 @@ class Chronicle:
         except OSError:
             pass  # a folder that cannot be written has no board either
 
-    def _input_wait(self) -> float | None:
-        """The share of the step time that the script waited for batches; None where it was not measured."""
+    def _measured(self) -> dict[str, Any]:
+        """What the script measured of itself: its waiting for batches as a share of the step time, and its memory."""
         measured, _ = ({}, ()) if self._run_dir is None else BoardReader(self._run_dir).read()
         seconds, waited = measured.get("step_seconds_total"), measured.get("input_wait_seconds_total")
-        return round(min(1.0, waited / seconds), 4) if seconds and waited is not None else None
+        peak = measured.get("allocator_peak_bytes") if "allocator_limit_bytes" in measured else None
+        return {
+            "input_wait": round(min(1.0, waited / seconds), 4) if seconds and waited is not None else None,
+            "device_peak_bytes": None if peak is None else int(peak),
+        }
 
     def machine_before(self) -> Mapping[str, Any] | None:
         """The newest snapshot of the machine from earlier attempts; None when there is none."""
