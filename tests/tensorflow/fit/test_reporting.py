@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+import os
+import types
+
 import pytest
 
 from oomph.exact_step.micro_batch.exactness import APPROXIMATE, EXACT, RESTART_ONLY, Promise
-from oomph.resume.fit.reporting import announced
+from oomph.exact_step.step.guarded_step import GuardedStep
+from oomph.journal.journal import Journal
+from oomph.protocol.handover import Handover
+from oomph.resume.fit.reporting import announced, tell_start
+from oomph.resume.training.fits import Fits
+from oomph.script.pulse import Pulse
+from oomph.script.session import Session
 
 
 @pytest.mark.parametrize(
@@ -19,3 +28,39 @@ from oomph.resume.fit.reporting import announced
 )
 def test_a_fit_is_not_called_approximate_before_a_batch_is_split(kind, is_split, words):
     assert announced(Promise(kind, "BatchNormalization"), is_split) == words
+
+
+class Unheld(GuardedStep):
+    """A step that holds nothing back."""
+
+    held_bytes = 0
+    micro_batch = None
+
+    def __init__(self) -> None:
+        pass
+
+
+@pytest.fixture
+def told(monkeypatch):
+    """What is said at the start of a fit."""
+    handover, journal, pulse = Handover(package="", run_dir=None), Journal(None, 1, "script"), Pulse()
+    fits = Fits(Session(handover, journal, True, "script", os.getpid(), None, None, pulse))
+    said = []
+    monkeypatch.setattr(fits, "say", said.append)
+
+    def tell(site="train.py:1", promise=Promise(EXACT), step=None):  # noqa: B008
+        said.clear()
+        identity = types.SimpleNamespace(ordinal=0, key="k", site=site, fingerprint="f")
+        model = types.SimpleNamespace(jit_compile=False)
+        tell_start(
+            types.SimpleNamespace(fits=fits, identity=identity, promise=promise, arguments={}, epoch=0, model=model),
+            step,
+        )
+        return [*said]
+
+    return tell
+
+
+def test_nothing_is_held_back_where_something_fills_the_device_be_it_weights_or_data(told):
+    _, held = told(step=Unheld())
+    assert held.startswith("too little of the device's memory is free to hold back the update of a step: ")

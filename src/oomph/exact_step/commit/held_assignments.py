@@ -5,8 +5,9 @@ least, unless another operation uses the intermediate value. So the gradients st
 through one `IdentityN`, which runs once all of them exist. Before it, the optimizer sees the same expressions as in
 Keras' own graph, so the step has the same bits.
 
-If weights fill most of the device, there is no room for a second value of each. Then nothing is held back, as in Keras'
-own step: after an out-of-memory error some assignments may be done, and only a checkpoint helps.
+If weights, data or other models fill most of the device, there is no room for a second value of each weight. Then
+nothing is held back, as in Keras' own step: after an out-of-memory error some assignments may be done, and only a
+checkpoint helps.
 
 Source: `MinimizeBroadcasts` and `ArithmeticNodesGroupOptimizerStage` in
 tensorflow/core/grappler/optimizers/arithmetic_optimizer.cc, which do not rewrite what drives a control dependency.

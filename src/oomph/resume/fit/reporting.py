@@ -54,7 +54,8 @@ def tell_start(fit: RunningFit, step: Step) -> None:
     fit.fits.say_once(f"guarding fit at {fit.identity.site} ({announced(fit.promise, is_split)}{alone})")
     if isinstance(step, GuardedStep) and step.held_bytes == 0:
         fit.fits.say_once(
-            "weights fill most of the device: an out-of-memory error in a full batch restarts from the checkpoint"
+            "too little of the device's memory is free to hold back the update of a step:"
+            " an out-of-memory error in a full batch restarts from the checkpoint"
         )
 
 
