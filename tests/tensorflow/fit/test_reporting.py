@@ -7,7 +7,7 @@ import types
 
 import pytest
 
-from oomph.exact_step.micro_batch.exactness import APPROXIMATE, EXACT, RESTART_ONLY, Promise
+from oomph.exact_step.micro_batch.exactness import APPROXIMATE, EXACT, RESTART_ONLY, TO_BE_PROBED, Promise
 from oomph.exact_step.step.guarded_step import GuardedStep
 from oomph.journal.journal import Journal
 from oomph.protocol.handover import Handover
@@ -64,3 +64,15 @@ def told(monkeypatch):
 def test_nothing_is_held_back_where_something_fills_the_device_be_it_weights_or_data(told):
     _, held = told(step=Unheld())
     assert held.startswith("too little of the device's memory is free to hold back the update of a step: ")
+
+
+def test_of_many_fits_the_first_five_are_named_and_each_that_is_guarded_less_well(told):
+    sites = [f"train.py:{number}" for number in range(8)]
+    usual = Promise(TO_BE_PROBED, "custom loss huber")
+    assert [told(site, usual) for site in sites[:5]] == [
+        [f"guarding fit at {site} (probed before a batch is divided: custom loss huber)"] for site in sites[:5]
+    ]
+    more = ["guarding more fits in these ways; only a fit that is guarded otherwise gets a line"]
+    assert [told(site, usual) for site in sites] == [[]] * 5 + [more, [], []]
+    (other,) = told("train.py:9", Promise(RESTART_ONLY, "custom make_train_function"))
+    assert other == "guarding fit at train.py:9 (restart only: custom make_train_function)"

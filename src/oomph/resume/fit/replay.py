@@ -124,9 +124,11 @@ def _restore(fits: Fits, fit: Fit, checkpoint: Checkpoint) -> Any:
         steps=at.steps, kind="finished", seconds=round(seconds, 3), lost=as_data(lost), meant=as_data(edited),
     ))  # fmt: skip
     since = f"; {in_one_line(edited)} since" if edited else ""
-    fits.say(
-        f"fit at {fit.identity.site} was finished by an earlier attempt: its result is back ({seconds:.1f} s){since}"
-    )
+    line = f"fit at {fit.identity.site} was finished by an earlier attempt: its result is back ({seconds:.1f} s){since}"
+    if edited:
+        fits.say(line)
+    else:
+        fits.say_some(line, after="more fits were finished by an earlier attempt: their results come back, too")
     return history
 
 

@@ -51,7 +51,13 @@ def tell_start(fit: RunningFit, step: Step) -> None:
         fit.fits.say(f"{reason}: it may be further along than in an undisturbed run")
     alone = "" if fit.fits.own_session().owner else "; in a process of its own: neither checkpointed nor resumed"
     is_split = isinstance(step, GuardedStep) and step.micro_batch is not None
-    fit.fits.say_once(f"guarding fit at {fit.identity.site} ({announced(fit.promise, is_split)}{alone})")
+    line = f"guarding fit at {fit.identity.site} ({announced(fit.promise, is_split)}{alone})"
+    if not alone and fit.promise.kind in (exactness.EXACT, exactness.TO_BE_PROBED):
+        fit.fits.say_some(
+            line, after="guarding more fits in these ways; only a fit that is guarded otherwise gets a line"
+        )
+    else:
+        fit.fits.say_once(line)
     if isinstance(step, GuardedStep) and step.held_bytes == 0:
         fit.fits.say_once(
             "too little of the device's memory is free to hold back the update of a step:"

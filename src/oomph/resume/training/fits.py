@@ -46,6 +46,9 @@ from oomph.script.opened_files import OpenedFiles
 from oomph.script.preemption import Preemption
 from oomph.script.session import Session
 
+_SOME = 5
+"""Lines of one kind before what they have in common is said instead."""
+
 
 class Fits:
     """The fits of this process. Only the owner process has a store; in others, fits are only guarded in process."""
@@ -88,6 +91,7 @@ class Fits:
         self._closed = False
         """True if checkpoints are no longer written."""
         self._said: set[str] = set()
+        self._some: dict[str, set[str]] = {}
         self._read: list[str] = []
         """The environment variables that the script has found set, as noted last."""
         self.preemption = Preemption(session.pulse, lambda: self.steps > self.saved and self.can_save, session.say)
@@ -264,6 +268,12 @@ class Fits:
         self._said.add(text)
         self.say(text)
         return True
+
+    def say_some(self, text: str, after: str) -> None:
+        """Write one line to stderr, once per process; from the sixth one with the same `after` on, only that, once."""
+        lines = self._some.setdefault(after, set())
+        lines.add(text)
+        self.say_once(text if len(lines) <= _SOME else after)
 
     def write_board(self, ordinal: int, epoch: int, step: int, is_epoch_over: bool = False) -> None:
         """Bring the progress board up to date."""

@@ -255,7 +255,8 @@ class StepCheckpoints(ABC):
             self._told_interval = True
             behind = f" and {self._write:.2f} s in the background" if self._write else ""
             rule = self._fits.interval.describe(self._cost())
-            self._fits.say(f"checkpoint of {as_size(saved.nbytes)} in {self._stall:.2f} s{behind}; next {rule}")
+            line = f"checkpoint of {as_size(saved.nbytes)} in {self._stall:.2f} s{behind}; next {rule}"
+            self._fits.say_some(line, after="later fits and loops get checkpoints, too")
 
 
 def _writer(
