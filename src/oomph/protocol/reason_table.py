@@ -57,10 +57,16 @@ _OF_TROUBLES = {
     TOO_LARGE: "keep less in it, or write it to a file and read it in every start of the script",
     RECORDS: "keep its columns in arrays of numbers, not in one array of records",
 }
-NOT_TF_DATA, TAKEN_AHEAD, SHUFFLE_OVER = "not-tf-data", "taken-ahead", "shuffle-over"
+NOT_TF_DATA, TAKEN_AHEAD, SHUFFLE_OVER, EARLIER_SHUFFLE, CACHE_FILE = (
+    "not-tf-data", "taken-ahead", "shuffle-over", "earlier-shuffle", "cache-file",
+)  # fmt: skip
 """Reasons a position in the data cannot be saved, besides those that TensorFlow gives."""
 _OF_POSITIONS = {
     NOT_TF_DATA: "in a loop of your own, iterate over a tf.data.Dataset; under a strategy there is no remedy",
+    SHUFFLE_OVER: "nothing to change in the script: near the end of an epoch, after its shuffle, no position is saved",
+    EARLIER_SHUFFLE: "let only one shuffle() draw a new order for each epoch, after cache() and any other; leave the "
+    "others out, or give them reshuffle_each_iteration=False",
+    CACHE_FILE: "read the data once before the training, so that the cache file is complete",
     TAKEN_AHEAD: "declare the length of the data: dataset.apply(tf.data.experimental.assert_cardinality(number))",
 }
 NORMALIZATION, DRAWS, SUMS = "batch-normalization", "draws", "sums"
@@ -110,6 +116,8 @@ def _mend_position(why: str, kind: str = "") -> str:
     if kind in _OF_POSITIONS:
         return _OF_POSITIONS[kind]
     stateful = re.match(r"(\w*(?:Random|Normal|Multinomial|Sample)\w*) is stateful", why)
+    if "Variable" in why or "RngReadAndSkip" in why:
+        return "read variables, and draw with Keras' random layers, in the model instead of the data pipeline"
     if stateful is None:
         return TF_DATA
     return (

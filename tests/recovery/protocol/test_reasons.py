@@ -9,8 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from oomph.protocol.reason_table import (
+    CACHE_FILE,
     DATA_ITERATOR,
     DRAWS,
+    EARLIER_SHUFFLE,
     GENERAL,
     GENERATOR,
     GONE,
@@ -20,6 +22,7 @@ from oomph.protocol.reason_table import (
     OTHER_VARIABLES,
     RECORDS,
     SHAPE,
+    SHUFFLE_OVER,
     SUMS,
     TABLE,
     TAKEN_AHEAD,
@@ -133,6 +136,26 @@ REASONS = [
         because("position-not-saved", why="PyFunc is stateful"),
         "the position in the data cannot be saved: PyFunc is stateful",
         "tf.data.Dataset of TensorFlow's own operations",
+    ),
+    (
+        because("position-not-saved", why="ReadVariableOp is stateful"),
+        "the position in the data cannot be saved: ReadVariableOp is stateful",
+        "in the model instead of the data pipeline",
+    ),
+    (
+        because("position-not-saved", why="cache() keeps the order of a shuffle that is over", kind=EARLIER_SHUFFLE),
+        "the position in the data cannot be saved: cache() keeps the order of a shuffle that is over",
+        "let only one shuffle() draw a new order for each epoch, after cache()",
+    ),
+    (
+        because("position-not-saved", why="the shuffle of this epoch is over", kind=SHUFFLE_OVER),
+        "the position in the data cannot be saved: the shuffle of this epoch is over",
+        "nothing to change in the script",
+    ),
+    (
+        because("position-not-saved", why="a cache file is being written", kind=CACHE_FILE),
+        "the position in the data cannot be saved: a cache file is being written",
+        "read the data once before the training",
     ),
     (
         because("position-not-saved", why="RandomStandardNormal is stateful"),

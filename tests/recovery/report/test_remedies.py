@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from oomph.journal.journal import Event
-from oomph.protocol.reason_table import SHUFFLE_OVER
+from oomph.protocol.reason_table import EARLIER_SHUFFLE, SHUFFLE_OVER
 from oomph.protocol.reasons import because
 from oomph.run.report.causes import causes
 from oomph.run.report.labels import ORDER
@@ -65,9 +65,9 @@ def test_why_there_was_no_checkpoint():
     assert causes("started-over", [event("checkpoint", iterator="saved")]) == ()
 
 
-def not_saved(why: str, kind: str = "") -> Event:
+def not_saved(why: str, kind: str = "", name: str = "step-9") -> Event:
     reason = because("position-not-saved", why=why, kind=kind)
-    return event("checkpoint", iterator=why, why=reason.as_data())
+    return event("checkpoint", name=name, iterator=why, why=reason.as_data())
 
 
 def test_why_batches_are_read_again():
@@ -78,6 +78,16 @@ def test_why_batches_are_read_again():
         "the position in the data cannot be saved: PyFunc is stateful"
     ]
     assert "tf.data.Dataset of TensorFlow's own operations" in mends("replayed", generator)
+
+
+def test_a_shuffle_that_is_over_is_the_reason_where_its_checkpoint_was_used():
+    cached = not_saved("cache() keeps the order of a shuffle that is over", EARLIER_SHUFFLE)
+    assert mends("replayed", cached).startswith("let only one shuffle() draw a new order for each epoch, after cache()")
+    over, used = not_saved("the shuffle of this epoch is over", SHUFFLE_OVER), {"kind": "replayed", "name": "step-9"}
+    assert mends("replayed", over, event("resumed", **used)).startswith("nothing to change in the script")
+    assert causes("replayed", [over, event("resumed", **used | {"name": "step-12"})]) == ()
+    for remedy in (mends("replayed"), mends("replayed", over), mends("replayed", cached)):
+        assert "Python" not in remedy
 
 
 def test_why_a_run_was_given_up():

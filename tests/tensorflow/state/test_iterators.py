@@ -7,6 +7,7 @@ import time
 import pytest
 import tensorflow as tf
 
+from oomph.protocol.reason_table import EARLIER_SHUFFLE
 from oomph.resume.state import iterators
 
 
@@ -72,3 +73,23 @@ def test_an_iterator_that_writes_a_cache_file_is_not_to_be_saved(tmp_path):
     assert iterators.is_caching(iterator) is None
     assert iterators.is_caching(iter(tf.data.Dataset.range(3).cache())) is None
     assert iterators.is_caching(iter([1])) is None
+
+
+@pytest.mark.parametrize(
+    ("make", "kind"),
+    [
+        (lambda data: data.shuffle(64, seed=1).cache(), EARLIER_SHUFFLE),
+        (lambda data: data.shuffle(64, seed=1).cache().shuffle(8, seed=1), EARLIER_SHUFFLE),
+        (lambda data: data.shuffle(64, seed=1, reshuffle_each_iteration=False).cache(), None),
+        (lambda data: data.cache().shuffle(64, seed=1), None),
+    ],
+)
+def test_a_full_cache_above_a_shuffle_is_why_later_epochs_are_not_saved(tmp_path, make, kind):
+    data = make(tf.data.Dataset.range(64)).batch(8)
+    assert list(data), "the first epoch fills the cache"
+    iterator = iter(data)
+    next(iterator)
+    assert iterators.save(iterator, tmp_path) is None
+    reason = iterators.drop_drained(iterator, tmp_path)
+    assert (None if reason is None else reason.value("kind")) == kind
+    assert reason == iterators.keeps_a_shuffle(data)

@@ -56,6 +56,12 @@ def count_of_shuffles(dataset: Any) -> int:
     return sum(map(_reshuffles, datasets_in(dataset)))
 
 
+def caches_a_shuffle(dataset: Any) -> bool:
+    """True if a cache keeps the order of a shuffle, which does not run again once the cache is full."""
+    caches = (each for each in datasets_in(dataset) if "Cache" in type(each).__name__)
+    return any(map(count_of_shuffles, caches))
+
+
 def writes_cache_file(dataset: Any) -> bool:
     """True if it caches to a file that is not complete yet."""
     names = (TENSORFLOW.cache_file.get(each) for each in datasets_in(dataset) if "Cache" in type(each).__name__)

@@ -118,9 +118,6 @@ def _data(model: Any, given: Mapping[str, Any]) -> Carried:
     if telling is not None:
         return _told_position(telling)
     dataset = KERAS.distributed_dataset.of(epochs)
-    if iterators.depends_on_python(epochs):
-        return Carried("data", carry.PARTLY, "the batches depend on Python or on variables: a restart reads those of "
-                       "the epoch again", TF_DATA)  # fmt: skip
     draws = datasets.kernel_draws(dataset)
     if draws is KernelDraws.RACED:
         reason = because("raced", call=datasets.raced_call(dataset))
@@ -128,9 +125,7 @@ def _data(model: Any, given: Mapping[str, Any]) -> Carried:
     if draws is KernelDraws.UNSEEDED:
         return Carried("data", carry.LOST, "the pipeline draws random numbers without a seed",
                        "give the random operations of the pipeline a seed, or use the stateless ones")  # fmt: skip
-    if _are_too_large(given.get("x")):
-        return Carried("data", carry.UNKNOWN, "the buffers of the pipeline are too large to be written for a trial")
-    return _tried_position(dataset)
+    return _tried_position(dataset, given.get("x"))
 
 
 def _are_too_large(x: Any) -> bool:
@@ -153,18 +148,19 @@ def _told_position(data: told_positions.TellingData) -> Carried:
                    "again")  # fmt: skip
 
 
-def _tried_position(dataset: Any) -> Carried:
+def _tried_position(dataset: Any, x: Any) -> Carried:
     """Save the position after one batch, restore it into a new iterator, and compare the batch that comes next."""
     iterator = iter(dataset)
-    caching = iterators.is_caching(iterator)
-    if caching is not None:
-        return _not_saved(caching)
-    if next(iterator, None) is None:
-        return Carried("data", carry.UNKNOWN, "there is no batch")
     with tempfile.TemporaryDirectory(prefix="oomph-") as folder:
-        reason = iterators.save(iterator, Path(folder))
-        if reason is not None:
-            return _not_saved(reason)
+        refused = iterators.is_caching(iterator) or iterators.keeps_a_shuffle(dataset)
+        refused = refused or iterators.save(iterator, Path(folder))  # before Python in it, if any, is called
+        if refused is not None:
+            return _not_saved(refused)
+        if _are_too_large(x):
+            return Carried("data", carry.UNKNOWN, "the buffers of the pipeline are too large to be written for a trial")
+        if next(iterator, None) is None:
+            return Carried("data", carry.UNKNOWN, "there is no batch")
+        iterators.save(iterator, Path(folder))
         expected, resumed = next(iterator, None), iter(dataset)
         iterators.restore(resumed, Path(folder))
     if expected is None:

@@ -18,7 +18,7 @@ import tensorflow as tf
 from oomph.keras_bridge.names.keras3 import KERAS
 from oomph.keras_bridge.names.tensorflow2 import TENSORFLOW
 from oomph.keras_bridge.pipelines import datasets
-from oomph.protocol.reason_table import NOT_TF_DATA, SHUFFLE_OVER
+from oomph.protocol.reason_table import CACHE_FILE, EARLIER_SHUFFLE, NOT_TF_DATA, SHUFFLE_OVER
 from oomph.protocol.reasons import Reason, because
 
 _PREFIX = "iterator"
@@ -65,7 +65,7 @@ def is_caching(iterator: Any) -> Reason | None:
     caches = isinstance(iterator, tf.data.Iterator) and datasets.writes_cache_file(
         TENSORFLOW.dataset_of_iterator.get(iterator)
     )
-    return because("position-not-saved", why="a cache file is being written") if caches else None
+    return because("position-not-saved", why="a cache file is being written", kind=CACHE_FILE) if caches else None
 
 
 def drop_drained(iterator: Any, folder: Path) -> Reason | None:
@@ -77,13 +77,21 @@ def drop_drained(iterator: Any, folder: Path) -> Reason | None:
     are shuffled. Restored, the rest of the epoch is right, but the next epoch is shuffled like an earlier one. Skipping
     avoids this.
     """
-    shuffles = datasets.count_of_shuffles(TENSORFLOW.dataset_of_iterator.get(iterator))
+    dataset = TENSORFLOW.dataset_of_iterator.get(iterator)
+    shuffles = datasets.count_of_shuffles(dataset)
     if not shuffles or _occurrences(folder, _OF_A_LIVE_SHUFFLE) >= shuffles:
         return None
     _remove(folder)
-    if shuffles == 1:
-        return because("position-not-saved", why="the shuffle of this epoch is over", kind=SHUFFLE_OVER)
-    return because("position-not-saved", why="a shuffle of this epoch is over")
+    which, kind = ("the", SHUFFLE_OVER) if shuffles == 1 else ("a", EARLIER_SHUFFLE)
+    over = because("position-not-saved", why=f"{which} shuffle of this epoch is over", kind=kind)
+    return keeps_a_shuffle(dataset) or over
+
+
+def keeps_a_shuffle(dataset: Any) -> Reason | None:
+    """Return why iterators over a full cache cannot be saved; None if it does not keep the order of a shuffle."""
+    why = "cache() keeps the order of a shuffle that is over"
+    kept = datasets.caches_a_shuffle(dataset)
+    return because("position-not-saved", why=why, kind=EARLIER_SHUFFLE) if kept else None
 
 
 def _remove(folder: Path) -> None:

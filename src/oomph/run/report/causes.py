@@ -12,6 +12,7 @@ from oomph.journal.events import (
     GaveUp,
     GuardFailed,
     LoopSeen,
+    Resumed,
 )
 from oomph.journal.journal import Event, events_of, facts
 from oomph.protocol.reason_table import SHUFFLE_OVER
@@ -56,8 +57,9 @@ def _of_started_over(events: Sequence[Event]) -> Iterator[Reason]:
 
 
 def _of_replayed(events: Sequence[Event]) -> Iterator[Reason]:
+    used = {resumed.name for resumed in facts(events, Resumed) if resumed.kind == "replayed"}
     for saved in facts(events, CheckpointSaved):
-        if saved.why and reason_from(saved.why).value("kind") != SHUFFLE_OVER:
+        if saved.why and (saved.name in used or reason_from(saved.why).value("kind") != SHUFFLE_OVER):
             yield reason_from(saved.why)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from oomph.protocol.reason_table import FITTING, GENERAL, RESUMABLE, TF_DATA
+from oomph.protocol.reason_table import FITTING, GENERAL, RESUMABLE
 from oomph.protocol.reasons import Reason
 from oomph.run.report.labels import (
     APPROXIMATE,
@@ -26,7 +26,8 @@ BEST = (EXACT, VERIFIED)
 """Labels that need no remedy."""
 _OF_LABELS = {
     UNVERIFIED: "nothing to change in the script: too few comparable steps lay between the checkpoint and the fault",
-    REPLAYED: TF_DATA,
+    REPLAYED: "draw random numbers of the data pipeline with tf.random.stateless_uniform and the like; where its "
+    "buffers were too large to be saved, use smaller ones in shuffle() and prefetch()",
     APPROXIMATE: FITTING,
     NOT_EQUAL: GENERAL,
     STARTED_OVER: "leave --start-over out if it was given, and take the first checkpoint earlier: "

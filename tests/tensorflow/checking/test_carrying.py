@@ -1,0 +1,58 @@
+"""What the check says of the position in the data: what a run would do."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+tf = pytest.importorskip("tensorflow")
+
+import keras  # noqa: E402
+
+from oomph.preflight.carry import EXACT, PARTLY  # noqa: E402
+from oomph.preflight.live.carrying import carried_by_fit  # noqa: E402
+
+TEXTS = tf.constant([f"w{number % 7} w{number % 5}" for number in range(64)])
+
+
+def vectorized():
+    layer = keras.layers.TextVectorization(output_sequence_length=4)
+    layer.adapt(TEXTS)
+    return tf.data.Dataset.from_tensor_slices(TEXTS).map(lambda text: (tf.cast(layer(text), tf.float32), 1.0))
+
+
+def scaled():
+    factor = tf.Variable(2.0)
+    return plain().map(lambda x, y: (x * factor, y))
+
+
+def plain():
+    return tf.data.Dataset.from_tensor_slices((np.random.rand(64, 4).astype("float32"), np.ones(64, "float32")))
+
+
+def in_python():
+    def never():
+        raise AssertionError("Python is not called for a position that cannot be saved")
+        yield
+
+    signature = (tf.TensorSpec((4,)), tf.TensorSpec(()))
+    return tf.data.Dataset.from_generator(never, output_signature=signature)
+
+
+@pytest.mark.parametrize(
+    ("make", "state", "why", "better"),
+    [
+        (lambda: vectorized().shuffle(64, seed=1), EXACT, "a saved position gave the same next batch", ""),
+        (lambda: vectorized().cache().shuffle(64, seed=1), EXACT, "a saved position gave the same next batch", ""),
+        (lambda: plain().shuffle(64, seed=1).cache(), PARTLY, "cache() keeps the order of a shuffle", "after cache()"),
+        (scaled, PARTLY, "ReadVariableOp is stateful", "in the model instead of the data pipeline"),
+        (in_python, PARTLY, "PyFunc is stateful", "without a Python generator"),
+    ],
+)
+def test_what_becomes_of_the_position_in_a_pipeline(small_model, make, state, why, better):
+    found = next(
+        each
+        for each in carried_by_fit(small_model(), {"x": make().batch(8)}, (np.zeros((8, 4)), np.zeros(8)))
+        if each.what == "data"
+    )
+    assert (found.state, why in found.text, better in found.better) == (state, True, True), found
