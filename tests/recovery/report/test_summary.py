@@ -73,6 +73,15 @@ def test_a_fit_beside_another_training_does_not_show_the_peak_of_the_run(name: s
     assert any("peak memory 1.0 GiB" in line for line in account(summary, None))
 
 
+def test_the_time_of_steps_that_ran_out_of_memory_counts_even_if_they_were_not_recovered() -> None:
+    """The seconds of an error are those since its step began."""
+    failed = [happened(1, "oom", seconds=seconds, phase="compute") for seconds in (11.0, 12.0)]
+    recovered = [*failed, happened(1, "recovered", seconds=13.0, micro_batch=8)]
+    assert summarise([*undisturbed(), *recovered], 0).seconds_recovering == 13
+    assert summarise([*undisturbed(), *recovered, *failed], 1).seconds_recovering == 13 + 12
+    assert summarise([*undisturbed(), *failed, *failed, happened(2, "oom", seconds=5.0)], 93).seconds_recovering == 29
+
+
 def test_steps_without_data_are_counted_once_for_each_epoch() -> None:
     short = [
         happened(1, "data-ended", fit=0, epoch=2, step=4, wanted=8),

@@ -43,6 +43,7 @@ def look(monkeypatch):
         monkeypatch.setattr(memory_wait.platform, "machine", lambda: "x86_64")
         for _ in range(times):
             watch.look()
+        looked.said = said
         return len(told), len(said)
 
     return looked
@@ -50,6 +51,13 @@ def look(monkeypatch):
 
 def test_it_is_told_each_time_and_said_once_a_minute(look):
     assert look(silent=5, used=80, times=3) == (3, 1)
+
+
+def test_later_words_tell_how_long_it_has_waited(look, monkeypatch):
+    monkeypatch.setattr(memory_wait, "_TOLD_SECONDS", 0.0)
+    look(silent=5, used=80, times=21)
+    first, *_, last = look.said
+    assert (first.endswith("before it fails"), last.endswith("before it fails; 10 s waited so far")) == (True, True)
 
 
 @pytest.mark.parametrize(

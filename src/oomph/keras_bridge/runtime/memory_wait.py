@@ -44,6 +44,7 @@ class MemoryWait:
         self._session = session
         self._memory = DeviceMemory.of_training_device()
         self._told = -_TOLD_SECONDS
+        self._waited = 0.0
 
     @classmethod
     def start(cls, session: Session) -> None:
@@ -67,9 +68,13 @@ class MemoryWait:
         silent = self._session.pulse.silent_seconds
         if _SILENT_SECONDS <= silent < _LONGEST_SECONDS and self._waits():
             self._session.pulse.tell_power()
+            so_far = f"; {self._waited:.0f} s waited so far" if self._waited else ""
+            self._waited += _LOOK_SECONDS
             if time.monotonic() - self._told >= _TOLD_SECONDS:
                 self._told = time.monotonic()
-                self._session.say("waiting for memory: TensorFlow retries an allocation for 10 s before it fails")
+                self._session.say(
+                    f"waiting for memory: TensorFlow retries an allocation for 10 s before it fails{so_far}"
+                )
 
     def _waits(self) -> bool:
         used, limit = self._memory.in_use_bytes(), self._memory.limit_bytes

@@ -24,7 +24,7 @@ from oomph.journal.events import (
     TrainedOutsideFit,
     UnguardedTraining,
 )
-from oomph.journal.journal import ByKind, Event
+from oomph.journal.journal import ByKind, Event, by_attempt
 from oomph.protocol.left_out import left_out
 from oomph.protocol.reasons import Reason, as_data
 from oomph.run.policy.ladder import change_in
@@ -172,7 +172,7 @@ def summarise(events: Sequence[Event], exit_code: int | None = None) -> Summary:
         reasons=_reasons(labelled, repeated, events),
         exit_code=exit_code,
         seconds=round(seconds, 3),
-        seconds_recovering=round(sum(_finite(each.seconds) for each in recovered), 3),
+        seconds_recovering=round(sum(map(_recovering, by_attempt(events))), 3),
         device_peak_bytes=_device_peak(by),
         host_peak_bytes=_largest(ended.peak_rss_bytes for ended in endings),
         gave_up=gave_up,
