@@ -38,7 +38,7 @@ def test_a_state_without_the_seeds_of_later_epochs_is_not_kept(tmp_path, make, t
         folder = tmp_path / str(number)
         folder.mkdir()
         assert iterators.save(iterator, folder) is None
-        reason = iterators.drop_drained(iterator, folder)
+        reason = iterators.drop_unusable(iterator, folder)
         assert iterators.is_saved(folder) == (not reason)
         assert bool(reason) == bool(list(folder.iterdir()) == [])
         if whole is not False or reason:
@@ -46,6 +46,35 @@ def test_a_state_without_the_seeds_of_later_epochs_is_not_kept(tmp_path, make, t
         time.sleep(0.05)  # the pipeline's own thread has not come to the end yet: until then the state is whole
     if whole is not None:  # how far a prefetch has got is not known
         assert bool(reason) != whole
+
+
+@pytest.mark.parametrize(
+    "reading",
+    [
+        lambda names: names.map(tf.io.read_file).prefetch(8),
+        lambda names: names.map(tf.io.read_file, num_parallel_calls=8),
+        lambda names: names.interleave(
+            lambda name: tf.data.Dataset.from_tensors(name).map(tf.io.read_file), cycle_length=8, num_parallel_calls=8
+        ),
+    ],
+)
+def test_a_state_with_an_element_that_failed_is_not_kept(tmp_path, reading):
+    """TensorFlow saves the error: a process that continues from there fails again, though the file is back."""
+    names = [tmp_path / str(number) for number in range(8)]
+    for name in names:
+        name.write_text("content")
+    iterator = iter(reading(tf.data.Dataset.from_tensor_slices([str(name) for name in names])))
+    names[-1].unlink()
+    assert next(iterator) == b"content"
+    folder = tmp_path / "checkpoint"
+    folder.mkdir()
+    for _ in range(100):
+        assert iterators.save(iterator, folder) is None
+        if reason := iterators.drop_unusable(iterator, folder):
+            break
+        time.sleep(0.05)  # the pipeline's own threads have not come to the missing file yet
+    assert "an element that was read ahead has failed" in str(reason)
+    assert not iterators.is_saved(folder)
 
 
 def test_a_pipeline_that_cannot_be_saved_is_tried_once(tmp_path, monkeypatch):

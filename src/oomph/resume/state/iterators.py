@@ -23,6 +23,7 @@ from oomph.protocol.reasons import Reason, because
 
 _PREFIX = "iterator"
 _OF_A_LIVE_SHUFFLE = b"end_of_input_sequence"
+_OF_AN_ERROR = b"error_message"
 _DISK = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS, errno.ESTALE)
 _NOISE = re.compile(r"\{\{[^}]*\}\} | \[Op:\w+\]| name: $|\.(?= \[Op:)")
 """The parts of TensorFlow's messages that locate its own code."""
@@ -68,8 +69,11 @@ def is_caching(iterator: Any) -> Reason | None:
     return because("position-not-saved", why="a cache file is being written", kind=CACHE_FILE) if caches else None
 
 
-def drop_drained(iterator: Any, folder: Path) -> Reason | None:
-    """Remove a saved state that lacks the seeds of later epochs; returns why, or None if it is complete.
+def drop_unusable(iterator: Any, folder: Path) -> Reason | None:
+    """Remove a saved state that holds an error or lacks the seeds of later epochs; returns why, or None if it is whole.
+
+    What reads ahead saves the error of a failed element with the others (`WriteStatus` in
+    tensorflow/core/kernels/data/prefetch_dataset_op.cc). Restored, it fails again, though its cause may be gone.
 
     A shuffle that has emitted its last element saves nothing (`ShuffleDatasetOpBase` in
     tensorflow/core/kernels/data/shuffle_dataset_op.cc). With prefetching, that happens some batches before the end of
@@ -77,6 +81,9 @@ def drop_drained(iterator: Any, folder: Path) -> Reason | None:
     are shuffled. Restored, the rest of the epoch is right, but the next epoch is shuffled like an earlier one. Skipping
     avoids this.
     """
+    if _occurrences(folder, _OF_AN_ERROR):
+        _remove(folder)
+        return because("position-not-saved", why="an element that was read ahead has failed")
     dataset = TENSORFLOW.dataset_of_iterator.get(iterator)
     shuffles = datasets.count_of_shuffles(dataset)
     if not shuffles or _occurrences(folder, _OF_A_LIVE_SHUFFLE) >= shuffles:

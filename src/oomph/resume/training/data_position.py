@@ -177,7 +177,7 @@ class DataPosition:
             return
         started = time.monotonic()
         self.obstacle = draft.filled(lambda: iterators.save(self._iterator, draft.folder))
-        self._drained = draft.filled(lambda: iterators.drop_drained(self._iterator, draft.folder))
+        self._drained = draft.filled(lambda: iterators.drop_unusable(self._iterator, draft.folder))
         size = sum(path.stat().st_size for path in draft.folder.iterdir())
         self._cost = (time.monotonic() - started, size)
         self._tell_obstacle()

@@ -201,6 +201,18 @@ def _reasons(labelled: Labelled, repeated: int, events: Sequence[Event]) -> tupl
     return why_uncompared(events) if labelled.label == UNVERIFIED and repeated else ()
 
 
+def _recovering(attempt: Iterable[Event]) -> float:
+    """The time of all steps that ran out of memory, also those that were not recovered; each error tells its step's."""
+    total = failed = 0.0
+    for event in attempt:
+        match event.fact:
+            case Recovered(seconds=seconds):
+                total, failed = total + _finite(seconds), 0.0
+            case Oom(seconds=seconds):
+                total, failed = total + (failed if seconds < failed else 0.0), _finite(seconds)
+    return total + failed
+
+
 def was_cut_off(ended: AttemptEnded) -> bool:
     """True if oomph ended with the attempt, so that only the next `--resume` could record its end."""
     return ended.returncode is None
