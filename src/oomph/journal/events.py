@@ -277,6 +277,7 @@ class FitStarted(Fact, event="fit-started"):
     epochs: int | None = None
     first_epoch: int | None = None
     xla: bool | None = None
+    precision: str = ""
     held_bytes: int | None = None
     loops: Loops | None = None
 

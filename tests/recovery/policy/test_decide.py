@@ -20,7 +20,7 @@ from oomph.run.policy.decide import (
     decide,
     record,
 )
-from oomph.run.policy.ladder import LADDERS, MOST_SAME, SAME, Change, Conditions
+from oomph.run.policy.ladder import LADDERS, MOST_SAME, OPT_IN, SAME, Change, Conditions
 
 
 def play(
@@ -163,6 +163,17 @@ def test_the_ladder_of_a_fault_is_climbed_one_change_at_a_time(fault: str, expec
 def test_a_change_that_does_not_apply_is_passed_over() -> None:
     actions = play([Ending(-6, "device-oom", steps=5)] * 20, Conditions())
     assert changes(actions) == [SAME]
+
+
+@pytest.mark.parametrize("name", ["allocator", "growth", "no-xla", "precision"])
+def test_a_change_that_is_in_effect_already_is_passed_over(name: str) -> None:
+    def climbed(conditions: Conditions) -> list[str]:
+        ending, ledger, made = Ending(-6, "device-oom", steps=5), Ledger(), []
+        while isinstance(action := decide(ending, ledger, conditions, OPT_IN), Restart):
+            ledger, made = record(ending, action, ledger), [*made, action]
+        return changes(made)
+
+    assert climbed(replace(GPU, in_effect=(name,))) == [each for each in climbed(GPU) if each != name]
 
 
 def test_micro_batches_are_halved_from_what_failed() -> None:

@@ -130,6 +130,28 @@ def test_onednns_segmentation_fault_is_met_without_onednn() -> None:
     assert second.change == Change("no-onednn")
 
 
+@pytest.mark.parametrize(
+    ("environ", "expected"),
+    [
+        ({}, []),
+        ({"TF_ENABLE_ONEDNN_OPTS": "0"}, ["no-onednn"]),
+        ({"TF_ENABLE_ONEDNN_OPTS": "False"}, ["no-onednn"]),
+        ({"TF_ENABLE_ONEDNN_OPTS": "1", "TF_GPU_ALLOCATOR": "cuda_malloc_async"}, ["allocator"]),
+        ({"TF_FORCE_GPU_ALLOW_GROWTH": "true"}, ["growth"]),
+        ({"TF_FORCE_GPU_ALLOW_GROWTH": "false"}, []),
+    ],
+)
+def test_what_the_user_has_set_in_the_environment_is_in_effect(environ: dict[str, str], expected: list[str]) -> None:
+    machine = Machine({"CUDA_VISIBLE_DEVICES": "", **environ})
+    there = conditions(machine, "", [], None, -11)
+    half = conditions(machine, "", [Event("fit-started", {"precision": "float16"})], None, -11)
+    machine.close()
+    assert list(there.in_effect) == expected
+    assert list(half.in_effect) == [*expected, "precision"]
+    second = climb("host-oom", 2, there, (), ())
+    assert (second is not None) == ("no-onednn" not in expected)
+
+
 def in_python(code: str) -> subprocess.CompletedProcess[str]:
     environ = {**os.environ, "PYTHONPATH": str(SOURCE)}
     return subprocess.run([sys.executable, "-c", code], env=environ, capture_output=True, text=True, timeout=60)

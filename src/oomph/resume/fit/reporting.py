@@ -7,6 +7,7 @@ from typing import Any
 
 from oomph.exact_step.micro_batch import exactness
 from oomph.exact_step.step.guarded_step import GuardedStep
+from oomph.exact_step.step.rounding import coarsest_type
 from oomph.exact_step.step.step_protocol import Failure, Recovery, Step
 from oomph.exact_step.step.verification import Verified
 from oomph.journal.events import (
@@ -42,6 +43,7 @@ def tell_start(fit: RunningFit, step: Step) -> None:
             epochs=fit.arguments.get("epochs"),
             first_epoch=fit.epoch,
             xla=bool(fit.model.jit_compile),
+            precision=coarsest_type(fit.model),
             held_bytes=step.held_bytes if isinstance(step, GuardedStep) else None,
         )
     )

@@ -100,6 +100,8 @@ class Conditions:
     older_checkpoints: int = 0
     """Checkpoints on disk before that one."""
     segmentation_fault: bool = False
+    in_effect: tuple[str, ...] = ()
+    """Rungs whose change the script or its environment has made already."""
 
 
 @dataclass(frozen=True)
@@ -156,7 +158,7 @@ def why_not(
     if not value:
         return _MISSING[name]
     made_already = name != "skip-batch" and Change(name, value.strip()) in made
-    return "already in effect" if made_already else ""
+    return "already in effect" if made_already or name in conditions.in_effect else ""
 
 
 def _value(name: str, conditions: Conditions, poison: str) -> str:

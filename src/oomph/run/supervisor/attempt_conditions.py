@@ -13,6 +13,7 @@ from oomph.journal.events import CheckpointSaved, FitStarted, Oom, Recovered, Re
 from oomph.journal.journal import Event, facts
 from oomph.process import available_memory
 from oomph.run.policy.ladder import Conditions
+from oomph.run.supervisor import effects
 from oomph.run.supervisor.devices import PendingReading, memory_is_back, visible
 from oomph.terminal.ticking import Ticking
 
@@ -24,7 +25,7 @@ class Machine:
     """The GPUs of this machine before the run."""
 
     def __init__(self, environ: Mapping[str, str]) -> None:
-        self._environ = environ
+        self.environ = environ
         self._first = PendingReading()
 
     @property
@@ -35,7 +36,7 @@ class Machine:
     @property
     def gpus(self) -> tuple[Gpu, ...]:
         """The GPUs that the script may use."""
-        return visible(self.all_gpus, self._environ)
+        return visible(self.all_gpus, self.environ)
 
     def wait_for_memory(self, called_off: Callable[[], object]) -> float | None:
         """Wait until the dead script's GPU memory is free again; returns the seconds, None on timeout.
@@ -47,7 +48,7 @@ class Machine:
         if not self.gpus:
             return 0.0
         with Ticking() as ticking:
-            while not memory_is_back(self.gpus, visible(PendingReading().gpus(), self._environ)):
+            while not memory_is_back(self.gpus, visible(PendingReading().gpus(), self.environ)):
                 if called_off() or time.monotonic() - started > _MEMORY_BACK_SECONDS:
                     return None
                 ticking.tick("waiting for the GPU's memory to be free again")
@@ -104,7 +105,12 @@ def conditions(
         resumed_from=resumed_from,
         older_checkpoints=_older_checkpoints(run_dir, resumed_from),
         segmentation_fault=returncode == -11,
+        in_effect=(*effects.in_effect(machine.environ), *(["precision"] if _in_half_precision(events) else [])),
     )
+
+
+def _in_half_precision(events: Sequence[Event]) -> bool:
+    return any(fit.precision.endswith("float16") for fit in facts(events, FitStarted))
 
 
 def _resumed_from(events: Sequence[Event]) -> str:

@@ -32,6 +32,12 @@ def environ_after(changes: Iterable[Change], environ: Mapping[str, str], gpus: S
     return changed
 
 
+def in_effect(environ: Mapping[str, str]) -> tuple[str, ...]:
+    """The changes that this environment makes already."""
+    there = {name: value.lower().replace("false", "0") for name, value in environ.items()}
+    return tuple(change for change, (name, value) in _VARIABLES.items() if there.get(name) == value)
+
+
 def most_samples(changes: Iterable[Change]) -> int | None:
     """The largest micro-batch still allowed; None when no change limits it."""
     return min((int(change.value) for change in changes if change.name == "micro-batch"), default=None)
