@@ -32,6 +32,7 @@ from oomph.protocol.reason_table import DRAWS, NORMALIZATION, SUMS
 METRIC = "metric "
 _FEWER_SAMPLES = (4, 2)
 """Sample counts for retries, if there is no memory for the usual number."""
+_OF_ANY_SIZE = "where the step holds a fixed batch size, tf.shape(x)[0] in its place is the size of any part"
 _HIDDEN_DRAWS = "random numbers that TensorFlow cannot draw again"
 
 
@@ -90,7 +91,7 @@ def judge(promise: Promise, finding: ProbeFinding, choice: Choice) -> Promise:
     if finding.obstacle:
         return _refused(finding.obstacle, choice)
     if finding.failure:
-        return _inexact(f"the step fails on part of a batch ({finding.failure})", usual=False, choice=choice)
+        return _failing(f"the step fails on part of a batch ({finding.failure})", choice)
     if finding.hidden_draws:
         return _inexact(_HIDDEN_DRAWS, usual=True, choice=choice, coupling=DRAWS)
     if not finding.conclusive and promise.kind == TO_BE_PROBED:
@@ -120,6 +121,13 @@ def batch_normalizations(model: Any, small: SmallState) -> list[Any]:
         layer for layer in KERAS.flatten_layers.call(model) if getattr(layer, "moving_variance", None) is not None
     ]
     return [layer for layer in layers if not written.isdisjoint(handles_of([layer.moving_variance]))]
+
+
+def _failing(reason: str, choice: Choice) -> Promise:
+    """The promise for a step that fails on few samples: the options let oomph try, and mostly fail the same way."""
+    if choice.inexact == "allow" or choice.smaller_batch:
+        return Promise(APPROXIMATE if choice.inexact == "allow" else SMALLER, reason)
+    return Promise(REFUSED, f"{reason}; {_OF_ANY_SIZE}")
 
 
 def _inexact(reason: str, usual: bool, choice: Choice, coupling: str = "") -> Promise:
