@@ -10,18 +10,17 @@ from oomph.doctor.check import FAIL, WARN
 from oomph.doctor.examine import DoctorResult, examine
 from oomph.doctor.render import entry, problem
 from oomph.doctor.snapshot import Snapshot
-from oomph.journal.journal import read_journal
+from oomph.journal.events import MachineSeen
+from oomph.journal.journal import last, read_journal
 
 
 def recorded(run_dir: Path) -> Snapshot | None:
     """The snapshot of the run's last start; None if there is none."""
-    for event in reversed(read_journal(run_dir)):
-        if event.name == "machine":
-            try:
-                return Snapshot.from_document(event.data.get("snapshot") or {})
-            except (ValueError, TypeError, KeyError, AttributeError):
-                return None
-    return None
+    seen = last(read_journal(run_dir), MachineSeen)
+    try:
+        return None if seen is None else Snapshot.from_document(seen.snapshot or {})
+    except (ValueError, TypeError, KeyError, AttributeError):
+        return None
 
 
 def behind(run_dir: Path, faults: Iterable[str]) -> tuple[DoctorResult, ...]:

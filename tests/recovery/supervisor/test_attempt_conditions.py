@@ -144,7 +144,7 @@ def test_onednns_segmentation_fault_is_met_without_onednn() -> None:
 def test_what_the_user_has_set_in_the_environment_is_in_effect(environ: dict[str, str], expected: list[str]) -> None:
     machine = Machine({"CUDA_VISIBLE_DEVICES": "", **environ})
     there = conditions(machine, "", [], None, -11)
-    half = conditions(machine, "", [Event("fit-started", {"precision": "float16"})], None, -11)
+    half = conditions(machine, "", [Event.named("fit-started", {"precision": "float16"})], None, -11)
     machine.close()
     assert list(there.in_effect) == expected
     assert list(half.in_effect) == [*expected, "precision"]

@@ -22,7 +22,8 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from oomph.files.birth import born_at
-from oomph.journal.journal import Event, read_journal
+from oomph.journal.events import FitStarted, ProcessStarted
+from oomph.journal.journal import Event, pairs, read_journal
 from oomph.keras_bridge.names.keras3 import KERAS
 
 _LENGTH = struct.Struct("<Q")
@@ -46,7 +47,8 @@ def drop_repeated(callbacks: list[Any], run_dir: Path | None, attempt: int, fit:
         return
     events = read_journal(run_dir)
     moment = _begin_of(fit, events) if taken_at is None else taken_at
-    dead = [(e.data.get("pid"), e.attempt) for e in events if e.name == "process-started" and e.attempt < attempt]
+    started = pairs(events, ProcessStarted)
+    dead = [(process.pid, event.attempt) for event, process in started if event.attempt < attempt]
     began = min((e.time for e in events if e.attempt == attempt), default=math.inf)
     for path in [path for folder in folders for path in sorted(folder.glob("*/events.out.tfevents.*"))]:
         made_at, writer = _origin_of(path)
@@ -83,7 +85,7 @@ def tell_step(callback: Any) -> None:
 
 def _begin_of(fit: int, events: Sequence[Event]) -> float | None:
     """The time at which the first attempt that reached this fit began it."""
-    return min((e.time for e in events if e.name == "fit-started" and e.data.get("fit") == fit), default=None)
+    return min((event.time for event, begun in pairs(events, FitStarted) if begun.fit == fit), default=None)
 
 
 def _is_tensorboard(callback: Any) -> bool:

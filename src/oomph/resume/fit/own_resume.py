@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from oomph.journal.events import ResumedItself
-from oomph.journal.journal import Event, read_journal
+from oomph.journal.events import FitStarted, ResumedItself
+from oomph.journal.journal import Event, facts, read_journal
 from oomph.protocol.progress import Progress
 from oomph.protocol.reasons import because
 from oomph.resume.fit.running import RunningFit
@@ -34,9 +34,9 @@ def tell_own_resume(fit: RunningFit) -> bool:
 
 def begun_before(events: Iterable[Event], key: str, epoch: int) -> int | None:
     """The number of the fit in earlier attempts, if one began it at an earlier epoch; None otherwise."""
-    mine = [event for event in events if event.name == "fit-started" and event.data.get("key") == key]
-    first = min((event.data.get("first_epoch", epoch) for event in mine), default=epoch)
-    return mine[-1].data.get("fit") if first < epoch else None
+    mine = [fit for fit in facts(events, FitStarted) if fit.key == key]
+    first = min((epoch if fit.first_epoch is None else fit.first_epoch for fit in mine), default=epoch)
+    return mine[-1].fit if first < epoch else None
 
 
 def steps_before(before: Progress | None, fit: int, epoch: int, per_epoch: int | None) -> int:
