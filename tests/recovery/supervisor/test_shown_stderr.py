@@ -11,6 +11,7 @@ import pytest
 
 from oomph.process.terminal import Terminal
 from oomph.run.supervisor.attempt import Attempt
+from oomph.run.supervisor.front import TerminalFront
 from oomph.run.supervisor.native_reports import NativeReports
 from oomph.run.supervisor.stop_requests import Signals
 
@@ -140,7 +141,9 @@ def test_an_error_in_oomph_loses_neither_the_exit_code_nor_what_was_printed(capf
     monkeypatch.setattr(NativeReports, "attend", lambda self, phase, quiet: b"")
     with Signals() as signals:
         terminal = Terminal()
-        attempt = Attempt(["sh", "-c", "echo words >&2; exit 7"], dict(os.environ), signals, terminal, reports=reports)
+        attempt = Attempt(
+            ["sh", "-c", "echo words >&2; exit 7"], dict(os.environ), TerminalFront(terminal, reports=reports), signals
+        )
         try:
             ended = attempt.wait()
         finally:

@@ -26,6 +26,7 @@ from oomph.run.supervisor.attempt import Attempt, Ended
 from oomph.run.supervisor.attempt_conditions import KernelWatch, Machine, conditions
 from oomph.run.supervisor.chronicle import Chronicle, Judged
 from oomph.run.supervisor.closing import Closing, RunOutcome, note, shown
+from oomph.run.supervisor.front import TerminalFront
 from oomph.run.supervisor.machine_at_start import other_gpus
 from oomph.run.supervisor.memory_outcome import MemoryOutcome
 from oomph.run.supervisor.monitoring import Monitoring
@@ -125,19 +126,18 @@ class Supervisor:
         entropy = "" if self._run is None else self._run.record.entropy
         environ = surrounding(self._settings, changes, self._machine.all_gpus if changes else (), entropy)
         handover(self._settings, changes, self._run, number, watch).write(environ)
+        log = None if self._run_dir is None else OwnFile(self._run_dir, f"stderr/{number}.log")
         return Attempt(
             self._command.argv(self._python),
             environ,
+            TerminalFront(terminal, log, self._reports(number, monitoring), self._voice),
             signals,
-            terminal,
-            log=None if self._run_dir is None else OwnFile(self._run_dir, f"stderr/{number}.log"),
             lock_fd=None if self._run is None else self._run.lock_fd,
             patience=self._settings.patience,
             watch=watch,
             on_hang=self._tell_hang,
             meanwhile=lambda pid: self._meanwhile(monitoring, pid),
-            reports=self._reports(number, monitoring),
-            voice=self._voice,
+            complain=self._voice.say,
         )
 
     def _meanwhile(self, monitoring: Monitoring, pid: int) -> None:

@@ -1,0 +1,141 @@
+"""Front: what a supervised process is connected to.
+
+Today that is a terminal, or the pipes in its place. The attempt asks its front for the other end of stderr, lets it
+carry what was written there, and asks it to follow the job control of a shell.
+"""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Collection
+from typing import Protocol
+
+from oomph.files.run_files import OwnFile
+from oomph.process import process_group
+from oomph.process.process_group import ProcessGroup
+from oomph.process.stderr import Pump, Tail
+from oomph.process.terminal import Terminal, stop_self
+from oomph.protocol.phases import Phase
+from oomph.run.supervisor.native_reports import NativeReports
+from oomph.terminal.console import Voice
+
+_TERMINAL_STOPS = (signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU)
+
+
+class Front(Protocol):
+    """What a supervised process is connected to."""
+
+    script_fd: int
+    """Becomes the stderr of the process."""
+
+    def started(self) -> None:
+        """The process has its end of the connection."""
+
+    def sources(self) -> list[int]:
+        """Descriptors that become readable when there is something to carry."""
+
+    def carry(self, ready: Collection[int], phase: Phase | None) -> None:
+        """Pass on what was written, if one of these sources is ready."""
+
+    def drain(self) -> None:
+        """Pass on what is there, without waiting for more."""
+
+    def obey(self, signum: int) -> None:
+        """A signal that is about the connection: SIGTSTP, SIGCONT, SIGWINCH."""
+
+    def follow_stops(self, pid: int, group: ProcessGroup) -> None:
+        """If the process was stopped from here, do as a shell expects."""
+
+    def end(self, killed: bool) -> bytes:
+        """The process has ended: show the rest, and return the end of its stderr."""
+
+    def leave_rest(self) -> None:
+        """Keep passing on what processes write that outlive the script."""
+
+    def close(self) -> None:
+        """Release the connection."""
+
+
+class TerminalFront:
+    """The terminal of the user, or the pipes in its place: stderr passes through, Ctrl-Z stops both."""
+
+    def __init__(
+        self,
+        terminal: Terminal,
+        log: OwnFile | None = None,
+        reports: NativeReports | None = None,
+        voice: Voice | None = None,
+    ) -> None:
+        """`log` keeps the end of stderr; `reports` holds TensorFlow's reports of failed allocations back."""
+        self._terminal, self._reports, self._voice = terminal, reports, voice or Voice()
+        self._tail = Tail(log)
+        self._pump = Pump(2, self._tail, bytes if reports is None else reports.take, self._voice)
+        self._suspending = False
+        self.script_fd = self._pump.script_fd
+
+    def started(self) -> None:
+        """Close our copy of the script's end."""
+        self._pump.started()
+
+    def sources(self) -> list[int]:
+        """The script's stderr, while any process has it open."""
+        return [self._pump.source_fd] if self._pump.open else []
+
+    def carry(self, ready: Collection[int], phase: Phase | None) -> None:
+        """Pass stderr on, but for the reports that are held back."""
+        is_ready = self._pump.source_fd in ready
+        if is_ready:
+            self._pump.carry()
+        if self._reports is not None:
+            self._pump.show(self._reports.attend(phase, quiet=not is_ready))
+
+    def drain(self) -> None:
+        """Pass on what is there."""
+        self._pump.drain()
+
+    def obey(self, signum: int) -> None:
+        """Note that Ctrl-Z was pressed, or give the script's stderr the size of the terminal."""
+        if signum == signal.SIGWINCH:
+            self._pump.follow_window()
+        else:
+            self._suspending = signum == signal.SIGTSTP
+
+    def follow_stops(self, pid: int, group: ProcessGroup) -> None:
+        """When the terminal has stopped the script, lend it the terminal, or stop too, as one job does."""
+        stop = process_group.stop_signal(pid)
+        if stop not in _TERMINAL_STOPS:
+            return
+        wants_terminal = stop != signal.SIGTSTP
+        if wants_terminal and self._terminal.lend(pid):
+            group.send(signal.SIGCONT)
+        elif wants_terminal or self._suspending or self._terminal.lent:
+            self._stop_together(pid, group, wants_terminal or self._terminal.lent)
+
+    def _stop_together(self, pid: int, group: ProcessGroup, wants_terminal: bool) -> None:
+        self._terminal.take_back()
+        self._suspending = False
+        stop_self()
+        if wants_terminal and not self._terminal.lend(pid):
+            time.sleep(0.5)  # continued in the background: it will read and be stopped again
+        group.send(signal.SIGCONT)
+
+    def end(self, killed: bool) -> bytes:
+        """Show the rest of stderr, and take the terminal back. An error here must not lose the exit code."""
+        try:
+            self._pump.drain()
+            if self._reports is not None:
+                self._pump.show(self._reports.end())
+        except Exception as error:
+            self._voice.say(f"the end of stderr could not be shown: {type(error).__name__}: {error}")
+        self._terminal.take_back(restore_modes=killed)
+        return self._tail.data
+
+    def leave_rest(self) -> None:
+        """Let what the script left running continue, as after a plain start, and keep forwarding its stderr."""
+        if self._pump.open:
+            self._pump.carry_in_background()
+
+    def close(self) -> None:
+        """Close the stream."""
+        self._pump.close()
