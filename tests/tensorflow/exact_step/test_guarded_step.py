@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from functools import cache, partial
 
@@ -12,6 +13,7 @@ import tensorflow as tf
 
 from oomph.exact_step.step import verdict
 from oomph.exact_step.step.probe import ProbeFinding
+from oomph.keras_bridge.runtime.allocator import DeviceMemory
 from oomph.script.kept_micro_batches import Start
 
 RANDOM = np.random.default_rng(0)
@@ -302,6 +304,25 @@ def test_what_one_sample_needs_is_told_in_units_of_its_size(guard, watch, memory
     guard(made, "allow").begin_with(Start(1, guessed=True))
     memory.room = 0
     with pytest.raises(RuntimeError, match="the step needs 256 B in one block, and the device has 60 MiB in total"):
+        trained(made)
+
+
+@pytest.mark.parametrize(
+    ("peak", "told"),
+    [
+        ((60 << 20) - 200, "of which 60 MiB were in use (1 KiB by weights and optimizer slots)"),
+        (10 << 20, "at most 10 MiB were in use, and the rest is in smaller pieces or held by others"),
+    ],
+)
+def test_what_became_of_the_rest_of_a_device_that_is_larger_than_the_block_is_told(
+    guard, watch, memory, needs, monkeypatch, peak, told
+):
+    monkeypatch.setattr(DeviceMemory, "of_training_device", lambda gpu=None: DeviceMemory("CPU:0", 60 << 20))
+    monkeypatch.setattr(DeviceMemory, "peak_bytes", lambda _: peak)
+    made = model(needs())
+    guard(made, "allow").begin_with(Start(1, guessed=True))
+    memory.room = 0
+    with pytest.raises(RuntimeError, match=f"needs 256 B in one block, and the device has 60 MiB.*{re.escape(told)}"):
         trained(made)
 
 

@@ -204,7 +204,7 @@ class StepOnBatch:
         if fresh is not None:
             reason += " beside what the full batch left allocated"
         else:
-            reason += _need(failed)
+            reason += _need(failed, sum(slot.nbytes for slot in self._full_batch.trained_slots()))
         watch.not_recoverable(failed.error, failed.phase, reason, fresh)
 
     def _fresh_start(self, size: int) -> Start | None:
@@ -216,9 +216,15 @@ class StepOnBatch:
         return Start(1, guessed=True) if self._began_with.samples > 1 else None
 
 
-def _need(failed: Failed) -> str:
-    """The requested and the available memory, in words; empty unless both are known."""
-    asked, limit = failed.oom.requested_bytes, DeviceMemory.of_training_device(failed.oom.gpu).limit_bytes
+def _need(failed: Failed, trained_bytes: int) -> str:
+    """The requested and the available memory, in words, and what became of the rest; empty unless both are known."""
+    memory, asked = DeviceMemory.of_training_device(failed.oom.gpu), failed.oom.requested_bytes
+    limit, peak = memory.limit_bytes, memory.peak_bytes()
     if asked is None or limit is None:
         return ""
-    return f": the step needs {as_size(asked)} in one block, and the device has {as_size(limit)} in total"
+    told = f": the step needs {as_size(asked)} in one block, and the device has {as_size(limit)} in total"
+    if peak is None or asked > limit:
+        return told
+    if peak + asked <= limit:
+        return f"{told}: at most {as_size(peak)} were in use, and the rest is in smaller pieces or held by others"
+    return f"{told}, of which {as_size(peak)} were in use ({as_size(trained_bytes)} by weights and optimizer slots)"
