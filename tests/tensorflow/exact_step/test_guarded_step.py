@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from oomph.exact_step.step import verdict
+from oomph.exact_step.step import guarded_step, verdict
+from oomph.exact_step.step.out_of_memory import attempt
 from oomph.exact_step.step.probe import ProbeFinding
-from oomph.keras_bridge.runtime.allocator import DeviceMemory
+from oomph.keras_bridge.runtime.allocator import DeviceMemory, run_out_of_memory
 from oomph.script.kept_micro_batches import Start
 
 RANDOM = np.random.default_rng(0)
@@ -324,6 +325,18 @@ def test_what_became_of_the_rest_of_a_device_that_is_larger_than_the_block_is_to
     memory.room = 0
     with pytest.raises(RuntimeError, match=f"needs 256 B in one block, and the device has 60 MiB.*{re.escape(told)}"):
         trained(made)
+
+
+def test_a_failure_before_the_batch_is_there_names_the_micro_batch_that_a_new_process_may_halve(
+    guard, watch, monkeypatch
+):
+    """Where the data are computed on the device, smaller micro-batches leave them more of it."""
+    made = model()
+    guard(made).begin_with(Start(5))
+    monkeypatch.setattr(guarded_step, "attempt", lambda *_: attempt(run_out_of_memory))
+    with pytest.raises(RuntimeError, match="out of memory in the input phase"):
+        trained(made)
+    assert watch.failures == [("input", None, 5)]
 
 
 def test_a_new_process_begins_with_few_samples_and_takes_more_as_they_fit(guard, watch, memory, needs):

@@ -223,7 +223,7 @@ class GuardedStep:
         if batches.is_dataset_iterator(iterator):
             batch = attempt(partial(next, iterator), END_OF_DATA)
             if isinstance(batch, Failed):
-                self._on_batch.report(replace(batch, phase="input"), None, None, started, watch)
+                self._on_batch.report(replace(batch, phase="input"), None, self.micro_batch, started, watch)
             batch = batches.without_optionals(batch)
         else:
             batch = next(iterator)
