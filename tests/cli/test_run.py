@@ -258,7 +258,7 @@ def test_no_verb_is_imported_before_it_is_named(tmp_path):
         "cli": ("help_text", "output"),
         "files": ("patterns",),
         "redaction": ("redaction", "secret_forms", "secret_look"),
-        "terminal": ("message", "screen", "shown", "ticking", "wrapping"),
+        "terminal": ("message", "paint", "screen", "shown", "ticking", "wrapping"),
     }
     modules = {f"oomph.{room}.{name}" for room, names in rooms.items() for name in names}
     needed = modules | {"oomph.errors", *(f"oomph.{room}" for room in rooms)}

@@ -13,7 +13,7 @@ from oomph.explain.markdown import inline, plain
 from oomph.terminal import screen as screens
 from oomph.terminal import ticking
 from oomph.terminal.message import from_script, message
-from oomph.terminal.paint import painted
+from oomph.terminal.paint import BOLD, GREEN, RED, Marked, painted
 from oomph.terminal.screen import Screen, screen_of
 from oomph.terminal.tables import table
 from oomph.terminal.wrapping import reflowed, wrapped
@@ -71,10 +71,21 @@ def test_what_a_script_has_printed_before_a_message_takes_no_time() -> None:
 
 
 def test_verdicts_have_their_colours() -> None:
-    assert painted("FAIL  nvml (DOC204): x").startswith("\x1b[31mFAIL\x1b[0m  nvml")
-    assert painted("oomph: the result     verified: y").count("\x1b[32m") == 1
-    assert painted("Why\n---\ntext") == "\x1b[1mWhy\x1b[0m\n---\ntext"
-    assert painted("nothing of ours") == "nothing of ours"
+    heads = {"FAIL": RED, "ok": GREEN, "ok, all": BOLD, "   evidence": BOLD, "Why": BOLD}
+    assert painted("FAIL  nvml (DOC204): x", heads) == "\x1b[31mFAIL\x1b[0m  nvml (DOC204): x"
+    assert painted("FAILED", heads) == "FAILED"
+    assert painted("ok, all of it\nok", heads) == "\x1b[1mok, all\x1b[0m of it\n\x1b[32mok\x1b[0m"
+    assert painted("   evidence", heads) == "   \x1b[1mevidence\x1b[0m"
+    assert painted("Why\n---\ntext", heads) == "\x1b[1mWhy\x1b[0m\n---\ntext"
+    assert painted("nothing of ours", heads) == "nothing of ours"
+
+
+def test_a_marked_word_is_coloured_wherever_the_line_is_wrapped() -> None:
+    coloured = Screen(width=40, terminal=True, columns=40, colour=True)
+    line = Marked("the result     verified: the repeated steps match the original ones", "verified", GREEN)
+    shown = message(line, coloured)
+    assert "\x1b[36moomph:\x1b[0m the result     \x1b[32mverified\x1b[0m: the" in shown
+    assert message(line, PIPE) == f"oomph: {line}\n"
 
 
 @pytest.mark.parametrize(

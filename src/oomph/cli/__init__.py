@@ -17,6 +17,7 @@ from oomph.cli import output
 from oomph.cli.help_text import Formatter, fitting
 from oomph.errors import OomphError, UsageError
 from oomph.terminal import screen, ticking
+from oomph.terminal.paint import BOLD
 
 COMMANDS = {
     "run": ("oomph.cli.run", "run a training script, unmodified, and keep it alive through GPU errors"),
@@ -37,6 +38,7 @@ COMMANDS = {
 """Verb → (module, what it does)."""
 
 
+_HEADS = dict.fromkeys(("usage:", "positional arguments:", "options:", "example:", "examples:", "exit codes:"), BOLD)
 _OPTION_CUTOFF = 0.8
 """Options of scripts, such as --lr and --model, are two thirds like --color and --help."""
 _OBJECTS_BETWEEN_COLLECTIONS = 50_000
@@ -50,14 +52,14 @@ class _Parser(argparse.ArgumentParser):
     """What to say of an unknown option that is like none of ours."""
 
     def print_help(self, file: object = None) -> None:
-        output.write(fitting(self.format_help()))
+        output.write(fitting(self.format_help()), _HEADS)
 
     def error(self, message: str) -> NoReturn:
         unknown = message.removeprefix("unrecognized arguments: ").partition(" ")[0].partition("=")[0]
         if unknown.startswith("-") and message.startswith("unrecognized"):
             names = [option[2:] for option in self._option_string_actions if option.startswith("--")]
             message += _similar(unknown.lstrip("-"), names, "--", _OPTION_CUTOFF) or self.about_unknown
-        output.tell(f"{self.format_usage()}{self.prog}: error: {message}\n")
+        output.tell(f"{self.format_usage()}{self.prog}: error: {message}\n", _HEADS)
         raise SystemExit(2)
 
 
@@ -94,7 +96,7 @@ def _dispatch(words: list[str]) -> int:
         return _dispatch([words[1], "--help", *words[2:]])
     if not words or words[0] in ("-h", "--help", "help"):
         screen.choose(_colour(words))
-        output.write(fitting(_help()))
+        output.write(fitting(_help()), _HEADS)
         return 0 if words else 2
     if words[0] in ("-V", "--version"):
         output.write(f"oomph {__version__}\n")

@@ -75,12 +75,12 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _print(found: Checked, python: str) -> None:
-    from oomph.preflight.report import as_text
+    from oomph.preflight.report import HEADS, as_text
 
     above = [f"machine: {_machine(python)}"]
     if found.memory:
         above.append(f"memory: {found.memory}")
-    write("".join(f"{line}\n" for line in as_text(found, width(), above)))
+    write("".join(f"{line}\n" for line in as_text(found, width(), above)), HEADS)
 
 
 def _machine(python: str) -> str:

@@ -5,8 +5,11 @@ from __future__ import annotations
 import argparse
 
 from oomph.cli.output import one_event, tell, width, width_of_told, write, write_json
+from oomph.terminal.paint import BOLD, GREEN, RED, Heads
 
 SUMMARY = "run a small training through out of memory and a kill, and compare the result (a few minutes)"
+
+_HEADS: Heads = {"==": BOLD, "   DIED": RED, "ok": GREEN, "FAILED": RED, "every claim held": GREEN}
 
 _EPILOG = """example: oomph demo --keep what-the-demo-left
 
@@ -43,4 +46,4 @@ def _tell(line: str) -> None:
 
 
 def _write(line: str) -> None:
-    write(f"{one_event(line)}\n")
+    write(f"{one_event(line)}\n", _HEADS)

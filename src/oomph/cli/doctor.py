@@ -56,5 +56,6 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         write_json(render.as_document(snapshot, results))
     else:
-        write(report.as_report(snapshot, results) if args.report else render.as_text(snapshot, results, width()))
+        text = report.as_report(snapshot, results) if args.report else render.as_text(snapshot, results, width())
+        write(text, render.HEADS)
     return 1 if any(result.finding.status == FAIL for result in results) else 0

@@ -21,6 +21,7 @@ from oomph.explain.diagnose import diagnose
 from oomph.explain.matching.named_fault import Diagnosis
 from oomph.explain.reading.file import Unreadable
 from oomph.explain.reading.run_folder import is_run
+from oomph.terminal.paint import Heads
 from oomph.terminal.wrapping import reflowed
 
 if TYPE_CHECKING:
@@ -182,9 +183,15 @@ def _print_diagnoses(args: argparse.Namespace, diagnoses: Sequence[Diagnosis]) -
             full=args.full,
             width=width(),
         )
-        write(shown)
+        headlines = [run_story.headline(incident.fault) for incident in story.incidents]
+        write(shown, {**_heads(diagnoses), **render.heads(headlines)})
     else:
-        write(render.as_text(diagnoses, _subject(args), state, following, width(), section))
+        text = render.as_text(diagnoses, _subject(args), state, following, width(), section)
+        write(text, _heads(diagnoses))
+
+
+def _heads(diagnoses: Sequence[Diagnosis]) -> Heads:
+    return render.heads(render.headline(diagnosis.fault) for diagnosis in diagnoses)
 
 
 def _diagnoses(args: argparse.Namespace) -> tuple[Diagnosis, ...]:
@@ -304,7 +311,7 @@ def _reinterpret(args: argparse.Namespace) -> None:
 
 def _prints_page(args: argparse.Namespace) -> bool:
     """Print the page that the target names; False when it names none."""
-    from oomph.cli.page import page_of
+    from oomph.cli.page import heads_of, page_of
 
     page = page_of(args.target, width())
     if page is None:
@@ -314,7 +321,7 @@ def _prints_page(args: argparse.Namespace) -> bool:
     if args.json:
         write_json(document)
     else:
-        write(text)
+        write(text, heads_of(args.target, width()))
     return True
 
 
@@ -325,5 +332,5 @@ def _print_runs(args: argparse.Namespace, found: Sequence[Path]) -> int:
     if args.json:
         write_json(runs.as_document(found))
     else:
-        write(runs.as_text(found, width()))
+        write(runs.as_text(found, width()), render.heads(()))
     return 0

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import sys
+from types import MappingProxyType
 from typing import Any
 
 from oomph.errors import OutputError
 from oomph.redaction.redaction import redacted_data
 from oomph.terminal import ticking
 from oomph.terminal.message import PREFIX, coloured, laid_out
+from oomph.terminal.paint import Heads
 from oomph.terminal.screen import screen_of_stream
 from oomph.terminal.shown import escaped, shown
 from oomph.terminal.wrapping import reflowed
@@ -21,12 +23,13 @@ def check() -> None:
         raise OutputError("standard output is closed: there is nowhere to print to")
 
 
-def write(text: str) -> None:
+def write(text: str, heads: Heads = MappingProxyType({})) -> None:
     """Print to standard output, at once; raises OutputError if it fails, BrokenPipeError if the reader is gone.
 
-    Characters that it cannot encode (a log may hold any) and terminal control characters are escaped.
+    Characters that it cannot encode (a log may hold any) and terminal control characters are escaped. Lines that begin
+    with one of the `heads` have its colour.
     """
-    _print(coloured(shown(text), screen_of_stream(sys.stdout)))
+    _print(coloured(shown(text), screen_of_stream(sys.stdout), heads))
 
 
 def width() -> int:
@@ -69,11 +72,11 @@ def say(text: str) -> None:
     tell(f"{PREFIX}{text}\n")
 
 
-def tell(text: str) -> None:
+def tell(text: str, heads: Heads = MappingProxyType({})) -> None:
     """Print to standard error, wrapped on a terminal; never raises, since there is no place to report it."""
     ticking.clear()
     try:
-        sys.stderr.write(laid_out(shown(text), screen_of_stream(sys.stderr)))
+        sys.stderr.write(laid_out(shown(text), screen_of_stream(sys.stderr), heads))
         sys.stderr.flush()
     except (AttributeError, OSError):
         sys.stderr = None  # closed or full

@@ -12,6 +12,7 @@ from oomph.explain import render
 from oomph.explain.catalogue.catalogue import find, load
 from oomph.explain.catalogue.fault import Fault
 from oomph.explain.diagnose import diagnose_log
+from oomph.terminal.paint import BOLD, Heads
 from oomph.terminal.wrapping import wrapped
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ _EXCEPTION = re.compile(r"(?:[A-Za-z_]\w*\.){0,20}(?P<name>[A-Z]\w{2,60}(?:Error
 _CTRL_C, _CODE_OF_CTRL_C = "KeyboardInterrupt", 130
 _MOST_FAULTS = 6
 _SURE = 0.5
+_NEXT = "Next:"
 
 
 def page_of(word: str, width: int) -> tuple[str, dict[str, Any]] | None:
@@ -37,6 +39,16 @@ def page_of(word: str, width: int) -> tuple[str, dict[str, Any]] | None:
         return _text_of_rule(rule, width), _document_of_rule(rule)
     exception = _EXCEPTION.match(word)
     return None if exception is None else _page_of_exception(exception["name"], width)
+
+
+def heads_of(word: str, width: int) -> Heads:
+    """The beginnings of lines in bold of that page."""
+    fault = find(word)
+    if fault is not None:
+        titles = (line for title in fault.sections for line in wrapped(title, width).split("\n"))
+        return dict.fromkeys([render.headline(fault), *titles], BOLD)
+    found = _check(word) or _rule(word)
+    return dict.fromkeys([_NEXT] if found is None else [f"{found.name} ({found.code})", _NEXT], BOLD)
 
 
 def faults_of(exception: str) -> tuple[Fault, ...]:

@@ -81,7 +81,7 @@ def run(args: argparse.Namespace) -> int:
     """Plan; 0 if what was asked for fits, 1 if it does not. Raises ExamineError where nothing can be planned."""
     from oomph.planning.commands import with_script
     from oomph.planning.document import as_document, as_document_without
-    from oomph.planning.report import as_text
+    from oomph.planning.report import HEADS, as_text
 
     request = _request(args)
     try:
@@ -97,7 +97,7 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         write_json(as_document(plan))
     else:
-        write("".join(f"{line}\n" for line in as_text(plan, words, width())))
+        write("".join(f"{line}\n" for line in as_text(plan, words, width())), HEADS)
     return _exit_code(plan)
 
 

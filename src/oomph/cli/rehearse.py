@@ -66,7 +66,7 @@ def parse_arguments(parser: argparse.ArgumentParser, words: Sequence[str]) -> ar
 def run(args: argparse.Namespace) -> int:
     """Rehearse; 0 only if the script survives every fault."""
     from oomph.rehearse.rehearse import RehearsalPlan, rehearse
-    from oomph.rehearse.report import as_document, as_document_without, as_text
+    from oomph.rehearse.report import HEADS, as_document, as_document_without, as_text
 
     command = _checked(args)
     given = {"--python": args.python, "--micro-batch": args.micro_batch, "--inexact": args.inexact}
@@ -88,7 +88,7 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         write_json(as_document(report))
     else:
-        write("".join(f"{line}\n" for line in as_text(report, width())))
+        write("".join(f"{line}\n" for line in as_text(report, width())), HEADS)
     return 0 if report.survives else 1
 
 

@@ -57,7 +57,7 @@ def text(
         section: what was wrong with the machine.
     """
     shown = list(diagnoses) if full else _of_the_end(story, diagnoses)
-    told = as_text(story, run, state, _headline, width)
+    told = as_text(story, run, state, headline, width)
     if shown:
         of_what = "the whole run" if full else "the end of the run"
         return f"{told}\n{render.as_text(shown, of_what, following=following, width=width, section=section)}"
@@ -75,7 +75,8 @@ def _of_the_end(story: Story, diagnoses: Sequence[Diagnosis]) -> list[Diagnosis]
     return [diagnosis for diagnosis in diagnoses if diagnosis.name == last] or list(diagnoses)
 
 
-def _headline(fault: str) -> str:
+def headline(fault: str) -> str:
+    """The name of a fault, with the code of its page if it has one."""
     page = find(fault)
     return fault if page is None else f"{page.name} ({page.code})"
 

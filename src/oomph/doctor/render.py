@@ -15,6 +15,7 @@ from oomph.doctor.verdict import verdict
 from oomph.explain.catalogue.fault import Remedy
 from oomph.explain.catalogue.front_matter import PAGES
 from oomph.terminal.amounts import counted
+from oomph.terminal.paint import CYAN, GREEN, RED, YELLOW, Heads
 from oomph.terminal.screen import USUAL_WIDTH
 from oomph.terminal.shown import shown_line
 from oomph.terminal.wrapping import wrapped
@@ -22,6 +23,7 @@ from oomph.terminal.wrapping import wrapped
 SCHEMA = 1
 _NO_GPU = "gpu-present"
 _BECAME = {PASS: "passed", FAIL: "failed", WARN: "with a warning", SKIP: "not applicable", "blind": "could not run"}
+HEADS: Heads = {"FAIL": RED, "WARN": YELLOW, "?": YELLOW, "note": CYAN, "Ready:": GREEN, "Not ready:": RED}
 
 
 def as_text(snapshot: Snapshot, results: Sequence[DoctorResult], width: int = USUAL_WIDTH) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from oomph.explain.catalogue.fault import Fault, Remedy, Signature, sentence
@@ -11,6 +11,7 @@ from oomph.explain.evidence.evidence import TEXT_LIMIT, Evidence
 from oomph.explain.matching.excerpt import excerpt
 from oomph.explain.matching.named_fault import SUSPICION, Diagnosis
 from oomph.terminal.amounts import counted
+from oomph.terminal.paint import BOLD, Heads
 from oomph.terminal.shown import shown_line
 from oomph.terminal.wrapping import wrapped
 
@@ -47,6 +48,17 @@ def as_text(
     return "\n".join([*lines, last_lines(following or _next(diagnoses), width)])
 
 
+def heads(names: Iterable[str]) -> Heads:
+    """The beginnings of lines in bold: the numbered names of faults, and the headings below them."""
+    numbered = {f"{number}. {name}": BOLD for number, name in enumerate(names, 1)}
+    return {"   evidence": BOLD, "   what to do": BOLD, _NEXT.rstrip(): BOLD, **numbered}
+
+
+def headline(fault: Fault) -> str:
+    """The name and the code of a fault."""
+    return f"{fault.name} ({fault.code})"
+
+
 def last_lines(text: str, width: int) -> str:
     """The lines that end a text, such as "Next: oomph run train.py  (why)": the command in one stays whole."""
     return "".join(f"{_last(line, width)}\n" for line in text.split("\n"))
@@ -61,7 +73,7 @@ def page_text(fault: Fault, width: int = _USUAL_WIDTH) -> str:
     """A page of the catalogue, to read in a terminal."""
     from oomph.explain.markdown import plain  # diagnoses are not Markdown
 
-    lines = [wrapped(f"{_headline(fault)}: {fault.title}", width), wrapped(fault.summary, width), ""]
+    lines = [wrapped(f"{headline(fault)}: {fault.title}", width), wrapped(fault.summary, width), ""]
     facts = {"severity": fault.severity, "sticky": "yes" if fault.sticky else "no", "applies to": fault.versions}
     lines += [wrapped(f"{name:<10} {value}", width, " " * 11) for name, value in facts.items()]
     for heading, prose in fault.sections.items():
@@ -100,7 +112,7 @@ def _remedy(remedy: Remedy) -> dict[str, str]:
 
 
 def _diagnosis(rank: int, diagnosis: Diagnosis, width: int) -> Iterator[str]:
-    head = f"{_headline(diagnosis.fault)}, {diagnosis.role}, {diagnosis.confidence:.0%} sure"
+    head = f"{headline(diagnosis.fault)}, {diagnosis.role}, {diagnosis.confidence:.0%} sure"
     yield wrapped(head, width, "   ", f"{rank}. ")
     yield wrapped(diagnosis.fault.summary, width, "   ", "   ")
     for name, value in diagnosis.captured.items():
@@ -117,7 +129,7 @@ def _diagnosis(rank: int, diagnosis: Diagnosis, width: int) -> Iterator[str]:
 def _otherwise(first: Fault, others: Sequence[Fault]) -> str:
     """Other faults that fit the same evidence, and how to tell them apart."""
     apart = neighbours(first)
-    told = (f"{_headline(fault)}: {apart.get(fault.code, fault.summary).rstrip('.')}" for fault in others)
+    told = (f"{headline(fault)}: {apart.get(fault.code, fault.summary).rstrip('.')}" for fault in others)
     return f"If that does not fit: {'; '.join(told)}."
 
 
@@ -138,10 +150,6 @@ def _advice(number: int, remedy: Remedy, width: int) -> Iterator[str]:
 def _clean(text: str) -> str:
     """Text that may hold words of a log, on one line; cleaned before wrapping, which could part a key from its name."""
     return shown_line(text.replace("\n", " "))
-
-
-def _headline(fault: Fault) -> str:
-    return f"{fault.name} ({fault.code})"
 
 
 def _place(fact: Evidence) -> str:

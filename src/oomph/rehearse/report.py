@@ -12,6 +12,7 @@ from oomph.rehearse.judge import LOST, SURVIVED, FaultVerdict, after_a_kill
 from oomph.rehearse.rehearse import Report
 from oomph.run.report.labels import meaning
 from oomph.run.report.remedies import remedies
+from oomph.terminal.paint import GREEN, RED, Heads
 from oomph.terminal.screen import USUAL_WIDTH
 from oomph.terminal.tables import table
 from oomph.terminal.wrapping import wrapped
@@ -20,6 +21,7 @@ SCHEMA = 1
 _MOST_LEFT = 5
 _MOST_REMEDIES = 5
 _WITHOUT_SEED = ("data-unseeded", "order-unseeded")
+HEADS: Heads = {"survives": GREEN, "would not survive": RED}
 _HEAD = ("fault", "survives", "restarts", "repeated", "lost", "result")
 
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
+from types import MappingProxyType
 
 from oomph.files.patterns import lazy_pattern
+from oomph.terminal.paint import CYAN, Heads, Marked, marked, painted
 from oomph.terminal.screen import Screen
 from oomph.terminal.shown import shown_line
 
 PREFIX = "oomph: "
+_HEAD = PREFIX.rstrip()
 _FROM_SCRIPT = lazy_pattern(rb"(?:\A|(?<=\n)|\r)oomph: ([^\n]{0,4000})\n")
 
 
@@ -16,16 +19,18 @@ def message(text: str, screen: Screen, at_line_start: bool = True, hang: int = 0
     """The message with its newline.
 
     Args:
-        text: what to say.
+        text: what to say; a word in it may be marked.
         screen: where.
         at_line_start: whether the cursor is known to be there.
         hang: where the lines after the first begin, counted from the end of the prefix.
         command: a command in the text, which stays on one line.
     """
-    text, command = shown_line(text), shown_line(command)
+    line, command = shown_line(text), shown_line(command)
     if screen.terminal:
-        text = _wrapped(text, screen.width, len(PREFIX) + hang, command)
-    return start_of_line(screen, at_line_start) + coloured(f"{PREFIX}{text}\n", screen)
+        line = _wrapped(line, screen.width, len(PREFIX) + hang, command)
+    if screen.colour and isinstance(text, Marked):
+        line = marked(line, text.word, text.style)
+    return start_of_line(screen, at_line_start) + coloured(f"{PREFIX}{line}\n", screen)
 
 
 def start_of_line(screen: Screen, at_line_start: bool) -> str:
@@ -58,11 +63,11 @@ def from_script(data: bytes, screen: Screen, at_line_start: bool) -> bytes:
     return _FROM_SCRIPT.sub(shown, data)
 
 
-def laid_out(text: str, screen: Screen) -> str:
+def laid_out(text: str, screen: Screen, heads: Heads = MappingProxyType({})) -> str:
     """Lines that are clean already: wrapped on a terminal, with colour where there is any."""
     if screen.terminal:
         text = "\n".join(_hung(line, screen.width) for line in text.split("\n"))
-    return coloured(text, screen)
+    return coloured(text, screen, heads)
 
 
 def _hung(line: str, width: int) -> str:
@@ -82,10 +87,6 @@ def _wrapped(text: str, width: int, indent: int, command: str) -> str:
     return wrapped(text, width, " " * indent, " " * len(PREFIX), command)[len(PREFIX) :]
 
 
-def coloured(text: str, screen: Screen) -> str:
+def coloured(text: str, screen: Screen, heads: Heads = MappingProxyType({})) -> str:
     """Text that is clean already, with colour where the screen has any."""
-    if not screen.colour:
-        return text
-    from oomph.terminal.paint import painted
-
-    return painted(text)
+    return painted(text, {_HEAD: CYAN, **heads}) if screen.colour else text

@@ -1,52 +1,48 @@
-"""Colours what oomph prints, by how its lines begin. Pure; the text has its control characters escaped already."""
+"""Colours the beginnings of lines that a writer names. Pure; the text has its control characters escaped already."""
 
 from __future__ import annotations
 
-import re
+from collections.abc import Mapping
 
-_BOLD, _RED, _GREEN, _YELLOW, _CYAN = "1", "31", "32", "33", "36"
-_RULES = tuple(
-    (re.compile(pattern), style)
-    for pattern, style in (
-        (r" *(oomph:)(?: |\Z)", _CYAN),
-        (r" *oomph: the result {5}((?:verified|exact)\b)", _GREEN),
-        (r" *oomph: the result {5}((?:not equal|not finite|failed)\b)", _RED),
-        (r" *oomph: the result {5}((?:unverified|replayed|approximate|started over|unguarded)\b)", _YELLOW),
-        (r" *oomph: ((?:gave up|stopped) {2,})", _RED),
-        (r"(FAIL|FAILED|Not ready:|would not survive\b|\d+ of \d+ claims did not hold)(?= )", _RED),
-        (r" {3}(DIED)(?= after )", _RED),
-        (r"(WARN|\?)(?= {2})", _YELLOW),
-        (r"(note)(?= {2}\w)", _CYAN),
-        (r"(Ready:|survives|every claim held|ok)(?=,| )", _GREEN),
-        (r"(\d+\. [a-z0-9-]+ \([A-Z]{3}\d{3}\))(?=, )", _BOLD),
-        (r"([a-z0-9-]+ \([A-Z]{3}\d{3}\): .*)", _BOLD),
-        (r" {3}(evidence|what to do)\Z", _BOLD),
-        (r"(Next:)(?= )", _BOLD),
-        (r"(== .*)", _BOLD),
-        (r"((?:usage|positional arguments|options|examples?|exit codes):)", _BOLD),
-    )
-)
-_UNDERLINE = re.compile(r"-{3,}\Z")
+BOLD, RED, GREEN, YELLOW, CYAN = "1", "31", "32", "33", "36"
+Heads = Mapping[str, str]
+"""A style for each beginning of a line; a whole line is one, too."""
 
 
-def painted(text: str) -> str:
-    """The text with escape codes for colour."""
-    lines = text.split("\n")
-    following = [*lines[1:], ""]
-    return "\n".join(_line(line, after) for line, after in zip(lines, following, strict=True))
+class Marked(str):
+    """A line of which one word, or several, have a style."""
+
+    word: str
+    style: str
+
+    def __new__(cls, text: str, word: str, style: str) -> Marked:
+        made = super().__new__(cls, text)
+        made.word, made.style = word, style
+        return made
 
 
-def _line(line: str, following: str) -> str:
-    if line and _UNDERLINE.match(following):
-        return _styled(line, _BOLD)
-    for start, end, style in sorted(_spans(line), reverse=True):
-        line = line[:start] + _styled(line[start:end], style) + line[end:]
-    return line
+def painted(text: str, heads: Heads) -> str:
+    """The text with escape codes for colour. Of several heads that a line begins with, the longest counts."""
+    return "\n".join(_line(line, heads) for line in text.split("\n"))
 
 
-def _spans(line: str) -> list[tuple[int, int, str]]:
-    found = ((pattern.match(line), style) for pattern, style in _RULES)
-    return [(*match.span(1), style) for match, style in found if match is not None]
+def marked(text: str, word: str, style: str) -> str:
+    """The text with the first occurrence of a word in colour."""
+    before, found, after = text.partition(word)
+    return f"{before}{_styled(found, style)}{after}" if found else text
+
+
+def _line(line: str, heads: Heads) -> str:
+    head = max((each for each in heads if _begins_with(line, each)), key=len, default="")
+    if not head:
+        return line
+    word = head.lstrip()
+    blank = head[: len(head) - len(word)]
+    return f"{blank}{_styled(word, heads[head])}{line[len(head) :]}"
+
+
+def _begins_with(line: str, head: str) -> bool:
+    return line.startswith(head) and not line[len(head) : len(head) + 1].isalnum()
 
 
 def _styled(text: str, style: str) -> str:

@@ -9,15 +9,19 @@ from oomph.protocol.progress import Progress, place_in_words
 from oomph.run.policy.decide import Ending
 from oomph.run.policy.fault_name import signal_name
 from oomph.run.policy.ladder import Change
-from oomph.run.report.labels import STOPPED, UNGUARDED
+from oomph.run.report.labels import EXACT, FAILED, MEANING, NOT_EQUAL, STOPPED, UNGUARDED, VERIFIED
 from oomph.run.report.larger_batch import larger_batch_in_words
 from oomph.run.report.result import improvement, result_in_words
 from oomph.run.report.summary import ALL_ENDED, CUT_OFF, UNRELATED, Summary
 from oomph.run.report.unguarded import NONE_SEEN, UNKNOWN
 from oomph.terminal.amounts import as_size, counted, times
+from oomph.terminal.paint import GREEN, RED, YELLOW, Marked
 
 HEAD = 15
 """The columns of the heads of several lines."""
+_RESULT, _STOPPED, _GAVE_UP = "the result", "stopped", "gave up"
+_STYLES = {EXACT: GREEN, VERIFIED: GREEN, NOT_EQUAL: RED, FAILED: RED}
+"""The colours of labels; the others are yellow."""
 _MOST_REASONS = 3
 _NOTES = (NONE_SEEN, UNKNOWN)
 """Remarks on what was guarded that belong to the one line of a run without a fault."""
@@ -50,7 +54,16 @@ def account(
         return [_one_line(summary, run_dir, again, unguarded, end), *([remark] if remark else []), *found]
     result = _result(summary, remark)
     remarks = [*([remark] if remark not in result else []), *found]
-    return [*(f"{head:<{HEAD}}{text}" for head, text in _rows(summary, run_dir, again, end, result)), *remarks]
+    return [*(_row(head, text, summary) for head, text in _rows(summary, run_dir, again, end, result)), *remarks]
+
+
+def _row(head: str, text: str, summary: Summary) -> str:
+    row = f"{head:<{HEAD}}{text}"
+    if head in (_GAVE_UP, _STOPPED):
+        return Marked(row, head, RED)
+    if head == _RESULT:
+        return Marked(row, MEANING[summary.exactness].partition(":")[0], _STYLES.get(summary.exactness, YELLOW))
+    return row
 
 
 def restart_line(ending: Ending, progress: Progress | None, attempt: int, change: Change | None = None) -> str:
@@ -146,13 +159,13 @@ def _rows(summary: Summary, run_dir: str | None, again: str, end: str, result: s
     if cost:
         yield "what it cost", ", ".join(cost)
     if result:
-        yield "the result", result
+        yield _RESULT, result
     better = improvement(summary)
     if better:
         yield "to improve it", better
     yield "the end", ", ".join([end, *_facts(summary)]) + (f"; {_saved(summary)}" if again and summary.steps else "")
     if summary.gave_up:
-        yield "stopped" if summary.exit_code in STOPPED else "gave up", summary.gave_up
+        yield _STOPPED if summary.exit_code in STOPPED else _GAVE_UP, summary.gave_up
     if run_dir is not None:
         yield "next", again or f"oomph explain {run_dir}"
 
