@@ -16,13 +16,13 @@ _WITHIN = 10.0
 
 
 class Comparison:
-    """Which steps were repeated since a resume, and whether they gave the same results.
+    """Compares the steps repeated since a resume with those of earlier attempts.
 
     Args:
         before: the witnesses of earlier attempts, oldest first.
         key: the key of the fit.
-        epoch: where the fit resumes, counted from 0.
-        step: likewise.
+        epoch: the epoch to resume in, counted from 0.
+        step: the step to resume at, counted from 0.
     """
 
     def __init__(self, before: Iterable[Witness], key: int, epoch: int, step: int) -> None:
@@ -37,7 +37,7 @@ class Comparison:
         self._undecided: deque[tuple[Witness, Witness, int]] = deque()
         """Pairs of witnesses, and the steps done by then, that wait until the noise of this training is known."""
         self.steps = self.epochs = 0
-        """Those that were repeated with the same result."""
+        """Steps and epochs repeated with the same result."""
         self.covered = 0
         """The repeated steps up to the last that gave the same result: each rests on those before it."""
         self.ahead = len(self._places)
@@ -140,7 +140,7 @@ class Comparison:
         self.covered, self.ahead = done, len(self._places) - places
 
     def _difference(self, then: Witness, now: Witness) -> Reason | None:
-        """What differs; None when nothing does."""
+        """The difference between two witnesses, or None."""
         at = {"epoch": now.epoch + 1, **({"step": now.step + 1} if now.kind == STEP else {})}
         if then.batch and now.batch and then.batch != now.batch:
             return because("other-data", **at)

@@ -142,7 +142,7 @@ def _manifest_in(folder: Path) -> Any:
 
 
 def _too_much(manifest: bytes) -> str | None:
-    """Why a manifest is not parsed, which may take many times its size in memory; None if it is."""
+    """The reason not to parse a manifest, or None; parsing may take many times its size in memory."""
     if len(manifest) > _MOST_OF_MANIFEST:
         return f"{_MANIFEST} has {len(manifest)} bytes"
     parts = sum(map(manifest.count, (b",", b"[", b"{")))
@@ -282,7 +282,7 @@ def read_manifest(folder: Path) -> tuple[Position, Meta]:
 
 
 def format_trouble(folder: Path) -> str | None:
-    """Why this oomph cannot read the format of a checkpoint, from its manifest alone; None if it can.
+    """The reason this oomph cannot read a checkpoint's format, from its manifest alone; None if it can.
 
     Raises CheckpointError when the manifest cannot be read.
     """

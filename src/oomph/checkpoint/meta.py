@@ -20,11 +20,11 @@ class Meta:
     site: str | None = None
     """File and line of the call."""
     key: str | None = None
-    """Which fit or loop of the script."""
+    """Key of the fit or loop."""
     outline: str | None = None
     """Its place in the script without the numbers and words there."""
     fingerprint: str | None = None
-    """Of the structure of the model and its optimizer."""
+    """Digest of the structure of the model and its optimizer."""
     made_by: dict[str, dict[str, Any]] = field(default_factory=dict)
     """The script, its arguments and its environment, as digests and words."""
     guard: str | None = None
@@ -41,32 +41,32 @@ class Meta:
     callbacks: list[dict[str, Any]] | None = None
     """Class and counters of each."""
     objects: dict[str, Any] | None = None
-    """How the script's own objects have changed."""
+    """Changes to the script's own objects."""
     own: Any = None
     """The state that self-saving objects returned (loops)."""
     made: Any = None
     """Variables created while a loop ran."""
     trained: Any = None
-    """Which layers were trainable, and what else `compile` had set."""
+    """The trainable layers, and other settings of `compile`."""
     stop_training: bool | None = None
     draws: list[int] = field(default_factory=list)
     """Per guarded step of a loop, how many random ops keep a count."""
     hidden: list[dict[str, Any]] = field(default_factory=list)
-    """Why some state cannot be saved: reasons, as JSON."""
+    """Reasons some state cannot be saved, as JSON."""
     logs: dict[str, float] = field(default_factory=dict)
-    """What the last step returned."""
+    """The logs of the last step."""
     # -- the position in the data
     taken: int | None = None
     """Batches taken from the current iterator."""
     iterators_made: int | None = None
     iterators_used: list[int] | None = None
-    """Those that batches were taken from."""
+    """The iterators that batches were taken from."""
     iterator_of_dataset: bool | None = None
     """True if the seeds of the dataset's own shuffling are saved (end states)."""
     moment: dict[str, Any] | None = None
     """The state that the current iterator started from, if its batches may have to be taken again."""
     told: dict[str, Any] | None = None
-    """Where the current iterator is, as it tells it itself."""
+    """The position reported by the current iterator."""
     steps_seen: int | None = None
     loop_steps: int | None = None
     validated: bool | None = None

@@ -36,7 +36,7 @@ from oomph.files.run_files import FOLDER_MODE, make_own_folder
 
 T = TypeVar("T")
 KEEP = 2
-"""How many checkpoints within a fit are kept, and how many refused ones."""
+"""Number of checkpoints kept within a fit, and of refused ones."""
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 _READ_TRIES = 3
 _READ_PAUSE_SECONDS = 0.2
@@ -191,7 +191,7 @@ class CheckpointStore:
         return bool(older)
 
     def _outdone(self, folders: list[Path], steps: int) -> list[Path]:
-        """Those that hold no more than this many steps of the run."""
+        """The folders that hold no more than this many steps of the run."""
         return [folder for folder in folders if self._held(folder) <= steps]
 
     def _held(self, folder: Path) -> int:
@@ -319,7 +319,7 @@ def _failed(error: OSError, name: str) -> CheckpointError:
 
 
 def foreign_format(root: Path) -> str | None:
-    """Why this oomph cannot read the newest checkpoint below `root`; None when it can, or when there is none."""
+    """The reason this oomph cannot read the newest checkpoint below `root`; None if it can, or without one."""
     for path in sorted([*root.glob("step-*"), *root.glob("finished-*")], key=_modified, reverse=True):
         try:
             trouble = format_trouble(path)

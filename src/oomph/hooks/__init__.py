@@ -1,1 +1,1 @@
-"""Where oomph hooks into Keras and TensorFlow, in the script process: what is replaced, and what is only watched."""
+"""Hooks into Keras and TensorFlow, in the script process: some replace functions, others only watch."""

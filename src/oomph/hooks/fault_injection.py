@@ -43,7 +43,7 @@ class _FaultInjection(testing.Injector):
     def __init__(self, fits: Fits, injection: Injection, run_dir: Path) -> None:
         self._fits, self._injection, self._run_dir = fits, injection, run_dir
         self._room: int | None = None
-        """How many samples fit into memory, once it has run out."""
+        """Number of samples that fit into memory, once it has run out."""
         self._is_full = self._is_full_disk = False
 
     def steps_committed(self, steps: int) -> None:

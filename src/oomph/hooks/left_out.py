@@ -24,7 +24,7 @@ from oomph.script.session import Session
 
 _SECONDS = 60.0
 _SECONDS_OF_THE_SUPERVISOR = 0.3
-"""How long stderr may take to reach the file of the run."""
+"""Time for stderr to reach the file of the run."""
 _MARK = b"ignore_errors_dataset_op"
 _MOST_RECORDED = 1000
 _HIDES_WARNINGS = 2
@@ -32,7 +32,7 @@ _HIDES_WARNINGS = 2
 
 
 class LeftOut:
-    """What was left out in this process."""
+    """Reports the records left out in this process."""
 
     def __init__(self, session: Session) -> None:
         self._session = session

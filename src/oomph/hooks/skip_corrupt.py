@@ -29,7 +29,7 @@ _TAKE_A_SOURCE = (
 _READ_FILES = ("TFRecordDataset", "TextLineDataset", "FixedLengthRecordDataset")
 _OF_PYTHON = ("PyFunc", "EagerPyFunc")
 _OF_LIBRARIES = (str(Path("tensorflow", "python")), str(Path("keras", "src", "trainers")))
-"""What TensorFlow and Keras build for themselves, as from arrays or generators, keeps its errors."""
+"""Library code whose own pipelines, such as those from arrays or generators, keep their errors."""
 _UNKNOWN = -2
 """`tf.data.UNKNOWN_CARDINALITY`."""
 _is_paused = _is_counting = False

@@ -48,9 +48,9 @@ def watch(session: Session) -> None:
 
 
 def _began(run_dir: Path | None) -> int | None:
-    """When the first attempt of the run began, in nanoseconds since 1970, by the clock of the kernel.
+    """The start of the run's first attempt, in nanoseconds since 1970, by the clock of the kernel.
 
-    A run directory from elsewhere cannot say that it began before it came here.
+    A run directory copied from elsewhere counts from its arrival.
     """
     try:
         return None if run_dir is None else (run_dir / "owner-1").stat().st_ctime_ns

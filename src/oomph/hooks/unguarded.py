@@ -48,7 +48,7 @@ def watch(session: Session) -> None:
 
 
 class _Seen:
-    """What was seen outside guarded steps: each reported once on stderr, and always in the journal."""
+    """Events outside guarded steps: each is reported once on stderr, and always in the journal."""
 
     def __init__(self, session: Session) -> None:
         self._session = session

@@ -57,7 +57,7 @@ def _has_state(kind: type) -> bool:
 
 
 def own_arrays(model: Any, failed: Callable[[str], object]) -> dict[str, Any]:
-    """What the user's layers save beyond their variables: "<layer number>/<their key>" → array.
+    """Arrays that the user's layers save beyond their variables: "<layer number>/<their key>" → array.
 
     Args:
         failed: called for a layer whose method raises; the others are saved.

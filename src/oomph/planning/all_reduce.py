@@ -1,5 +1,4 @@
-"""What adding up the gradients of several replicas takes in a traced step: they are packed, reduced, and taken apart.
-Pure.
+"""The memory for adding up gradients of several replicas in a traced step: packed, reduced, taken apart. Pure.
 
 Source: `CollectiveAllReduce` and `NcclAllReduce` in tensorflow/python/distribute/cross_device_ops.py: all gradients in
 one tensor, unless a size of packs is given.

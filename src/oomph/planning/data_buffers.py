@@ -1,4 +1,4 @@
-"""What the stages of a pipeline keep, against what there is."""
+"""Data that the stages of a pipeline keep, and the space there is."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ class DataBuffer:
     kind: str
     """"shuffle", "cache" or "prefetch"."""
     elements: int | None
-    """How many it keeps once it is full; None where that is not known."""
+    """Number of elements in a full buffer; None if unknown."""
     element_bytes: int | None
     """About the size of one; None where that is not known."""
     file: str = ""
-    """Of a cache on disk: its name."""
+    """File name of a cache on disk."""
 
     @property
     def bytes(self) -> int | None:
-        """What all of them take; None where that is not known."""
+        """The size of all elements; None if unknown."""
         return None if self.elements is None or self.element_bytes is None else self.elements * self.element_bytes
 
 
 @dataclass(frozen=True)
 class Room:
-    """What buffers may take on this machine, in bytes; None where that is not known."""
+    """The space for buffers on this machine, in bytes; None if unknown."""
 
     memory: int | None = None
     """The least of its memory and of the limits of our control groups."""

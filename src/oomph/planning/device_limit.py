@@ -1,4 +1,4 @@
-"""How much of a device a training may use."""
+"""The part of a device that a training may use."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a GPU takes beyond the tensors of a step, and what TensorFlow leaves to others.
+"""GPU memory besides the tensors of a step, and the memory that TensorFlow leaves to others.
 
 Sources: the reserve was measured with TensorFlow 2.21 on a fake driver, by compute capability, and is that of
 `MinSystemMemory` in tensorflow/core/common_runtime/gpu/gpu_device.cc; `TF_CUDNN_WORKSPACE_LIMIT_IN_MB` bounds the
@@ -16,7 +16,7 @@ _RESERVES = ((5.2, 500), (7.5, 1050), (8.6, 1536), (9.0, 1800))
 """MiB that TensorFlow leaves free, up to this compute capability; the last for all newer ones."""
 _SMALL_CARD, _SMALL_RESERVE = 2048 * MIB, 512 * MIB
 CONTEXT = Interval(300 * MIB, 450 * MIB, 600 * MIB)
-"""What the CUDA context and its kernels take outside TensorFlow's allocator."""
+"""Memory of the CUDA context and its kernels, outside TensorFlow's allocator."""
 _CUBLAS = Interval(8 * MIB, 32 * MIB, 64 * MIB)
 _CUDNN = Interval(0, 64 * MIB, 512 * MIB)
 
@@ -38,7 +38,7 @@ def usable(memory: int, capability: str, is_card: bool) -> int:
 
 
 def workspaces(convolves: bool) -> tuple[Item, ...]:
-    """What libraries take from TensorFlow's allocator on a GPU."""
+    """Memory that libraries take from TensorFlow's allocator on a GPU."""
     cublas = Item("cuBLAS workspace", _CUBLAS, "assumed", "32 MiB in a program that XLA compiled for an H100")
     if not convolves:
         return (cublas,)
@@ -47,9 +47,9 @@ def workspaces(convolves: bool) -> tuple[Item, ...]:
 
 
 def nccl_buffers() -> Item:
-    """What NCCL takes on each GPU to add up gradients.
+    """Memory that NCCL takes on each GPU to add up gradients.
 
-    It takes its memory from the driver, not from TensorFlow's allocator: from what that leaves free, as a rule.
+    It comes from the driver, usually from what TensorFlow's allocator leaves free.
     """
     return Item(
         "NCCL buffers", Interval(0, 0, 688 * MIB), "assumed",
@@ -58,10 +58,10 @@ def nccl_buffers() -> Item:
 
 
 def xla_workspaces(convolution: int) -> tuple[Item, ...]:
-    """What libraries take beyond the buffers that XLA assigns, which have the workspace of cuBLAS in them already.
+    """Memory that libraries take beyond XLA's own buffers, which already include the workspace of cuBLAS.
 
-    XLA chooses the algorithms of cuDNN when it sees the device, and only then knows their workspaces. Other layouts of
-    what a convolution reads and writes are the most that the usual ones keep.
+    XLA chooses the algorithms of cuDNN when it sees the device, and only then knows their workspaces. The usual ones
+    keep at most other layouts of what a convolution reads and writes.
 
     Args:
         convolution: the bytes that the largest convolution reads and writes; 0 if there is none.

@@ -1,4 +1,4 @@
-"""Which layer an operation belongs to, by the scopes in its name."""
+"""Assigns operations to layers, by the scopes in their names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether a GPU computes fast with bfloat16, and a warning where a training uses it on one that does not. Pure.
+"""Tells if a GPU is fast with bfloat16, and warns if a training uses it on one that is not. Pure.
 
 Source: NVIDIA, CUDA C++ Programming Guide, "Arithmetic Instructions" and "Element Types and Matrix Sizes": tensor cores
 take bfloat16 from compute capability 8.0 on.
@@ -21,7 +21,7 @@ def suits_bfloat16(device: Device | None) -> bool:
 
 
 def warnings(device: Device | None, policies: Iterable[str]) -> tuple[str, ...]:
-    """What speaks against these dtype policies on this device, one sentence each."""
+    """Warnings about these dtype policies on this device, one sentence each."""
     if device is None or suits_bfloat16(device):
         return ()
     names = sorted({name for name in policies if "bfloat16" in name})

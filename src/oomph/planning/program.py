@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 
 class Storage(Enum):
-    """Where an operation's outputs lie."""
+    """The location of an operation's outputs."""
 
     NEW = "new"
     """In memory of their own."""
@@ -49,22 +49,22 @@ class Operation:
     """Indices of the operations that must have ended although they give it no tensor."""
     storage: Storage
     workspace: Size = Size(0)
-    """What it takes while it runs, besides its outputs."""
+    """Memory it takes while it runs, besides its outputs."""
     is_update: bool = False
     """True if it belongs to the optimizer's update."""
     work: Size = Size(0)
-    """How long it runs, in bytes that memory could move in that time; decides what runs beside it."""
+    """Its run time, in bytes that memory could move meanwhile; decides what runs beside it."""
 
 
 class Dependences(NamedTuple):
-    """Which operations wait for which; by the index of an operation or a tensor."""
+    """The dependences of operations; by the index of an operation or a tensor."""
 
     waiting: tuple[int, ...]
-    """How many operations each one waits for."""
+    """Number of operations that each one waits for."""
     followers: tuple[tuple[int, ...], ...]
     """The operations that wait for each one."""
     readers: tuple[int, ...]
-    """How many readers each tensor has; what is returned counts as one."""
+    """Number of readers of each tensor; being returned counts as one."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ class Program:
 
     @cached_property
     def dependences(self) -> Dependences:
-        """Which operations wait for which."""
+        """The dependences of the operations."""
         makers, readers = self.makers, [0] * len(self.sizes)
         waiting: list[int] = []
         followers: list[list[int]] = [[] for _ in self.operations]

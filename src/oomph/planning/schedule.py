@@ -17,7 +17,7 @@ from typing import Protocol
 
 
 class Order(Enum):
-    """Which ready operation runs next."""
+    """The order in which ready operations run."""
 
     THREAD_POOL = "as TensorFlow's thread pool on a CPU"
     FIRST_READY = "first ready first"
@@ -34,7 +34,7 @@ class Schedule(Protocol):
         """Take up the operations that became ready because a worker finished one."""
 
     def take(self, worker: int) -> int | None:
-        """What this worker runs next; None if nothing is ready."""
+        """Take the next operation for this worker; None if nothing is ready."""
 
 
 def schedule(order: Order, is_cheap: Sequence[bool], workers: int, chance: Random) -> Schedule:

@@ -1,4 +1,4 @@
-"""What oomph would carry over a fault: one line each for micro-batches, the data, seeds, callbacks. Pure."""
+"""Forecast of a fault's effects: one line each for micro-batches, the data, seeds, callbacks. Pure."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Carried:
     """"out of memory", "data", "seeds", "callbacks", "loop"."""
     state: str
     text: str
-    """What becomes of it and why, in one sentence without a final stop."""
+    """The effect and its reason, in one sentence without a final stop."""
     better: str = ""
     """The one change that would better it; empty where nothing needs to change."""
 

@@ -27,7 +27,7 @@ _TAKE_EXIST_OK = ("os", "pathlib")
 
 
 class Creating:
-    """What the owner process of this attempt creates; processes that it starts or forks are ignored."""
+    """Watches what the owner process of this attempt creates; processes that it starts or forks are ignored."""
 
     def __init__(self, notes: Notes, earlier: Earlier) -> None:
         self._notes, self._earlier, self._pid = notes, earlier, os.getpid()
@@ -35,7 +35,7 @@ class Creating:
         """Thread → what it is creating."""
         self._counts: dict[tuple[str, str, str], int] = {}
         self.paths: set[str] = set()
-        """What this attempt has created or counts as having created."""
+        """Paths that this attempt has created or counts as having created."""
 
     def watch(self) -> None:
         """Install the hook; an audit hook cannot be removed."""
@@ -118,7 +118,7 @@ def is_left_alone() -> bool:
 
 
 def _asked(event: str, args: tuple[Any, ...]) -> tuple[str, str] | None:
-    """What the event creates, and where; an empty kind for a rename. None for nothing, or an unknown path."""
+    """The kind and path of what the event creates; empty kind for a rename. None for nothing, or an unknown path."""
     if event == "open":
         new = isinstance(args[2], int) and args[2] & _EXCLUSIVE == _EXCLUSIVE
         return (FILE, _absolute(args[0])) if new and not isinstance(args[0], int) else None

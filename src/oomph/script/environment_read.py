@@ -1,4 +1,4 @@
-"""Which environment variables the script itself reads: they belong to what is trained, as its arguments do.
+"""The environment variables that the script itself reads: like its arguments, they belong to the training.
 
 `os.environ` calls its `encodekey` with every name that it looks up. Replacing that function, and no method, keeps our
 frames out of the traceback of a missing variable. Reads of libraries do not count, nor does a line that goes through

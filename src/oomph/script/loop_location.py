@@ -14,7 +14,7 @@ from oomph.files.user_code import is_installed
 
 _MOST_BYTES = 5_000_000
 _BARE = frozenset(("BaseException",))
-"""What an `except` without a name catches."""
+"""Classes that an `except` without a name catches."""
 Lines = tuple[str, int, int]
 """(file, first line, last line)."""
 

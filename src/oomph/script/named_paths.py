@@ -1,4 +1,4 @@
-"""Which paths the data of a run directory may name: none of a program, none that is hidden, none of pickled objects.
+"""Paths that the data of a run directory may name: no program, no hidden file, no pickled objects.
 
 A run directory may come from anybody. The script opens what it names itself; oomph restores the content of such a file,
 and must not plant a program, a setting or a pickle there. Standard library only.

@@ -32,7 +32,7 @@ _OF_DATA = frozenset(
         *(f"builtins {name}" for name in ("complex", "set", "frozenset", "slice")),
     )
 )
-"""What only makes data, however it is called. Not `bytearray`, which fills the memory, nor `_codecs.encode`."""
+"""Names that only make data, however called. Not `bytearray`, which fills the memory, nor `_codecs.encode`."""
 _FORMER_MODULES = frozenset(IMPORT_MAPPING) | {module for module, _ in NAME_MAPPING}
 """Names of Python 2, such as `__builtin__`, which Python 3 looks for under their present ones."""
 _PROTOCOL = b"\x80"
@@ -57,7 +57,7 @@ def _is_data(content: bytes) -> bool:
 
 
 def _names_in(content: bytes) -> Iterator[str]:
-    """What a pickle imports, as "module name". Raises ValueError where that cannot be told, or if more follows it.
+    """Yield what a pickle imports, as "module name". Raises ValueError if that is unknown, or if more follows it.
 
     A name that is taken from the stack counts only if both of its words are put there right before.
     """

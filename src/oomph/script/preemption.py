@@ -25,7 +25,7 @@ from oomph.script.pulse import Pulse
 EXIT_CODE = 75
 CTRL_C = signal.SIGINT.name
 SECONDS_TO_SAVE = 10.0
-"""How long Ctrl-C waits for the end of the step and for the checkpoint."""
+"""Time that Ctrl-C waits for the end of the step and for the checkpoint."""
 _ECHO_SECONDS = 0.5
 """Schedulers signal a job and its steps: two signals within this time are one request."""
 _SILENT_SECONDS = 1.0

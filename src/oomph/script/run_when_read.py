@@ -115,7 +115,7 @@ _NOT_COMPRESSED = (OSError, EOFError, ValueError, zlib.error, lzma.LZMAError)
 
 
 def _decompressed(content: bytes) -> bytes | None:
-    """What was compressed, at most a byte more than `_MOST`; None if nothing was. Raises one of `_NOT_COMPRESSED`."""
+    """The decompressed content, at most a byte more than `_MOST`; None if plain. Raises one of `_NOT_COMPRESSED`."""
     for mark, opened in _COMPRESSED:
         if content.startswith(mark):
             return bytes(opened(io.BytesIO(content)).read(_MOST + 1))

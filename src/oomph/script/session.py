@@ -27,7 +27,7 @@ _MESSAGE_CHARACTERS = 2000
 
 @dataclass(frozen=True)
 class Session:
-    """What code in the script process needs to take part in the run."""
+    """State that code in the script process needs to take part in the run."""
 
     handover: Handover
     journal: Journal

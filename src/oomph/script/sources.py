@@ -1,4 +1,4 @@
-"""Which files the script consists of, with hashes of their content, to detect an edited script.
+"""The files that the script consists of, with content hashes, to detect an edited script.
 
 Standard library only.
 """

@@ -92,7 +92,7 @@ def _needed(writer: Any, among: dict[int, int], taken: set[int]) -> list[Any]:
 
 
 def held_bytes(graph: Any) -> int:
-    """How many bytes a traced step holds back; 0 for none."""
+    """The number of bytes that a traced step holds back; 0 if none."""
     barriers = [op for op in graph.get_operations() if op.type == "IdentityN" and _drives_a_count(op)]
     return sum(_nbytes(value) for barrier in barriers for value in barrier.inputs)
 

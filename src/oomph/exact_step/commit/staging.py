@@ -45,7 +45,7 @@ class _Area:
 
 
 class Hold:
-    """What one compiled step function holds while it runs.
+    """The batch and state that one compiled step function holds while it runs.
 
     Args:
         batch_dtypes: the dtypes of its batch, which stays on the host, where tf.data created it.

@@ -65,7 +65,7 @@ class AfterUpdate:
         self._noted[id(variable.handle)] = len(TENSORFLOW.default_graph.value()().get_operations())
 
     def reason(self, graph: Any, before: set[str], updated: set[int]) -> str:
-        """Why the commit cannot make these assignments, or what else uses updated weights; empty if neither applies.
+        """The reason the commit cannot make these assignments, or that updated weights are used elsewhere; or empty.
 
         Args:
             graph: the graph of the micro-batch.

@@ -37,7 +37,7 @@ def _without_noise_shape(layer: Any) -> bool:
 
 
 def _along_last_axis(thing: Any) -> bool:
-    """Whether a loss or a metric uses the last axis, which is the default."""
+    """True if a loss or a metric uses the last axis, which is the default."""
     return bool(KERAS.function_arguments.get(thing, {}).get("axis", -1) == -1)
 
 

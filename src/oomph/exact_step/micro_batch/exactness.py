@@ -1,4 +1,4 @@
-"""What to promise about micro-batches of a model before they are needed: exact, approximate, a probe, or restarts only.
+"""Promises about micro-batches of a model before they are needed: exact, approximate, a probe, or restarts only.
 
 "exact": the update of the divided step equals the update of the full batch, up to rounding. It is promised for Keras'
 own train step with layers, losses and metrics that treat each sample independently (`by_construction.py`). Before a
@@ -34,13 +34,13 @@ _STRATEGIES = (
 
 @dataclass(frozen=True)
 class Promise:
-    """How a fit is guarded, and why it is not guarded better."""
+    """The guarantee for a fit, and the reason it is no better."""
 
     kind: str
     reason: str = ""
     """In words."""
     coupling: str = ""
-    """What ties the samples of a batch together, where the table of reasons knows it."""
+    """The coupling of the samples of a batch, if the table of reasons knows it."""
 
     @property
     def refused(self) -> bool:

@@ -61,7 +61,7 @@ class AccumulatedStep:
         self._sizes: list[int] = []
         self._size = 0
         self.combine: str | None = None
-        """How numbers in the logs combine, if the user has specified it."""
+        """The user's way to combine numbers in the logs, if any."""
         self.compiled = True
         """False to run micro-batches without XLA: a probe is not worth a compilation."""
         self.summed: list[float] = []

@@ -56,7 +56,7 @@ class GradientCapture:
             yield
 
     def reason(self) -> str:
-        """Why the gradients cannot be added up and applied once; empty if they can."""
+        """The reason the gradients cannot be added up and applied once; empty if they can."""
         if not self.optimizers:
             return NEVER_APPLIED
         return "its second optimizer needs what the first has updated" if self._late else ""

@@ -43,11 +43,11 @@ class MicroBatchLosses:
     def __init__(self, frame: MicroBatchSlice | None, eagerly: bool = False) -> None:
         self._frame, self._eagerly = frame, eagerly
         self.divisors: list[tf.Tensor] = []
-        """Of this micro-batch, one for each reduction whose divisor depends on the data."""
+        """Divisors of this micro-batch, one for each reduction whose divisor depends on the data."""
         self.terms: list[tf.Tensor] = []
         """Terms of the loss that are plain numbers, before their correction."""
         self.names: list[str] = []
-        """What each of the terms is."""
+        """The name of each term."""
         self._calls: list[type] = []
         """The nested losses that are being called, outermost first."""
 
@@ -151,7 +151,7 @@ _guards: dict[Any, float] = {}
 
 
 def _guard_of(apply_mask: Any) -> float:
-    """What this version of Keras adds to the count of valid entries against division by zero: 0, formerly 1e-7."""
+    """The amount this Keras adds to the count of valid entries against division by zero: 0, formerly 1e-7."""
     if apply_mask not in _guards:
         with tf.init_scope():
             mask = tf.constant([True, False])

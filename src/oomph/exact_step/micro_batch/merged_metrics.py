@@ -33,7 +33,7 @@ class MergedMetrics:
         self._outputs, self._sizes = [], []
 
     def kinds(self) -> tuple[list[bool], list[bool]]:
-        """Which numbers are sums, for "values" and for "logs"."""
+        """Flags that mark the sums in "values" and in "logs"."""
         return self.summed.get("values", []), self.summed.get("logs", [])
 
     def keep(self, outputs: list[MicroBatchOutputs], sizes: list[int]) -> None:

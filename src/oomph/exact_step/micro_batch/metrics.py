@@ -26,7 +26,7 @@ from oomph.keras_bridge.runtime.patching import replaced, while_tracing
 
 @dataclass
 class Handed:
-    """What one traced micro-batch hands over instead of updating metrics: tensors that a function can return."""
+    """Tensors that one traced micro-batch returns instead of updating metrics."""
 
     values: list[Any] = field(default_factory=list)
     weights: list[Any] = field(default_factory=list)

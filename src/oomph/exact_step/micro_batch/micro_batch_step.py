@@ -61,7 +61,7 @@ class MicroBatchOutputs(NamedTuple):
 
 @dataclass(frozen=True)
 class _Traced:
-    """What stands in for Keras while the step is traced for the micro-batch of one replica."""
+    """Stand-ins for Keras while the step is traced for the micro-batch of one replica."""
 
     losses: MicroBatchLosses
     metrics: MicroBatchMetrics
@@ -85,13 +85,13 @@ class MicroBatchStep:
         self._step = python_of(step)
         self.eagerly = bool(model.run_eagerly)
         self.reason = ""
-        """Why micro-batches cannot replace the batch, as far as the traced graph shows; empty if they can."""
+        """The reason micro-batches cannot replace the batch, as far as the traced graph shows; or empty."""
         self.applied: GradientCapture | None = None
         self._after = AfterUpdate()
         self._defers = trains and not self.eagerly and self.replicas.count == 1
         """True if the commit makes the assignments after the update."""
         self.assignments = Assignments()
-        """What the commit assigns after the update."""
+        """Assignments that the commit makes after the update."""
         self.losses = MicroBatchLosses(None)
         self.metrics = MicroBatchMetrics(model)
         self.structure: Any = None
@@ -282,7 +282,7 @@ def flat(parts: list[Any], frames: list[MicroBatchSlice]) -> list[Any]:
 
 
 def _after_update(traced: _Traced | None) -> AfterUpdate | None:
-    """What records the assignments of a traced micro-batch, once its gradients have been handed out; None before."""
+    """The recorder of a traced micro-batch's assignments; None before its gradients have been handed out."""
     return None if traced is None or not traced.applied.optimizers else traced.after
 
 

@@ -35,12 +35,12 @@ class OnlySpec:
 
 @dataclass(frozen=True)
 class Execution:
-    """How many steps one call takes, and the variable that counts completed steps."""
+    """The number of steps per call, and the variable that counts completed steps."""
 
     steps: int
     completed: tf.Variable
     witnessed: bool = False
-    """Whether to compute the fingerprints of the batches along with the steps."""
+    """True to compute the fingerprints of the batches along with the steps."""
 
 
 class Form:

@@ -69,7 +69,7 @@ class FullBatchStep:
         self.draws = KeptRandomOps()
         """Random numbers of the step that are drawn from variables. There are none under XLA or in eager mode."""
         self.fingerprint: Any = None
-        """Of the batch or batches of the last execution of `run`."""
+        """Fingerprint of the batches of the last execution of `run`."""
         self.commits = tf.Variable(0, dtype=tf.int64, trainable=False)
         """Counts calls of `optimizer.apply`. Incremented before the first assignment of each call."""
         self.completed = tf.Variable(0, dtype=tf.int64, trainable=False)
@@ -77,9 +77,9 @@ class FullBatchStep:
         self._committed = 0
         self._per_step: int | None = None
         self._counts: set[int | None] = set()
-        """How often one step commits, for each trace; None if that depends on computed values."""
+        """Commits per step, for each trace; None if that depends on computed values."""
         self._optimizers = 0
-        """How many the model had when its step was last traced. The graph contains no others."""
+        """Number of optimizers when the step was last traced. The graph contains no others."""
         self._steps = 1
         """Steps in the last complete execution."""
         self._forms: dict[str, Form] = {}
@@ -215,14 +215,14 @@ class FullBatchStep:
 
     @property
     def held_bytes(self) -> int | None:
-        """How much the step holds back until it commits; 0: nothing, for lack of room; None: unknown."""
+        """The bytes that the step holds back until it commits; 0: none, for lack of room; None: unknown."""
         replicas = self._model.distribute_strategy.num_replicas_in_sync
         if self.eagerly or self.pins or replicas > 1 or not any(self._counts):
             return None
         return max(held_bytes(traced.graph) for traced in self._traced)
 
     def small_state(self) -> list[Slot]:
-        """What the step writes besides weights and slots, for every kind of iterator traced so far."""
+        """State that the step writes besides weights and slots, for every kind of iterator traced so far."""
         written = [*(form.state for form in self._forms.values()), *(state for _, state in self._distributed.values())]
         draws = handles_of(self.draws.variables)
         return [slot for state in written for slot in state if id(slot.handle) not in draws]
@@ -241,7 +241,7 @@ class FullBatchStep:
         return Slot.each_of([*model.non_trainable_variables, *model.metrics_variables])
 
     def committed_slots(self) -> list[Slot]:
-        """What only a commit writes: weights, the optimizer's variables, and the counter of commits."""
+        """State that only a commit writes: weights, the optimizer's variables, and the counter of commits."""
         return Slot.each_of(self._committed_variables())
 
     def commit_has_begun(self, done: int = 0) -> bool:
@@ -265,7 +265,7 @@ class FullBatchStep:
         return [*self._trained_variables(), self.commits, self.completed]
 
     def _room_bytes(self) -> int | None:
-        """How many bytes of device memory the step may hold back; None if no limit is known."""
+        """The bytes of device memory that the step may hold back; None if no limit is known."""
         memory = DeviceMemory.of_training_device()
         if memory.limit_bytes is None:
             return None
@@ -342,7 +342,7 @@ def _instead(instead: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _count_of(commits: tf.Variable, graph: Any) -> int | None:
-    """How often a traced step increments `commits`; None if a branch or a loop does."""
+    """Count increments of `commits` in a traced step; None if a branch or a loop makes them."""
     inner = {id(inside) for outside, inside in graph.captures if outside is commits.handle}
     users = [op for op in graph.get_operations() if any(id(tensor) in inner for tensor in op.inputs)]
     if any(op.type not in ("AssignAddVariableOp", "ReadVariableOp") for op in users):

@@ -75,7 +75,7 @@ class GuardedStep:
         self._model, self._plain, self._watch = model, plain, watch
         self._witnessed = witnessed
         self._fingerprint: Any = None
-        """Of the batches of the current execution."""
+        """Fingerprint of the batches of the current execution."""
         self.taken: Taken | None = None
         self._trains = trains
         self._replicas = Replicas(model.distribute_strategy)
@@ -141,7 +141,7 @@ class GuardedStep:
 
     @property
     def held_bytes(self) -> int | None:
-        """How much a full batch holds back until it commits; 0: nothing, for lack of room; None: unknown."""
+        """The bytes that a full batch holds back until it commits; 0: none, for lack of room; None: unknown."""
         return self._full_batch.held_bytes
 
     def _can_trace(self, batch: Any) -> bool:

@@ -37,7 +37,7 @@ _APART = 1.5
 
 @dataclass(frozen=True)
 class MicroBatchSearch:
-    """What is known about the memory that micro-batches take, in samples and bytes. Immutable."""
+    """The known memory use of micro-batches, in samples and bytes. Immutable."""
 
     failed: int | None = None
     """The smallest size that ran out of memory. No size as large is tried again."""
@@ -46,8 +46,8 @@ class MicroBatchSearch:
     points: tuple[tuple[int, int | None], ...] = ()
     """(size, bytes taken or None) of the last two sizes that fitted and are well apart."""
     gaps: bool = False
-    """Whether the free memory is fragmented: the step has a loop, which keeps many small tensors, or a size failed
-    although measurements said that it would fit."""
+    """True if the free memory is fragmented: the step has a loop, which keeps many small tensors, or a size failed
+    that should fit according to measurements."""
 
     @property
     def hopeless(self) -> bool:
@@ -147,14 +147,14 @@ _RECENTLY = 60.0
 
 @dataclass(frozen=True)
 class Regrowth:
-    """What is known about the size in use, in samples, bytes and seconds of a monotonic clock."""
+    """The size in use and its last failure, in samples, bytes and seconds of a monotonic clock."""
 
     size: int
     """The micro-batch that fits."""
     room_bytes: int | None
     """The memory that a micro-batch may take, when the size was settled."""
     failed_at: float
-    """When a larger micro-batch last ran out of memory."""
+    """Time at which a larger micro-batch last ran out of memory."""
     cost: float
     """The seconds which that failure took."""
     others_hold: bool = False

@@ -38,7 +38,7 @@ class Inconsistent:
     difference: float
     """Norm of the difference over the norm of the gradient."""
     third: str
-    """Which computation a third one agrees with: "the first", "the second", "neither" or "both"."""
+    """The computation that a third one agrees with: "the first", "the second", "neither" or "both"."""
 
 
 class Recheck:
@@ -69,7 +69,7 @@ class Recheck:
         self.seconds = 0.0
         """Time spent on them."""
         self.impossible = ""
-        """Why no comparison can be made; empty if it can."""
+        """The reason no comparison can be made, or empty."""
 
     def is_due(self, steps: int = 1) -> bool:
         """Count the steps of one execution. Returns whether to compare the first of them."""

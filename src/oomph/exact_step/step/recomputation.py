@@ -56,7 +56,7 @@ class Recomputation:
             small.restore(before)
 
     def noise(self, batch: Any, samples: int, small: SmallState) -> float:
-        """How much the gradients of one batch differ between computations, relative to their norm; 0.0 for equal bits.
+        """The largest difference between computations of one batch's gradients, relative to their norm; 0.0 if equal.
 
         Raises UnsupportedError.
         """

@@ -1,4 +1,4 @@
-"""What counts as rounding: the largest relative difference of two computations that add up in another order.
+"""The limit of rounding: the largest relative difference of two computations that add up in another order.
 
 Runs in the script process.
 """

@@ -17,7 +17,7 @@ _LOOK_AGAIN = 5.0
 
 
 class SizeSearch:
-    """What is known about the memory that a step needs, updated by each run."""
+    """The search for a size that fits into memory, updated by each run."""
 
     def __init__(self) -> None:
         self.known = MicroBatchSearch()
@@ -26,7 +26,7 @@ class SizeSearch:
         self.room_bytes: int | None = None
         """Memory available to a micro-batch at the last failure; None: unknown."""
         self._begin: Start | None = None
-        """What a new process begins with, before its first batch."""
+        """Start values of a new process, before its first batch."""
         self._limit_bytes: int | None = None
         self._most_bytes = 0
         self._others_hold = self._gaps = False
@@ -63,7 +63,7 @@ class SizeSearch:
         return None if self.known.hopeless else self.known.micro_batch(batch)
 
     def run(self, samples: int, step: Callable[[], Any]) -> Any:
-        """What `step` returns for a micro-batch of that size, or Failed. During a search, measures its memory."""
+        """Run `step` for a micro-batch of that size; returns its result or Failed. Measures memory during a search."""
         if self.chosen is not None or self.known.failed is None:
             return attempt(step)
         memory = DeviceMemory.of_training_device(self._gpu)

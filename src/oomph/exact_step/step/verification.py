@@ -38,7 +38,7 @@ class Verified:
     rounding: float = 0.0
     """The largest relative difference that counts as rounding in that type."""
     stopped: str = ""
-    """Why fewer steps were compared than requested."""
+    """The reason fewer steps were compared than requested."""
 
     @property
     def same(self) -> bool:

@@ -83,7 +83,7 @@ def sample_of(batch: Any, count: int) -> Any:
 
 
 def kind_of(batch: Any, with_size: bool = False) -> Any:
-    """What a traced step depends on: the types, dtypes and shapes of a batch, without its size unless requested.
+    """A key for traced steps: the types, dtypes and shapes of a batch, without its size unless requested.
 
     Called for each batch that Python holds, where TensorFlow's own walk over a nest would take longer than the rest.
     """
@@ -104,7 +104,7 @@ def kind_of(batch: Any, with_size: bool = False) -> Any:
 
 
 def layout_of(batch: Any) -> str:
-    """What a step for micro-batches of any size depends on: the nest, its absent entries, dtypes and ranks."""
+    """A key for steps with micro-batches of any size: the nest, its absent entries, dtypes and ranks."""
 
     def layout(part: Any) -> Any:
         if part is None:

@@ -64,7 +64,7 @@ class Replicas:
 
 
 def cuts(sizes: list[int], start: int, part: int) -> list[tuple[int, int]]:
-    """Where the `part` samples from `start` of the busiest replica begin and end in each: the same share everywhere."""
+    """The (begin, end) per replica of `part` samples from `start` of the busiest one: the same share everywhere."""
     most = max(sizes)
     return [(size * start // most, size * (start + part) // most) for size in sizes]
 

@@ -32,7 +32,7 @@ _UNIQUE = ("Unique", "UniqueV2", "UniqueWithCounts", "UniqueWithCountsV2")
 
 
 class Origin(Enum):
-    """What the indices of a piece depend on."""
+    """The data that the indices of a piece depend on."""
 
     SAMPLES = "samples"
     DISTINCT = "distinct"

@@ -1,1 +1,1 @@
-"""What a traced function writes, depends on and contains."""
+"""Analysis of traced functions: what they write, depend on and contain."""

@@ -30,7 +30,7 @@ _PIECES, _PIECE = 4096, 512
 _BYTES_PER_SECOND = 2e9
 """Estimated speed of hashing variables, before the first measurement."""
 _GRANTED_SECONDS = 0.05
-"""What fingerprints of a state may take at once, so that the first, short epochs of a small model leave theirs."""
+"""Time always granted to the fingerprints of a state, so that a small model's short first epochs leave theirs."""
 _ROW = 512
 """Row length, in words, of the table in which a larger array is summed by rows and by columns: as fast as memory, and
 sensitive to order."""

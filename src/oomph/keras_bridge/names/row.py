@@ -14,7 +14,7 @@ from typing import Any
 
 
 class Feature(enum.Flag):
-    """What stops working without a name. Everything else continues to work."""
+    """A feature that stops working without a name. Everything else goes on."""
 
     GUARD = enum.auto()
     EXACT_STEP = enum.auto()
@@ -37,7 +37,7 @@ class Feature(enum.Flag):
 
     @property
     def meaning(self) -> str:
-        """What is switched off, in words that fit "... is switched off"."""
+        """The feature, in words that fit "... is switched off"."""
         return " and ".join(text for feature, text in _MEANING.items() if feature & self)
 
 

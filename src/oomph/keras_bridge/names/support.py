@@ -19,6 +19,6 @@ def missing() -> tuple[Row, ...]:
 
 
 def lacks(feature: Feature) -> str:
-    """Why a feature is switched off, in a few words; empty if nothing is missing."""
+    """The reason a feature is switched off, in a few words; empty if nothing is missing."""
     without = next((row for row in missing() if feature in row.feature), None)
     return "" if without is None else f"this {without.library} has no {without}"

@@ -1,4 +1,4 @@
-"""What a `tf.data` pipeline is made of: its datasets, the operations of their functions, and what these depend on."""
+"""The parts of a `tf.data` pipeline: its datasets, the operations of their functions, and their dependences."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from oomph.protocol.stateless_draws import CALLS, STATELESS
 _OF_PYTHON_OR_VARIABLES = ("PyFunc", "VariableOp", "RngReadAndSkip", "LookupTable")
 """Parts of operation names."""
 _DEPTH = 3
-"""Of functions that call functions of the script."""
+"""Maximum depth of calls between functions of the script."""
 
 
 class KernelDraws(enum.Enum):
-    """How a pipeline draws random numbers from state in TensorFlow's kernels, which no checkpoint holds."""
+    """A pipeline's use of random numbers from state in TensorFlow's kernels, which no checkpoint holds."""
 
     NONE = "none"
     SEEDED = "seeded"

@@ -1,4 +1,4 @@
-"""How many elements a pipeline gives if none fails. TensorFlow does not know this, once errors are ignored."""
+"""The number of elements in a pipeline if none fails. TensorFlow does not know it, once errors are ignored."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ class EagerRandomOps:
         self._key, self._upper = (int.from_bytes(half, "little") for half in (digest[:8], digest[8:]))
         self._here = Here(os.getpid())
         self.count = 0
-        """How much has been drawn, in counts of the Philox generator."""
+        """Amount drawn so far, in counts of the Philox generator."""
 
     def install(self) -> None:
         """Replace the operations. They behave as before unless they are called eagerly and without a seed."""

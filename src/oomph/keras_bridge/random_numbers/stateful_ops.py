@@ -34,7 +34,7 @@ class KeptRandomOps:
         self.variables: list[Any] = []
         """int64 [3] each: key, count, upper half of the counter."""
         self._made: list[Any] = []
-        """Of traces not taken yet: TensorFlow traces a function twice if its first trace creates variables."""
+        """Variables of traces not taken yet: TensorFlow traces a function twice if the first creates variables."""
         self._to_come: list[Any] = []
         """Values from an earlier attempt for operations that are still to be traced."""
 

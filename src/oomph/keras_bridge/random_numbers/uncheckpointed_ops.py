@@ -11,7 +11,7 @@ from oomph.keras_bridge.random_numbers.random_ops import STATEFUL
 from oomph.protocol.reasons import Reason, because
 
 _known: WeakKeyDictionary[Any, tuple[int, bool]] = WeakKeyDictionary()
-"""How many traces of a function were examined, and whether one of them draws."""
+"""Number of traces of a function examined, and True if one of them draws."""
 
 
 def functions_with_draws(functions: Iterable[Any]) -> list[Reason]:

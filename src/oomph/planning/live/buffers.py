@@ -1,4 +1,4 @@
-"""How much the stages of a tf.data pipeline keep once they are full, found before they are filled."""
+"""Sizes of the full buffers of a tf.data pipeline, found before they are filled."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _MOST_MEASURED, _MEASURING_SECONDS = 32, 1.0
 _MANY = 1000
 """Fewer elements fill a buffer soon enough."""
 _OF_TEXT = 24
-"""What a string takes besides its characters."""
+"""Bytes of a string besides its characters."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ def _text(name: Any) -> str:
 
 
 def _at_most(declared: int, count: int) -> int | None:
-    """How many elements a buffer of this size gets; None where that is not known."""
+    """The number of elements that a buffer of this size gets; None if unknown."""
     known = [number for number in (declared, count) if number >= 0]
     return min(known, default=None)
 

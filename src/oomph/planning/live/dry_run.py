@@ -33,11 +33,11 @@ class Ran:
     seconds: float
     """The shortest step."""
     failed: str = ""
-    """Why a step failed, unless it was for lack of memory."""
+    """The reason a step failed, unless it ran out of memory."""
 
 
 def device() -> str:
-    """Where real steps run: the first GPU if one is visible."""
+    """The device for real steps: the first GPU if one is visible."""
     return "GPU:0" if tf.config.list_logical_devices("GPU") else "CPU:0"
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from oomph.planning.program import Storage
 
 Elsewhere = Callable[[Any], bool]
-"""Whether an operation runs on another device than the one that is described."""
+"""Returns True if an operation runs on a device other than the one described."""
 
 
 @dataclass
@@ -36,7 +36,7 @@ class FlatGraph:
     sizes: list[int] = field(default_factory=list)
     kept: list[int] = field(default_factory=list)
     unknown: list[str] = field(default_factory=list)
-    """What the sizes do not contain or only assume, one sentence each."""
+    """Sizes that are missing or only assumed, one sentence each."""
     elsewhere: Elsewhere | None = None
     """Tells which operations are left out: those of other replicas."""
     guessed_loop: str = ""

@@ -39,7 +39,7 @@ class GpuRun:
     ran_out: bool = False
     """True if a step ran out of the GPU's memory."""
     failed: str = ""
-    """Why a step failed, unless it ran out of memory."""
+    """The reason a step failed, unless it ran out of memory."""
 
 
 class GpuSteps:
@@ -104,7 +104,7 @@ class GpuSteps:
         return self._memory.peak_bytes() or 0
 
     def _feed(self, size: int) -> Iterator[Any]:
-        """What Keras would iterate over: the same samples again and again, on the host."""
+        """The data as Keras would iterate over them: the same samples again and again, on the host."""
         if self._by_hand:
             return itertools.repeat(samples.repeated(self._batch, self._size, size))
         data = self._dataset(size)

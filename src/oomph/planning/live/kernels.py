@@ -26,7 +26,7 @@ _PER_PATCH = {
 """The cost of copying one byte of a patch, in bytes of plain memory traffic; measured on convolutions of seven shapes,
 on two cores (TensorFlow 2.21)."""
 _SLOWER = {"BiasAddGrad": 2, "Softmax": 4, "Sum": 4, "Transpose": 8}
-"""How many times longer than a plain copy of the same bytes; measured in the same run."""
+"""Cost in plain copies of the same bytes; measured in the same run."""
 
 
 def workspace_of(operation: Any) -> int:
@@ -56,7 +56,7 @@ class _Patches(NamedTuple):
 
     @classmethod
     def of(cls, operation: Any, kernel: Any, gradient: Any) -> _Patches:
-        """Of the kernel, or its gradient, and the gradient of the output; of nothing where a size is not known."""
+        """Patches from the kernel, or its gradient, and the gradient of the output; none if a size is unknown."""
         width = operation.outputs[0].dtype.size
         if not (kernel.shape.is_fully_defined() and gradient.shape.is_fully_defined()):
             return cls(0, 0, 0, width)
@@ -64,7 +64,7 @@ class _Patches(NamedTuple):
         return cls(math.prod(gradient.shape.as_list()[1:-1]), math.prod(patch), outputs, width)
 
     def bytes(self, one_by_one: bool | None) -> int:
-        """Of as many images as fit the cache, or of one; None: of one if that is work enough for all threads."""
+        """The bytes for as many images as fit the cache, or for one; None: for one if it keeps all threads busy."""
         unit = self.image * self.patch + self.image * self.outputs + self.patch * self.outputs
         if one_by_one is None:
             one_by_one = unit // (os.cpu_count() or 1) >= _LEAST_WORK // self.width
@@ -81,7 +81,7 @@ def _of_a_volume(operation: Any, kernel: Any, volumes: Any) -> int:
 
 
 def work_of(operation: Any) -> int:
-    """How long the operation runs, in bytes that memory could move in that time."""
+    """The time that the operation takes, in bytes that memory could move meanwhile."""
     moved = sum(_bytes(tensor) for tensor in [*operation.inputs, *operation.outputs])
     return moved * _SLOWER.get(operation.type, 1) + _multiplications(operation) // _PER_BYTE + _patching(operation)
 

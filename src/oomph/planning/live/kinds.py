@@ -1,4 +1,4 @@
-"""What TensorFlow's kernels do with memory, by type of operation.
+"""Memory use of TensorFlow's kernels, by type of operation.
 
 Source: tensorflow/core/kernels: `forward_input_or_allocate_output` in cwise_ops_common.h, relu_op.h, bias_op.cc,
 aggregate_ops.cc, collective_ops.cc, softmax_op.cc, xent_op.cc, sparse_xent_op.cc; `set_output` in identity_op.cc,
@@ -43,7 +43,7 @@ FORWARDED = frozenset(_UNARY | _OF_SEVERAL | _GRADIENTS | _LOSSES | _REDUCTIONS 
 
 FUNCTION_CALLS = frozenset({"PartitionedCall", "StatefulPartitionedCall"})
 GATHERS = frozenset({"CollectiveGather", "CollectiveGatherV2"})
-"""What joins a tensor of each replica into one."""
+"""Operations that join a tensor of each replica into one."""
 LOOPS = frozenset({"While", "StatelessWhile"})
 BRANCHES = frozenset({"If", "StatelessIf", "Case", "StatelessCase"})
 
@@ -52,7 +52,7 @@ HOST = frozenset({"BroadcastGradientArgs", "ConcatOffset", "Rank", "Shape", "Sha
 
 
 def storage_of(kind: str) -> Storage:
-    """Where the outputs of an operation of this type lie."""
+    """The storage of the outputs of an operation of this type."""
     if kind in HELD:
         return Storage.HELD
     if kind in SHARED:

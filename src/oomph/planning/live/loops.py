@@ -1,4 +1,4 @@
-"""How often a loop of a graph runs, and what its iterations keep."""
+"""Iterations of a loop in a graph: their number, and the data they keep."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import tensorflow as tf
 from oomph.planning.live.scalars import Number, number_of
 
 _UNKNOWN_TRIPS = 32
-"""How often a loop is assumed to run where its graph does not say."""
+"""Number of iterations assumed if the graph does not tell."""
 
 
 def iterations(goes_on: Any, body: Any, numbers: Sequence[Number | None], most: int) -> int | None:
-    """How often a loop runs; None if constants do not determine it, or if it exceeds `most`."""
+    """The number of iterations of a loop; None if constants do not determine it, or if it exceeds `most`."""
     for count in range(most + 1):
         is_next = number_of(goes_on.outputs[0], _numbers(goes_on, numbers)) if goes_on is not None else None
         if is_next is None:
@@ -32,7 +32,7 @@ def _numbers(function: Any, values: Sequence[Number | None]) -> dict[Any, Number
 
 
 def assumed_iterations(operation: Any) -> tuple[int, bool]:
-    """How often a loop probably runs, and whether its graph says so."""
+    """The probable number of iterations of a loop, and True if its graph tells it."""
     for tensor in list(operation.inputs)[:3]:
         value = tf.get_static_value(tensor)
         if value is None and tensor.op.type == "Max":  # Keras' way to say how many steps the longest sequence has

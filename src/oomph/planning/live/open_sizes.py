@@ -14,7 +14,7 @@ Shape = tuple[int | None, ...]
 
 @dataclass(frozen=True)
 class OpenSizes:
-    """What a plan knows of such sizes, one sentence each; empty where there is nothing to say."""
+    """A plan's remarks on such sizes, one sentence each, or empty."""
 
     doubt: str = ""
     """The data may have other sizes in other batches."""
@@ -23,7 +23,7 @@ class OpenSizes:
 
 
 def open_sizes(model: Any, data: Any, batch: Any) -> OpenSizes:
-    """What is assumed of the sizes of a sample.
+    """The assumptions about the sizes of a sample.
 
     Args:
         model: the built model.

@@ -23,16 +23,16 @@ from oomph.planning.live.buffers import Filling, bytes_of_element, declared_size
 from oomph.process.available_memory import available_bytes, total_bytes
 
 _SHARE_OF_FREE, _MOST_BYTES = 0.25, 4 << 30
-"""What the buffers of a pipeline may take together before they are made smaller."""
+"""Limits of all buffers of a pipeline together, before they are made smaller."""
 _MOST_SECONDS = 20.0
-"""How long they may take to fill."""
+"""Time that they may take to fill."""
 _SMALL_BYTES, _SMALL_SECONDS, _SMALL_ELEMENTS = 128 << 20, 2.0, 1000
-"""What is left of each."""
+"""Limits of a buffer made smaller."""
 _MOST_COPIED = 256 << 20
 """The graph of a pipeline holds the arrays that it was made from; it is not written if they are larger."""
 _SNAPSHOT = "snapshot"
 _WARN = 1
-"""What DatasetToGraph does about state: it only warns."""
+"""Makes DatasetToGraph only warn about state."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class ReadableDataset:
     dataset: Any
     """The pipeline itself, or one with smaller buffers; None if it cannot be made smaller, and must not be read."""
     buffers: tuple[DataBuffer, ...] = ()
-    """What the stages of the pipeline itself keep."""
+    """The buffers of the pipeline itself."""
     is_changed: bool = False
     """True if it is not the pipeline itself."""
     mixes_less: bool = False
@@ -73,7 +73,7 @@ def _readable(dataset: Any) -> ReadableDataset:
 
 
 def room_for(buffers: Sequence[DataBuffer]) -> Room:
-    """What buffers may take on this machine."""
+    """The space for buffers on this machine."""
     file = next((buffer.file for buffer in buffers if buffer.file), "")
     return Room(total_bytes(), _free_disk(file) if file else None)
 
@@ -104,7 +104,7 @@ def _writes(dataset: Any, buffers: Sequence[DataBuffer]) -> bool:
 
 
 def _small(filling: Filling) -> int:
-    """How many elements a buffer keeps instead."""
+    """The number of elements in the smaller buffer."""
     if filling.buffer.kind == PREFETCH:
         return min(filling.declared, 2)
     size, seconds = filling.buffer.element_bytes or 1, filling.seconds
@@ -130,7 +130,7 @@ def _made_smaller(dataset: Any, sizes: Mapping[int, int]) -> Any:
 
 
 def _bytes_in_arrays(dataset: Any) -> int:
-    """What the arrays take that a pipeline was made from."""
+    """The bytes of the arrays that a pipeline was made from."""
     functions = [function for each in chain(dataset) for function in functions_of(each)]
     tensors = [tensor for each in chain(dataset) for tensor in TENSORFLOW.source_tensors.get(each, None) or ()]
     tensors += [tensor for function in functions for tensor in function.captured_inputs]

@@ -1,4 +1,4 @@
-"""Whether Keras' own recomputation of activations works inside a compiled step; tried on two small layers.
+"""Tests Keras' own recomputation of activations inside a compiled step, on two small layers.
 
 Keras 3.15 calls `tf.recompute_grad` with keyword arguments, which TensorFlow takes in eager execution only.
 """

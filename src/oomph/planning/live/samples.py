@@ -34,7 +34,7 @@ def first_batch(model: Any, arguments: Mapping[str, Any]) -> Any:
 
 
 def dataset_of(model: Any, arguments: Mapping[str, Any]) -> Any:
-    """What Keras makes of the data of such a fit, to iterate over."""
+    """The dataset that Keras makes from the data of such a fit."""
     given = {name: arguments[name] for name in _EPOCH_ARGUMENTS if arguments.get(name) is not None}
     if isinstance(given.get("x"), tf.data.Dataset):
         given["x"] = readable(given["x"]).dataset
@@ -84,7 +84,7 @@ def specification(batch: Any) -> Any:
 
 
 def size_of(batch: Any) -> int:
-    """How many samples a batch has: the first dimension of its first part."""
+    """The number of samples in a batch: the first dimension of its first part."""
     leaves = [leaf for leaf in tf.nest.flatten(batch) if len(leaf.shape)]
     if not leaves:
         raise ExamineError("a batch has no first dimension")

@@ -40,7 +40,7 @@ class Scope:
 
     @property
     def sizes(self) -> list[int]:
-        """Of the flat tensors, in bytes."""
+        """Sizes of the flat tensors, in bytes."""
         return self.flat.sizes
 
     # -- what a function is given, and returns ------------------------------------------------------------------------
@@ -55,7 +55,7 @@ class Scope:
             self.lists[placeholder.ref()] = known.items
 
     def known(self, tensor: Any) -> Known:
-        """What is known of a tensor."""
+        """The known facts about a tensor."""
         return Known(self.tensors.get(tensor.ref()), number_of(tensor, self.numbers), self.lists.get(tensor.ref()))
 
     # -- operations ---------------------------------------------------------------------------------------------------
@@ -147,7 +147,7 @@ class Scope:
         self._ends[operation.name] = [first + i for i, inside in enumerate(made) if inside.is_effect]
 
     def _is_a_number(self, operation: Any) -> bool:
-        """Whether the operation only makes a scalar of known value, which takes almost no memory."""
+        """True if the operation only makes a scalar of known value, which takes almost no memory."""
         if len(operation.outputs) != 1 or operation.control_inputs or operation.outputs[0].shape.rank != 0:
             return False
         value = number_of(operation.outputs[0], self.numbers)

@@ -1,4 +1,4 @@
-"""Which operations of a step are the optimizer's update, by the scopes in their names."""
+"""Finds the operations of the optimizer's update in a step, by the scopes in their names."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What real steps on the GPU itself say: the peak at any batch size, the sizes worth running, and what is kept."""
+"""Real steps on the GPU: the peak at any batch size, the sizes worth running, and the records kept."""

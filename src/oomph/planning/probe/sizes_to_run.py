@@ -1,4 +1,4 @@
-"""Which batch sizes to run on the GPU: a few small ones, then those that were asked for, if they should fit. Pure."""
+"""Chooses batch sizes to run on the GPU: a few small ones, then those asked for, if they should fit. Pure."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Sequence
 from oomph.planning.largest import largest_batch
 
 PROBING = "running a few steps on the GPU"
-"""What is said while one runs."""
+"""The message while one runs."""
 MOST_SIZES = 6
 _MOST_SECONDS = 180.0
 """No further size is begun that would probably end later than this after the first one began."""
@@ -17,7 +17,7 @@ _PART_XLA, _LESS = 4, 8
 
 
 def is_time_left(spent: float, last: float) -> bool:
-    """Whether there is time to run one more size, which takes as long as the last one."""
+    """True if there is time to run one more size, which takes as long as the last one."""
     return spent + last <= _MOST_SECONDS
 
 

@@ -24,7 +24,7 @@ _PACKAGES = ("jax", "jaxlib", "jax-cuda12-pjrt")
 _LEAST, _MOST = 1 << 30, 8 << 30
 """The memory that the compiler must find free, and the most that it may take, in bytes."""
 _OLDEST_PYTHON = (3, 11)
-"""That jax 0.10 runs on."""
+"""The oldest Python of jax 0.10."""
 _HIDDEN = ("OOMPH_", "JAX_", "XLA_", "TF_")
 """Variables of these beginnings are the training's: they are not passed on."""
 _OF_ITS_PYTHON = ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV")
@@ -39,7 +39,7 @@ class NotCompiledError(Exception):
 
 @dataclass(frozen=True)
 class Compiled:
-    """What XLA has assigned to one step, in bytes."""
+    """Memory that XLA has assigned to one step, in bytes."""
 
     arguments: int
     """Variables and the batch."""
@@ -51,16 +51,16 @@ class Compiled:
     version: str
     """The version of jaxlib, whose XLA it was."""
     seconds: float
-    """How long it took."""
+    """Time to compile."""
 
     @property
     def total(self) -> int:
-        """What is in use while the step runs."""
+        """The bytes in use while the step runs."""
         return self.arguments + self.outputs - self.aliased + self.temporary
 
 
 def why_not() -> str:
-    """Why nothing can be compiled here, as a clause without a full stop; empty if it probably can."""
+    """The reason nothing can be compiled here, as a clause without a full stop; empty if compiling should work."""
     other = os.environ.get(PYTHON)
     if other:
         return "" if os.access(other, os.X_OK) else f"{PYTHON} names no program: {other}"
@@ -123,7 +123,7 @@ def _answer(words: list[str], folder: Path, seconds: float) -> Mapping[str, Any]
 
 
 def answer_of(said: bytes, returncode: int) -> Mapping[str, Any]:
-    """What the compiling process has printed last; why there is nothing, if there is nothing."""
+    """The last output of the compiling process, or the reason there is none."""
     try:
         found = json.loads(said.splitlines()[-1])
         return found if isinstance(found, dict) else {}

@@ -1,4 +1,4 @@
-"""Which batch sizes are worth compiling: those that were asked for, then the largest one that should fit. Pure."""
+"""Chooses batch sizes to compile: those asked for, then the largest one that should fit. Pure."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What is known of a training that is about to begin, as frozen values."""
+"""Facts about a training that is about to begin, as frozen values."""

@@ -1,1 +1,1 @@
-"""What `oomph check` sees of a training that was reached: its facts, for the rules of `oomph.preflight`."""
+"""Facts that `oomph check` gathers about a training that was reached, for the rules of `oomph.preflight`."""

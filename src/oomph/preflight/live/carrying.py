@@ -1,4 +1,4 @@
-"""Whether oomph would carry this training over a fault: out of memory, the position in the data, seeds, callbacks."""
+"""Tests if oomph would carry this training over a fault: out of memory, position in the data, seeds, callbacks."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _EPOCH_ARGUMENTS = ("x", "y", "sample_weight", "batch_size", "steps_per_epoch", 
 
 
 def carried_by_fit(model: Any, given: Mapping[str, Any], batch: Any) -> list[Carried]:
-    """What becomes of a fit after a fault.
+    """The effects of a fault on a fit.
 
     Args:
         model: the compiled model; its variables stay as they are.
@@ -60,7 +60,7 @@ def carried_by_fit(model: Any, given: Mapping[str, Any], batch: Any) -> list[Car
 
 
 def carried_by_loop() -> list[Carried]:
-    """What becomes of a custom loop after a fault."""
+    """The effect of a fault on a custom loop."""
     return [
         Carried(
             "loop", carry.LOST, "a custom loop begins again from its beginning after a restart",

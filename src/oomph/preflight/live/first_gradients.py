@@ -66,7 +66,7 @@ _BY_RANGE = (
 
 @dataclass
 class Seen:
-    """What the layers did in one forward pass."""
+    """Observations of the layers in one forward pass."""
 
     activities: list[Activity] = field(default_factory=list)
     ranges: list[InputRange] = field(default_factory=list)

@@ -50,7 +50,7 @@ def _sequence(value: Any) -> Array | None:
 
 
 def loss_orders(model: Any, outputs: Sequence[Output], y: Any) -> Iterator[LossOrder]:
-    """What the user's own losses give for the right answer, and for a wrong one."""
+    """Yield the values of the user's own losses for the right answer and for a wrong one."""
     targets = keras.tree.flatten(y)
     losses = losses_by_output(model)
     for index, output in enumerate(outputs):

@@ -115,7 +115,7 @@ def with_waiting(training: Training, model: Any, given: Mapping[str, Any], tunes
 
 
 def _halves(given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any] | None]:
-    """What is trained on, and what `validation_split` sets apart: the last samples."""
+    """The training data, and the last samples, which `validation_split` sets apart."""
     share = given.get("validation_split") or 0.0
     parts = {name: given[name] for name in _SPLIT if given.get(name) is not None}
     arrays = keras.tree.flatten(list(parts.values()))

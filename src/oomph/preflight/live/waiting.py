@@ -55,7 +55,7 @@ class Trainer:
 
 
 def measure(dataset: Any, data: Data, trainer: Trainer) -> Waiting | None:
-    """How long a training waits for this dataset; None if the data end before anything can be measured.
+    """Measure the time a training waits for this dataset; None if the data end before anything can be measured.
 
     Args:
         dataset: what fit was given.
@@ -82,7 +82,7 @@ def seconds_of_step_alone(dataset: Any, trainer: Trainer) -> float | None:
 
 
 def seconds_of_step(dataset: Any, trainer: Trainer, seconds: float = _SECONDS) -> tuple[int, float] | None:
-    """How many steps were measured, and the mean time of one.
+    """The number of steps measured, and the mean time of one.
 
     The first step of an epoch is left out: a shuffle fills its buffer then.
     """
@@ -100,7 +100,7 @@ def seconds_of_step(dataset: Any, trainer: Trainer, seconds: float = _SECONDS) -
 
 
 def _until(steps: Iterator[float], seconds: float) -> list[float]:
-    """Those of the next steps that end in so many seconds, and a few in any case."""
+    """The durations of steps until so many seconds have passed, and of a few in any case."""
     found: list[float] = []
     until = time.monotonic() + seconds
     for spent in steps:
@@ -132,7 +132,7 @@ def _costs(dataset: Any, data: Data) -> tuple[StageCost, ...]:
 
 
 def _elements_of_batch(after: Sequence[Any]) -> int:
-    """How many elements of a stage become one batch at the end."""
+    """The number of elements of a stage in one batch at the end."""
     return math.prod(size for each in after if (size := _batch_size(each)) is not None)
 
 

@@ -38,7 +38,7 @@ _STATE = {
     "TensorBoard": (*KERAS.global_train_batch.names, *KERAS.global_test_batch.names),
     "SwapEMAWeights": KERAS.averages_in_model.names,
 }
-"""What Keras' callbacks count or remember from one epoch to the next; callbacks not listed keep nothing.
+"""State that Keras' callbacks keep from one epoch to the next; callbacks not listed keep none.
 
 LearningRateScheduler keeps nothing: it continues from the optimizer's learning rate.
 """

@@ -1,4 +1,4 @@
-"""What a fit took of the device's memory, and with which batch: from this the closing line names a larger one."""
+"""The device memory that a fit took, and its batch size: from these the closing line names a larger batch."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from oomph.keras_bridge.optimizers import optimizers_of
 from oomph.keras_bridge.runtime.allocator import DeviceMemory, peak_bytes_of_device
 
 _KEEP_THE_SIZE = ("Prefetch", "Options", "Take", "Skip", "Repeat", "Cache", "Shuffle", "_MapDataset", "ParallelMap")
-"""What may stand behind `batch` without changing how many samples a batch has, as far as their names say."""
+"""Stages that, by their names, may follow `batch` without changing the size of a batch."""
 _MOST_STAGES = 100
 
 
@@ -37,7 +37,7 @@ def memory_taken(model: Any, epochs: Any, data: Any, seen_peak: int) -> dict[str
 
 
 def batch_size(epochs: Any, data: Any) -> int | None:
-    """How many samples a full batch has; None where only the data themselves could tell."""
+    """The number of samples in a full batch; None if only the data could tell."""
     size = getattr(getattr(epochs, "data_adapter", None), "batch_size", None)
     if size is None and isinstance(data, tf.data.Dataset):
         size = _size_in(data)
@@ -59,7 +59,7 @@ def _size_in(dataset: Any) -> int | None:
 
 
 def _kept_bytes(model: Any) -> int:
-    """What the model and its optimizers keep from step to step."""
+    """Bytes that the model and its optimizers keep from step to step."""
     each = [*model.variables, *(variable for optimizer in optimizers_of(model) for variable in optimizer.variables)]
     variables = {id(variable): variable for variable in each}.values()
     return sum(math.prod(variable.shape) * tf.as_dtype(variable.dtype).size for variable in variables)

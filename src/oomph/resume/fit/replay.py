@@ -66,7 +66,7 @@ def _tell_moved_data(fits: Fits, fit: Fit) -> None:
 
 
 def _not_restorable(fit: Fit, checkpoint: Checkpoint) -> list[Reason]:
-    """Which effects of the fit were not saved or have changed since."""
+    """The effects of the fit that were not saved or have changed since."""
     lost = [*reasons_from((checkpoint.meta.objects or {}).get("lost")), *reasons_from(checkpoint.meta.hidden)]
     lost += [READ_AHEAD] if fit.validation.is_guessed(checkpoint) else []
     return [*lost, *written_files.changed_since(checkpoint, list(written_files.patterns(fit.callbacks)))]

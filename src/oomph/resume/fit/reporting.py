@@ -1,4 +1,4 @@
-"""What a fit reports: events in the journal, and lines for the user. Runs in the script process."""
+"""Reports of a fit: events in the journal, and lines for the user. Runs in the script process."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def tell_start(fit: RunningFit, step: Step) -> None:
 
 
 def announced(promise: exactness.Promise, is_split: bool) -> str:
-    """What a promise means before anything has happened.
+    """Describe a promise before anything has happened.
 
     Args:
         is_split: whether every batch is split from the start.

@@ -48,16 +48,16 @@ class CannotResumeError(CheckpointError):
 
 
 class Resumption:
-    """What a fit resumes from, if anything."""
+    """The checkpoint that a fit resumes from, if any."""
 
     def __init__(self, fit: RunningFit) -> None:
         self._fit, self._fits = fit, fit.fits
         self.checkpoint: Checkpoint | None = None
         """The checkpoint that is still to be restored."""
         self.logs: dict[str, float] = {}
-        """What the last step before the checkpoint returned."""
+        """The logs of the last step before the checkpoint."""
         self._data_kind = ""
-        """How the data position was restored, once it was: batches are not skipped a second time."""
+        """Kind of the restored data position. Once it is set, batches are not skipped again."""
 
     @property
     def pending(self) -> bool:
@@ -66,7 +66,7 @@ class Resumption:
 
     @property
     def epochs(self) -> int | None:
-        """How many epochs the script asks for; None if that is not a number."""
+        """The number of epochs the script asks for; None if that is not a number."""
         epochs = self._fit.arguments.get("epochs")
         return epochs if isinstance(epochs, int) else None
 
@@ -76,15 +76,15 @@ class Resumption:
 
     @property
     def as_of(self) -> float | None:
-        """When the pending checkpoint was taken, in seconds since 1970; None without one."""
+        """The time of the pending checkpoint, in seconds since 1970; None without one."""
         return None if self.checkpoint is None else self.checkpoint.meta.taken_at
 
     def skipped_steps(self) -> int:
-        """How many steps of the resumed epoch an earlier attempt has done."""
+        """The number of steps of the resumed epoch done by an earlier attempt."""
         return 0 if self.checkpoint is None or self._other_data(self.checkpoint) else self.checkpoint.position.step
 
     def skipped_epochs(self) -> int:
-        """How many whole epochs of the fit an earlier attempt has done."""
+        """The number of whole epochs of the fit done by an earlier attempt."""
         if self.checkpoint is None:
             return 0
         return self.checkpoint.position.epoch - int(self._fit.arguments.get("initial_epoch") or 0)
@@ -302,7 +302,7 @@ class Resumption:
             self._fits.say(f"not equal to the earlier attempt: {cause}")
 
     def _other_data(self, checkpoint: Checkpoint) -> bool:
-        """Whether the data are not those of the checkpoint, which makes its data position meaningless."""
+        """True if the data differ from the checkpoint's, which makes its data position meaningless."""
         self._fit.beginning.facts(self._fit.epoch_iterator)
         return bool(self._fit.beginning.changes(checkpoint, provenance.DATA))
 
@@ -322,13 +322,13 @@ def _build_by_a_call(model: Any, iterator: Any) -> None:
 
 
 def ended_before(checkpoint: Checkpoint) -> str:
-    """Why a checkpoint cannot be used whose position the data do not reach, in words."""
+    """The message that the data end before the position of a checkpoint."""
     at = checkpoint.position
     return f"checkpoint {checkpoint.name} is of epoch {at.epoch + 1}, step {at.step + 1}, and the data end before"
 
 
 def returned(what: str, site: str, checkpoint: Checkpoint, epochs: int | None) -> str:
-    """That a training is not continued because it has all the epochs that the script asks for, in words."""
+    """The message that a training already has all the epochs that the script asks for."""
     trained = counted(checkpoint.position.epoch, "epoch")
     return (
         f"{what} at {site} has trained {trained}, and the script asks for {epochs}: the saved state is returned,"

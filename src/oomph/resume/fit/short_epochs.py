@@ -14,7 +14,7 @@ class ShortEpoch:
 
     epoch: int
     steps: int
-    """How many it had."""
+    """Number of its steps."""
     wanted: int
 
 

@@ -1,4 +1,4 @@
-"""What callbacks may change in a model within a fit: which layers train, their settings, its compilation."""
+"""Changes by callbacks to a model within a fit: trainable layers, their settings, its compilation."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Trained:
         return any(one is not other for one, other in zip(_compilation(model), self._compiled, strict=True))
 
     def now(self, model: Any) -> dict[str, Any]:
-        """Which layers train, which settings changed, whether the train function is new; JSON-ready."""
+        """The trainable layers, the changed settings, and whether the train function is new; JSON-ready."""
         layers = [bool(layer.trainable) for layer in KERAS.flatten_layers.call(model)]
         made_anew = model.train_function is not self._function
         return {"layers": layers, "settings": self._changed(_settings(model)), "made_anew": made_anew}

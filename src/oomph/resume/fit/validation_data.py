@@ -93,7 +93,7 @@ class ValidationData:
                     pass
 
     def is_guessed(self, checkpoint: Checkpoint) -> bool:
-        """Whether the order of the next batches depends on how far TensorFlow had read ahead, which is unknown."""
+        """True if the order of the next batches depends on TensorFlow's unknown read-ahead."""
         used = any(entry[1] for entry in checkpoint.meta.validated_after)
         return used and bool(self._steps) and self._dataset is not None and datasets.repeats_shuffled(self._dataset)
 

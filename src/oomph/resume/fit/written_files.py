@@ -279,7 +279,7 @@ def _named_by(callbacks: list[Any]) -> list[Path]:
 
 
 def patterns(callbacks: list[Any]) -> Iterator[str]:
-    """What callbacks hold that may be the name of a file, or a pattern of names."""
+    """Yield the strings in callbacks that may be file names or patterns of them."""
     for callback in callbacks:
         if any(base.__name__ in _APPENDED for base in type(callback).__mro__):
             continue

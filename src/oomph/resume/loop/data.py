@@ -1,4 +1,4 @@
-"""Where a loop is in its data: saved with TensorFlow's iterators, otherwise restored by replaying the batches."""
+"""The position of a loop in its data: saved with TensorFlow's iterators, otherwise restored by replaying batches."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class LoopData(DataPosition):
         self.differs_at: int | None = None
         """The first replayed batch that differs, counted from 0."""
         self.same = 0
-        """How many replayed batches matched."""
+        """Number of replayed batches that matched."""
 
     def begins(self) -> None:
         """Called before an iterator is created."""

@@ -1,4 +1,4 @@
-"""What a custom loop compares: the calls of Keras' loss objects, and whether they get what a model has just made."""
+"""The calls of Keras' loss objects in a custom loop, each with the model whose output it was given."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class LossCall:
     model: Any
     """The model whose output it gets; None if it gets something else."""
     index: int
-    """Which of its outputs."""
+    """Index of that output."""
     swaps: bool
     """True if the output of a model is given as the target, and the prediction is none."""
 

@@ -24,7 +24,7 @@ from oomph.resume.objects.values import is_value
 
 _SECONDS = 0.1
 _CLOCKS = {clock: clock() for clock in (time.time, time.monotonic, time.perf_counter)}
-"""What each clock read when oomph was loaded into the script process."""
+"""The reading of each clock when oomph was loaded into the script process."""
 _BEFORE_SECONDS = 60.0
 _IN_PLACE = (list, dict, set, collections.deque, collections.defaultdict, collections.Counter, bytearray)
 _PLAIN = SimpleNamespace()

@@ -44,7 +44,7 @@ class LoopProof(Proof):
         self._batch = 0
         self._is_first = True
         self._states = 0
-        """How many compared steps had their state compared."""
+        """Number of steps whose state was compared."""
 
     def checkpointed(self) -> None:
         """A checkpoint was taken before the next step."""

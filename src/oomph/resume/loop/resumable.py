@@ -35,7 +35,7 @@ class ResumableLoop(RunningLoop):
         self.resumption = LoopResumption(self, self.checkpoints)
         self._lines = enclosing_loops(frame)
         self._asked = 0.0
-        """When the loop asked for the batch."""
+        """Time at which the loop asked for the batch."""
         self._started, self._first_step, self._stepped = time.monotonic(), fits.steps, False
         self._poison = fits.session.handover.changed("skip-batch")
 

@@ -26,7 +26,7 @@ _PAUSE_SECONDS = 1.0
 
 
 class LoopResumption:
-    """What a loop resumes from, if anything."""
+    """The checkpoint that a loop resumes from, if any."""
 
     def __init__(self, loop: RunningLoop, checkpoints: LoopCheckpoints) -> None:
         self._loop, self._fits, self._checkpoints = loop, loop.fits, checkpoints

@@ -55,7 +55,7 @@ class Source:
 
 
 def _is_py_dataset(dataset: Any) -> bool:
-    """Whether it is a Keras PyDataset, which serves batches by number and is notified of epochs."""
+    """True if it is a Keras PyDataset, which serves batches by number and is notified of epochs."""
     return (
         any(kind.__name__ == "PyDataset" and kind.__module__.startswith("keras.") for kind in type(dataset).__mro__)
         and "keras" in sys.modules

@@ -1,4 +1,4 @@
-"""What a checkpoint may put in place of what is there: data. It never chooses what is called, or which file is written.
+"""Limits a checkpoint to replacing data: it never chooses what is called, or which file is written.
 
 A checkpoint may come from anybody. Its data reach the script's own attributes, and the script calls and opens what it
 finds there. So a function, a class, a module or anything else that is called stays where this process has put it, and

@@ -1,7 +1,7 @@
-"""Which texts of a checkpoint a script that runs commands may get: none that a shell takes for one.
+"""Keeps texts of a checkpoint that look like commands from a script that runs commands.
 
-Nobody can tell from a text what the script does with it. So where the script's own code names a way to run a program or
-a text, what looks like a command is only accepted where this process holds the same text already.
+A text does not show what the script does with it. So where the script's own code names a way to run a program or a
+text, what looks like a command is only accepted where this process holds the same text already.
 """
 
 from __future__ import annotations

@@ -123,7 +123,7 @@ def _is_iterated_in_c(thing: Any, made_by: str) -> bool:
 
 
 def _reduced(thing: Any) -> tuple[Any, ...]:
-    """How Python would recreate the iterator: its maker's name, the arguments, and a state."""
+    """The parts from which Python recreates the iterator: its maker's name, the arguments, and a state."""
     import warnings
 
     with warnings.catch_warnings():

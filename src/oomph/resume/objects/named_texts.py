@@ -1,4 +1,4 @@
-"""Which texts of a checkpoint the script may take for paths: none that leads out of the folders that it has named.
+"""Keeps the script from taking texts of a checkpoint for paths that lead out of the folders it has named.
 
 The script opens what it finds in its own attributes, lists, arrays and tables. So a text that leads out of its folders,
 or to a program or a hidden file within them, is only accepted where this process holds the same text already. In a

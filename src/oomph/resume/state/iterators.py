@@ -107,7 +107,7 @@ def _remove(folder: Path) -> None:
 
 
 def _occurrences(folder: Path, key: bytes) -> int:
-    """How often the iterator's files hold these bytes; they may be large and are read in chunks."""
+    """Count occurrences of these bytes in the iterator's files, which may be large and are read in chunks."""
     found = 0
     for file in folder.glob(f"{_PREFIX}*"):
         with file.open("rb") as opened:

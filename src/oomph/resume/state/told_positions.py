@@ -40,7 +40,7 @@ def tells(iterator: Any) -> bool:
 
 
 def position_of(iterator: Any) -> Told | None:
-    """Where the iterator is; None if that cannot be told as JSON."""
+    """The position of the iterator; None if it cannot be told as JSON."""
     if not tells(iterator):
         return None
     try:
@@ -89,7 +89,7 @@ class TellingData:
         return self._current
 
     def position(self, taken: int) -> Told | None:
-        """Where the data were after so many batches of this epoch; None if that is not known."""
+        """The position of the data after `taken` batches of this epoch; None if unknown."""
         if taken == 0:
             fresh = self._fresh()
             return None if fresh is None else position_of(fresh)
@@ -139,12 +139,12 @@ class _Counted:
         self._spent += time.monotonic() - began
 
     def position(self, taken: int) -> Told | None:
-        """Where it was after so many batches."""
+        """The position after `taken` batches, or None."""
         return dict(self._noted.copy()).get(taken)
 
 
 def telling(epochs: Any) -> TellingData | None:
-    """What tells the position of the data of a Keras epoch iterator; None if they are not of Grain."""
+    """The data of a Keras epoch iterator, which tell their position; None if they are not of Grain."""
     if type(getattr(epochs, "data_adapter", None)).__name__ != _ADAPTER:
         return None
     return TellingData(KERAS.distributed_dataset.of(epochs))
@@ -178,7 +178,7 @@ def _is_like(one: Any, other: Any) -> bool:
 
 
 def _generator_states(dataset: Any) -> Iterator[Any]:
-    """What `from_generator` keeps of the Python generators that a dataset reads."""
+    """State that `from_generator` keeps of the Python generators that a dataset reads."""
     seen: set[int] = set()
     for each in datasets.datasets_in(dataset):
         for wrapper in TENSORFLOW.dataset_functions.call(each):

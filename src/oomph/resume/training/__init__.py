@@ -1,1 +1,1 @@
-"""What fits and loops share: identity, provenance, data position, checkpoints, proof."""
+"""Shared by fits and loops: identity, provenance, data position, checkpoints, proof."""

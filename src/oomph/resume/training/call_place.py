@@ -1,4 +1,4 @@
-"""Where a script calls `fit`: the place in its source, and what distinguishes the iterations of its loops.
+"""The place where a script calls `fit`, and what distinguishes the iterations of its loops.
 
 A line number alone is not enough: a script may be edited between two attempts, and may reach one line in many ways.
 The place is the chain of calls from the script's first line down to Keras, each with its file, function and statement.
@@ -130,7 +130,7 @@ def frames_of_the_script() -> Iterator[FrameType]:
 
 
 def _library_folders() -> tuple[str, ...]:
-    """Where these packages are: a script may well be in a folder of the user's with such a name."""
+    """The folders of these packages: a folder of the user's may have the same name."""
     files = (getattr(sys.modules.get(name), "__file__", None) for name in _LIBRARIES)
     return (PACKAGE + os.sep, *(os.path.dirname(file) + os.sep for file in files if file))
 

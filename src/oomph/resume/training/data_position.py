@@ -36,12 +36,12 @@ _MOST_SECONDS_ANEW = 600.0
 
 @dataclass(frozen=True)
 class Moment:
-    """What the data depend on besides themselves, right before an iterator over them is created."""
+    """State that the data depend on, right before an iterator over them is created."""
 
     random: dict[str, Any]
     """The states of the global random generators."""
     objects: Changes | None
-    """What the data are made from; None for a fit's first iterator, which finds everything as the script left it."""
+    """Changes to the data's sources; None for a fit's first iterator, which finds everything as the script left it."""
 
 
 class DataPosition:
@@ -61,24 +61,24 @@ class DataPosition:
         self.iterators_used: list[int] = []
         """The iterators that batches were taken from, counted from 1."""
         self.told: Told | None = None
-        """Where the iterator was at the last checkpoint, if it tells that itself."""
+        """The position told by the iterator at the last checkpoint, if it tells one."""
         self.obstacle: Reason | None = None
-        """Why the iterator cannot be saved, once known."""
+        """The reason the iterator cannot be saved, once known."""
         self.moment: Moment | None = None
         """The moment before the current iterator, if Python would have to replay its batches."""
         self.drawn_by_pipeline: frozenset[str] = frozenset()
         """The objects and global generators that the replay advanced: they are correct as they are."""
         self.expected = Expected()
-        """How the replayed batches compare with the earlier ones."""
+        """Comparison of the replayed batches with the earlier ones."""
         self.lost: list[Reason] = []
-        """What a restored position lacks."""
+        """Reasons a restored position is incomplete."""
         self._made_by_python: bool | None = None
         self._telling: told_positions.TellingData | None = None
         self._data_before: Picture | None = None
-        """What telling data were when the current iterator was made."""
+        """State of position-telling data when the current iterator was made."""
         self._told = False
         self._drained: Reason | None = None
-        """Why the iterator could not be saved at the last checkpoint only."""
+        """The reason the iterator could not be saved, at the last checkpoint only."""
         self._iterator: Any = None
         self._since = 0.0
         self._cost: tuple[float, int] | None = None
@@ -153,7 +153,7 @@ class DataPosition:
 
     @property
     def not_saved(self) -> Reason | None:
-        """Why the last checkpoint does not hold the iterator; None when it does."""
+        """The reason the last checkpoint does not hold the iterator, or None."""
         return None if self.told is not None else self.obstacle or self._drained
 
     def taken_moment(self) -> tuple[dict[str, Any] | None, list[Array]]:
@@ -183,7 +183,7 @@ class DataPosition:
         self._tell_obstacle()
 
     def _position_told(self) -> Told | None:
-        """Where the data are, if they tell it, and if reading them again from there is all that it takes."""
+        """The position that the data tell; None unless reading them again from there is enough."""
         told = None if self._telling is None else self._telling.position(self.taken)
         return told if told is not None and self._nothing_was_drawn() else None
 
@@ -274,7 +274,7 @@ class DataPosition:
         self.iterators_used = used_in(checkpoint)
 
     def _pays(self, between_saves: float) -> bool:
-        """Whether to save the buffers of the data pipeline instead of refilling them after a fault."""
+        """True if the buffers of the data pipeline should be saved rather than refilled after a fault."""
         if self._cost is None or not datasets.is_reproducible(_dataset_of(self._iterator)):
             return True
         seconds, size = self._cost

@@ -26,13 +26,13 @@ class Growing:
         self._last: list[Sizes] = []
 
     def noted(self, sizes: Sizes) -> str:
-        """What grows after one more checkpoint, in words; empty if nothing does."""
+        """Add the sizes of one more checkpoint. Returns what grows, or an empty string."""
         self._last = [*self._last, sizes][-_IN_A_ROW:]
         return growth(self._last)
 
 
 def growth(last: Sequence[Sizes]) -> str:
-    """What has grown in each of the last checkpoints, in words; empty if nothing has, or not by much."""
+    """Describe what has grown in each of the last checkpoints; empty if nothing has, or only a little."""
     if len(last) < _IN_A_ROW:
         return ""
     grown = {name: size - last[0].get(name, 0) for name, size in last[-1].items() if _grows(name, last)}
@@ -69,7 +69,7 @@ def sizes_of(changes: Changes, arrays: Iterable[Array] = (), names: Mapping[str,
 
 
 def _holder(key: str) -> str:
-    """What holds an item: "callback Own.images" of "callback Own.images[7]"."""
+    """The holder of an item: "callback Own.images" for "callback Own.images[7]"."""
     return key.partition("[")[0]
 
 

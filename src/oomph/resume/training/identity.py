@@ -1,4 +1,4 @@
-"""Which fit this is: its place in the script, its occurrence there, and a fingerprint of model and optimizer."""
+"""Identity of a fit: its place in the script, its occurrence there, a fingerprint of model and optimizer."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ class FitIdentity:
     ordinal: int
     """Its number in the run. A fit recognised as that of a checkpoint takes the checkpoint's number."""
     site: str
-    """Where the script calls it: "train.py:42"."""
+    """Place of the call in the script: "train.py:42"."""
     fingerprint: str
     """A digest of what must match for a saved state to belong to this fit."""
     place: str = ""
     """A digest of the place in the source, independent of line numbers."""
     occurrence: int = 0
-    """How many earlier fits of this process were at that place."""
+    """Number of earlier fits of this process at that place."""
     outline: str = ""
     """The place without the constants in its statements, which an edit may have changed."""
 

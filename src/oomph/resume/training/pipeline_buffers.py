@@ -1,4 +1,4 @@
-"""Whether to save the buffers of a data pipeline, or to refill them after a fault. Pure; script process.
+"""Decides whether to save the buffers of a data pipeline or refill them after a fault. Pure; script process.
 
 A checkpoint of a tf.data iterator holds its shuffle buffer and prefetched elements: 100 MB for 2000 decoded images.
 Saving them costs time at every checkpoint; replaying the batches of the epoch costs time at every fault.

@@ -37,12 +37,12 @@ _SHARE = 0.005
 
 
 class Witnessed(Protocol):
-    """What leaves witnesses: a fit, or a loop."""
+    """A fit or loop that leaves witnesses."""
 
     fits: Fits
     identity: FitIdentity
     lost: list[Reason]
-    """What is known not to be restored."""
+    """State known not to be restored."""
 
     def note_here(self, fact: AtStep) -> None:
         """Write an event with the position."""

@@ -32,7 +32,7 @@ class Expected:
     def __init__(self, count: int = 0, fingerprints: Sequence[int] = ()) -> None:
         self._count, self._known = count, fingerprints
         self.compared = 0
-        """How many batches matched."""
+        """Number of batches that matched."""
         self.differs_at: int | None = None
         """The first batch that differs, counted from 0."""
 

@@ -14,7 +14,7 @@ _MOST_CHARACTERS = 240
 
 
 class Trouble(NamedTuple):
-    """Why a configuration cannot be written or read."""
+    """The reason a configuration cannot be written or read."""
 
     error: str
     """The name of the class of the error."""
@@ -28,7 +28,7 @@ class Trouble(NamedTuple):
 
 
 def cannot_be_saved(model: Any, path: str) -> Trouble | None:
-    """Why `model.save(path)` would fail; None if the configuration can be written.
+    """The reason `model.save(path)` would fail; None if the configuration can be written.
 
     A `.keras` file holds all of it as JSON, that of the compiled loss and optimizer included. An HDF5 file is less
     strict with values. Weights alone need none of this.

@@ -1,4 +1,4 @@
-"""Where a script will save a whole model, and load it again: ModelCheckpoint, `model.save`, `load_model`.
+"""Finds where a script will save a whole model and load it again: ModelCheckpoint, `model.save`, `load_model`.
 
 Only what is certain counts: the name before `.save` is bound to this model while it is trained, the line follows the
 training in the same function or file, and no `try`, and no `if` that the training is not in, surrounds it.
@@ -51,7 +51,7 @@ class Save:
 
 
 def saves_ahead(model: Any, callbacks: Sequence[Any]) -> Iterator[Save]:
-    """Where the model that is about to be trained will be saved as a whole."""
+    """Yield the places where the model to be trained will be saved as a whole."""
     if type(model).save is not keras.Model.save:
         return  # the user's own, which may save anything
     frames = list(frames_of_the_script())
@@ -151,7 +151,7 @@ def _calls(nodes: Sequence[ast.AST], line: int) -> Iterator[ast.Call]:
 
 
 def _value(node: ast.AST, frame: FrameType) -> Any:
-    """What a name or a chain of attributes is bound to, without running any code of the script; None if unknown."""
+    """The value of a name or a chain of attributes, without running any code of the script; None if unknown."""
     if isinstance(node, ast.Name):
         return frame.f_locals.get(node.id, frame.f_globals.get(node.id))
     if isinstance(node, ast.Attribute):
