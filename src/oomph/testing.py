@@ -32,7 +32,7 @@ class Injector:
         return False
 
     def refuses_plain_step(self) -> bool:
-        """Whether the next step, which oomph cannot split into micro-batches, should run out of memory."""
+        """True if the next step, which oomph cannot split into micro-batches, should run out of memory."""
         return False
 
     def steps_committed(self, steps: int) -> None:

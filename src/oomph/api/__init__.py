@@ -1,1 +1,1 @@
-"""What a script may call itself: `oomph.guard`, `oomph.steps` and `oomph.map_batches`."""
+"""The functions a script may call itself: `oomph.guard`, `oomph.steps` and `oomph.map_batches`."""

@@ -49,7 +49,7 @@ class _Parser(argparse.ArgumentParser):
     """An ArgumentParser whose output fits the terminal, and works even if it is closed."""
 
     about_unknown = ""
-    """What to say of an unknown option that is like none of ours."""
+    """The hint for an unknown option that resembles none of ours."""
 
     def print_help(self, file: object = None) -> None:
         output.write(fitting(self.format_help()), _HEADS)
@@ -129,7 +129,7 @@ def _dispatch(words: list[str]) -> int:
 
 
 def _colour(options: Sequence[str]) -> str:
-    """What --color says. Looked up first, since argparse prints help and errors before it has read all options."""
+    """Return the value of --color, needed early: argparse prints help and errors before it has read all options."""
     said = "auto"
     for word, following in zip(options, [*options, ""][1:], strict=True):
         name, equals, value = word.partition("=")

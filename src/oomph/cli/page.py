@@ -1,4 +1,4 @@
-"""What `oomph explain` prints of a name that is no file: the page of a fault, a check of the doctor, an exception."""
+"""The output of `oomph explain` for a name that is no file: a fault's page, a doctor check or an exception."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def heads_of(word: str, width: int) -> Heads:
 
 
 def faults_of(exception: str) -> tuple[Fault, ...]:
-    """What a log that ends with this exception alone is taken for, then the faults whose pages name it most often."""
+    """The faults diagnosed from this exception alone, then those whose pages name it most often."""
     name = re.compile(rf"(?<!\w){re.escape(exception)}(?!\w)")
     alone = diagnose_log(f"Traceback (most recent call last):\n{exception}: \n".encode())
     sure = [each.fault for each in alone[:1] if each.confidence >= _SURE and each.fault.code != "PYT002"]

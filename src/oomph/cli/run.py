@@ -206,7 +206,7 @@ def with_script(parser: argparse.ArgumentParser, words: Sequence[str], with_valu
 
 
 def count_options(words: Sequence[str], with_value: Sequence[str] = _WITH_VALUE) -> int:
-    """How many words come before the script, `-m` or `--`."""
+    """The number of words before the script, `-m` or `--`."""
     position = 0
     while position < len(words):
         word = words[position]

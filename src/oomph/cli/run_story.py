@@ -1,4 +1,4 @@
-"""What `oomph explain RUN` prints: the run's own story first, then the evidence and remedies of what ended it."""
+"""The output of `oomph explain RUN`: the run's story, then the evidence and remedies of what ended it."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def story_of_run(run: Path) -> Story | None:
 
 
 def command_of_run(run: Path) -> OwnCommand:
-    """How the run was started; empty when its record cannot be read."""
+    """The command that started the run; empty when its record cannot be read."""
     record = read_record(run)
     return OwnCommand() if record is None else OwnCommand(tuple(options_without_a_run(record.options)), record.command)
 

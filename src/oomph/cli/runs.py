@@ -25,7 +25,7 @@ def runs_in(folder: Path) -> list[Path]:
 
 
 def _inside(folder: Path, name: str = "") -> list[Path]:
-    """What is in a folder, or what has that name in each folder of it; nothing where it cannot be read."""
+    """The entries of a folder, or the path `name` in each of them; empty if it cannot be read."""
     try:
         return [path / name for path in folder.iterdir()]
     except OSError:
@@ -33,7 +33,7 @@ def _inside(folder: Path, name: str = "") -> list[Path]:
 
 
 def _changed(run: Path) -> float | None:
-    """When a run last changed; None for what is no run. A run whose run.json is lost is one."""
+    """The time of a run's last change; None if it is no run. One whose run.json is lost counts."""
     for name in ("run.json", "journal"):
         try:
             found = (run / name).stat()

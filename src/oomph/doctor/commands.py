@@ -73,7 +73,7 @@ def driver_upgrade(snapshot: Snapshot, wanted: str) -> str:
 
 
 def container_run(snapshot: Snapshot) -> str:
-    """How to give a container of this kind its GPUs."""
+    """The command or setting that gives a container its GPUs."""
     return {
         "kubernetes": "resources: {limits: {nvidia.com/gpu: 1}}",
         "podman": "podman run --device nvidia.com/gpu=all ...",

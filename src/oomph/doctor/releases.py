@@ -1,4 +1,4 @@
-"""What the wheels of each TensorFlow release were built for, for wheels that do not say so themselves.
+"""The build targets of each TensorFlow release's wheels, for wheels that do not state them.
 
 Read from the METADATA and build_info.py of the manylinux x86-64 wheels on PyPI; the cuDNN column is the table of tested
 configurations (https://www.tensorflow.org/install/source#gpu). A release not listed here is unknown, not assumed.

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from oomph.doctor.snapshot import Candidate, Snapshot
 
 ALLOCATORS = ("cuda_malloc_async", "cuda_malloc", "memory_guard")
-"""What TF_GPU_ALLOCATOR may be (gpu_process_state.cc and process_state.cc)."""
+"""Accepted values of TF_GPU_ALLOCATOR (gpu_process_state.cc and process_state.cc)."""
 GROWTH_WORDS = ("true", "false")
-"""What TF_FORCE_GPU_ALLOW_GROWTH may be (gpu_bfc_allocator.cc)."""
+"""Accepted values of TF_FORCE_GPU_ALLOW_GROWTH (gpu_bfc_allocator.cc)."""
 _YES = ("yes", "y", "on", "1", "t")
 
 

@@ -1,4 +1,4 @@
-"""When a file was created, which only the kernel says: `statx`, that Python does not offer. Standard library only."""
+"""The time a file was created, from the kernel's `statx`, which Python does not offer. Standard library only."""
 
 from __future__ import annotations
 

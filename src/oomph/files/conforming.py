@@ -10,7 +10,7 @@ from typing import Any, Union, get_args, get_origin
 _MOST = 2**63
 """No real count is larger, and larger ones can overflow float arithmetic."""
 _NOT_FINITE = ("nan", "inf", "-inf")
-"""How the journal writes the floats that JSON cannot express."""
+"""The journal's spellings of the floats that JSON cannot express."""
 
 
 def conforms(value: object, kind: Any) -> bool:

@@ -25,5 +25,5 @@ class LazyPattern:
 
 
 def lazy_pattern(pattern: AnyStr, flags: int = 0) -> re.Pattern[AnyStr]:
-    """What `re.compile` returns, for all that its methods are concerned."""
+    """A stand-in for the result of `re.compile`, with its methods."""
     return cast("re.Pattern[AnyStr]", LazyPattern(pattern, flags))

@@ -15,12 +15,12 @@ class Gpus:
 
     @property
     def asking(self) -> str:
-        """What is being asked at this moment, such as "GPU 3"; empty between two readings."""
+        """The source being asked at this moment, such as "GPU 3"; empty between two readings."""
         return self._nvml.asking or self._smi.asking
 
     @property
     def problem(self) -> str:
-        """Why there are no values, or fewer, in words."""
+        """The reason values are missing, in words."""
         if self._nvml.is_missing and not self._smi.problem:
             return f"{self._nvml.problem}: nvidia-smi is asked instead, every {POLL_SECONDS:g} s"
         return self._nvml.problem

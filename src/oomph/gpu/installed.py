@@ -17,7 +17,7 @@ class Installed(NamedTuple):
     name: str
     total_bytes: int
     used_bytes: int = 0
-    """What all processes and the driver hold now."""
+    """The memory all processes and the driver hold now."""
 
 
 def installed(environ: Mapping[str, str]) -> tuple[tuple[Installed, ...], str]:
@@ -33,7 +33,7 @@ def installed(environ: Mapping[str, str]) -> tuple[tuple[Installed, ...], str]:
 
 
 def _visible(found: list[Installed], visible: str | None) -> list[Installed]:
-    """Those that CUDA_VISIBLE_DEVICES names by number; all of them if it is not set, or names them otherwise."""
+    """Return the GPUs that CUDA_VISIBLE_DEVICES lists by number; all if it is unset or names them otherwise."""
     if visible is None:
         return found
     numbers = [each.strip() for each in visible.split(",")]

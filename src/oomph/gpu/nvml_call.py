@@ -91,7 +91,7 @@ def field(key: str, number: int, least: float = float("-inf")) -> Bind:
 
 
 def through_pynvml(read: Callable[[Any, Any], Mapping[str, float]]) -> Bind:
-    """What pynvml's own functions give: good enough for what is asked rarely."""
+    """Bind a query to pynvml's own functions: good enough for what is asked rarely."""
 
     def bind(nvml: Any, handle: Any) -> Ask:
         def ask(values: dict[str, float]) -> bool:

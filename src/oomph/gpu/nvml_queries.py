@@ -1,4 +1,4 @@
-"""What is asked of each GPU through NVML, and how: one row for each query.
+"""The queries to each GPU through NVML, one row each.
 
 A query has several ways where drivers differ; a GPU keeps to the first way that it answers. NVML takes the driver's
 global lock for every call, so what changes slowly is asked every 10 seconds.

@@ -21,14 +21,14 @@ _SILENT_SECONDS = 2.0
 
 @dataclass(frozen=True)
 class Answer:
-    """What a child printed, and how it ended."""
+    """A child's answer, and how the child ended."""
 
     facts: Mapping[str, Any] = field(default_factory=dict)
     """The last value of each key; repeated `row` keys are collected in `rows`."""
     rows: tuple[Mapping[str, Any], ...] = ()
     """The rows it printed: one for each GPU or library."""
     problem: str = ""
-    """Why the answer is incomplete: "no answer within 5 s", "ended by SIGSEGV"; empty if it is complete."""
+    """The reason for an incomplete answer: "no answer within 5 s", "ended by SIGSEGV"; else empty."""
 
 
 class Question:

@@ -124,7 +124,7 @@ class Smi:
 
 
 def _run(command: list[str]) -> tuple[str, str]:
-    """What it printed, and why that is no answer."""
+    """The output, and the reason it is no answer."""
     try:
         done = run(command, {**os.environ, "LC_ALL": "C"}, _LIMIT_SECONDS, stderr=subprocess.STDOUT)
     except TimeoutError:

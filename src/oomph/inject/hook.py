@@ -28,12 +28,12 @@ DATASETS = "tensorflow.python.data.ops.dataset_ops"
 
 
 def guarding(join: Join) -> dict[str, Act]:
-    """How to guard Keras right after its import; `join` is called then and returns None if there is no need."""
+    """The action that guards Keras right after its import; `join` returns None if there is no need."""
     return {TRAINER: lambda trainer: _install(trainer, join)}
 
 
 def skipping() -> dict[str, Act]:
-    """How to leave corrupt data out, as soon as the module with the methods of `tf.data.Dataset` is imported."""
+    """The action that leaves out corrupt data once the module with the methods of `tf.data.Dataset` is imported."""
     return {DATASETS: lambda datasets: _act("oomph.hooks.skip_corrupt", datasets)}
 
 

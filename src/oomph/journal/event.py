@@ -16,7 +16,7 @@ SCHEMA = 1
 _SMALL = 2**62
 _MOST_FIELDS, _LONGEST_NAME = 200, 200
 _MOST_UNKNOWN = 10_000
-"""Of a field of an unknown event, in bytes of memory."""
+"""Limit of an unknown event's field, in bytes of memory."""
 _FLOATS = (float, float | None)
 """JSON has NaN and infinity only in words."""
 _OBJECT, _PLACE = 64, 16
@@ -126,7 +126,7 @@ def _types_of(kind: type[Fact]) -> tuple[tuple[str, Any, Any], ...]:
 
 
 def _is_sound(value: object, kind: Any) -> bool:
-    """What `conforms` says; most values are plain words and small numbers, and a journal has millions of them."""
+    """A faster `conforms`: most values are plain words and small numbers, and a journal has millions of them."""
     own = type(value)
     if own is kind and (own is str or own is bool):
         return True

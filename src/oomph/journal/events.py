@@ -37,7 +37,7 @@ class RunStarted(Fact, event="run-started"):
 
 
 class MachineSeen(Fact, event="machine"):
-    """What `oomph doctor` sees of the machine, and the variables that were set for the script."""
+    """The machine as `oomph doctor` sees it, and the variables set for the script."""
 
     snapshot: Mapping[str, Any] | None = None
     repairs: Mapping[str, Any] = _NOTHING
@@ -72,7 +72,7 @@ class Diagnosed(Fact, event="diagnosed"):
 
 
 class Decided(Fact, event="decided"):
-    """What is done after an attempt, with all that the decision rests on."""
+    """The action after an attempt, with all that the decision rests on."""
 
     action: str = ""
     reason: str = ""

@@ -60,7 +60,7 @@ class _Values:
 
 
 class Fact(_Values, metaclass=_FactType):
-    """What an event says. Its class is declared with the event's name in the journal."""
+    """The content of an event. Its class is declared with the event's name in the journal."""
 
     def __init__(self, **values: Any) -> None:
         made = {**type(self).defaults, **values}

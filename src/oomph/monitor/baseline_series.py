@@ -39,7 +39,7 @@ class Series:
     again: float = 0
     """The place where the second of two fits begins, or from where on each fit does the same work as the last."""
     ended: int = 0
-    """How many epochs of the fit have ended."""
+    """Epochs of the fit that have ended."""
     is_whole: bool = True
     """False: the readings are of one epoch, and what fills in each epoch may be freed at its end."""
 
@@ -62,7 +62,7 @@ class Series:
 
 
 def series_of(window: Window) -> Iterator[Series]:
-    """What there is to compare, the most telling first."""
+    """Yield the series to compare, the most telling first."""
     fits, training = _fits(window.ends_of_epochs), window.newest.training
     steps = _steps(fits, _of_newest_process(window.within_epochs), training)
     for series in (_epochs(fits, training), _across_fits(fits), _by_fit(fits), steps):

@@ -29,12 +29,12 @@ class Detector:
 
     @property
     def name(self) -> str:
-        """Where it is defined."""
+        """Its function's qualified name."""
         return f"{self.find.__module__}.{self.find.__qualname__}"
 
     @property
     def description(self) -> str:
-        """What it finds, in the first line, and what counts as that."""
+        """Its findings, in the first line, and what counts as one."""
         return self.find.__doc__ or ""
 
 

@@ -21,7 +21,7 @@ class Finding:
     fault: str
     """The name of its fault page, such as "memory-leak"."""
     subject: str
-    """What it concerns: "GPU 0", "host memory", "input pipeline", "loss"."""
+    """The part concerned: "GPU 0", "host memory", "input pipeline", "loss"."""
     message: str
     """One sentence with the figures: "memory in use grows by 12 MiB a minute; it reaches the limit in 40 minutes"."""
     severity: Severity = "warning"
@@ -29,6 +29,6 @@ class Finding:
     evidence: Mapping[str, Any] = field(default_factory=dict)
     """The figures behind the message, for programs: JSON values."""
     remedy: str = ""
-    """What to do, if it is more specific than the first remedy of the page."""
+    """The remedy, if it is more specific than the first one of the page."""
     kind: str = ""
     """Tells apart what has the same page and subject: a GPU may report "xid 48", and then "lost"."""

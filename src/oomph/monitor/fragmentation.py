@@ -22,7 +22,7 @@ _WORDS = Words(frozenset(word.encode() for word in memory_map.WORDS), condense=m
 
 
 def of_report(report: bytes) -> Finding | None:
-    """What the last failed allocation of a report shows; None if it failed for another reason."""
+    """The finding from a report's last failed allocation; None if it failed for another reason."""
     last = MemoryMap()
     for fact in read_log(BytesIO(report), words=_WORDS):
         last.see(fact)

@@ -15,10 +15,10 @@ from itertools import accumulate, combinations, pairwise
 from statistics import mean, median, pstdev
 
 Point = tuple[float, float]
-"""Where (an epoch, a step or a time) and how many bytes."""
+"""A place (an epoch, a step or a time) and a number of bytes."""
 PARTS = 8
 _SURE = 1.5
-"""How many standard errors the rates of two halves differ by when that is no chance."""
+"""The difference between the rates of two halves, in standard errors, that is no chance."""
 _NOW, _JUST_NOW = 0.7, 0.5
 """The least that the newest two floors rise, and the newest one, as a share of what is usual."""
 _STOPPED, _QUIET = 0.25, 0.75
@@ -146,7 +146,7 @@ def even_rises(points: Sequence[Point], rises: int, least_bytes: float) -> Growt
 
 
 def rises_for_good(points: Sequence[Point], least: float) -> int:
-    """How often memory rose by this much for good: a few times are layers that are unfrozen, or larger images."""
+    """The number of rises by this much for good: a few are layers that are unfrozen, or larger images."""
     lowest_from_here = [*accumulate((value for _, value in reversed(points)), min)][::-1]
     rises, level = 0, lowest_from_here[0]
     for lowest in lowest_from_here:
@@ -183,7 +183,7 @@ def _floor(part: Sequence[Point]) -> Point:
 
 
 def _spread(part: Sequence[Point]) -> float:
-    """How far the readings of a part lie apart."""
+    """The range of a part's readings."""
     values = [value for _, value in part]
     return max(values) - min(values)
 

@@ -1,4 +1,4 @@
-"""What the machine does: CPU, memory and swap, read from /proc once a second."""
+"""The load of the machine: CPU, memory and swap, read from /proc once a second."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from oomph.monitor.finding import Finding
 
 
 def in_words(finding: Finding) -> str:
-    """What is wrong, its name, and what to do."""
+    """The finding in words, with its name and remedy."""
     page, remedy = find(finding.fault), remedy_of(finding)
     name = finding.fault if page is None else f"{page.name}, {page.code}"
     return f"{finding.subject}: {finding.message} ({name})" + (f". {remedy}" if remedy else "")

@@ -19,7 +19,7 @@ class Metric:
     """One metric. A new one is a row here and its reading in the source."""
 
     scope: Scope
-    """What it describes: a GPU, the machine, the processes of the script, or the training within it."""
+    """The thing described: a GPU, the machine, the processes of the script, or the training within it."""
     key: str
     """Its name within the scope, as in samples, the store and `oomph watch --json`."""
     unit: str
@@ -28,7 +28,7 @@ class Metric:
     kind: Kind = "gauge"
     """A counter only grows, apart from a restart of what it counts."""
     source: str = ""
-    """Where the value comes from, such as "nvmlDeviceGetMemoryInfo" or "TFE_GetMemoryInfo"."""
+    """The source of the value, such as "nvmlDeviceGetMemoryInfo" or "TFE_GetMemoryInfo"."""
     family: str = ""
     """The Prometheus name without `oomph_<scope>_`; empty: the key. Rows of one family differ by their labels."""
     labels: Mapping[str, str] = field(default_factory=dict)
@@ -36,7 +36,7 @@ class Metric:
     hw: str = ""
     """The OpenTelemetry name where one exists: semantic conventions, hardware metrics (`hw.*`)."""
     every_seconds: float = 1.0
-    """How often it is read. NVML takes the driver's global lock, so what changes slowly is read every 10 seconds."""
+    """Time between readings. NVML takes the driver's global lock, so what changes slowly is read every 10 seconds."""
 
     @property
     def prometheus(self) -> str:

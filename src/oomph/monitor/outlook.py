@@ -9,14 +9,14 @@ from typing import Any, Literal
 from oomph.terminal.amounts import counted
 
 _SOON_SECONDS = 24 * 3600.0
-"""Where the end of the training is not known, a limit that is further away is not worth a warning."""
+"""A limit further away than this is not worth a warning if the end of the training is unknown."""
 _UNITS = ((86400.0, "day"), (3600.0, "hour"), (60.0, "minute"))
 _MIB, _GIB = 1 << 20, 1 << 30
 
 
 @dataclass(frozen=True)
 class Outlook:
-    """What steady growth comes to."""
+    """The outlook for steady growth."""
 
     rate: float
     """Bytes for each unit."""
@@ -65,7 +65,7 @@ class Outlook:
 
 
 def remaining_seconds(training: Mapping[str, float]) -> float | None:
-    """What is left of the current fit at the pace of its steps so far; None if that cannot be told."""
+    """The time left in the current fit at the pace of its steps so far; None if unknown."""
     try:
         steps = (training["epochs"] - training["epoch"] + 1) * training["steps_per_epoch"] - training["step_of_epoch"]
         return max(steps, 0.0) * training["step_seconds_total"] / training["steps_total"]

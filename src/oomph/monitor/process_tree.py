@@ -140,7 +140,7 @@ class _Process:
 
 
 class _Children:
-    """Who started whom."""
+    """The children of each process."""
 
     def __init__(self, proc: Path) -> None:
         self._proc = proc
@@ -177,7 +177,7 @@ class _Children:
 
 
 def _parent(proc: Path, pid: int) -> int:
-    """Who started a process, or has adopted it; 0 if it has ended."""
+    """The pid of a process's parent or adopter; 0 if it has ended."""
     try:
         return int((proc / str(pid) / "stat").read_bytes().rpartition(b")")[2].split()[_PARENT])
     except (OSError, ValueError, IndexError):

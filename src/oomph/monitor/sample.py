@@ -46,13 +46,13 @@ class GpuSample:
     processes: tuple[GpuProcess, ...] | None = None
     """None: not asked at this moment, or not allowed."""
     events: tuple[GpuEvent, ...] = ()
-    """What was reported since the sample before."""
+    """The events since the sample before."""
     problem: str = ""
-    """Why it did not answer: "GPU is lost", "no answer for 12 s". Its values are then absent."""
+    """The reason it did not answer: "GPU is lost", "no answer for 12 s". Its values are then absent."""
 
     @property
     def title(self) -> str:
-        """What it is called in findings: "GPU 0 (NVIDIA H100)"."""
+        """The name in findings: "GPU 0 (NVIDIA H100)"."""
         return f"GPU {self.index} ({self.name})" if self.name else f"GPU {self.index}"
 
 
@@ -79,10 +79,10 @@ class Sample:
     gpus: tuple[GpuSample, ...] = ()
     host: Values = field(default_factory=dict)
     process: Values = field(default_factory=dict)
-    """Of all processes of the watched script together."""
+    """Totals of all processes of the watched script."""
     training: Values = field(default_factory=dict)
     """From within the training process; empty until it reports."""
     baselines: tuple[Baseline, ...] = ()
     """New since the sample before; see `Baseline`."""
     problems: Mapping[str, str] = field(default_factory=dict)
-    """Why a source gives nothing, in words: {"nvml": "the driver does not let this user ask"}."""
+    """The reason a source gives nothing, in words: {"nvml": "the driver does not let this user ask"}."""

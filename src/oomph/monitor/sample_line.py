@@ -31,10 +31,10 @@ _T = TypeVar("_T", str, int)
 
 
 class Header(NamedTuple):
-    """What the first line of a file says of the lines after it."""
+    """The first line of a file, which describes the lines after it."""
 
     at: int
-    """How many bytes of the compressed file came before these lines."""
+    """The number of bytes of the compressed file before these lines."""
     columns: Mapping[Scope, Sequence[str]]
     """The keys of each scope, in the order of their values."""
 

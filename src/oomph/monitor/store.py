@@ -29,14 +29,14 @@ from oomph.monitor.sample_line import Header, header_line, read_header, read_sam
 from oomph.monitor.stored_lines import GZIP, MOST_LINE, MOST_MEMBER, compressed_lines, plain_lines
 
 MONITORED_PARENT = Path(".oomph") / "monitor"
-"""Where `oomph.Monitor` makes a folder for each training that it watches without `oomph run`."""
+"""The parent of the folders that `oomph.Monitor` makes for trainings watched without `oomph run`."""
 TAIL = "monitor/samples.jsonl"
 COMPRESSED = "monitor/samples.jsonl.gz"
 _LOCK = "monitor/lock"
 _TAIL_SAMPLES = 300
 _SYNC_SECONDS = 10.0
 _RETRY_SAMPLES = 30
-"""How many samples a store that failed lets pass before it tries again."""
+"""The number of samples that a failed store lets pass before it tries again."""
 
 
 class Store:
@@ -45,7 +45,7 @@ class Store:
     def __init__(self, run_dir: Path) -> None:
         self._run_dir = run_dir
         self.problem = ""
-        """Why samples are not kept, in words; empty while they are."""
+        """The reason samples are not kept, in words; empty while they are."""
         self._lock: int | None = None
         self._tail: int | None = None
         self._samples = 0

@@ -13,7 +13,7 @@ MOST_MEMBER = 301 * MOST_LINE
 GZIP = 31
 """zlib's number for a gzip member with a 32 KiB window."""
 _MEMBER = bytes.fromhex("1f8b080000000000")
-"""How a member of ours begins: no name, no time."""
+"""The beginning of a member of ours: no name, no time."""
 _READ, _HELD = 8 << 10, 64 << 10
 
 
@@ -40,7 +40,7 @@ class _Member:
         self.end: int | None = None
 
     def content(self) -> Iterator[bytes]:
-        """What it holds, in chunks."""
+        """Yield its content in chunks."""
         inflate, size = zlib.decompressobj(GZIP), 0
         while not inflate.eof:
             taken = inflate.unconsumed_tail or _read(self._file, self._limit)
@@ -60,7 +60,7 @@ def _read(file: BinaryIO, limit: int | None) -> bytes:
 
 
 def _next_member(file: BinaryIO, begin: int, limit: int | None) -> int | None:
-    """Where the next member begins, or None."""
+    """The position of the next member, or None."""
     file.seek(begin)
     kept = b""
     while chunk := _read(file, limit):

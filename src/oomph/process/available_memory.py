@@ -1,4 +1,4 @@
-"""How much host memory there is, how much may still be taken, and how many processes the kernel has killed for it.
+"""Host memory: how much there is, how much may still be taken, and the processes the kernel has killed for it.
 
 The cgroup of a container or a cluster job may leave a process less than the machine has. In any process; standard
 library only.
@@ -46,7 +46,7 @@ def machine_bytes(root: Path = _ROOT) -> int | None:
 
 
 def oom_kills(root: Path = _ROOT) -> int | None:
-    """How many processes of our cgroup the kernel has killed for memory; None if it does not report that.
+    """The number of processes of our cgroup that the kernel killed for memory; None if it does not report that.
 
     Such a process writes nothing to stderr. Reading this before and after distinguishes that kill from a `kill -9`.
     """
@@ -104,7 +104,7 @@ class _Folder(NamedTuple):
 
 
 def _folders(root: Path) -> Iterator[_Folder]:
-    """Where the files of our group may be. In a container, the group's own folder is often mounted as the root."""
+    """Yield the folders that may hold our group's files. In a container, its folder is often mounted as the root."""
     base = root / "sys/fs/cgroup"
     for controllers, group in _memberships(root / "proc/self/cgroup"):
         if controllers == "":

@@ -17,7 +17,7 @@ from typing import IO
 from oomph.process.descriptors import readable
 
 KEPT_BYTES = 4 << 20
-"""Of the output of a child, the end is kept."""
+"""Size of the kept end of a child's output."""
 _CHUNK = 1 << 16
 """All that a pipe holds."""
 _LONGEST_LINE = 1 << 20
@@ -25,7 +25,7 @@ _FIRST_LOOK_SECONDS, _LONGEST_LOOK_SECONDS = 0.0005, 0.05
 
 
 def returncode_of(pid: int) -> int | None:
-    """How a child ended, as `subprocess` has it; None while it runs.
+    """Return a child's return code, as `subprocess` has it; None while it runs.
 
     The child is not reaped. Until it is, its pid and the number of its group remain its own and are safe to signal.
     Raises ChildProcessError if it was reaped elsewhere, or is not a child of this process.
@@ -86,7 +86,7 @@ class Child:
 
     @property
     def returncode(self) -> int | None:
-        """How it ended, as `subprocess` has it; None while it runs."""
+        """The return code, as `subprocess` has it; None while it runs."""
         if self._process.returncode is None:
             try:
                 return returncode_of(self.pid)
@@ -179,7 +179,7 @@ class Child:
 
 @dataclass(frozen=True)
 class Finished:
-    """What a child has written, and how it ended."""
+    """The output and return code of a child."""
 
     output: bytes
     returncode: int

@@ -45,7 +45,7 @@ class Command:
 
     @property
     def shown(self) -> str:
-        """What to call it in a sentence: `train.py`, `-m package.train`, or the command line."""
+        """The name in a sentence: `train.py`, `-m package.train`, or the command line."""
         if self.form == "command":
             return shlex.join(self.words[1:])
         return " ".join(self.words[:2]) if self.form == "module" else self.words[0]
@@ -124,7 +124,7 @@ def after_env(words: Sequence[str]) -> Sequence[str]:
 
 
 def _given_to_python(words: Sequence[str]) -> tuple[str, ...]:
-    """What Python's command line names: a script, `-m` and a module, `-c` and code; () if it reads standard input."""
+    """The part of Python's command line to run: a script, `-m` and a module, `-c` and code; () for standard input."""
     options = iter(words)
     for word in options:
         if word == "-" or not word.startswith("-"):
@@ -164,7 +164,7 @@ def _check_script(words: Sequence[str], verb: str) -> None:
 
 
 def _is_program(words: Sequence[str], verb: str) -> str:
-    """What to type when the first word is a program, such as `python`."""
+    """A hint for when the first word is a program, such as `python`."""
     if "/" in words[0] or shutil.which(words[0]) is None:
         return ""
     return f"; to run the program {words[0]}: {shlex.join(['oomph', verb, '--', *words])}"

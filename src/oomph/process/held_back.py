@@ -42,7 +42,7 @@ class HeldBack:
         self._partial, self._held, self._newly = b"", bytearray(), bytearray()
         self._continues = False
         self.lines = 0
-        """How many lines are held."""
+        """The number of lines held."""
         self.holding = True
         """True if reports are held. If not, they are passed on like everything else."""
 

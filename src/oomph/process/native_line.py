@@ -1,4 +1,4 @@
-"""What TensorFlow's native code writes at the beginning of a line: severity, time, thread, source file. Pure."""
+"""The head of a line from TensorFlow's native code: severity, time, thread, source file. Pure."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Head(NamedTuple):
     """The head of a native line."""
 
     start: int
-    """Where it begins: a progress bar may stand before it."""
+    """Its start: a progress bar may stand before it."""
     end: int
     severity: bytes
     """I, W, E or F; an F line reports the error that aborts the process."""

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 SEARCH_PATH = "OOMPH_SEARCH_PATH"
-"""Where an isolated Python looks for modules last, so that nothing there hides its own: one folder to a line."""
+"""Folders, one to a line, that an isolated Python searches last, so that nothing there hides its own modules."""
 _START = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "isolated_start.py")
 _HARMLESS = frozenset((
     "PYTHONBREAKPOINT", "PYTHONCOERCECLOCALE", "PYTHONDONTWRITEBYTECODE", "PYTHONFAULTHANDLER", "PYTHONHASHSEED",
@@ -35,12 +35,12 @@ def isolated_command(module: str, *words: str) -> "list[str]":
 
 
 def isolated_environ(environ: "Mapping[str, str]") -> "dict[str, str]":
-    """That environment, with the folders in which this Python finds modules."""
+    """Return the environment with the folders in which this Python finds modules."""
     return {**environ, SEARCH_PATH: "\n".join(os.path.abspath(entry) for entry in sys.path if entry)}
 
 
 def without_own_variables(environ: "Mapping[str, str]") -> "dict[str, str]":
-    """That environment, without what oomph says in it to its own processes."""
+    """Return the environment without oomph's own variables."""
     return {name: value for name, value in environ.items() if not name.startswith("OOMPH_")}
 
 

@@ -57,7 +57,7 @@ def is_alive(pid: int) -> bool:
 
 
 def why_it_stays(pid: int) -> str:
-    """What keeps a killed process from ending, in words, as far as /proc shows."""
+    """The reason a killed process does not end, in words, as far as /proc shows."""
     thread = _living_thread(pid) or Path(f"/proc/{pid}")
     status = _status(thread)
     tracer, state = status.get("TracerPid", "0"), status.get("State", "?")[:1]
@@ -94,7 +94,7 @@ _SILENT_SECONDS = 2.0
 
 @dataclass(frozen=True)
 class Patience:
-    """How long to wait for the script to end after a signal."""
+    """The time allowed for the script to end after a signal."""
 
     terminate_seconds: float = 25.0
     """After SIGTERM, until SIGKILL: Slurm and Kubernetes give 30 s by default, of which oomph needs some itself."""
@@ -124,7 +124,7 @@ class ProcessGroup:
         self._killed_at: float | None = None
         self._told = False
         self.unkillable = ""
-        """What keeps the leader from ending, once it has survived SIGKILL for too long."""
+        """The reason the leader does not end, once it has survived SIGKILL for too long."""
 
     def send(self, signum: int) -> None:
         """Signal the whole group."""
@@ -158,7 +158,7 @@ class ProcessGroup:
         return True
 
     def held(self, pid: int) -> str:
-        """What keeps a killed process of the group from ending; empty if it has ended."""
+        """The reason a killed process of the group does not end; empty if it has ended."""
         return f"process {pid}: {why_it_stays(pid)}" if is_in(pid, self._leader) else ""
 
     def _look_for_death(self, waited: float) -> None:

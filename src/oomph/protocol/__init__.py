@@ -1,1 +1,1 @@
-"""What the supervisor and the script process exchange. Runs in both; standard library only."""
+"""The protocol between the supervisor and the script process. Runs in both; standard library only."""

@@ -30,7 +30,7 @@ ANY = Range()
 
 
 class Coverage(NamedTuple):
-    """What of the repeated steps gave the same results."""
+    """The share of repeated steps that gave the same results."""
 
     compared: int = 0
     """Steps whose results were compared."""

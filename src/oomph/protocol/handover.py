@@ -18,14 +18,14 @@ VARIABLE = "OOMPH_HANDOVER"
 
 @dataclass(frozen=True)
 class Handover:
-    """What the script process needs to know of one attempt."""
+    """The data about one attempt that the script process needs."""
 
     package: str
     """Folder of the oomph package; the script's Python loads it from there, not from sys.path."""
     run_dir: str | None
     """The run directory; None when the default one could not be written."""
     run_dir_is: tuple[int, int] | None = None
-    """Which folder that is: its device and inode. Another one of the same name is not used."""
+    """The identity of that folder: its device and inode. Another one of the same name is not used."""
     attempt: int = 1
     """1 for the first process of the script; `--resume` continues the count."""
     guarding: Guarding = field(default_factory=Guarding)

@@ -38,7 +38,7 @@ class Injection:
 
     @classmethod
     def read(cls, environ: Mapping[str, str] | None = None) -> Injection | None:
-        """What this process must inject; None outside a rehearsal."""
+        """The injection for this process; None outside a rehearsal."""
         text = (os.environ if environ is None else environ).get(VARIABLE)
         try:
             if not text:

@@ -12,7 +12,7 @@ _MOST_NAMED = 5
 
 
 def left_out(events: Iterable[Event]) -> Reason | None:
-    """What was left out in a run; None if nothing was, as far as is known."""
+    """The reason that names a run's left-out records; None if none are known."""
     records: dict[str, None] = {}
     told, complete = False, True
     for event in events:

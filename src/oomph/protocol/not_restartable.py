@@ -1,4 +1,4 @@
-"""Whether a script cannot be started a second time, at which line, and how to fix it. Pure; both processes."""
+"""Finds why a script cannot be started a second time: the line, and how to fix it. Pure; both processes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _THERE = re.compile(
     r"|\bnot empty\b|\bnon-empty\b|\bexists[.!,;:]|\bexists$|\boverwrit|EOF when reading a line|\bEEXIST\b",
     re.IGNORECASE | re.MULTILINE,
 )
-"""How programs report that something exists, and the error of `input()` without an answer."""
+"""Programs' reports that something exists, and the error of `input()` without an answer."""
 _LOOKS = r"(?:exists|isdir|isfile|is_dir|is_file|listdir|iterdir|scandir|glob)\s*\("
 _TEST = re.compile(
     rf"^\s*(?:if|elif|while)\b(?![^\n]*\bnot\b)[^\n]*{_LOOKS}|^\s*assert\s+not\b[^\n]*{_LOOKS}", re.MULTILINE

@@ -11,7 +11,7 @@ RECORD = struct.Struct("<BBxxiixxxxqq")
 
 
 class Phase(enum.IntEnum):
-    """What the script process is doing. Each phase has its own time limit, learned during the run."""
+    """The activity of the script process. Each phase has its own time limit, learned during the run."""
 
     OWN_CODE = 0
     """Outside any fit or loop, where oomph does not judge what the script does."""
@@ -68,7 +68,7 @@ def has_been_timed(before: Phase, after: Phase) -> bool:
 
 
 class Power(enum.IntFlag):
-    """What the script process can do on request."""
+    """The requests that the script process can serve."""
 
     NONE = 0
     CHECKPOINT_ON_TERM = 1

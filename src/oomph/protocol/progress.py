@@ -23,7 +23,7 @@ _MAGIC = 0x6F6F6D7068_02  # "oomph", and which of its boards
 
 @dataclass(frozen=True)
 class Progress:
-    """Where the script process is. `steps` counts over all fits of the run and never decreases within an attempt."""
+    """Position of the script process. `steps` counts over all fits of the run and never decreases within an attempt."""
 
     attempt: int = 0
     fit: int = -1

@@ -20,7 +20,7 @@ _LONGEST = 2000
 
 @dataclass(frozen=True)
 class Reason:
-    """Why a label is not better. `because` makes one."""
+    """The reason a label is not better. `because` makes one."""
 
     code: str
     values: tuple[tuple[str, Value], ...] = ()
@@ -30,7 +30,7 @@ class Reason:
 
     @property
     def remedy(self) -> str:
-        """What to change so that the reason does not arise again: one line."""
+        """The change that keeps the reason from arising again: one line."""
         return self._filled(TABLE[self.code].remedy)
 
     @property

@@ -38,9 +38,9 @@ CALLS = {
     "RandomShuffle": "tf.random.shuffle",
     "RngReadAndSkip": "tf.random.Generator",
 }
-"""What a script calls for an operation of a graph, if nothing else is known."""
+"""Operation of a graph → the call in a script, if nothing else is known."""
 
 
 def instead_of(call: str) -> str:
-    """What to write in a pipeline instead of this call."""
+    """Name the replacement for this call in a pipeline."""
     return f"write {STATELESS[call]} instead of {call}, with the seed (1, number) of dataset.enumerate()"

@@ -32,7 +32,7 @@ class MemoryGuard:
         _let_it_be_killed_first(pid)
 
     def said(self) -> str:
-        """What the script has taken, if it is too much: "20.1 GiB of the 23.5 GiB of memory here"; else empty."""
+        """The script's memory use, if it is too much: "20.1 GiB of the 23.5 GiB of memory here"; else empty."""
         now = time.monotonic()
         if now < self._due or self._total is None:
             return ""
@@ -47,7 +47,7 @@ class MemoryGuard:
 
 
 def _resident(pid: int) -> int:
-    """What the process and its descendants hold in memory."""
+    """Bytes that the process and its descendants hold in memory."""
     import psutil
 
     try:

@@ -44,12 +44,12 @@ class StartedScript:
 
     @property
     def output_fds(self) -> tuple[int, ...]:
-        """What becomes readable when the script writes."""
+        """The descriptors that become readable when the script writes."""
         return (self._pump.source_fd,) if self._pump.open else ()
 
     @property
     def returncode(self) -> int | None:
-        """How its first process ended, as `subprocess` has it; None while it lives."""
+        """The return code of its first process, as `subprocess` has it; None while it lives."""
         return returncode_of(self.pid)
 
     @property

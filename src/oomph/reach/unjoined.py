@@ -20,7 +20,7 @@ class Unjoined:
         self._due = 0.0
 
     def said(self) -> str:
-        """Which process it is, in words; empty if there is none."""
+        """The process found, in words; empty if there is none."""
         now = time.monotonic()
         if now < self._due:
             return ""

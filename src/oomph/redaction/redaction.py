@@ -168,7 +168,7 @@ def _without(text: str, spans: Iterable[tuple[int, int]]) -> str:
 
 
 def _after_names(text: str) -> Iterator[tuple[int, int]]:
-    """Where the values of named secrets stand. A name within a value that is none is looked at, too."""
+    """Yield the spans of named secrets' values. A name within a value that is no secret is looked at, too."""
     at = 0
     while found := NAME.search(text, at):
         at = found.end()
@@ -192,7 +192,7 @@ def _name(text: str, found: re.Match[str]) -> SecretName | None:
 
 
 def _after_users(text: str) -> Iterator[tuple[int, int]]:
-    """Where the passwords in `-u user:password` stand; `-u 1000:1000` is a user's number."""
+    """Yield the spans of passwords in `-u user:password`; `-u 1000:1000` is a user's number."""
     for found in USER_AND_PASSWORD.pattern.finditer(text):
         if not is_setting(found["value"]):
             yield found.span("value")
@@ -220,7 +220,7 @@ def _value_group(found: re.Match[str]) -> str:
 
 
 def _hidden(words: Sequence[str]) -> Iterator[tuple[int, int]]:
-    """Which words hold a key by what stands before them, and from which character on."""
+    """Yield the words that hold a key, by what stands before them, and the offset of the key."""
     near = " ".join(words)
     for number, (word, following) in enumerate(itertools.pairwise(words), start=1):
         if word in ("-p", "-a", "-w"):
@@ -255,7 +255,7 @@ def _names_secret(name: str, value: str) -> bool:
 
 
 def _whole_name(text: str) -> SecretName | None:
-    """What a text promises that is a name as a whole."""
+    """The secret promised by a text that is a name as a whole, or None."""
     if len(text) >= _LONGEST_IN_WORDS and any(map(str.isspace, text)):
         return None
     at, last = max(len(text) - _LONGEST_END, 0), None

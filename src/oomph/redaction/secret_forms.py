@@ -84,7 +84,7 @@ ASKS_FOR_PASSWORD = lazy_pattern(
     r"|\b(?:sshpass|mysql(?:dump|admin)?|mariadb|redis-cli|ldap\w+|smbclient|mongo\w*|(?:docker|podman|helm) login)\b)",
     re.ASCII,
 )
-"""What makes the -p beside it a password: the name of a user, or of a program that has such an option."""
+"""Signs that the -p beside it is a password: the name of a user, or of a program that has such an option."""
 
 WHOLE = (
     SERVICE_KEY,

@@ -1,4 +1,4 @@
-"""What a value must look like to be a key or a password, by what is said of it. Pure; both processes."""
+"""Recognises keys and passwords by the look of a value and what is said of it. Pure; both processes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ MARK = "***"
 
 
 class Secrecy(enum.Enum):
-    """What a name promises."""
+    """The secrecy a name promises."""
 
     PASSWORD = 1
     """Its value may be any word."""
@@ -25,7 +25,7 @@ class Secrecy(enum.Enum):
 
 
 class How(enum.Enum):
-    """How a value follows its name; the groups of `AFTER_NAME`."""
+    """The way a value follows its name; the groups of `AFTER_NAME`."""
 
     ASSIGNED = "assigned"
     SAID = "said"
@@ -65,7 +65,7 @@ _SAID_OF_IT = frozenset((
     "valid", "very", "was", "weak", "what", "when", "where", "which", "will", "with", "without", "written", "wrong",
     "you", "your",
 ))  # fmt: skip
-"""What texts say of a password instead of naming it."""
+"""Words that describe a password instead of naming it."""
 _SAID_OF_OPTION = _SAID_OF_IT - {
     *("bad", "correct", "different", "good", "hidden", "insecure", "known", "long", "longer", "new", "old", "open"),
     *("public", "right", "safe", "same", "secure", "short", "strong", "stronger", "weak", "wrong"),
@@ -96,7 +96,7 @@ _CAN_READ = 120
 
 
 def named(word: str, before: str, *, is_several: bool, goes_on: bool) -> SecretName | None:
-    """What a name promises. `before`: the text up to its last word; `goes_on`: a word follows in it."""
+    """The secret a name promises. `before`: the text up to its last word; `goes_on`: a word follows in it."""
     if "%" in before:
         before = _ENCODED.sub(lambda found: "_" if found[0].lower() == "%5f" else " ", before)
     kind = _kind(word.lower(), before, word)

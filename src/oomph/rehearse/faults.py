@@ -14,7 +14,7 @@ class Rehearsable:
 
     name: str
     what: str
-    """What happens to the script."""
+    """The effect on the script."""
     fault: str
     """The name under which the summary of the run has to count it; empty when it ends no attempt."""
     event: type[Fact] | None = None

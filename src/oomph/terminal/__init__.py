@@ -1,1 +1,1 @@
-"""What is written to a terminal or its pipe: lines, colors, tables, progress. Both processes; standard library only."""
+"""Output to a terminal or its pipe: lines, colors, tables, progress. Both processes; standard library only."""

@@ -11,7 +11,7 @@ def counted(number: int, what: str, thousands: str = "") -> str:
 
 
 def times(count: int) -> str:
-    """How often: "once", "twice", "3 times"."""
+    """The count in words: "once", "twice", "3 times"."""
     return {1: "once", 2: "twice"}.get(count, f"{count} times")
 
 

@@ -1,4 +1,4 @@
-"""How a process ended: as a value, and in the words in which oomph reports it. Pure."""
+"""The end of a process: as a value, and in the words in which oomph reports it. Pure."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _SIGNALS = {
 
 
 class ProcessEnd(NamedTuple):
-    """How a process ended."""
+    """The end of a process."""
 
     returncode: int
     """As `subprocess` has it: −n for death by signal n."""
@@ -47,7 +47,7 @@ class ProcessEnd(NamedTuple):
 
     @property
     def predicate(self) -> str:
-        """What to say after the name of the process: "ended with exit code 0", "was ended by SIGKILL"."""
+        """The words after the name of the process: "ended with exit code 0", "was ended by SIGKILL"."""
         return f"ended with {self.name}" if self.returncode >= 0 else f"was ended by {self.name}"
 
     @property

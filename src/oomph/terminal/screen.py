@@ -1,4 +1,4 @@
-"""What is known of the terminal behind a descriptor: its width, whether it takes colour. Used in both processes."""
+"""Properties of the terminal behind a descriptor: its width, whether it takes colour. Used in both processes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _chosen = "auto"
 
 
 class Screen(NamedTuple):
-    """Where lines are shown. The default is a pipe or a file."""
+    """The place where lines are shown. The default is a pipe or a file."""
 
     width: int = USUAL_WIDTH
     """The columns that text may fill."""

@@ -1,4 +1,4 @@
-"""Whether the next line begins at the start of one where stdout and stderr lead to the same file or pipe.
+"""Tells if a file or pipe shared by stdout and stderr is at the start of a line.
 
 What the script prints to stdout does not pass through oomph. A file shows its last byte. A pipe cannot be read. There
 the place is known only if nothing was written since oomph's last line: older kernels note the time of each write to a
@@ -30,7 +30,7 @@ class SharedOutput:
         self._until = 0.0
         """Until when a message follows at once."""
         self._at_once = _AT_ONCE_SECONDS
-        """How long that is; without any end once nobody else can write here."""
+        """The length of that time; infinite once nobody else can write here."""
 
     def is_at_line_start(self) -> bool:
         """True if a line that is written now stands alone; False when that is unknown."""
@@ -61,7 +61,7 @@ class SharedOutput:
         self._at_once = math.inf
 
     def _there(self) -> os.stat_result | None:
-        """What both descriptors lead to; None if they differ, or lead to a terminal or another device."""
+        """The common target of both descriptors; None if they differ, or lead to a terminal or another device."""
         try:
             out, error = os.fstat(self._out_fd), os.fstat(self._error_fd)
         except OSError:

@@ -37,6 +37,6 @@ def reflowed(text: str, width: int) -> str:
 
 
 def _column(line: str, width: int) -> int:
-    """Where the last column of a line begins: after two blanks, or after a head such as "exit codes: " or "1. "."""
+    """The start of a line's last column: after two blanks, or after a head such as "exit codes: " or "1. "."""
     ends = (found.end() for pattern in (_LAST_COLUMN, _HEAD) if (found := pattern.match(line)))
     return next((end for end in ends if end <= width * 3 // 4), len(line) - len(line.lstrip()))

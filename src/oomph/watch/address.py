@@ -40,7 +40,7 @@ def _is_ip(text: str) -> bool:
 
 
 class Address(NamedTuple):
-    """Where to listen."""
+    """An address to listen on."""
 
     host: str
     port: int

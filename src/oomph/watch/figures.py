@@ -45,7 +45,7 @@ def step_time(seconds: float) -> str:
 
 
 def position(at: int | None, of: int | None) -> str:
-    """How far something is: "3/10"; "3" when its end is not known."""
+    """A position: "3/10"; "3" when its end is not known."""
     if at is None:
         return UNKNOWN
     return f"{at}/{of}" if of is not None else str(at)

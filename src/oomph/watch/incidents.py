@@ -71,7 +71,7 @@ def _found(each: Found, over: float | None) -> ShownIncident:
 
 
 def _incident(event: Event) -> ShownIncident | None:
-    """What an event reports; None for one that is no incident. Findings are gathered apart."""
+    """The incident an event reports; None if it is none. Findings are gathered apart."""
     match event.fact:
         case Diagnosed(fault=fault):
             about = ("critical", fault, "ended by this fault")

@@ -70,7 +70,7 @@ class RunReader:
         )
 
     def _of_monitor(self) -> RunRecord | None:
-        """What stands for run.json in the folder of an `oomph.Monitor`."""
+        """The record in place of run.json in the folder of an `oomph.Monitor`."""
         if not self._samples:
             return None
         status = MEASURED if silence(time.time(), self._samples) else MONITORED

@@ -24,7 +24,7 @@ def _say(**facts: object) -> None:
 
 
 def _same(np: Any, there: Any, here: Any, tolerance: float = _TOLERANCE) -> str:
-    """How far the device is from the CPU, relative to the largest value; raises Difference when it is too far."""
+    """Describe how far the device is from the CPU, relative to the largest value; raises Difference if too far."""
     there, here = np.asarray(there, "float64"), np.asarray(here, "float64")
     apart = float(np.max(np.abs(there - here)) / max(float(np.max(np.abs(here))), 1e-12))
     if not apart <= tolerance:  # NaN is too far as well

@@ -37,7 +37,7 @@ class Elf:
 
 
 def problem_of(path: Path, machine: str) -> str:
-    """Why the loader cannot take this file; empty when it can."""
+    """The reason the loader cannot take this file, or empty."""
     try:
         with open_regular(path) as file:
             head = file.read(_HEADER.size)
@@ -123,7 +123,7 @@ def _offset(programs: list[tuple[int, ...]], address: int) -> int:
 
 
 def section(data: mmap.mmap, name: bytes) -> tuple[int, int]:
-    """Where a section begins and ends in an ELF file; the whole file if the sections are stripped."""
+    """The start and end of a section in an ELF file; the whole file if the sections are stripped."""
     header = _header(data)
     sections = [_SECTION.unpack_from(data, header[6] + i * header[11]) for i in range(header[12])]
     if not sections:

@@ -49,7 +49,7 @@ _SUFFIX = re.compile(r"\.so\.(\d+(?:\.\d+)+)\Z")
 
 
 def sonames(tensorflow: TensorFlow) -> list[tuple[str, bool]]:
-    """What this TensorFlow loads, and whether it does without a GPU if that is missing."""
+    """The libraries this TensorFlow loads; True for those without which it uses no GPU."""
     major = tensorflow.cuda_version[0] if tensorflow.cuda_version else 0
     if major not in _SONAMES or tensorflow.cuda is False:
         return []
@@ -61,7 +61,7 @@ def sonames(tensorflow: TensorFlow) -> list[tuple[str, bool]]:
 def search_path(
     tensorflow: TensorFlow | None, path: Iterable[str], environ: Mapping[str, str], root: Path
 ) -> SearchPath:
-    """Where the loader looks for them."""
+    """The loader's search path."""
     return SearchPath(
         ld_library_path=split_path(environ.get("LD_LIBRARY_PATH")),
         runpath=tensorflow.runpath if tensorflow else (),

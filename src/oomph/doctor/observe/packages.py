@@ -102,7 +102,7 @@ def _package(folder: Path, info: str, name: str, version: str) -> Package:
 
 
 def _missing(folder: Path, info: str, name: str) -> str:
-    """What a half-uninstalled distribution lacks."""
+    """The missing part of a half-uninstalled distribution, or empty."""
     module = _MODULES.get(name)
     if module is None or not info.endswith(".dist-info") or _is_editable(folder / info):
         return ""

@@ -53,7 +53,7 @@ def _own() -> list[Any]:
 
 
 def _begins_with_a_script() -> bool:
-    """Whether sys.path[0] is the folder of `oomph` itself, where the script finds nothing."""
+    """True if sys.path[0] is the folder of `oomph` itself, where the script finds nothing."""
     return not getattr(sys.flags, "safe_path", False)
 
 
@@ -68,7 +68,7 @@ def _ask(executable: str, environ: Mapping[str, str]) -> list[Any]:
 
 
 def _moved_from(prefix: Path) -> str:
-    """Where this virtual environment was according to its scripts, if that is another place.
+    """The former place of this virtual environment by its scripts, if it has moved.
 
     The first line of bin/pip names the Python that the environment was created with.
     """

@@ -26,7 +26,7 @@ _DEFAULTS = ("lib/x86_64-linux-gnu", "usr/lib/x86_64-linux-gnu", "lib64", "usr/l
 
 @dataclass(frozen=True)
 class SearchPath:
-    """Where the loader looks, in order."""
+    """The places the loader searches, in order."""
 
     ld_library_path: tuple[str, ...]
     runpath: tuple[str, ...]

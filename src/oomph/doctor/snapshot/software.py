@@ -38,7 +38,7 @@ class Packages:
 
 @dataclass(frozen=True)
 class TensorFlow:
-    """What the installed TensorFlow was built for. If its wheel does not say, a table of releases does."""
+    """The installed TensorFlow and its build targets, from its wheel or else a table of releases."""
 
     version: str
     distribution: str
@@ -49,7 +49,7 @@ class TensorFlow:
     rocm: bool = False
     cuda_version: tuple[int, ...] = ()
     cudnn_version: tuple[int, ...] = ()
-    """What TensorFlow compares the loaded cuDNN with: major and minor."""
+    """The major and minor version TensorFlow compares with the loaded cuDNN's."""
     capabilities: tuple[str, ...] = ()
     """sm_80: machine code; compute_90: PTX, and for most kernels machine code too."""
     source: str = "unknown"
@@ -57,7 +57,7 @@ class TensorFlow:
     loader: str = ""
     """The library that loads CUDA's, libtensorflow_framework.so.2; empty if it was not found."""
     runpath: tuple[str, ...] = ()
-    """Where that library looks, after LD_LIBRARY_PATH."""
+    """The folders that library searches after LD_LIBRARY_PATH."""
     unknown_flags: tuple[str, ...] = ()
     """The names in XLA_FLAGS that this build does not know."""
 
@@ -73,11 +73,11 @@ class Candidate:
 
     path: str
     where: str
-    """How it was found: "LD_LIBRARY_PATH", "RUNPATH", "ld.so.cache", "default folder", "wheel"."""
+    """The way it was found: "LD_LIBRARY_PATH", "RUNPATH", "ld.so.cache", "default folder", "wheel"."""
     folder: str
     """The entry of the search path."""
     problem: str = ""
-    """Why the loader cannot take it: "broken link", "not an ELF file", "made for another machine"."""
+    """The reason the loader cannot take it: "broken link", "not an ELF file", "made for another machine"."""
     version: str = ""
     """From the file's wheel, its name or the library itself; empty if unknown."""
 
@@ -104,7 +104,7 @@ class Library:
 
 @dataclass(frozen=True)
 class Toolchain:
-    """What XLA may need to compile for a GPU."""
+    """Tools and files XLA may need to compile for a GPU."""
 
     ptxas: str = ""
     libdevice: str = ""

@@ -86,7 +86,7 @@ def _fault(front: bytes, path: Path, page: bytes) -> Fault:
 
 
 def _in_body(fault: Fault, path: Path) -> Iterator[tuple[bool, str]]:
-    """Whether something is wrong with the name or the prose of the page, and what."""
+    """Yield checks of the page's name and prose: True if the check fails, and the problem."""
     yield path.stem != f"{fault.code}-{fault.name}", "the file's name must be CODE-name.md"
     yield tuple(fault.sections) != SECTIONS, f"the headings must be {SECTIONS}, in this order"
     yield not fault.title, "there must be a title"

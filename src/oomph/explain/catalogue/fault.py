@@ -22,7 +22,7 @@ SYSTEMS = {
     "slurm": "Slurm",
     LINUX: "Linux",
 }
-"""Where a remedy may apply. `linux` is a Linux machine of one's own: none of the others."""
+"""The systems a remedy may apply to. `linux` is a Linux machine of one's own: none of the others."""
 _TYPED_SAFELY = re.compile(r"[\w./][\w.:/+,=-]*")
 """A value from a log stands in a command only when no shell can take it for anything but a word."""
 
@@ -32,11 +32,11 @@ class Remedy(NamedTuple):
 
     text: str
     command: str = ""
-    """What to type; it may hold captured values: "pip install numpy=={needed}"."""
+    """The command to type; it may hold captured values: "pip install numpy=={needed}"."""
     action: str = ""
     """The recovery action by which oomph does this itself; empty when only a person can."""
     changes: str = ""
-    """What this changes in the training; empty when it changes nothing."""
+    """Its effect on the training; empty when it has none."""
     known: str = ""
     """The text when values were captured: "{requested} were asked for ...". Ignored when one of them is missing."""
     where: tuple[str, ...] = ()
@@ -80,7 +80,7 @@ class Signature(NamedTuple):
     """A regular expression; its named groups become captured values. Empty: the literal is enough."""
     sources: tuple[str, ...] = ("log", "exception")
     confidence: float = 0.9
-    """How sure this wording alone makes us, 0 to 1. Independent signatures add up (noisy or)."""
+    """The confidence this wording alone gives, 0 to 1. Independent signatures add up (noisy or)."""
     alone: bool = True
     """True if this wording is enough to report the fault; if not, it only adds to what others show."""
     excludes: tuple[str, ...] = ()
@@ -103,7 +103,7 @@ class Signature(NamedTuple):
     in_training: bool = False
     """True if other programs write the same, so that it counts only in a log that tells of a training."""
     replaces: bool = False
-    """Whether its remedies stand in place of all others, which do not fit this wording."""
+    """True if its remedies replace all others, which do not fit this wording."""
     advice: str = ""
     """The remedies of this very wording as JSON: most are never read."""
 
@@ -112,7 +112,7 @@ class Signature(NamedTuple):
 
     @property
     def remedies(self) -> tuple[Remedy, ...]:
-        """What solves this very wording, best first; the page's remedies follow."""
+        """The remedies for this exact wording, best first; the page's remedies follow."""
         return remedies_in(json.loads(self.advice)) if self.advice else ()
 
     @property

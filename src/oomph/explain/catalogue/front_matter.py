@@ -23,7 +23,7 @@ _SOURCES = ("log", "exception")
 
 
 def made(page: bytes) -> bytes | None:
-    """What `parse` made of the page when oomph was installed; None if the page is another one now."""
+    """The result of `parse` at oomph's installation; None if the page is another one now."""
     return _made().get(crc32(page))
 
 

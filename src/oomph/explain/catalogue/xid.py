@@ -43,13 +43,13 @@ class Xid(NamedTuple):
     used: bool
     """True if drivers of today report it."""
     immediate: str
-    """What to do first, in NVIDIA's word: RESTART_APP, RESET_GPU, ..."""
+    """NVIDIA's word for the first action: RESTART_APP, RESET_GPU, ..."""
     investigatory: str
-    """What to do when it comes again."""
+    """The action if it recurs."""
 
     @property
     def action(self) -> str:
-        """What to do first, in plain words."""
+        """The first action, in plain words."""
         return _ACTIONS.get(self.immediate, _WORKFLOW)
 
 

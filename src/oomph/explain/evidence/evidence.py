@@ -22,7 +22,7 @@ class Evidence(NamedTuple):
     line: int | None = None
     """Line number in the log, counted from 1."""
     origin: str = ""
-    """Where it was seen, when there is more than one place: "attempt 2, stderr"."""
+    """The place it was seen, if there is more than one: "attempt 2, stderr"."""
 
     @classmethod
     def of_exception(cls, error: BaseException, origin: str = "") -> Evidence:

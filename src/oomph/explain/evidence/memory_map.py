@@ -1,4 +1,4 @@
-"""What TensorFlow's allocator prints of its memory when it has run out: how much was free, and in what pieces.
+"""The memory dump of TensorFlow's allocator when it runs out: how much was free, and in what pieces.
 
 Source of the lines: xla/tsl/framework/bfc_allocator.cc (DumpMemoryLog) and allocator.cc (AllocatorStats::DebugString);
 up to 2.x they give plain bytes, later 1.25GiB. LargestFreeBlock is printed as 0B whatever is free, so the largest free
@@ -85,7 +85,7 @@ class MemoryMap:
         return {name: write_size(size) for name, size in (self.found | (self._free() if is_dump else {})).items()}
 
     def _free(self) -> dict[str, int]:
-        """What was free, and the largest piece; of a dump without its chunks, what its figures leave."""
+        """The free memory and its largest piece; for a dump without chunks, the limit minus the use."""
         if self.free:
             return {"free": self.free, "largest_free": self.largest}
         limit, used = self.found.get("limit"), self.found.get("in_use")

@@ -19,7 +19,7 @@ _NO_USE = ("trying to allocate", "available", "free", "total", "limit")
 _FEWEST = 6
 _GROWTH = 1.25
 _GROWTH_OF_MANY = {7: 1.15, 9: 1.05}
-"""When it hardly ever was lower than before: number of rises → the growth that is enough then."""
+"""Number of rises → the growth that is then enough, if the readings hardly ever fell."""
 _HARDLY = 0.995
 """A reading of less than this share of the one before counts as lower."""
 _CALM = 0.4
@@ -65,7 +65,7 @@ class _Series:
 
     @property
     def text(self) -> str:
-        """What the readings show."""
+        """The readings in words."""
         start, end = (write_size(int(x)) if self.unit else f"{x:g}" for x in (self.start, self.end))
         return f"memory in use, printed {self.readings} times, grew from {start} to {end} and never fell"
 

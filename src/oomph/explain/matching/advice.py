@@ -1,4 +1,4 @@
-"""Which remedies a diagnosis gives: those of its wordings, then those of its page, for the system at hand. Pure."""
+"""The remedies for a diagnosis: those of its wordings, then those of its page, for the system at hand. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What follows from the values that a log names: why two sizes differ, in words. Pure."""
+"""Explanations derived from the values in a log: why two sizes differ, in words. Pure."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def _axes(shape: str) -> tuple[int, ...]:
 
 
 def _of_array(size: int, axes: tuple[int, ...]) -> str:
-    """Why an array does not fill a shape, and the shape that it would fill."""
+    """Explain why an array does not fill a shape, and which shape it would fill."""
     needed = prod(axes)
     times, rest = divmod(size, needed) if needed else (0, 1)
     side = isqrt(times)

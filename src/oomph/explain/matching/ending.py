@@ -72,7 +72,7 @@ class LastLines:
         return kept[-LINES:]
 
     def alarming(self, went_on: int) -> tuple[Evidence, ...]:
-        """Those from the first one on that tells of a failure, since training was last seen to go on; if it is one."""
+        """The lines from the first failure on, since training was last seen to go on; empty without a failure."""
         if not went_on and not tells_of_training(fact for fact, _ in self._kept()):
             return ()
         since = [fact for fact, place in self._kept() if place > went_on]

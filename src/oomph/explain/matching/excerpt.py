@@ -35,7 +35,7 @@ def excerpt(text: str, signatures: Sequence[Signature], most: int) -> str:
 
 
 def _decisive(text: str, signatures: Sequence[Signature]) -> Iterator[tuple[int, int]]:
-    """Where the words stand that decide, the likeliest first."""
+    """Yield the spans of the decisive words, the likeliest first."""
     places = [place for signature in signatures if (place := _place(text, signature)) is not None]
     if places and any(name in text for name in _COMPILERS):
         verdict = _VERDICT.search(text, places[0][0])
@@ -45,7 +45,7 @@ def _decisive(text: str, signatures: Sequence[Signature]) -> Iterator[tuple[int,
 
 
 def _place(text: str, signature: Signature) -> tuple[int, int] | None:
-    """Where the words of the signature stand: what its pattern matches; of a long match, the literal in it."""
+    """The span of the signature's match, or of its literal in a long match; None without the literal."""
     start = text.find(signature.literal)
     if start < 0:
         return None

@@ -1,4 +1,4 @@
-"""What the words of a log speak for, where the signatures say nothing, or nothing for certain. Pure."""
+"""Guesses from the words of a log, where the signatures say nothing, or nothing for certain. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What TensorFlow writes, even as an error, on machines and in trainings that are well."""
+"""Lines, even errors, that TensorFlow writes on healthy machines and in healthy trainings."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ AT_START = (
     *("Attempting to register factory", "cuInit", "Nvml call failed", "NUMA node"),
     *("ACPI ", "audit: type=", "tainting kernel"),
 )
-"""Of TensorFlow, and of the kernel."""
+"""Words of TensorFlow and of the kernel."""
 AT_END = ("OUT_OF_RANGE", "CANCELLED", "ABORTED: Shutdown")
 """Statuses: the end of a data set, a cancelled sibling, a shutdown."""
 SHUTTING_DOWN = "Shutdown"

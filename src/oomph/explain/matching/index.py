@@ -20,9 +20,9 @@ class Index(NamedTuple):
 
     entries: Mapping[str, Mapping[str, Sequence[_Entry]]]
     going_on: Mapping[str, Sequence[_Entry]]
-    """Those that cannot be filed, as no word of their literal is whole."""
+    """Entries that cannot be filed, as no word of their literal is whole."""
     foreign: Mapping[str, Sequence[_Entry]]
-    """Those of them that are not ASCII: shells in other languages."""
+    """Such entries that are not ASCII: shells in other languages."""
 
     def candidates(self, source: str, text: str) -> Iterator[tuple[Fault, Signature]]:
         """The signatures for this source whose literal is in the text."""

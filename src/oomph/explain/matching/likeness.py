@@ -1,4 +1,4 @@
-"""Which pages an error is most like whose words no page knows: by its class, its operation and its vocabulary. Pure.
+"""The pages most like an error whose words no page knows, by its class, operation and vocabulary. Pure.
 
 TensorFlow words some thousand errors, but sorts them into sixteen classes (python/framework/errors_impl.py) and writes
 them with few nouns. Each class lends its usual pages a little weight, each noun and each operation that is named adds
@@ -32,7 +32,7 @@ class Likeness(NamedTuple):
 
 
 _OPERATION, _DECODER = 0.22, 0.4
-"""What the operation that is named adds; one that only decodes can hardly fail for another reason than its data."""
+"""The weight of a named operation, and of one that only decodes, which seldom fails except by its data."""
 _ON_GPU = frozenset(("cudnn-execution-failed", "cublas-execution-failed", "cuda-library-failure"))
 _BY_LIBRARY = frozenset(("Internal", "Unknown", "NotFound", "FailedPrecondition", "XlaRuntime", "ResourceExhausted"))
 """Classes in which the libraries on the GPU fail; in the others, an operation of theirs was only called wrongly."""

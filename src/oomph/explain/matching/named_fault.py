@@ -32,13 +32,13 @@ class Diagnosis(NamedTuple):
     evidence: tuple[Evidence, ...]
     """The facts that show it, in the order in which they were observed; never empty."""
     captured: Mapping[str, str] = MappingProxyType({})
-    """What the evidence names: shape, device, requested, signal, ... always as it was printed."""
+    """The values the evidence names, always as printed: shape, device, requested, signal, ..."""
     signatures: tuple[Signature, ...] = ()
     """The signatures that the evidence bears, the surest first."""
     systems: frozenset[str] = frozenset({LINUX})
     """The systems that the evidence is from."""
     command: OwnCommand = OwnCommand()
-    """How the run that the evidence is from was started."""
+    """The command that started the run the evidence is from."""
 
     def __repr__(self) -> str:
         facts = len(self.evidence)
@@ -64,7 +64,7 @@ class Diagnosis(NamedTuple):
 
     @property
     def remedies(self) -> tuple[Remedy, ...]:
-        """What to do, best first, with the captured values and the command of the run in it."""
+        """The remedies, best first, with the captured values and the run's command filled in."""
         values = {"where": _SOMEWHERE, **derived(self.captured), **self.captured}
         given = remedies_for(self.fault, self.signatures, self.systems, values)
         return tuple(remedy._replace(command=self.command.put_into(remedy.command)) for remedy in given)

@@ -12,7 +12,7 @@ _PROGRAM = "--"
 
 
 class OwnCommand(NamedTuple):
-    """How a run was started: `oomph run OPTIONS WORDS`."""
+    """The command that started a run: `oomph run OPTIONS WORDS`."""
 
     options: tuple[str, ...] = ()
     """The options of `oomph run`, but for those that name the run."""

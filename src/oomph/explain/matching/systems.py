@@ -13,7 +13,7 @@ WORDS = frozenset({"NUMA", "microsoft", "wsl", "darwin", "dll", "colab", "kaggle
 
 
 class _Sign(NamedTuple):
-    """What tells a system: one of these words in a line, and the pattern, which is tried only when one is there."""
+    """A sign of a system: one of these words in a line, and a pattern, tried only when such a word is there."""
 
     system: str
     words: tuple[str, ...]
@@ -116,7 +116,7 @@ class Systems:
 
     @property
     def names(self) -> frozenset[str]:
-        """What they are; a machine that no line tells of is taken for one that runs Linux."""
+        """The systems; a machine that no line tells of is taken for Linux."""
         machine = {sign.system for sign in _MACHINES[self._surest : self._surest + 1]}
         around = self._found - {"container"} if "colab" in machine else self._found  # nobody starts Colab's container
         return frozenset(machine | around) or frozenset({LINUX})

@@ -1,4 +1,4 @@
-"""Which encoding a log is written in, by its first bytes; and whether it is a text at all."""
+"""The encoding of a log, by its first bytes, and whether it is text at all."""
 
 from __future__ import annotations
 

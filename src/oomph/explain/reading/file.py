@@ -25,7 +25,7 @@ class Unreadable(ValueError):
 
 
 def read_file(path: Path, words: Words | None = None, origin: str = "") -> Iterator[Evidence]:
-    """What a file holds; of one that grows, what it held when it was opened. Raises OSError and Unreadable."""
+    """Yield the facts in a file as it was when opened. Raises OSError and Unreadable."""
     with path.open("rb", buffering=0) as stream:  # nothing is read ahead: it may be moved over what is not there
         if looks_like_one(stream.read(_HEAD_BYTES) if stream.seekable() else b""):
             try:
@@ -42,7 +42,7 @@ def read_file(path: Path, words: Words | None = None, origin: str = "") -> Itera
 def read_stream(
     stream: BinaryIO | FileIO, subject: str, words: Words | None = None, origin: str = "", size: int | None = None
 ) -> Iterator[Evidence]:
-    """What a stream gives, at most `size` bytes of it. Raises Unreadable for an empty, a binary or a blank one."""
+    """Yield the facts in at most `size` bytes of a stream. Raises Unreadable if it is empty, binary or blank."""
     source = _Source(stream, size)
     if not source.head:
         raise Unreadable(f"{subject} is empty")

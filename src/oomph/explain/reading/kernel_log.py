@@ -47,7 +47,7 @@ _MOST_RECORDS = 10_000
 
 
 class KernelLog:
-    """What the kernel writes from now on. Where it may not be read there is nothing."""
+    """The kernel's messages from now on; none if its log may not be read."""
 
     def __init__(self, path: Path = Path("/dev/kmsg")) -> None:
         try:

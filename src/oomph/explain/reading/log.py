@@ -48,7 +48,7 @@ class Readable(Protocol):
 
 
 class Words(NamedTuple):
-    """Which lines are worth a look: those that hold one of these words (runs of ASCII letters)."""
+    """Words (runs of ASCII letters) that make a line worth a look."""
 
     wanted: frozenset[bytes]
     progress: frozenset[bytes] = frozenset()
@@ -90,7 +90,7 @@ class _Selection:
         self._plain = frozenset(word for word in words.beginnings if word.isascii())
         self._context = 0
         self._before = 0
-        """How many pieces the blocks before this one had."""
+        """The number of pieces in the blocks before this one."""
         self._met: dict[bytes, int] = {}
         self._first: list[_Held] = []
         self._ends: dict[bytes, list[_Held]] = {}
@@ -114,7 +114,7 @@ class _Selection:
             yield from self._release()
 
     def _telling(self, forms: set[bytes]) -> dict[bytes, bool]:
-        """Those that hold a word, each with whether it opens a report; known from an earlier block, or found now."""
+        """The forms that hold a word, each with whether it opens a report; known from an earlier block or found now."""
         new = forms - self._known.keys()
         if len(self._known) + len(new) > _MOST_FORMS:
             self._known.clear()
@@ -155,7 +155,7 @@ class _Selection:
     def _without_repeats(
         self, flat: bytes, alike: Sequence[bytes], picked: Iterable[int], numbers: Sequence[int]
     ) -> Iterator[tuple[int, bytes]]:
-        """Of pieces that differ only in numbers and addresses: the first ones of all, then the ends of each stretch.
+        """Thin out pieces that differ only in numbers and addresses: keep the first, and the ends of each stretch.
 
         A stretch ends where something else is delivered, so that what comes last stays last.
         """
@@ -185,7 +185,7 @@ class _Selection:
             met.clear()
 
     def _release(self) -> Iterator[tuple[int, bytes]]:
-        """What was held back, in its order; it ends the stretch."""
+        """Yield what was held back, in order, and end the stretch."""
         held = sorted({*self._first, *(place for ends in self._ends.values() for place in ends)})
         self._first.clear()
         self._ends.clear()
@@ -206,7 +206,7 @@ def _with_end(blocks: Iterable[tuple[int, bytes]]) -> Iterator[tuple[int, bytes,
 
 
 def _start_of_end(block: bytes) -> int:
-    """Where the last lines begin."""
+    """The offset of the last lines."""
     place = len(block)
     for _ in range(LINES + 1):
         place = max(block.rfind(b"\n", 0, place), 0)
@@ -219,7 +219,7 @@ def _form_of(alike: bytes) -> bytes:
 
 @lru_cache(4096)
 def _form(alike: bytes) -> bytes:
-    """What pieces have in common that differ only in numbers and addresses.
+    """The common form of pieces that differ only in numbers and addresses.
 
     Letters without a digit stay, since they may be all that tells two nodes apart. Those before the digits of an
     address are reached from behind: a pattern that begins with letters takes three times as long.
@@ -292,7 +292,7 @@ def _blocks(stream: Readable) -> Iterator[tuple[int, bytes]]:
 
 
 def _cut(line: bytes) -> tuple[bytes, bytes]:
-    """Where an endless line can be taken apart: at a carriage return, else at a space, else between two characters."""
+    """Split an endless line: at a carriage return, else at a space, else between two characters."""
     for separator in (b"\r", b" "):
         place = line.rfind(separator, len(line) - CHUNK_BYTES // 2)
         if place > 0:
@@ -327,7 +327,7 @@ def _utf8(stream: Readable) -> Iterator[bytes]:
 
 
 def _without_nuls(chunks: Iterable[bytes]) -> Iterator[bytes]:
-    """What stands around the holes of a file: cut to zero under its writer, or not on the disk when power failed."""
+    """Yield the text around the holes of a file: cut to zero under its writer, or lost in a power failure."""
     for data in chunks:
         kept = data.replace(b"\0", b"") if b"\0" in data else data
         if kept:

@@ -1,4 +1,4 @@
-"""What launchers, containers and system logs write in front of a program's own line, and how to take it off."""
+"""The prefixes that launchers, containers and system logs add to a program's line, and their removal."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ _PREFIX = lazy_pattern(rf"(?P<speaker>{_SPEAKER})|(?:{_CARRIER})", re.VERBOSE)
 _MOST_PREFIXES = 5
 _JSON_KEYS = ("log", "message", "msg", "MESSAGE", "textPayload", "line", "text", "event")
 _JSON_ERRORS = ("exc_info", "exc_text", "exception", "exc", "traceback", "stack_trace", "stacktrace", "error", "err")
-"""Where loggers of programs put what was raised, as a text or as an object of such texts."""
+"""The keys under which loggers put what was raised, as a text or as an object of such texts."""
 _JSON_OF_ERROR = ("type", "message", "stack", "stack_trace")
 _JSON_LEVELS = ("level", "levelname", "severity", "log.level", "lvl")
 _GRAVE = ("err", "crit", "fatal", "alert", "emerg", "panic", "except")
@@ -85,7 +85,7 @@ def from_json(text: str) -> str:
 
 
 def _raised(fields: Mapping[str, object]) -> Iterator[str]:
-    """What the line of a logger tells of an error; nothing of one that it only warns of."""
+    """Yield what a logger's line tells of an error; nothing if it only warns."""
     levels = [value.lower() for key in _JSON_LEVELS if isinstance(value := fields.get(key), str)]
     if not levels or levels[0].startswith(_GRAVE):  # a number means something else to each logger
         for value in (fields[key] for key in _JSON_ERRORS if key in fields):

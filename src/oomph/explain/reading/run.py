@@ -90,7 +90,7 @@ def _stderr(path: Path, attempt: int, words: Words | None) -> Iterator[Evidence]
 
 
 def _memory_maps(directory: Path) -> Iterator[Evidence]:
-    """What TensorFlow's allocators wrote when they ran out, if TF_BFC_MEMORY_DUMP pointed here."""
+    """Yield the dumps of TensorFlow's allocators that ran out, if TF_BFC_MEMORY_DUMP pointed here."""
     for path in sorted(directory.glob("*bfc*.*")):
         try:
             yield read_dump(path)
@@ -121,7 +121,7 @@ def _events(events: list[Event], attempt: int) -> Iterator[Evidence]:
 
 
 def _in_words(fact: Fact) -> str:
-    """What explains a fault, as a line of a log; empty for everything else."""
+    """A fact that explains a fault, as a line of a log; empty for all others."""
     match fact:
         case Hung(phase=phase, seconds=seconds, limit_seconds=limit, line=line):
             at = f", at {line}" if line else ""

@@ -1,4 +1,4 @@
-"""Which folders are runs of oomph."""
+"""Recognises run folders of oomph."""
 
 from __future__ import annotations
 

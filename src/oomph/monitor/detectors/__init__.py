@@ -1,4 +1,4 @@
-"""What the monitor finds, by subject; `DETECTORS` lists all detectors. Pure.
+"""The monitor's detectors, by subject; `DETECTORS` lists them all. Pure.
 
 A detector is a function under `@detector(fault, every=seconds)`. `detection.py` tells each finding once.
 """

@@ -58,7 +58,7 @@ _SLOWED_SECONDS = 60.0
 _SLOWED_SAMPLES = 5
 """Samples with such a bit in these seconds."""
 _FREE_SECONDS = 120.0
-"""Where the clock without such a bit is looked for."""
+"""Window in which to look for the clock without such a bit."""
 _WORKING = 0.1
 _SLIGHT = 0.1
 _CAUSES = {"heat": "heat", "power brake": "the brake of its power supply", "slowdown": "its hardware"}
@@ -188,7 +188,7 @@ _PACE_REMEDY = "Compare the GPUs: nvidia-smi -q -d PERFORMANCE,CLOCK; the slowes
 
 
 class _Pace(NamedTuple):
-    """How a GPU worked in the last minutes."""
+    """The pace of a GPU in the last minutes."""
 
     gpu: GpuSample
     use: float

@@ -26,11 +26,11 @@ _LAST_RISES, _RISES_OF_ROOM, _RISES_OF_PLAN = 3, 5, 6
 """Even rises from epoch to epoch that stand for a trend: where the next does not fit, and with most of the memory or
 of the training gone. A ring of copies has a few rises as well."""
 _EPOCHS, _STEPS_SECONDS, _LEAK_LEAST_OF_ROOM = 40, 3 * 3600.0, 0.2
-"""How long growth has to go on, and how much of the free memory it takes, where the end of the training is unknown."""
+"""The least duration of growth, and its least share of the free memory, if the end of the training is unknown."""
 _PLANNED_STEPS_SECONDS = 5 * 60.0
 """The least for readings within epochs where the end is known."""
 _OF_FIT = 0.05
-"""What each fit leaves behind, as a share of the smallest: part of a model, and not of a buffer that outlives fits."""
+"""The memory each fit leaves, as a share of the smallest: part of a model, not of a buffer that outlives fits."""
 _FEW_EPOCHS = 10
 """With so many, ends of epochs tell more than readings within them."""
 _EACH_FIT = 0.4
@@ -166,7 +166,7 @@ _GROWING_GATES = Gates(readings=16, least_bytes=96 * _MIB, still=0.94, straight=
 _GROWING_OF_ROOM = 0.8
 """Higher than for a GPU: people fill more of a machine's memory on purpose."""
 _GROWING_SECONDS, _GROWING_LEAST_OF_ROOM = 3 * 3600.0, 0.2
-"""How long growth has to go on, and how much of the free memory it takes, where the end of the fit is not known."""
+"""The least duration of growth, and its least share of the free memory, if the end of the fit is unknown."""
 _GROWING_PLANNED_SECONDS = 10 * 60.0
 """The minimum where it is known."""
 _OF_ROOM_SECONDS = 4 * 60.0
@@ -177,7 +177,7 @@ end of the fit is not known."""
 _FAR_SECONDS = 7 * 86400.0
 """Growth whose limit is further away than a week is not worth a word."""
 _START_SECONDS = 120.0
-"""How long imports, data and the first step take, whose memory is no growth."""
+"""The duration of imports, data and the first step, whose memory is no growth."""
 
 
 @detector("memory-leak", every=60.0)
@@ -260,7 +260,7 @@ _KEPT_RISES, _KEPT_OF_FITS = 7, 0.75
 _KEPT_RISE = 0.05
 """A rise is at least this share of the smallest fit."""
 _KEPT_GROWN = 2.0
-"""How often the smallest fit has to fit into what has grown: more than one larger model explains."""
+"""The least growth, in sizes of the smallest fit: more than one larger model explains."""
 _KEPT_BYTES = 32 * _MIB
 """For fits with any work: one that frees its model may leave 1 MiB of TensorFlow itself behind (measured)."""
 

@@ -157,7 +157,7 @@ _AGES = (10.0, 60.0, 300.0, 600.0, 3000.0)
 
 
 class _Rise(NamedTuple):
-    """How far an amount rose, and in how many seconds."""
+    """The rise of an amount, and the seconds it took."""
 
     amount: float
     seconds: float

@@ -1,1 +1,1 @@
-"""What is measured inside the training process, and `oomph.Monitor`."""
+"""Measurements inside the training process, and `oomph.Monitor`."""

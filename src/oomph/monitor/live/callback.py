@@ -150,7 +150,7 @@ def _made(given: str | os.PathLike[str] | None) -> Path:
 
 
 def _scalars(own: Monitor, given: str | os.PathLike[str] | None) -> Scalars | None:
-    """Where TensorBoard's figures go: to the folder given, or next to those of the fit's own callback."""
+    """The writer of TensorBoard's figures: in the folder given, or next to those of the fit's own callback."""
     if given is not None:
         return Scalars(os.fspath(given))
     boards = (one for one in _callbacks_beside(own) if isinstance(one, keras.callbacks.TensorBoard))

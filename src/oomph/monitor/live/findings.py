@@ -1,4 +1,4 @@
-"""Where the findings of a training come from: a sampler of its own, or the run that it belongs to."""
+"""The sources of a training's findings: a sampler of its own, or the run that it belongs to."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ class Findings(Protocol):
     problem: str
 
     def findings(self) -> Iterable[Finding]:
-        """What is new since the last call."""
+        """Return the findings since the last call."""
 
     def close(self) -> None:
         """Nothing more is wanted."""
 
 
 class OfTheRun:
-    """What the monitor of `oomph run` has found, from the run's journal. Findings of before are not new."""
+    """The findings of `oomph run`'s monitor, from the run's journal. Earlier findings are not new."""
 
     problem = ""
 
@@ -36,7 +36,7 @@ class OfTheRun:
         self._taken = len(self._events())
 
     def findings(self) -> list[Finding]:
-        """What is new since the last call."""
+        """Return the findings since the last call."""
         events = self._events()
         new, self._taken = events[self._taken :], max(self._taken, len(events))
         return [finding for event in new if (finding := _finding(event)) is not None]

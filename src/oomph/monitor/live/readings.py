@@ -1,4 +1,4 @@
-"""What a meter reads of a training: its loss, the memory of the fullest device, and weights that are not finite."""
+"""A meter's readings of a training: its loss, the memory of the fullest device, and weights that are not finite."""
 
 from __future__ import annotations
 

@@ -77,4 +77,4 @@ _OF_GPUS: Mapping[str, Callable[[Iterable[float]], float]] = {
     "temperature_celsius": max,
     "power_watts": _total,
 }
-"""How the GPUs of the machine become one figure."""
+"""The functions that reduce a figure of all GPUs to one."""

@@ -1,4 +1,4 @@
-"""What happens when a training begins: it runs for real, or it is examined, and the script ends."""
+"""The beginning of a training: it runs for real, or it is examined, and the script ends."""
 
 from __future__ import annotations
 

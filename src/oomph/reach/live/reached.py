@@ -24,15 +24,15 @@ class Reached:
     """
     optimizer: Any
     jit_compile: str
-    """What `compile` was given: "True", "False" or "auto", which becomes False where no GPU is visible.
+    """The argument of `compile`: "True", "False" or "auto", which becomes False where no GPU is visible.
 
     For a custom loop: whether the `tf.function` of its step was given `jit_compile=True`.
     """
     place: ScriptLine | None
     """The line of the script that calls; None if no script code is running."""
     loss_calls: tuple[Any, ...] = ()
-    """Of a custom loop: the last calls of Keras' loss objects, each a `LossCall`."""
+    """The last calls of Keras' loss objects in a custom loop, each a `LossCall`."""
     graph: Any = field(default=None, compare=False, repr=False)
-    """Of a custom loop: the graph in which its step is traced; None if it runs eagerly."""
+    """The graph in which a custom loop's step is traced; None if it runs eagerly."""
     tell: Callable[[str], None] = field(default=lambda text: None, compare=False, repr=False)
     """Shows the user what the examiner does at the moment."""

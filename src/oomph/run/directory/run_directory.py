@@ -118,7 +118,7 @@ class RunDirectory:
     def __init__(self, path: Path, record: RunRecord, lock_fd: int, identity: tuple[int, int] | None = None) -> None:
         self.path, self.record, self.lock_fd = path, record, lock_fd
         self.identity = identity
-        """Which folder `path` is: its device and inode."""
+        """The device and inode of the folder `path`."""
 
     @classmethod
     def create(cls, path: Path, record: RunRecord) -> RunDirectory:

@@ -79,7 +79,7 @@ def _open_folder(name: str, parent: int, path: Path) -> int:
 
 
 def why_not_trusted(folder: Path) -> str | None:
-    """Why another user may have written what is in a run directory, in words; None when none can have.
+    """The reason another user may have written to a run directory, in words; None if none can have.
 
     Everything is looked at from one descriptor, without following a link.
     """
@@ -101,7 +101,7 @@ def why_not_trusted(folder: Path) -> str | None:
 
 
 def why_not_above(folder: Path) -> str | None:
-    """Why the folders of oomph above a run directory are not used, in words; None when they are the user's."""
+    """The reason not to use oomph's folders above a run directory, in words; None when they are the user's."""
     for name, parent in zip(reversed(_OWN_PARENTS), folder.absolute().parents, strict=False):
         if parent.name != name:
             return None

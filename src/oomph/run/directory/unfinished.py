@@ -1,4 +1,4 @@
-"""Whether a run is over or was stopped, seen from outside, and the command that resumes it if so."""
+"""The state of a run seen from outside, and the command that resumes it."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Unfinished:
 
     @property
     def following(self) -> str:
-        """What to do next."""
+        """The suggested next command."""
         anew = "no checkpoint was taken: starts from the beginning"
         when = "resumes from its last checkpoint" if self.saved else anew
         if self.going_on:

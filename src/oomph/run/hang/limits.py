@@ -1,4 +1,4 @@
-"""When silence is a hang: time limits learned for each phase. Pure: no clock, no process.
+"""Time limits, learned for each phase, after which silence is a hang. Pure: no clock, no process.
 
 A timed phase may stay silent for five times the 99th percentile of its durations so far, and never less than the floor.
 A phase that has not been timed yet (a first validation), or whose durations do not predict the next (tracing, a first
@@ -33,13 +33,13 @@ _RATIO = 1.05
 
 @dataclass(frozen=True)
 class Silence:
-    """How long the script has shown no progress, and how long its process tree was idle."""
+    """The time without progress in the script, and the time its process tree was idle."""
 
     phase: Phase
     fit: int
     seconds: float
     idle_seconds: float
-    """How long, up to now, the process tree has neither used the processor nor read or written."""
+    """The time, up to now, in which the process tree has neither used the processor nor read or written."""
     untimed: bool = False
     """True if earlier durations say nothing about this one: the script's own code runs, or feeds the input."""
 
@@ -53,7 +53,7 @@ class Hang:
     seconds: float
     limit_seconds: float
     line: str
-    """Where the script hangs: "train.py:42 in wait"; empty when unknown."""
+    """The hanging line: "train.py:42 in wait"; empty when unknown."""
     stacks: str
     """The Python stacks of the process, as faulthandler and py-spy print them."""
 
@@ -67,7 +67,7 @@ class Hang:
 
 
 class Timings:
-    """How long each phase of each fit has taken so far, as counts of durations."""
+    """The durations of each phase of each fit so far, as counts."""
 
     def __init__(self) -> None:
         self._counts: dict[tuple[Phase, int], dict[int, int]] = {}
@@ -99,7 +99,7 @@ def _quantile(counts: Mapping[int, int]) -> int:
 
 
 def limit(timings: Timings, silence: Silence, floor: float) -> float:
-    """How long this silence may last, given what the process tree is doing."""
+    """The longest this silence may last, given what the process tree is doing."""
     longest = UNTIMED_FACTOR * floor
     if silence.phase is Phase.OWN_CODE:
         return longest if silence.idle_seconds >= longest - floor else math.inf

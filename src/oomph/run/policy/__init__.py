@@ -1,1 +1,1 @@
-"""What to do after a fault. Pure: no clock, process or file."""
+"""Decisions after a fault. Pure: no clock, process or file."""

@@ -1,4 +1,4 @@
-"""What to do after an attempt: `decide(ending, ledger, conditions, allowed) -> Action`. Pure; supervisor process.
+"""The decision after an attempt: `decide(ending, ledger, conditions, allowed) -> Action`. Pure; supervisor process.
 
 Limits that keep a run from restarting forever:
 
@@ -43,7 +43,7 @@ ELSEWHERE = frozenset(("hardware-fault", "device-oom-other-process", "thermal-th
 """Faults of this machine: when its remedies are used up, another machine may help."""
 
 Place = tuple[int, int, int]
-"""Of a step: fit, epoch, step, counted from 0."""
+"""The place of a step: fit, epoch, step, counted from 0."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ Action = Finish | Restart | GiveUp | Requeue
 
 @dataclass(frozen=True)
 class Ending:
-    """How an attempt ended: the diagnosis, and how far it got."""
+    """The end of an attempt: the diagnosis, and how far it got."""
 
     returncode: int
     """As `subprocess` has it: −n for death by signal n."""
@@ -109,11 +109,11 @@ class Ending:
     context_lost: bool = False
     """It ended by an error that makes its GPU context, or its process, unusable."""
     restart_requested: str = ""
-    """Why the guard in the script asked for a new process; empty when it did not."""
+    """The reason the guard in the script asked for a new process; empty when it did not."""
     unkillable: str = ""
-    """What keeps the script's process alive despite SIGKILL; empty otherwise."""
+    """The reason the script's process survives SIGKILL; empty otherwise."""
     gave_up: str = ""
-    """Why the guard gave up, when the script died of that error; empty otherwise."""
+    """The reason the guard gave up, when the script died of that error; empty otherwise."""
     place: Place | None = None
     """The step that was running; None when unknown."""
     epoch_over: bool = False
@@ -124,14 +124,14 @@ class Ending:
 
 @dataclass(frozen=True)
 class Ledger:
-    """What the restarts so far have used and achieved."""
+    """The restarts so far: what they used and achieved."""
 
     restarts: Mapping[str, int] = field(default_factory=dict)
     """Restarts per fault since the last progress."""
     rungs: Mapping[str, int] = field(default_factory=dict)
     """The first unused rung of each fault since the last progress."""
     changes: tuple[Change, ...] = ()
-    """What is different from the first attempt; progress does not undo it."""
+    """The differences from the first attempt; progress does not undo them."""
     failed_at: Place | None = None
     """The step at which the last attempt failed on data that will come again."""
     failed_by: str = ""
@@ -155,7 +155,7 @@ class Ledger:
 def decide(
     ending: Ending, ledger: Ledger, conditions: Conditions | None = None, allowed: Collection[str] = ()
 ) -> Action:
-    """What to do now.
+    """Decide what to do now.
 
     Args:
         ending: how the attempt ended.

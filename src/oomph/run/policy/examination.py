@@ -30,9 +30,9 @@ class Trail:
     stopped: bool
     """The user or the scheduler requested the end."""
     events: Sequence[Event]
-    """What the script's processes wrote to the journal in this attempt."""
+    """The journal events of the script's processes in this attempt."""
     progress: Progress | None
-    """How far it got; None when it has not committed a step."""
+    """Its progress; None when it has not committed a step."""
     asked: str = ""
     """The signal by which a scheduler announced the end; empty when none did."""
     hung: bool = False
@@ -40,7 +40,7 @@ class Trail:
     elsewhere: str = ""
     """Other evidence of its end: the kernel's log, Python's stacks at a crash."""
     unkillable: str = ""
-    """What keeps it alive despite SIGKILL; empty when it has ended."""
+    """The reason it survives SIGKILL; empty when it has ended."""
     broken_gpu: bool = False
     """True if the kernel's log calls a GPU of the script broken."""
     again: bool = False
@@ -94,7 +94,7 @@ def _names(trail: Trail, returncode: int) -> tuple[Named, ...]:
 
 
 def _why_not_restartable(trail: Trail, returncode: int, started: bool) -> str:
-    """Why a script cannot be started a second time, in words; empty when that is not how it ended."""
+    """The reason a script cannot be started again, in words; empty when that is not how it ended."""
     by_itself = returncode > 0 and not (trail.stopped or trail.hung or trail.asked)
     if not (trail.again and by_itself) or last(trail.events, RestartRequested) is not None:
         return ""

@@ -85,7 +85,7 @@ _WORDS = {
 
 @dataclass(frozen=True)
 class Conditions:
-    """What could be changed, as known after an attempt."""
+    """The facts after an attempt that decide what can be changed."""
 
     gpus: tuple[str, ...] = ()
     """UUIDs of the GPUs that the script may use."""
@@ -147,7 +147,7 @@ def ladder(fault: str) -> tuple[str, ...]:
 def why_not(
     name: str, conditions: Conditions, made: Collection[Change], allowed: Collection[str], poison: str = ""
 ) -> str:
-    """Why a rung does not apply, in words; empty when it does."""
+    """The reason a rung does not apply, in words; empty when it does."""
     if name == SAME:
         return f"{poison} has failed twice on the same data" if poison else ""
     if name == "skip-batch" and not poison:

@@ -67,7 +67,7 @@ def _row(head: str, text: str, summary: Summary) -> str:
 
 
 def restart_line(ending: Ending, progress: Progress | None, attempt: int, change: Change | None = None) -> str:
-    """What ended the last attempt, where, and what the next one starts from."""
+    """Describe what ended the last attempt, where, and what the next one starts from."""
     how, changed = _how(ending), "" if change is None else f", {change}"
     if progress is None:
         return f"the script {how}; starting attempt {attempt}{changed}"
@@ -107,7 +107,7 @@ def _one_line(summary: Summary, run_dir: str | None, again: str, unguarded: str,
 
 
 def _saved(summary: Summary) -> str:
-    """What of a stopped training is saved, and what is lost."""
+    """Describe what a stopped training has saved and lost."""
     if not summary.checkpoints.count:
         return "no checkpoint was taken, so there is nothing to resume from"
     lost = summary.steps - summary.steps_saved
@@ -119,7 +119,7 @@ def _saved(summary: Summary) -> str:
 
 
 def _found(summary: Summary, run_dir: str | None) -> str:
-    """What the monitor found: each was told in full when it was found."""
+    """List the monitor's findings: each was told in full when it was found."""
     more = "" if run_dir is None else f"; what to do: oomph explain {run_dir}"
     found = dict.fromkeys(f"{each.fault} ({each.subject})" for each in summary.findings)
     return f"found on the way: {', '.join(found)}{more}"

@@ -1,4 +1,4 @@
-"""What the monitor found in a run, with the time in which it was there. Pure."""
+"""The monitor's findings in a run, each with the time it was there. Pure."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Found:
 
     fault: str
     code: str
-    """Of the page; empty if there is none."""
+    """The page's code; empty without a page."""
     subject: str
     kind: str
     message: str
@@ -29,13 +29,13 @@ class Found:
     """The highest that was told."""
     attempt: int
     begin: float
-    """When it was told; Unix time, as `since` and `end`."""
+    """The time it was first told; Unix time, as `since` and `end`."""
     since: float
-    """When it came last: it may have been away for a while."""
+    """The time it last came: it may have been away for a while."""
     end: float | None = None
-    """When it was there last; None: it is there still, as far as is known."""
+    """The time it was last there; None: it is there still, as far as is known."""
     seconds: float = 0.0
-    """How long it was there before, without the time since `since` if it has no end."""
+    """The total time it was there, without the part after `since` if it has no end."""
 
 
 def findings_of(events: Iterable[Event]) -> list[Found]:
@@ -58,7 +58,7 @@ def findings_of(events: Iterable[Event]) -> list[Found]:
 
 
 def each_once(findings: Iterable[Found]) -> tuple[Found, ...]:
-    """Those of the same fault, subject and kind as one: in the last words, and with the time of all."""
+    """Merge findings of the same fault, subject and kind: the last wording, and the time of all."""
     once: dict[tuple[str, str, str], Found] = {}
     for each in findings:
         before = once.get(_key(each))
@@ -70,12 +70,12 @@ def each_once(findings: Iterable[Found]) -> tuple[Found, ...]:
 
 
 class _Reading:
-    """What was read so far; each event costs the same, however many there are."""
+    """The findings so far; each event costs the same, however many there are."""
 
     def __init__(self) -> None:
         self.found: list[Found] = []
         self._last: dict[tuple[int, str, str, str], int] = {}
-        """Where the last finding of each attempt, fault, subject and kind is."""
+        """The index of the last finding of each attempt, fault, subject and kind."""
         self._open: set[int] = set()
 
     def add(self, told: Found, again: bool) -> None:

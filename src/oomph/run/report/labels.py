@@ -81,7 +81,7 @@ class Labelled(NamedTuple):
 
 
 def meaning(label: str, repeated: int, reasons: Sequence[Reason]) -> str:
-    """What a label means for a run that has repeated so many steps."""
+    """The meaning of a label for a run that has repeated so many steps."""
     is_unneeded = label == UNVERIFIED and not repeated and not reasons
     return _NOTHING_REPEATED if is_unneeded else MEANING.get(label, label)
 

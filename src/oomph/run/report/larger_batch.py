@@ -25,7 +25,7 @@ _LINEAR = ("exact", "approximate")
 
 @dataclass(frozen=True)
 class LargerBatch:
-    """How much larger the batches of a run could be."""
+    """The room for larger batches in a run."""
 
     times: float
     """So many times as large as in this run."""
@@ -34,11 +34,11 @@ class LargerBatch:
     samples: int | None
     """A batch that should fit, in samples; None where `batch` is. A still larger one may fit too."""
     limit_bytes: int
-    """What TensorFlow's allocator may use of the device."""
+    """The device memory TensorFlow's allocator may use."""
 
 
 def larger_batch(events: Sequence[Event]) -> LargerBatch | None:
-    """What the fits of a run leave room for; None where that is not known, or not worth saying."""
+    """The batch the fits of a run leave room for; None if that is unknown, or not worth saying."""
     fits = facts(events, FitFinished)
     figures = [_figures(fit) for fit in fits]
     known = [each for each in figures if each is not None]

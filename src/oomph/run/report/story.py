@@ -1,4 +1,4 @@
-"""What a run went through, in order: each fault, where it struck, what oomph did about it and what that cost. Pure.
+"""The story of a run, in order: each fault, where it struck, what oomph did about it and what that cost. Pure.
 
 `oomph explain RUN` prints it. The supervisor's closing lines add up the same events (`account.py`).
 """
@@ -56,13 +56,13 @@ class Incident:
     fault: str
     attempt: int
     place: str
-    """Where training was, counted from 1; empty when no training had begun."""
+    """The position of the training, counted from 1; empty when no training had begun."""
     shown_by: str
-    """What showed the fault, as it was printed or measured."""
+    """The evidence of the fault, as it was printed or measured."""
     done: str
-    """What oomph did about it."""
+    """The action oomph took."""
     cost: str
-    """What that cost; empty when it cost nothing, or when that is not known."""
+    """The cost of that action; empty when it cost nothing, or is unknown."""
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ class Story:
     savings: tuple[Saving, ...]
     findings: tuple[Found, ...] = ()
     stopped: str = ""
-    """Who stopped it, in words; empty when it ended otherwise."""
+    """The cause of the stop, in words; empty when it ended otherwise."""
     improvement: str = ""
     """The one change to the script that gives a better result."""
 
@@ -181,7 +181,7 @@ def _recovered(attempt: int, failed: Sequence[Oom], recovered: Recovered, kind: 
 
 
 def _divided(recovered: Recovered, kind: str | None) -> str:
-    """What was done with a batch that did not fit. The words depend on what the script called and on the promise."""
+    """Describe how a batch that did not fit was run. The words depend on what the script called and on the promise."""
     during, batch = recovered.during, recovered.batch
     if recovered.piece is not None:
         return f"applied the function to the batch of {batch} in calls of at most {recovered.piece} elements"
@@ -220,7 +220,7 @@ def _fault(attempt: Sequence[Event], failed: Sequence[Oom]) -> str:
 
 
 def _shown(attempt: Sequence[Event], oom: Oom | None) -> str:
-    """What showed the fault that ended the attempt."""
+    """The evidence of the fault that ended the attempt."""
     hung, error, ended = last(attempt, Hung), last(attempt, UncaughtException), last(attempt, AttemptEnded)
     if hung is not None:
         return f"no progress for {hung.seconds} s, at {hung.line or 'an unknown line'}"

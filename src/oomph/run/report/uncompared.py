@@ -1,4 +1,4 @@
-"""Why no repeated step of a resumed training could be compared. Pure."""
+"""The reasons no repeated step of a resumed training could be compared. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a run only supervised, in words: the line after the account. Pure."""
+"""Training that a run only supervised, in words: the line after the account. Pure."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NOT_ASKED = f"unguarded, as --no-guard asks: {SUPERVISED}"
 
 
 def unguarded(events: Sequence[Event], guard: bool, loaded: bool, python: bool = True, recorded: bool = True) -> str:
-    """Which training was not guarded, what that means, and what to do; empty when there was none.
+    """Describe the unguarded training, what that means, and what to do; empty when there was none.
 
     Args:
         events: those of all attempts.

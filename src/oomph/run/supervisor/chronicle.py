@@ -155,7 +155,7 @@ class Chronicle:
         return decisions.ledger_of(read_journal(self._run_dir))
 
     def _forget_board(self) -> None:
-        """What the board says is of the attempt before."""
+        """Delete the board of the attempt before."""
         try:
             if self._run_dir is not None:
                 (self._run_dir / BOARD).unlink(missing_ok=True)
@@ -163,7 +163,7 @@ class Chronicle:
             pass  # a folder that cannot be written has no board either
 
     def _measured(self) -> dict[str, Any]:
-        """What the script measured of itself: its waiting for batches as a share of the step time, and its memory."""
+        """The script's own measurements: its waiting for batches as a share of the step time, and its memory."""
         measured, _ = ({}, ()) if self._run_dir is None else BoardReader(self._run_dir).read()
         seconds, waited = measured.get("step_seconds_total"), measured.get("input_wait_seconds_total")
         peak = measured.get("allocator_peak_bytes") if "allocator_limit_bytes" in measured else None
@@ -178,7 +178,7 @@ class Chronicle:
         return None if found is None else found.snapshot
 
     def progress(self) -> Progress | None:
-        """How far this attempt got; None when it has not committed a step."""
+        """The progress of this attempt; None when it has not committed a step."""
         progress = None if self._run_dir is None else read_progress(self._run_dir)
         return progress if progress is not None and progress.attempt == self.attempt else None
 
@@ -204,7 +204,7 @@ class Chronicle:
         return self._own
 
     def of_the_script(self) -> list[Event]:
-        """What the script's processes wrote in this attempt."""
+        """The events of the script's processes in this attempt."""
         if self._run_dir is None:
             return []
         return [event for event in read_journal(self._run_dir, self.attempt) if event.role != "supervisor"]
@@ -228,7 +228,7 @@ class Chronicle:
 
 
 def _lasted(events: Sequence[Event]) -> float:
-    """How long an attempt lasted: the sum of the gaps between events, without those that a clock change caused."""
+    """The duration of an attempt: the sum of the gaps between events, without those that a clock change caused."""
     times = [event.time for event in events]
     gaps = [later - earlier for earlier, later in pairwise(times)]
     return sum(gap for gap in gaps if 0 < gap < _LONGEST_GAP_SECONDS)

@@ -1,4 +1,4 @@
-"""Which Python runs the script, and which other Python could when that one lacks TensorFlow."""
+"""The Python that runs the script, and another that could when it lacks TensorFlow."""
 
 from __future__ import annotations
 

@@ -14,14 +14,14 @@ from oomph.terminal.console import say
 
 @dataclass(frozen=True)
 class MachineAtStart:
-    """What the doctor saw, and what it changes in the script's environment."""
+    """The doctor's snapshot, and its changes to the script's environment."""
 
     snapshot: Mapping[str, Any] | None = None
     """The document of an `oomph.doctor.snapshot.Snapshot`; None when none could be taken."""
     changes: Mapping[str, str | None] = field(default_factory=dict)
     """Variable → value; None: unset."""
     remarks: tuple[str, ...] = ()
-    """What to report at the start."""
+    """Remarks to report at the start."""
 
 
 def look(command: Command, python: str) -> MachineAtStart:
@@ -52,7 +52,7 @@ def _said(variable: str, value: str | None, why: str) -> str:
 
 
 def other_gpus(before: Mapping[str, Any] | None, now: Mapping[str, Any] | None) -> str:
-    """How the GPUs of two snapshots differ, in one line; empty when they do not, or a snapshot is missing."""
+    """The difference between the GPUs of two snapshots, in one line; empty without one, or without a snapshot."""
     old, new = _gpus_of(before), _gpus_of(now)
     if old is None or new is None or old == new:
         return ""

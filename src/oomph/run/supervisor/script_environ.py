@@ -49,7 +49,7 @@ def put_site_first(environ: dict[str, str]) -> None:
 def handover(
     settings: Settings, changes: Sequence[Change], run: RunDirectory | None, attempt: int, watch: Watch
 ) -> Handover:
-    """What the supervisor passes to the script's process."""
+    """The handover from the supervisor to the script's process."""
     beat_inode, stacks_inode = watch.inodes
     return Handover(
         package=str(_PACKAGE),

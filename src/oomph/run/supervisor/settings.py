@@ -1,4 +1,4 @@
-"""What the command line sets for every attempt of a run."""
+"""The command line's settings for every attempt of a run."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from oomph.run.supervisor.machine_at_start import MachineAtStart
 
 @dataclass(frozen=True)
 class Settings:
-    """What the command line sets for every attempt of the run."""
+    """The command line's settings for every attempt of the run."""
 
     guarding: Guarding = field(default_factory=Guarding)
     allowed: frozenset[str] = frozenset()
