@@ -81,8 +81,8 @@ def test_other_words_are_met_with_a_way_to_pipe_text_in(
 @pytest.mark.parametrize(
     ("code", "said"),
     [
-        ("OOM999", "there is no fault OOM999; there are OOM101, OOM102, OOM103, OOM104, OOM110"),
-        ("XYZ123", "there is no fault XYZ123; codes begin with CKP, CRS, DAT, DST, GPU, HWD, OOM, PYT, VER, XLA"),
+        ("OOM999", "unknown fault OOM999; there are OOM101, OOM102, OOM103, OOM104, OOM110"),
+        ("XYZ123", "unknown fault XYZ123; codes begin with CKP, CRS, DAT, DST, GPU, HWD, OOM, PYT, VER, XLA"),
     ],
 )
 def test_a_code_that_is_unknown_is_met_with_those_beside_it(

@@ -18,7 +18,7 @@ from oomph.rehearse.faults import NAMES
         (["--python", "/nope", "train.py"], "no such Python: /nope"),
         (["--python", "./no-python", "--faults", "kill", "train.py"], "no-python cannot be started"),
         (["--checkpoint-every=0", "train.py"], "--checkpoint-every takes steps (100) or a time"),
-        (["--faults", "meteor", "train.py"], "there is no fault meteor to rehearse; the faults are oom, kill"),
+        (["--faults", "meteor", "train.py"], "unknown fault meteor; oomph can rehearse oom, kill"),
         (["--steps", "1", "train.py"], "--steps takes a number of at least 2, or all, not 1"),
         (["--steps", "many", "train.py"], "--steps takes a number"),
         (["--keep", "full", "train.py"], "full is not empty"),

@@ -70,7 +70,7 @@ def test_a_driver_that_hangs_is_named_after_a_few_seconds(tmp_path):
         (("--run", "/dev/null"), 3, "/dev/null is a file: name the run directory"),
         (("--run", "."), 3, ". is not a run directory of oomph: it has neither a readable run.json nor samples"),
         (("--serve", "nowhere:"), 2, "--serve=nowhere:: the port must be a number from 0 to 65535"),
-        (("--serve", "9400", "--json"), 2, "--serve has its own format: leave --json out"),
+        (("--serve", "9400", "--json"), 2, "--serve has its own format: drop --json"),
     ],
 )
 def test_what_is_wrong_is_one_sentence(tmp_path, words, code, said):

@@ -53,7 +53,7 @@ def test_what_json_cannot_hold_becomes_text():
 
 @few
 @given(JSON)
-def test_another_document_is_no_change(document):
+def test_a_malformed_document_is_not_a_change(document):
     assert from_documents([document, {"ended": document}]) == FindingChanges()
     whole = json.loads(line_of(FINDING))
     for name in whole:

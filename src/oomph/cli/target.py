@@ -56,7 +56,7 @@ def is_text(target: str) -> bool:
 def unknown(target: str) -> UsageError | ExamineError:
     """The error for a target that is not a file, run or fault."""
     if _CODE.match(target):
-        return UsageError(f"there is no fault {target}; {_codes_beside(target)}")
+        return UsageError(f"unknown fault {target}; {_codes_beside(target)}")
     shown = target if len(target) <= _SHOWN else target[:_SHOWN] + "..."
     if _PATH.search(target):
         return ExamineError(f"there is no file or directory {shown!r}")

@@ -42,7 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Show what there is to see. Raises UsageError or ExamineError."""
     if args.serve is not None and args.json:
-        raise UsageError("--serve has its own format: leave --json out")
+        raise UsageError("--serve has its own format: drop --json")
     from oomph.watch.feed import Feed
 
     feed = Feed(_asked(args.run), Path())

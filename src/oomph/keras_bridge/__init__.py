@@ -1,1 +1,1 @@
-"""Everything that imports TensorFlow or Keras. It runs inside the script's process, after the script imported them."""
+"""What oomph knows of the insides of TensorFlow and Keras, in the script's process, after the script imported them."""

@@ -31,7 +31,7 @@ def available_bytes(root: Path = _ROOT) -> int | None:
 
 
 def limit_bytes(root: Path = _ROOT) -> int | None:
-    """The tightest limit of our control groups in bytes, whatever is used of it; None without one."""
+    """The tightest memory limit of our control groups, in bytes, used or not; None if there is none."""
     return MemoryLimit(machine_bytes(root) or inf, root).bytes
 
 

@@ -156,7 +156,7 @@ def _check_script(words: Sequence[str], verb: str) -> None:
     if path.suffix == ".ipynb":
         made = shlex.quote(str(path.with_suffix(".py")))
         raise UsageError(
-            f"{script} is a notebook, and Python would execute none of its cells. Make a script of it:"
+            f"{script} is a notebook, and Python would execute none of its cells. Convert it to a script:"
             f" jupyter nbconvert --to script {shlex.quote(script)}, then oomph {verb} {made}"
         )
     if path.suffix not in (".py", "") and not zipfile.is_zipfile(path) and b"\0" in _head(path):

@@ -174,7 +174,7 @@ def _chosen(names: Sequence[str]) -> list[Rehearsable]:
     known = {fault.name: fault for fault in FAULTS}
     for name in names:
         if name not in known:
-            raise UsageError(f"there is no fault {name} to rehearse; the faults are {', '.join(known)}")
+            raise UsageError(f"unknown fault {name}; oomph can rehearse {', '.join(known)}")
     return [known[name] for name in dict.fromkeys(names)]
 
 

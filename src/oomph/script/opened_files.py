@@ -52,10 +52,9 @@ class FileState:
     """The time at which the checkpoint was written, by the clock of the kernel."""
 
     def lies_where_it_lay(self) -> bool:
-        """True if nothing is there, or the file of the checkpoint, or one that took its place in its folder since.
+        """True if the file may be replaced: it does not exist, is the checkpoint's own, or took its place since.
 
-        Inodes and times of change are the kernel's: a checkpoint from elsewhere cannot have another file replaced by
-        naming it.
+        Compares inodes and change times, which the kernel keeps: a planted checkpoint cannot name another file.
         """
         try:
             now = os.lstat(self.path)

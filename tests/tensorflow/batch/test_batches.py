@@ -41,7 +41,7 @@ def test_the_size_is_that_of_all_parts(batch):
 
 
 @pytest.mark.parametrize("other", [tf.constant(X[:4]), tf.constant(3.0)])
-def test_parts_of_different_sizes_have_none(other):
+def test_a_batch_of_parts_of_different_sizes_has_no_size(other):
     assert batches.size_of((tf.constant(X), other)) is None
 
 

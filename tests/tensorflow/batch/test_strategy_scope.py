@@ -47,7 +47,7 @@ def test_a_mirrored_variable_has_a_handle_only_outside():
             assert variable.handle.dtype == tf.resource
 
 
-def test_within_a_replica_nothing_is_left():
+def test_the_scope_stays_entered_within_a_replica():
     strategy = tf.distribute.MirroredStrategy(["CPU:0"])
 
     @tf.function

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+
 from oomph.doctor.check import DoctorFinding, blind, check, failed, noted, passed, skipped, warned
 from oomph.doctor.commands import container_run, driver_branch, driver_upgrade, install, without_entry
 from oomph.doctor.repairs import repairs
@@ -183,7 +185,8 @@ def _remove_foreign(snapshot: Snapshot, only_named: bool = False) -> tuple[Remed
     text = f"Take {winner.folder} out of the loader's configuration"
     if _is_compat(winner.path) and "stubs" not in winner.path:
         return (Remedy(text, "sudo apt-get remove 'cuda-compat-*' && sudo ldconfig"),)
-    return (Remedy(text, f"grep -rl {winner.folder} /etc/ld.so.conf.d/ | xargs sudo rm && sudo ldconfig"),)
+    naming = f"grep -rlZ {shlex.quote(winner.folder)} /etc/ld.so.conf.d/"
+    return (Remedy(text, f"{naming} | xargs -r -0 sudo rm && sudo ldconfig"),)
 
 
 def _is_compat(path: str) -> bool:

@@ -122,7 +122,7 @@ class CountedWait:
             self._paused = None
 
     def read(self) -> bool:
-        """Read the seconds; False if there are no more: then the step was traced before anybody listened."""
+        """Read the seconds waited so far; False if none were added, as for a step that was traced before."""
         before, self.seconds = self.seconds, self._wait.read() - self._left_out
         return self.seconds > before
 

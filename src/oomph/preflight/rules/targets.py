@@ -124,7 +124,7 @@ def target_shape(training: Training) -> Iterator[CheckFinding]:
         mismatch = _mismatch(output.shape, target.shape)
         if mismatch:
             yield CheckFinding(
-                f"{target.name} has the shape {in_words(target.shape)}, the output {output.name} "
+                f"{target.name} has the shape {in_words(target.shape)}, but the output {output.name} has "
                 f"{in_words(output.shape)}: {mismatch}",
                 _remedy_for_shape(output.shape, target.shape),
             )
