@@ -7,8 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from oomph.doctor.deep import try_devices
-from oomph.doctor.trial_process import SilenceLimits
+from oomph.doctor.deep import SilenceLimits, try_devices
 
 TRIALS = ("list", "matmul", "xla")
 CHILD = """

@@ -28,7 +28,8 @@ def errors(shared):
     both = []
     for run in (shared.plain, shared.oomph):
         ended = run("fails.py", stderr=subprocess.STDOUT)
-        lines = re.sub(r"^\n(?=oomph: )", "", ended.stdout, flags=re.MULTILINE).splitlines(True)  # see shared_output.py
+        # see terminal/console.py
+        lines = re.sub(r"^\n(?=oomph: )", "", ended.stdout, flags=re.MULTILINE).splitlines(True)
         text = "".join(line for line in lines if not re.match(rf"oomph: |{NOISE}", line))
         parts = re.split(r"^== (.*)\n", text, flags=re.MULTILINE)[1:]
         both.append((ended, dict(zip(parts[::2], parts[1::2], strict=True))))

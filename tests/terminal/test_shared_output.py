@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from oomph.terminal.shared_output import SharedOutput
+from oomph.terminal.console import SharedOutput
 
 LIMIT = 60
 GUARD = "from oomph.script.session import say; say('from the script')"

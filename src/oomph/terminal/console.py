@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import fcntl
+import math
 import os
+import stat
+import time
 
 from oomph.terminal import ticking
 from oomph.terminal.message import message
 from oomph.terminal.screen import screen_of
-from oomph.terminal.shared_output import SharedOutput
 
 
 def say(text: str, at_line_start: bool = True, hang: int = 0, command: str = "") -> None:
@@ -36,3 +39,77 @@ class Voice:
         at_line_start, self.at_line_start = self.at_line_start and self.shared.is_at_line_start(), True
         say(text, at_line_start, hang, command)
         self.shared.end_line()
+
+
+# -- output that the script shares ------------------------------------------------------------------------------------
+
+_AT_ONCE_SECONDS = 0.1
+"""Messages in a row come that soon after each other."""
+
+
+class SharedOutput:
+    """The place that stdout and stderr share, if they do. A terminal is not one: there oomph moves the cursor."""
+
+    def __init__(self, out_fd: int = 1, error_fd: int = 2) -> None:
+        self._out_fd, self._error_fd = out_fd, error_fd
+        there = self._there()
+        self._first = 0 if there is None else there.st_mtime_ns
+        self._written: int | None = None
+        """The time of oomph's last line, as the kernel notes it; None before the first."""
+        self._until = 0.0
+        """Until when a message follows at once."""
+        self._at_once = _AT_ONCE_SECONDS
+        """The length of that time; infinite once nobody else can write here."""
+
+    def is_at_line_start(self) -> bool:
+        """True if a line that is written now stands alone; False when that is unknown."""
+        there = self._there()
+        if there is None:
+            return True
+        last = _last_byte(self._error_fd, there) if stat.S_ISREG(there.st_mode) else None
+        if last is not None:
+            return last in (b"", b"\n")
+        if self._written is None:
+            return True
+        if self._written == self._first:  # the kernel does not note writes
+            return time.monotonic() < self._until
+        return self._written == there.st_mtime_ns
+
+    def end_line(self) -> None:
+        """A line has just been written here, with its newline."""
+        there = self._there()
+        if there is not None:
+            self._written, self._until = there.st_mtime_ns, time.monotonic() + self._at_once
+
+    def writers_began(self) -> None:
+        """The script has started, and may write here at once."""
+        self._until, self._at_once = 0.0, _AT_ONCE_SECONDS
+
+    def writers_ended(self) -> None:
+        """The script and all that it has started are gone: what follows oomph's next line is oomph's, too."""
+        self._at_once = math.inf
+
+    def _there(self) -> os.stat_result | None:
+        """The common target of both descriptors; None if they differ, or lead to a terminal or another device."""
+        try:
+            out, error = os.fstat(self._out_fd), os.fstat(self._error_fd)
+        except OSError:
+            return None
+        is_kept = stat.S_ISREG(error.st_mode) or stat.S_ISFIFO(error.st_mode)
+        return error if is_kept and os.path.samestat(out, error) else None
+
+
+def _last_byte(fd: int, there: os.stat_result) -> bytes | None:
+    """The byte before the next one written; empty at the beginning, None when it cannot be read."""
+    try:
+        appends = fcntl.fcntl(fd, fcntl.F_GETFL) & os.O_APPEND
+        place = there.st_size if appends else os.lseek(fd, 0, os.SEEK_CUR)
+        reader = os.open(f"/proc/self/fd/{fd}", os.O_RDONLY | os.O_CLOEXEC)  # the shell opened it only for writing
+    except OSError:
+        return None
+    try:
+        return os.pread(reader, 1, place - 1) if place else b""
+    except OSError:
+        return None
+    finally:
+        os.close(reader)

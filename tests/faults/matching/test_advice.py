@@ -7,7 +7,7 @@ import pytest
 from oomph.explain.catalogue.catalogue import find
 from oomph.explain.catalogue.fault import Fault, Remedy, Signature
 from oomph.explain.diagnose import diagnose_log
-from oomph.explain.matching.advice import MOST, remedies_for
+from oomph.explain.matching.named_fault import MOST, remedies_for
 
 LINUX = frozenset({"linux"})
 

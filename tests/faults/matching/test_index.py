@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from oomph.explain.catalogue.catalogue import load
-from oomph.explain.catalogue.filing import key
+from oomph.explain.catalogue.front_matter import key
 from oomph.explain.diagnose import diagnose, words
 from oomph.explain.evidence.evidence import TEXT_LIMIT, Evidence
 from oomph.explain.matching.index import index

@@ -13,8 +13,7 @@ from pathlib import Path
 import pytest
 
 from oomph.planning.xla import compiling
-from oomph.planning.xla.compiling import Compiled, NotCompiledError, compile_step, why_not
-from oomph.planning.xla.toolkit import write_toolkit
+from oomph.planning.xla.compiling import Compiled, NotCompiledError, compile_step, why_not, write_toolkit
 
 ROOM = 4 << 30
 SIZES = {"argument": 100, "output": 60, "alias": 50, "temp": 1000, "version": "0.0"}

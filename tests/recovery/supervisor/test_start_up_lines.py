@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from oomph.run.supervisor.start_up_lines import StartUpLines
+from oomph.run.supervisor.native_reports import StartUpLines
 
 HEADS = (
     (b"%b0000 00:00:1795237218.916168     742 ", b"%b0000 00:00:1795237299.000001     801 "),

@@ -7,7 +7,7 @@ import tempfile
 
 import pytest
 
-from oomph.resume.fit.renamed_files import new_names
+from oomph.resume.fit.written_files import new_names
 
 IN_TMP = os.path.join(tempfile.gettempdir(), "tmpab12", "best.keras")
 

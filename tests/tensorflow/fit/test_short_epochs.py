@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from oomph.preflight.facts.data import ARRAYS, DATASET, GENERATOR, PY_DATASET, Data
 from oomph.preflight.rules.epochs import _steps_of_epochs
-from oomph.resume.fit.short_epochs import ShortEpoch, ShortEpochs
+from oomph.resume.fit.running import ShortEpoch, ShortEpochs
 
 ROWS = np.ones((8, 4), "float32"), np.ones((8, 2), "float32")
 BATCHES = 10

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from oomph.resume.objects import instances
-from oomph.resume.objects.descriptors import is_open_for_writing
+from oomph.resume.objects.instances import is_open_for_writing
 
 
 class Log:

@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from typing import Any
 
+import tensorflow as tf
+
 from oomph.errors import OomphError
 from oomph.exact_step.micro_batch.exactness import EXACT, promise_before_tracing
 from oomph.keras_bridge.names.keras3 import KERAS
@@ -15,7 +17,6 @@ from oomph.planning.estimate import Interval, Saver
 from oomph.planning.live import changes, subject
 from oomph.planning.live.engine import Engine, engine_for
 from oomph.planning.live.figures import Figures
-from oomph.planning.live.rematerialisation import why_remat_fails
 from oomph.planning.replicas import ALONE, PlannedReplicas
 
 Tell = Callable[[str], None]
@@ -189,3 +190,27 @@ def _quantised(model: Any) -> Saver | None:
         "pruning saves nothing, since zeros are stored like other numbers",
         'model.quantize("int8")',
     )  # fmt: skip
+
+
+# -- rematerialisation ------------------------------------------------------------------------------------------------
+
+
+def why_remat_fails() -> str:
+    """The error in a few words; empty if it works."""
+    import keras
+
+    if not hasattr(keras, "RematScope"):
+        return f"Keras {keras.__version__} has none"
+    try:
+        with keras.RematScope(mode="full"):
+            model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(2), keras.layers.Dense(1)])
+        tf.function(lambda x: _gradients(model, x)).get_concrete_function(tf.TensorSpec([2, 2]))
+    except Exception as error:  # whatever it is: the scope cannot be used
+        return f"{type(error).__name__} with Keras {keras.__version__}"
+    return ""
+
+
+def _gradients(model: Any, x: Any) -> Any:
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_sum(model(x, training=True))
+    return tape.gradient(loss, [variable.value for variable in model.trainable_variables])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -10,7 +12,6 @@ from oomph.errors import ExamineError
 from oomph.keras_bridge.optimizers import optimizers_of
 from oomph.planning.calibration import MeasuredSteps
 from oomph.planning.live import dry_run, samples, subject
-from oomph.planning.live.identity import identity_of
 from oomph.planning.live.tracing import Traced, trace, traced_program
 from oomph.planning.live.updates import is_update_of
 from oomph.planning.prediction import PredictedStep, predict
@@ -182,3 +183,19 @@ class StepAtSizes:
         self.measured.setdefault(traced.batch, []).append(ran.peaks)
         self.last, self.seconds = traced.batch, ran.seconds
         return ran.seconds
+
+
+# -- the same layer at two sizes --------------------------------------------------------------------------------------
+
+
+def identity_of(traces: Sequence[Traced]) -> str:
+    """A digest of what a step computes: the kinds of its operations, and the sizes of what each of them makes.
+
+    Weights, optimizer, precision and the shapes of the data all decide which operations there are, and their sizes. So
+    a model with other images, or in float16, is another step.
+    """
+    told = [
+        [trace.batch, sorted([made.kind, *(trace.flat.sizes[tensor] for tensor in made.outputs)] for made in
+        trace.flat.operations)] for trace in traces
+    ]  # fmt: skip
+    return hashlib.sha256(json.dumps(told).encode()).hexdigest()[:32]

@@ -44,7 +44,7 @@ class ProbeRecord:
     xla: bool
     """True if XLA compiled the step that ran."""
     training: str
-    """A digest of the step, see `planning/live/identity.py`."""
+    """A digest of the step, see `planning/live/step_at_sizes.py`."""
     limit: int
     """Bytes that TensorFlow's allocator could get."""
     foreign: int

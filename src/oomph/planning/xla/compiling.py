@@ -14,7 +14,6 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from oomph.planning.xla.toolkit import write_toolkit
 from oomph.process.child import run
 from oomph.terminal.amounts import in_three_digits
 from oomph.terminal.endings import ProcessEnd
@@ -142,3 +141,25 @@ def _environ(folder: Path) -> dict[str, str]:
         "MALLOC_ARENA_MAX": "2",
         "XLA_FLAGS": f"--xla_gpu_cuda_data_dir={folder / 'cuda'}",
     }
+
+
+# -- the toolkit that XLA looks for -----------------------------------------------------------------------------------
+
+_ASSEMBLER = """#!/bin/sh
+case "$1" in --version) echo "Cuda compilation tools, release 12.9, V12.9.86"; exit 0;; esac
+while [ $# -gt 0 ]; do
+  if [ "$1" = -o ]; then printf x > "$2"; fi
+  shift
+done
+"""
+_FUNCTIONS = "; no function\n"
+"""An empty module: LLVM reads text as well as bitcode."""
+
+
+def write_toolkit(folder: Path) -> None:
+    """Write the stand-ins where XLA looks for them below its `xla_gpu_cuda_data_dir`."""
+    assembler, functions = folder / "bin" / "ptxas", folder / "nvvm" / "libdevice" / "libdevice.10.bc"
+    for path, text in ((assembler, _ASSEMBLER), (functions, _FUNCTIONS)):
+        path.parent.mkdir(parents=True)
+        path.write_text(text, encoding="ascii")
+    assembler.chmod(0o700)

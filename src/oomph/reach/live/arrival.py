@@ -11,14 +11,15 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from types import FrameType
 from typing import Any, NoReturn
 
 import tensorflow as tf
 
 from oomph.errors import OomphError
+from oomph.keras_bridge.names.tensorflow2 import TENSORFLOW
 from oomph.reach.channel import Channel, wait_for_the_end
 from oomph.reach.live.reached import Reached
-from oomph.reach.live.traced_by import is_compiled_by_xla
 from oomph.reach.training_kind import FIT, LOOP
 from oomph.script.script_line import ScriptLine, calling
 
@@ -181,3 +182,18 @@ def _in_words(error: BaseException) -> str:
     if text and isinstance(error, OomphError):
         return text
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+# -- which call traced a function -------------------------------------------------------------------------------------
+
+
+def is_compiled_by_xla() -> bool:
+    """True if a `tf.function` with `jit_compile=True` is being traced in this thread."""
+    cls = TENSORFLOW.function.value()
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        owner = frame.f_locals.get("self")
+        if isinstance(owner, cls) and TENSORFLOW.jit_compile.get(owner, None):
+            return True
+        frame = frame.f_back
+    return False

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import functools
+import gc
 import inspect
+from collections.abc import Sequence
 from typing import Any
 
 from oomph.errors import UnsupportedError
@@ -11,7 +13,6 @@ from oomph.keras_bridge.names.keras3 import KERAS
 from oomph.keras_bridge.runtime.patching import patch
 from oomph.reach.channel import Channel
 from oomph.reach.live.arrival import Arrivals
-from oomph.reach.live.trained_model import model_of
 from oomph.reach.training_kind import FIT, LOOP, ON_BATCH
 
 
@@ -88,3 +89,24 @@ def _replace_apply(optimizer: Any, arrivals: Arrivals) -> None:
         return original(self, grads, trainable_variables, *args, **kwargs)
 
     patch(optimizer, "apply", apply)
+
+
+# -- the model that is trained ----------------------------------------------------------------------------------------
+
+
+def model_of(variables: Sequence[Any]) -> Any:
+    """The smallest model that holds all these variables as trainable ones; None if no living model does."""
+    wanted = {_identity(variable) for variable in variables}
+    cls = KERAS.trainer.value()
+    found: list[tuple[int, int, Any]] = []
+    for value in gc.get_objects():
+        if issubclass(type(value), cls):  # isinstance would ask proxies, which may fail
+            held = {_identity(variable) for variable in getattr(value, "trainable_variables", ())}
+            if wanted and wanted <= held:
+                found.append((len(held), len(found), value))
+    return min(found)[2] if found else None
+
+
+def _identity(variable: Any) -> int:
+    """The same for a variable of Keras and the variable of TensorFlow in it."""
+    return id(KERAS.variable_value.get(variable, variable))

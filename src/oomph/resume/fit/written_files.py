@@ -12,6 +12,7 @@ import glob
 import hashlib
 import os
 import re
+import tempfile
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -22,9 +23,9 @@ import numpy as np
 from oomph.checkpoint.container import Checkpoint
 from oomph.files.regular_file import read_regular
 from oomph.protocol.reasons import Reason, because
-from oomph.resume.fit.renamed_files import new_names
 from oomph.resume.objects.instances import dict_of
 from oomph.resume.state.training_state import Array, read_arrays
+from oomph.resume.training.call_place import CLOCK
 from oomph.script.named_paths import may_be_restored
 from oomph.script.opened_files import FileState, Origin, origin_of, replace_file, stamp_of
 
@@ -286,3 +287,48 @@ def patterns(callbacks: list[Any]) -> Iterator[str]:
         for value in dict_of(callback).values():
             if issubclass(type(value), (str, os.PathLike)) and len(os.fspath(value)) < 4096 and os.fspath(value):
                 yield str(os.fspath(value))
+
+
+# -- files under other names ------------------------------------------------------------------------------------------
+
+_VARIES = re.compile(rf"(?P<clock>{CLOCK.pattern})|(?P<field>\{{.*?\}})")
+
+
+def new_names(paths: Iterable[str], named: Sequence[str]) -> dict[str, list[str]]:
+    """By the name that a callback gives it now, the files of earlier names; those named the same are left out.
+
+    Args:
+        paths: of the files, as the fit named them.
+        named: what callbacks of this process hold: names, and patterns with fields in braces.
+    """
+    paths = list(paths)
+    found: dict[str, list[str]] = {}
+    for pattern in dict.fromkeys(map(os.path.abspath, named)):
+        earlier, now = _earlier(pattern)
+        for path in paths:
+            match = earlier.fullmatch(os.path.abspath(path))
+            if match is not None:
+                found.setdefault(now.format(*match.groups()), []).append(path)
+    same = {os.path.abspath(path) for path in paths}
+    return {new: old for new, old in found.items() if new not in same}
+
+
+def _earlier(pattern: str) -> tuple[re.Pattern[str], str]:
+    """An expression for the names that the pattern may have had, and a format for the name it gives now."""
+    temporary = tempfile.gettempdir() + os.sep
+    expression = now = ""
+    if pattern.startswith(temporary):
+        own, _, pattern = pattern[len(temporary) :].partition(os.sep)
+        expression, now = f"{re.escape(temporary)}[^/]+{os.sep}", _literally(f"{temporary}{own}{os.sep}")
+    at = 0
+    for match in _VARIES.finditer(pattern):
+        literal = pattern[at : match.start()]
+        varies = match["clock"] is not None
+        expression += re.escape(literal) + (f"(?:{CLOCK.pattern})" if varies else "([^/]*)")
+        now += _literally(literal + match[0]) if varies else _literally(literal) + "{}"
+        at = match.end()
+    return re.compile(expression + re.escape(pattern[at:])), now + _literally(pattern[at:])
+
+
+def _literally(text: str) -> str:
+    return text.replace("{", "{{").replace("}", "}}")

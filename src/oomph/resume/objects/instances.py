@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import functools
+import os
+import stat
 from collections.abc import Iterator
 from types import FunctionType, MethodType, SimpleNamespace
 from typing import Any
 
 from oomph.keras_bridge import code
 from oomph.resume.objects.admission import hides_nothing, is_plain_name, may_be_global, may_be_set
-from oomph.resume.objects.descriptors import is_open_for_writing
 from oomph.resume.objects.kind import (
     CannotGiveBackError,
     Decode,
@@ -321,3 +323,20 @@ def _mangled(name: str, kind: type) -> str:
     """The name that Python gives to a private attribute of a class."""
     private = name.startswith("__") and not name.endswith("__")
     return f"_{kind.__name__.lstrip('_')}{name}" if private else name
+
+
+# -- descriptors ------------------------------------------------------------------------------------------------------
+
+
+def is_open_for_writing(value: Any) -> bool:
+    """True if the value is the number of a regular file that this process has open for writing, after the first three.
+
+    A script that keeps the number of such a file opens the file anew in each attempt, and may get another number.
+    """
+    if type(value) is not int or not 2 < value < 1 << 20:
+        return False
+    try:
+        is_file = stat.S_ISREG(os.fstat(value).st_mode)
+        return is_file and fcntl.fcntl(value, fcntl.F_GETFL) & os.O_ACCMODE != os.O_RDONLY
+    except OSError:
+        return False

@@ -19,14 +19,15 @@ from oomph.journal.events import (
     Diagnosed,
     FitFinished,
     LoopSeen,
+    NoWitnesses,
     Oom,
     Recovered,
     TrainedOutsideFit,
     UnguardedTraining,
 )
-from oomph.journal.journal import ByKind, Event, by_attempt
+from oomph.journal.journal import ByKind, Event, by_attempt, facts
 from oomph.protocol.left_out import left_out
-from oomph.protocol.reasons import Reason, as_data
+from oomph.protocol.reasons import Reason, as_data, because
 from oomph.run.policy.ladder import change_in
 from oomph.run.report.causes import causes
 from oomph.run.report.found import NOTICE, Found, each_once, findings_of
@@ -34,7 +35,6 @@ from oomph.run.report.labels import REPLAYED, UNVERIFIED, Labelled, label_of, un
 from oomph.run.report.larger_batch import LargerBatch, larger_batch
 from oomph.run.report.repeats import repeats
 from oomph.run.report.starts import restarts_of, resumes_of
-from oomph.run.report.uncompared import why_uncompared
 from oomph.terminal.amounts import counted
 
 SCHEMA = 1
@@ -286,3 +286,13 @@ def _checkpoints(by: ByKind, seconds: float) -> Checkpoints:
         share=round(spent / seconds, 4) if seconds else 0.0,
         failed=len(by.facts(CheckpointFailed)),
     )
+
+
+# -- why nothing was compared -----------------------------------------------------------------------------------------
+
+
+def why_uncompared(events: Iterable[Event]) -> tuple[Reason, ...]:
+    """The reasons, each once; the general one if the journal holds no other."""
+    found = [each.reason for each in facts(events, NoWitnesses)]
+    unwritten = tuple(because("records-unwritten", error=each) for each in dict.fromkeys(found))
+    return unwritten or (because("no-records"),)
