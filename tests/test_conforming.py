@@ -54,5 +54,5 @@ def test_of_an_unknown_event_only_small_fields_are_kept(large):
 def test_every_type_of_a_field_is_one_that_can_be_looked_at(kind):
     types = _types_of(kind)
     assert [name for name, *_ in types] == [*kind.defaults]
-    for name, of_type, default in types:
+    for name, of_type, _, default in types:
         assert conforms(default, of_type), name

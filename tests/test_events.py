@@ -52,6 +52,13 @@ def test_an_unknown_return_code_is_not_a_missing_one():
     assert Event.named("attempt-ended", {}).fact.returncode == 0
 
 
+@pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity", "1e999", str(2**63)])
+def test_a_number_that_is_none_is_damaged(number):
+    line = Event(AttemptEnded(steps=5, seconds=3.5)).to_json()
+    assert Event.from_json(line.replace("3.5", number)).fact.seconds == 0.0
+    assert Event.from_json(line.replace('"steps":5', f'"steps":{number}')).fact.steps == 0
+
+
 def test_an_event_of_a_later_oomph_is_kept_as_it_is():
     document = {"schema": 1, "event": "later", "role": "x", "attempt": 1, "rank": 0, "sequence": 1, "time": 1.0}
     event = event_of({**document, "data": {"new": [1]}})

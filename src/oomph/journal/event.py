@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, get_type_hints
 
 from oomph.files.conforming import conforms
@@ -14,13 +14,21 @@ from oomph.journal.fact import BY_NAME, Fact
 
 SCHEMA = 1
 _SMALL = 2**62
+"""Larger numbers are looked at again, and so are those that are none."""
 _MOST_FIELDS, _LONGEST_NAME = 200, 200
 _MOST_UNKNOWN = 10_000
 """Limit of an unknown event's field, in bytes of memory."""
-_FLOATS = (float, float | None)
-"""JSON has NaN and infinity only in words."""
 _OBJECT, _PLACE = 64, 16
 """About the memory of an object, and of a place for one in another, in bytes."""
+
+
+class _Type(NamedTuple):
+    """A field of a fact."""
+
+    name: str
+    kind: Any
+    plain: Any
+    default: Any
 
 
 class Event(NamedTuple):
@@ -109,30 +117,30 @@ def fact_of(name: str, data: Mapping[str, Any]) -> Fact:
     return kind.of_values(_values(_types_of(kind), data))
 
 
-def _values(types: tuple[tuple[str, Any, Any], ...], data: Mapping[str, Any]) -> Iterator[Any]:
-    for name, kind, default in types:
+def _values(types: Sequence[_Type], data: Mapping[str, Any]) -> Iterator[Any]:
+    for name, kind, plain, default in types:
         value = data.get(name, default)
-        if value is default or not _is_sound(value, kind):
+        if value is default:
             yield default
+        elif type(value) is plain and (plain is str or plain is bool or -_SMALL < value < _SMALL):
+            yield value  # most values are plain words and small numbers, and a journal has millions of them
+        elif conforms(value, kind):
+            yield float(value) if type(value) is str and plain is float else value
         else:
-            yield float(value) if type(value) is str and kind in _FLOATS else value
+            yield default
 
 
 @functools.cache
-def _types_of(kind: type[Fact]) -> tuple[tuple[str, Any, Any], ...]:
-    """Name, type and default of each field. Readers of a journal rely on the types."""
+def _types_of(kind: type[Fact]) -> tuple[_Type, ...]:
+    """Readers of a journal rely on the types."""
     hints = get_type_hints(kind)
-    return tuple((name, hints[name], default) for name, default in kind.defaults.items())
+    return tuple(_Type(name, hints[name], _plain(hints[name]), default) for name, default in kind.defaults.items())
 
 
-def _is_sound(value: object, kind: Any) -> bool:
-    """A faster `conforms`: most values are plain words and small numbers, and a journal has millions of them."""
-    own = type(value)
-    if own is kind and (own is str or own is bool):
-        return True
-    if own is int and (kind is int or kind is float) and -_SMALL < value < _SMALL:  # type: ignore[operator]
-        return True
-    return conforms(value, kind)
+def _plain(kind: Any) -> Any:
+    """`int` for `int` and `int | None`, and likewise for the other types without parts."""
+    found = [each for each in (int, str, bool, float) if kind in (each, each | None)]
+    return found[0] if found else None
 
 
 def _is_small(name: str, value: object) -> bool:
