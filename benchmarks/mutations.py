@@ -251,7 +251,7 @@ MUTATIONS = (
     Mutation(
         "a resume goes on from decisions computed anew",
         "run/policy/decisions.py",
-        "action = _action_in(event.data) or again",
+        "action = _action_in(decided) or again",
         "action = again",
         "recovery/policy/test_decisions.py",
     ),

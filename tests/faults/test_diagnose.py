@@ -593,3 +593,11 @@ def test_the_order_of_sets_which_is_another_in_every_process_changes_nothing() -
 )
 def test_a_module_that_python_m_does_not_find_is_an_error_of_the_script(line: bytes) -> None:
     assert diagnose_log(line)[0].name == "unrelated"
+
+
+def test_a_name_that_python_itself_corrects_is_hardly_a_version_mismatch():
+    error = "AttributeError: module 'keras.layers' has no attribute {}\n"
+    (typo, *_) = diagnose_log(error.format("'Dens'. Did you mean: 'Dense'?").encode())
+    assert typo.confidence <= SUSPICION
+    (removed, *_) = diagnose_log(error.format("'CuDNNGRU'").encode())
+    assert (removed.name, removed.confidence) == ("keras-version-mismatch", 0.88)

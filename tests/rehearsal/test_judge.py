@@ -129,6 +129,14 @@ def test_one_fault_is_not_called_faults():
     assert last == "survives the one fault after step 20 of 40"
 
 
+def test_where_no_fault_could_be_injected_nothing_is_known():
+    verdict = judge(BY_NAME["kill"], UNDISTURBED, run("kill", fired=False))
+    report = Report(UNDISTURBED, 20, (verdict,))
+    assert report.survives is None
+    assert list(as_text(report))[-1] == "nothing is known: no fault could be injected"
+    assert as_document(report)["survives"] is None
+
+
 # -- the label after a kill -------------------------------------------------------------------------------------------
 
 

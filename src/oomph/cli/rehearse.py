@@ -89,7 +89,7 @@ def run(args: argparse.Namespace) -> int:
         write_json(as_document(report))
     else:
         write("".join(f"{line}\n" for line in as_text(report, width())), HEADS)
-    return 0 if report.survives else 1
+    return {True: 0, False: 1, None: ExamineError.exit_code}[report.survives]
 
 
 def _checked(args: argparse.Namespace) -> Command:

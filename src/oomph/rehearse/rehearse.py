@@ -67,9 +67,10 @@ class Report:
     """Paths that the script left here and could not create again if plain Python ran it now."""
 
     @property
-    def survives(self) -> bool:
-        """True if the script survived every injected fault."""
-        return all(verdict.survived in (SURVIVED, NOT_TRIED) for verdict in self.verdicts)
+    def survives(self) -> bool | None:
+        """True if the script survived every injected fault; None if none could be injected."""
+        tried = [verdict.survived == SURVIVED for verdict in self.verdicts if verdict.survived != NOT_TRIED]
+        return all(tried) if tried else None
 
 
 def rehearse(plan: RehearsalPlan, keep: str | None, say: Say) -> Report:

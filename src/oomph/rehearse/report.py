@@ -114,5 +114,7 @@ def _conclusion(report: Report) -> str:
     tried = [verdict for verdict in report.verdicts if verdict.survived in (SURVIVED, LOST)]
     if lost:
         return f"would not survive: {', '.join(lost)}"
+    if not tried:
+        return "nothing is known: no fault could be injected"
     faults = "the one fault" if len(tried) == 1 else f"all {len(tried)} faults, each"
     return f"survives {faults} after step {report.at} of {report.undisturbed.steps}"

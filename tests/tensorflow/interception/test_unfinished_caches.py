@@ -21,7 +21,7 @@ def watched(tmp_path, monkeypatch):
     owner.write_text("1\n")
     os.utime(owner, (time.time() - 3600,) * 2)
     removed = []
-    journal = SimpleNamespace(write=lambda event, **data: removed.append(os.path.basename(data["path"])))
+    journal = SimpleNamespace(write=lambda fact: removed.append(os.path.basename(fact.path)))
 
     def watch(attempt):
         session = SimpleNamespace(

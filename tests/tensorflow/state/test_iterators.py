@@ -119,6 +119,6 @@ def test_a_full_cache_above_a_shuffle_is_why_later_epochs_are_not_saved(tmp_path
     iterator = iter(data)
     next(iterator)
     assert iterators.save(iterator, tmp_path) is None
-    reason = iterators.drop_drained(iterator, tmp_path)
+    reason = iterators.drop_unusable(iterator, tmp_path)
     assert (None if reason is None else reason.value("kind")) == kind
     assert reason == iterators.keeps_a_shuffle(data)

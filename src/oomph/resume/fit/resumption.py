@@ -329,7 +329,8 @@ def ended_before(checkpoint: Checkpoint) -> str:
 
 def returned(what: str, site: str, checkpoint: Checkpoint, epochs: int | None) -> str:
     """The message that a training already has all the epochs that the script asks for."""
-    trained = counted(checkpoint.position.epoch, "epoch")
+    at = checkpoint.position
+    trained = counted(at.epoch, "epoch") + (f" and {counted(at.step, 'step')}" if at.step else "")
     return (
         f"{what} at {site} has trained {trained}, and the script asks for {epochs}: the saved state is returned,"
         f" and checkpoint {checkpoint.name} stays"
