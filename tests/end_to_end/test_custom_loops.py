@@ -97,6 +97,7 @@ def test_a_finished_loop_does_its_last_step_again(work, plain, same_bits):
     assert all(compared)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("signum", [signal.SIGTERM, pytest.param(signal.SIGUSR1, marks=pytest.mark.slow)])
 def test_a_preempted_loop_saves_ends_with_75_and_loses_no_step(work, plain, same_bits, signum):
     work.script("steps.py")

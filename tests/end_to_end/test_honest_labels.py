@@ -72,8 +72,8 @@ FIRST_EPOCHS = {
     ("how", "steps", "repeated", "label"),
     [
         ("BackupAndRestore", 36, 4, "verified"),
-        ("initial_epoch", 36, 10, "verified"),
-        ("epoch alone", 36, 10, "not-equal"),
+        pytest.param("initial_epoch", 36, 10, "verified", marks=pytest.mark.slow),
+        pytest.param("epoch alone", 36, 10, "not-equal", marks=pytest.mark.slow),
         ("always", 24, 16, "started-over"),
     ],
 )

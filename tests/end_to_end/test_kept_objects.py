@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "kind", [pytest.param((), id="graph"), pytest.param(("--eager",), id="eagerly", marks=pytest.mark.slow)]
 )

@@ -121,6 +121,7 @@ def test_the_end_of_a_fit_is_kept_as_it_is_and_the_last_finite_state_beside_it(w
     assert kept == ["finished-fit0", "step-000003-fit0", "step-000004-fit0"]
 
 
+@pytest.mark.slow
 def test_a_fit_that_ends_with_nan_is_no_run_without_a_fault(work):
     """No checkpoint falls due in it that could have met the NaN, and its end state may be too dear to be kept."""
     work.write(

@@ -37,6 +37,7 @@ def killed(shared, plain):
     return running.finish()
 
 
+@pytest.mark.slow
 def test_twice_in_a_row_and_then_in_the_second_of_three_fits(killed, plain, same_bits):
     assert_nothing_was_lost(killed, kills=3)
     same_bits(plain.parent / "ours.npz", plain)

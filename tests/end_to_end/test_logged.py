@@ -36,6 +36,7 @@ def test_every_event_for_tensorboard_is_there_once_over_all_attempts(killed, pla
     assert killed.events("guard-failed") == []
 
 
+@pytest.mark.slow
 def test_the_lines_of_a_csv_logger_are_there_once(killed, shared):
     assert (shared.folder / "log.csv").read_text() == (shared.folder / "plain.csv").read_text()
 

@@ -22,6 +22,7 @@ def outcome(ended):
     return done
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("function", "source", "times"),
     [
@@ -66,6 +67,7 @@ def test_under_oomph_run_the_journal_tells_of_it(work, memory):
     assert any(line.startswith("oomph: recovered in") for line in ended.said)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("supervised", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_one_sample_that_does_not_fit_is_the_scripts_own_error(work, memory, supervised):
     work.script("mapped.py")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 TOLERANCE = 1e-12
 LIMIT = 32
 

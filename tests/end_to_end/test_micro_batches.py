@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 TEXT = (Path(__file__).parent / "scripts" / "kinds.py").read_text()
 CASES = re.findall(r'^    "(\w+)": ', TEXT, re.MULTILINE)
 KERAS = Path(find_spec("keras").origin).parent

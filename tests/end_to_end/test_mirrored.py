@@ -31,6 +31,7 @@ def assert_close(got, expected) -> None:
         assert abs(got[name] - value).max() <= TOLERANCE * max(1.0, abs(value).max()), name
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("where", [pytest.param((), id="outside the scope", marks=pytest.mark.slow), ("--inside",)])
 def test_micro_batches_of_each_replica_give_the_step_of_the_whole_batch(shared, plain, load, where):
     run = f"divided-{len(where)}"

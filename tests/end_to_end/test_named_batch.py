@@ -16,6 +16,8 @@ import sys
 import keras
 import numpy as np
 
+pytestmark = pytest.mark.slow
+
 batch = int(sys.argv[1])
 x, y = np.random.rand(3 * batch, 24, 24, 3).astype("float32"), np.random.randint(0, 10, 3 * batch)
 layers = [keras.layers.Conv2D(16, 3, activation="relu") for _ in range(3)]

@@ -53,6 +53,7 @@ def plain(shared):
     return shared.undisturbed("varied.py")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", [name if name in FAST else pytest.param(name, marks=pytest.mark.slow) for name in RENAMED]
 )

@@ -40,6 +40,7 @@ def assert_close(ours, plain, only: str) -> None:
         assert abs(ours[name] - plain[name]).max() <= TOLERANCE, name
 
 
+@pytest.mark.slow
 def test_every_variable_is_of_double_precision(enough, load):
     dtypes = {name: value.dtype.name for name, value in load(enough).items()}
     counters = [name for name, dtype in dtypes.items() if dtype != "float64"]
@@ -53,6 +54,7 @@ def test_weights_slots_and_metrics_after_thirty_steps_with_a_ragged_batch(short,
     assert_close(load(enough.parent / "short.npz"), load(enough), fit)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fit", FITS)
 def test_the_same_in_micro_batches_compiled_by_xla(compiled, enough, load, fit):
     assert_close(load(enough.parent / "compiled.npz"), load(enough), fit)
@@ -175,6 +177,7 @@ def test_memory_in_pieces_is_given_a_new_process_before_oomph_gives_up(work, mem
     assert ended.events("fit-finished")[-1].data["micro_batch"] < 128
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("jit", [[], pytest.param(["--jit"], marks=pytest.mark.slow)], ids=["graph", "xla"])
 def test_sparse_gradients_add_up_to_those_of_the_whole_batch(work, load, jit):
     work.script("sparse.py")

@@ -82,6 +82,7 @@ new_model().fit(x, x[:, :1], batch_size=16, epochs=2, verbose=0, callbacks=[Othe
 """
 
 
+@pytest.mark.slow
 def test_what_a_callback_trains_within_a_guarded_fit_belongs_to_that_fit(work):
     work.write(WITHIN_A_FIT)
     ours = work.oomph("train.py")
@@ -131,6 +132,7 @@ for i in range(int(optimizer.iterations.numpy()), 12):
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("options", "repeated"), [([], 5), (["--keeps"], 0)])
 def test_a_loop_is_counted_from_where_its_script_begins_it_again(work, options, repeated):
     work.write(ABORTED_LOOP)

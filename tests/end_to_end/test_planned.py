@@ -74,6 +74,7 @@ def test_it_tells_where_the_memory_goes_under_the_users_own_names(roomy) -> None
     assert max(moment["size"] for moment in document["timeline"]) > weights["expected"]
 
 
+@pytest.mark.slow
 def test_what_a_card_adds_counts_for_the_savers_too(tmp_path: Path) -> None:
     _, document = plan(tmp_path, "--gpu", "T4", "--batch", "512")
     added = sum(item["expected"] for item in document["items"] if item["basis"] == "assumed")
@@ -97,6 +98,7 @@ def test_each_saver_is_planned_anew_or_says_why_not(roomy) -> None:
     assert all(saver["line"] for saver in savers.values() if "nothing here" not in saver["changes"])
 
 
+@pytest.mark.slow
 def test_too_little_memory_is_exit_code_1(tmp_path: Path) -> None:
     code, document = plan(tmp_path, "--gpu", "16MiB", "--html", "plan.html")
     assert code == 1
@@ -105,6 +107,7 @@ def test_too_little_memory_is_exit_code_1(tmp_path: Path) -> None:
     assert "<svg" in (tmp_path / "plan.html").read_text()
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not why_not(), reason="XLA's compiler is installed")
 @pytest.mark.parametrize(("gpu", "fits"), [("RTX 4090", "yes"), ("128MiB", "unknown")])
 def test_without_its_compiler_what_xla_would_compile_fits_only_with_room_to_spare(tmp_path: Path, gpu, fits) -> None:

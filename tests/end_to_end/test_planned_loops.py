@@ -101,6 +101,7 @@ def test_a_loop_is_planned_from_the_step_that_it_traces(tmp_path: Path) -> None:
     assert 3 * WEIGHTS + two_activations < estimate["expected"] < 3 * (3 * WEIGHTS + two_activations)
 
 
+@pytest.mark.slow
 def test_a_loop_whose_step_xla_compiles_is_not_said_to_fit_without_room_to_spare(tmp_path: Path) -> None:
     compiled = LOOP.replace("{DECORATOR}", "@tf.function(jit_compile=True)")
     document = json.loads(plan(tmp_path, compiled, gpu="64MiB").stdout)
@@ -119,6 +120,7 @@ def test_what_cannot_be_planned_of_a_loop_is_said(tmp_path: Path, decorator, opt
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.slow
 def test_a_training_under_a_strategy_with_one_replica_is_planned_like_any_other(tmp_path: Path) -> None:
     done = plan(tmp_path, UNDER_A_STRATEGY, "--batch", "64,512")
     assert done.returncode == 0, done.stderr
@@ -134,6 +136,7 @@ def two_replicas(trains: str, compiled: str = "") -> str:
     return UNDER_TWO_REPLICAS.replace("{TRAINS}", trains).replace("{COMPILE}", compiled)
 
 
+@pytest.mark.slow
 def test_a_training_of_two_replicas_is_planned_for_one_of_them(tmp_path: Path) -> None:
     done = plan(tmp_path, two_replicas("model.fit(x, y, batch_size=1024)"), "--html", "plan.html")
     assert done.returncode == 0, done.stderr
@@ -152,12 +155,14 @@ def test_a_training_of_two_replicas_is_planned_for_one_of_them(tmp_path: Path) -
     assert not any("jit_compile=True" in saver["line"] for saver in document["savers"])
 
 
+@pytest.mark.slow
 def test_two_replicas_that_xla_compiles_are_not_said_to_fit_without_room_to_spare(tmp_path: Path) -> None:
     document = json.loads(plan(tmp_path, two_replicas("model.fit(x, y)", ", jit_compile=True"), gpu="64MiB").stdout)
     assert document["max_batch"] is None
     assert [estimate["fits"] for estimate in document["estimates"]] == ["unknown"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("trains", "why"),
     [("model.train_on_batch(x, y)", "the whole batch"), (LOOP_OF_REPLICAS, "a custom loop of several replicas")],

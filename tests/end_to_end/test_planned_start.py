@@ -38,6 +38,7 @@ def run(folder: Path, batch: int, **limits: str) -> tuple[str, list[dict[str, ob
 POOL = {"TF_CPU_ALLOCATOR_USE_BFC": "1", "TF_CPU_BFC_MEM_LIMIT_IN_MB": "48"}
 
 
+@pytest.mark.slow
 def test_a_batch_that_does_not_fit_is_trained_in_micro_batches_and_never_runs_out_of_memory(tmp_path: Path) -> None:
     said, events = run(tmp_path, 2048, **POOL)
     assert "oomph: the batch of 2048 at train.py:9 may not fit: it is trained in micro-batches of " in said

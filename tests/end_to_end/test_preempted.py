@@ -80,6 +80,7 @@ def test_a_second_signal_ends_it_at_once(work, signum):
     assert ended.summary["attempts"] == 1
 
 
+@pytest.mark.slow
 def test_a_wish_that_comes_after_the_last_step_is_granted_at_the_end_of_the_fit(work):
     work.write(
         "import os, signal, keras, numpy as np\n"
@@ -117,6 +118,7 @@ def test_ctrl_c_saves_first_and_the_run_goes_on_where_it_was(work, plain, same_b
     assert (last.summary["steps"], last.summary["steps_repeated"]) == (STEPS, 0)
 
 
+@pytest.mark.slow
 def test_a_script_that_answers_ctrl_c_itself_keeps_its_checkpoint_even_if_it_ends_well(work):
     """After a fault, and in a loop of the script's own that is resumable."""
     work.write(

@@ -82,6 +82,7 @@ def doctor(work, environ, *words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, env=work.environ(**environ), capture_output=True, text=True, timeout=60)
 
 
+@pytest.mark.slow
 def test_tensorflow_sees_no_gpu_and_under_oomph_run_it_does(work, layout, environ):
     script = work.write(LIST, "list.py")
     plain = work.plain(script, env=environ)

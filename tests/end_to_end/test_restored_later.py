@@ -46,6 +46,7 @@ def assert_resumed_to_the_same_bits(work, plain, same_bits) -> None:
     assert ours.summary["exactness"] in ("verified", "unverified"), ours.summary["exactness_reasons"]
 
 
+@pytest.mark.slow
 def test_too_little_memory_for_a_moment_costs_a_moment(work, stopped, plain, same_bits):
     ours = resume(work, "once")
     assert ours.returncode == 0, ours.stderr[-3000:]

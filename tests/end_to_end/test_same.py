@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 _TEXT = (Path(__file__).parent / "scripts" / "same.py").read_text()
 CASES = re.findall(r'^    "(\w+)": ', _TEXT, re.MULTILINE)
 TO_BE_PROBED = {"own_step", "eager_counts", "eager_unbuilt"}

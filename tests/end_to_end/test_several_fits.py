@@ -27,6 +27,7 @@ def killed(shared, plain):
     return running.finish()
 
 
+@pytest.mark.slow
 def test_fine_tuning_folds_a_search_and_a_failing_fit_survive_a_kill_bit_for_bit(shared, plain, killed, same_bits):
     assert killed.returncode == 0, killed.stderr[-3000:]
     assert killed.stdout == plain.stdout

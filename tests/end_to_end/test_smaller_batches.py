@@ -10,6 +10,7 @@ SIZE = 44
 """MiB: enough for the weights, their slots and a few hundred samples."""
 
 
+@pytest.mark.slow
 def test_where_it_is_allowed_it_is_trained_on_in_parts(work, memory):
     work.script("contrastive.py")
     ended = work.oomph("--allow-smaller-batch", "contrastive.py", env=memory(SIZE))

@@ -43,6 +43,7 @@ log = open(out / "log.txt", "w")
 """
 
 
+@pytest.mark.slow
 def test_a_training_goes_on_in_the_folders_that_it_has_made(work, same_bits):
     work.write(_TRAINING.format(creates=CREATES))
     plain = work.plain("train.py")

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import signal
 
+import pytest
+
+pytestmark = pytest.mark.slow
+
 
 def test_xla_frees_the_buffers_of_variables_when_it_runs_out_of_memory_unless_somebody_holds_them(work, memory):
     """The reason for holding the weights through the first step of a form compiled by XLA."""

@@ -48,6 +48,7 @@ DIFFERENT = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "error",
     [
@@ -225,6 +226,7 @@ def test_an_error_of_the_steps_own_is_no_failure_of_the_guard(work):
     assert not [line for line in ours.said if "guard failed" in line or "plain Keras" in line]
 
 
+@pytest.mark.slow
 def test_a_second_oomph_is_kept_out_and_two_interrupts_end_a_stubborn_script(work):
     work.script("stubborn.py")
     running = work.start("--checkpoint-every=10", "stubborn.py")

@@ -598,6 +598,6 @@ def test_a_module_that_python_m_does_not_find_is_an_error_of_the_script(line: by
 def test_a_name_that_python_itself_corrects_is_hardly_a_version_mismatch():
     error = "AttributeError: module 'keras.layers' has no attribute {}\n"
     (typo, *_) = diagnose_log(error.format("'Dens'. Did you mean: 'Dense'?").encode())
-    assert typo.confidence <= SUSPICION
+    assert typo.confidence <= 0.5
     (removed, *_) = diagnose_log(error.format("'CuDNNGRU'").encode())
     assert (removed.name, removed.confidence) == ("keras-version-mismatch", 0.88)

@@ -41,6 +41,7 @@ def shares(name: str, each: int) -> tuple[float, float]:
     return sum(healthy) / len(healthy), sum(found) / len(found)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "each", "most_false_alarms"),
     [("inside, development", 3, 0.01), ("inside, held out", 3, 0.01), ("outside, development", 5, 0.005)],

@@ -89,6 +89,7 @@ def test_a_custom_loop_is_checked_at_its_first_step(tmp_path):
     assert "nothing found; looked at the model and the first step only" in " ".join(done.stdout.split())
 
 
+@pytest.mark.slow
 def test_oomph_check_changes_no_bit_of_the_training_after_it(tmp_path):
     """One process trains on each kind of data, with the check before it or without."""
     seeded = GOOD.replace('"relu"), ', '"relu"), keras.layers.Dropout(0.2), ')

@@ -143,6 +143,7 @@ def two(scripts, first, second, **options):
     return [scripts.finish(each) for each in begun]
 
 
+@pytest.mark.slow
 def test_what_surrounds_a_fit_does_not_run_and_no_process_is_left(scripts):
     swallows = scripts.reach(SWALLOWS, "train.py", "--own", "argument", arguments={"a": [1]})
     assert swallows.kind == "", swallows.reason

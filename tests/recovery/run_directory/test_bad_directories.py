@@ -111,6 +111,7 @@ def test_a_file_system_without_locks_is_used_without_one(tmp_path: Path, monkeyp
     RunDirectory.reopen(tmp_path / "run").close()
 
 
+@pytest.mark.slow
 def test_the_journal_of_ten_thousand_restarts_is_read_and_played_again(tmp_path: Path) -> None:
     folder, ledger = tmp_path / "journal", Ledger()
     folder.mkdir()

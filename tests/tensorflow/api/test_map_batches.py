@@ -41,7 +41,9 @@ def mapped(fn, dataset, batch_size):
     return [value for result in oomph.map_batches(fn, dataset, batch_size) for value in result]
 
 
-@pytest.mark.parametrize("fits", [1, 2, 3, 7, 50, 99, 100, 1000])
+@pytest.mark.parametrize(
+    "fits", [1, 7, 100, *(pytest.param(size, marks=pytest.mark.slow) for size in (2, 3, 50, 99, 1000))]
+)
 @pytest.mark.parametrize("source", [list, iter, np.array, tf.data.Dataset.from_tensor_slices])
 def test_every_sample_once_and_in_order_whatever_fits(fits, source):
     fn = Fn(fits)

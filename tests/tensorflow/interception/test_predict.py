@@ -80,7 +80,7 @@ def test_where_all_fits_the_call_is_that_of_keras(watch):
     assert (watch.failures, watch.verdicts) == ([], [])
 
 
-@pytest.mark.parametrize("fits", [1, 2, 3, 7, 19])
+@pytest.mark.parametrize("fits", [1, 7, *(pytest.param(size, marks=pytest.mark.slow) for size in (2, 3, 19))])
 def test_every_sample_once_and_in_order_whatever_fits(watch, fits):
     predict = GuardedPredict(Plain(fits), ONE, watch, UNKNOWN, "allow")
     for size in (20, 20, 7):

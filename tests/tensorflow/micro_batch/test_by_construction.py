@@ -124,7 +124,9 @@ def test_each_layer_of_the_list_is_compared():
 
 
 @pytest.mark.parametrize(
-    "shape", ["words", VECTOR, SERIES, PICTURE, pytest.param(VOLUME, marks=pytest.mark.slow)], ids=str
+    "shape",
+    ["words", VECTOR, PICTURE, *(pytest.param(each, marks=pytest.mark.slow) for each in (SERIES, VOLUME))],
+    ids=str,
 )
 def test_layers(as_keras, shape):
     known = {name: layers for name, (of_shape, layers) in LAYERS.items() if of_shape == shape and hasattr(L, name)}
@@ -198,6 +200,7 @@ def test_losses(as_keras, reduction):
     as_keras(classifiers(losses), batch(names, weighted=True), SIZES)
 
 
+@pytest.mark.slow
 def test_functions_as_losses_and_as_metrics(as_keras):
     names = by_construction._LOSS_FUNCTIONS
     losses = {name: lambda name=name: getattr(keras.losses, name) for name in names}

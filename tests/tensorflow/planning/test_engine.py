@@ -174,6 +174,7 @@ print(json.dumps({"engine": found.name, "truth": truth, "low": peak.low, "expect
 """
 
 
+@pytest.mark.slow
 def test_real_steps_correct_the_simulation() -> None:
     """Under the allocator that GPUs use, in a process of its own, beside a real step of another size."""
     environ = os.environ | {
