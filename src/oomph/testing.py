@@ -88,6 +88,12 @@ def install(injector: Injector | None) -> None:
     _active = injector
 
 
+def steps_committed(steps: int) -> None:
+    """Tell the injector of this process, if there is one, how many steps are committed."""
+    if _active is not None:
+        _active.steps_committed(steps)
+
+
 @contextmanager
 def injecting(injector: Injector) -> Iterator[Injector]:
     """Use this injector within the block."""

@@ -44,6 +44,29 @@ def test_a_kill_is_rehearsed_and_costs_what_the_report_says(work):
     assert not (work.folder / "out.npz").exists(), "the rehearsal ended before the script did"
 
 
+LOOP = """
+import keras, tensorflow as tf
+keras.utils.set_random_seed(1)
+model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(1)])
+optimizer = keras.optimizers.Adam(0.01)
+for batch in tf.data.Dataset.range(400).batch(4).repeat():
+    x = tf.random.normal((8, 4))
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_mean(model(x) ** 2)
+    optimizer.apply(tape.gradient(loss, model.trainable_variables), model.trainable_variables)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_a_kill_in_a_custom_loop_costs_all_its_steps(work):
+    (work.folder / "loop.py").write_text(LOOP)
+    done, report = rehearse(work, "--faults", "kill", "loop.py")
+    assert (done.returncode, report["steps"], report["survives"]) == (1, 40, False), done.stderr
+    assert report["faults"][0]["reason"] == "it finished, but trained again from the beginning"
+    assert report["label"]["label"] == "unguarded"
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_every_fault_but_a_hang(work):

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 from weakref import WeakKeyDictionary
 
+from oomph import testing
 from oomph.api.custom_step import Loop, steps_before
 from oomph.exact_step.micro_batch.exactness import TO_BE_PROBED, Promise
 from oomph.exact_step.micro_batch.micro_batch_step import python_of
@@ -175,7 +176,7 @@ class LoopWatch:
             return
         restored = 0 if self._told else steps_before(self._optimizers, applied=True)
         if joined.board is not None:
-            joined.board.count_step(restored)
+            testing.steps_committed(joined.board.count_step(restored))
         loops.note_step()
         if not self._told:
             self._told = True

@@ -51,7 +51,8 @@ class _FaultInjection(testing.Injector):
         injection = self._injection
         if injection.stop is not None and steps >= injection.stop:
             self._stop()
-        if injection.fault in _AT_A_BORDER and self._is_time(steps):
+        is_possible = self._fits.running is not None or injection.fault in _IN_ANY_LOOP
+        if injection.fault in _AT_A_BORDER and is_possible and self._is_time(steps):
             self._fire()
             _AT_A_BORDER[injection.fault](self)
 
@@ -164,6 +165,10 @@ _AT_A_BORDER: dict[str, Callable[[_FaultInjection], None]] = {
     "disk-full": _fill_disk,
     "corrupt-checkpoint": _corrupt_checkpoint,
 }
+
+
+_IN_ANY_LOOP = ("kill", "abort", "hang", "lost-gpu")
+"""Possible where oomph knows neither the model nor a checkpoint."""
 
 
 def _hide_a_gpu() -> None:

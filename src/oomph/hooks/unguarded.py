@@ -20,6 +20,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from oomph import testing
 from oomph.api.custom_step import steps_before
 from oomph.journal.events import LoopSeen, Oom
 from oomph.keras_bridge.names import support
@@ -76,7 +77,7 @@ class _Seen:
         first = "loop" not in self._said
         restored = steps_before([optimizer], applied) if first else 0
         if session.board is not None:
-            session.board.count_step(restored)
+            testing.steps_committed(session.board.count_step(restored))
         loops.note_step()
         if first:
             self._said.add("loop")

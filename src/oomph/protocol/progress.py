@@ -66,14 +66,18 @@ class ProgressBoard:
         now = time.monotonic_ns()
         _LAYOUT.pack_into(self._map, 0, _MAGIC, self._attempt, fit, epoch, step, steps, saved, now, is_epoch_over)
 
-    def count_step(self, restored: int = 0) -> None:
-        """Count one more step outside any fit; `restored`: steps that the script had done before this process began."""
+    def count_step(self, restored: int = 0) -> int:
+        """Count one more step outside any fit, and return how many there are by now.
+
+        `restored`: steps that the script had done before this process began.
+        """
         magic, attempt, fit, epoch, step, steps, saved, *_ = _LAYOUT.unpack_from(self._map, 0)
         if magic != _MAGIC:
             fit, epoch, step, steps, saved = -1, 0, restored, restored, 0
         elif attempt != self._attempt:  # of a loop, only what the script itself restores is resumed
             fit, epoch, step, steps = -1, 0, restored, restored
         self.write(fit, epoch, step + 1, steps + 1, saved)
+        return int(steps) + 1
 
 
 def read_progress(run_dir: Path) -> Progress | None:

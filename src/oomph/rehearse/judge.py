@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from oomph.journal.events import CheckpointSaved, CheckpointSkipped, FitFinished, RehearsalEnded
+from oomph.journal.events import CheckpointSaved, CheckpointSkipped, FitFinished, RehearsalEnded, Resumed
 from oomph.journal.journal import Event, events_of, facts, last
 from oomph.protocol.not_restartable import NAME as NOT_RESTARTABLE
 from oomph.protocol.reasons import Reason, reasons_from
@@ -125,6 +125,8 @@ def _survived(fault: Rehearsable, undisturbed: Rehearsed, run: Rehearsed) -> tup
     if fault.fault and fault.fault not in (run.summary.get("faults") or {}):
         return LOST, f"it finished, but never counted the fault {fault.fault}"
     if fault.event and not any(isinstance(event.fact, fault.event) for event in run.events):
+        if fault.event is Resumed:
+            return LOST, "it finished, but trained again from the beginning"
         return LOST, f"it finished, but without the event {fault.event.event} that shows how"
     return SURVIVED, ""
 
@@ -137,7 +139,7 @@ def _ended_not_finite(run: Rehearsed) -> bool:
 
 def _result(undisturbed: Rehearsed, run: Rehearsed, reasons: Sequence[Reason]) -> str:
     ours, theirs = run.end, undisturbed.end
-    if ours is None or run.exit_code != 0:
+    if ours is None or run.exit_code != 0 or (ours.state is None and ours.loss is None):
         return ""
     if ours.state and theirs is not None and ours.state == theirs.state:
         is_raced = any(reason.code == "raced" for reason in reasons)

@@ -280,9 +280,8 @@ class Fits:
         if self.session.board is None:
             return
         self.session.board.write(ordinal, epoch, step, self.steps, self.saved, is_epoch_over)
-        injector = testing.active()
-        if injector is not None and not is_epoch_over:
-            injector.steps_committed(self.steps)
+        if not is_epoch_over:
+            testing.steps_committed(self.steps)
 
     def note_probe(self, promise: Promise, finding: ProbeFinding, **where: Any) -> None:
         """Record and print what a probe found about micro-batches."""
