@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 LIMIT = 200
 SCRIPT = """
 import sys
 import keras
 import numpy as np
-
-pytestmark = pytest.mark.slow
 
 batch = int(sys.argv[1])
 x, y = np.random.rand(3 * batch, 24, 24, 3).astype("float32"), np.random.randint(0, 10, 3 * batch)

@@ -84,7 +84,7 @@ class Forwarding:
         try:
             os.kill(owner, signum)
         except ProcessLookupError:
-            pass  # it has just ended
+            self._group.send(signum)  # it has just ended, and its parent may still run
 
     def _presses_in_a_row(self) -> int:
         return stop_requests.presses_in_a_row(self._signals.history, self._patience.double_seconds)
