@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
 import pytest
 
 from oomph.journal.event import Event, event_of
-from oomph.journal.events import AttemptEnded, Oom, Resumed, UnknownEvent
+from oomph.journal.events import AttemptEnded, FindingMade, Oom, Resumed, UnknownEvent
 from oomph.journal.fact import _PLACES, BY_NAME
 
 PAGE = Path("docs/reference/run-directory.md").read_text().partition("## The events of the journal")[2]
@@ -44,6 +45,12 @@ def test_an_event_survives_its_journal(name):
     assert event.name == name
     assert Event.from_json(event.to_json()).to_json() == event.to_json()
     assert len(type(event.fact).defaults) <= len(_PLACES)
+
+
+def test_an_empty_mapping_is_written_as_one():
+    document = json.loads(Event(FindingMade(fault="hang")).to_json())
+    assert document["data"]["figures"] == {}
+    assert json.loads(Event(UnknownEvent(name="later")).to_json())["data"] == {}
 
 
 def test_an_unknown_return_code_is_not_a_missing_one():

@@ -23,7 +23,6 @@ _EXCEPTION = re.compile(r"(?:[A-Za-z_]\w*\.){0,20}(?P<name>[A-Z]\w{2,60}(?:Error
 _CTRL_C, _CODE_OF_CTRL_C = "KeyboardInterrupt", 130
 _MOST_FAULTS = 6
 _SURE = 0.5
-_NEXT = "Next:"
 
 
 def page_of(word: str, width: int) -> tuple[str, dict[str, Any]] | None:
@@ -48,7 +47,8 @@ def heads_of(word: str, width: int) -> Heads:
         titles = (line for title in fault.sections for line in wrapped(title, width).split("\n"))
         return dict.fromkeys([render.headline(fault), *titles], BOLD)
     found = _check(word) or _rule(word)
-    return dict.fromkeys([_NEXT] if found is None else [f"{found.name} ({found.code})", _NEXT], BOLD)
+    own = {} if found is None else {f"{found.name} ({found.code})": BOLD}
+    return {**render.heads(()), **own}
 
 
 def faults_of(exception: str) -> tuple[Fault, ...]:

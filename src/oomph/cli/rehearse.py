@@ -30,7 +30,7 @@ verified or not-equal, and what to change in the script for a better one.
 {chr(10).join(f"  {fault.name:<20}{fault.what}" for fault in FAULTS)}
 
 exit codes: 0 the script survives every injected fault; 1 it does not; 2 a wrong command line; \
-3 it does not get that far without any fault"""
+3 it does not get that far without any fault, or no fault could be injected"""
 _WITH_VALUE = (
     "--faults", "--steps", "--at", "--checkpoint-every", "--python", "--micro-batch", "--inexact", "--limit", "--keep",
     "--color",
@@ -64,7 +64,7 @@ def parse_arguments(parser: argparse.ArgumentParser, words: Sequence[str]) -> ar
 
 
 def run(args: argparse.Namespace) -> int:
-    """Rehearse; 0 only if the script survives every fault."""
+    """Rehearse; 0 only if faults were injected and the script survives them all."""
     from oomph.rehearse.rehearse import RehearsalPlan, rehearse
     from oomph.rehearse.report import HEADS, as_document, as_document_without, as_text
 

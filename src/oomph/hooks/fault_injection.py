@@ -51,7 +51,8 @@ class _FaultInjection(testing.Injector):
         injection = self._injection
         if injection.stop is not None and steps >= injection.stop:
             self._stop()
-        is_possible = self._fits.running is not None or injection.fault in _IN_ANY_LOOP
+        needed = self.fit if injection.fault == "nan" else self._fits.running
+        is_possible = needed is not None or injection.fault in _IN_ANY_LOOP
         if injection.fault in _AT_A_BORDER and is_possible and self._is_time(steps):
             self._fire()
             _AT_A_BORDER[injection.fault](self)

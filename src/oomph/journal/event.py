@@ -165,12 +165,16 @@ def weight_of(value: Any, most: int = 1 << 62) -> int:
 
 
 def _as_json(document: Any) -> str:
-    return json.dumps(document, default=str, separators=(",", ":"), allow_nan=False)
+    return json.dumps(document, default=_plain_json, separators=(",", ":"), allow_nan=False)
+
+
+def _plain_json(value: Any) -> Any:
+    return dict(value) if isinstance(value, Mapping) else str(value)
 
 
 def _without_nan(value: Any) -> Any:
     """Replace NaN and infinity by words: JSON cannot express them."""
-    if isinstance(value, dict):
+    if isinstance(value, Mapping):
         return {key: _without_nan(each) for key, each in value.items()}
     if isinstance(value, list | tuple):
         return [_without_nan(each) for each in value]

@@ -320,7 +320,8 @@ TABLE = {
     "partly-compared": ReasonRow(lambda **known: f"{compared_part(**known)} compared, equal", _MORE_CHECKPOINTS),
     "other-batches": ReasonRow("the replayed batches differ, from batch {batch} on", _ORDER),
     "other-data": ReasonRow(
-        lambda epoch, step=1: f"the data or their order changed, {_from(epoch, step)}", f"{_SEED}; {_ORDER}"
+        lambda epoch, step=1: f"the data or their order changed, {_from(epoch, step)}",
+        f"{_SEED}; leave deterministic = False out of the options of a tf.data.Dataset; {_ORDER}",
     ),
     "other-rate": ReasonRow(
         _other_rate,

@@ -30,6 +30,12 @@ def plain():
     return tf.data.Dataset.from_tensor_slices((np.random.rand(64, 4).astype("float32"), np.ones(64, "float32")))
 
 
+def in_any_order():
+    options = tf.data.Options()
+    options.deterministic = False
+    return plain().with_options(options)
+
+
 def in_python():
     def never():
         raise AssertionError("Python is not called for a position that cannot be saved")
@@ -46,6 +52,7 @@ def in_python():
         (lambda: vectorized().cache().shuffle(64, seed=1), EXACT, "a saved position gave the same next batch", ""),
         (lambda: plain().shuffle(64, seed=1).cache(), PARTLY, "cache() keeps the order of a shuffle", "after cache()"),
         (scaled, PARTLY, "ReadVariableOp is stateful", "in the model instead of the data pipeline"),
+        (in_any_order, PARTLY, "deterministic = False", "leave that option out"),
         (in_python, PARTLY, "PyFunc is stateful", "without a Python generator"),
     ],
 )

@@ -125,6 +125,13 @@ def _data(model: Any, given: Mapping[str, Any]) -> Carried:
     if draws is KernelDraws.UNSEEDED:
         return Carried("data", carry.LOST, "the pipeline draws random numbers without a seed",
                        "give the random operations of the pipeline a seed, or use the stateless ones")  # fmt: skip
+    if isinstance(given.get("x"), tf.data.Dataset) and given["x"].options().deterministic is False:
+        return Carried(
+            "data",
+            carry.PARTLY,
+            "deterministic = False in the options of the dataset lets its elements come in any order",
+            "leave that option out: a resumed run then gets the same batches",
+        )
     return _tried_position(dataset, given.get("x"))
 
 
