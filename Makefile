@@ -32,8 +32,8 @@ test: $(READY) ## the tests, on fake GPUs where one is needed (under half an hou
 	$(BIN)/python -m pytest -m "not slow and not gpu and not alone" -n 3 --dist loadfile --no-loadscope-reorder
 	$(BIN)/python -m pytest -m "alone and not slow and not gpu"
 
-test-all: $(READY) ## the tests, the slow ones included
-	$(BIN)/python -m pytest -m "not gpu"
+test-all: $(READY) ## the tests, the slow ones included, with new examples of what any input must hold
+	HYPOTHESIS_PROFILE="new examples" $(BIN)/python -m pytest -m "not gpu"
 
 check: $(READY) ## style, types and the directions between the packages
 	$(BIN)/ruff check .
@@ -85,7 +85,7 @@ survival: $(READY) ## train the scripts of SCRIPTS=FOLDER in too little memory, 
 	$(BIN)/python benchmarks/survival.py --scripts "$(SCRIPTS)" --out build/survival
 
 hostile: $(READY) ## attacks and odd surroundings, 836 of them (under 20 minutes on two cores); the fast ones are part of make test
-	$(BIN)/python -m pytest -m "not gpu" -k "not ten_thousand" -n 3 --dist worksteal $(HOSTILE)
+	HYPOTHESIS_PROFILE="new examples" $(BIN)/python -m pytest -m "not gpu" -k "not ten_thousand" -n 3 --dist worksteal $(HOSTILE)
 
 kills: $(READY) ## 300 kills of script, supervisor and watchdog at random moments (8 minutes on two cores)
 	$(BIN)/python benchmarks/kills.py --out build/kills

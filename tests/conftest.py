@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import signal
 
 from hypothesis import settings
 
-settings.register_profile("any machine", deadline=None)  # how long one example takes is the machine's, not the code's
-settings.load_profile("any machine")
+# How long one example takes is the machine's, not the code's. `make test` tries the same examples each time, so that it
+# fails only for what has changed; `make test-all` and the hostile lane look for new ones.
+settings.register_profile("same examples", deadline=None, derandomize=True, database=None)
+settings.register_profile("new examples", deadline=None)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same examples"))
 
 
 def pytest_configure() -> None:

@@ -13,17 +13,18 @@ import re
 import sys
 from _compat_pickle import IMPORT_MAPPING, NAME_MAPPING
 from collections.abc import Iterator
+from copyreg import _inverted_registry  # type: ignore[attr-defined]
 from itertools import islice
 
 _OPERATIONS = {operation.code: operation for operation in pickletools.opcodes}
 _BY_NAME = ("GLOBAL", "INST")
-_OF_THE_STACK = ("STACK_GLOBAL", "NEWOBJ_EX", "BINPERSID")
-"""These fail while nothing is on the stack."""
 _BY_NUMBER = ("EXT1", "EXT2", "EXT4")
 _NUMBER = re.compile(rb"\s*[+-]?(?:[0-9.][0-9a-fA-FxXoObB_.+-]*|inf|infinity|nan)[Ll]?\s*", re.I)
 _QUOTED = re.compile(rb"""\s*(['"]).*\1\s*""", re.S)
 _FROM_ELSEWHERE = (*_BY_NUMBER, "PERSID", "BINPERSID")
 _WORDS = ("SHORT_BINUNICODE", "BINUNICODE", "BINUNICODE8")
+_TEXTS = (*_WORDS, "UNICODE", "STRING", "BINSTRING", "SHORT_BINSTRING")
+"""Only these put the words on the stack that `STACK_GLOBAL` takes."""
 _OF_ARRAYS = ("multiarray _reconstruct", "multiarray scalar", "numeric _frombuffer")
 _OF_DATA = frozenset(
     (
@@ -81,7 +82,7 @@ def _names_in(content: bytes) -> Iterator[str]:
 
 
 def _imports(content: bytes) -> bool:
-    file = io.BytesIO(content)
+    file, has_text = io.BytesIO(content), False
     for _ in range(_MOST_OPERATIONS):
         mark = file.read(1)
         operation = _OPERATIONS.get(mark.decode("latin-1"))
@@ -92,8 +93,11 @@ def _imports(content: bytes) -> bool:
             argument = None if operation.arg is None else operation.arg.reader(file)
         except Exception:
             return _is_taken(operation.name, content[at:].partition(b"\n")[0])
-        if operation.name in _BY_NUMBER or (operation.name in _OF_THE_STACK and at > 1):
+        if operation.name in _BY_NUMBER:
+            return argument in _inverted_registry  # else reading ends here
+        if (operation.name == "STACK_GLOBAL" and has_text) or (operation.name == "BINPERSID" and at > 1):
             return True
+        has_text = has_text or operation.name in _TEXTS
         if operation.name in _BY_NAME:
             return _can_be_imported(str(argument).partition(" ")[0])
     return True  # longer than any text goes on as a pickle

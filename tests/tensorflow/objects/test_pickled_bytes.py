@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bz2
+import copyreg
 import gzip
 import io
 import lzma
@@ -43,6 +44,16 @@ def test_pickled_objects_are_refused(thing, protocol, compress):
                 admitted(new, b"before")
 
 
+def test_names_that_the_script_has_registered_by_number_are_refused():
+    copyreg.add_extension("posix", "system", 200)
+    try:
+        for content in (pickle.dumps(os.system, 2), b"\x84\xc8\x00\x00\x00."):
+            with pytest.raises(RefusedError, match="unpickles"):
+                admitted(content, b"before")
+    finally:
+        copyreg.remove_extension("posix", "system", 200)
+
+
 def test_pickled_objects_that_are_there_already_stay():
     content = pickle.dumps(print)
     assert admitted(content, content) == content
@@ -66,7 +77,7 @@ def test_pickled_numbers_and_arrays_are_admitted(thing, protocol, compress):
 
 
 def test_other_bytes_are_admitted():
-    broken = [b"\x80", b"\x80\x04", b"x\x9c", zlib.compress(b"a")[:-1]]
+    broken = [b"\x80", b"\x80\x04", b"x\x9c", zlib.compress(b"a")[:-1], b"\x82\x00", b"\x82\x01.", b"NN\x93.", b"NN\x92."]
     others = [b"", b"(", b"(a, b)", b"best.keras", b"c", np.arange(1000.0).tobytes(), bytes(range(1, 256))]
     for content in broken + others:
         assert admitted(content, b"") == content
