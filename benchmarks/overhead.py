@@ -85,7 +85,15 @@ def gradients_held() -> None:
     )
 
 
-VARIANTS = {"without-witnesses": without_witnesses, "gradients-held": gradients_held}
+def nothing_held() -> None:
+    """Outside XLA, nothing is held, as if the device had no room for it."""
+    behind_barrier = full_batch_step.behind_barrier
+    full_batch_step.behind_barrier = lambda optimizer, commits, compiled_by_xla, room_bytes: behind_barrier(
+        optimizer, commits, compiled_by_xla, lambda: 0
+    )
+
+
+VARIANTS = {"without-witnesses": without_witnesses, "gradients-held": gradients_held, "nothing-held": nothing_held}
 
 
 class EpochClock(keras.callbacks.Callback):
