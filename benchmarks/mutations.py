@@ -166,10 +166,10 @@ MUTATIONS = (
     ),
     Mutation(
         "what has failed may be tried again",
-        "exact_step/step/micro_batch_search.py",
+        "protocol/micro_batch_sizes.py",
         "min(int(aim), int(below * self.failed))",
         "int(aim)",
-        "recovery/policy/test_micro_batch_search.py",
+        "recovery/policy/test_micro_batch_sizes.py",
     ),
     Mutation(
         "the label of a run is its best",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from oomph.exact_step.step.micro_batch_search import Regrowth
+from oomph.protocol.micro_batch_sizes import Regrowth
 
 seconds = st.floats(0, 1e6)
 known = st.builds(

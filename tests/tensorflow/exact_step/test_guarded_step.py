@@ -333,7 +333,7 @@ def test_a_failure_before_the_batch_is_there_names_the_micro_batch_that_a_new_pr
     """Where the data are computed on the device, smaller micro-batches leave them more of it."""
     made = model()
     guard(made).begin_with(Start(5))
-    monkeypatch.setattr(guarded_step, "attempt", lambda *_: attempt(run_out_of_memory))
+    monkeypatch.setattr(guarded_step, "attempt", lambda *_, **options: attempt(run_out_of_memory, **options))
     with pytest.raises(RuntimeError, match="out of memory in the input phase"):
         trained(made)
     assert watch.failures == [("input", None, 5)]

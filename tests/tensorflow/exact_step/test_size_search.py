@@ -6,10 +6,10 @@ import pytest
 import tensorflow as tf
 
 from oomph.exact_step.step import size_search as module
-from oomph.exact_step.step.micro_batch_search import MicroBatchSearch, Regrowth
 from oomph.exact_step.step.out_of_memory import Failed
 from oomph.exact_step.step.size_search import SizeSearch
 from oomph.keras_bridge.runtime.errors import DeviceOutOfMemory, as_out_of_memory
+from oomph.protocol.micro_batch_sizes import MicroBatchSearch, Regrowth
 from oomph.script.kept_micro_batches import Start
 
 TEXT = "OOM when allocating tensor with shape[8,8] and type float on /job:x/device:CPU:0 by allocator cpu_bfc"

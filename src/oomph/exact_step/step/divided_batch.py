@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from oomph.exact_step.micro_batch.gradient_accumulation import AccumulatedStep
 from oomph.exact_step.step.full_batch_step import FullBatchStep
-from oomph.exact_step.step.out_of_memory import Failed, attempt
+from oomph.exact_step.step.out_of_memory import COMMIT, Failed, attempt
 from oomph.exact_step.step.size_search import SizeSearch
 from oomph.keras_bridge.graph.write_set import SmallState
 
@@ -35,36 +36,38 @@ class DividedBatch:
     ) -> None:
         self._full_batch, self._search, self._divided = full_batch, search, divided
         self._batch, self._size, self._one_piece = batch, size, one_piece
+        self._samples = 0
+        """The size of the last micro-batch."""
 
-    def go_on(self) -> tuple[Any, int]:
-        """Try the whole batch. Returns Keras' logs or Failed, and the size of the last micro-batch."""
+    def go_on(self) -> Any:
+        """Try the whole batch. Returns Keras' logs or Failed."""
         state = self._full_batch.state_of(self._batch)
         before = state.snapshot()
         try:
-            outcome, samples = self._computed(state)
+            outcome = self._computed(state)
         except BaseException:
             state.restore(before)
             raise
         if isinstance(outcome, Failed):
             state.restore(before)
-            return outcome, samples
-        committed = attempt(self._divided.commit) if self._divided.trains else None
+            return outcome
+        if self._divided.trains:
+            committed = attempt(self._divided.commit, phase=COMMIT, batch=self._batch)
+            outcome = replace(committed, samples=self._samples) if isinstance(committed, Failed) else outcome
         self._divided.let_go()
-        if isinstance(committed, Failed):
-            return Failed(committed.oom, committed.error, "commit", self._batch), samples
-        return outcome, samples
+        return outcome
 
-    def _computed(self, state: SmallState) -> tuple[Any, int]:
+    def _computed(self, state: SmallState) -> Any:
         """Run all of the step except its commit."""
         divided, size = self._divided, self._size
         outcome = attempt(partial(divided.start, self._batch, size, state))
         if divided.micro_step.has_loops and not self._one_piece:
             self._search.expect_gaps()
-        done, samples = 0, min(self._search.next_size(size) or 1, size)
+        done, self._samples = 0, min(self._search.next_size(size) or 1, size)
         while not isinstance(outcome, Failed) and done < size:
-            samples = min(self._search.next_size(size) or 1, size - done)
-            outcome = self._search.run(samples, partial(divided.add, done, samples))
-            done += samples
+            self._samples = min(self._search.next_size(size) or 1, size - done)
+            outcome = self._search.run(self._samples, partial(divided.add, done, self._samples))
+            done += self._samples
         if not isinstance(outcome, Failed):
             outcome = attempt(partial(divided.finish, self._full_batch.knows_size(self._batch)))
-        return outcome, samples
+        return replace(outcome, samples=self._samples) if isinstance(outcome, Failed) else outcome

@@ -12,6 +12,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from oomph.exact_step.commit.held_assignments import without_barriers
 from oomph.exact_step.commit.staging import Hold
 from oomph.keras_bridge.batch import batches
 from oomph.keras_bridge.graph import fingerprints
@@ -44,38 +45,60 @@ class Execution:
 
 
 class Form:
-    """The step compiled for one kind of tf.data iterator."""
+    """The step compiled for one kind of tf.data iterator.
+
+    Args:
+        one: the step as a function of a batch.
+        iterator_spec: the kind of iterator.
+        spec: the spec of its batches.
+        state: the small state that the step writes before its commit.
+        pinned: variables whose buffers must stay alive if the step fails.
+        execution: how many steps one call takes.
+    """
 
     def __init__(
         self, one: Any, iterator_spec: Any, spec: Any, state: list[Slot], pinned: list[Slot], execution: Execution
     ) -> None:
-        self._step = one if TENSORFLOW.jit_compile.of(one) else inlined(one.get_concrete_function(spec))
+        self._one, self._compiled_by_xla = one, bool(TENSORFLOW.jit_compile.of(one))
         self.spec, self.state = spec, state
         self._iterator_spec = iterator_spec
         self._execution = execution
-        self.proven = not pinned
-        """True if it has fit once, or needs no proof."""
+        self.proven = False
+        """True if it has fit once."""
+        self.can_be_repaired = True
+        """True if a failure in the compute phase leaves everything as it was before."""
         self.completed = 0
         """Steps completed before the current call."""
-        self.hold, self.run = self._compiled(pinned)
+        self._step = one if self._compiled_by_xla else inlined(one.get_concrete_function(spec))
+        self.hold, self.run = self._compiled(self._step, state, pinned)
 
-    def without_pins(self) -> tuple[Hold, Callable[[Any], Any]]:
-        """The same step, holding only its batch and the small state."""
-        return self._compiled([])
+    def run_without_pins(self) -> None:
+        """Hold only the batch and the small state from now on."""
+        self.hold, self.run = self._compiled(self._step, self.state, [])
+        self.can_be_repaired = False
+
+    def run_without_barriers(self) -> None:
+        """From now on, assign each value as soon as it exists, as Keras does. Not for a step compiled by XLA."""
+        concrete = self._one.get_concrete_function(self.spec)
+        step = inlined(concrete, without_barriers(concrete.graph))
+        self.hold, self.run = self._compiled(step, self.state, [])
+        self.can_be_repaired = False
 
     def batch_held(self) -> Any:
         """The batch of the failed step, or None if the step failed before it had one."""
         tensors = self.hold.take_batch()
         return None if tensors is None else batches.with_tensors(self.spec, tensors)
 
-    def _compiled(self, pinned: list[Slot]) -> tuple[Hold, Callable[[Any], Any]]:
-        hold = Hold([leaf.dtype for leaf in batches.tensors_of(self.spec)], self.state, pinned)
+    def _compiled(
+        self, step: Callable[..., Any], state: list[Slot], pinned: list[Slot]
+    ) -> tuple[Hold, Callable[[Any], Any]]:
+        hold = Hold([leaf.dtype for leaf in batches.tensors_of(self.spec)], state, pinned)
 
         def held_step(batch: Any) -> tuple[Any, Any]:
             batch = batches.without_optionals(batch)
             held = hold.put(batches.tensors_of(batch))
             fingerprint = fingerprints.of_tensors(held) if self._execution.witnessed else fingerprints.none()
-            logs = self._step(batches.with_tensors(batch, held))
+            logs = step(batches.with_tensors(batch, held))
             # A control edge from the call itself waits for all side effects of the step, not only for its results.
             with tf.control_dependencies([tensor.op for tensor in tf.nest.flatten(logs)]):
                 released = hold.clear()

@@ -23,7 +23,7 @@ from oomph import testing
 from oomph.exact_step.commit.barrier import behind_barrier
 from oomph.exact_step.commit.held_assignments import held_bytes
 from oomph.exact_step.step.execution import Execution, Form, unpacked
-from oomph.exact_step.step.out_of_memory import END_OF_DATA, Failed, attempt
+from oomph.exact_step.step.out_of_memory import COMMIT, END_OF_DATA, INPUT, Failed, attempt
 from oomph.keras_bridge.batch import batches, host_batches
 from oomph.keras_bridge.batch.replicas import Replicas
 from oomph.keras_bridge.graph.write_set import Slot, SmallState, handles_of, written_slots
@@ -133,11 +133,19 @@ class FullBatchStep:
         if isinstance(outcome, Failed):
             return self._taken_back(form, outcome)
         if not form.proven:
-            form.proven, form.hold, form.run = True, *form.without_pins()
+            form.proven = True
+            self._hold_less(form)
         if self._model.steps_per_execution > 1:
             self._steps = int(self.completed.numpy()) - form.completed
         logs, self.fingerprint = outcome
         return unpacked(logs)
+
+    def _hold_less(self, form: Form) -> None:
+        """After the first success of a form, hold only what a later failure may need beside the checkpoint."""
+        if not self.can_go_back:
+            return
+        if self.pins:
+            form.run_without_pins()
 
     def run_held(self, batch: Any, pinned: bool = True) -> Any:
         """Train on a batch that Python holds. Returns Keras' logs, or Failed.
@@ -149,23 +157,23 @@ class FullBatchStep:
         if self._is_refused(lambda: batches.size_of(batch)):
             return self._refused(batch)
         state = self.state_of(batch)
-        tensors = attempt(partial(host_batches.on_device, batch))
+        tensors = attempt(partial(host_batches.on_device, batch), batch=batch)
         if isinstance(tensors, Failed):
-            return replace(tensors, batch=batch)
+            return tensors
         key = batches.kind_of(batch, with_size=True)
         unsafe = self.pins and self.can_go_back and (key in self._proven or not pinned)
         pins = [] if unsafe or not self.pins else [slot.read() for slot in self.committed_slots()]
         before = state.snapshot()
-        outcome = attempt(partial(self._one, tensors))
+        outcome = attempt(partial(self._one, tensors), batch=batch)
         del pins
         if not isinstance(outcome, Failed):
             self._proven.add(key)
             return outcome
-        phase = "commit" if unsafe or self.commit_has_begun() else "compute"
-        if phase == "compute":
-            state.restore(before)
-            self._reset_what_came(state)
-        return Failed(outcome.oom, outcome.error, phase, batch)
+        if unsafe or self.commit_has_begun():
+            return replace(outcome, phase=COMMIT)
+        state.restore(before)
+        self._reset_new_metrics(state)
+        return outcome
 
     def _is_refused(self, samples: Callable[[], int | None]) -> bool:
         """True if a test wants the next step to run out of memory."""
@@ -173,8 +181,8 @@ class FullBatchStep:
         return injector is not None and injector.refuses_full_batch(samples())
 
     def _refused(self, batch: Any) -> Failed:
-        failed: Failed = attempt(run_out_of_memory)
-        return replace(failed, batch=batch)
+        failed: Failed = attempt(run_out_of_memory, batch=batch)
+        return failed
 
     def build_metrics(self, batch: Any) -> None:
         """Build the metrics of an eager model, which its first step would build. Micro-batches need them earlier."""
@@ -183,7 +191,7 @@ class FullBatchStep:
             with calls_not_counted(self._model):
                 KERAS.symbolic_build.call(self._model, data_batch=batch)
 
-    def _reset_what_came(self, state: SmallState) -> None:
+    def _reset_new_metrics(self, state: SmallState) -> None:
         """Reset the metrics that a failed first step of an eager model has built: they have counted a batch."""
         known = {id(slot.handle) for slot in state.slots}
         for metric in self._model.metrics if self.eagerly else ():
@@ -256,6 +264,11 @@ class FullBatchStep:
         """The weights and the optimizers' variables, without oomph's own counters."""
         return Slot.each_of(self._trained_variables())
 
+    @property
+    def trained_bytes(self) -> int:
+        """The bytes of the weights and the optimizers' variables."""
+        return sum(slot.nbytes for slot in self.trained_slots())
+
     def _trained_variables(self) -> list[Any]:
         model = self._model
         slots = [variable for optimizer in optimizers_of(model) for variable in optimizer.variables]
@@ -269,8 +282,8 @@ class FullBatchStep:
         memory = DeviceMemory.of_training_device()
         if memory.limit_bytes is None:
             return None
-        trained = sum(slot.nbytes for slot in self.trained_slots())  # slots may not be allocated yet
-        return int(_HELD * (memory.limit_bytes - max(trained, memory.in_use_bytes() or 0)))
+        taken = max(self.trained_bytes, memory.in_use_bytes() or 0)  # slots may not be allocated yet
+        return int(_HELD * (memory.limit_bytes - taken))
 
     def _compiled_step(self, reduce_retracing: bool = True) -> Any:
         """The step as a function of a batch. It has Keras' own name, which TensorFlow's errors repeat."""
@@ -327,14 +340,17 @@ class FullBatchStep:
         return relaxed
 
     def _taken_back(self, form: Form, outcome: Failed) -> Failed:
-        batch = form.batch_held()
-        unsafe = self.pins and form.proven
+        batch, unsafe = form.batch_held(), not form.can_be_repaired
         done = 0 if unsafe or self._model.steps_per_execution == 1 else int(self.completed.numpy()) - form.completed
-        phase = "input" if batch is None else "commit" if unsafe or self.commit_has_begun(done) else "compute"
-        if phase == "compute":
+        failed = replace(outcome, batch=batch, done=done)
+        if batch is None:
+            failed = replace(failed, phase=INPUT)
+        elif unsafe or self.commit_has_begun(done):
+            failed = replace(failed, phase=COMMIT)
+        else:
             form.hold.roll_back()
         form.hold.clear()
-        return Failed(outcome.oom, outcome.error, phase, batch, done)
+        return failed
 
 
 def _instead(instead: Callable[..., Any]) -> Callable[..., Any]:

@@ -21,7 +21,7 @@ from oomph.exact_step.micro_batch.exactness import Promise
 from oomph.exact_step.step import verdict
 from oomph.exact_step.step.division import Division
 from oomph.exact_step.step.full_batch_step import FullBatchStep
-from oomph.exact_step.step.out_of_memory import END_OF_DATA, Failed, attempt
+from oomph.exact_step.step.out_of_memory import END_OF_DATA, INPUT, Failed, attempt
 from oomph.exact_step.step.recheck import Recheck
 from oomph.exact_step.step.recomputation import Recomputation
 from oomph.exact_step.step.step_on_batch import StepOnBatch
@@ -202,7 +202,8 @@ class GuardedStep:
                 self._fingerprint, self._on_batch.has_fitted = self._full_batch.fingerprint, True
                 return outcome
             self._see(outcome.batch, watch)
-            logs = self._on_batch.recover(outcome, started, watch)
+            size = None if outcome.batch is None else self._replicas.size(outcome.batch)
+            logs = self._on_batch.take(outcome.batch, size, started, watch, outcome)
             return self._one_by_one(iterator, steps - outcome.done - 1, logs, watch)
         logs = self._one(iterator, watch, rechecking)
         return self._one_by_one(iterator, steps - 1, logs, watch)
@@ -221,9 +222,10 @@ class GuardedStep:
         """Run one step on a batch that Python holds."""
         started = time.monotonic()
         if batches.is_dataset_iterator(iterator):
-            batch = attempt(partial(next, iterator), END_OF_DATA)
+            batch = attempt(partial(next, iterator), END_OF_DATA, phase=INPUT)
             if isinstance(batch, Failed):
-                self._on_batch.report(replace(batch, phase="input"), None, self.micro_batch, started, watch)
+                failed = replace(batch, samples=self.micro_batch)
+                return self._on_batch.take(None, None, started, watch, failed)
             batch = batches.without_optionals(batch)
         else:
             batch = next(iterator)

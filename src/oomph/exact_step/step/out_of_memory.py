@@ -16,6 +16,8 @@ from oomph.keras_bridge.runtime.allocator import DeviceMemory
 from oomph.keras_bridge.runtime.errors import DeviceOutOfMemory, as_out_of_memory, handled
 
 END_OF_DATA = (StopIteration, tf.errors.OutOfRangeError)
+COMPUTE, COMMIT, INPUT = "compute", "commit", "input"
+"""The phases of a step: nothing was assigned; something may have been; it had no batch yet."""
 
 
 @dataclass(frozen=True)
@@ -25,16 +27,26 @@ class Failed:
     oom: DeviceOutOfMemory
     error: BaseException
     phase: str
-    """"compute": nothing was assigned; "commit": something may have been; "input": the step had no batch yet."""
+    """COMPUTE, COMMIT or INPUT."""
     batch: Any = None
     done: int = 0
     """Steps that the same execution (`steps_per_execution`) had completed before."""
+    samples: int | None = None
+    """The micro-batch that failed; None for a full batch."""
 
 
-def attempt(run: Callable[[], Any], passed_on: tuple[type[BaseException], ...] = ()) -> Any:
+def attempt(
+    run: Callable[[], Any], passed_on: tuple[type[BaseException], ...] = (), *, phase: str = COMPUTE, batch: Any = None
+) -> Any:
     """Return the result of `run`, or Failed if it runs out of memory. Other errors propagate.
 
-    The phase is "compute"; the caller corrects it. Collects garbage, since the next try may need its memory.
+    Collects garbage, since the next try may need its memory.
+
+    Args:
+        run: what to try.
+        passed_on: errors that propagate unseen.
+        phase: the phase of the step that `run` is.
+        batch: the batch of the step, if Python holds it.
     """
     try:
         with handled():
@@ -48,7 +60,7 @@ def attempt(run: Callable[[], Any], passed_on: tuple[type[BaseException], ...] =
         caught = error
     _let_go_of_frames(caught)
     gc.collect()
-    return Failed(oom, caught, "compute")
+    return Failed(oom, caught, phase, batch)
 
 
 def _let_go_of_frames(error: BaseException) -> None:

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from oomph.exact_step.step.micro_batch_search import MicroBatchSearch, Regrowth
 from oomph.exact_step.step.out_of_memory import Failed, attempt
 from oomph.keras_bridge.runtime.allocator import DeviceMemory
+from oomph.protocol.micro_batch_sizes import MicroBatchSearch, Regrowth
 from oomph.script.kept_micro_batches import Start
 
 _LOOK_AGAIN = 5.0

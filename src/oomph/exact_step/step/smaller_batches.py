@@ -7,6 +7,7 @@ training that the user asked for: there are more updates, at the same learning r
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -35,17 +36,17 @@ class SmallerBatches:
         self._own, self._sizes, self._size = replicas.local(batch), replicas.sizes(batch) or [size], size
         self._done = 0
 
-    def go_on(self) -> tuple[Any, int]:
-        """Train on the rest. Returns Keras' logs of the last step, or Failed, and its number of samples."""
+    def go_on(self) -> Any:
+        """Train on the rest. Returns Keras' logs of the last step, or Failed."""
         while True:
             left = self._size - self._done
             samples = math.ceil(left / math.ceil(left / (self._search.next_size(self._size) or 1)))
             outcome = self._search.run(samples, partial(self._full_batch.run_held, self._next(samples)))
             if isinstance(outcome, Failed):
-                return outcome, samples
+                return replace(outcome, samples=samples)
             self._done += samples
             if self._done == self._size:
-                return outcome, samples
+                return outcome
             self._full_batch.count_commits()
 
     def _next(self, samples: int) -> Any:

@@ -1,14 +1,13 @@
-"""One step on a batch that Python holds: its outcome, and the reaction to a failure.
+"""One step on a batch that Python holds: carries out its plan, action by action, and measures the memory after each.
 
-The full batch is tried first. If it does not fit, a probe decides whether micro-batches may replace it, and a search
-finds the size that fits. Every failure is reported and learned from. It is resolved here or left to a new process.
+Every failure is reported and learned from. What follows from it is decided in `step_plan.py`.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Any, NoReturn
+from typing import Any
 
 from oomph.exact_step.micro_batch.exactness import REFUSED, SMALLER, Promise
 from oomph.exact_step.step.divided_batch import DividedBatch
@@ -18,21 +17,21 @@ from oomph.exact_step.step.out_of_memory import Failed
 from oomph.exact_step.step.probe import SAMPLES
 from oomph.exact_step.step.size_search import SizeSearch
 from oomph.exact_step.step.smaller_batches import SmallerBatches
+from oomph.exact_step.step.step_plan import Action, Observed, StepPlan, next_plan
 from oomph.exact_step.step.step_protocol import Failure, Recovery, StepWatch
 from oomph.keras_bridge.batch import batches
 from oomph.keras_bridge.batch.replicas import Replicas
 from oomph.keras_bridge.runtime.allocator import DeviceMemory
+from oomph.protocol.micro_batch_sizes import size_of_new_process
 from oomph.script.kept_micro_batches import Start
 from oomph.terminal.amounts import as_size
 
-_FRESH_DIVISOR = 32
-"""A new process, started because nothing fit in the old one, begins with 1/32 of the batch. The next one begins with
-one sample."""
+_Tried = DividedBatch | SmallerBatches
 _NO_MEMORY_TO_PROBE = "there is no memory for a probe beside what the full batch left allocated"
 
 
 class StepOnBatch:
-    """Runs the steps of a model, and alone decides what a failure means.
+    """Runs the steps of a model on batches that Python holds.
 
     Args:
         model: a compiled Keras model.
@@ -61,61 +60,86 @@ class StepOnBatch:
         """The relative difference between a full batch and its micro-batches; 0.0 while batches are whole."""
         return 0.0 if self.search.is_whole else self._division.rounding
 
-    def take(self, batch: Any, size: int, started: float, watch: StepWatch) -> Any:
-        """Train on the batch. Returns Keras' logs."""
-        if not self.search.is_whole:
+    def take(self, batch: Any, size: int | None, started: float, watch: StepWatch, failed: Failed | None = None) -> Any:
+        """Train on the batch. Returns Keras' logs.
+
+        Args:
+            batch: a nest of tensors; None if the step failed before it had one.
+            size: the samples of the replica that has the most; None if the tensors differ in that.
+            started: when the step began, on the monotonic clock.
+            watch: receives the reports.
+            failed: the failure of the full batch, if it has been tried already.
+        """
+        plan, tried = StepPlan.first(size, self.search.is_whole), None
+        if size and plan.action is not Action.WHOLE:
             self._take_up(batch)
-        if size and not self.search.is_whole and self._may_divide(batch, size, watch):
-            return self._run_divided(batch, size, started, watch)
-        outcome = self._full_batch.run_held(batch)
-        if isinstance(outcome, Failed):
-            return self.recover(outcome, started, watch)
-        self.has_fitted = True
-        return outcome
+        while not plan.is_over:
+            if tried is None and plan.action in (Action.DIVIDED, Action.SMALLER):
+                tried = self._tried(plan.action, batch, size or 1)
+            result, failed = failed or self._carried_out(plan, batch, size or 0, tried, watch), None
+            if isinstance(result, Failed):
+                self._learn(result, batch, size, started, watch)
+            plan = next_plan(plan, result, self._observed(plan, result, size))
+        if plan.action is Action.RESTART:
+            assert plan.failed is not None
+            watch.not_recoverable(plan.failed.error, plan.failed.phase, plan.reason, plan.begin)
+        if size and tried is not None:
+            self.search.settle(size)
+            if plan.ooms:
+                watch.recovered(Recovery(size, self.search.chosen or 1, plan.ooms, time.monotonic() - started))
+        return plan.logs
 
-    def recover(self, failed: Failed, started: float, watch: StepWatch) -> Any:
-        """Complete the step that failed on the full batch."""
-        size = None if failed.batch is None else self._replicas.size(failed.batch)
-        if size is not None:
-            self._take_up(failed.batch)
-        self.report(failed, size, size, started, watch)
-        if size is None:
-            reason = "the tensors of the batch have different numbers of samples"
-            watch.not_recoverable(failed.error, "compute", reason, None)
-        if self._fits_without_pins(failed):
-            outcome = self._full_batch.run_held(failed.batch, pinned=False)
-            if not isinstance(outcome, Failed):
+    def _carried_out(self, plan: StepPlan, batch: Any, size: int, tried: _Tried | None, watch: StepWatch) -> Any:
+        """The result of the next action: logs, Failed, or a Promise."""
+        match plan.action:
+            case Action.WHOLE:
+                outcome = self._full_batch.run_held(batch)
+                self.has_fitted = self.has_fitted or not isinstance(outcome, Failed)
                 return outcome
-            self.report(outcome, size, size, started, watch)
-        promise = self._judged(failed.batch, size, watch)
-        if promise.refused:
-            fresh = self._fresh_start(size) if self._division.verdict is None else None
-            watch.not_recoverable(failed.error, "compute", f"micro-batches are refused: {promise.reason}", fresh)
-        return self._run_divided(failed.batch, size, started, watch, failed)
+            case Action.WITHOUT_PINS:
+                return self._full_batch.run_held(batch, pinned=False)
+            case Action.PROBE:
+                promise = self._judged(batch, size, watch)
+                if promise.refused and plan.failed is None:
+                    self.search.undivided()  # no batch of this fit is split
+                return promise
+        assert tried is not None
+        return tried.go_on()
 
-    def report(
-        self, failed: Failed, batch: int | None, micro_batch: int | None, started: float, watch: StepWatch
-    ) -> None:
-        """Report the failure to the fit and learn from it. Go back to the checkpoint if the step cannot be repaired."""
-        seconds = time.monotonic() - started
-        watch.failed(Failure(failed.oom, failed.error, failed.phase, batch, micro_batch, seconds))
-        if micro_batch is not None:
-            self.search.learn(failed, micro_batch, seconds, self._division.divided.extra_bytes())
-        if failed.phase != "compute":
-            size = None if batch is None else self.search.next_size(batch)
-            # Micro-batches fit, but their update did not: larger ones would leave it even less memory.
-            guessed = not failed.oom.whole_step and micro_batch == batch
-            begin = None if size is None else Start(size, guessed)
-            watch.not_recoverable(failed.error, failed.phase, f"out of memory in the {failed.phase} phase", begin)
+    def _tried(self, action: Action, batch: Any, size: int) -> _Tried:
+        if action is Action.SMALLER:
+            return SmallerBatches(self._full_batch, self.search, self._replicas, batch, size)
+        one_piece = bool(self._model.jit_compile)
+        return DividedBatch(self._full_batch, self.search, self._division.divided, batch, size, one_piece)
+
+    def _learn(self, failed: Failed, batch: Any, size: int | None, started: float, watch: StepWatch) -> None:
+        """Report a failure to the fit, and learn from it."""
+        if size is not None:
+            self._take_up(batch)
+        seconds, samples = time.monotonic() - started, size if failed.samples is None else failed.samples
+        watch.failed(Failure(failed.oom, failed.error, failed.phase, size, samples, seconds))
+        if samples is not None:
+            self.search.learn(failed, samples, seconds, self._division.divided.extra_bytes())
+
+    def _observed(self, plan: StepPlan, result: Any, size: int | None) -> Observed:
+        """Measure what the plan after this result depends on."""
+        failed = result if isinstance(result, Failed) else plan.failed
+        if failed is None or not size or not isinstance(result, (Failed, Promise)):
+            return Observed(size, None)
+        next_size = self.search.next_size(size)
+        if isinstance(result, Promise) and result.refused:
+            can_change = self._division.verdict is None
+        else:  # the memory that the failed full batch left in pieces
+            can_change = next_size is None and (failed.oom.requested_bytes or 0) <= (self.search.room_bytes or 0)
+        fits = plan.action is Action.WHOLE and failed is result and self._fits_without_pins(failed)
+        need = (
+            ""
+            if next_size is not None
+            else _need(failed, sum(slot.nbytes for slot in self._full_batch.trained_slots()))
+        )
+        return Observed(size, next_size, fits, self._fresh_start(size) if can_change else None, need)
 
     # -- whether micro-batches may replace the batch ----------------------------------------------------------------
-
-    def _may_divide(self, batch: Any, size: int, watch: StepWatch) -> bool:
-        """True if this batch, which may fit, may be split. If not, no batch of this fit is split."""
-        if not self._judged(batch, size, watch).refused:
-            return True
-        self.search.undivided()
-        return False
 
     def _take_up(self, batch: Any) -> None:
         """Switch to the Division for the layout of this batch."""
@@ -156,64 +180,19 @@ class StepOnBatch:
         beside the memory in use before the step is an output that only pinning made necessary.
         """
         memory, requested = DeviceMemory.of_training_device(failed.oom.gpu), failed.oom.requested_bytes
-        if (
-            not self._full_batch.pins
-            or not self._full_batch.can_go_back
-            or memory.limit_bytes is None
-            or requested is None
-        ):
+        can_do_without = self._full_batch.pins and self._full_batch.can_go_back
+        if not can_do_without or memory.limit_bytes is None or requested is None:
             return False
         return (memory.in_use_bytes() or 0) + requested <= memory.limit_bytes
 
-    # -- in micro-batches -----------------------------------------------------------------------------------------
-
-    def _run_divided(
-        self, batch: Any, size: int, started: float, watch: StepWatch, failed: Failed | None = None
-    ) -> Any:
-        ooms = 1 if failed else 0
-        tried = self._tried(batch, size)
-        while True:
-            if failed is not None and self.search.next_size(size) is None:
-                self._give_up(failed, size, watch)
-            outcome, part = tried.go_on()
-            if not isinstance(outcome, Failed):
-                break
-            failed, ooms = outcome, ooms + 1
-            self.report(failed, size, part, started, watch)
-        self.search.settle(size)
-        if ooms:
-            watch.recovered(Recovery(size, self.search.chosen or 1, ooms, time.monotonic() - started))
-        return outcome
-
-    def _tried(self, batch: Any, size: int) -> DividedBatch | SmallerBatches:
-        verdict = self._division.verdict
-        if verdict is not None and verdict.kind == SMALLER:
-            return SmallerBatches(self._full_batch, self.search, self._replicas, batch, size)
-        one_piece = bool(self._model.jit_compile)
-        return DividedBatch(self._full_batch, self.search, self._division.divided, batch, size, one_piece)
-
-    def _give_up(self, failed: Failed, size: int, watch: StepWatch) -> NoReturn:
-        """Report that not even one sample fits, at least in the memory that the failed full batch has fragmented.
+    def _fresh_start(self, size: int) -> Start | None:
+        """The start of a new process where nothing fit in this one; None if a new process would not help.
 
         TensorFlow's BFC allocator never returns regions, so a kernel that needs one large block may find room in a new
-        process that never tries the full batch. A process that began with one sample has nothing left to try.
+        process that never tries the full batch.
         """
-        in_pieces = (failed.oom.requested_bytes or 0) <= (self.search.room_bytes or 0)
-        fresh = self._fresh_start(size) if in_pieces else None
-        reason = "one sample does not fit"
-        if fresh is not None:
-            reason += " beside what the full batch left allocated"
-        else:
-            reason += _need(failed, sum(slot.nbytes for slot in self._full_batch.trained_slots()))
-        watch.not_recoverable(failed.error, failed.phase, reason, fresh)
-
-    def _fresh_start(self, size: int) -> Start | None:
-        """The start of a new process where nothing fit in this one; None if a new process would not help."""
-        if size <= 1:
-            return None
-        if self._began_with is None:
-            return Start(max(1, size // _FRESH_DIVISOR), guessed=True)
-        return Start(1, guessed=True) if self._began_with.samples > 1 else None
+        samples = size_of_new_process(size, None if self._began_with is None else self._began_with.samples)
+        return None if samples is None else Start(samples, guessed=True)
 
 
 def _need(failed: Failed, trained_bytes: int) -> str:

@@ -18,14 +18,15 @@ import tensorflow as tf
 from oomph.keras_bridge.names.tensorflow2 import TENSORFLOW
 
 
-def inlined(concrete: Any) -> Callable[..., Any]:
+def inlined(concrete: Any, definition: Any = None) -> Callable[..., Any]:
     """A function with the same arguments that copies the operations of `concrete` into the current graph.
 
     Args:
         concrete: a concrete function that takes a nest of tensors.
+        definition: a GraphDef to copy instead, whose operations have the same names.
     """
     traced = concrete.graph
-    definition = traced.as_graph_def(add_shapes=True)
+    definition = definition or traced.as_graph_def(add_shapes=True)
     count = len(traced.inputs) - len(traced.internal_captures)
     arguments, captures = traced.inputs[:count], traced.inputs[count:]
     runs = [operation.name for operation in traced.control_outputs]

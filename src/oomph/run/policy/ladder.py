@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
 from oomph.journal.events import Decided
+from oomph.protocol.micro_batch_sizes import size_after_crash
 
 SAME = "same"
 MOST_SAME = 3
@@ -174,7 +175,7 @@ def _gpu(conditions: Conditions) -> str:
 
 
 def _half(conditions: Conditions) -> str:
-    return str(conditions.samples // 2) if conditions.samples is not None and conditions.samples > 1 else ""
+    return str(size_after_crash(conditions.samples) or "")
 
 
 def _without_broken(conditions: Conditions) -> str:

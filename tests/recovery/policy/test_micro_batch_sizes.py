@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from oomph.exact_step.step.micro_batch_search import MicroBatchSearch
+from oomph.protocol.micro_batch_sizes import MicroBatchSearch
 
 
 @dataclass

@@ -1,4 +1,4 @@
-"""The micro-batch size to use when a full batch did not fit, and when to increase it again. Pure; script process.
+"""The size of a micro-batch: where a full batch did not fit, after a crash, and when to increase it again. Pure.
 
 Every micro-batch that fits is work done, so the search goes upwards from a size that almost certainly fits. Only
 failures cost time: outside XLA ten seconds each, TensorFlow's own wait. Memory is assumed to be linear in the size
@@ -22,6 +22,9 @@ _MEASURED_SHARE = 0.75
 _LASTING_SHARE = 0.8
 """Share of the room that a lasting size may use: a tighter fit runs out of memory again a few steps later."""
 _START_DIVISOR = 128
+_NEW_PROCESS_DIVISOR = 32
+"""A new process, started because nothing fit in the old one, begins with this share of the batch. The next one begins
+with one sample."""
 _LEAP = 8
 """A prediction is trusted up to this multiple of the measured size: memory may grow faster than the size."""
 _WORTH_IT = 1.25
@@ -137,6 +140,23 @@ class MicroBatchSearch:
         assert self.failed is not None
         below = _BELOW_FAILED_IN_GAPS if self.gaps else _BELOW_FAILED
         return max(1, min(int(aim), int(below * self.failed)))
+
+
+def size_of_new_process(batch: int, began_with: int | None) -> int | None:
+    """The micro-batch for a new process where nothing fit in this one, which began with full batches if None.
+
+    Returns None if a new process would not help.
+    """
+    if batch <= 1:
+        return None
+    if began_with is None:
+        return max(1, batch // _NEW_PROCESS_DIVISOR)
+    return 1 if began_with > 1 else None
+
+
+def size_after_crash(samples: int | None) -> int | None:
+    """The micro-batch after a process has died in a step of so many samples; None if they are unknown, or one."""
+    return samples // 2 if samples is not None and samples > 1 else None
 
 
 _PATIENCE = 100

@@ -1,0 +1,120 @@
+"""Where a step on one batch is, and what it does after each outcome. Pure.
+
+The full batch is tried first. If it does not fit, a probe decides whether micro-batches may replace it, and they are
+tried until some fit. A failure that cannot be repaired within the step ends the process for a new one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import Enum
+from typing import Any
+
+from oomph.exact_step.micro_batch.exactness import SMALLER, Promise
+from oomph.exact_step.step.out_of_memory import COMPUTE, Failed
+from oomph.script.kept_micro_batches import Start
+
+
+class Action(Enum):
+    """What a step does next."""
+
+    WHOLE = "try the full batch"
+    WITHOUT_PINS = "try the full batch once more, without holding the variables"
+    PROBE = "find out whether the batch may be split"
+    DIVIDED = "try micro-batches"
+    SMALLER = "train on smaller batches"
+    RESTART = "leave the step to a new process, or to the script"
+    DONE = "return the logs"
+
+
+@dataclass(frozen=True)
+class StepPlan:
+    """What the step does next, and what led to it."""
+
+    action: Action
+    failed: Failed | None = None
+    """The last failure; None if nothing has failed."""
+    ooms: int = 0
+    """The number of failures."""
+    logs: Any = None
+    """Keras' logs, once it is done."""
+    reason: str = ""
+    """Why a new process is needed, in words."""
+    begin: Start | None = None
+    """The micro-batch that the new process begins with."""
+
+    @classmethod
+    def first(cls, size: int | None, is_whole: bool) -> StepPlan:
+        """The plan for a new batch of `size` samples, whole or in micro-batches."""
+        return cls(Action.WHOLE if is_whole or not size else Action.PROBE)
+
+    @property
+    def is_over(self) -> bool:
+        """True if the step has nothing left to do."""
+        return self.action in (Action.DONE, Action.RESTART)
+
+    def restart(self, reason: str, begin: Start | None = None) -> StepPlan:
+        """The plan to leave the step to a new process that begins with this micro-batch."""
+        return replace(self, action=Action.RESTART, reason=reason, begin=begin)
+
+
+@dataclass(frozen=True)
+class Observed:
+    """The memory after an action, as far as the next one depends on it."""
+
+    size: int | None
+    """The samples of the batch; None if its tensors differ in that."""
+    next_size: int | None
+    """The micro-batch that fits next; None: not even one sample does."""
+    fits_without_pins: bool = False
+    """True if the batch may have failed only because the variables were held as well."""
+    fresh: Start | None = None
+    """The start of a new process where nothing fits in this one; None if that would not help."""
+    need: str = ""
+    """What one sample would need, in words."""
+
+
+def next_plan(plan: StepPlan, result: Any, observed: Observed) -> StepPlan:
+    """The next plan, after the result of the last action: logs, Failed, or the Promise that a probe has found."""
+    if isinstance(result, Promise):
+        return _after_probe(plan, result, observed)
+    if isinstance(result, Failed):
+        return _after_failure(replace(plan, failed=result, ooms=plan.ooms + 1), result, observed)
+    return replace(plan, action=Action.DONE, logs=result)
+
+
+def _after_probe(plan: StepPlan, promise: Promise, observed: Observed) -> StepPlan:
+    if not promise.refused:
+        divided = replace(plan, action=Action.SMALLER if promise.kind == SMALLER else Action.DIVIDED)
+        return divided if plan.failed is None else _in_parts(divided, observed)
+    if plan.failed is None:  # this one may fit whole
+        return replace(plan, action=Action.WHOLE)
+    return plan.restart(f"micro-batches are refused: {promise.reason}", observed.fresh)
+
+
+def _after_failure(plan: StepPlan, failed: Failed, observed: Observed) -> StepPlan:
+    if failed.phase != COMPUTE:
+        return plan.restart(f"out of memory in the {failed.phase} phase", _begin_smaller(failed, observed))
+    if plan.action in (Action.DIVIDED, Action.SMALLER):
+        return _in_parts(plan, observed)
+    if observed.size is None:
+        return plan.restart("the tensors of the batch have different numbers of samples")
+    without_pins = plan.action is Action.WHOLE and observed.fits_without_pins
+    return replace(plan, action=Action.WITHOUT_PINS if without_pins else Action.PROBE)
+
+
+def _in_parts(plan: StepPlan, observed: Observed) -> StepPlan:
+    if observed.next_size is not None:
+        return plan
+    if observed.fresh is not None:
+        return plan.restart("one sample does not fit beside what the full batch left allocated", observed.fresh)
+    return plan.restart(f"one sample does not fit{observed.need}")
+
+
+def _begin_smaller(failed: Failed, observed: Observed) -> Start | None:
+    """The start after a failure that has left assignments half done."""
+    if observed.size is None or observed.next_size is None:
+        return None
+    # Micro-batches fit, but their update did not: larger ones would leave it even less memory.
+    was_whole = failed.samples in (None, observed.size)
+    return Start(observed.next_size, guessed=was_whole and not failed.oom.whole_step)

@@ -1,0 +1,95 @@
+"""What a step does after each outcome: a table of every transition."""
+
+from __future__ import annotations
+
+import pytest
+import tensorflow as tf
+
+from oomph.exact_step.micro_batch.exactness import EXACT, REFUSED, SMALLER, Promise
+from oomph.exact_step.step.out_of_memory import COMMIT, COMPUTE, INPUT, Failed
+from oomph.exact_step.step.step_plan import Action, Observed, StepPlan, next_plan
+from oomph.keras_bridge.runtime.errors import as_out_of_memory
+from oomph.script.kept_micro_batches import Start
+
+TEXT = "OOM when allocating tensor with shape[8,8] and type float on /job:localhost/device:CPU:0 by allocator cpu"
+ERROR = tf.errors.ResourceExhaustedError(None, None, TEXT)
+FRESH = Start(1, guessed=True)
+
+
+def failed(phase=COMPUTE, samples=None):
+    return Failed(as_out_of_memory(ERROR), ERROR, phase, samples=samples)
+
+
+def after(action, result, before=None, **observed):
+    plan = StepPlan(action, failed=before, ooms=0 if before is None else 1)
+    return next_plan(plan, result, Observed(**{"size": 8, "next_size": 2, **observed}))
+
+
+def test_a_new_batch_is_tried_whole_unless_batches_are_split_already():
+    assert StepPlan.first(8, is_whole=True).action is Action.WHOLE
+    assert StepPlan.first(8, is_whole=False).action is Action.PROBE
+    assert StepPlan.first(0, is_whole=False).action is Action.WHOLE, "nothing to split"
+
+
+@pytest.mark.parametrize("action", [Action.WHOLE, Action.WITHOUT_PINS, Action.DIVIDED, Action.SMALLER])
+def test_logs_end_the_step(action):
+    plan = after(action, {"loss": 1.0})
+    assert (plan.action, plan.logs, plan.is_over) == (Action.DONE, {"loss": 1.0}, True)
+
+
+@pytest.mark.parametrize(
+    ("action", "observed", "then"),
+    [
+        (Action.WHOLE, {}, Action.PROBE),
+        (Action.WHOLE, {"fits_without_pins": True}, Action.WITHOUT_PINS),
+        (Action.WITHOUT_PINS, {"fits_without_pins": True}, Action.PROBE),
+        (Action.DIVIDED, {}, Action.DIVIDED),
+        (Action.SMALLER, {}, Action.SMALLER),
+    ],
+)
+def test_a_failure_before_anything_was_assigned_is_answered_within_the_step(action, observed, then):
+    plan = after(action, failed(), **observed)
+    assert (plan.action, plan.ooms, plan.failed.error, plan.is_over) == (then, 1, ERROR, False)
+
+
+@pytest.mark.parametrize("action", [Action.WHOLE, Action.WITHOUT_PINS, Action.DIVIDED, Action.SMALLER])
+@pytest.mark.parametrize("phase", [COMMIT, INPUT])
+def test_a_failure_that_may_have_changed_something_needs_a_new_process(action, phase):
+    plan = after(action, failed(phase, samples=4))
+    assert (plan.action, plan.reason) == (Action.RESTART, f"out of memory in the {phase} phase")
+    assert plan.begin == Start(2)
+
+
+def test_a_new_process_tries_larger_parts_only_if_it_was_the_full_batch_that_failed():
+    assert after(Action.WHOLE, failed(COMMIT)).begin == Start(2, guessed=True)
+    assert after(Action.DIVIDED, failed(COMMIT, samples=4)).begin == Start(2)
+    assert after(Action.WHOLE, failed(INPUT), size=None).begin is None
+
+
+def test_tensors_of_different_lengths_cannot_be_split():
+    plan = after(Action.WHOLE, failed(), size=None, next_size=None)
+    assert (plan.action, plan.reason) == (
+        Action.RESTART, "the tensors of the batch have different numbers of samples",
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(("kind", "then"), [(EXACT, Action.DIVIDED), (SMALLER, Action.SMALLER)])
+@pytest.mark.parametrize("before", [None, failed()])
+def test_a_verdict_that_allows_it_splits_the_batch(kind, then, before):
+    assert after(Action.PROBE, Promise(kind), before).action is then
+
+
+def test_a_batch_that_may_not_be_split_is_tried_whole_unless_it_has_failed():
+    refused = Promise(REFUSED, "coupled")
+    assert after(Action.PROBE, refused).action is Action.WHOLE
+    plan = after(Action.PROBE, refused, failed(), fresh=FRESH)
+    assert (plan.action, plan.reason, plan.begin) == (Action.RESTART, "micro-batches are refused: coupled", FRESH)
+
+
+@pytest.mark.parametrize(("action", "result"), [(Action.PROBE, Promise(EXACT)), (Action.DIVIDED, failed())])
+def test_where_no_sample_fits_a_new_process_may_have_larger_pieces_of_memory(action, result):
+    plan = after(action, result, failed(), next_size=None, fresh=FRESH, need=": it needs 4 GiB")
+    assert (plan.action, plan.begin) == (Action.RESTART, FRESH)
+    assert plan.reason == "one sample does not fit beside what the full batch left allocated"
+    plan = after(action, result, failed(), next_size=None, need=": it needs 4 GiB")
+    assert (plan.action, plan.begin, plan.reason) == (Action.RESTART, None, "one sample does not fit: it needs 4 GiB")
