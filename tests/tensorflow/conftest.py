@@ -20,6 +20,8 @@ if not collect_ignore_glob:
         import numpy
         import tensorflow
 
+    from oomph.exact_step.step.full_batch_step import FullBatchStep
+
 
 @pytest.fixture(autouse=True)
 def _seeded():
@@ -148,7 +150,8 @@ class Memory:
 
 
 @pytest.fixture
-def memory():
+def memory(monkeypatch):
+    monkeypatch.setattr(FullBatchStep, "_is_limited", lambda step: True)
     return Memory()
 
 

@@ -111,9 +111,9 @@ def test_fits_with_other_batch_sizes_train_as_under_keras_to_the_last_bit(guard,
     assert [form.spec[0].shape[0] for form in forms][:2] == [16, None]
 
 
-def step_of(made):
+def step_of(made, can_go_back=True):
     made.optimizer.build(made.trainable_variables)
-    whole = FullBatchStep(made, made.train_step)
+    whole = FullBatchStep(made, made.train_step, can_go_back=can_go_back)
     iterator = iter(known())
     whole.prepare(iterator)
     return whole, iterator
@@ -134,6 +134,25 @@ def test_a_step_that_fails_before_its_commit_gives_its_batch_back_and_changes_no
     memory.room = 4
     assert not isinstance(whole.run_held(failed.batch), Failed)
     assert int(made.optimizer.iterations.numpy()) == 2
+
+
+@pytest.mark.parametrize("can_go_back", [True, False])
+def test_where_memory_has_no_limit_later_steps_leave_their_repair_to_the_checkpoint(
+    memory, needs, monkeypatch, can_go_back
+):
+    """Such a failure is rare, and holding every value costs time. Without checkpoints it is held all the same."""
+    monkeypatch.setattr(FullBatchStep, "_is_limited", lambda step: False)
+    made = model(needs())
+    whole, iterator = step_of(made, can_go_back)
+    memory.room = 3
+    assert whole.run(iterator).phase == "compute", "the first"
+    memory.room = 4
+    whole.run(iterator)
+    whole.count_commits()
+    memory.room = 3
+    failed = whole.run(iterator)
+    assert failed.phase == ("commit" if can_go_back else "compute")
+    np.testing.assert_array_equal(failed.batch[0], X[8:12])
 
 
 @pytest.mark.parametrize("failing", [1, 2, 5, 6])

@@ -146,6 +146,8 @@ class FullBatchStep:
             return
         if self.pins:
             form.run_without_pins()
+        elif self.held_bytes and not self._is_limited():
+            form.run_without_barriers()
 
     def run_held(self, batch: Any, pinned: bool = True) -> Any:
         """Train on a batch that Python holds. Returns Keras' logs, or Failed.
@@ -276,6 +278,10 @@ class FullBatchStep:
 
     def _committed_variables(self) -> list[Any]:
         return [*self._trained_variables(), self.commits, self.completed]
+
+    def _is_limited(self) -> bool:
+        """True if TensorFlow limits the memory that the step trains in. On a CPU it does so only if told to."""
+        return DeviceMemory.of_training_device().limit_bytes is not None
 
     def _room_bytes(self) -> int | None:
         """The bytes of device memory that the step may hold back; None if no limit is known."""
