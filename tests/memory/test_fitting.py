@@ -137,3 +137,8 @@ def test_why_xla_has_not_compiled_is_said_once_with_why_it_is_open() -> None:
         "to know without it, set jit_compile=False in compile(), plan again, and train with that"
     )
     assert not any("took too long" in note for note in notes(verdict, ()))
+
+
+def test_a_step_that_failed_is_why_it_is_open_and_not_xla() -> None:
+    failed = FittingVerdict(CARD, True, 0, doubt="a step failed", failed="a step failed")
+    assert why_open(failed) == "a step failed"

@@ -16,7 +16,7 @@ from oomph.terminal.message import from_script, message
 from oomph.terminal.paint import BOLD, GREEN, RED, Marked, painted
 from oomph.terminal.screen import Screen, screen_of
 from oomph.terminal.tables import table
-from oomph.terminal.wrapping import reflowed, wrapped
+from oomph.terminal.wrapping import reflowed, shortened, wrapped
 
 sys.path.insert(0, str(Path(__file__).parent))
 from emulator import screen
@@ -226,3 +226,11 @@ def test_nothing_ticks_on_a_pipe(monkeypatch: pytest.MonkeyPatch) -> None:
     with ticking.Ticking() as line:
         line.tick("waiting")
     assert written == []
+
+
+def test_what_is_too_long_ends_with_a_word_and_an_ellipsis() -> None:
+    assert shortened("type bfloat16 of x", 18) == "type bfloat16 of x"
+    assert shortened("type bfloat16 of x", 17) == "type bfloat16 of…"
+    assert shortened("does not match type bfloat16", 25) == "does not match type…"
+    assert shortened("failed. It was [x]", 8) == "failed…"
+    assert shortened("read /" + "x" * 40, 20) == "read /" + "x" * 13 + "…", "one long word is cut"

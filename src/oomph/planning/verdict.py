@@ -47,6 +47,8 @@ class FittingVerdict:
     """Remarks on figures of real steps on the device itself."""
     seen: tuple[str, ...] = ()
     """Remarks on other trainings on that device."""
+    failed: str = ""
+    """The real step that failed, though memory did not run out: to need less would not help; empty if none did."""
     not_compiled: str = ""
     """The reason XLA has not compiled the step, if worth saying, as a clause without a full stop."""
 
@@ -80,6 +82,8 @@ class FittingVerdict:
 
 def why_open(verdict: FittingVerdict) -> str:
     """The reason it is unknown which batch fits, and how to find out; empty if known, or only for want of a device."""
+    if verdict.failed:
+        return verdict.failed
     if verdict.is_hidden:
         is_gpu = verdict.device is None or verdict.device.is_gpu
         who = "Keras compiles with XLA where it sees a GPU" if is_gpu else "this step is compiled with XLA"

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from oomph.protocol.reason_table import TABLE
+from oomph.terminal.wrapping import shortened
 
 Value = str | int | float
 _RANKS = {code: rank for rank, code in enumerate(TABLE)}
@@ -64,7 +65,8 @@ def because(code: str, **values: Value) -> Reason:
 
 def method_failed(where: str, method: str, error: Exception) -> Reason:
     """A method of the script's own, by which it saves or restores its state, raised an error."""
-    return because("method-failed", where=where, method=method, error=f"{type(error).__name__}: {error}"[:200])
+    words = shortened(f"{type(error).__name__}: {error}", 200)
+    return because("method-failed", where=where, method=method, error=words)
 
 
 def reason_from(data: object) -> Reason:

@@ -14,6 +14,7 @@ from typing import Any, NoReturn
 
 from oomph.reach.handover import End, ReachHandover
 from oomph.script.pulse import inherited
+from oomph.terminal.wrapping import shortened
 
 TRAIN, EXAMINE = b"t", b"x"
 """The turns in the pipe: every training takes one, in the order of their beginnings."""
@@ -33,8 +34,8 @@ class Channel:
 
     def tell(self, **document: Any) -> bool:
         """Report one line; False if the parent cannot be told."""
-        short = {key: value[:_MOST_CHARACTERS] if isinstance(value, str) else value for key, value in document.items()}
-        return self._write(short)
+        texts = {key: shortened(value, _MOST_CHARACTERS) for key, value in document.items() if isinstance(value, str)}
+        return self._write(document | texts)
 
     def answer(self, document: Any) -> NoReturn:
         """Report what the examiner has found, and end everything."""

@@ -12,6 +12,7 @@ from oomph.reach.request import NotReached, ReachRequest, TrainingReached
 from oomph.reach.start_up_noise import is_noise
 from oomph.terminal.amounts import counted
 from oomph.terminal.endings import ProcessEnd
+from oomph.terminal.wrapping import shortened
 
 _ERROR = re.compile(r"(?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*(?:Error|Exception|Exit|Interrupt|Warning|Iteration)\b(?::|\Z)")
 _REFUSED = re.compile(r"\S{1,200}: error: |oomph: ")
@@ -121,12 +122,12 @@ def last_error(output: bytes) -> str:
     """The line that names the last error: an exception, a wrong option, what aborts the process; empty without one."""
     errors = [line for line in _lines(output) if _ERROR.match(line) or _REFUSED.match(line)]
     fatal = [line for line in output.splitlines() if (head := head_of(line)) is not None and head.severity == b"F"]
-    return (errors or [line.decode(errors="replace") for line in fatal] or [""])[-1][:_LONGEST]
+    return shortened((errors or [line.decode(errors="replace") for line in fatal] or [""])[-1], _LONGEST)
 
 
 def _last_line(output: bytes) -> str:
     """The last line that is not indented and not one of native code."""
-    return ([line for line in _lines(output) if not line.startswith((" ", "\t"))] or [""])[-1][:_LONGEST]
+    return shortened(([line for line in _lines(output) if not line.startswith((" ", "\t"))] or [""])[-1], _LONGEST)
 
 
 def _lines(output: bytes) -> list[str]:

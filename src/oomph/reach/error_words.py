@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from oomph.terminal.wrapping import shortened
+
 _LONGEST, _LONGEST_CHAIN = 400, 20
 _OOM = "OOM when allocating"
 _NODES = re.compile(
@@ -31,7 +33,7 @@ def what_went_wrong(text: str) -> str:
         if bare and not _AROUND.match(bare):
             told.append(bare)
     words = " ".join(told) or without_nodes(" ".join(text.split()))
-    return words if len(words) <= _LONGEST else f"{words[: _LONGEST - 1].rstrip()}…"
+    return shortened(words, _LONGEST)
 
 
 def is_of_memory(error: BaseException | None) -> bool:

@@ -36,6 +36,15 @@ def reflowed(text: str, width: int) -> str:
     return "\n".join(line if len(line) <= width else wrapped(line, width, " " * _column(line, width)) for line in lines)
 
 
+def shortened(text: str, most: int) -> str:
+    """Return the text, or as many of its first words as `most` characters hold, with an ellipsis."""
+    if len(text) <= most:
+        return text
+    head = text[: most - 1]
+    last = head if text[most - 1].isspace() else head.rpartition(" ")[0]
+    return f"{(last if 2 * len(last) > most else head).rstrip(' .,:;')}…"  # one long word, such as a path, is cut
+
+
 def _column(line: str, width: int) -> int:
     """The start of a line's last column: after two blanks, or after a head such as "exit codes: " or "1. "."""
     ends = (found.end() for pattern in (_LAST_COLUMN, _HEAD) if (found := pattern.match(line)))

@@ -323,3 +323,20 @@ def test_a_step_in_another_order_is_the_same_step() -> None:
     assert any(not np.array_equal(before, after) for before, after in zip(weights, results[0], strict=True))
     for one, other in zip(*results, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-7)
+
+
+class InFloat32(layers.Layer):
+    def call(self, x):
+        return tf.multiply(x, tf.constant(2.0, tf.float32))
+
+
+def test_a_change_with_which_the_step_cannot_be_traced_is_not_offered() -> None:
+    model = compiled(keras.Sequential([keras.Input((4,)), layers.Dense(16), InFloat32(), layers.Dense(1)]))
+    batch = (tf.zeros([32, 4]), tf.zeros([32, 1]))
+    subject.build(model, batch)
+    engine = engine_for(model, batch, lambda text: None, runs=False)
+    found = {
+        each.name: each for each in savers(model, batch, engine, Simulated(engine, None), 32, 4, lambda text: None)
+    }
+    assert found["mixed bfloat16"].changes.endswith("does not match type bfloat16 of argument 'x'")
+    assert not found["mixed bfloat16"].line

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from oomph.planning.breakdown import Held
-from oomph.planning.estimate import Device, Interval, Plan
+from oomph.planning.estimate import Device, Interval, Plan, Saver
 from oomph.planning.largest import MOST
 from oomph.planning.live.figures import Simulated, data_on
 from oomph.planning.live.making import Making
@@ -21,6 +21,7 @@ from oomph.planning.schedule import Order
 from oomph.planning.verdict import FittingVerdict
 
 MIB, GIB = 1 << 20, 1 << 30
+SAVERS = (Saver("micro-batches", None, "", ""),)
 STEP = [Operation("adam/Mul", "Mul", (), (0,), (), Storage.NEW, is_update=True)]
 
 
@@ -39,11 +40,17 @@ class Straight:
 def made(memory: int | None, batches: tuple[int, ...] = (), **changes: Any) -> Plan:
     is_gpu, is_card = changes.pop("is_gpu", True), changes.pop("is_card", False)
     device = None if memory is None else Device("a GPU", memory, memory, is_card=is_card, is_gpu=is_gpu)
-    verdict = FittingVerdict(device, changes.pop("is_xla", False), MIB, changes.pop("doubt", ""))
+    failed = changes.pop("failed", "")
+    verdict = FittingVerdict(device, changes.pop("is_xla", False), MIB, changes.pop("doubt", ""), failed=failed)
     training = PlannedTraining("model", frozenset(), MIB, 32, ("float32",))
     figures = Simulated(Straight(), device, replicas=changes.get("replicas", ALONE))
-    making = Making(training, figures, verdict, lambda text: None, lambda size, part, figures: (), **changes)
+    making = Making(training, figures, verdict, lambda text: None, lambda size, part, figures: SAVERS, **changes)
     return making.plan("train.py:1", list(batches) or [32])
+
+
+def test_nothing_that_needs_less_memory_is_offered_where_a_step_failed() -> None:
+    assert made(GIB).savers == SAVERS
+    assert made(GIB, failed="a real step failed").savers == ()
 
 
 def test_a_micro_batch_is_never_larger_than_the_batch() -> None:

@@ -29,6 +29,7 @@ from oomph.keras_bridge.batch.sparse_slices import Piece, TracedSlices
 from oomph.keras_bridge.graph.write_set import handles_of, written_slots
 from oomph.keras_bridge.optimizers import optimizers_of
 from oomph.keras_bridge.random_numbers.random_ops import SlicedRandomOps, draws_from_hidden_state
+from oomph.terminal.wrapping import shortened
 
 _LOOPS = ("While", "StatelessWhile")
 _HEADINGS = (
@@ -329,4 +330,4 @@ def essence(error: BaseException) -> str:
     text = str(getattr(error, "message", None) or error)
     lines = [line.strip() for line in text.splitlines() if line.strip() and not line.lstrip().startswith("[[")]
     told = [line for line in lines if not line.startswith(_HEADINGS)]
-    return f"{type(error).__name__}: {told[-1][:200]}" if told else type(error).__name__
+    return f"{type(error).__name__}: {shortened(told[-1], 200)}" if told else type(error).__name__

@@ -21,6 +21,7 @@ from oomph.planning.xla.sizes_to_compile import is_time_left, next_size
 from oomph.planning.xla.step import CompiledStep
 from oomph.planning.xla.targets import Chosen, choose, description
 from oomph.process.available_memory import available_bytes
+from oomph.terminal.wrapping import shortened
 
 _MOST_SECONDS = 240.0
 """A single compilation may take this long."""
@@ -51,7 +52,8 @@ def with_xla(
 ) -> tuple[Figures, FittingVerdict]:
     """The figures of the step as XLA compiles it, and the verdict on them; what was given where it does not.
 
-    A doubt about the simulation does not touch what XLA has compiled. One about the sizes of a sample does.
+    Neither a doubt about the simulation nor its failed step touches what XLA has compiled. A doubt about the sizes of a
+    sample does.
 
     Args:
         figures: those of the simulation.
@@ -70,7 +72,7 @@ def with_xla(
     except NotCompiledError as error:
         return figures, replace(verdict, not_compiled=str(error).rstrip("."))
     found = CompiledByXla(compiled, step.engine, compiler.peak_of_changed, step.data)
-    return found, replace(verdict, compiled=compiler.words, doubt=step.sizes.doubt)
+    return found, replace(verdict, compiled=compiler.words, doubt=step.sizes.doubt, failed="")
 
 
 class XlaCompiler:
@@ -175,7 +177,7 @@ def serialized(model: Any, spec: Any, size: int, batch: int) -> bytes:
         function = tf.function(step, autograph=False, jit_compile=True)
         found = function.experimental_get_compiler_ir(*tf.nest.flatten(wanted))(stage="hlo_serialized")
     except Exception as error:  # the user's own layers and losses may raise anything
-        first = (str(error).strip().splitlines() or [""])[0][:_LONGEST]
+        first = shortened((str(error).strip().splitlines() or [""])[0], _LONGEST)
         raise NotCompiledError(
             f"the step cannot be compiled with XLA for the plan: {type(error).__name__}: {first}"
         ) from error

@@ -31,6 +31,7 @@ class Engine:
         only: int | None,
         doubt: str = "",
         identity: str = "",
+        failed: str = "",
     ) -> None:
         self.program, self.held, self.name, self.unknown = program, held, name, unknown
         self.only = only
@@ -40,6 +41,9 @@ class Engine:
         one sentence, empty if there is none."""
         self.identity = identity
         """A digest by which another plan recognises this step; empty if it has none."""
+        self.failed = failed
+        """The real step that failed, though memory did not run out, while none ran of a size that was asked for; one
+        sentence, empty if there is none."""
         self._correction = fix
         self._known: dict[int, Prediction] = {}
         self._raw: dict[int, Prediction] = {}
@@ -126,8 +130,11 @@ def engine_for(
     flat = made.traces[-1].flat
     unknown = tuple(dict.fromkeys([*made.failed, *flat.unknown]))
     name = "dry-run" if made.measured else "graph"
-    doubt = made.failed[0] if made.failed else flat.guessed_loop
+    failed = made.failed[0] if made.failed else ""
+    ran = any(size in made.measured for size in asked)
     program = made.program()
     convolves = any(operation.kind.startswith("Conv") for operation in program.operations)
     fix = correction(made.corrections(), convolves)
-    return Engine(program, held, fix, name, unknown, only, doubt, made.identity)
+    return Engine(
+        program, held, fix, name, unknown, only, failed or flat.guessed_loop, made.identity, "" if ran else failed
+    )

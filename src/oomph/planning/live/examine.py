@@ -46,7 +46,8 @@ def examine(reached: Reached, arguments: Mapping[str, Any]) -> dict[str, Any]:
     device, place = limit_of(arguments.get("device")), reached.place.site if reached.place is not None else reached.kind
     planned = _loop(reached, arguments) if reached.kind == LOOP else _model(reached, arguments, device)
     engine, batches = planned.engine, arguments.get("batches") or [planned.training.batch]
-    verdict = FittingVerdict(device, planned.is_xla, engine.held.total, engine.doubt or planned.sizes.doubt)
+    doubt = engine.doubt or planned.sizes.doubt
+    verdict = FittingVerdict(device, planned.is_xla, engine.held.total, doubt, failed=engine.failed)
     found = _figured(reached, planned, verdict, kept_records(arguments), batches)
     making = Making(
         planned.training, found.figures, found.verdict, reached.tell, planned.savers, planned.sizes, planned.replicas,

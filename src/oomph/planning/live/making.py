@@ -74,7 +74,7 @@ class Making:
             layers=inside.layers,
             peak_operation=inside.operation,
             timeline=inside.timeline,
-            savers=self._savers(last, part, figures),
+            savers=() if self._verdict.failed else self._savers(last, part, figures),
             notes=(*self._remarks(), *notes(self._verdict, figures.unknown, estimates)),
             warnings=warnings(self._verdict.device, self._training.policies),
             replicas=self._replicas.count,

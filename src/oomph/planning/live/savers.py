@@ -18,11 +18,12 @@ from oomph.planning.live import changes, subject
 from oomph.planning.live.engine import Engine, engine_for
 from oomph.planning.live.figures import Figures
 from oomph.planning.replicas import ALONE, PlannedReplicas
+from oomph.terminal.wrapping import shortened
 
 Tell = Callable[[str], None]
 _WORTH_IT = 0.99
 _LEAST_QUANTISED = 1 << 20
-_LONGEST = 120
+_LONGEST = 240
 """Characters of a reason."""
 _BFLOAT16_COSTS = "needs an Ampere GPU or newer, rounds activations to 8 bits of precision, keeps float32 weights"
 _FLOAT16_COSTS = (
@@ -79,13 +80,13 @@ class _Replanning:
         self._batch, self._figures, self._size, self._tell = batch, figures, size, tell
 
     def planned(self, name: str, change: AbstractContextManager[Any], cost: str, line: str) -> Saver:
-        """The saver, with the peak after the change."""
+        """The saver, with the peak after the change; without its line where the training fails with it."""
         self._tell(f"planning {name}")
         try:
             with change:
                 peak, basis = self._peak()
         except (OomphError, ValueError, TypeError, AttributeError, NotImplementedError) as error:
-            return Saver(name, None, f"not planned, {_why(error)}; {cost}", line)
+            return Saver(name, None, f"not planned, {_why(error)}", "")
         return Saver(name, peak, cost, line, basis)
 
     def _peak(self) -> tuple[Interval, str]:
@@ -164,7 +165,8 @@ def _change(model: Any) -> str:
 def _why(error: Exception) -> str:
     """The reason a change cannot be planned, in brief."""
     words = " ".join(str(error).split())
-    return f"since {words.rstrip('.')[:_LONGEST]}" if isinstance(error, OomphError) and words else type(error).__name__
+    known = isinstance(error, OomphError) and words
+    return f"since {shortened(words.rstrip('.'), _LONGEST)}" if known else type(error).__name__
 
 
 def _recompute() -> Saver:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import resource
 import sys
+import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,7 @@ def main(step: str, target: str, most: int) -> dict[str, Any]:
         return _sizes(_compiled(Path(step).read_bytes(), Path(target).read_text(encoding="utf-8")))
     except Exception as error:  # a compiler may fail in any way
         first = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
-        return {"problem": f"{type(error).__name__}: {first[:_LONGEST]}"}
+        return {"problem": f"{type(error).__name__}: {textwrap.shorten(first, _LONGEST, placeholder='…')}"}
 
 
 def _compiled(step: bytes, target: str) -> Any:

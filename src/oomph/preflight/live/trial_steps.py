@@ -21,6 +21,7 @@ from oomph.preflight.facts.trial import OddBatch, Trial, TrialPrediction
 from oomph.preflight.live.first_gradients import first_gradients
 from oomph.preflight.live.plain_values import float_of, is_of_keras
 from oomph.preflight.live.probes import loss_broadcasts, loss_orders, reads_ahead
+from oomph.terminal.wrapping import shortened
 
 _SAMPLES, _STEPS, _SECONDS = 32, 6, 4.0
 _SAME = 1e-6
@@ -180,7 +181,7 @@ def decisive(text: str) -> str:
     """An error's own words, without the trace that TensorFlow and Keras put around them."""
     lines = [line.strip() for line in _COLOURS.sub("", text).splitlines() if line.strip()]
     kept = [line for line in lines if not line.startswith(_AROUND)]
-    return " ".join(kept)[:_MOST_CHARACTERS]
+    return shortened(" ".join(kept), _MOST_CHARACTERS)
 
 
 def _loss_in(logs: Any) -> float:

@@ -9,6 +9,7 @@ from oomph.preflight.facts.data import ARRAYS, BATCHING, DATASET, ENDLESS, GENER
 from oomph.preflight.facts.fit import FitFacts
 from oomph.preflight.facts.training import Training
 from oomph.preflight.rule import ERROR, WARNING, CheckFinding, rule
+from oomph.terminal.wrapping import shortened
 
 _MOST_EPOCHS = 10_000
 _EPOCHS_SHOWN = 3
@@ -228,7 +229,7 @@ def data_raise(training: Training) -> Iterator[CheckFinding]:
 
 def _without_nodes(text: str) -> str:
     """Return the message without the names of TensorFlow's own nodes."""
-    return " ".join(re.sub(r"\{\{.*?\}\}|\[Op:\w+\]|name: *$", " ", text).split())[:300].rstrip(". ")
+    return shortened(" ".join(re.sub(r"\{\{.*?\}\}|\[Op:\w+\]|name: *$", " ", text).split()).rstrip(". "), 300)
 
 
 def _remedy_for_error(data: Data) -> str:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from oomph.preflight.facts.data import ARRAYS
 from oomph.preflight.facts.training import Training
 from oomph.preflight.rule import ERROR, WARNING, CheckFinding, rule
+from oomph.terminal.wrapping import shortened
 
 _OUT_OF_MEMORY = ("ResourceExhaustedError", "MemoryError")
 """These errors say that the small trial did not fit; oomph plan says what the training needs."""
@@ -24,7 +25,7 @@ def step_fails(training: Training) -> Iterator[CheckFinding]:
     """A first step that raises an error."""
     trial = training.trial
     if trial is not None and trial.failed and trial.failed_kind not in _OUT_OF_MEMORY:
-        words = trial.failed[:300].rstrip(". ")
+        words = shortened(trial.failed.rstrip(". "), 300)
         yield CheckFinding(f"the first step fails with {trial.failed_kind}: {words}", "Mend what the message names")
 
 
@@ -47,8 +48,9 @@ def odd_batch_fails(training: Training) -> Iterator[CheckFinding]:
         which = "a batch of the validation data" if each.in_validation else "the last batch"
         usual = f", the others {whole}" if whole and whole != each.samples else ""
         is_array = data is not None and data.kind == ARRAYS
+        error = shortened(each.error.rstrip(". "), 200)
         yield CheckFinding(
-            f"{which} has {each.samples} samples{usual}, and the model fails with it: {each.error[:200].rstrip('. ')}",
+            f"{which} has {each.samples} samples{usual}, and the model fails with it: {error}",
             "Leave out the samples that do not fill a batch" if is_array else "Leave the last batch out",
             f"x, y = x[: len(x) // {whole} * {whole}], y[: len(y) // {whole} * {whole}]"
             if is_array

@@ -23,6 +23,7 @@ from oomph.resume.state import nested
 from oomph.resume.state.training_state import Array, read_arrays
 from oomph.script.named_paths import may_be_restored
 from oomph.script.opened_files import FileState, replace_file
+from oomph.terminal.wrapping import shortened
 
 _SCALARS = (bool, int, float, str, type(None))
 _STATE = {
@@ -112,7 +113,7 @@ def captured(callbacks: list[Any], tell: Tell) -> tuple[list[dict[str, Any]], li
                 entry["own"], own = nested.encode(callback.get_state(), f"callback/{index}/state/")
                 arrays += [_copied(name, value) for name, value in own.items()]
             except Exception as error:
-                where, why = f"callback {type(callback).__name__}", f"{type(error).__name__}: {error}"[:200]
+                where, why = f"callback {type(callback).__name__}", shortened(f"{type(error).__name__}: {error}", 200)
                 tell(because("state-not-saved", where=where, error=why))
         states.append(entry)
     return states, arrays
@@ -147,7 +148,7 @@ def history_state(history: Any) -> tuple[dict[str, Any], list[Array], list[Reaso
         try:
             document, own = nested.encode([name, values], f"{HISTORY}{number}/")
         except Exception as error:  # also from an object that refuses inspection
-            lost.append(because("history", name=name, error=str(error)[:200]))
+            lost.append(because("history", name=name, error=shortened(str(error), 200)))
             continue
         series.append(document)
         arrays += [_copied(each, value) for each, value in own.items()]

@@ -22,6 +22,7 @@ from oomph.resume.objects.kind import (
 )
 from oomph.resume.objects.named_texts import Among
 from oomph.resume.objects.values import PLAIN, Value
+from oomph.terminal.wrapping import shortened
 
 _SMALLEST_ADDRESS = 1 << 32
 
@@ -98,7 +99,7 @@ class Mapping(Kind):
             except (OutsideError, CannotGiveBackError) as error:
                 items += [] if old is NOTHING else [(key, old)]
                 if isinstance(error, CannotGiveBackError):
-                    missing.append(f"{key!r}: {error}"[:100])
+                    missing.append(shortened(f"{key!r}: {error}", 100))
                     trouble = trouble or error.trouble
         return items, missing, trouble
 

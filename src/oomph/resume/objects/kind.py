@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from oomph.resume.objects.values import Value
+from oomph.terminal.wrapping import shortened
 
 Part = tuple[str, Any]
 """The path to a part, the same in every attempt; and the part."""
@@ -178,7 +179,7 @@ def put_each(
         except OutsideError:
             continue
         except CannotGiveBackError as error:
-            missing.append(f"{name}: {error}"[:100])
+            missing.append(shortened(f"{name}: {error}", 100))
             trouble = trouble or error.trouble
     if missing:
         raise CannotGiveBackError(", ".join(missing), trouble)

@@ -22,6 +22,7 @@ from oomph.resume.objects.own_types import is_data
 from oomph.resume.objects.table import is_outside
 from oomph.resume.objects.values import CannotEncodeError, Value
 from oomph.resume.objects.walk import Graph, Node, walk
+from oomph.terminal.wrapping import shortened
 
 _UNKNOWN = (values.UNKNOWN,)
 """The content of an object that holds something that can be neither referenced nor encoded."""
@@ -73,7 +74,7 @@ class Picture:
                 contents[key], troubles[key] = _UNKNOWN, lost_object(key, str(error), error.trouble)
             except Exception as error:  # an object that refuses inspection
                 contents[key] = _UNKNOWN
-                troubles[key] = lost_object(key, f"{type(error).__name__}: {error}"[:200])
+                troubles[key] = lost_object(key, shortened(f"{type(error).__name__}: {error}", 200))
         return cls(graph, contents, troubles)
 
     @property

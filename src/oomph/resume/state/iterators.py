@@ -20,6 +20,7 @@ from oomph.keras_bridge.names.tensorflow2 import TENSORFLOW
 from oomph.keras_bridge.pipelines import datasets
 from oomph.protocol.reason_table import CACHE_FILE, EARLIER_SHUFFLE, NOT_TF_DATA, SHUFFLE_OVER
 from oomph.protocol.reasons import Reason, because
+from oomph.terminal.wrapping import shortened
 
 _PREFIX = "iterator"
 _OF_A_LIVE_SHUFFLE = b"end_of_input_sequence"
@@ -48,7 +49,7 @@ def save(iterator: Any, folder: Path) -> Reason | None:
         tf.train.Checkpoint(iterator=iterator).write(str(folder / _PREFIX))
     except _REFUSALS as error:
         _remove(folder)
-        why = because("position-not-saved", why=_NOISE.sub("", str(error.message).splitlines()[0])[:200])
+        why = because("position-not-saved", why=shortened(_NOISE.sub("", str(error.message).splitlines()[0]), 200))
         if dataset is not None and isinstance(error, _FOR_GOOD):
             _refused[dataset] = why
         return why

@@ -26,6 +26,7 @@ from oomph.resume.training import retaking
 from oomph.resume.training.fit_objects import FitObjects, as_saved
 from oomph.resume.training.pipeline_buffers import PipelineCosts, has_room, worth_saving
 from oomph.resume.training.retaking import Expected, TookTooLongError, Watched
+from oomph.terminal.wrapping import shortened
 
 if TYPE_CHECKING:
     from oomph.resume.training.fits import Fits
@@ -249,7 +250,7 @@ class DataPosition:
         try:
             iterators.restore(iterator, checkpoint.path)
         except (tf.errors.OpError, AssertionError, ValueError) as error:
-            reason = str(getattr(error, "message", error)).splitlines()[0][:200]
+            reason = shortened(str(getattr(error, "message", error)).splitlines()[0], 200)
             self._fits.say(f"the data pipeline does not match the checkpoint ({reason})")
             return False
         return True

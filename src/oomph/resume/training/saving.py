@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import keras
 
 from oomph.keras_bridge.names.keras3 import KERAS
+from oomph.terminal.wrapping import shortened
 
 _MOST_CHARACTERS = 240
 
@@ -60,7 +61,7 @@ def trouble_of(error: Exception, culprit: str = "") -> Trouble:
     words = " ".join(text.partition("Example:")[0].partition("Full object config:")[0].split())
     words = words.removesuffix(" Please implement `get_config()`.")
     if len(words) > _MOST_CHARACTERS:
-        words = words[:_MOST_CHARACTERS].rpartition(". ")[0] or words[:_MOST_CHARACTERS]
+        words = words[:_MOST_CHARACTERS].rpartition(". ")[0] or shortened(words, _MOST_CHARACTERS)
     return Trouble(type(error).__name__, words.rstrip(". "), culprit)
 
 

@@ -25,6 +25,7 @@ from oomph.resume.state.training_state import Array, NotFiniteError
 from oomph.resume.training.fits import Fits
 from oomph.resume.training.growing import Growing, Sizes
 from oomph.terminal.amounts import as_size
+from oomph.terminal.wrapping import shortened
 
 _BACKGROUND_BYTES = 4 << 20
 _BACKGROUND_SECONDS = 0.1
@@ -220,7 +221,7 @@ class StepCheckpoints(ABC):
             kept = f"the checkpoint of step {saved}" if saved else "no checkpoint: there was none yet"
             self._say_not_finite(str(error), at, f"no checkpoint is taken of that; {stays}", kept)
             return
-        reason = str(getattr(error, "message", error)).splitlines()[0][:300]
+        reason = shortened(str(getattr(error, "message", error)).splitlines()[0], 300)
         self._training.note_here(CheckpointFailed(reason=reason))
         self._fits.say_once(f"{what} could not be written: {reason.partition(' (')[0]}; training continues")
 
