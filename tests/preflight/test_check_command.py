@@ -53,11 +53,14 @@ def test_a_mistake_is_named_with_its_line_and_nothing_of_the_script_runs_on(tmp_
 
 
 def test_a_sound_script_exits_with_0_and_json_has_every_key(tmp_path):
-    done = check(tmp_path, GOOD + FIT.replace("LABELS", "y"), "--json")
+    done = check(tmp_path, GOOD + FIT.replace("LABELS", "y") + "model.fit(x, y)\n", "--json")
     document = json.loads(done.stdout)
     assert done.returncode == 0
     assert document["findings"] == []
     assert {"schema", "machine", "memory", "carried", "broken_rules"} <= set(document)
+    assert document["not_looked_at"].startswith(
+        "only the training at train.py:11 was looked at, not the fit at line 16"
+    )
     assert [each["state"] for each in document["carried"]] == ["exact", "exact", "partly"]  # seeds: none is set
     assert not (tmp_path / "after").exists()
 

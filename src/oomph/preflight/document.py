@@ -40,6 +40,8 @@ class Checked:
     found: tuple[ReportedFinding, ...]
     looked_at: str = ""
     """The scope of the check, in one line."""
+    not_looked_at: str = ""
+    """A sentence on the fits of the script outside that scope; empty if its source shows none."""
     broken: tuple[str, ...] = ()
     """The rules that failed themselves."""
     carried: tuple[Carried, ...] = ()
@@ -54,13 +56,18 @@ class Checked:
 
 
 def as_document(
-    examined: Examined, training: Training, carried: Sequence[Carried] = (), memory: str = ""
+    examined: Examined,
+    training: Training,
+    carried: Sequence[Carried] = (),
+    memory: str = "",
+    not_looked_at: str = "",
 ) -> dict[str, Any]:
     """The findings of one training as plain JSON; the shape is a contract."""
     return {
         "schema": SCHEMA,
         "place": training.fit.place,
         "looked_at": looked_at(training),
+        "not_looked_at": not_looked_at,
         "findings": [_entry(result, training.fit.place) for result in examined.results],
         "carried": [each.as_document() for each in carried],
         "memory": memory,
@@ -76,6 +83,7 @@ def checked_of(document: Mapping[str, Any]) -> Checked:
             place=str(document["place"]),
             found=found,
             looked_at=str(document["looked_at"]),
+            not_looked_at=str(document["not_looked_at"]),
             broken=tuple(map(str, document["broken_rules"])),
             carried=tuple(carried_of(entry) for entry in document["carried"]),
             memory=str(document["memory"]),

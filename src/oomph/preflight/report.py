@@ -69,6 +69,8 @@ def _closing(checked: Checked, width: int) -> Iterator[str]:
     named = " and ".join(counted(number, word) for number, word in ((errors, "error"), (warnings, "warning")) if number)
     looked = f"looked at {checked.looked_at}" if checked.looked_at else ""
     yield _wrapped(f"{checked.place}: {named or 'nothing found'}; {looked}", width, "  ")
+    if checked.not_looked_at:
+        yield _wrapped(checked.not_looked_at, width, "  ")
     if checked.broken:
         rules = ", ".join(checked.broken)
         yield _wrapped(f"these rules raised an error and found nothing: {rules}", width, "  ")

@@ -53,7 +53,9 @@ def examine(reached: Reached, arguments: Mapping[str, Any]) -> dict[str, Any]:
         planned.training, found.figures, found.verdict, reached.tell, planned.savers, planned.sizes, planned.replicas,
         planned.note,
     )  # fmt: skip
-    return as_document(making.plan(place, batches)) | {"probed": found.record}
+    plan = making.plan(place, batches)
+    others = () if not reached.not_looked_at else (f"{reached.not_looked_at}.",)
+    return as_document(replace(plan, warnings=(*plan.warnings, *others))) | {"probed": found.record}
 
 
 def _figured(

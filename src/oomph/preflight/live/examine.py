@@ -60,7 +60,7 @@ def examine(reached: Reached, arguments: Mapping[str, Any]) -> dict[str, Any]:
     elif reached.kind == FIT:
         reached.tell("measuring how long steps wait for their data")
         training = with_waiting(training, reached.model, reached.fit_arguments, bool(arguments.get("tune")))
-    return as_document(apply(training, RULES), training, carried, "".join(memory))
+    return as_document(apply(training, RULES), training, carried, "".join(memory), reached.not_looked_at)
 
 
 _VERDICTS = {Fitting.YES: "should fit", Fitting.NO: "does not fit", Fitting.UNKNOWN: "may or may not fit"}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import faulthandler
 import importlib
+import linecache
 import os
 import signal
 import sys
@@ -20,8 +21,9 @@ from oomph.errors import OomphError
 from oomph.keras_bridge.names.tensorflow2 import TENSORFLOW
 from oomph.reach.channel import Channel, wait_for_the_end
 from oomph.reach.live.reached import Reached
+from oomph.reach.other_fits import in_words, other_fits
 from oomph.reach.training_kind import FIT, LOOP
-from oomph.script.script_line import ScriptLine, calling
+from oomph.script.script_line import ScriptLine, calling, calling_frames
 
 _MARK = "_oomph_examines"
 _IGNORED = (signal.SIGALRM, signal.SIGVTALRM, signal.SIGPROF, signal.SIGUSR1, signal.SIGUSR2)
@@ -38,6 +40,8 @@ class Arrivals:
         self._running = 0
         self._seen: set[tuple[str, str, int]] = set()
         self._compiled_with: dict[int, str] = {}
+        self._ran: set[tuple[str, int]] = set()
+        """The files and lines of the trainings that ran for real."""
 
     def is_nested(self) -> bool:
         """True if a training runs for real, or this thread examines one: its steps are no other training."""
@@ -71,14 +75,23 @@ class Arrivals:
         key = (kind, "" if line is None else line.place, id(owner))
         if kind != FIT and key in self._seen:
             return
+        frame = next(calling_frames(), None)
         if not self._channel.take_turn():
             self._seen.add(key)
+            self._ran.update(() if frame is None else [(frame.f_code.co_filename, frame.f_lineno)])
             self._channel.tell(trains=kind, **_told(line))
             return
         found = model()
         given = str(is_compiled_by_xla()) if kind == LOOP else self._compiled_with.get(id(found), "auto")
         calls, graph = (self.loss_calls(), _traced()) if kind == LOOP else ((), None)
-        self._examine(Reached(kind, found, arguments, optimizer, given, line, calls, graph, self._progress))
+        others = "" if line is None or frame is None else self._others(line.site, frame)
+        self._examine(Reached(kind, found, arguments, optimizer, given, line, others, calls, graph, self._progress))
+
+    def _others(self, site: str, frame: FrameType) -> str:
+        """The sentence on the fits that the file of the training also calls."""
+        path, source = frame.f_code.co_filename, linecache.getlines(frame.f_code.co_filename, frame.f_globals)
+        ran = {line for file, line in self._ran if file == path}
+        return in_words(site, other_fits("".join(source), frame.f_lineno, ran))
 
     def _progress(self, text: str) -> None:
         self._channel.tell(progress=str(text))

@@ -30,6 +30,8 @@ class Reached:
     """
     place: ScriptLine | None
     """The line of the script that calls; None if no script code is running."""
+    not_looked_at: str = ""
+    """A sentence on the fits that the script calls elsewhere, without a full stop; empty if it shows none."""
     loss_calls: tuple[Any, ...] = ()
     """The last calls of Keras' loss objects in a custom loop, each a `LossCall`."""
     graph: Any = field(default=None, compare=False, repr=False)

@@ -1,0 +1,65 @@
+"""The fits that a script also holds, beside the training that is examined, as far as its source shows them. Pure."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Collection, Iterator
+
+from oomph.terminal.amounts import counted
+
+_OF_KERAS = frozenset(
+    {"batch_size", "callbacks", "epochs", "initial_epoch", "steps_per_epoch", "validation_data", "validation_split"}
+)
+"""Arguments that tell a fit of Keras from one of scikit-learn, whose scalers are fitted in many a script."""
+_MOST_NAMED = 3
+
+
+def other_fits(source: str, line: int, ran: Collection[int] = ()) -> tuple[int, ...]:
+    """Return the lines of a file that call fit for another training than the one at `line`.
+
+    Left out are those that `ran` before, and those of the branch of an `if` that the script has not taken.
+    """
+    known = {line, *ran}
+    try:
+        calls = list(_calls(ast.parse(source), known))
+    except (SyntaxError, ValueError, RecursionError):
+        return ()  # what is shown as the source is not what runs
+    here = {_receiver(call) for call in calls if _holds_any(call, {line})}
+    return tuple(sorted({
+        call.lineno for call in calls
+        if not _holds_any(call, known)
+        and (_receiver(call) in here or any(keyword.arg in _OF_KERAS for keyword in call.keywords))
+    }))  # fmt: skip
+
+
+def in_words(site: str, lines: Collection[int]) -> str:
+    """Return the sentence that says which fits were not looked at, without a full stop; empty if there are none."""
+    if not lines:
+        return ""
+    named, more = [f"{line}" for line in lines][:_MOST_NAMED], len(lines) - _MOST_NAMED
+    last = f"{more} more" if more > 0 else named.pop()
+    listed = f"{', '.join(named)} and {last}" if named else last
+    which = f"the fit at line {listed}" if len(lines) == 1 else f"the {counted(len(lines), 'fit')} at lines {listed}"
+    return f"only the training at {site} was looked at, not {which} (--fit N takes the Nth training)"
+
+
+def _calls(node: ast.AST, known: Collection[int]) -> Iterator[ast.Call]:
+    """Yield the calls of a method `fit`, without those of a branch beside one that holds a known line."""
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "fit":
+        yield node
+    for each in ast.iter_child_nodes(node) if not isinstance(node, ast.If) else _taken(node, known):
+        yield from _calls(each, known)
+
+
+def _taken(node: ast.If, known: Collection[int]) -> list[ast.AST]:
+    branches = (node.body, node.orelse)
+    taken = [branch for branch in branches if any(_holds_any(each, known) for each in branch)]
+    return [node.test, *(each for branch in taken or branches for each in branch)]
+
+
+def _holds_any(node: ast.expr | ast.stmt, lines: Collection[int]) -> bool:
+    return any(node.lineno <= line <= (node.end_lineno or node.lineno) for line in lines)
+
+
+def _receiver(call: ast.Call) -> str:
+    return ast.unparse(call.func.value) if isinstance(call.func, ast.Attribute) else ""
