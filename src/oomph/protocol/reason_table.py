@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable
 from typing import NamedTuple
 
-from oomph.protocol.stateless_draws import instead_of
+from oomph.protocol.stateless_draws import CALLS, STATELESS, instead_of
 from oomph.protocol.unguarded import KINDS
 from oomph.terminal.amounts import counted
 
@@ -111,19 +111,19 @@ def _mend_object(where: str, what: str, trouble: str = "") -> str:
     return GENERAL
 
 
-def _mend_position(why: str, kind: str = "") -> str:
-    """The remedy for a position that cannot be saved, by the obstacle, which is mostly in TensorFlow's words."""
+def _mend_position(why: str, kind: str = "", call: str = "") -> str:
+    """The remedy for a position that cannot be saved: of the random operation `call`, or by the obstacle, which is
+    mostly in TensorFlow's words."""
     if kind in _OF_POSITIONS:
         return _OF_POSITIONS[kind]
-    stateful = re.match(r"(\w*(?:Random|Normal|Multinomial|Sample)\w*) is stateful", why)
     if "Variable" in why or "RngReadAndSkip" in why:
         return "read variables, and draw with Keras' random layers, in the model instead of the data pipeline"
-    if stateful is None:
-        return TF_DATA
-    return (
-        f"draw with tf.random.stateless_normal and the like instead of {stateful[1]}, with the seed (1, number) of "
-        "dataset.enumerate()"
-    )
+    kernel = why.removesuffix(" is stateful")
+    known = call or CALLS.get(kernel, "")
+    if known in STATELESS:
+        return instead_of(known)
+    is_random = re.search("Random|Normal|Multinomial|Sample", kernel) and kernel.isalnum()
+    return f"draw with the stateless operations of tf.random instead of {kernel}" if is_random else TF_DATA
 
 
 def _unguarded(site: str, kind: str) -> str:
@@ -221,7 +221,7 @@ TABLE = {
         "make the validation data finite: leave repeat() out, or their shuffle",
     ),
     "position-not-saved": ReasonRow(
-        lambda why, kind="": f"the position in the data cannot be saved: {why}", _mend_position
+        lambda why, kind="", call="": f"the position in the data cannot be saved: {why}", _mend_position
     ),
     # What an earlier attempt trained and this one did not reach.
     "finished-not-reached": ReasonRow(

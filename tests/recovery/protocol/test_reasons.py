@@ -160,7 +160,17 @@ REASONS = [
     (
         because("position-not-saved", why="RandomStandardNormal is stateful"),
         "the position in the data cannot be saved: RandomStandardNormal is stateful",
-        "tf.random.stateless_normal and the like instead of RandomStandardNormal",
+        "write tf.random.stateless_normal(shape, seed) instead of tf.random.normal, with the seed (1, number)",
+    ),
+    (
+        because("position-not-saved", why="tf.random.gamma is stateful", call="tf.random.gamma"),
+        "the position in the data cannot be saved: tf.random.gamma is stateful",
+        "write tf.random.stateless_gamma(shape, seed, alpha) instead of tf.random.gamma",
+    ),
+    (
+        because("position-not-saved", why="StatefulRandomBinomial is stateful"),
+        "the position in the data cannot be saved: StatefulRandomBinomial is stateful",
+        "draw with the stateless operations of tf.random instead of StatefulRandomBinomial",
     ),
     (
         because("position-not-saved", why="not a tf.data iterator", kind=NOT_TF_DATA),

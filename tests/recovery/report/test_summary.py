@@ -447,6 +447,6 @@ def test_a_replayed_result_names_the_operation_and_the_change_that_betters_it() 
     (result,) = [line for line in lines if line.startswith("the result")]
     (better,) = [line for line in lines if line.startswith("to improve it")]
     assert result.endswith(f"; {why}")
-    assert "tf.random.stateless_normal and the like instead of RandomUniform" in better
+    assert "tf.random.stateless_uniform(shape, seed) instead of tf.random.uniform" in better
     story = story_of(events, summary, (), ("train.py",))
-    assert "to improve it: draw with tf.random.stateless_normal" in as_text(story, "run", "", str, 200)
+    assert "to improve it: write tf.random.stateless_uniform" in as_text(story, "run", "", str, 200)

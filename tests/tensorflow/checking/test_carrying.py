@@ -9,8 +9,9 @@ tf = pytest.importorskip("tensorflow")
 
 import keras  # noqa: E402
 
-from oomph.preflight.carry import EXACT, PARTLY  # noqa: E402
+from oomph.preflight.carry import EXACT, LOST, PARTLY  # noqa: E402
 from oomph.preflight.live.carrying import carried_by_fit  # noqa: E402
+from oomph.protocol.reasons import because  # noqa: E402
 
 TEXTS = tf.constant([f"w{number % 7} w{number % 5}" for number in range(64)])
 
@@ -45,6 +46,15 @@ def in_python():
     return tf.data.Dataset.from_generator(never, output_signature=signature)
 
 
+def data_of(model, dataset):
+    carried = carried_by_fit(model, {"x": dataset.batch(8)}, (np.zeros((8, 4)), np.zeros(8)))
+    return next(each for each in carried if each.what == "data")
+
+
+def drawn(**seed):
+    return plain().map(lambda x, y: (x + tf.random.uniform((), maxval=1.0, **seed), y))
+
+
 @pytest.mark.parametrize(
     ("make", "state", "why", "better"),
     [
@@ -52,14 +62,27 @@ def in_python():
         (lambda: vectorized().cache().shuffle(64, seed=1), EXACT, "a saved position gave the same next batch", ""),
         (lambda: plain().shuffle(64, seed=1).cache(), PARTLY, "cache() keeps the order of a shuffle", "after cache()"),
         (scaled, PARTLY, "ReadVariableOp is stateful", "in the model instead of the data pipeline"),
+        (
+            lambda: drawn(seed=1),
+            PARTLY,
+            "(tf.random.uniform is stateful)",
+            "instead of tf.random.uniform, with the seed",
+        ),
         (in_any_order, PARTLY, "deterministic = False", "leave that option out"),
         (in_python, PARTLY, "PyFunc is stateful", "without a Python generator"),
     ],
 )
 def test_what_becomes_of_the_position_in_a_pipeline(small_model, make, state, why, better):
-    found = next(
-        each
-        for each in carried_by_fit(small_model(), {"x": make().batch(8)}, (np.zeros((8, 4)), np.zeros(8)))
-        if each.what == "data"
-    )
+    found = data_of(small_model(), make())
     assert (found.state, why in found.text, better in found.better) == (state, True, True), found
+
+
+def test_draws_that_a_resumed_run_does_not_repeat_have_the_reason_of_its_label(small_model):
+    model, reason = small_model(), because("data-unseeded")
+    try:
+        tf.random.set_seed(None)
+        found = data_of(model, drawn())
+    finally:
+        tf.random.set_seed(0)
+    said = f"a resumed run gets other batches: {reason}"
+    assert (found.state, found.text, found.better) == (LOST, said, reason.remedy)

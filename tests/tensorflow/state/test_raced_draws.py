@@ -57,6 +57,11 @@ def test_the_call_of_the_script_is_named_with_its_stateless_form(call):
     assert kernel_draws(serial) is KernelDraws.SEEDED
 
 
+def test_a_function_of_tensorflow_that_is_given_to_the_map():
+    flipped = images().map(tf.image.random_flip_left_right, num_parallel_calls=4)
+    assert raced_call(flipped) == "tf.image.random_flip_left_right"
+
+
 def test_a_call_in_a_function_that_the_map_calls():
     assert raced_call(images().map(augment, num_parallel_calls=4)) == "tf.image.random_flip_left_right"
 

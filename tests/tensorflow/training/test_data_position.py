@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import types
 
+import keras
+import numpy as np
 import pytest
 import tensorflow as tf
 
@@ -48,4 +50,18 @@ def test_a_position_that_cannot_be_saved_names_the_operation_and_what_to_use_ins
     position._tell_obstacle()
     (line,) = said
     assert line.startswith("the position in the data cannot be saved (RandomUniform is stateful): ")
-    assert "To have it saved, draw with tf.random.stateless_normal and the like instead of RandomUniform" in line
+    assert "To have it saved, write tf.random.stateless_uniform(shape, seed) instead of tf.random.uniform" in line
+
+
+def test_what_a_resumed_run_draws_otherwise_is_told_with_the_reason_and_the_remedy_of_the_label():
+    keras.utils.set_random_seed(1)
+    data = tf.data.Dataset.from_tensor_slices(np.zeros((8, 4, 4, 1), "float32"))
+    data = data.map(tf.image.random_flip_left_right, num_parallel_calls=2)
+    said = []
+    position = DataPosition(types.SimpleNamespace(say=said.append), None)
+    position.look_at(iter(data))
+    position.obstacle = because("position-not-saved", why="RandomUniform is stateful")
+    position._tell_obstacle()
+    position._tell_obstacle()
+    reason = because("raced", call="tf.image.random_flip_left_right")
+    assert said == [f"a resumed run gets other batches: {reason}. Better: {reason.remedy}"]

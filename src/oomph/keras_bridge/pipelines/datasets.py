@@ -14,6 +14,7 @@ import tensorflow as tf
 
 from oomph.keras_bridge.names.tensorflow2 import TENSORFLOW
 from oomph.keras_bridge.random_numbers.random_ops import STATEFUL
+from oomph.protocol.reasons import Reason, because
 from oomph.protocol.stateless_draws import CALLS, STATELESS
 
 _OF_PYTHON_OR_VARIABLES = ("PyFunc", "VariableOp", "RngReadAndSkip", "LookupTable")
@@ -141,6 +142,24 @@ def kernel_draws(dataset: Any) -> KernelDraws:
     return found
 
 
+def lost_draws(dataset: Any) -> Reason | None:
+    """Return the reason a new iterator draws other random numbers than the last one; None if it draws the same."""
+    match kernel_draws(dataset):
+        case KernelDraws.RACED:
+            return because("raced", call=raced_call(dataset))
+        case KernelDraws.UNSEEDED:
+            return because("data-unseeded")
+    return None
+
+
+def drawn_call(dataset: Any, kernel: str) -> str:
+    """Return the random operation of this kernel, as scripts call it; empty if the kernel is none of a random one."""
+    if kernel not in CALLS or kernel not in STATEFUL:
+        return ""
+    drawing = (each for each in datasets_in(dataset) if any(node.op == kernel for node in _nodes_of(each)))
+    return next(map(_written_call, drawing), "") or CALLS[kernel]
+
+
 def raced_call(dataset: Any) -> str:
     """The random operation, as scripts call it, that a parallel stage calls; empty if there is none.
 
@@ -167,10 +186,11 @@ def _is_parallel(dataset: Any, nodes: Sequence[Any]) -> bool:
 def _written_call(dataset: Any) -> str:
     """The call that the user's function makes, by the names in its code; empty if none is known."""
     for wrapper in TENSORFLOW.dataset_functions.call(dataset):
-        names = _names_in(TENSORFLOW.structured_function.get(wrapper), _DEPTH)
+        function = TENSORFLOW.structured_function.get(wrapper)
+        names = _names_in(function, _DEPTH)
         for call in STATELESS:
             module, _, name = call.removeprefix("tf.").partition(".")
-            if name in names and module in names:
+            if (name in names and module in names) or function is getattr(getattr(tf, module), name):
                 return call
     return ""
 

@@ -27,13 +27,12 @@ from oomph.keras_bridge.graph import fingerprints
 from oomph.keras_bridge.names.keras3 import KERAS
 from oomph.keras_bridge.names.tensorflow2 import TENSORFLOW
 from oomph.keras_bridge.pipelines import datasets
-from oomph.keras_bridge.pipelines.datasets import KernelDraws
 from oomph.planning.live.readable import readable
 from oomph.preflight import carry
 from oomph.preflight.carry import Carried
 from oomph.protocol.guarding import Guarding
 from oomph.protocol.reason_table import TF_DATA
-from oomph.protocol.reasons import Reason, because
+from oomph.protocol.reasons import Reason
 from oomph.resume.objects.picture import Picture
 from oomph.resume.state import iterators, told_positions
 
@@ -118,13 +117,9 @@ def _data(model: Any, given: Mapping[str, Any]) -> Carried:
     if telling is not None:
         return _told_position(telling)
     dataset = KERAS.distributed_dataset.of(epochs)
-    draws = datasets.kernel_draws(dataset)
-    if draws is KernelDraws.RACED:
-        reason = because("raced", call=datasets.raced_call(dataset))
-        return Carried("data", carry.LOST, f"a resumed run gets other batches: {reason}", reason.remedy)
-    if draws is KernelDraws.UNSEEDED:
-        return Carried("data", carry.LOST, "the pipeline draws random numbers without a seed",
-                       "give the random operations of the pipeline a seed, or use the stateless ones")  # fmt: skip
+    lost = datasets.lost_draws(dataset)
+    if lost is not None:
+        return Carried("data", carry.LOST, f"a resumed run gets other batches: {lost}", lost.remedy)
     if isinstance(given.get("x"), tf.data.Dataset) and given["x"].options().deterministic is False:
         return Carried(
             "data",

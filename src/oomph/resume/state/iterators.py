@@ -49,13 +49,21 @@ def save(iterator: Any, folder: Path) -> Reason | None:
         tf.train.Checkpoint(iterator=iterator).write(str(folder / _PREFIX))
     except _REFUSALS as error:
         _remove(folder)
-        why = because("position-not-saved", why=shortened(_NOISE.sub("", str(error.message).splitlines()[0]), 200))
+        why = _refusal(shortened(_NOISE.sub("", str(error.message).splitlines()[0]), 200), dataset)
         if dataset is not None and isinstance(error, _FOR_GOOD):
             _refused[dataset] = why
         return why
     except tf.errors.OpError as error:
         raise _of_the_disk(error) or error from error
     return None
+
+
+def _refusal(said: str, dataset: Any) -> Reason:
+    """Return TensorFlow's reason, with the operation that the script calls in place of its kernel."""
+    call = datasets.drawn_call(dataset, said.partition(" ")[0])
+    if not call:
+        return because("position-not-saved", why=said)
+    return because("position-not-saved", why=f"{call} is stateful", call=call)
 
 
 def is_caching(iterator: Any) -> Reason | None:

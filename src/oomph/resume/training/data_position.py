@@ -202,10 +202,17 @@ class DataPosition:
         return self._telling is not None and self._telling.go_to(told, self.taken)
 
     def _tell_obstacle(self) -> None:
+        if self._told:
+            return
+        lost = datasets.lost_draws(_dataset_of(self._iterator))
+        if lost is not None:
+            self._told = True
+            self._fits.say(f"a resumed run gets other batches: {lost}. Better: {lost.remedy}")
+            return
         why = "" if self.obstacle is None else self.obstacle.value("why")
         if not why and _draws_of(self._iterator) is KernelDraws.SEEDED:
             why = "its random numbers are counted in TensorFlow's kernels"
-        if why and not self._told:
+        if why:
             self._told = True
             by_now = f", {self.taken} by now, {self._replay_seconds():.0f} s at most" if self.taken else ""
             better = "" if self.obstacle is None else f". To have it saved, {self.obstacle.remedy}"
@@ -233,10 +240,8 @@ class DataPosition:
         if checkpoint.meta.told is not None and self._go_to_told(iterator, checkpoint.meta.told):
             return "exact"
         draws, saved = _draws_of(iterator), iterators.is_saved(checkpoint.path)
-        if draws is KernelDraws.UNSEEDED:
-            self.lost.append(because("data-unseeded"))
-        if draws is KernelDraws.RACED:
-            self.lost.append(because("raced", call=datasets.raced_call(_dataset_of(iterator))))
+        lost = datasets.lost_draws(_dataset_of(iterator))
+        self.lost += [] if lost is None else [lost]
         if draws is KernelDraws.SEEDED and saved:
             try:
                 return self._take_anew(iterator, batches, _MOST_SECONDS_ANEW)
