@@ -11,11 +11,12 @@ from views import NOW, gpu
 from oomph.journal.journal import Event
 from oomph.monitor.sample import GpuProcess, Sample
 from oomph.protocol.progress import Progress
-from oomph.run.directory.run_directory import FINISHED, RUNNING, RunRecord
+from oomph.run.directory.run_directory import FAILED, FINISHED, RUNNING, RunRecord
+from oomph.run.directory.unfinished import STOPPED, UNFINISHED
 from oomph.watch.document import as_document
 from oomph.watch.exposition import exposition
 from oomph.watch.incidents import ShownIncident, incidents_of
-from oomph.watch.job import UNFINISHED, Run, job_of, silence
+from oomph.watch.job import Run, job_of, silence
 from oomph.watch.view import view_of
 
 RECORD = RunRecord(("train.py", "--epochs", "10"), "python", "/here", "", RUNNING, attempts=2)
@@ -127,6 +128,13 @@ def test_a_run_that_nobody_ended_is_unfinished():
     assert job_of(run(going_on=False)).state == UNFINISHED
     ended = RunRecord(("x",), "", "", "", FINISHED)
     assert job_of(run(going_on=False, record=ended)).state == FINISHED
+
+
+def test_a_run_that_somebody_stopped_has_the_state_that_explain_names():
+    failed = RunRecord(("x",), "", "", "", FAILED)
+    for ending, state in (({"stopped": True, "interrupted": True}, STOPPED), ({}, FAILED)):
+        decided = Event.named("decided", {"action": "finish", "exit_code": 130, "ending": ending}, 1)
+        assert job_of(run(going_on=False, record=failed, events=(decided,))).state == state
 
 
 # -- incidents --------------------------------------------------------------------------------------------------------

@@ -10,12 +10,12 @@ from oomph.journal.events import FitStarted, Recovered
 from oomph.journal.journal import Event, last
 from oomph.monitor.sample import Sample, Values
 from oomph.protocol.progress import Progress
-from oomph.run.directory.run_directory import RUNNING, RunRecord
+from oomph.run.directory.run_directory import FAILED, RUNNING, RunRecord
+from oomph.run.directory.unfinished import STOPPED, UNFINISHED
 from oomph.run.report.starts import restarts_of
+from oomph.run.report.stopped import stopped
 from oomph.watch.incidents import ShownIncident, incidents_of
 
-UNFINISHED = "unfinished"
-"""The state of a run that was ended from outside, as by kill -9."""
 _STEPS = "steps_total"
 _SILENT_SECONDS = 5.0
 """Samples come every second; without one for so long, their source is silent."""
@@ -42,7 +42,7 @@ class Job:
     """Its directory."""
     command: str
     state: str
-    """"running", "finished", "failed", "gave-up", "preempted" or "unfinished"."""
+    """"running", "finished", "failed", "gave-up", "stopped", "preempted", "kept" or "unfinished"."""
     attempt: int = 0
     epoch: int | None = None
     """1-based."""
@@ -76,7 +76,7 @@ def job_of(run: Run) -> Job:
     return Job(
         run=run.path,
         command=shlex.join(run.record.command),
-        state=run.record.status if run.going_on or run.record.status != RUNNING else UNFINISHED,
+        state=_state(run),
         attempt=run.progress.attempt if run.progress else run.record.attempts,
         epoch=epoch,
         epochs=epochs,
@@ -93,6 +93,14 @@ def job_of(run: Run) -> Job:
         training=values,
         process=run.samples[-1].process if run.samples else {},
     )
+
+
+def _state(run: Run) -> str:
+    """The state by the name that `oomph explain` gives it."""
+    status = run.record.status
+    if status == RUNNING and not run.going_on:
+        return UNFINISHED
+    return STOPPED if status == FAILED and stopped(run.events) else status
 
 
 def silence(now: float, samples: Sequence[Sample]) -> float:

@@ -16,6 +16,11 @@ from oomph.run.directory.run_directory import FAILED, KEPT, PREEMPTED, RUNNING, 
 from oomph.run.report.next_command import command_to_go_on, names_read
 from oomph.run.report.stopped import stopped
 
+STOPPED = "stopped"
+"""The state of a run that somebody stopped: its status is that of a failure."""
+UNFINISHED = "unfinished"
+"""The state of a run that was ended from outside, as by kill -9: its status is "running"."""
+
 
 @dataclass(frozen=True)
 class Unfinished:
@@ -43,7 +48,7 @@ class Unfinished:
             return "going-on"
         if self.preempted or self.kept:
             return PREEMPTED if self.preempted else KEPT
-        return "stopped" if self.stopped else "unfinished"
+        return STOPPED if self.stopped else UNFINISHED
 
     @property
     def state(self) -> str:
