@@ -260,6 +260,7 @@ class RestartRequested(Fact, event="restart-requested"):
     fault: str = ""
     reason: str = ""
 
+    micro_batch: int | None = None
 
 # -- of the script: the training --------------------------------------------------------------------------------------
 

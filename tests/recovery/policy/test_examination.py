@@ -8,6 +8,7 @@ from oomph.journal.journal import Event
 from oomph.protocol.progress import Progress
 from oomph.run.policy.decide import Finish, Ledger, Requeue, Restart, decide, record
 from oomph.run.policy.examination import Trail, examine
+from oomph.run.policy.ladder import Change
 from oomph.run.report.account import restart_line
 
 SAVED_AND_LEFT = Event.named("preempted", {"signal": "SIGTERM"})
@@ -51,6 +52,15 @@ def test_a_crash_between_two_epochs_is_at_no_step_that_could_be_left_out() -> No
         assert isinstance(again, Restart)
         assert (again.change is None) is is_over
         assert f"at {place}" in restart_line(ending, at, 2)
+
+
+def test_the_line_about_the_next_attempt_names_its_smaller_micro_batch() -> None:
+    asked = Event.named("restart-requested", {"fault": "device-oom", "reason": "out of memory", "micro_batch": 4})
+    at = Progress(epoch=1, step=10, steps=20, saved=20, fit=0)
+    _, ending = examine(Trail(1, None, b"", stopped=False, events=[asked], progress=at))
+    assert restart_line(ending, at, 2).endswith("attempt 2 from the last checkpoint, with micro-batches of 4 at first")
+    smaller = Change("micro-batch", "2")
+    assert restart_line(ending, at, 2, smaller).endswith("from the last checkpoint, micro-batches of at most 2")
 
 
 def test_a_signal_while_a_training_is_to_go_on_is_a_preemption_and_before_any_training_the_scripts_end() -> None:

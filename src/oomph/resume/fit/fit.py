@@ -315,7 +315,7 @@ class Fit(RunningFit):
         if begin is not None:
             self.fits.remember_micro_batch(self.identity, begin)
         can_restart = phase in ("commit", "input") or begin is not None
-        leaving.go_back_or_give_up(self.fits, error, reason, can_restart)
+        leaving.go_back_or_give_up(self.fits, error, reason, can_restart, None if begin is None else begin.samples)
 
     def guard_broken(self, error: BaseException) -> None:
         """Called when the guard cannot be built for this model: the fit continues as plain Keras."""

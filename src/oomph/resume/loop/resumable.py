@@ -203,4 +203,5 @@ class ResumableLoop(RunningLoop):
         """A guarded step failed: restart from the checkpoint if that can help; otherwise raise the script's error."""
         if begin is not None:
             self.fits.remember_micro_batch(self.identity, begin)
-        leaving.go_back_or_give_up(self.fits, error, reason, phase in ("commit", "input") or begin is not None)
+        can_restart = phase in ("commit", "input") or begin is not None
+        leaving.go_back_or_give_up(self.fits, error, reason, can_restart, None if begin is None else begin.samples)

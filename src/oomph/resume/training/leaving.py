@@ -17,21 +17,27 @@ from oomph.script.preemption import CTRL_C
 from oomph.script.preemption import EXIT_CODE as RESTART_EXIT_CODE
 
 
-def go_back_or_give_up(fits: Fits, error: BaseException, reason: str, can_restart: bool) -> NoReturn:
-    """End the process so that the supervisor restarts it from the checkpoint; otherwise raise the user's error."""
+def go_back_or_give_up(
+    fits: Fits, error: BaseException, reason: str, can_restart: bool, micro_batch: int | None = None
+) -> NoReturn:
+    """End the process so that the supervisor restarts it from the checkpoint; otherwise raise the user's error.
+
+    Args:
+        micro_batch: the size that the next process begins with; None if it is not smaller.
+    """
     if can_restart:
-        restart_from_checkpoint(fits, reason, "device-oom")
+        restart_from_checkpoint(fits, reason, "device-oom", micro_batch)
     fits.note(GaveUp(fault="device-oom", reason=reason))
     raise error
 
 
-def restart_from_checkpoint(fits: Fits, reason: str, fault: str) -> None:
+def restart_from_checkpoint(fits: Fits, reason: str, fault: str, micro_batch: int | None = None) -> None:
     """End the process so that the supervisor restarts it from the last checkpoint; returns unless in the owner process.
 
     The state of this process cannot be trusted: the weights may be half updated.
     """
     if fits.own_session().is_owner_now():
-        fits.note(RestartRequested(fault=fault, reason=reason))
+        fits.note(RestartRequested(fault=fault, reason=reason, micro_batch=micro_batch))
         fits.say(f"{reason}: continuing in a new process")
         fits.background.take(wait=True)  # that checkpoint was taken before the failed step
         leave_process()

@@ -110,6 +110,8 @@ class Ending:
     """It ended by an error that makes its GPU context, or its process, unusable."""
     restart_requested: str = ""
     """The reason the guard in the script asked for a new process; empty when it did not."""
+    micro_batch: int | None = None
+    """The micro-batch that it begins with in that process; None where batches stay as they were."""
     unkillable: str = ""
     """The reason the script's process survives SIGKILL; empty otherwise."""
     gave_up: str = ""

@@ -76,6 +76,7 @@ def examine(trail: Trail, wrapped: bool = False, blind: bool = False) -> tuple[t
         unkillable=trail.unkillable,
         context_lost=died_of_it and bool(names) and names[0].name in _LOSE_THE_CONTEXT,
         restart_requested="" if requested is None else _reason(requested),
+        micro_batch=None if requested is None else requested.micro_batch,
         gave_up=_reason(gave_up) if gave_up is not None and died_of_it else refused,
         place=None if progress is None else (progress.fit, progress.epoch, progress.step),
         epoch_over=progress is not None and progress.is_epoch_over,

@@ -69,6 +69,8 @@ def _row(head: str, text: str, summary: Summary) -> str:
 def restart_line(ending: Ending, progress: Progress | None, attempt: int, change: Change | None = None) -> str:
     """Describe what ended the last attempt, where, and what the next one starts from."""
     how, changed = _how(ending), "" if change is None else f", {change}"
+    if ending.micro_batch is not None and (change is None or change.name != "micro-batch"):
+        changed += f", with micro-batches of {ending.micro_batch} at first"
     if progress is None:
         return f"the script {how}; starting attempt {attempt}{changed}"
     at = place_in_words(progress.fit, progress.epoch, progress.step, progress.is_epoch_over)
