@@ -163,6 +163,21 @@ def _left_out(count: int, named: str, complete: bool) -> str:
 
 
 TABLE = {
+    # What was changed on purpose between two starts.
+    "script-edited": ReasonRow("{name} was edited", _SAME_VALUES),
+    "variable-changed": ReasonRow(
+        "environment variable {name} {how}",
+        "set {name} in every start as in the first; after a change, use --start-over",
+    ),
+    "value-changed": ReasonRow("{name}: {was} → {now}", _SAME_VALUES),
+    "all-epochs-trained": ReasonRow(
+        "all epochs that the script asks for were trained before: the saved state is returned",
+        "ask for as many epochs as in the first start, and resume the run once more",
+    ),
+    "before-the-edit": ReasonRow(
+        "the state of fit {number} is from before fit {edited} was edited",
+        "to train everything with the edit, use --start-over",
+    ),
     # What the script holds and oomph cannot restore.
     "object": ReasonRow("{where} ({what})", _mend_object),
     "object-unseen": ReasonRow("{where}: there was no time to look at it", _OF_TROUBLES[UNSEEN]),
@@ -231,21 +246,7 @@ TABLE = {
     "another-path": ReasonRow(
         "the script reached {what} at {site} by another path than before ({differences})", _SAME_FITS
     ),
-    "before-the-edit": ReasonRow(
-        "the state of fit {number} is from before fit {edited} was edited",
-        "to train everything with the edit, use --start-over",
-    ),
-    # What the user, the script or its surroundings changed.
-    "value-changed": ReasonRow("{name}: {was} → {now}", _SAME_VALUES),
-    "script-edited": ReasonRow("{name} was edited", _SAME_VALUES),
-    "variable-changed": ReasonRow(
-        "environment variable {name} {how}",
-        "set {name} in every start as in the first; after a change, use --start-over",
-    ),
-    "all-epochs-trained": ReasonRow(
-        "all epochs that the script asks for were trained before: the saved state is returned",
-        "ask for as many epochs as in the first start, and resume the run once more",
-    ),
+    # What an option, the script or its surroundings did to the training.
     "precision": ReasonRow("in mixed_bfloat16", "leave --allow-bfloat16 out, or use a smaller batch size"),
     "skip-batch": ReasonRow("leaving out the batch at {place}", "leave --skip-poison out, and fix the batch"),
     "smaller-batches": ReasonRow(

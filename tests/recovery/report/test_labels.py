@@ -431,6 +431,20 @@ def test_an_attempt_that_could_not_resume_and_has_left_nothing_does_not_make_the
     assert labels(killed(), saved, last).label == "started-over"
 
 
+def test_what_was_changed_stands_before_what_could_not_be_restored():
+    """The result line shows three reasons: the change must be among them."""
+    lost = [because("object", where=f"callback Own.{name}", what="Strange").as_data() for name in "abc"]
+    lost += [because("order-unseeded").as_data(), because("epoch-restarted").as_data()]
+    changed = (
+        because("script-edited", name="train.py"),
+        because("variable-changed", name="RATE", how="has another value"),
+        because("value-changed", name="values of x", was="a", now="b"),
+    )
+    meant = [each.as_data() for each in reversed(changed)]
+    found = label_of([*killed(), *resumed(lost=lost, meant=meant)], 0)
+    assert found.reasons[:3] == changed
+
+
 def test_a_fit_whose_call_was_edited_is_known_by_its_number():
     begun = [happened(1, "fit-started", "a-0", fit=1), happened(1, "attempt-ended", steps=412, saved=400)]
     meant = [because("value-changed", name="epochs", was="4", now="5").as_data()]
@@ -440,7 +454,9 @@ def test_a_fit_whose_call_was_edited_is_known_by_its_number():
         return [happened(2, "fit-started", "b-0", fit=fit), resumed]
 
     assert labels(begun, again(1)) == ("not-equal", ("epochs: 4 → 5",))
-    assert "not reached again" in labels(begun, again(2)).reasons[0], "causes stand first"
+    reasons = labels(begun, again(2)).reasons
+    assert reasons[0] == "epochs: 4 → 5", "causes stand first"
+    assert "not reached again" in reasons[1]
 
 
 @pytest.mark.parametrize(

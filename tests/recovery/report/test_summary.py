@@ -173,7 +173,7 @@ def test_the_first_reasons_are_told_and_the_document_has_all() -> None:
     lost = happened(2, "resumed", fit=0, steps=400, kind="exact", lost=["a", "b", "c", "d"])
     summary = summarise([*killed_once(kind=None), lost], 0)
     (row,) = [row for row in account(summary, None) if row.startswith("the result")]
-    assert row.endswith("; a; b; c")
+    assert row.endswith("; a; b; c; and 1 more")
     assert summary.exactness_reasons == ("a", "b", "c", "d")
 
 

@@ -14,7 +14,9 @@ def result_in_words(summary: Summary, most_reasons: int | None = None) -> str:
     if "nan-loss" in summary.faults:
         return "not finite: the weights hold NaN or infinity, or held them during training"
     label = meaning(summary.exactness, summary.steps_repeated, summary.reasons)
-    return "; ".join((label, *map(str, summary.reasons[:most_reasons])))
+    told = summary.reasons[:most_reasons]
+    more = len(summary.reasons) - len(told)
+    return "; ".join((label, *map(str, told), *([f"and {more} more"] if more else [])))
 
 
 def improvement(summary: Summary) -> str:
