@@ -34,6 +34,7 @@ class RunStarted(Fact, event="run-started"):
     """A call of `oomph run` begins."""
 
     oomph: str = ""
+    start_over: bool = False
 
 
 class MachineSeen(Fact, event="machine"):
@@ -259,8 +260,8 @@ class RestartRequested(Fact, event="restart-requested"):
 
     fault: str = ""
     reason: str = ""
-
     micro_batch: int | None = None
+
 
 # -- of the script: the training --------------------------------------------------------------------------------------
 

@@ -156,6 +156,16 @@ def compared_part(compared: int, repeated: int, epochs: int = 0) -> str:
     return f"{steps} and the state after {counted(epochs, 'epoch')}" if epochs else steps
 
 
+def _no_checkpoint(steps: int = 0) -> str:
+    return "no checkpoint had been taken" + (f" by step {steps}" if steps else "")
+
+
+def _take_one_before(steps: int = 0) -> str:
+    """The remedy for a training that ended after so many steps, before its first checkpoint; 0: not known."""
+    earlier = f"{steps // 2}, a number of steps" if steps > 1 else "1m, or a number of steps"
+    return f"take the first checkpoint earlier: --checkpoint-every {earlier}"
+
+
 def _left_out(count: int, named: str, complete: bool) -> str:
     if not count:
         return "left out corrupt records whose names could not be found"
@@ -164,6 +174,9 @@ def _left_out(count: int, named: str, complete: bool) -> str:
 
 TABLE = {
     # What was changed on purpose between two starts.
+    "start-over": ReasonRow(
+        "--start-over was given", "leave --start-over out, so that the run resumes from its checkpoints"
+    ),
     "script-edited": ReasonRow("{name} was edited", _SAME_VALUES),
     "variable-changed": ReasonRow(
         "environment variable {name} {how}",
@@ -312,9 +325,7 @@ TABLE = {
         "{name} is not finite", "end such a training with the callback keras.callbacks.TerminateOnNaN()"
     ),
     "not-written": ReasonRow("no checkpoint could be written: {error}", _ROOM),
-    "no-checkpoint": ReasonRow(
-        "no checkpoint had been taken", "take the first checkpoint earlier: --checkpoint-every 1m, or a number of steps"
-    ),
+    "no-checkpoint": ReasonRow(_no_checkpoint, _take_one_before),
     # What the comparison of repeated steps showed.
     "records-unwritten": ReasonRow("the records of the steps could not be written: {error}", _ROOM),
     "no-records": ReasonRow("the repeated steps had left no record of their results", _MORE_CHECKPOINTS),

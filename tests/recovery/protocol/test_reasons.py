@@ -285,6 +285,12 @@ REASONS = [
     (because("not-written", error="full"), "no checkpoint could be written: full", "free disk space"),
     (because("no-checkpoint"), "no checkpoint had been taken", "--checkpoint-every 1m"),
     (
+        because("no-checkpoint", steps=9),
+        "no checkpoint had been taken by step 9",
+        "--checkpoint-every 4, a number of steps",
+    ),
+    (because("start-over"), "--start-over was given", "leave --start-over out"),
+    (
         because("records-unwritten", error="full"),
         "the records of the steps could not be written: full",
         "free disk space",

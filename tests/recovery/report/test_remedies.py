@@ -14,6 +14,8 @@ from oomph.protocol.reasons import because
 from oomph.run.report.causes import causes
 from oomph.run.report.labels import ORDER
 from oomph.run.report.remedies import ReasonRemedy, remedies
+from oomph.run.report.result import improvement
+from oomph.run.report.summary import summarise
 
 
 @given(st.text(), st.sampled_from(ORDER))
@@ -63,6 +65,27 @@ def test_why_there_was_no_checkpoint():
         "started-over", event("checkpoint-skipped", **because("not-finite", name="dense/kernel").as_fields())
     )
     assert causes("started-over", [event("checkpoint", iterator="saved")]) == ()
+
+
+def test_an_earlier_checkpoint_is_advised_where_one_would_have_helped():
+    def over(steps: int, saved: int = 0, **run: Any) -> list[Event]:
+        ended = event("attempt-ended", returncode=-9, steps=steps, saved=saved)
+        return [ended, event("run-started", attempt=2, **run), event("fit-started", attempt=2)]
+
+    assert mends("started-over", *over(30)) == (
+        "take the first checkpoint earlier: --checkpoint-every 15, a number of steps"
+    )
+    assert causes("started-over", over(1)) == (), "it ended after its first step"
+    assert causes("started-over", over(30, saved=20)) == (), "there was one"
+    assert mends("started-over", *over(30, saved=20, start_over=True)).startswith("leave --start-over out")
+    assert "--start-over" not in mends("started-over", *over(30, start_over=True)), "there was nothing to resume from"
+
+
+def test_a_run_that_started_over_and_could_not_have_done_better_gets_no_advice():
+    begun = [event("fit-started", fit=0), event("attempt-ended", returncode=-9, steps=1)]
+    again = [event("fit-started", attempt=2, fit=0), event("attempt-ended", attempt=2, steps=9, saved=9)]
+    summary = summarise([*begun, *again], 0)
+    assert (summary.exactness, improvement(summary)) == ("started-over", "")
 
 
 def not_saved(why: str, kind: str = "", name: str = "step-9") -> Event:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from oomph.journal.events import (
+    AttemptEnded,
     CheckpointFailed,
     CheckpointRefused,
     CheckpointSaved,
@@ -13,8 +14,9 @@ from oomph.journal.events import (
     GuardFailed,
     LoopSeen,
     Resumed,
+    RunStarted,
 )
-from oomph.journal.journal import Event, events_of, facts
+from oomph.journal.journal import Event, facts, pairs
 from oomph.protocol.reason_table import SHUFFLE_OVER
 from oomph.protocol.reasons import Reason, because, reason_from, reason_of
 from oomph.run.report.labels import (
@@ -52,8 +54,28 @@ def _of_started_over(events: Sequence[Event]) -> Iterator[Reason]:
                 yield reason_of(skipped)
             case CheckpointRefused(name="") as refused:
                 yield reason_of(refused)
-    if not any(event.attempt == 1 for event in events_of(events, CheckpointSaved)):
-        yield because("no-checkpoint")
+    yield from _of_start_over(events)
+    if not facts(events, LoopSeen):
+        yield from _of_no_checkpoint(events)
+
+
+def _of_start_over(events: Sequence[Event]) -> Iterator[Reason]:
+    """An attempt with `--start-over` could have resumed if an earlier one had left a checkpoint."""
+    saved = min((event.attempt for event, ended in pairs(events, AttemptEnded) if ended.saved), default=None)
+    over = [event.attempt for event, run in pairs(events, RunStarted) if run.start_over]
+    if saved is not None and any(attempt > saved for attempt in over):
+        yield because("start-over")
+
+
+def _of_no_checkpoint(events: Sequence[Event]) -> Iterator[Reason]:
+    """An earlier first checkpoint helps if the lost attempt had made more than one step."""
+    newest = max((event.attempt for event in events), default=0)
+    ended = [ended for event, ended in pairs(events, AttemptEnded) if event.attempt < newest and ended.steps]
+    lost = [each.steps for each in ended if not each.saved]
+    if lost and min(lost) > 1:
+        yield because("no-checkpoint", steps=min(lost))
+    elif not ended and not facts(events, CheckpointSaved):
+        yield because("no-checkpoint")  # how far it had come is not recorded
 
 
 def _of_replayed(events: Sequence[Event]) -> Iterator[Reason]:

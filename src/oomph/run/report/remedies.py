@@ -30,8 +30,7 @@ _OF_LABELS = {
     "buffers were too large to be saved, use smaller ones in shuffle() and prefetch()",
     APPROXIMATE: FITTING,
     NOT_EQUAL: GENERAL,
-    STARTED_OVER: "leave --start-over out if it was given, and take the first checkpoint earlier: "
-    "--checkpoint-every 10s",
+    STARTED_OVER: "nothing to change in the script: there was nothing to resume from",
     UNGUARDED: RESUMABLE,
     FAILED: "fix what ended the script: oomph explain names it",
 }

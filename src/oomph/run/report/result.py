@@ -20,7 +20,9 @@ def result_in_words(summary: Summary, most_reasons: int | None = None) -> str:
 
 
 def improvement(summary: Summary) -> str:
-    """The one change that gives a better result; empty where there is no result, or nothing is wrong with it."""
+    """The one change that gives a better result; empty where there is no result, or nothing helps."""
     if not result_in_words(summary) or summary.exactness not in (NOT_EQUAL, STARTED_OVER, REPLAYED):
+        return ""
+    if summary.exactness == STARTED_OVER and not summary.reasons:
         return ""
     return remedies(summary.exactness, summary.reasons)[0].text

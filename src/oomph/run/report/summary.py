@@ -31,7 +31,7 @@ from oomph.protocol.reasons import Reason, as_data, because
 from oomph.run.policy.ladder import change_in
 from oomph.run.report.causes import causes
 from oomph.run.report.found import NOTICE, Found, each_once, findings_of
-from oomph.run.report.labels import REPLAYED, UNVERIFIED, Labelled, label_of, unrecorded
+from oomph.run.report.labels import REPLAYED, STARTED_OVER, UNVERIFIED, Labelled, label_of, unrecorded
 from oomph.run.report.larger_batch import LargerBatch, larger_batch
 from oomph.run.report.repeats import repeats
 from oomph.run.report.starts import restarts_of, resumes_of
@@ -196,6 +196,9 @@ def is_of_training(recovered: Recovered) -> bool:
 def _reasons(labelled: Labelled, repeated: int, events: Sequence[Event]) -> tuple[Reason, ...]:
     if labelled.label == REPLAYED:
         return (*causes(REPLAYED, events), *labelled.reasons)
+    if labelled.label == STARTED_OVER:
+        found = dict.fromkeys((*causes(STARTED_OVER, events), *labelled.reasons))
+        return tuple(sorted(found, key=lambda each: each.rank))
     if labelled.reasons:
         return labelled.reasons
     return why_uncompared(events) if labelled.label == UNVERIFIED and repeated else ()

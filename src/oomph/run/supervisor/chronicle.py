@@ -72,7 +72,9 @@ class Chronicle:
         self._journal = Journal(None, 0, "supervisor")
         self._own: list[Event] = []
 
-    def begin_attempt(self, command: Sequence[str], python: str, machine: MachineAtStart) -> None:
+    def begin_attempt(
+        self, command: Sequence[str], python: str, machine: MachineAtStart, start_over: bool = False
+    ) -> None:
         """Open the journal of the next attempt."""
         self.attempt += 1
         self._forget_board()
@@ -81,7 +83,7 @@ class Chronicle:
             creations.refuse_later(self._run_dir, self.attempt)
         self._journal = Journal(self._run_dir, self.attempt, "supervisor")
         if not self._own:
-            self.write(RunStarted(oomph=oomph.__version__))
+            self.write(RunStarted(oomph=oomph.__version__, start_over=start_over))
             if machine.snapshot is not None:
                 self._journal.write(MachineSeen(snapshot=machine.snapshot, repairs=machine.changes))
         self.write(AttemptStarted(python=python, command=list(command)))

@@ -76,7 +76,8 @@ class Supervisor:
 
     def _attempt(self, signals: Signals, terminal: Terminal) -> Action:
         """One attempt, and what to do after it."""
-        self._chronicle.begin_attempt(self._command.words, self._python, self._settings.machine_at_start)
+        starts_over = self._settings.guarding.ignore_before is not None
+        self._chronicle.begin_attempt(self._command.words, self._python, self._settings.machine_at_start, starts_over)
         if self._chronicle.is_silent:
             self._voice.say("the journal of the run cannot be written: nothing from here on is recorded")
         note(self._run, self._voice, attempts=self._chronicle.attempt, status=RUNNING)
