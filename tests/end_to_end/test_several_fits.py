@@ -128,6 +128,7 @@ def test_end_states_take_no_more_of_the_time_than_checkpoints_may(work):
     assert done.returncode == 0, done.stderr[-3000:]
     assert done.stdout == expected
     assert len(done.events("resumed")) == 40 - len(dear)
+    assert sum("trains again from its beginning: an earlier attempt finished it" in line for line in done.said) == 1
 
 
 def test_one_list_of_callbacks_for_two_fits_tells_each_of_its_own_epochs(work):

@@ -328,6 +328,10 @@ TABLE = {
     "no-checkpoint": ReasonRow(_no_checkpoint, _take_one_before),
     # What the comparison of repeated steps showed.
     "records-unwritten": ReasonRow("the records of the steps could not be written: {error}", _ROOM),
+    "none-repeated": ReasonRow(
+        "those that were match the original ones, but a fit resumed where it had stopped, with no step to compare",
+        "nothing to change in the script: a fit that resumes at the last step that it had made repeats none",
+    ),
     "no-records": ReasonRow("the repeated steps had left no record of their results", _MORE_CHECKPOINTS),
     "partly-compared": ReasonRow(lambda **known: f"{compared_part(**known)} compared, equal", _MORE_CHECKPOINTS),
     "other-batches": ReasonRow("the replayed batches differ, from batch {batch} on", _ORDER),

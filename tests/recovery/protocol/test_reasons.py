@@ -295,6 +295,11 @@ REASONS = [
         "the records of the steps could not be written: full",
         "free disk space",
     ),
+    (
+        because("none-repeated"),
+        "those that were match the original ones, but a fit resumed where it had stopped, with no step to compare",
+        "nothing to change",
+    ),
     (because("no-records"), "the repeated steps had left no record of their results", "checkpoints more often"),
     (
         because("partly-compared", compared=3, repeated=286),

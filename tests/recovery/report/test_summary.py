@@ -146,6 +146,22 @@ def test_steps_repeated_are_those_between_the_checkpoint_and_the_death() -> None
     assert repeated_in(killed_once()) == 12
 
 
+def test_steps_that_were_all_compared_have_left_their_records() -> None:
+    """The fit that was repeated matches; the other one resumed at its last step, so it is unverified."""
+    begun = [happened(1, "fit-started", fit=0, key="a"), happened(1, "fit-finished", fit=0, key="a", too_dear=True)]
+    begun += [happened(1, "fit-started", fit=1, key="b"), happened(1, "attempt-ended", steps=60, saved=60)]
+    again = [happened(2, "fit-started", fit=0, key="a")]
+    compared = happened(2, "compared", fit=0, key="a", steps=40, covered=40, repeated=40, equal=True)
+    rest = [happened(2, "fit-finished", fit=0, key="a", reached=40), happened(2, "fit-started", fit=1, key="b")]
+    rest += [happened(2, "resumed", fit=1, key="b", steps=60, kind="exact")]
+    rest.append(happened(2, "attempt-ended", returncode=0, steps=90, saved=90))
+    found = summarise([*begun, *again, compared, *rest], 0)
+    assert (found.exactness, found.steps_repeated) == ("unverified", 40)
+    assert [reason.code for reason in found.reasons] == ["none-repeated"]
+    uncompared = summarise([*begun, *again, *rest], 0)
+    assert [reason.code for reason in uncompared.reasons] == ["no-records"]
+
+
 def test_without_a_checkpoint_all_steps_are_repeated() -> None:
     summary = summarise(killed_once(kind=None), 0)
     assert (summary.steps_repeated, summary.exactness) == (412, "started-over")
@@ -259,6 +275,34 @@ def test_after_a_fault_too(saved: int | None, told: str) -> None:
     (end,) = [row for row in rows if row.startswith("the end")]
     assert end.endswith(f"; {told}")
     assert rows[-1] == "next           again"
+
+
+def test_steps_that_only_an_earlier_attempt_had_reached_are_not_those_that_the_stop_has_lost() -> None:
+    """Its own line has said that 405 of 405 steps are saved."""
+    checkpoint = happened(2, "checkpoint", seconds=0.1, bytes=10)
+    stopped = happened(2, "attempt-ended", seconds=3.0, steps=405, saved=405)
+    summary = summarise([*killed_once()[:-1], checkpoint, stopped], 75)
+    assert (summary.steps, summary.steps_reached, summary.steps_saved) == (412, 405, 405)
+    assert end_of(summary).endswith("; 405 of 412 steps are saved: an earlier attempt had come further")
+    idle = happened(3, "attempt-ended", seconds=1.0, steps=0, saved=0)
+    assert summarise([*killed_once()[:-1], checkpoint, stopped, idle], 75).steps_reached == 405
+
+
+def test_fits_that_train_again_although_all_steps_are_saved_are_told() -> None:
+    short = [happened(2, "fit-finished", fit=number, steps=1, reached=412, too_dear=True) for number in (0, 1)]
+    checkpoint = happened(2, "checkpoint", seconds=0.1, bytes=10)
+    stopped = happened(2, "attempt-ended", seconds=3.0, steps=500, saved=500)
+    for fits, told in (
+        (1, "1 short fit trains again: its end state was too expensive to keep"),
+        (2, "2 short fits train again: their end states were too expensive to keep"),
+    ):
+        summary = summarise([*killed_once()[:-1], *short[:fits], checkpoint, stopped], 75)
+        assert end_of(summary).endswith(f"; all steps are saved, but {told}")
+
+
+def end_of(summary: Summary) -> str:
+    (end,) = [row for row in account(summary, "runs/x", "again") if row.startswith("the end")]
+    return end
 
 
 def test_a_run_that_was_stopped_says_how_to_go_on() -> None:

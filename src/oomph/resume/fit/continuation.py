@@ -5,9 +5,13 @@ Runs in the script process, at the start of `fit`.
 
 from __future__ import annotations
 
+import functools
+from pathlib import Path
+
 from oomph.checkpoint.container import Checkpoint
 from oomph.checkpoint.store import Record
-from oomph.journal.events import AnotherWay, CheckpointRefused, TrainsAgain
+from oomph.journal.events import AnotherWay, CheckpointRefused, FitFinished, TrainsAgain
+from oomph.journal.journal import pairs, read_journal
 from oomph.protocol.reasons import because
 from oomph.resume.fit.fit import Fit
 from oomph.resume.training import leaving
@@ -32,6 +36,8 @@ def settle(fits: Fits, fit: Fit) -> None:
             checkpoint = _newest_credible(fits, fit)
             if checkpoint is not None:
                 fit.resume_from(checkpoint)
+                if _was_finished(fits, fit):
+                    _tell_again(fits, fit, "its last checkpoint")
         case Verdict.TRAIN:
             _tell_difference(fits, fit, found, record)
 
@@ -60,6 +66,9 @@ def _known(fit: Fit, record: Record) -> KnownState:
 def _tell_difference(fits: Fits, fit: Fit, found: Recognised, record: Record | None) -> None:
     site = fit.identity.site
     if not found.reason:
+        if _was_finished(fits, fit):
+            _tell_again(fits, fit, "its beginning")
+            return
         others = fits.interrupted_sites()
         if others:
             fits.say(
@@ -74,3 +83,26 @@ def _tell_difference(fits: Fits, fit: Fit, found: Recognised, record: Record | N
         was = None if record is None else record.position.fit
         fits.note(TrainsAgain(key=fit.identity.key, fit=fit.identity.ordinal, reason=found.reason, edited_fit=was))
         fits.say(f"fit at {site} trains again, since it differs from what was trained: {found.reason}")
+
+
+def _was_finished(fits: Fits, fit: Fit) -> bool:
+    """True if an earlier attempt finished the fit, and did not keep its end state."""
+    session = fits.own_session()
+    run_dir, attempt = session.run_dir, session.handover.attempt
+    if run_dir is None or attempt == 1 or not session.is_owner_now():
+        return False
+    return fit.identity.key in _not_kept(run_dir, attempt)
+
+
+def _tell_again(fits: Fits, fit: Fit, origin: str) -> None:
+    fits.say_once(
+        f"fit at {fit.identity.site} trains again from {origin}: an earlier attempt finished it, but its end state was"
+        " too expensive to keep"
+    )
+
+
+@functools.cache
+def _not_kept(run_dir: Path, attempt: int) -> frozenset[str | None]:
+    """The keys of the fits that earlier attempts finished, and whose end states were too expensive to keep."""
+    finished = pairs(read_journal(run_dir), FitFinished)
+    return frozenset(fit.key for event, fit in finished if event.attempt < attempt and fit.too_dear)

@@ -112,11 +112,14 @@ def _saved(summary: Summary) -> str:
     """Describe what a stopped training has saved and lost."""
     if not summary.checkpoints.count:
         return "no checkpoint was taken, so there is nothing to resume from"
-    lost = summary.steps - summary.steps_saved
-    return (
-        f"the last {counted(lost, 'step')} {'is' if lost == 1 else 'are'} not saved"
-        if lost > 0
-        else "all steps are saved"
+    if summary.steps_reached < summary.steps:
+        return f"{summary.steps_saved} of {summary.steps} steps are saved: an earlier attempt had come further"
+    lost, again = summary.steps - summary.steps_saved, summary.fits_not_kept
+    if lost > 0:
+        return f"the last {counted(lost, 'step')} {'is' if lost == 1 else 'are'} not saved"
+    them = "trains again: its end state was" if again == 1 else "train again: their end states were"
+    return "all steps are saved" + (
+        f", but {counted(again, 'short fit')} {them} too expensive to keep" if again else ""
     )
 
 

@@ -22,10 +22,11 @@ from oomph.journal.events import (
     NoWitnesses,
     Oom,
     Recovered,
+    RepeatCompared,
     TrainedOutsideFit,
     UnguardedTraining,
 )
-from oomph.journal.journal import ByKind, Event, by_attempt, facts
+from oomph.journal.journal import ByKind, Event, by_attempt, facts, pairs
 from oomph.protocol.left_out import left_out
 from oomph.protocol.reasons import Reason, as_data, because
 from oomph.run.policy.ladder import change_in
@@ -75,8 +76,12 @@ class Summary:
     steps: int
     """Steps done; repeated steps count once."""
     steps_repeated: int
+    steps_reached: int
+    """Steps by the end of the last attempt that trained: fewer than `steps` if it was ended while it repeated some."""
     steps_saved: int
-    """Steps up to the last checkpoint."""
+    """Those of them up to its last checkpoint."""
+    fits_not_kept: int
+    """Fits that it finished and whose end states were too expensive to keep: a resume trains them again."""
     micro_batch: int | None
     """The last micro-batch of a training; None when no batch of a training was split."""
     exactness: str
@@ -158,6 +163,8 @@ def summarise(events: Sequence[Event], exit_code: int | None = None) -> Summary:
     gave_up = decided[-1].reason if decided and decided[-1].action in ("give-up", "requeue") else ""
     repeated = sum(each.in_all for each in repeats(events).values())
     labelled = label_of(events, exit_code)
+    trained = [(event.attempt, ended) for event, ended in by.pairs(AttemptEnded) if ended.steps]
+    number, newest = trained[-1] if trained else (0, AttemptEnded())
     return Summary(
         attempts=len(attempts),
         unrecorded=unrecorded(events),
@@ -166,7 +173,9 @@ def summarise(events: Sequence[Event], exit_code: int | None = None) -> Summary:
         restarts=restarts_of(events),
         steps=max((ended.steps for ended in endings), default=0),
         steps_repeated=repeated,
-        steps_saved=max((ended.saved for ended in endings), default=0),
+        steps_reached=newest.steps,
+        steps_saved=newest.saved,
+        fits_not_kept=sum(event.attempt == number and fit.too_dear for event, fit in by.pairs(FitFinished)),
         micro_batch=_micro_batch(events),
         exactness=labelled.label,
         reasons=_reasons(labelled, repeated, events),
@@ -201,7 +210,18 @@ def _reasons(labelled: Labelled, repeated: int, events: Sequence[Event]) -> tupl
         return tuple(sorted(found, key=lambda each: each.rank))
     if labelled.reasons:
         return labelled.reasons
-    return why_uncompared(events) if labelled.label == UNVERIFIED and repeated else ()
+    if labelled.label != UNVERIFIED or not repeated:
+        return ()
+    return why_uncompared(events) if repeated > _compared(events) else (because("none-repeated"),)
+
+
+def _compared(events: Iterable[Event]) -> int:
+    """The repeated steps that comparisons have covered."""
+    covered: dict[tuple[int, str | None], int] = {}
+    for event, found in pairs(events, RepeatCompared):
+        at = event.attempt, found.key
+        covered[at] = max(covered.get(at, 0), found.covered or 0)
+    return sum(covered.values())
 
 
 def _recovering(attempt: Iterable[Event]) -> float:
