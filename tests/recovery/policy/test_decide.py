@@ -268,6 +268,13 @@ def test_a_hang_and_a_lost_context_restart_whatever_the_exit_code(ending: Ending
     assert isinstance(decide(ending, Ledger()), Restart)
 
 
+def test_what_xla_cannot_compile_is_tried_once_without_it_and_is_else_the_scripts_own_error() -> None:
+    ending = Ending(1, "xla-compile-failure", not_compiled=True)
+    assert play([ending] * 3, GPU) == [Restart("xla-compile-failure", Change("no-xla"), 0), Finish(1)]
+    assert decide(ending, Ledger(), replace(GPU, xla=False)) == Finish(1)
+    assert decide(replace(ending, not_compiled=False), Ledger(), GPU) == Finish(1)
+
+
 def test_there_is_a_ceiling_for_the_whole_run() -> None:
     actions = play(Ending(-9, "killed", steps=steps, saved=steps) for steps in range(1, 2 * MOST_IN_ALL))
     assert len(actions) == MOST_IN_ALL + 1

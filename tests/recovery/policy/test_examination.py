@@ -63,6 +63,18 @@ def test_the_line_about_the_next_attempt_names_its_smaller_micro_batch() -> None
     assert restart_line(ending, at, 2, smaller).endswith("from the last checkpoint, micro-batches of at most 2")
 
 
+def test_an_error_of_the_compiler_that_the_script_caught_is_not_what_ended_it() -> None:
+    """TensorFlow has logged it; the script's own mistake comes later."""
+    detected = "Detected unsupported operations when trying to compile graph __inference_f_8[] on XLA_GPU_JIT: AsString"
+    log = f"2026-11-28 11:58:00 W tensorflow/core/framework/op_kernel.cc:1882] INVALID_ARGUMENT: {detected}\n".encode()
+    for type_name, message in (("InvalidArgumentError", detected), ("ValueError", "my own mistake")):
+        uncaught = Event.named("uncaught-exception", {"type": type_name, "message": message})
+        trail = Trail(
+            1, 0, log, stopped=False, events=[Event.named("fit-started", {"xla": True}), uncaught], progress=None
+        )
+        assert examine(trail)[1].not_compiled is (message is detected)
+
+
 def test_a_signal_while_a_training_is_to_go_on_is_a_preemption_and_before_any_training_the_scripts_end() -> None:
     for signum in (signal.SIGTERM, signal.SIGUSR1):
         name = signal.Signals(signum).name

@@ -19,7 +19,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from oomph.protocol.progress import place_in_words
-from oomph.run.policy.ladder import OPT_IN, Change, Conditions, climb
+from oomph.run.policy.ladder import OPT_IN, Change, Conditions, climb, why_not
 from oomph.terminal.endings import ProcessEnd
 
 GAVE_UP_EXIT_CODE = 93
@@ -108,6 +108,8 @@ class Ending:
     """oomph ended it because it made no progress."""
     context_lost: bool = False
     """It ended by an error that makes its GPU context, or its process, unusable."""
+    not_compiled: bool = False
+    """It ended by an error of XLA's compiler, which comes again unless XLA is off."""
     restart_requested: str = ""
     """The reason the guard in the script asked for a new process; empty when it did not."""
     micro_batch: int | None = None
@@ -199,9 +201,10 @@ def _decide(ending: Ending, ledger: Ledger, conditions: Conditions, allowed: Col
         return Finish(ProcessEnd(ending.returncode).exit_code)
     if ending.gave_up:
         return GiveUp(ending.gave_up)
-    if not _may_restart(ending):
+    ledger = refill(ending, ledger)
+    if not _may_restart(ending) and not _runs_without_xla(ending, ledger, conditions):
         return Finish(ProcessEnd(ending.returncode).exit_code)
-    return _within_budget(ending, refill(ending, ledger), conditions, allowed)
+    return _within_budget(ending, ledger, conditions, allowed)
 
 
 def record(ending: Ending, action: Action, ledger: Ledger) -> Ledger:
@@ -247,6 +250,11 @@ def is_crash(returncode: int) -> bool:
 def _may_restart(ending: Ending) -> bool:
     """True if a fault ended it, not the script itself."""
     return bool(ending.restart_requested or ending.hung or ending.context_lost or is_crash(ending.returncode))
+
+
+def _runs_without_xla(ending: Ending, ledger: Ledger, conditions: Conditions) -> bool:
+    """True if XLA's compiler ended it, and can still be switched off: an error after that is the script's own."""
+    return ending.not_compiled and not why_not("no-xla", conditions, ledger.changes, ())
 
 
 def _within_budget(ending: Ending, ledger: Ledger, conditions: Conditions, allowed: Collection[str]) -> Action:

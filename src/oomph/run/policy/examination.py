@@ -13,7 +13,7 @@ from oomph.protocol.progress import Progress
 from oomph.run.policy.decide import Ending, is_crash
 from oomph.run.policy.fault_name import Named, name_fault, named, signal_name
 
-HANG, HARDWARE_FAULT = "hang", "hardware-fault"
+HANG, HARDWARE_FAULT, NOT_COMPILED = "hang", "hardware-fault", "xla-compile-failure"
 _LOSE_THE_CONTEXT = frozenset(("illegal-memory-access", "kernel-launch-failure", HARDWARE_FAULT))
 """After these faults every further GPU call in the process fails; their exception is not an error of the script."""
 
@@ -61,6 +61,7 @@ def examine(trail: Trail, wrapped: bool = False, blind: bool = False) -> tuple[t
     requested, gave_up = last(events, RestartRequested), last(events, GaveUp)
     died_of_it = returncode != 0 and last(events, UncaughtException) is not None
     started = blind or progress is not None or last(events, FitStarted) is not None
+    died_of = names[0].name if names and died_of_it else ""
     refused = _why_not_restartable(trail, returncode, started)
     if refused:
         names = (named(not_restartable.NAME),)
@@ -74,7 +75,8 @@ def examine(trail: Trail, wrapped: bool = False, blind: bool = False) -> tuple[t
         preempted=_preempted(trail, returncode, (started or trail.went_further) and not blind),
         hung=trail.hung,
         unkillable=trail.unkillable,
-        context_lost=died_of_it and bool(names) and names[0].name in _LOSE_THE_CONTEXT,
+        context_lost=died_of in _LOSE_THE_CONTEXT,
+        not_compiled=died_of == NOT_COMPILED and _says_so_itself(events, returncode),
         restart_requested="" if requested is None else _reason(requested),
         micro_batch=None if requested is None else requested.micro_batch,
         gave_up=_reason(gave_up) if gave_up is not None and died_of_it else refused,
@@ -92,6 +94,12 @@ def _names(trail: Trail, returncode: int) -> tuple[Named, ...]:
     if trail.broken_gpu:
         return (named(HARDWARE_FAULT), *(other for other in names if other.name != HARDWARE_FAULT))
     return names
+
+
+def _says_so_itself(events: Sequence[Event], returncode: int) -> bool:
+    """True if the uncaught exception is the compiler's: the script may have caught one before its own mistake."""
+    uncaught = [event for event in events if isinstance(event.fact, UncaughtException)]
+    return any(shown.name == NOT_COMPILED for shown in name_fault(returncode, None, b"", uncaught[-1:])[:1])
 
 
 def _why_not_restartable(trail: Trail, returncode: int, started: bool) -> str:
