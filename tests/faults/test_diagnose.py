@@ -601,3 +601,23 @@ def test_a_name_that_python_itself_corrects_is_hardly_a_version_mismatch():
     assert typo.confidence <= 0.5
     (removed, *_) = diagnose_log(error.format("'CuDNNGRU'").encode())
     assert (removed.name, removed.confidence) == ("keras-version-mismatch", 0.88)
+
+
+TYPING_MISTAKE = b"""Traceback (most recent call last):
+  File "/home/user/train.py", line 3, in <module>
+    tf.konstant(3)
+AttributeError: module 'tensorflow' has no attribute 'konstant'. Did you mean: 'constant'?
+"""
+
+
+def test_a_typing_mistake_is_the_scripts_own_although_the_exception_lacks_what_python_adds():
+    exception = Evidence.of_exception_text("AttributeError", "module 'tensorflow' has no attribute 'konstant'")
+    (found, *_) = diagnose_log(TYPING_MISTAKE, [exception, Evidence.of_exit(1)])
+    assert (found.name, found.confidence) == ("unrelated", 0.9)
+    within = TYPING_MISTAKE.replace(b"/home/user/train.py", b"/x/site-packages/tensorflow/python/framework/tensor.py")
+    assert diagnose_log(within.replace(b"module 'tensorflow'", b"'EagerTensor' object"))[0].name == "unrelated"
+
+
+def test_a_removed_name_stays_one_where_python_corrects_it():
+    removed = TYPING_MISTAKE.replace(b"konstant'. Did you mean: 'constant", b"Session'. Did you mean: 'version")
+    assert diagnose_log(removed)[0].name == "removed-api"

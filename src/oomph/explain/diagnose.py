@@ -114,6 +114,7 @@ class _Reading:
         if fact.source == "log" and self._documentation.holds(fact.text):
             return
         self._position += 1
+        fact = self._last.as_printed(fact)
         self._last.see(fact, self._position)
         if fact.source in ("log", "exception"):
             self._end.see(fact, self._position)

@@ -9,7 +9,7 @@ from oomph.explain.evidence.evidence import Evidence
 from oomph.explain.evidence.tracebacks import Tracebacks, installed, package, place_in_script
 from oomph.explain.matching import training
 from oomph.explain.matching.harmless import AT_END
-from oomph.explain.matching.likeness import Likeness, likely, likely_of_library
+from oomph.explain.matching.likeness import CORRECTED, Likeness, is_corrected, likely, likely_of_library
 from oomph.files.patterns import lazy_pattern
 
 UNRELATED = "unrelated"
@@ -208,6 +208,12 @@ class LastError:
         elif fact.source == "log":
             self._see_line(fact)
 
+    def as_printed(self, fact: Evidence) -> Evidence:
+        """The fact, with the name that Python takes for meant: it prints that, and the exception does not have it."""
+        printed = "" if self._raised is None else self._raised.text
+        is_corrected = fact.source == "exception" and printed.startswith(fact.text + CORRECTED)
+        return fact._replace(text=printed) if is_corrected else fact
+
     @property
     def error(self) -> Evidence | None:
         """The line of it."""
@@ -259,7 +265,7 @@ class LastError:
 
     def _of_library(self) -> tuple[Likeness, ...]:
         message = self._message
-        if message is None or not message.library:
+        if message is None or not message.library or is_corrected(message.lines[0]):
             return ()
         return likely_of_library(message.text, message.importing) or (Likeness(UNRELATED, _PLAIN_OF_LIBRARY),)
 

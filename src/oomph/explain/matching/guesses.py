@@ -11,7 +11,7 @@ from oomph.explain.matching.classifier import Shares, trained
 from oomph.explain.matching.ending import tells_of_training
 from oomph.explain.matching.fallback import GENERAL, UNRELATED
 from oomph.explain.matching.hits import narrowed
-from oomph.explain.matching.likeness import SUREST, Likeness, is_asserted
+from oomph.explain.matching.likeness import SUREST, Likeness, is_asserted, is_corrected
 from oomph.explain.matching.named_fault import CAUSE, Diagnosis
 from oomph.explain.matching.training import goes_on
 
@@ -56,7 +56,7 @@ class Guesses:
             return list(ranked)
         if general.name == UNRELATED and not tells_of_training(self._facts):
             return list(ranked)
-        if any(is_asserted(fact.text) for fact in general.evidence):
+        if any(is_asserted(fact.text) or is_corrected(fact.text) for fact in general.evidence):
             return list(ranked)
         left = round(min(general.confidence, 1 - self._pages[0].confidence), 2)
         return [self._diagnosis(self._pages[0]), general._replace(confidence=left), *others]

@@ -53,6 +53,7 @@ _STATUS = lazy_pattern(r"(?:\(0\) |status: |: )?\b(?P<status>[A-Z][A-Za-z_]{5,25
 _CLASS = lazy_pattern(
     r"(?:[A-Za-z_]\w*\.)*(?P<name>[A-Za-z]\w*?)(?:Error|_error)?(?: \(see above for traceback\))?(?::|\s|\Z)"
 )
+CORRECTED = ". Did you mean: '"
 _OWN = ("assertion failed", "Condition x")
 _CANONICAL = {name.lower(): name for name in CLASSES}
 
@@ -72,6 +73,11 @@ def likely(text: str) -> tuple[Likeness, ...]:
 def is_asserted(text: str) -> bool:
     """True if the program has checked something of its own, by tf.debugging: only its author knows what that means."""
     return any(word in text for word in _OWN)
+
+
+def is_corrected(text: str) -> bool:
+    """True if Python has a name much like the one that it does not find: a typing mistake."""
+    return CORRECTED in text
 
 
 def likely_of_library(text: str, importing: bool = False) -> tuple[Likeness, ...]:
