@@ -6,6 +6,7 @@ import itertools
 from pathlib import Path
 
 from oomph.explain.diagnose import diagnose_log
+from oomph.explain.evidence.cpu_pool import limit_in_words
 from oomph.explain.evidence.evidence import Evidence
 from oomph.explain.matching.named_fault import SUSPICION, Diagnosis
 
@@ -49,3 +50,14 @@ def test_a_block_that_was_not_left_agrees_with_what_was_free() -> None:
     found = {each.name: each for each in diagnose_log(on_gpu.encode())}
     assert found["device-oom-fragmentation"].captured["free"] == "6.74MiB"
     assert "not even 6.12MiB" not in advice(found["device-oom"])
+
+
+def test_a_crash_in_a_tiny_pool_whose_warnings_are_off_is_told_by_the_environment() -> None:
+    """With TF_CPP_MIN_LOG_LEVEL=2 TensorFlow says nothing, and an installation was blamed."""
+    environ = {"TF_CPU_ALLOCATOR_USE_BFC": "1", "TF_CPU_BFC_MEM_LIMIT_IN_MB": "0"}
+    crashed = Evidence.of_exit(-11, oom_kills=0)
+    first, *_ = diagnose_log(limit_in_words(environ).encode(), [crashed])
+    assert first.name == "host-oom"
+    assert "more room than 0 MB: raise TF_CPU_BFC_MEM_LIMIT_IN_MB" in first.remedies[0].text
+    for others in ({"TF_CPU_BFC_MEM_LIMIT_IN_MB": "4096"}, {"TF_CPU_ALLOCATOR_USE_BFC": "0"}):
+        assert diagnose_log(limit_in_words(environ | others).encode(), [crashed])[0].name == "segmentation-fault"

@@ -9,6 +9,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from oomph.explain.evidence.cpu_pool import limit_in_words
 from oomph.explain.evidence.evidence import Evidence
 from oomph.explain.reading.file import Unreadable
 from oomph.explain.reading.heap_dump import read_dump
@@ -21,6 +22,7 @@ from oomph.journal.events import (
     CheckpointSkipped,
     Decided,
     Hung,
+    MachineSeen,
     Oom,
     Recovered,
     RestartRequested,
@@ -128,6 +130,8 @@ def _in_words(fact: Fact) -> str:
             return (
                 f"no progress for {_whole(seconds)} s in {phase} (limit {_whole(limit)} s){at}; oomph ended the script"
             )
+        case MachineSeen(snapshot={"environment": Mapping() as environ}):
+            return limit_in_words(environ)
         case CheckpointFailed(reason=reason) | CheckpointRefused(reason=reason):
             return f"checkpoint not usable: {reason}"
         case CheckpointSkipped(reason=reason):

@@ -8,6 +8,7 @@ import time
 from dataclasses import replace
 
 from oomph.errors import UsageError
+from oomph.explain.evidence.cpu_pool import limit_in_words
 from oomph.files.run_files import OwnFile
 from oomph.journal.events import GpuMemoryBack, GpuMemoryHeld, Unkillable
 from oomph.process.command import Command
@@ -172,7 +173,7 @@ class Supervisor:
                 asked=ended.asked,
                 hung=ended.hang is not None,
                 unkillable=ended.unkillable,
-                elsewhere="\n".join([stacks, *around.kernel_lines]),
+                elsewhere="\n".join([stacks, *around.kernel_lines, limit_in_words(self._machine.environ)]),
                 broken_gpu=bool(around.broken_gpu),
                 again=self._chronicle.attempt > 1 or self._rehearsed_before,
                 went_further=self._rehearsed_before or self._chronicle.went_further(),
