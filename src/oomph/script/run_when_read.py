@@ -25,6 +25,10 @@ from oomph.script.pickled import calls_something, may_be_pickled
 
 _MOST = 64 << 20
 """The most bytes unpacked at once."""
+_MOST_IN_ALL = 4 * _MOST
+"""The most bytes unpacked for all values of one checkpoint: many small ones could keep a start busy for hours."""
+_MOST_OF_DEFLATE = 1032
+"""The most bytes that gzip and zlib pack into one."""
 _DEEPEST = 3
 _MOST_MEMBERS, _MOST_VALUES = 10_000, 1 << 21
 _CONTROLS = re.compile(rb"[\x00-\x06\x0e-\x1a\x1c-\x1f]")
@@ -44,21 +48,48 @@ _COMPRESSED: tuple[tuple[bytes, Callable[[Any], Any]], ...] = (
 )
 
 
+_NOT_DEFLATED = tuple(mark for mark, _ in _COMPRESSED[1:])
+
+
 def is_run_when_read(content: bytes) -> bool:
     """True unless reading the content is known to run nothing."""
     return not _is_harmless(content, _DEEPEST)
 
 
-def holds_pickled_objects(content: bytes) -> bool:
-    """True for a pickle, compressed or not, that may import or call something: more than containers and arrays."""
-    for _ in range(_DEEPEST):
+class Unpacking:
+    """The bytes that may still be unpacked for the values of one checkpoint."""
+
+    def __init__(self) -> None:
+        self._left = _MOST_IN_ALL
+
+    def unpacked(self, content: bytes) -> bytes | None:
+        """The unpacked content; None if nothing was compressed. Raises OverflowError if it is too long."""
+        most = min(_MOST, self._left)
         try:
-            inner = _decompressed(content)
-        except _NOT_COMPRESSED:
-            inner = None
-        if inner is None or len(inner) > _MOST:
-            return inner is not None or calls_something(content)
-        content = inner
+            found = _decompressed(content, most)
+        except _NOT_COMPRESSED:  # perhaps only at its end
+            is_deflated = not content.startswith(_NOT_DEFLATED)
+            self._left -= min(most, len(content) * _MOST_OF_DEFLATE) if is_deflated else most
+            return None
+        if found is not None and len(found) > most:
+            raise OverflowError
+        self._left -= len(found or b"")
+        return found
+
+
+def holds_pickled_objects(content: bytes, unpacking: Unpacking) -> bool:
+    """True for a pickle, compressed or not, that may import or call something: more than containers and arrays.
+
+    Also true for what is too long to look into.
+    """
+    try:
+        for _ in range(_DEEPEST):
+            inner = unpacking.unpacked(content)
+            if inner is None:
+                return calls_something(content)
+            content = inner
+    except OverflowError:
+        pass
     return True
 
 
@@ -104,7 +135,7 @@ def _begins_as_tar(content: bytes) -> bool:
 def _unpacked(content: bytes) -> bytes | None:
     """The unpacked content; None if nothing was compressed. A pickle stands for content that cannot be unpacked."""
     try:
-        found = _decompressed(content)
+        found = _decompressed(content, _MOST)
     except _NOT_COMPRESSED:
         return _UNKNOWN
     return found if found is None or len(found) <= _MOST else _UNKNOWN
@@ -114,20 +145,20 @@ _UNKNOWN = b"\x80\x02"
 _NOT_COMPRESSED = (OSError, EOFError, ValueError, zlib.error, lzma.LZMAError)
 
 
-def _decompressed(content: bytes) -> bytes | None:
-    """The decompressed content, at most a byte more than `_MOST`; None if plain. Raises one of `_NOT_COMPRESSED`."""
+def _decompressed(content: bytes, most: int) -> bytes | None:
+    """The decompressed content, at most a byte more than `most`; None if plain. Raises one of `_NOT_COMPRESSED`."""
     for mark, opened in _COMPRESSED:
         if content.startswith(mark):
-            return bytes(opened(io.BytesIO(content)).read(_MOST + 1))
+            return bytes(opened(io.BytesIO(content)).read(most + 1))
     if len(content) > 1 and content[0] & 15 == 8 and int.from_bytes(content[:2], "big") % 31 == 0:
-        return _inflated(content)
+        return _inflated(content, most)
     return None
 
 
-def _inflated(content: bytes) -> bytes:
+def _inflated(content: bytes, most: int) -> bytes:
     reader = zlib.decompressobj()
-    found = reader.decompress(content, _MOST + 1)
-    if len(found) <= _MOST and not reader.eof:
+    found = reader.decompress(content, most + 1)
+    if len(found) <= most and not reader.eof:
         raise EOFError
     return _UNKNOWN + found if reader.unused_data else found  # a reader may go on with what follows
 

@@ -117,3 +117,18 @@ def test_objects_that_hold_bytes_keep_their_own_instead_of_pickled_objects(resum
     data = pickle.dumps({"best": np.arange(3)})
     plain = resume(lambda: make(b"before"), put(data))
     assert (held(plain.resumed), plain.lost) == (data, [])
+
+
+@pytest.mark.parametrize("compress", COMPRESSIONS[1:], ids=["gzip", "zlib", "bz2", "xz"])
+def test_many_values_are_unpacked_up_to_a_total(compress, monkeypatch):
+    """Also those that are broken only at their ends."""
+    monkeypatch.setattr(run_when_read, "_MOST", 50_000)
+    monkeypatch.setattr(run_when_read, "_MOST_IN_ALL", 100_000)
+    whole = compress(bytes(40_000))
+    for first, fit in ((whole, 2), (whole[:-1], 2)):
+        unpacking = run_when_read.Unpacking()
+        for _ in range(fit):
+            assert admitted(first, b"", unpacking) == first
+        with pytest.raises(RefusedError):
+            admitted(whole, b"", unpacking)
+        assert admitted(b"plain", b"", unpacking) == b"plain"

@@ -33,7 +33,7 @@ from oomph.resume.objects.command_texts import may_be_a_command
 from oomph.resume.objects.kind import NOTHING, CannotGiveBackError
 from oomph.resume.objects.named_texts import leads_elsewhere, texts_in
 from oomph.resume.objects.values import HARMLESS_IDS, HARMLESS_TYPES
-from oomph.script.run_when_read import holds_pickled_objects
+from oomph.script.run_when_read import Unpacking, holds_pickled_objects
 
 _CODE = (
     *(type, ModuleType, FunctionType, BuiltinFunctionType, MethodType, functools.partial, functools.partialmethod),
@@ -51,11 +51,12 @@ class RefusedError(CannotGiveBackError):
     """A checkpoint would put something there that it must not choose; the message says what."""
 
 
-def admitted(new: Any, old: Any = NOTHING) -> Any:
+def admitted(new: Any, old: Any = NOTHING, unpacking: Unpacking | None = None) -> Any:
     """`new`, if a checkpoint may put it in place of `old`; raises RefusedError.
 
     Args:
         old: what is there now; a tuple stands for all that it holds.
+        unpacking: what may still be unpacked for other values of this checkpoint, too.
     """
     if old is not NOTHING and new is not old and is_called(old):
         raise RefusedError(f"in place of a {type(old).__name__}: what is called stays")
@@ -66,25 +67,27 @@ def admitted(new: Any, old: Any = NOTHING) -> Any:
         raise RefusedError("a path outside the folders of the script")
     if may_be_a_command(new, old):
         raise RefusedError("a text that a shell takes for a command, in a script that runs commands")
-    if _brings_pickled_objects(new, old):
+    if _brings_pickled_objects(new, old, unpacking or Unpacking()):
         raise RefusedError("pickled objects, which call whatever they name when the script unpickles them")
     return new
 
 
-def _brings_pickled_objects(new: Any, old: Any) -> bool:
-    pickled = [each for each in texts_in(new) if issubclass(type(each), bytes) and holds_pickled_objects(each)]
+def _brings_pickled_objects(new: Any, old: Any, unpacking: Unpacking) -> bool:
+    texts = (each for each in texts_in(new) if issubclass(type(each), bytes))
+    pickled = [each for each in texts if holds_pickled_objects(each, unpacking)]
     return bool(pickled) and not set(pickled) <= set(texts_in(old))
 
 
-def admitted_to_iterator(new: Any, old: tuple[Any, ...]) -> Any:
+def admitted_to_iterator(new: Any, old: tuple[Any, ...], unpacking: Unpacking) -> Any:
     """`new`, if a checkpoint may give it to an iterator, which may call it; raises RefusedError.
 
     Args:
         old: what the iterator holds now.
+        unpacking: as for `admitted`.
     """
     if id(new) in _FILLING and not any(new is known for known in old):
         raise RefusedError(f"an iterator that calls {new.__name__}")
-    return admitted(new, old)
+    return admitted(new, old, unpacking)
 
 
 def is_called(thing: Any) -> bool:

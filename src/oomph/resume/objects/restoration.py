@@ -20,6 +20,7 @@ from oomph.resume.objects.own_types import OwnTypes
 from oomph.resume.objects.picture import LOST, OUTSIDE, Changes, Picture, lost_object, references_in
 from oomph.resume.objects.table import kind_of_tag
 from oomph.resume.objects.values import Value
+from oomph.script.run_when_read import Unpacking
 
 _MOST_COPIES = 4
 _ERRORS = (
@@ -51,7 +52,7 @@ class Restoration:
         self._live, self._changes, self._now, self._own = live, changes, now, own
         self._type_named = OwnTypes(live.graph.types.values())
         self._made: dict[str, Any] = {}
-        self._allowance = Allowance()
+        self._allowance, self._unpacking = Allowance(), Unpacking()
         self._copied: Counter[str] = Counter()
         """The number of copies made of each array: a list could name one array many times, and fill the memory."""
         self._unfilled: list[tuple[str, Any, Any]] = []
@@ -119,11 +120,11 @@ class Restoration:
     def _admitted(self, holder: str, value: Value, old: Any = NOTHING) -> Any:
         """The object that a value stands for; raises RefusedError if it must not replace the present one."""
         found = self._decode(value, holder)
-        return found if self._own else admitted(found, old)
+        return found if self._own else admitted(found, old, self._unpacking)
 
     def _for_iterator(self, holder: str, value: Value, old: tuple[Any, ...]) -> Any:
         found = self._decode(value, holder)
-        return found if self._own else admitted_to_iterator(found, old)
+        return found if self._own else admitted_to_iterator(found, old, self._unpacking)
 
     def _decode(self, value: Value, holder: str) -> Any:
         if type(value) is not tuple:
