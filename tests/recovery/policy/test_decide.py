@@ -275,6 +275,13 @@ def test_what_xla_cannot_compile_is_tried_once_without_it_and_is_else_the_script
     assert decide(replace(ending, not_compiled=False), Ledger(), GPU) == Finish(1)
 
 
+def test_memory_in_pieces_gets_another_allocator_before_the_guard_has_given_up_for_good() -> None:
+    ending = Ending(1, "device-oom-fragmentation", gave_up="one sample does not fit", in_pieces=True)
+    assert changes(actions := play([ending] * 9, GPU)) == [SAME, "allocator"]
+    assert actions[-1] == GiveUp("one sample does not fit")
+    assert decide(ending, Ledger()) == GiveUp("one sample does not fit")  # no GPU
+
+
 def test_there_is_a_ceiling_for_the_whole_run() -> None:
     actions = play(Ending(-9, "killed", steps=steps, saved=steps) for steps in range(1, 2 * MOST_IN_ALL))
     assert len(actions) == MOST_IN_ALL + 1

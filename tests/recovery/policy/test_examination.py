@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+from pathlib import Path
 
 from oomph.journal.journal import Event
 from oomph.protocol.progress import Progress
@@ -11,6 +12,8 @@ from oomph.run.policy.examination import Trail, examine
 from oomph.run.policy.ladder import Change
 from oomph.run.report.account import restart_line
 
+POOL = (Path(__file__).parents[2] / "logs/crash/cpu_pool.log").read_text()
+"""6.12 MiB are asked for; 6.74 MiB are free, in two pieces."""
 SAVED_AND_LEFT = Event.named("preempted", {"signal": "SIGTERM"})
 
 
@@ -73,6 +76,17 @@ def test_an_error_of_the_compiler_that_the_script_caught_is_not_what_ended_it() 
             1, 0, log, stopped=False, events=[Event.named("fit-started", {"xla": True}), uncaught], progress=None
         )
         assert examine(trail)[1].not_compiled is (message is detected)
+
+
+def test_a_guard_that_gave_up_on_memory_in_pieces_says_so() -> None:
+    log = POOL.replace("bfc_cpu_allocator_for_gpu", "GPU_0_bfc").replace("device:CPU", "device:GPU")
+    error = Event.named(
+        "uncaught-exception", {"type": "ResourceExhaustedError", "message": log[log.index("OOM when") :]}
+    )
+    gave_up = Event.named("gave-up", {"fault": "device-oom", "reason": "one sample does not fit"})
+    for events, found in (([gave_up, error], "device-oom-fragmentation"), ([gave_up], "device-oom")):
+        _, ending = examine(Trail(1, 0, log.encode(), stopped=False, events=events, progress=None))
+        assert (ending.fault, ending.in_pieces) == (found, found != "device-oom")
 
 
 def test_a_signal_while_a_training_is_to_go_on_is_a_preemption_and_before_any_training_the_scripts_end() -> None:

@@ -110,6 +110,8 @@ class Ending:
     """It ended by an error that makes its GPU context, or its process, unusable."""
     not_compiled: bool = False
     """It ended by an error of XLA's compiler, which comes again unless XLA is off."""
+    in_pieces: bool = False
+    """The guard gave up although enough memory was free, in pieces that another allocator may join."""
     restart_requested: str = ""
     """The reason the guard in the script asked for a new process; empty when it did not."""
     micro_batch: int | None = None
@@ -199,10 +201,11 @@ def _decide(ending: Ending, ledger: Ledger, conditions: Conditions, allowed: Col
         return Requeue(f"preempted by {ending.preempted}")
     if ending.stopped:
         return Finish(ProcessEnd(ending.returncode).exit_code)
-    if ending.gave_up:
-        return GiveUp(ending.gave_up)
     ledger = refill(ending, ledger)
-    if not _may_restart(ending) and not _runs_without_xla(ending, ledger, conditions):
+    curable = _is_curable(ending, ledger, conditions)
+    if ending.gave_up and not curable:
+        return GiveUp(ending.gave_up)
+    if not curable and not _may_restart(ending):
         return Finish(ProcessEnd(ending.returncode).exit_code)
     return _within_budget(ending, ledger, conditions, allowed)
 
@@ -252,9 +255,10 @@ def _may_restart(ending: Ending) -> bool:
     return bool(ending.restart_requested or ending.hung or ending.context_lost or is_crash(ending.returncode))
 
 
-def _runs_without_xla(ending: Ending, ledger: Ledger, conditions: Conditions) -> bool:
-    """True if XLA's compiler ended it, and can still be switched off: an error after that is the script's own."""
-    return ending.not_compiled and not why_not("no-xla", conditions, ledger.changes, ())
+def _is_curable(ending: Ending, ledger: Ledger, conditions: Conditions) -> bool:
+    """True if one change cures the error that ended the script, and can still be made: then it is the script's own."""
+    cures = (("no-xla", ending.not_compiled), ("allocator", ending.in_pieces))
+    return any(ended and not why_not(name, conditions, ledger.changes, ()) for name, ended in cures)
 
 
 def _within_budget(ending: Ending, ledger: Ledger, conditions: Conditions, allowed: Collection[str]) -> Action:

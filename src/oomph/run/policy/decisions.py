@@ -117,7 +117,7 @@ def why(decision: Decision) -> Iterator[str]:
         yield "a scheduler took the machine away; the last checkpoint is kept"
     elif ending.called_off:
         yield "a scheduler took the machine away before another start; the last checkpoint is kept"
-    elif ending.gave_up:
+    elif ending.gave_up and not isinstance(action, Restart):
         yield "the guard in the script gave up, and the script ended by that error"
     else:
         yield from _why_within_budget(decision)

@@ -14,6 +14,7 @@ from oomph.run.policy.decide import Ending, is_crash
 from oomph.run.policy.fault_name import Named, name_fault, named, signal_name
 
 HANG, HARDWARE_FAULT, NOT_COMPILED = "hang", "hardware-fault", "xla-compile-failure"
+IN_PIECES = "device-oom-fragmentation"
 _LOSE_THE_CONTEXT = frozenset(("illegal-memory-access", "kernel-launch-failure", HARDWARE_FAULT))
 """After these faults every further GPU call in the process fails; their exception is not an error of the script."""
 
@@ -62,6 +63,9 @@ def examine(trail: Trail, wrapped: bool = False, blind: bool = False) -> tuple[t
     died_of_it = returncode != 0 and last(events, UncaughtException) is not None
     started = blind or progress is not None or last(events, FitStarted) is not None
     died_of = names[0].name if names and died_of_it else ""
+    in_pieces = gave_up is not None and died_of == gave_up.fault and IN_PIECES in {each.name for each in names}
+    if in_pieces:
+        names = tuple(sorted(names, key=lambda each: each.name != IN_PIECES))
     refused = _why_not_restartable(trail, returncode, started)
     if refused:
         names = (named(not_restartable.NAME),)
@@ -77,6 +81,7 @@ def examine(trail: Trail, wrapped: bool = False, blind: bool = False) -> tuple[t
         unkillable=trail.unkillable,
         context_lost=died_of in _LOSE_THE_CONTEXT,
         not_compiled=died_of == NOT_COMPILED and _says_so_itself(events, returncode),
+        in_pieces=in_pieces,
         restart_requested="" if requested is None else _reason(requested),
         micro_batch=None if requested is None else requested.micro_batch,
         gave_up=_reason(gave_up) if gave_up is not None and died_of_it else refused,
