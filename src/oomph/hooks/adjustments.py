@@ -12,6 +12,7 @@ from oomph.keras_bridge.names import support
 from oomph.keras_bridge.names.keras3 import KERAS
 from oomph.keras_bridge.names.row import Feature
 from oomph.keras_bridge.names.tensorflow2 import TENSORFLOW
+from oomph.keras_bridge.runtime import without_xla
 from oomph.keras_bridge.runtime.patching import patch
 from oomph.script.session import Session
 
@@ -54,16 +55,16 @@ def _switch_xla_off() -> None:
     @functools.wraps(compile_model)
     def compile_without_xla(self: Any, *args: Any, **kwargs: Any) -> Any:
         result = compile_model(self, *args, **kwargs)
-        self.jit_compile = False
+        without_xla.switch_off(self)
         return result
 
     @functools.wraps(initialise)
-    def without_xla(self: Any, *args: Any, **kwargs: Any) -> None:
+    def initialise_without_xla(self: Any, *args: Any, **kwargs: Any) -> None:
         initialise(self, *args, **kwargs)
         TENSORFLOW.jit_compile.put(self, None)
 
     patch(trainer, "compile", compile_without_xla)
-    patch(function, "__init__", without_xla)
+    patch(function, "__init__", initialise_without_xla)
 
 
 _CHANGES = {

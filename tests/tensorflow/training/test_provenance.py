@@ -10,6 +10,7 @@ import keras
 import numpy as np
 import pytest
 
+from oomph.keras_bridge.runtime import without_xla
 from oomph.redaction import redaction
 from oomph.resume.training import call_place, provenance
 from oomph.resume.training.fit_objects import FitObjects
@@ -43,6 +44,14 @@ def test_other_data_and_another_turn_are_told(small_model, group, change, words)
     given = {"values": {"values of x": "a"}, "turn": {"fold": "1"}}
     before, now = facts(small_model(), **given), facts(small_model(), **{**given, **change})
     assert [*map(str, provenance.changes(before, now, group))] == [words]
+
+
+def test_a_model_that_oomph_runs_without_xla_is_still_the_one_that_was_trained(small_model):
+    model, other = small_model(), small_model()
+    model.jit_compile = other.jit_compile = True
+    without_xla.switch_off(other)
+    assert not other.jit_compile
+    assert provenance.changes(facts(model), facts(other)) == []
 
 
 def test_callbacks_are_known_by_their_kinds_and_settings(small_model):
