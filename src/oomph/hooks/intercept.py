@@ -127,7 +127,6 @@ def _replace_fit(trainer: Any, fits: Fits, tell_left_out: Callable[[], None]) ->
                 _fail_open(fits, running.leave)
             finally:  # also if Ctrl-C comes again
                 _end(fits, running.arguments["callbacks"])
-                running.let_go()
                 fits.preemption.disarm()
         return history
 
@@ -171,7 +170,7 @@ def _begin(fits: Fits, model: Any, signature: inspect.Signature, args: Any, kwar
         promise = exactness.promise_before_tracing(model)
         with outside_strategy_scope():
             running = Fit(fits, model, identity, promise, arguments, place.turn)
-        arguments["callbacks"] = _with_ours(arguments["callbacks"], running)
+        arguments["callbacks"] = _with_ours(arguments["callbacks"], running.weakly)
         fits.running = running
         if fits.own_session().is_owner_now():
             fits.preemption.arm()

@@ -49,8 +49,8 @@ class Fit(RunningFit):
         turn: dict[str, Any] | None = None,
     ) -> None:
         super().__init__(fits, model, identity, promise, arguments, turn)
-        self.checkpoints = FitCheckpoints(self)
-        self.resumption = Resumption(self)
+        self.checkpoints = FitCheckpoints(self.weakly)
+        self.resumption = Resumption(self.weakly)
         fits.files.begin()
         self._started = time.monotonic()
         self._first_step = fits.steps
@@ -211,15 +211,6 @@ class Fit(RunningFit):
         self.checkpoints.settle(wait=not self.fits.preemption.is_hurried)
         leaving.tell_interrupted(self.fits, self.note_here)
 
-    def let_go(self) -> None:
-        """Release the data, on the device and in host memory.
-
-        The fit's parts and its callback refer back to it. Only the garbage collector would find such cycles; breaking
-        them frees the data as soon as the fit returns.
-        """
-        for name in [name for name in vars(self) if name not in ("fits", "identity", "promise")]:
-            delattr(self, name)
-
     @outside_strategy_scope()
     def end_epoch(self) -> None:
         """Called after the epoch's other callbacks, since what they did is part of the state."""
@@ -292,7 +283,7 @@ class Fit(RunningFit):
         try:
             self.proof.step(self.epoch, self.step, self.model.train_function.taken, count)
         except Exception as error:  # oomph's own error: the training matters more
-            self.proof = FitProof(self, None)
+            self.proof = FitProof(self.weakly, None)
             self.note_here(NoWitnesses(reason=f"{type(error).__name__}: {error}"[:2000]))
 
     def failed(self, failure: Failure) -> None:

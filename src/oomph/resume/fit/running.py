@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
-from weakref import WeakSet
+from typing import TYPE_CHECKING, Any, cast
+from weakref import WeakSet, proxy
 
 from oomph.checkpoint.container import Position
 from oomph.exact_step.micro_batch.exactness import Promise
@@ -22,6 +22,9 @@ from oomph.resume.training.identity import FitIdentity
 from oomph.resume.training.proof import Proof
 from oomph.resume.training.provenance import Beginning
 from oomph.terminal.amounts import counted
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 
 class RunningFit:
@@ -72,7 +75,12 @@ class RunningFit:
         self.short_epochs = ShortEpochs()
         self.aside = ""
         """The reason the guard has stepped aside, or empty; reported once Keras' own step has worked."""
-        self.proof: Proof = FitProof(self, fits.witnesses)
+        self.proof: Proof = FitProof(self.weakly, fits.witnesses)
+
+    @property
+    def weakly(self) -> Self:
+        """This fit as its own parts hold it: in a cycle, its data would stay until garbage is collected."""
+        return cast("Self", proxy(self))
 
     @property
     def position(self) -> Position:
