@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 
+import pytest
 from hypothesis import settings
 
 # How long one example takes is the machine's, not the code's. `make test` tries the same examples each time, so that it
@@ -20,3 +22,13 @@ def pytest_configure() -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
         signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _quick_collections() -> None:
+    """Take what earlier modules left out of garbage collection: TensorFlow's graphs make a collection take seconds.
+
+    oomph collects after each out-of-memory error, which in a process of a script happens a few times.
+    """
+    gc.collect()
+    gc.freeze()
