@@ -92,7 +92,8 @@ def _imports(content: bytes) -> bool:
         try:
             argument = None if operation.arg is None else operation.arg.reader(file)
         except Exception:
-            return _is_taken(operation.name, content[at:].partition(b"\n")[0])
+            line, end, _ = content[at:].partition(b"\n")
+            return bool(end) and _is_taken(operation.name, line)  # without an end, the line is the last
         if operation.name in _BY_NUMBER:
             return argument in _inverted_registry  # else reading ends here
         if (operation.name == "STACK_GLOBAL" and has_text) or (operation.name == "BINPERSID" and at > 1):

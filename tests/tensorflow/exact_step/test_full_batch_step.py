@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from oomph.exact_step.step import full_batch_step
 from oomph.exact_step.step import out_of_memory as module
 from oomph.exact_step.step.full_batch_step import FullBatchStep
 from oomph.exact_step.step.out_of_memory import Failed, attempt
@@ -64,7 +65,8 @@ def unknown():
         (3, known, {"run_eagerly": True}),
     ],
 )
-def test_ten_batches_train_as_under_keras_to_the_last_bit(guard, watch, steps, data, options):
+def test_ten_batches_train_as_under_keras_to_the_last_bit(guard, watch, steps, data, options, monkeypatch):
+    monkeypatch.setattr(full_batch_step, "_PAYS_AFTER", 0)  # the first step holds its values, the others do not
     theirs = trained(model(steps_per_execution=steps, **options), data)
     ours = model(steps_per_execution=steps, **options)
     guard(ours)
@@ -142,6 +144,7 @@ def test_where_memory_has_no_limit_later_steps_leave_their_repair_to_the_checkpo
 ):
     """Such a failure is rare, and holding every value costs time. Without checkpoints it is held all the same."""
     monkeypatch.setattr(FullBatchStep, "_is_limited", lambda step: False)
+    monkeypatch.setattr(full_batch_step, "_PAYS_AFTER", 0)
     made = model(needs())
     whole, iterator = step_of(made, can_go_back)
     memory.room = 3

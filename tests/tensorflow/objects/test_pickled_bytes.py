@@ -78,7 +78,7 @@ def test_pickled_numbers_and_arrays_are_admitted(thing, protocol, compress):
 
 def test_other_bytes_are_admitted():
     broken = [b"\x80", b"\x80\x04", b"x\x9c", zlib.compress(b"a")[:-1]]
-    without_a_name = [b"\x82\x00", b"\x82\x01.", b"NN\x93.", b"NN\x92."]
+    without_a_name = [b"\x82\x00", b"\x82\x01.", b"NN\x93.", b"NN\x92.", b"V", b"cos", b"I1_0"]
     others = [b"", b"(", b"(a, b)", b"best.keras", b"c", np.arange(1000.0).tobytes(), bytes(range(1, 256))]
     for content in broken + without_a_name + others:
         assert admitted(content, b"") == content

@@ -67,32 +67,29 @@ class Form:
         """True if it has fit once."""
         self.can_be_repaired = True
         """True if a failure in the compute phase leaves everything as it was before."""
+        self.lighter_at: float | None = None
+        """The time from which it holds less; None: never, or since then."""
         self.completed = 0
         """Steps completed before the current call."""
         self._step = one if self._compiled_by_xla else inlined(one.get_concrete_function(spec))
-        self.hold, self.run = self._compiled(self._step, state, pinned)
+        self.hold, self.run = self._compiled(self._step, pinned)
 
-    def run_without_pins(self) -> None:
-        """Hold only the batch and the small state from now on."""
-        self.hold, self.run = self._compiled(self._step, self.state, [])
-        self.can_be_repaired = False
-
-    def run_without_barriers(self) -> None:
-        """From now on, assign each value as soon as it exists, as Keras does. Not for a step compiled by XLA."""
-        concrete = self._one.get_concrete_function(self.spec)
-        step = inlined(concrete, without_barriers(concrete.graph))
-        self.hold, self.run = self._compiled(step, self.state, [])
-        self.can_be_repaired = False
+    def hold_less(self) -> None:
+        """From now on, hold only the batch and the small state, and assign each value as soon as it exists."""
+        step = self._step
+        if not self._compiled_by_xla:
+            concrete = self._one.get_concrete_function(self.spec)
+            step = inlined(concrete, without_barriers(concrete.graph))
+        self.hold, self.run = self._compiled(step, [])
+        self.can_be_repaired, self.lighter_at = False, None
 
     def batch_held(self) -> Any:
         """The batch of the failed step, or None if the step failed before it had one."""
         tensors = self.hold.take_batch()
         return None if tensors is None else batches.with_tensors(self.spec, tensors)
 
-    def _compiled(
-        self, step: Callable[..., Any], state: list[Slot], pinned: list[Slot]
-    ) -> tuple[Hold, Callable[[Any], Any]]:
-        hold = Hold([leaf.dtype for leaf in batches.tensors_of(self.spec)], state, pinned)
+    def _compiled(self, step: Callable[..., Any], pinned: list[Slot]) -> tuple[Hold, Callable[[Any], Any]]:
+        hold = Hold([leaf.dtype for leaf in batches.tensors_of(self.spec)], self.state, pinned)
 
         def held_step(batch: Any) -> tuple[Any, Any]:
             batch = batches.without_optionals(batch)

@@ -11,6 +11,7 @@ do not, and after an out-of-memory error in one of them the run goes back to the
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
@@ -40,6 +41,9 @@ from oomph.protocol.reasons import Reason, because
 _HELD = 0.5
 """Share of the device memory beside weights and slots that a step may hold back until it commits. The rest leaves room
 for micro-batches, whose accumulated gradients take as many bytes again."""
+
+_PAYS_AFTER = 10
+"""A lighter form is compiled once the training has lasted this many times as long."""
 
 
 class FullBatchStep:
@@ -120,7 +124,7 @@ class FullBatchStep:
 
     def run(self, iterator: Any) -> Any:
         """Take one batch and train on it. Returns Keras' logs, or Failed. Raises at the end of the data."""
-        form = self._forms[str(iterator.element_spec)]
+        form, started = self._forms[str(iterator.element_spec)], time.monotonic()
         if self._is_refused(lambda: None):
             return self._refused(batches.without_optionals(next(iterator)))
         try:
@@ -133,21 +137,25 @@ class FullBatchStep:
         if isinstance(outcome, Failed):
             return self._taken_back(form, outcome)
         if not form.proven:
-            form.proven = True
-            self._hold_less(form)
+            form.proven, form.lighter_at = True, self._lighter_at(time.monotonic() - started)
+        if form.lighter_at is not None and time.monotonic() >= form.lighter_at:
+            form.hold_less()
         if self._model.steps_per_execution > 1:
             self._steps = int(self.completed.numpy()) - form.completed
         logs, self.fingerprint = outcome
         return unpacked(logs)
 
-    def _hold_less(self, form: Form) -> None:
-        """After the first success of a form, hold only what a later failure may need beside the checkpoint."""
+    def _lighter_at(self, seconds: float) -> float | None:
+        """The time from which a form holds only what a later failure needs beside the checkpoint; None: never.
+
+        Args:
+            seconds: how long its first step took, which is about what compiling the lighter form takes.
+        """
         if not self.can_go_back:
-            return
+            return None
         if self.pins:
-            form.run_without_pins()
-        elif self.held_bytes and not self._is_limited():
-            form.run_without_barriers()
+            return 0.0
+        return None if self._is_limited() or not self.held_bytes else time.monotonic() + _PAYS_AFTER * seconds
 
     def run_held(self, batch: Any, pinned: bool = True) -> Any:
         """Train on a batch that Python holds. Returns Keras' logs, or Failed.
