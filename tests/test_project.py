@@ -148,7 +148,9 @@ def train(*options: str) -> str:
     return done.stdout.splitlines()[-1].strip()
 
 
-@pytest.mark.parametrize(("options", "kind"), [([], "float32"), (["--float64"], "float64")])
+@pytest.mark.parametrize(
+    ("options", "kind"), [pytest.param([], "float32", marks=pytest.mark.slow), (["--float64"], "float64")]
+)
 def test_every_variable_of_the_example_has_the_precision_asked_for(options, kind):
     count, kinds = train(*options).split(" ", 1)
     assert int(count) > 20  # weights, and two slots of Adam for each

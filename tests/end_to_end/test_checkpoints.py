@@ -98,6 +98,7 @@ def test_when_all_are_damaged_it_starts_over(work, plain, same_bits):
     assert ours.summary["exactness"] == "started-over"
 
 
+@pytest.mark.slow
 def test_a_file_that_may_not_grow_costs_a_line_and_no_training(work, plain, same_bits):
     """RLIMIT_FSIZE: every write beyond it fails, as on a full disk."""
     work.script("one_fit.py")

@@ -70,6 +70,7 @@ def test_a_killed_loop_goes_on_to_the_same_bits(work, plain, same_bits, options,
     assert not ended.events("loop-seen")
 
 
+@pytest.mark.slow
 def test_without_a_fault_it_is_the_loop_that_it_stands_for(work, plain, same_bits):
     work.script("steps.py")
     ended = work.oomph("steps.py", "ours.npz")

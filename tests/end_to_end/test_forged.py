@@ -86,11 +86,11 @@ def write(document, folder, under):
 
 
 FORGED = {
-    "an epoch of a billion": at(epoch=10**9),
     "a step beyond the epoch": at(step=16),
     "NaN in a slot of the optimizer": with_nan_in_a_slot,
 }
 MORE = {
+    "an epoch of a billion": at(epoch=10**9),
     "an epoch before the first": at(epoch=-5),
     "a step and a half": at(step=1.5),
     "a step that is a word": at(step="x"),

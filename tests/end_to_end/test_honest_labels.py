@@ -74,7 +74,7 @@ FIRST_EPOCHS = {
         ("BackupAndRestore", 36, 4, "verified"),
         pytest.param("initial_epoch", 36, 10, "verified", marks=pytest.mark.slow),
         pytest.param("epoch alone", 36, 10, "not-equal", marks=pytest.mark.slow),
-        ("always", 24, 16, "started-over"),
+        pytest.param("always", 24, 16, "started-over", marks=pytest.mark.slow),
     ],
 )
 def test_a_script_that_resumes_by_itself_has_done_what_it_had_done(work, how, steps, repeated, label):

@@ -37,7 +37,6 @@ def killed(shared, plain):
     return running.finish()
 
 
-@pytest.mark.slow
 def test_twice_in_a_row_and_then_in_the_second_of_three_fits(killed, plain, same_bits):
     assert_nothing_was_lost(killed, kills=3)
     same_bits(plain.parent / "ours.npz", plain)
@@ -62,6 +61,7 @@ def test_a_finished_run_keeps_nothing_to_resume(killed):
     assert not list(killed.folder.glob("checkpoints/*"))
 
 
+@pytest.mark.slow
 def test_before_the_first_checkpoint_it_starts_over_and_says_so(work, plain, same_bits):
     work.script("three_fits.py")
     running = work.start("--checkpoint-every=1000", "three_fits.py", "ours.npz")

@@ -52,6 +52,7 @@ def test_every_sample_once_and_in_order_when_compiled_by_xla(work, memory):
     assert done["ooms"] <= 2
 
 
+@pytest.mark.slow
 def test_under_oomph_run_the_journal_tells_of_it(work, memory):
     work.script("mapped.py")
     batch = 2 * LARGEST

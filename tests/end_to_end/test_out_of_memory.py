@@ -99,11 +99,13 @@ def test_the_summary_tells_what_was_done(short):
     assert any("nothing was applied" in line for line in short.said)
 
 
+@pytest.mark.slow
 def test_a_size_that_the_user_gave_is_used_without_any_error(compiled):
     assert compiled.events("oom") == []
     assert [event.data["micro_batch"] for event in compiled.events("fit-finished")] == [300, 300, 300]
 
 
+@pytest.mark.slow
 def test_a_script_that_catches_the_error_itself_still_can(work, memory):
     """A loss that looks at the whole batch: nothing is repaired, the script sees what it always saw."""
     work.script("catches.py")
@@ -200,6 +202,7 @@ model.predict(np.ones((32768, 64), "float32"), batch_size=32768, verbose=0)
 """
 
 
+@pytest.mark.slow
 def test_tensorflows_reports_are_in_the_run_directory_and_not_on_the_terminal(work, memory):
     work.write(REPORTED, "reported.py")
     ours = work.oomph("reported.py", env={**memory(40), "TF_CPP_MIN_LOG_LEVEL": "0"})

@@ -144,6 +144,7 @@ def test_a_loop_is_counted_from_where_its_script_begins_it_again(work, options, 
     assert any("in a training loop (5 steps done, 0 saved)" in line for line in ours.said)
 
 
+@pytest.mark.slow
 def test_an_error_that_the_script_catches_stays_its_own_and_is_in_the_journal(work, memory):
     work.script("eager.py")
     ours = work.oomph("eager.py", env=memory(60))

@@ -48,6 +48,7 @@ def test_a_batch_that_does_not_fit_is_trained_in_micro_batches_and_never_runs_ou
     assert summary["exactness"] == "exact"
 
 
+@pytest.mark.slow
 def test_a_batch_that_fits_stays_whole(tmp_path: Path) -> None:
     said, _ = run(tmp_path, 256, **POOL)
     assert "oomph: the batch of 256 at train.py:9 should fit: up to " in said

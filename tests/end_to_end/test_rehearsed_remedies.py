@@ -49,6 +49,7 @@ if len(seen) == 2:
 """
 
 
+@pytest.mark.slow
 def test_a_gpu_that_has_fallen_off_the_bus_is_left_out_by_its_uuid(work, rig):
     ours = supervised(work, LOSES_A_GPU, two_gpus(rig))
     assert ours.returncode == 0, ours.stderr[-3000:]

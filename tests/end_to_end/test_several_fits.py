@@ -35,6 +35,7 @@ def test_fine_tuning_folds_a_search_and_a_failing_fit_survive_a_kill_bit_for_bit
     assert killed.summary["restarts"] == 2
 
 
+@pytest.mark.slow
 def test_what_was_finished_is_not_trained_again(killed):
     last = [event for event in killed.events("resumed") if event.attempt == 3]
     finished = [event.data["fit"] for event in last if event.data["kind"] == "finished"]
@@ -43,6 +44,7 @@ def test_what_was_finished_is_not_trained_again(killed):
     assert gone_on == [2, 8], "the one that failed fails again, from its last checkpoint on"
 
 
+@pytest.mark.slow
 def test_a_fit_within_a_fit_does_not_count_as_one(killed):
     assert max(event.data["fit"] for event in killed.events("fit-started")) == len(NAMES) - 1
     assert len({event.data["site"] for event in killed.events("fit-started")}) == 1
@@ -131,6 +133,7 @@ def test_end_states_take_no_more_of_the_time_than_checkpoints_may(work):
     assert sum("trains again from its beginning: an earlier attempt finished it" in line for line in done.said) == 1
 
 
+@pytest.mark.slow
 def test_one_list_of_callbacks_for_two_fits_tells_each_of_its_own_epochs(work):
     """Keras takes a CallbackList as it is: what was added to it for the first fit is no part of the second one."""
     work.write(

@@ -61,6 +61,7 @@ def test_a_training_goes_on_in_the_folders_that_it_has_made(work, same_bits):
     assert sum("counts as created" in line for line in ours.said) == 3
 
 
+@pytest.mark.slow
 def test_one_that_refuses_is_given_up_at_once_and_goes_on_after_the_mend(work):
     work.write(_TRAINING.format(creates=REFUSES))
     running = work.start("--checkpoint-every=50", "train.py")

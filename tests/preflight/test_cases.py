@@ -17,7 +17,7 @@ CASES = sorted((FOLDER / "cases").glob("*.py"))
 HEALTHY = sorted((FOLDER / "healthy").glob("*.py"))
 MISSED = sorted((FOLDER / "missed").glob("*.py"))
 """Mistakes that no rule names: what the data mean, or what happens after the first step of a loop."""
-QUICK, QUICK_HEALTHY = 10, 3
+QUICK, QUICK_HEALTHY = 30, 9
 """One of so many cases, and of healthy scripts, runs in `make test`, all of them in `make test-all`."""
 MARKS = ("wrong", "right")
 SECONDS = 900

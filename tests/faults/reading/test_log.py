@@ -120,7 +120,9 @@ class Endless:
 
 
 @pytest.mark.parametrize(
-    "block", [b"a line of a log\n" * 256, b" 5/9 [==]\r" * 400, b"x" * 4096], ids=["lines", "bar", "endless"]
+    "block",
+    [b"a line of a log\n" * 256, pytest.param(b" 5/9 [==]\r" * 400, marks=pytest.mark.slow), b"x" * 4096],
+    ids=["lines", "bar", "endless"],
 )
 def test_memory_does_not_grow_with_the_log(block: bytes) -> None:
     def peak(times: int) -> int:

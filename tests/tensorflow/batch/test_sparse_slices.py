@@ -185,6 +185,7 @@ class Looked(keras.layers.Layer):
         return seen + self.places(nearest)
 
 
+QUICK = ("class_token", "codebook", "relative", "shared", "one_row")
 WAYS = [name for name, each in vars(Looked).items() if callable(each) and name not in ("__init__", "build", "call")]
 
 
@@ -203,7 +204,7 @@ def made(way, optimizer, **compiled):
 @pytest.mark.parametrize(
     ("way", "eagerly"),
     [
-        *((way, False) for way in WAYS),
+        *((way, False) if way in QUICK else pytest.param(way, False, marks=pytest.mark.slow) for way in WAYS),
         *(
             pytest.param(way, True, marks=pytest.mark.slow) for way in WAYS if way != "both"
         ),  # "both": see the next test

@@ -83,8 +83,10 @@ def test_ten_batches_train_as_under_keras_to_the_last_bit(guard, watch, steps, d
     ("before", "steps", "jit"),
     [
         ((36,), 1, False),
-        ((36,), 1, True),
-        *(pytest.param(*case, marks=pytest.mark.slow) for case in [((36,), 2, False), ((), 1, False), ((), 2, False)]),
+        *(
+            pytest.param(*case, marks=pytest.mark.slow)
+            for case in [((36,), 1, True), ((36,), 2, False), ((), 1, False), ((), 2, False)]
+        ),
         pytest.param((), 1, True, marks=pytest.mark.slow),
     ],
 )

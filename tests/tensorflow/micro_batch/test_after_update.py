@@ -133,8 +133,14 @@ class Tells(Network):
         return {"size": tf.reduce_sum(value)}
 
 
-@pytest.mark.parametrize("cls", [Averaged, Target, Added, Clips])
-@pytest.mark.parametrize("jit_compile", [False, True])
+@pytest.mark.parametrize(
+    ("cls", "jit_compile"),
+    [
+        *((cls, False) for cls in (Averaged, Target, Added, Clips)),
+        (Averaged, True),
+        *(pytest.param(cls, True, marks=pytest.mark.slow) for cls in (Target, Added, Clips)),
+    ],
+)
 def test_three_divided_steps_leave_what_three_whole_ones_do(guarded, cls, jit_compile):
     def made():
         keras.utils.set_random_seed(0)

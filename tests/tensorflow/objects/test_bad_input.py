@@ -405,7 +405,7 @@ def test_objects_that_another_thread_changes_meanwhile_are_no_trouble():
     thread.start()
     try:
         before = Picture.of([("busy", busy)])
-        for _ in range(200):
+        for _ in range(50):
             now = Picture.of([("busy", busy)], before)
             json.dumps(changes_between(before, now).to_json())
     finally:

@@ -101,6 +101,7 @@ def told(child) -> list[dict[str, Any]]:
     return child[:2]
 
 
+@pytest.mark.slow
 def test_what_is_gathered_from_all_replicas_is_as_large_as_what_each_gives_together(child) -> None:
     gathered = child[2]
     assert gathered["of_one"] == 13 * 40 * 64 * 4, "the gradient of an embedding, a row for each word"
