@@ -1,4 +1,7 @@
-"""The undocumented names of Keras 3 that oomph reads, sets or replaces. No other file contains them.
+"""The undocumented names of Keras 3 that oomph reads, sets or replaces.
+
+No other file contains them, except for modules whose import oomph waits for (`inject/hook.py`) or which it does not
+guard (`script/unguarded_training.py`).
 
 To support a new Keras, start here: `make next-keras` lists the rows that a release has lost. If a version uses other
 names for the same things, add a class beside `Keras3` with the same attributes, and let `KERAS` choose between them.
