@@ -28,7 +28,7 @@ from oomph.script.script_line import calling
 
 
 def check(model: Any, x: Any, y: Any = None, **arguments: Any) -> Checked:
-    """Say what is wrong with a training before it begins. Nothing is trained, and nothing is lost.
+    """Find what is wrong with a training before it begins. Nothing is trained or lost.
 
         found = oomph.check(model, images, labels, epochs=10, validation_split=0.1)
         assert not found.has_errors, found
@@ -66,7 +66,7 @@ _DATA = ("x", "validation_data")
 
 
 def _without_state(given: dict[str, Any]) -> dict[str, Any]:
-    """The same arguments, with what reading changes replaced by a copy, or left out.
+    """The arguments, with pipelines that reading would change copied or left out.
 
     Reading a pipeline that is shuffled anew for every iterator draws the orders of the epochs that follow. It is
     copied; one that cannot be built again, or that counts in variables, is left out.
@@ -97,9 +97,9 @@ def _arguments(model: Any, x: Any, y: Any, arguments: dict[str, Any]) -> dict[st
 
 
 def _build(model: Any, given: dict[str, Any]) -> bool:
-    """Create what fit would create before its first step. Returns whether all of it exists now.
+    """Create what fit would create before its first step; return True if all of it exists now.
 
-    What a trial creates could not be put back to where the script would have begun.
+    Variables created by a trial step could not be reset to their initial values.
     """
     if given["x"] is None:
         return False

@@ -67,7 +67,7 @@ def _results(calls: _Calls, whole_batches: Iterator[Any]) -> Iterator[Any]:
 
 
 class _Calls:
-    """The calls of `fn`, one after the other, and what they have shown about the memory that they need."""
+    """The calls of `fn`, and what they have shown about their memory."""
 
     def __init__(self, fn: Callable[[Any], Any]) -> None:
         self._fn = fn
@@ -111,7 +111,7 @@ class _Failures:
     seconds: float = 0.0
 
     def note(self, oom: DeviceOutOfMemory, first: int, part: int, seconds: float) -> None:
-        """A call for `part` samples from the `first` on ran out of memory."""
+        """Record that a call for `part` samples from `first` ran out of memory."""
         self.ooms, self.seconds = self.ooms + 1, self.seconds + seconds
         session.note(
             Oom(phase="map_batches", first=first, piece=part,
@@ -124,7 +124,7 @@ class _Failures:
             session.say(f"out of memory in map_batches with {where}; retrying the same elements in smaller calls")
 
     def note_recovered(self, batch: int, piece: int) -> None:
-        """The batch is done; report its recovery if any call failed."""
+        """Report a completed batch's recovery if any call failed."""
         if self.ooms:
             session.note(Recovered(batch=batch, piece=piece, ooms=self.ooms, seconds=round(self.seconds, 3)))
             session.say(

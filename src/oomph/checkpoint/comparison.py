@@ -10,7 +10,7 @@ from oomph.checkpoint.witness import EPOCH, STEP, Witness
 from oomph.protocol.reasons import Reason, because
 
 _MOST_NOISE = 0.01
-"""A loss that differs relatively by more counts as different, however noisy the training is."""
+"""A loss with a larger relative difference counts as different, however noisy the training."""
 _WITHIN = 10.0
 """The loss may differ by this many times the noise of one step, which adds up over the repeated steps."""
 
@@ -28,20 +28,20 @@ class Comparison:
     def __init__(self, before: Iterable[Witness], key: int, epoch: int, step: int) -> None:
         mine = [witness for witness in before if witness.key == key]
         self.began_with = next((w for w in reversed(mine) if w.kind == EPOCH and w.epoch == epoch - 1), None)
-        """The state at the end of the epoch before, which a fit that resumes at an epoch has to begin with."""
+        """The state at the end of the previous epoch, with which a fit resumed at an epoch must begin."""
         self._left = {(w.kind, w.epoch, w.step): w for w in mine if (w.epoch, w.step) >= (epoch, step)}
         self._places = sorted({(epoch, step) for kind, epoch, step in self._left if kind == STEP})
         self._epoch, self._done = epoch, step
-        """The epoch that is under way, and how many steps of it are done."""
+        """The current epoch, and the steps done in it."""
         self._noise = -1.0
         self._undecided: deque[tuple[Witness, Witness, int]] = deque()
-        """Pairs of witnesses, and the steps done by then, that wait until the noise of this training is known."""
+        """Witness pairs, each with the steps done by then, that wait until the noise is known."""
         self.steps = self.epochs = 0
         """Steps and epochs repeated with the same result."""
         self.covered = 0
-        """The repeated steps up to the last that gave the same result: each rests on those before it."""
+        """Repeated steps up to the last with the same result, which covers those before it."""
         self.ahead = len(self._places)
-        """The steps after that one that an earlier attempt has done."""
+        """Steps of an earlier attempt after that one."""
         self.difference: Reason | None = None
         """The first difference found."""
 
@@ -61,15 +61,15 @@ class Comparison:
         return max(0.0, self._noise)
 
     def awaits(self, kind: int, epoch: int, step: int) -> bool:
-        """True if there is a witness to compare this with."""
+        """True if there is a witness to compare with."""
         return self.pending and (kind, epoch, step) in self._left
 
     def awaits_result(self, epoch: int, step: int) -> bool:
-        """True if there is the result of a step to compare this with."""
+        """True if there is a step's result to compare with."""
         return self.awaits(STEP, epoch, step) and self._left[STEP, epoch, step].result != 0
 
     def begins_with(self, state: int) -> None:
-        """Compare the state before the first step with the one at the end of the epoch before, if that is known."""
+        """Compare the state before the first step with that at the end of the previous epoch, if known."""
         then = self.began_with
         if then is not None:
             self._compare(then, then._replace(result=state), 0)
@@ -89,7 +89,7 @@ class Comparison:
         return True
 
     def reached(self, epoch: int, step: int, count: int = 1) -> None:
-        """Steps from this place on are done, with a witness or without: the epochs must be as long as they were."""
+        """Record completed steps, witnessed or not, and check that epochs are as long as before."""
         if epoch > self._epoch:
             self.ended(self._epoch, self._done)
         self._epoch, self._done = epoch, step + count
@@ -98,7 +98,7 @@ class Comparison:
             self.difference = because("other-data", epoch=epoch + 1, step=step + 1)
 
     def ended(self, epoch: int, steps: int) -> None:
-        """An epoch is over after so many steps: if it had more before, it had other data."""
+        """Record an epoch's end; if it had more steps before, the data differ."""
         more = [step for kind, at, step in self._left if kind == STEP and at == epoch and step >= steps]
         if more and self.difference is None:
             self.difference = because("other-data", epoch=epoch + 1, step=min(more) + 1)
@@ -160,7 +160,7 @@ class Comparison:
         return because("other-result", **losses, **at)
 
     def _is_noise(self, then: Witness, now: Witness) -> bool:
-        """True if two computations of one step differ as much in this training on this machine."""
+        """True if the difference is within the measured noise of the training."""
         allowed = _WITHIN * (self.steps + 1) * self._noise * abs(then.loss)
         return self._noise > 0 and _may_be_noise(then, now) and abs(now.loss - then.loss) <= allowed
 

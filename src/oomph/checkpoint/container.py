@@ -36,10 +36,10 @@ _MANIFEST = "manifest.json"
 TENSORS = "tensors.bin"
 _CHUNK = 1 << 20
 _MOST_OF_MANIFEST, _MOST_PARTS = 64 << 20, 1 << 21
-"""In bytes and in JSON values: an empty object takes twenty times its text. Arrays and long bytes are apart."""
+"""In bytes and JSON values, since parsing may take 20 times as much. Arrays and long bytes are apart."""
 _MOST_OF_SUMS = 1 << 22
 _SURELY_THERE = 1 << 30
-"""So many bytes of memory are not asked for first."""
+"""Up to this size, free memory is not checked."""
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
 _NO_FLUSH_OF_FOLDERS = (errno.EINVAL, errno.ENOTSUP, errno.EBADF, errno.EACCES, errno.EISDIR)
 """Errors of network and user-space file systems for fsync of a folder; the files in it are flushed by then."""
@@ -131,7 +131,7 @@ def write_manifest(folder: Path, at: Position, meta: Meta, entries: list[TensorE
 
 
 def _manifest_in(folder: Path) -> Any:
-    """The manifest as JSON, if it is what its checksum says; raises OSError or ValueError."""
+    """The manifest as JSON, checked by its checksum; raises OSError or ValueError."""
     content = read_own(folder, _MANIFEST, _MOST_OF_MANIFEST)
     if _sums_in(folder).get(_MANIFEST) != hashlib.sha256(content).hexdigest():
         raise ValueError(f"{_MANIFEST} does not match its checksum")

@@ -6,11 +6,11 @@ two is that of J. W. Young, "A first order approximation to the optimum checkpoi
 dumps", Future Generation Computer Systems 22(3), 2006. Both inputs are measured: how long a checkpoint stalls the
 training, and how often this run is interrupted.
 
-A run that has just begun has little to lose and little measured. The stall of its first checkpoint holds what happens
-once: imports, tracing. So the second comes early, and its stall counts: at once if all checkpoints together still take
-their share of the time, otherwise within the first half minute. What they have taken beyond their share is saved later,
-but no single wait for it is longer than the best interval, or than the run has lasted. Until the best interval is
-reached, the next one comes after a part of the time trained so far.
+A run that has just begun has little to lose and few measurements. Its first checkpoint's stall includes one-time work:
+imports, tracing. So the second comes early, and its stall counts: at once if all checkpoints together stay within
+their share of the time, otherwise within the first half minute. Excess over the share is made up for later, but no
+single wait for that exceeds the best interval, or the duration of the run. Until the best interval is reached, the
+next one comes after a part of the time trained so far.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ WRITING_SHARE = 0.25
 """The background writer may be busy for this share of the time."""
 SHORTEST_SECONDS = 5.0
 YOUNG_SECONDS = 30.0
-"""A run is assumed to train at least this many seconds; checkpoints come early where that suffices for their share."""
+"""A run is assumed to train at least this long, which may allow checkpoints early within their share."""
 EARLY_SECONDS = 25.0
 """The first two checkpoints of a run wait no longer than this, even if they exceed their share of a short run."""
 _MOST_OF_EARLY = 0.1
-"""But no checkpoint may take more than this share of the time before it."""
+"""No early checkpoint may take more than this share of the time before."""
 _PART_AT_RISK = 0.25
-"""A fault loses at most this part of the time trained, where checkpoints in such intervals are affordable."""
+"""A fault loses at most this part of the time trained, if such intervals are affordable."""
 ASSUMED_SECONDS = 3600.0
 """Initially, one fault in this time is assumed; observations soon outweigh it."""
 
@@ -52,7 +52,7 @@ class Cost:
     spent_seconds: float = 0.0
     """The part of that time taken by all checkpoints."""
     is_rough: bool = False
-    """True if no more than one checkpoint of the run has been measured: its stall holds what happens once."""
+    """True if at most one checkpoint has been measured, whose stall includes one-time work."""
 
 
 @dataclass(frozen=True)
@@ -107,7 +107,7 @@ class CheckpointInterval:
 
 
 def typical(stalls: Sequence[float]) -> float:
-    """The median stall of the measured checkpoints, without the first where there are others."""
+    """The median stall of the measured checkpoints, without the first if there are others."""
     return median(stalls[1:] or stalls) if stalls else 0.0
 
 

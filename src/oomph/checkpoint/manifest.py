@@ -9,7 +9,7 @@ from typing import Any
 from oomph.files.conforming import conforms
 
 _MOST = 1 << 53
-"""Every JSON implementation holds integers up to this exactly; no training counts that far."""
+"""Integers up to this are exact in every JSON implementation; no training counts that far."""
 _TOLD = {"class", "bytes", "state"}
 _SCALARS = (bool, int, float, str, type(None))
 Check = Callable[[Any], bool]
@@ -66,7 +66,7 @@ def tensors_trouble(entries: Any, file_bytes: int) -> str | None:
 
 
 def bytes_read_at_once(entries: Sequence[Mapping[str, Any]]) -> int:
-    """The memory for arrays that are read as they are, rather than into variables of the same shape."""
+    """The memory for arrays that are read whole, rather than into existing variables."""
     sizes: list[int] = [entry["nbytes"] for entry in entries if entry["name"].startswith((*_OF_OBJECTS, *_COPIES))]
     return sum(sizes) + max(sizes, default=0)
 
@@ -79,7 +79,7 @@ def missing_tensor(meta: Mapping[str, Any], names: Container[str]) -> str | None
     """The first tensor that the metadata refer to and the table lacks; None if it has all.
 
     Args:
-        meta: in which `meta_trouble` has found nothing.
+        meta: metadata that passed `meta_trouble`.
         names: the names in the table.
     """
     opened = (number for number, each in enumerate(meta.get("opened") or ()) if each["copied"])
@@ -96,7 +96,7 @@ _MOST_ARRAYS = 10**6
 _LARGEST_ITEM = 16
 """The largest item of a dtype that only TensorFlow knows, in bytes."""
 _OF_OBJECTS, _MOST_OF_OBJECTS = ("object/", "data/", "file/", "own/"), 8 << 30
-"""Twice what is ever saved of them, in bytes: a tensor file may have holes, which take memory only."""
+"""Twice the bytes ever saved of these; holes in a tensor file take memory but no disk."""
 _COPIES, _MOST_COPIES, _SMALL_COPIES = ("callback", "layer/", "history/", "draws/", "validation/"), 16, 1 << 30
 """Limits for the state of callbacks, such as the best weights: multiples of the variables, and bytes besides."""
 _ENTRY = {"name": str, "dtype": str, "shape": list[int], "offset": int, "nbytes": int}
@@ -127,7 +127,7 @@ def _is_text(value: Any) -> bool:
 
 
 def _is_reason(value: Any) -> bool:
-    """True for a code with its values; what the code says is looked up, never taken from the file."""
+    """True for a reason's code and values; its text is never taken from the file."""
     return (
         isinstance(value, dict)
         and _is_text(value.get("code"))
@@ -175,12 +175,12 @@ def _record(**checks: Check) -> Check:
 
 
 def _is_made_anew(value: Any) -> bool:
-    """An object that can be made again: its kind and its content."""
+    """True for a recreatable object: its kind and content."""
     return isinstance(value, list) and len(value) == 2 and _is_text(value[0])
 
 
 def _is_python_random(value: Any) -> bool:
-    """The state of a Mersenne Twister as Python has it."""
+    """True for a state of Python's Mersenne Twister."""
     if not (isinstance(value, list) and len(value) == 3 and isinstance(value[1], list)):
         return False
     return value[0] == 3 and len(value[1]) == 625 and all(map(_is_count, value[1])) and value[1][-1] <= 624
@@ -234,7 +234,7 @@ _RANDOM: dict[str, Check] = {
     "tensorflow_seed": _optional(lambda value: _is_whole(value) and abs(value) < 1 << 63),
     "tensorflow_unseeded": _is_count,
 }
-"""Global generator → its state; of others it is numbers in lists."""
+"""Global generator → check of its state; others hold numbers in lists."""
 _OBJECTS = _record(
     changed=lambda value: isinstance(value, dict), new=_mapping_of(_is_made_anew), lost=_list_of(_is_reason)
 )

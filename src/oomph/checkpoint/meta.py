@@ -22,7 +22,7 @@ class Meta:
     key: str | None = None
     """Key of the fit or loop."""
     outline: str | None = None
-    """Its place in the script without the numbers and words there."""
+    """Its place in the script, without constants."""
     fingerprint: str | None = None
     """Digest of the structure of the model and its optimizer."""
     made_by: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -72,7 +72,7 @@ class Meta:
     validated: bool | None = None
     """True if a validation had begun."""
     validated_after: list[list[int]] = field(default_factory=list)
-    """After which iterators the validation data were read, and whether they were used."""
+    """Per validation iterator, the training iterators before it, and whether it was used."""
     # -- files
     opened: list[dict[str, Any]] = field(default_factory=list)
     """Files that the fit writes, and their lengths."""
@@ -99,7 +99,7 @@ class Meta:
 
 
 def said(value: T | None) -> T:
-    """A field that is required here; raises KeyError if the checkpoint lacks it."""
+    """Return a required field; raises KeyError if it is None."""
     if value is None:
         raise KeyError("the checkpoint lacks this field")
     return value

@@ -1,8 +1,8 @@
 """CheckpointStore: writes the checkpoints of a run atomically, and verifies each before it is used.
 
-A checkpoint is written under a temporary name, flushed to disk, and renamed. One that holds more steps than the
-training which goes on is never removed for it, however it came to be unused. Runs in the script process; the supervisor
-calls `foreign_format` and `unused` only. Standard library only.
+A checkpoint is written under a temporary name, flushed to disk, and renamed. It is never removed for a training that
+has fewer steps, even if it is unused. Runs in the script process; the supervisor calls `foreign_format` and `unused`
+only. Standard library only.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class CheckpointStore:
         self._refused = refused
         self._number = 0
         self._steps_of: dict[str, int] = {}
-        """By the name of a checkpoint, how many steps of the run it holds."""
+        """Checkpoint name → the steps of the run it holds."""
 
     def open(self) -> None:
         """Create the folder and remove what a killed writer left; raises CheckpointError."""
@@ -91,7 +91,7 @@ class CheckpointStore:
             raise CheckpointError(f"{self._root}: {error.strerror}") from error
 
     def _last_number(self) -> int:
-        """The number of the newest checkpoint. Those that no run reaches are numbered anew: names have an end."""
+        """The newest checkpoint's number, after renumbering those beyond the largest valid one."""
         numbers = [int(match[1]) for path in self._root.iterdir() if (match := _STEP.search(path.name))]
         last = max((number for number in numbers if number <= _MOST_NUMBER), default=0)
         beyond = [path for path in self._steps() if _number(path.name) > _MOST_NUMBER]
@@ -146,7 +146,7 @@ class CheckpointStore:
         return self._verified(path) if path.is_dir() else None
 
     def drop_steps(self, end: Position) -> None:
-        """Remove the checkpoints within a fit, which has its end state."""
+        """Remove the checkpoints within a fit that has its end state."""
         self._forget(self._outdone(self._steps(end.fit), end.steps))
 
     def keep_newest_step(self, fit: int) -> None:
@@ -183,7 +183,7 @@ class CheckpointStore:
         self._forget(sorted(self._root.glob("refused-*"), key=_modified)[:-KEEP])
 
     def make_room(self) -> bool:
-        """Remove all checkpoints within each fit that its newest outdoes; returns whether there were any."""
+        """Remove each fit's checkpoints with no more steps than its newest; return True if any."""
         fits = {int(match[2]) for path in self._steps() if (match := _STEP.fullmatch(path.name))}
         each = [self._steps(fit) for fit in fits]
         older = [path for steps in each for path in self._outdone(steps[:-1], self._held(steps[-1]))]
@@ -333,7 +333,7 @@ def unused(root: Path, reached: Mapping[int, int]) -> list[Record]:
     """The checkpoints that hold more than the training of a finished run has reached, newest first.
 
     Args:
-        reached: by the number of each fit that finished, the steps of the run by then.
+        reached: number of each finished fit → the steps of the run by then.
     """
     found = CheckpointStore(root).records()
     return [each for each in found if each.position.steps > reached.get(each.position.fit, -1)]

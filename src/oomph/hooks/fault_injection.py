@@ -43,7 +43,7 @@ class _FaultInjection(testing.Injector):
     def __init__(self, fits: Fits, injection: Injection, run_dir: Path) -> None:
         self._fits, self._injection, self._run_dir = fits, injection, run_dir
         self._room: int | None = None
-        """Number of samples that fit into memory, once it has run out."""
+        """The samples that fit into memory, once it has run out."""
         self._is_full = self._is_full_disk = False
 
     def steps_committed(self, steps: int) -> None:
@@ -58,7 +58,7 @@ class _FaultInjection(testing.Injector):
             _AT_A_BORDER[injection.fault](self)
 
     def refuses_full_batch(self, samples: int | None) -> bool:
-        """Let one step of a fit run out of memory, and then every micro-batch larger than half of its batch."""
+        """True for one step of a fit; after it, micro-batches above half of its batch fail too."""
         is_due = self._injection.fault == "oom" and self.fit is not None and self._is_time(self._fits.steps)
         if is_due:
             self._fire()
@@ -107,7 +107,7 @@ class _FaultInjection(testing.Injector):
         self._fits.say(f"rehearsal: {self._injection.fault} now")
 
     def _stop(self) -> NoReturn:
-        """The rehearsal is complete: record the state, and exit with 0."""
+        """Record the state, and exit the completed rehearsal with 0."""
         fit = self.fit
         facts: dict[str, Any] = {} if fit is None else {"state": _digest(fit.model), "loss": _loss(fit.model)}
         self._fits.note(RehearsalEnded(**facts))
@@ -169,7 +169,7 @@ _AT_A_BORDER: dict[str, Callable[[_FaultInjection], None]] = {
 
 
 _IN_ANY_LOOP = ("kill", "abort", "hang", "lost-gpu")
-"""Possible where oomph knows neither the model nor a checkpoint."""
+"""Faults that need neither a known model nor a checkpoint."""
 
 
 def _hide_a_gpu() -> None:

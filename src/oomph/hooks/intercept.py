@@ -192,7 +192,7 @@ def _begin(fits: Fits, model: Any, signature: inspect.Signature, args: Any, kwar
 
 
 def _end(fits: Fits, callbacks: Any) -> None:
-    """Release everything that a fit holds except the signals: claim, phase, and our callback in the user's own list."""
+    """Release everything that a fit holds except the signals: claim, phase and our callback."""
     fits.release()
     fits.meter.end()
     fits.beat(Phase.OWN_CODE, -1)
@@ -242,7 +242,7 @@ def _with_ours(callbacks: Any, fit: Fit) -> Any:
 
 
 def _replace_logs(fits: Fits) -> None:
-    """Give an epoch that resumes after its last batch the logs of that batch, which Keras does not know."""
+    """Give an epoch resumed after its last batch that batch's logs, which Keras lacks."""
     cls = KERAS.trainer.value()
     original = KERAS.logs_of_epoch.get(cls)
     if original is None:

@@ -24,11 +24,11 @@ from oomph.script.session import Session
 
 _SECONDS = 60.0
 _SECONDS_OF_THE_SUPERVISOR = 0.3
-"""Time for stderr to reach the file of the run."""
+"""Time for stderr to reach the run's log."""
 _MARK = b"ignore_errors_dataset_op"
 _MOST_RECORDED = 1000
 _HIDES_WARNINGS = 2
-"""From this TF_CPP_MIN_LOG_LEVEL on."""
+"""The lowest such TF_CPP_MIN_LOG_LEVEL."""
 
 
 class LeftOut:
@@ -44,7 +44,7 @@ class LeftOut:
         self._tell(_was_told(self._session))
 
     def _tell_at_exit(self) -> None:
-        """The same for pipelines outside of fit. After Ctrl-C nobody should have to wait for it."""
+        """Report at exit for pipelines used outside fit; skipped after Ctrl-C, so nobody waits."""
         if getattr(sys, "last_type", None) is not KeyboardInterrupt:
             self._tell(bool(_was_told(self._session)))
 
@@ -67,7 +67,7 @@ class LeftOut:
 
 
 def _was_told(session: Session) -> bool | None:
-    """True if TensorFlow said that it left something out; None if that cannot be seen."""
+    """True if TensorFlow logged that it left something out; None if unknown."""
     hidden = os.environ.get("TF_CPP_MIN_LOG_LEVEL", "0")
     if (hidden.isdigit() and int(hidden) >= _HIDES_WARNINGS) or session.run_dir is None:
         return None

@@ -22,7 +22,7 @@ from oomph.resume.loop import loops
 
 _SAMPLES = 8
 _FEWER_SAMPLES = 2
-"""Sample count for a second try, if there was no memory for the usual number."""
+"""Samples for a second try, if there was no memory for the usual number."""
 _ROUNDING = {"float64": 1e-9, "float32": 1e-3, "bfloat16": 0.1, "float16": 0.05}
 
 
@@ -33,8 +33,8 @@ class GuardedPredict:
         plain: Keras' own function, which takes a list of batches and returns their joined outputs.
         replicas: the replicas of the model's strategy; the outputs of a batch are in replica order.
         watch: is notified of failures and recoveries.
-        promise: what is known of the model beforehand: exact if all of it treats each sample by itself.
-        inexact: "allow" to split batches even if the outputs of a sample depend on its neighbours.
+        promise: what is known of the model; exact if it treats each sample by itself.
+        inexact: "allow" to split batches even if a sample's outputs depend on its neighbours.
     """
 
     def __init__(
@@ -112,7 +112,7 @@ class GuardedPredict:
             self._search.learn(failed, part, seconds)
 
     def _judged(self, batch: Any) -> Promise:
-        """True if the outputs of samples depend on their neighbours: probed once per layout, with a few samples."""
+        """Whether outputs of samples depend on their neighbours, probed once per layout."""
         layout = batches.layout_of(self._replicas.local(batch)[0])
         if layout in self._verdicts:
             return self._verdicts[layout]

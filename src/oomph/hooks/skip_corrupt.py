@@ -1,11 +1,11 @@
-"""`--skip-corrupt`: every stage of a tf.data pipeline that fails on an element goes on with the next one.
+"""`--skip-corrupt`: a tf.data stage that fails on an element continues with the next one.
 
 `Dataset.ignore_errors` follows each stage that calls a function, and each source that reads files, so that one record
-is left out and not its whole batch. It changes nothing where nothing fails. TensorFlow goes on with the next file
-behind a record that cannot be read (`TFRecordDatasetOp` in tensorflow/core/kernels/data/tf_record_dataset_op.cc), but
-a Python generator ends with its first error. So a pipeline from a generator keeps its errors.
+is left out and not its whole batch. It changes nothing if nothing fails. After an unreadable record, TensorFlow
+continues with the next file (`TFRecordDatasetOp` in tensorflow/core/kernels/data/tf_record_dataset_op.cc), but a
+Python generator ends with its first error. So a pipeline from a generator keeps its errors.
 
-This module is imported while TensorFlow is: it imports none of it.
+It is imported during TensorFlow's import, so it imports none of it.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _UNKNOWN = -2
 """`tf.data.UNKNOWN_CARDINALITY`."""
 _is_paused = _is_counting = False
 guarded: WeakSet[Any] = WeakSet()
-"""The datasets of this process that go on behind an error."""
+"""The datasets here that continue after an error."""
 
 
 def install(module: Any) -> None:
@@ -67,9 +67,9 @@ def _behind_files(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _as_if_none_failed(original: Callable[..., Any]) -> Callable[..., Any]:
-    """`cardinality` of the pipeline without our stages, whose number of elements TensorFlow does not know.
+    """`cardinality` without our stages, whose length TensorFlow does not know.
 
-    Keras counts the steps by it, and a different number of iterators would draw other orders of a shuffle.
+    Keras counts steps by it, and creating more or fewer iterators would change shuffle orders.
     """
 
     @functools.wraps(original)
@@ -109,7 +109,7 @@ def _ignoring(dataset: Any) -> Any:
 
 @contextmanager
 def paused() -> Iterator[None]:
-    """Within the block, a pipeline that is built fails on its errors."""
+    """Within the block, new pipelines fail on their errors."""
     global _is_paused
     _is_paused = True
     try:
@@ -129,7 +129,7 @@ def _is_asked_for() -> bool:
 
 
 def _from_python(dataset: Any) -> bool:
-    """True if a generator of Python is among its sources."""
+    """True if a Python generator is among its sources."""
     waiting = [dataset]
     while waiting:
         each = waiting.pop()

@@ -3,8 +3,8 @@
 TensorFlow writes a cache as files NAME_0.index, NAME_0.data-00000-of-00001, ..., with a NAME_0.lockfile, and refuses to
 start another cache while any of them exists (`FileWriterIterator` in tensorflow/core/kernels/data/cache_dataset_ops.cc;
 the names in core/util/tensor_bundle). The process that wrote them is dead, and no other can complete them. So oomph
-removes them before a restarted script uses the cache: no files of other names, none that are older than the run
-directory here, none without a lock of TensorFlow's beside them, and none that a process has open.
+removes them before a restarted script uses the cache, except files with other names, older than the run directory
+here, without a TensorFlow lock beside them, or open in a process.
 """
 
 from __future__ import annotations

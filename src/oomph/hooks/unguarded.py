@@ -70,7 +70,7 @@ class _Seen:
         self._say(f"out of memory at {site}, outside a guarded step: left to the script")
 
     def step_of_a_loop(self, optimizer: Any, applied: bool) -> None:
-        """A custom loop applies gradients, or has `applied` them, outside any training that counts its own steps."""
+        """Count a custom loop's step that applies, or has `applied`, gradients, outside other trainings."""
         if loops.within_a_training():
             return
         session = self._session.in_this_process()
@@ -91,7 +91,7 @@ class _Seen:
             session.pulse.beat(Phase.LOOP)
 
     def trace(self, create: Callable[[], Any]) -> Any:
-        """A `tf.function` is being traced. The step that needs it may take as long as a first step."""
+        """Trace a `tf.function`; the step that needs it may take as long as a first step."""
         pulse = self._session.in_this_process().pulse
         if pulse.phase not in _STEPPING:
             return create()

@@ -1,1 +1,1 @@
-"""Resuming: what of a running training is saved and restored, and how the result is proved. In the script's process."""
+"""Saves and restores a running training, and proves the result. Runs in the script process."""

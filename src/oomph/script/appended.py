@@ -22,7 +22,7 @@ _LOGS = ("logging", "absl.logging")
 """Modules that append to logs, not to results."""
 
 Tell = Callable[[str, str], None]
-"""Called for a file that is appended to a second time, with its path and the line of the script."""
+"""Called with the path and script line of a file that is appended to again."""
 
 
 class Appends:

@@ -1,6 +1,6 @@
-"""The header of an array of NumPy, read without NumPy: which types it names, and how many bytes they take.
+"""Reads the header of a NumPy array without NumPy: its types and their sizes.
 
-Source: `numpy.lib.format`, of which only what it writes for numbers, texts and dates is known here; objects are none.
+Source: `numpy.lib.format`, restricted to what it writes for numbers, texts and dates.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _PLAIN = re.compile(r"[<>|=](?:([biufcSV])(\d{1,9})|(U)(\d{1,9})|[mM](8)(?:\[\d{
 
 
 def follows_arrays(content: bytes) -> bool:
-    """True for one or more arrays without objects, one after the other, and nothing else."""
+    """True if the content is only arrays without objects, one after the other."""
     at = 0
     while at < len(content):
         size = _size(content, at)
@@ -28,7 +28,7 @@ def follows_arrays(content: bytes) -> bool:
 
 
 def _size(content: bytes, at: int) -> int | None:
-    """The bytes of the array that begins there, with its header; None if it is none of plain values."""
+    """The size of the array at `at`, including its header; None unless it holds plain values."""
     start = at + len(_MARK) + 2
     width = _LENGTH_BYTES.get(content[start - 2]) if len(content) > start and content.startswith(_MARK, at) else None
     if width is None:
@@ -49,7 +49,7 @@ def _bytes_of(document: Any) -> int:
 
 
 def _bytes_in(kind: Any) -> int:
-    """The bytes of a value of this type: a text such as "<f4", or a list of named fields."""
+    """The size of a value of this type: a text such as "<f4", or a list of fields."""
     if isinstance(kind, str):
         found = _PLAIN.fullmatch(kind)
         if found is None:

@@ -21,7 +21,7 @@ class Outcome(Generic[T]):
 
 
 class Background(Generic[T]):
-    """A thread for one piece of work. It is a daemon, so it never delays the end of the script."""
+    """A daemon thread for one piece of work, which never delays the end of the script."""
 
     def __init__(self) -> None:
         self._thread: threading.Thread | None = None

@@ -1,10 +1,10 @@
 """Lets a restarted script create again what an earlier attempt of the run created.
 
 `os.mkdir`, an exclusive `open` and the like raise FileExistsError when a script starts a second time. Here they succeed
-as they did the first time if an earlier attempt created the same thing at the same line and it is still there: what is
-there must have been born while that attempt wrote its notes. A folder
-stays as it is, a file is opened empty, and a link is recreated. Everything else fails as in plain Python. A function
-is replaced only if an earlier attempt created something with it. Standard library only.
+as they did the first time if an earlier attempt created the same thing at the same line and it still exists: it must
+have been created while that attempt wrote its notes. A folder stays as it is, a file is opened empty, and a link is
+recreated. Everything else fails as in plain Python. A function is replaced only if an earlier attempt created
+something with it. Standard library only.
 """
 
 from __future__ import annotations
@@ -57,13 +57,13 @@ class Before:
             _Link(os.link, "os", self).replace(os, "link")
 
     def accepts(self, kind: str, path: Any, then: Callable[[str, int], Any], source: Any = None) -> Any:
-        """Count a creation as done and do what is left of it; returns `FAILS` if no earlier attempt created it.
+        """Count a creation as done and finish it; return `FAILS` if no earlier attempt created it.
 
         Args:
             kind: the kind of creation.
             path: the path as the script gives it.
-            then: does what is left, given the absolute path and the inode of what is there.
-            source: of a hard link, the file that gets another name; it is older than the link.
+            then: finishes it, given the absolute path and inode of what exists.
+            source: for a hard link, its target file, which is older than the link.
         """
         try:
             found = self._found(kind, path, source)
@@ -95,7 +95,7 @@ FAILS = object()
 
 
 def _is_name_of(source: Any, path: str) -> bool:
-    """True if the path is another name of this file, so that nothing is lost if it is made again."""
+    """True if the path is a hard link to this file, so recreating it loses nothing."""
     if source is None or os.path.abspath(os.fsdecode(source)) == path:
         return False
     one, other = os.lstat(source), os.lstat(path)
@@ -103,7 +103,7 @@ def _is_name_of(source: Any, path: str) -> bool:
 
 
 def _is_expected() -> bool:
-    """True if the script catches the error: by any base class in the creating function, by its own name further out."""
+    """True if the script catches the error: by any base class in the creating function, by name in its callers."""
     names = _CATCHING
     for frame in calling_frames():
         if catches(frame, names):
@@ -113,7 +113,7 @@ def _is_expected() -> bool:
 
 
 class _Replacement(ABC):
-    """Replaces one of Python's functions. An object, so that it does not become a method when a class holds it."""
+    """Replaces a Python function with an object, which does not become a method in a class."""
 
     def __init__(self, original: Callable[..., Any], module: str, before: Before) -> None:
         for name in ("__name__", "__qualname__", "__doc__"):
@@ -127,7 +127,7 @@ class _Replacement(ABC):
 
     @abstractmethod
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Do what the original does, or what is left of it."""
+        """Do what the original does, or finish it."""
 
     def replace(self, *places: Any) -> None:
         """Replace the original in these modules: `places` is a module, the name, and further modules."""

@@ -22,7 +22,7 @@ Hook = Callable[[str, tuple[Any, ...]], None]
 _EXCLUSIVE = os.O_CREAT | os.O_EXCL
 _EVENTS = frozenset(("open", "os.mkdir", "os.symlink", "os.link", "os.rename"))
 _NAMES_OF_THEIR_OWN = ("tempfile", "importlib._bootstrap_external", "_frozen_importlib_external")
-"""Modules that pick a new name each time, which a restart never meets again."""
+"""Modules that pick a new name each time, so a restart cannot collide."""
 _TAKE_EXIST_OK = ("os", "pathlib")
 
 
@@ -58,7 +58,7 @@ class Creating:
         return os.getpid() == self._pid
 
     def next(self, kind: str, path: str, place: str) -> Creation:
-        """The creation that this would be now."""
+        """The next such creation, numbered."""
         return Creation(kind, path, place, self._counts.get((kind, path, place), 0) + 1)
 
     def done(self, creation: Creation) -> None:
@@ -94,7 +94,7 @@ class Creating:
             self._earlier.renamed(path, inode)
 
     def _settle(self) -> None:
-        """Check whether what this thread was about to create exists now."""
+        """Check if what this thread was creating exists now."""
         try:
             name, creation = self._pending.pop(get_ident(), ("", None))
             if creation is None or not self.is_owner_now():
@@ -132,7 +132,7 @@ _KINDS = {
     "os.link": (LINK, 1, 3),
     "os.rename": ("", 1, 3),
 }
-"""Event → the kind, and the positions of the path and of the folder descriptor that the path is relative to."""
+"""Event → the kind, and the argument positions of the path and its folder descriptor."""
 
 
 def _absolute(path: Any) -> str:

@@ -18,7 +18,7 @@ from oomph.redaction.redaction import holds_secret
 from oomph.script.sources import is_own_code
 
 SECRET = "set"
-"""In place of a digest: that of a short key could be searched for."""
+"""Replaces the digest of a secret, which could be found by trying."""
 _DIGEST_BYTES = 4
 _NEARLY_ALL = 0.8
 _OF_THE_JOB = frozenset((
@@ -29,7 +29,7 @@ _OF_JOBS = (
     "SLURM_", "PBS_", "LSB_", "SGE_", "KUBERNETES_", "RAY_", "SSH_", "XDG_", "CUDA_", "NVIDIA_", "OOMPH_", "OMP_",
     "PYTHON", "LC_", "LD_", "CONDA_", "NCCL_", "TF_", "XLA_",
 )  # fmt: skip
-"""Names, and beginnings of names, that describe the job, the machine or the libraries: they differ between starts."""
+"""Prefixes of names that describe the job, machine or libraries, and so differ between starts."""
 
 
 class EnvironmentRead:
@@ -78,12 +78,12 @@ class EnvironmentRead:
 
 
 _BETWEEN = frozenset((os.getenv.__code__.co_filename, Mapping.get.__code__.co_filename))
-"""The files of the functions through which a look-up goes."""
+"""The files of the functions that a look-up passes through."""
 _watched: EnvironmentRead | None = None
 
 
 def watch() -> None:
-    """Watch `os.environ` from now on; does nothing where it is built in another way."""
+    """Watch `os.environ` from now on, if it is built as expected."""
     global _watched
     try:
         _watched = _watched or EnvironmentRead(os.environ)
@@ -97,12 +97,12 @@ def read_by_script() -> dict[str, str | None]:
 
 
 def read_of_the_job() -> dict[str, str | None]:
-    """The same for variables that describe the job or the machine."""
+    """As `read_by_script`, for variables of the job or machine."""
     return {} if _watched is None else {k: v for k, v in _watched.values().items() if describes_the_job(k)}
 
 
 def describes_the_job(name: str) -> bool:
-    """True if a variable differs between starts by nature."""
+    """True if a variable naturally differs between starts."""
     return name in _OF_THE_JOB or name.startswith(_OF_JOBS)
 
 

@@ -16,7 +16,7 @@ _FLAGS = {"r": os.O_RDONLY, "rb": os.O_RDONLY, "r+": os.O_RDWR, "a": os.O_RDWR, 
 
 
 def tell_of_openings(opened: Callable[[Any, int], None]) -> None:
-    """From now on, call `opened` with path and flags before each opening by a library that the script has loaded."""
+    """Call `opened` with path and flags before each file opened by a library that the script has loaded."""
     _tell_before(getattr(sys.modules.get("h5py"), "File", None), "__init__", _named_in_call, opened)
     file_io = getattr(sys.modules.get("tensorflow.python.lib.io.file_io"), "FileIO", None)
     for method in ("_preread_check", "_prewrite_check"):

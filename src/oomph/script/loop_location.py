@@ -14,7 +14,7 @@ from oomph.files.user_code import is_installed
 
 _MOST_BYTES = 5_000_000
 _BARE = frozenset(("BaseException",))
-"""Classes that an `except` without a name catches."""
+"""Classes that a bare `except` catches."""
 Lines = tuple[str, int, int]
 """(file, first line, last line)."""
 
@@ -41,7 +41,7 @@ def catches(frame: FrameType, names: frozenset[str]) -> bool:
 
 
 def _catches(node: ast.AST, frame: FrameType, names: frozenset[str]) -> bool:
-    """True if a statement around a frame's line, within the frame's function, catches one of these."""
+    """True if a statement around a frame's line in its function catches one of these."""
     if isinstance(node, ast.Try):
         body, kinds = node.body, [handler.type for handler in node.handlers]
     elif isinstance(node, ast.With):

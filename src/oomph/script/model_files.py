@@ -1,4 +1,4 @@
-"""Models and weights of Keras as files: which of them describe data alone, and which make a reader call something.
+"""Tells Keras model and weight files that only describe data from those that make a reader call something.
 
 A model that is read imports what its description names, such as the function of a Lambda layer, and HDF5 may hold
 pickles and lead to other files. Standard library only: HDF5 is looked at with the h5py that the script has imported.
@@ -24,7 +24,7 @@ _MOST_BYTES = 1 << 20
 
 
 def is_plain_document(document: Any) -> bool:
-    """True for JSON that describes no function, and no class but those of Keras. Any other JSON is plain too."""
+    """True unless the JSON describes a function or a class outside Keras."""
     if isinstance(document, list):
         return all(map(is_plain_document, document))
     if not isinstance(document, dict):
@@ -42,7 +42,7 @@ def _is_of_keras(module: Any) -> bool:
 
 
 def is_plain_hdf5(content: bytes) -> bool:
-    """True for HDF5 without pickles, functions, and data in other files; False if nothing can look into it."""
+    """True for HDF5 without pickles, functions or external data; False if it cannot be inspected."""
     h5py = sys.modules.get("h5py")
     if h5py is None:
         return False
@@ -74,7 +74,7 @@ def _is_plain(thing: Any, h5py: Any) -> bool:
 
 
 def _is_plain_attribute(name: str, value: Any) -> bool:
-    """False for what PyTables unpickles, a text with a stop at its end, and for models that call something."""
+    """False for texts that end with ".", which PyTables unpickles, and models that call something."""
     if name == "PSEUDOATOM":
         return False
     if getattr(value, "shape", None) == ():

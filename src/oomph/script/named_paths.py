@@ -1,4 +1,4 @@
-"""Paths that the data of a run directory may name: no program, no hidden file, no pickled objects.
+"""Paths that data in a run directory may name: no program, hidden file or pickled objects.
 
 A run directory may come from anybody. The script opens what it names itself; oomph restores the content of such a file,
 and must not plant a program, a setting or a pickle there. Standard library only.

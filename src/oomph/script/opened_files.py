@@ -52,7 +52,7 @@ class FileState:
     """The time at which the checkpoint was written, by the clock of the kernel."""
 
     def lies_where_it_lay(self) -> bool:
-        """True if the file may be replaced: it does not exist, is the checkpoint's own, or took its place since.
+        """True if the file may be replaced: it is missing, the checkpoint's own, or newer than the checkpoint.
 
         Compares inodes and change times, which the kernel keeps: a planted checkpoint cannot name another file.
         """
@@ -79,7 +79,7 @@ class FileState:
 
 
 def stamp_of(path: str) -> Stamp | None:
-    """Size and last change of a regular file; None for anything else."""
+    """Size and change time of a regular file; None for others."""
     try:
         found = os.stat(path)
     except OSError:
@@ -130,7 +130,7 @@ class OpenedFiles:
         self._noting = False
 
     def put_back_when_opened(self, states: Mapping[str, FileState], on_lost: Callable[[str], None]) -> None:
-        """Restore these when the script next opens them, unless it truncates them or has written them by then.
+        """Restore these when the script next opens them, unless it truncates or has already written them.
 
         Args:
             states: by path; unchanged files are left alone.
@@ -222,7 +222,7 @@ def log_files() -> list[str]:
 
 
 def replace_file(path: Path, content: bytes) -> None:
-    """Replace the content of a file atomically. It keeps its mode, and what lies beside it is not touched."""
+    """Replace a file's content atomically, keeping its mode and touching no other file."""
     path.parent.mkdir(parents=True, exist_ok=True)
     own = path.with_name(f"{uuid.uuid4().hex}.oomph")
     with own.open("wb") as file:

@@ -1,7 +1,7 @@
-"""Tells whether a content would import or call anything if it were unpickled. Nothing is. Standard library only.
+"""Tells if unpickling a content would import or call anything, without unpickling it. Standard library only.
 
-A pickle is a program of a small machine that stops at the first byte it does not know. So a text is only one as far as
-that byte, and harmless if nothing is imported before. What `pickletools` cannot follow counts as a call.
+A pickle is a program for a small machine that stops at the first unknown byte. So a text is a pickle only up to that
+byte, and harmless if nothing is imported before it. What `pickletools` cannot follow counts as a call.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _QUOTED = re.compile(rb"""\s*(['"]).*\1\s*""", re.S)
 _FROM_ELSEWHERE = (*_BY_NUMBER, "PERSID", "BINPERSID")
 _WORDS = ("SHORT_BINUNICODE", "BINUNICODE", "BINUNICODE8")
 _TEXTS = (*_WORDS, "UNICODE", "STRING", "BINSTRING", "SHORT_BINSTRING")
-"""Only these put the words on the stack that `STACK_GLOBAL` takes."""
+"""The operations that push the words for `STACK_GLOBAL`."""
 _OF_ARRAYS = ("multiarray _reconstruct", "multiarray scalar", "numeric _frombuffer")
 _OF_DATA = frozenset(
     (
@@ -33,9 +33,9 @@ _OF_DATA = frozenset(
         *(f"builtins {name}" for name in ("complex", "set", "frozenset", "slice")),
     )
 )
-"""Names that only make data, however called. Not `bytearray`, which fills the memory, nor `_codecs.encode`."""
+"""Names that only make data, whatever the arguments; `bytearray` could fill the memory."""
 _FORMER_MODULES = frozenset(IMPORT_MAPPING) | {module for module, _ in NAME_MAPPING}
-"""Names of Python 2, such as `__builtin__`, which Python 3 looks for under their present ones."""
+"""Python 2 module names, such as `__builtin__`, which Python 3 maps to the current ones."""
 _PROTOCOL = b"\x80"
 _MOST_OPERATIONS = 1 << 20
 
@@ -46,7 +46,7 @@ def may_be_pickled(content: bytes) -> bool:
 
 
 def calls_something(content: bytes) -> bool:
-    """True for a pickle that may import or call more than what makes containers and arrays."""
+    """True for a pickle that may import or call more than containers and arrays need."""
     return _imports(content) and not _is_data(content)
 
 
@@ -58,9 +58,9 @@ def _is_data(content: bytes) -> bool:
 
 
 def _names_in(content: bytes) -> Iterator[str]:
-    """Yield what a pickle imports, as "module name". Raises ValueError if that is unknown, or if more follows it.
+    """Yield a pickle's imports as "module name". Raises ValueError if one is unknown, or if data follow.
 
-    A name that is taken from the stack counts only if both of its words are put there right before.
+    A name from the stack counts only if both of its words were pushed right before.
     """
     words, memo, has_numbers, end = ("", ""), list[str](), False, -1
     for operation, argument, at in islice(pickletools.genops(content), _MOST_OPERATIONS):
@@ -105,7 +105,7 @@ def _imports(content: bytes) -> bool:
 
 
 def _is_taken(name: str, line: bytes) -> bool:
-    """True if the reader of Python might accept an argument that `pickletools` does not."""
+    """True if Python's unpickler may accept an argument that `pickletools` rejects."""
     match name:
         case "INT" | "LONG" | "FLOAT" | "GET" | "PUT":
             return _NUMBER.fullmatch(line) is not None
@@ -119,7 +119,7 @@ def _is_taken(name: str, line: bytes) -> bool:
 
 
 def _can_be_imported(module: str) -> bool:
-    """True if there is such a module. A list of words may begin as the name of one does."""
+    """True if the module exists; plain text may only look like an import."""
     top = module.partition(".")[0]
     if not top:
         return False

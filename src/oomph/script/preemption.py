@@ -56,17 +56,17 @@ class Preemption:
         self.asked = ""
         """The name of the signal received; empty if none was."""
         self.is_hurried = False
-        """True if Ctrl-C did not wait for its checkpoint: nothing else should be waited for either."""
+        """True if Ctrl-C did not wait for its checkpoint, so nothing else should wait."""
         self._asked_at = 0.0
 
     def arm(self) -> None:
-        """Catch the signals: a fit begins, and the process can save between its steps."""
+        """Catch the signals when a fit begins, since the process can save between steps."""
         self.is_hurried = False
         for signum in _POWERS:
             self._catch(signum)
 
     def disarm(self) -> None:
-        """The fit is over: SIGTERM ends the process again; SIGUSR1 stays caught for the next fit.
+        """After a fit, let SIGTERM end the process again; SIGUSR1 stays caught for the next fit.
 
         Raises KeyboardInterrupt if Ctrl-C has waited in vain for another step.
         """
@@ -76,10 +76,10 @@ class Preemption:
             self.interrupt()
 
     def interrupt(self) -> NoReturn:
-        """Raise the KeyboardInterrupt that Ctrl-C stands for, and pass it on to the others of the process group.
+        """Raise the KeyboardInterrupt for Ctrl-C, and pass the signal on to the process group.
 
-        A terminal interrupts all of them at once. Here they wait as well: the script needs its workers until it has
-        saved, and a shell that runs it must not go on to its next command.
+        A terminal interrupts the whole group at once. Here the others wait too: the script needs its workers until it
+        has saved, and a shell that runs it must not go on to its next command.
         """
         self.asked = ""
         self._release(signal.SIGINT)
@@ -100,7 +100,7 @@ class Preemption:
         self._pulse.tell_power(_POWERS[signum])
 
     def _release(self, signum: signal.Signals) -> bool:
-        """Catch a signal no longer; True if it was caught here."""
+        """Stop catching a signal; True if it was caught here."""
         if signal.getsignal(signum) != self._receive or os.getpid() != self._pid:
             return False
         try:
@@ -146,7 +146,7 @@ class Preemption:
         os.kill(os.getpid(), signum)
 
     def _limit(self, asked_at: float) -> None:
-        """Runs in a thread of its own: say that Ctrl-C waits, and end the wait."""
+        """Report that Ctrl-C waits, and end the wait; runs in its own thread."""
         time.sleep(_SILENT_SECONDS)
         if self._waits_since(asked_at):
             self._say(f"Ctrl-C: saving after this step, within {SECONDS_TO_SAVE:.0f} s; press it again to end at once")

@@ -61,7 +61,7 @@ class Pulse:
         return (time.monotonic_ns() - self._seen_ns) / 1e9
 
     def tell_power(self, power: Power = Power.NONE, has: bool = True) -> None:
-        """Tell the supervisor what this process can or can no longer do; without arguments, only that it is alive."""
+        """Report what this process can or can no longer do; by default, only that it is alive."""
         self.powers = self.powers | power if has else self.powers & ~power
         self._tell(self._seen_ns)
 
@@ -92,7 +92,7 @@ class Pulse:
 
 
 def inherited(fd: int | None, inode: int | None) -> int | None:
-    """The descriptor, if it is still the one the supervisor opened: a launcher in between may have closed it."""
+    """The descriptor if the supervisor opened it; None if a launcher in between has closed it."""
     if fd is None:
         return None
     try:

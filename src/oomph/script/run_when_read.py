@@ -1,8 +1,8 @@
-"""Tells contents that run nothing when they are read from all others, which are not put back.
+"""Recognises contents that run nothing when read; all others are not restored.
 
-`numpy.load`, `joblib.load`, `torch.load` and `pandas.read_pickle` find a pickle by the content, not by the name. So
-only known forms pass, each read to its end: text, numbers of NumPy, the models and weights of Keras, safetensors, and
-these within an archive or a compressed file. Nothing is loaded. Standard library only.
+`numpy.load`, `joblib.load`, `torch.load` and `pandas.read_pickle` find a pickle by its content, not by the name. So
+only known forms pass, each read to its end: text, NumPy numbers, Keras models and weights, safetensors, and these
+within an archive or a compressed file. Nothing is loaded. Standard library only.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ from oomph.script.pickled import calls_something, may_be_pickled
 _MOST = 64 << 20
 """The most bytes unpacked at once."""
 _MOST_IN_ALL = 4 * _MOST
-"""The most bytes unpacked for all values of one checkpoint: many small ones could keep a start busy for hours."""
+"""The most bytes unpacked for all values of a checkpoint, since many small ones could take hours."""
 _MOST_OF_DEFLATE = 1032
-"""The most bytes that gzip and zlib pack into one."""
+"""The highest compression ratio of gzip and zlib."""
 _DEEPEST = 3
 _MOST_MEMBERS, _MOST_VALUES = 10_000, 1 << 21
 _CONTROLS = re.compile(rb"[\x00-\x06\x0e-\x1a\x1c-\x1f]")
-"""Bytes that no text holds; a bell, a backspace and an escape may be in a log of a terminal."""
+"""Bytes that no text contains; a terminal log may hold bell, backspace and escape."""
 _ACTIVE_TEXT = re.compile(
     rb'\A\s*#!|!!python|yaml\.org,2002:py|^%TAG|"(?:p|\\u0070)(?:y|\\u0079)(?:/|\\/|\\u002f)', re.M | re.I
 )
-"""A program of a shell, and the calls in YAML and in the JSON of jsonpickle."""
+"""Shell scripts, and calls in YAML and in jsonpickle's JSON."""
 _PICTURES = (b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff", b"GIF87a", b"GIF89a")
 _ZIP, _ZIP_WITHIN = b"PK\x03\x04", b"PK\x05\x06"
 _PROGRAM_NAME = re.compile(r"\.(?:py\w?|pth|pkl|pickle|so|sh)\Z|(?:\A|/)\.\.?(?:/|\Z)|\A/", re.I)
@@ -80,7 +80,7 @@ class Unpacking:
 def holds_pickled_objects(content: bytes, unpacking: Unpacking) -> bool:
     """True for a pickle, compressed or not, that may import or call something: more than containers and arrays.
 
-    Also true for what is too long to look into.
+    Also true for content too long to check.
     """
     try:
         for _ in range(_DEEPEST):
@@ -109,7 +109,7 @@ def _is_harmless(content: bytes, deep: int) -> bool:
 
 
 def _is_of_several_forms(content: bytes) -> bool:
-    """True if a reader may find another form in it than its beginning says: an archive at the end, HDF5 further on."""
+    """True if readers may find another form than at its beginning: an archive at the end, HDF5 further on."""
     if content.startswith(HDF5):
         return zipfile.is_zipfile(io.BytesIO(content))  # it may hold what was in the memory before, in its gaps
     if _begins_as_tar(content) or (_ZIP_WITHIN in content and not content.startswith(_ZIP)):
@@ -133,7 +133,7 @@ def _begins_as_tar(content: bytes) -> bool:
 
 
 def _unpacked(content: bytes) -> bytes | None:
-    """The unpacked content; None if nothing was compressed. A pickle stands for content that cannot be unpacked."""
+    """The unpacked content; None if it is not compressed, a pickle mark if it cannot be unpacked."""
     try:
         found = _decompressed(content, _MOST)
     except _NOT_COMPRESSED:
@@ -146,7 +146,7 @@ _NOT_COMPRESSED = (OSError, EOFError, ValueError, zlib.error, lzma.LZMAError)
 
 
 def _decompressed(content: bytes, most: int) -> bytes | None:
-    """The decompressed content, at most a byte more than `most`; None if plain. Raises one of `_NOT_COMPRESSED`."""
+    """The decompressed content, up to `most` + 1 bytes; None if plain. Raises one of `_NOT_COMPRESSED`."""
     for mark, opened in _COMPRESSED:
         if content.startswith(mark):
             return bytes(opened(io.BytesIO(content)).read(most + 1))
@@ -178,7 +178,7 @@ def _is_harmless_archive(content: bytes, deep: int) -> bool:
 
 
 def _is_harmless_member(archive: zipfile.ZipFile, member: zipfile.ZipInfo, deep: int) -> bool:
-    """False where it is not as long as it says: `read` without a limit, and bz2 with one, unpack all there is."""
+    """True if harmless and as long as stated: reading on, or bz2, would unpack everything."""
     if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
         return False
     with archive.open(member) as file:

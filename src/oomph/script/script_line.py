@@ -24,7 +24,7 @@ Spot = tuple[FrameType, int]
 
 
 class ScriptLine(NamedTuple):
-    """A line of the script; failing that, of a library that it uses."""
+    """A line of the script, or else of a library it uses."""
 
     file: str
     line: int
@@ -36,7 +36,7 @@ class ScriptLine(NamedTuple):
 
     @property
     def site(self) -> str:
-        """The place as people write it: "train.py:42"."""
+        """The place for messages: "train.py:42"."""
         return f"{self.file}:{self.line}"
 
     @property
@@ -63,7 +63,7 @@ def calling_frames() -> Iterator[FrameType]:
 
 
 def is_of_script(path: str) -> bool:
-    """True for a file with code of the user's own, not generated from it."""
+    """True for a file of the user's own, not generated code."""
     return is_users(path) and not path.startswith("<") and GENERATED not in path
 
 
@@ -94,7 +94,7 @@ def _links(traceback: TracebackType | None) -> Iterator[TracebackType]:
 
 
 def _line_of(spots: Iterable[Spot]) -> ScriptLine | None:
-    """The innermost line of the user's own code; failing that, of an installed package."""
+    """The innermost line of the user's own code, or else of an installed package."""
     installed = None
     for frame, line in spots:
         path = frame.f_code.co_filename

@@ -71,7 +71,7 @@ class _Telling:
 
 
 class _Exits:
-    """Remembers where the script last called `sys.exit` with a code other than 0: an exit has no traceback."""
+    """Remembers the script's last `sys.exit` with a code other than 0, which leaves no traceback."""
 
     def __init__(self, creating: Creating) -> None:
         self._creating, self._original = creating, sys.exit
@@ -93,7 +93,7 @@ class _Exits:
 
 
 def _tell_what_stopped_it(session: Session, earlier: Earlier, creating: Creating, exits: _Exits) -> None:
-    """At exit, record the error or the exit that ended the script, for the supervisor to judge."""
+    """At exit, record the error or exit that ended the script, for the supervisor."""
     if not session.is_owner_now():
         return
     error = getattr(sys, "last_value", None)
@@ -122,7 +122,7 @@ def _created(error: BaseException | None, message: str, earlier: Earlier, creati
 
 
 def _path_of(error: BaseException | None) -> str:
-    """The path in the way; of two paths the second, which is the destination."""
+    """The path in the way: the destination if there are two."""
     if not isinstance(error, OSError):
         return ""
     path = error.filename if error.filename2 is None else error.filename2

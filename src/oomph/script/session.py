@@ -1,4 +1,4 @@
-"""Session: the part that one process of the script takes in a run. Standard library only."""
+"""Session: the role of one process of the script in a run. Standard library only."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ def _reached(handover: Handover) -> Path | None:
 
 
 def _pulse(handover: Handover) -> Pulse:
-    """Heartbeats, and stacks on request. A lost pipe also ends the stacks if the script has closed their descriptor."""
+    """Set up heartbeats, and stacks on request; a lost pipe ends the stacks if their descriptor is closed."""
     beats, fd = inherited(handover.beat_fd, handover.beat_inode), inherited(handover.stacks_fd, handover.stacks_inode)
     if fd is None or handover.stacks_signal is None:
         return Pulse(beats)
@@ -150,7 +150,7 @@ def _open_board(run_dir: Path | None, attempt: int) -> ProgressBoard | None:
 
 
 def _keep_lock_from_children(lock_fd: int | None) -> None:
-    """The lock of the run directory must not outlive the script in a process that it started."""
+    """Keep the run directory's lock from outliving the script in a child process."""
     if lock_fd is not None:
         try:
             os.set_inheritable(lock_fd, False)

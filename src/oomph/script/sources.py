@@ -40,7 +40,7 @@ def own_files() -> list[str]:
 
 @functools.lru_cache(maxsize=1)
 def _imported(count: int, newest: str) -> list[str]:
-    """The user's files among the loaded modules. Cached per import: there are thousands, and each fit asks.
+    """The user's files among the loaded modules; cached per import, since there are thousands.
 
     Args:
         count, newest: number of modules and the newest; they change with every import.
@@ -67,7 +67,7 @@ def code_in(files: Mapping[str, str]) -> dict[str, str]:
 
 @functools.cache
 def _code_hash(path: str, content: str) -> str:
-    """Empty if the file is gone or not Python. `content` is a hash: each version is parsed once, not at every fit."""
+    """A hash of the code; empty if the file is gone or not Python. `content`, its hash, is the cache key."""
     try:
         with open(path, "rb") as file:
             tree = ast.dump(ast.parse(file.read()))
@@ -83,7 +83,7 @@ def _file_of(module: ModuleType | None) -> str | None:
 
 @functools.cache
 def _own_file(given: str) -> str | None:
-    """The path of one of the user's Python files; None for others. Cached: thousands are asked for at each fit."""
+    """The path if it is one of the user's Python files, else None; cached, since each fit checks thousands."""
     path = os.path.abspath(given)
     return path if path.endswith(".py") and is_users(path) else None
 
@@ -103,6 +103,6 @@ def _hash_of(path: str) -> str | None:
 
 @functools.cache
 def _content_hash(path: str, changed: int, size: int) -> str:
-    """Cached: each version of the file is read once."""
+    """A short hash of a file, cached per version."""
     with open(path, "rb") as file:
         return hashlib.sha256(file.read()).hexdigest()[:16]

@@ -81,7 +81,7 @@ def one_by_one(apply: Callable[[], None]) -> None:
 
 
 def _needed(writer: Any, among: dict[int, int], taken: set[int]) -> list[Any]:
-    """The writer and everything that must run before it, except operations in `taken`. Adds them to `taken`."""
+    """The writer and all that must run before it, except what is in `taken`; adds them to it."""
     found, remaining = [], [writer]
     while remaining:
         operation = remaining.pop()
@@ -133,7 +133,7 @@ def _nbytes(value: Any) -> int:
 
 
 def _writers(operations: list[Any]) -> tuple[list[Any], list[tuple[Any, int]]]:
-    """The operations that may write a variable, and those of their inputs that depend on no such write."""
+    """Operations that may write a variable, and their inputs that depend on no such write."""
     written: set[int] = set()
     late: set[int] = set()
     writers: list[Any] = []

@@ -33,7 +33,7 @@ class _Area:
             return TENSORFLOW.stage.value()(values=list(values), shared_name=self._name)
 
     def take(self) -> list[tf.Tensor] | None:
-        """The oldest item held, or None. In eager mode only."""
+        """The oldest item held, or None; eager mode only."""
         with tf.device(self._device):
             if int(TENSORFLOW.stage_size.value()(dtypes=self._dtypes, shared_name=self._name)) == 0:
                 return None

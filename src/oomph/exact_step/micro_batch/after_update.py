@@ -40,7 +40,7 @@ class AfterUpdate:
         self.variables: list[Any] = []
         self.values: list[Any] = []
         self._noted: dict[int, int] = {}
-        """By the identity of a variable's handle, how many operations existed when it was assigned."""
+        """`id` of a variable's handle → number of operations when it was assigned."""
 
     @staticmethod
     @contextmanager
@@ -48,8 +48,7 @@ class AfterUpdate:
         """Within the block, assignments of these variables are recorded.
 
         Args:
-            current: returns those of the micro-batch that this thread traces; None in other threads, and before the
-                update.
+            current: returns those of the micro-batch that this thread traces; None elsewhere and before the update.
         """
         with ExitStack() as undo:
             for variable in map(tensorflow_variable, variables):
@@ -117,12 +116,12 @@ class Assignments:
 
     definition: Any = None
     captures: dict[str, Any] = field(default_factory=dict)
-    """By the name of a tensor of the definition, the captured tensor that it stands for."""
+    """Tensor name in the definition → the captured tensor it stands for."""
     values: tuple[tuple[Any, str], ...] = ()
-    """Each variable, and the name of the tensor that it is assigned."""
+    """Each variable, and the name of the tensor to assign."""
 
     def make(self) -> None:
-        """Make them in the function that is being traced."""
+        """Add them to the function being traced."""
         if not self.values:
             return
         graph = TENSORFLOW.default_graph.value()()

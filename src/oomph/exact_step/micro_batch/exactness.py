@@ -1,4 +1,4 @@
-"""Promises about micro-batches of a model before they are needed: exact, approximate, a probe, or restarts only.
+"""Promises about a model's micro-batches before they are needed: exact, approximate, probe, or restarts only.
 
 "exact": the update of the divided step equals the update of the full batch, up to rounding. It is promised for Keras'
 own train step with layers, losses and metrics that treat each sample independently (`by_construction.py`). Before a
@@ -38,9 +38,9 @@ class Promise:
 
     kind: str
     reason: str = ""
-    """In words."""
+    """As text."""
     coupling: str = ""
-    """The coupling of the samples of a batch, if the table of reasons knows it."""
+    """The known reason for a coupling of samples in a batch, if any."""
 
     @property
     def refused(self) -> bool:

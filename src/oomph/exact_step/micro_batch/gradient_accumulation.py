@@ -25,7 +25,7 @@ from oomph.keras_bridge.runtime.allocator import run_out_of_memory
 
 @dataclass(frozen=True)
 class Kinds:
-    """True if the training loss and plain numbers are sums over samples (True) or means."""
+    """Whether loss and plain numbers are sums over samples (True) or means."""
 
     loss: bool
     terms: list[bool]
@@ -57,7 +57,7 @@ class AccumulatedStep:
         self._small: SmallState | None = None
         self._divisors: list[Any] = []
         self._own: list[Any] = []
-        """The samples of each replica; `_sizes`: how many."""
+        """Each replica's samples; `_sizes` counts them."""
         self._sizes: list[int] = []
         self._size = 0
         self.combine: str | None = None
@@ -65,7 +65,7 @@ class AccumulatedStep:
         self.compiled = True
         """False to run micro-batches without XLA: a probe is not worth a compilation."""
         self.summed: list[float] = []
-        """For each term of the loss that is a plain number, 1 if it is a sum over samples. The probe finds out."""
+        """For each plain-number loss term, 1 if the probe found it to be a sum over samples."""
         self._add = _compiled(self._added, micro_step.eagerly)
         self._adds_at_once = self.trains and not micro_step.eagerly and self._replicas.count == 1
         self._at_once: tuple[Any, Any] | None = None

@@ -25,7 +25,7 @@ class MergedMetrics:
         self._outputs: list[list[MicroBatchOutputs]] = []
         self._sizes: list[list[int]] = []
         self.summed: dict[str, list[bool]] = {}
-        """For the fields "values" and "logs", which numbers are sums over samples. The probe finds out."""
+        """Which numbers in "values" and "logs" are sums over samples, as the probe finds out."""
         self._compiled = compiled(self._update)
 
     def start(self) -> None:
@@ -37,7 +37,7 @@ class MergedMetrics:
         return self.summed.get("values", []), self.summed.get("logs", [])
 
     def keep(self, outputs: list[MicroBatchOutputs], sizes: list[int]) -> None:
-        """Keep what a micro-batch hands over in each replica, without gradients, and its number of samples there."""
+        """Keep each replica's outputs of a micro-batch, without gradients, and its samples there."""
         self._outputs.append([own._replace(gradients=[]) for own in outputs])
         self._sizes.append(sizes)
 
@@ -118,7 +118,7 @@ def _merged_values(column: Sequence[Any], is_sum: bool, sizes: Sequence[int], ba
 
 
 def _merged(column: Sequence[Any], sizes: Sequence[int], batched: bool) -> Any:
-    """The full-batch value of what the step computed from each micro-batch; `batched`: it has an entry per sample."""
+    """The full-batch value of the micro-batches' values; `batched`: they have an entry per sample."""
     first = column[0]
     if len(column) == 1 or not isinstance(first, (tf.Tensor, tf.RaggedTensor)):
         return column[-1]

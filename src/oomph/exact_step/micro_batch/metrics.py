@@ -32,7 +32,7 @@ class Handed:
     weights: list[Any] = field(default_factory=list)
     """For each value, its summed weight; None if the metric was given none."""
     arguments: list[Any] = field(default_factory=list)
-    """For each update of a foreign metric, (args, kwargs)."""
+    """(args, kwargs) of each foreign metric update."""
 
 
 class MicroBatchMetrics:

@@ -50,7 +50,7 @@ class MicroBatchOutputs(NamedTuple):
     gradients: list[list[Any]]
     """For each call of an optimizer, the gradients of its variables times the share of the micro-batch."""
     sizes: dict[str, Any]
-    """By the number of each sparse gradient that consists of several pieces: their sizes, int64 [pieces]."""
+    """Number of each sparse gradient with several pieces → their sizes, int64 [pieces]."""
     divisors: list[Any]
     terms: list[Any]
     values: list[Any]
@@ -154,7 +154,7 @@ class MicroBatchStep:
         return concrete
 
     def take_for(self, summed: bool) -> None:
-        """Treat the loss of the step as a sum over samples, or as a mean. It must be traced again."""
+        """Treat the step's loss as a sum or a mean over samples; needs a new trace."""
         self.summed, self._spec, self.reason = summed, None, ""
 
     def __call__(
@@ -238,7 +238,7 @@ class MicroBatchStep:
             yield
 
     def _note(self, traced: _Traced, logs: Any) -> None:
-        """Keep what the trace of the first replica shows. It holds for all replicas."""
+        """Keep what the first replica's trace shows, which holds for all replicas."""
         self.losses, self.metrics, self.applied = traced.losses, traced.metrics, traced.applied
         self._after = traced.after
         leaves, handed = tf.nest.flatten(logs), traced.metrics.handed
@@ -264,7 +264,7 @@ class MicroBatchStep:
         return wrapped.prune(wrapped.inputs[: len(signature)], list(wrapped.structured_outputs))
 
     def _reason_in(self, concrete: Any) -> str:
-        """The reason in the graph: the step itself assigns weights, or uses them after their update."""
+        """The reason found in the graph: the step assigns weights, or uses updated ones."""
         if not self.trains or self.applied is None:
             return ""
         weights = [v for optimizer in optimizers_of(self._model) for v in optimizer.variables]

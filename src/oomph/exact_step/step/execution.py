@@ -23,7 +23,7 @@ from oomph.keras_bridge.names.tensorflow2 import TENSORFLOW
 
 @dataclass(frozen=True)
 class OnlySpec:
-    """Stands in for an iterator that does not exist yet, where only its kind matters."""
+    """Stands in for a future iterator where only its kind matters."""
 
     _type_spec: tf.data.IteratorSpec
     """The spec of an iterator over a `tf.data.Dataset`."""
@@ -68,7 +68,7 @@ class Form:
         self.can_be_repaired = True
         """True if a failure in the compute phase leaves everything as it was before."""
         self.lighter_at: float | None = None
-        """The time from which it holds less; None: never, or since then."""
+        """When to hold less; None: never, or already done."""
         self.completed = 0
         """Steps completed before the current call."""
         self._step = one if self._compiled_by_xla else inlined(one.get_concrete_function(spec))

@@ -43,7 +43,7 @@ _HELD = 0.5
 for micro-batches, whose accumulated gradients take as many bytes again."""
 
 _PAYS_AFTER = 10
-"""A lighter form is compiled once the training has lasted this many times as long."""
+"""A lighter form is compiled once the training has lasted this multiple of its cost."""
 
 
 class FullBatchStep:
@@ -113,7 +113,7 @@ class FullBatchStep:
             self._forms[key] = self._form_of(iterator)
 
     def count_commits(self) -> None:
-        """Record that an execution is complete: its commits are no sign of a later failure."""
+        """Record that an execution is complete, so that its commits do not suggest a failure."""
         unknown = self._per_step is None or self.eagerly or len(self._counts) > 1 or None in self._counts
         if unknown or self._optimizers > 1 or self._model.steps_per_execution > 1:
             now = int(self.commits.numpy())
@@ -146,10 +146,10 @@ class FullBatchStep:
         return unpacked(logs)
 
     def _lighter_at(self, seconds: float) -> float | None:
-        """The time from which a form holds only what a later failure needs beside the checkpoint; None: never.
+        """The time from which a form holds less, since a failure may use the checkpoint; None: never.
 
         Args:
-            seconds: how long its first step took, which is about what compiling the lighter form takes.
+            seconds: the duration of its first step, roughly that of compiling the lighter form.
         """
         if not self.can_go_back:
             return None
@@ -186,7 +186,7 @@ class FullBatchStep:
         return outcome
 
     def _is_refused(self, samples: Callable[[], int | None]) -> bool:
-        """True if a test wants the next step to run out of memory."""
+        """True if a test makes the next step run out of memory."""
         injector = testing.active() if self._trains else None
         return injector is not None and injector.refuses_full_batch(samples())
 
@@ -202,7 +202,7 @@ class FullBatchStep:
                 KERAS.symbolic_build.call(self._model, data_batch=batch)
 
     def _reset_new_metrics(self, state: SmallState) -> None:
-        """Reset the metrics that a failed first step of an eager model has built: they have counted a batch."""
+        """Reset metrics built by a failed first step of an eager model, which counted a batch."""
         known = {id(slot.handle) for slot in state.slots}
         for metric in self._model.metrics if self.eagerly else ():
             if any(id(slot.handle) not in known for slot in Slot.each_of(metric.variables)):
@@ -254,7 +254,7 @@ class FullBatchStep:
         return [because("draws-of-kind", kind=kind, where=where) for kind in self._hidden]
 
     def _listed_state(self) -> list[Slot]:
-        """The state that the model lists: without a graph, what the step writes is unknown."""
+        """The state that the model lists, since without a graph the step's writes are unknown."""
         model = self._model
         return Slot.each_of([*model.non_trainable_variables, *model.metrics_variables])
 

@@ -17,7 +17,7 @@ from oomph.keras_bridge.runtime.errors import DeviceOutOfMemory, as_out_of_memor
 
 END_OF_DATA = (StopIteration, tf.errors.OutOfRangeError)
 COMPUTE, COMMIT, INPUT = "compute", "commit", "input"
-"""The phases of a step: nothing was assigned; something may have been; it had no batch yet."""
+"""Phases of a step: nothing assigned; something may be assigned; no batch yet."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ def attempt(
 
     Args:
         run: what to try.
-        passed_on: errors that propagate unseen.
+        passed_on: errors that are never caught.
         phase: the phase of the step that `run` is.
         batch: the batch of the step, if Python holds it.
     """

@@ -22,7 +22,7 @@ from oomph.exact_step.step.recomputation import Recomputation
 from oomph.keras_bridge.graph.write_set import SmallState, components
 
 _OF_ALL = {"float64": 1e-12, "float32": 1e-6, "bfloat16": 1e-3, "float16": 1e-3}
-"""The share of the norm of all gradients that is added to what counts as rounding, by the coarsest compute type.
+"""Share of all gradients' norm added to the rounding limit, by the coarsest compute type.
 
 It covers gradients that are zero except for rounding, such as that of a bias before BatchNormalization.
 """
@@ -38,7 +38,7 @@ class Inconsistent:
     difference: float
     """Norm of the difference over the norm of the gradient."""
     third: str
-    """The computation that a third one agrees with: "the first", "the second", "neither" or "both"."""
+    """Which one a third computation agrees with: "the first", "the second", "neither" or "both"."""
 
 
 class Recheck:
@@ -143,7 +143,7 @@ def _norm(array: Any) -> float:
 
 
 def _difference(one: Any, other: Any) -> float:
-    """The norm of the difference; infinite if one is finite where the other is not."""
+    """The norm of the difference; infinite if only one is finite somewhere."""
     one, other = one.astype(np.float64), other.astype(np.float64)
     same = (one == other) | (np.isnan(one) & np.isnan(other))
     apart = np.where(same, 0.0, one - other)

@@ -1,4 +1,4 @@
-"""The limit of rounding: the largest relative difference of two computations that add up in another order.
+"""The limit of rounding: the largest relative difference from adding up in another order.
 
 Runs in the script process.
 """
@@ -10,7 +10,7 @@ from typing import Any
 from oomph.keras_bridge.names.keras3 import KERAS
 
 _RELATIVE = {"bfloat16": 0.1, "float16": 0.05, "float32": 1e-4, "float64": 1e-10}
-"""The largest difference of a norm that counts as rounding, relative to it; the least precise type first."""
+"""The largest relative difference of a norm that counts as rounding; the least precise type first."""
 
 
 def coarsest_type(model: Any) -> str:

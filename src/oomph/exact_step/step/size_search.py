@@ -22,7 +22,7 @@ class SizeSearch:
     def __init__(self) -> None:
         self.known = MicroBatchSearch()
         self.chosen: int | None = None
-        """The micro-batch in use; None while batches are whole, or during the search."""
+        """The micro-batch in use; None if batches are whole, or during the search."""
         self.room_bytes: int | None = None
         """Memory available to a micro-batch at the last failure; None: unknown."""
         self._begin: Start | None = None
@@ -31,7 +31,7 @@ class SizeSearch:
         self._most_bytes = 0
         self._others_hold = self._gaps = False
         self._gpu: str | None = None
-        """The GPU that ran out of memory, if an error named it: the GPU to watch among several."""
+        """The GPU that ran out of memory, if an error named it, to watch among several."""
         self._failed_at = self._cost = 0.0
         self._regrowth: Regrowth | None = None
         self._looked_at = 0.0
@@ -102,10 +102,10 @@ class SizeSearch:
             self._regrowth = self._regrowth.after_failure(self._failed_at, seconds)
 
     def _limit_when_refused(self, memory: DeviceMemory, peak: int, requested: int) -> int:
-        """The memory to count on where less was refused than the limit leaves.
+        """The memory to assume after a refusal below the limit.
 
-        The free memory lies in pieces, or, on a GPU, other processes hold a part of it: then between nothing and all of
-        what was asked for is free.
+        The free memory is fragmented or, on a GPU, partly held by other processes; then between nothing and all of the
+        request is free.
         """
         self.expect_gaps()
         if memory.limit_bytes is not None and memory.device.startswith("CPU"):

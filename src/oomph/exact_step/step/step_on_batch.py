@@ -65,7 +65,7 @@ class StepOnBatch:
 
         Args:
             batch: a nest of tensors; None if the step failed before it had one.
-            size: the samples of the replica that has the most; None if the tensors differ in that.
+            size: the samples of the largest replica; None if the tensors disagree.
             started: when the step began, on the monotonic clock.
             watch: receives the reports.
             failed: the failure of the full batch, if it has been tried already.
@@ -186,7 +186,7 @@ class StepOnBatch:
         return (memory.in_use_bytes() or 0) + requested <= memory.limit_bytes
 
     def _fresh_start(self, size: int) -> Start | None:
-        """The start of a new process where nothing fit in this one; None if a new process would not help.
+        """The start of a new process if nothing fit in this one; None if useless.
 
         TensorFlow's BFC allocator never returns regions, so a kernel that needs one large block may find room in a new
         process that never tries the full batch.
@@ -196,7 +196,7 @@ class StepOnBatch:
 
 
 def _need(failed: Failed, trained_bytes: int) -> str:
-    """The requested and the available memory, in words, and what became of the rest; empty unless both are known."""
+    """The requested, available and used memory, in words; empty if unknown."""
     memory, asked = DeviceMemory.of_training_device(failed.oom.gpu), failed.oom.requested_bytes
     limit, peak = memory.limit_bytes, memory.peak_bytes()
     if asked is None or limit is None:

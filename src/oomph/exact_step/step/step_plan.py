@@ -1,4 +1,4 @@
-"""Where a step on one batch is, and what it does after each outcome. Pure.
+"""The state of a step on one batch, and its next action. Pure.
 
 The full batch is tried first. If it does not fit, a probe decides whether micro-batches may replace it, and they are
 tried until some fit. A failure that cannot be repaired within the step ends the process for a new one.
@@ -29,7 +29,7 @@ class Action(Enum):
 
 @dataclass(frozen=True)
 class StepPlan:
-    """What the step does next, and what led to it."""
+    """The step's next action, and what led to it."""
 
     action: Action
     failed: Failed | None = None
@@ -60,22 +60,22 @@ class StepPlan:
 
 @dataclass(frozen=True)
 class Observed:
-    """The memory after an action, as far as the next one depends on it."""
+    """The memory after an action that decides the next one."""
 
     size: int | None
-    """The samples of the batch; None if its tensors differ in that."""
+    """The samples of the batch; None if its tensors disagree."""
     next_size: int | None
     """The micro-batch that fits next; None: not even one sample does."""
     fits_without_pins: bool = False
     """True if the batch may have failed only because the variables were held as well."""
     fresh: Start | None = None
-    """The start of a new process where nothing fits in this one; None if that would not help."""
+    """The start of a new process if nothing fits in this one; None if useless."""
     need: str = ""
     """What one sample would need, in words."""
 
 
 def next_plan(plan: StepPlan, result: Any, observed: Observed) -> StepPlan:
-    """The next plan, after the result of the last action: logs, Failed, or the Promise that a probe has found."""
+    """The next plan after the last action's result: logs, Failed, or a probe's Promise."""
     if isinstance(result, Promise):
         return _after_probe(plan, result, observed)
     if isinstance(result, Failed):
@@ -112,7 +112,7 @@ def _in_parts(plan: StepPlan, observed: Observed) -> StepPlan:
 
 
 def _begin_smaller(failed: Failed, observed: Observed) -> Start | None:
-    """The start after a failure that has left assignments half done."""
+    """The start after a failure amid the assignments."""
     if observed.size is None or observed.next_size is None:
         return None
     # Micro-batches fit, but their update did not: larger ones would leave it even less memory.

@@ -1,4 +1,4 @@
-"""Verdict: what micro-batches of a model are worth, judged from its graph and from a probe."""
+"""Verdict: judges a model's micro-batches from its graph and from a probe."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def batch_normalizations(model: Any, small: SmallState) -> list[Any]:
 
 
 def _failing(reason: str, choice: Choice) -> Promise:
-    """The promise for a step that fails on few samples: the options let oomph try, and mostly fail the same way."""
+    """The promise for a step that fails on few samples; with the options, micro-batches are tried anyway."""
     if choice.inexact == "allow" or choice.smaller_batch:
         return Promise(APPROXIMATE if choice.inexact == "allow" else SMALLER, reason)
     return Promise(REFUSED, f"{reason}; {_OF_ANY_SIZE}")

@@ -28,7 +28,7 @@ class Verified:
     logs: float = 0.0
     """The largest absolute difference of a returned value."""
     of_change: float = 0.0
-    """The norm of the largest difference of a variable, relative to that of what plain Keras' step changed in it."""
+    """The largest norm of a variable's difference, relative to that of its change by plain Keras."""
     variable: str = ""
     """The variable with that difference; empty if no variable differs."""
     type: str = "float32"
@@ -127,7 +127,7 @@ def _share(apart: float, of: float) -> float:
 
 
 def _share_of_change(before: Any, theirs: Any, ours: Any) -> float:
-    """The norm of the difference over that of the change, or over a thousandth of the value if that is more."""
+    """The difference's norm relative to the change, or to a thousandth of the value if larger."""
     changed, value = _norm(_apart(theirs, before)), _norm(_exact(theirs))
     return _share(float(np.linalg.norm(_apart(ours, theirs))), max(changed, 1e-3 * value))
 
@@ -137,7 +137,7 @@ def _share_of_value(theirs: Any, ours: Any) -> float:
 
 
 def _apart(one: Any, other: Any) -> Any:
-    """The difference of each element; of text, whether they are different."""
+    """The difference of each element; for text, 1 if they differ."""
     a, b = _exact(one), _exact(other)
     if a.dtype != np.float64:
         return np.asarray(a != b, np.float64)
@@ -148,7 +148,7 @@ def _apart(one: Any, other: Any) -> Any:
 
 
 def _exact(value: Any) -> Any:
-    """The value in float64. The cast is exact for bfloat16 too, which is no number to NumPy."""
+    """The value in float64, exact for bfloat16 too, which NumPy does not know as a number."""
     array = np.asarray(value)
     return array if array.dtype.kind in "OSU" else array.astype(np.float64)
 

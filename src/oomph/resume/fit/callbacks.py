@@ -181,7 +181,7 @@ def _counters(callback: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _counted_by(callback: Any) -> list[str]:
-    """The names of these counters. Nothing else is set: a checkpoint must not choose where a callback writes."""
+    """The only attributes that are restored: a checkpoint must not choose where a callback writes."""
     kinds = [kind for kind in type(callback).__mro__ if _is_from_keras(kind)]
     return [name for kind in kinds for name in _STATE.get(kind.__name__, ())]
 

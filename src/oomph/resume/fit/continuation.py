@@ -86,7 +86,7 @@ def _tell_difference(fits: Fits, fit: Fit, found: Recognised, record: Record | N
 
 
 def _was_finished(fits: Fits, fit: Fit) -> bool:
-    """True if an earlier attempt finished the fit, and did not keep its end state."""
+    """True if an earlier attempt finished the fit but kept no end state."""
     session = fits.own_session()
     run_dir, attempt = session.run_dir, session.handover.attempt
     if run_dir is None or attempt == 1 or not session.is_owner_now():

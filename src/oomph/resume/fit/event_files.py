@@ -1,8 +1,8 @@
 """Removes duplicate records from the event files of Keras' TensorBoard callback after a resume.
 
 Whatever was logged after the checkpoint is logged again, into a file of the new process. So it is removed from the
-files of dead attempts: those that carry the number of its process, and were born while it kept its journal, by the
-clock of the kernel, which nobody can set back. Whatever was logged before the checkpoint is on disk: the callback
+files of dead attempts: those named with the attempt's process ID and created while it kept its journal, by the
+kernel's clock, which nobody can set back. Whatever was logged before the checkpoint is on disk: the callback
 flushes at the end of each batch and epoch that it logs. A folder named after the start time differs in each attempt and
 is left alone.
 
@@ -29,7 +29,7 @@ from oomph.keras_bridge.names.keras3 import KERAS
 _LENGTH = struct.Struct("<Q")
 _CHECKSUM_BYTES = 4
 _LATEST_NS = 60_000_000_000
-"""An event file may be born this much later than the last event in the journal."""
+"""An event file may be created this much later than the journal's last event."""
 
 
 def drop_repeated(callbacks: list[Any], run_dir: Path | None, attempt: int, fit: int, taken_at: float | None) -> None:
@@ -59,7 +59,7 @@ def drop_repeated(callbacks: list[Any], run_dir: Path | None, attempt: int, fit:
 
 
 def _is_of(path: Path, run_dir: Path, attempt: int) -> bool:
-    """True if the file was born while this attempt ran: the kernel keeps when, and a copied journal is younger."""
+    """True if the file was created while this attempt ran, by kernel times, which a copied journal cannot fake."""
     journal = run_dir / "journal" / f"{attempt}-0-script.jsonl"
     begin, born = born_at(journal), born_at(path)
     try:
@@ -84,7 +84,7 @@ def tell_step(callback: Any) -> None:
 
 
 def _begin_of(fit: int, events: Sequence[Event]) -> float | None:
-    """The time at which the first attempt that reached this fit began it."""
+    """The time at which any attempt first began this fit."""
     return min((event.time for event, begun in pairs(events, FitStarted) if begun.fit == fit), default=None)
 
 

@@ -33,7 +33,7 @@ from oomph.resume.training.identity import FitIdentity
 from oomph.script.kept_micro_batches import Start
 
 _ITERATORS = 10
-"""More iterators over its data than any epoch makes."""
+"""More iterators over the data than any epoch makes."""
 
 
 class Fit(RunningFit):
@@ -148,7 +148,7 @@ class Fit(RunningFit):
         self._drop_repeated_events()
 
     def return_if_over(self) -> None:
-        """Restore the saved state where no step is left to train: a step would have restored it.
+        """Restore the saved state if no step is left, since a step would have restored it.
 
         Raises CannotResumeError, with the model untouched, if that fails.
         """
@@ -167,7 +167,7 @@ class Fit(RunningFit):
         self.is_over = True
 
     def check_restored(self) -> None:
-        """After Keras' fit: raise CannotResumeError if no step came that would have restored the checkpoint."""
+        """After Keras' fit, raise CannotResumeError if no step ran to restore the checkpoint."""
         if self.resumption.checkpoint is not None:
             self._failed = self.resumption.checkpoint
             raise CannotResumeError(ended_before(self._failed), passing=False)
@@ -297,7 +297,7 @@ class Fit(RunningFit):
         reporting.tell_recovery(self, recovery)
 
     def probed(self, promise: exactness.Promise, finding: ProbeFinding) -> None:
-        """Called when a probe has settled what micro-batches are worth."""
+        """Called when a probe has judged the micro-batches."""
         self.promise = promise
         self.fits.note_probe(promise, finding, fit=self.identity.ordinal)
 
@@ -317,11 +317,11 @@ class Fit(RunningFit):
     # -- silent faults --------------------------------------------------------------------------------------------
 
     def _clean(self) -> None:
-        """Two computations of the same gradients agreed: what was saved until now can be trusted."""
+        """Note that two computations of a step's gradients agreed: all saves so far can be trusted."""
         self._clean_at = self.fits.steps
 
     def _inconsistent(self, found: Inconsistent) -> None:
-        """The device computes wrongly: restart from a state before that, in a new process."""
+        """Restart from a state before the device computed wrongly, in a new process."""
         self.note_here(GradientsDiffer(**asdict(found)))
         reason = (
             f"two computations of the same gradients on {found.device} differ by {found.difference:.1g}"
@@ -347,7 +347,7 @@ class Fit(RunningFit):
     # -- what it reports ------------------------------------------------------------------------------------------
 
     def _tell(self, tell: Callable[[RunningFit], None]) -> None:
-        """Report something that the training does not depend on."""
+        """Run a report, whose failure must not end the training."""
         try:
             tell(self)
         except Exception as error:  # oomph's own error: the training matters more
@@ -390,7 +390,7 @@ class Fit(RunningFit):
             )  # fmt: skip
 
     def _settle_for_restarts(self) -> None:
-        """Only watch the steps."""
+        """Watch steps unguarded."""
         if self.promise.kind != exactness.RESTART_ONLY:
             self.promise = exactness.Promise(exactness.RESTART_ONLY, "a train function that is not Keras' own")
         if self.fits.session.handover.guarding.recheck:

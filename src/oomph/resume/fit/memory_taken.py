@@ -1,4 +1,4 @@
-"""The device memory that a fit took, and its batch size: from these the closing line names a larger batch."""
+"""A fit's device memory and batch size, from which the closing line suggests a larger batch."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from oomph.keras_bridge.optimizers import optimizers_of
 from oomph.keras_bridge.runtime.allocator import DeviceMemory, peak_bytes_of_device
 
 _KEEP_THE_SIZE = ("Prefetch", "Options", "Take", "Skip", "Repeat", "Cache", "Shuffle", "_MapDataset", "ParallelMap")
-"""Stages that, by their names, may follow `batch` without changing the size of a batch."""
+"""Names of stages that may follow `batch` without changing the batch size."""
 _MOST_STAGES = 100
 
 
 def memory_taken(model: Any, epochs: Any, data: Any, seen_peak: int) -> dict[str, int | None]:
-    """The memory of the device that trains, as fields of the event `fit-finished`; None for what is not known.
+    """Memory of the training device, as fields of the event `fit-finished`; None if unknown.
 
     Args:
         model: the model that was trained.
@@ -37,7 +37,7 @@ def memory_taken(model: Any, epochs: Any, data: Any, seen_peak: int) -> dict[str
 
 
 def batch_size(epochs: Any, data: Any) -> int | None:
-    """The number of samples in a full batch; None if only the data could tell."""
+    """The samples in a full batch; None if only reading the data would show it."""
     size = getattr(getattr(epochs, "data_adapter", None), "batch_size", None)
     if size is None and isinstance(data, tf.data.Dataset):
         size = _size_in(data)
@@ -45,7 +45,7 @@ def batch_size(epochs: Any, data: Any) -> int | None:
 
 
 def _size_in(dataset: Any) -> int | None:
-    """The size that the last `batch` of a pipeline was given."""
+    """The batch size of a pipeline's last `batch` stage."""
     for _ in range(_MOST_STAGES):
         size = TENSORFLOW.dataset_batch_size.get(dataset)
         if size is not None:

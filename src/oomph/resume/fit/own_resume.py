@@ -1,7 +1,7 @@
-"""A script that resumes by itself: from which step of the run its fit goes on.
+"""Finds the step from which a script resumes a fit by itself.
 
-With checkpoints of its own it begins a fit at a later epoch than the first attempt did: by `initial_epoch`, or by
-Keras' BackupAndRestore. oomph restores nothing then, but what was done before has been done.
+With its own checkpoints it begins a fit at a later epoch than the first attempt did, by `initial_epoch` or
+Keras' BackupAndRestore. oomph then restores nothing, but counts the earlier steps.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from oomph.resume.fit.running import RunningFit
 
 
 def tell_own_resume(fit: RunningFit) -> bool:
-    """Report that the script has resumed the fit by itself, and count the steps before; False if it has not."""
+    """Report a fit that the script resumed by itself, and count its earlier steps; False if it did not."""
     fits, session = fit.fits, fit.fits.own_session()
     if session.handover.attempt == 1 or not session.is_owner_now() or session.run_dir is None or not fit.epoch:
         return False
@@ -40,7 +40,7 @@ def begun_before(events: Iterable[Event], key: str, epoch: int) -> int | None:
 
 
 def steps_before(before: Progress | None, fit: int, epoch: int, per_epoch: int | None) -> int:
-    """The steps of the run before an epoch, by where the last attempt was; 0 where that is not known.
+    """The steps of the run before an epoch, given the last attempt's progress; 0 if unknown.
 
     Args:
         per_epoch: the steps of an epoch; None if unknown, as with data of unknown length.

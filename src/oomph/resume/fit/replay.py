@@ -1,4 +1,4 @@
-"""Returns a fit that an earlier attempt finished: restores everything that it changed, or lets it train again."""
+"""Restores everything changed by a fit that an earlier attempt finished, or lets it train again."""
 
 from __future__ import annotations
 

@@ -145,7 +145,7 @@ def verified_in_words(found: Verified) -> str:
 
 
 def tell_short_epoch(fit: RunningFit) -> None:
-    """Report that the data of an epoch ran out before its steps were done: each time in the journal, once in words."""
+    """Report that an epoch's data ran out early: each time in the journal, once in words."""
     if fit.model.stop_training:
         return
     wanted = getattr(fit.epoch_iterator, "steps_per_epoch", None)
@@ -161,7 +161,7 @@ def tell_short_epoch(fit: RunningFit) -> None:
 
 
 def tell_aside(fit: RunningFit) -> None:
-    """Report that the guard has stepped aside, after a step without it: an error of the script's own ends both."""
+    """Report that the guard has stepped aside, once a plain step has worked: the script's own errors end both."""
     if fit.aside:
         fit.fits.say_once(fit.aside)
         fit.aside = ""

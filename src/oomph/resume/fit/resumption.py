@@ -36,7 +36,7 @@ from oomph.terminal.amounts import counted
 _TRIES = 3
 _PAUSE_SECONDS = 1.0
 _MAY_PASS = (OSError, MemoryError, tf.errors.ResourceExhaustedError, tf.errors.UnavailableError)
-"""Errors that say nothing about the checkpoint: no memory at the moment, a failing file system."""
+"""Transient errors that do not concern the checkpoint: memory or file system."""
 
 
 class CannotResumeError(CheckpointError):
@@ -111,7 +111,7 @@ class Resumption:
             self._fit.lost.append(READ_AHEAD)
 
     def restore_early(self) -> None:
-        """Restore what callbacks see in the first `on_epoch_begin`; the first step restores all of it again."""
+        """Restore what callbacks see in the first `on_epoch_begin`; the first step restores it again."""
         checkpoint = self.checkpoint
         if checkpoint is None or checkpoint.meta.objects is None:  # the first step refuses a forged one
             return
@@ -219,7 +219,7 @@ class Resumption:
         return kind
 
     def _tell_order_to_come(self, checkpoint: Checkpoint) -> None:
-        """Report that later epochs get a new random order, so the result will differ from an undisturbed run."""
+        """Report that later epochs get a new random order, unlike an undisturbed run."""
         dataset = KERAS.distributed_dataset.get(self._fit.epoch_iterator)
         last = checkpoint.position.epoch + 1 >= int(self._fit.arguments.get("epochs") or 1)
         if not last and dataset is not None and datasets.is_ordered_by_chance(dataset):
@@ -248,7 +248,7 @@ class Resumption:
         self._fits.say_once(f"not equal to the earlier attempt: {cause}")
 
     def _batches_before(self, checkpoint: Checkpoint) -> list[int]:
-        """The fingerprints of the batches before a checkpoint, as far as witnesses hold them."""
+        """The fingerprints of the batches before a checkpoint that witnesses hold."""
         fit, at = self._fit, checkpoint.position
         if fit.fits.witnesses is None or int(fit.model.steps_per_execution) > 1:
             return []

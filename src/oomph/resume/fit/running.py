@@ -34,7 +34,7 @@ class RunningFit:
         fits: the fits of this process.
         model: the compiled model.
         identity: which fit this is.
-        promise: how it is guarded, as far as known before tracing.
+        promise: how it is guarded, as known before tracing.
         arguments: the bound arguments of `fit`, to be passed on.
         turn: the values that distinguish this iteration of the script's loops from others.
     """
@@ -71,7 +71,7 @@ class RunningFit:
         self.is_over = False
         """True if an earlier attempt trained as many epochs as the script asks for now, or more."""
         self.seen_peak = 0
-        """The most bytes of device memory in use, as seen after a step: the script may reset TensorFlow's own count."""
+        """Peak device memory in bytes, seen after a step, since the script may reset TensorFlow's own count."""
         self.short_epochs = ShortEpochs()
         self.aside = ""
         """The reason the guard has stepped aside, or empty; reported once Keras' own step has worked."""
@@ -79,7 +79,7 @@ class RunningFit:
 
     @property
     def weakly(self) -> Self:
-        """This fit as its own parts hold it: in a cycle, its data would stay until garbage is collected."""
+        """A weak reference for the fit's own parts: a cycle would keep its data until garbage collection."""
         return cast("Self", proxy(self))
 
     @property
@@ -98,12 +98,12 @@ class RunningFit:
         self.fits.write_board(self.identity.ordinal, self.epoch, self.step, is_over)
 
     def measure_epoch(self) -> None:
-        """Tell the meter of the epoch that begins."""
+        """Report a new epoch to the meter."""
         steps_per_epoch = getattr(self.epoch_iterator, "num_batches", None)
         self.fits.meter.begin_epoch(self.epoch, self.step, steps_per_epoch)
 
     def measure_step(self) -> None:
-        """Tell the meter of the steps that were just taken."""
+        """Report the steps just taken to the meter."""
         step = self.model.train_function
         self.fits.meter.stepped(self.step, self.fits.steps, step.taken.logs, getattr(step, "micro_batch", None))
         taken = self.step // self.model.steps_per_execution
@@ -116,7 +116,7 @@ class RunningFit:
 
 @dataclass(frozen=True)
 class ShortEpoch:
-    """One of them."""
+    """A short epoch."""
 
     epoch: int
     steps: int
@@ -125,7 +125,7 @@ class ShortEpoch:
 
 
 class ShortEpochs:
-    """The epochs of one fit in which its data ran out, as far as this process has seen them."""
+    """The epochs of one fit whose data ran out in this process."""
 
     def __init__(self) -> None:
         self.found: list[ShortEpoch] = []
@@ -137,7 +137,7 @@ class ShortEpochs:
         Args:
             epoch: its index.
             steps: how many steps it had.
-            wanted: `steps_per_epoch`; without it data may differ in length, but not end for good.
+            wanted: `steps_per_epoch`; if None, epochs may differ in length but not be empty.
             is_one_pass: True for a generator, of which Keras keeps only the first two batches for later epochs.
         """
         due = wanted or (self._longest if is_one_pass or not steps else 0)
@@ -149,7 +149,7 @@ class ShortEpochs:
         return short
 
     def finding(self) -> Finding:
-        """All of them in words."""
+        """Describe all of them."""
         first, last = self.found[0], self.found[-1]
         if len(self.found) == 1:
             which = f"epoch {first.epoch + 1}, which had {last.steps} of its {counted(last.wanted, 'step')}"

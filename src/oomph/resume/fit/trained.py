@@ -46,7 +46,7 @@ class Trained:
 
 
 def is_made_anew(kept: Any) -> bool:
-    """True if the train function was created again within the fit, and so traced with the changes up to then."""
+    """True if the train function was recreated within the fit, and so traced with the changes so far."""
     return isinstance(kept, dict) and bool(kept.get("made_anew"))
 
 
@@ -71,7 +71,7 @@ def _is_alike(value: Any, now: Any) -> bool:
 
 
 def _train_those(model: Any, wanted: list[bool]) -> bool:
-    """Make these layers trainable; returns whether that changes anything."""
+    """Set which layers are trainable; return True if any changed."""
     layers = KERAS.flatten_layers.call(model)
     if len(wanted) != len(layers) or all(
         bool(layer.trainable) == one for layer, one in zip(layers, wanted, strict=True)
@@ -115,7 +115,7 @@ def _names_of(part: Any) -> frozenset[str]:
 
 @functools.lru_cache(maxsize=4096)
 def _names_of_settings(kind: Any) -> frozenset[str]:
-    """The arguments of a Keras class. What a user's class holds is captured with the other objects."""
+    """The argument names of a Keras class; objects of user classes are captured elsewhere."""
     if not kind.__module__.startswith("keras."):
         return frozenset()
     try:

@@ -1,4 +1,4 @@
-"""Tells after the first step that the script will fail where it saves the whole model, perhaps hours later."""
+"""Warns after the first step if the script will later fail to save the whole model."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from oomph.resume.training.whole_models import saves_ahead
 
 
 def tell_unsavable(fit: RunningFit) -> None:
-    """Try what is saved first, the configuration; no file is written, and the script's random numbers stay."""
+    """Try to save the configuration, without writing a file or drawing the script's random numbers."""
     for finding in _found(fit):
         fit.fits.note(FindingMade(**as_data(finding)))
         fit.fits.say_once(in_words(finding))

@@ -37,12 +37,12 @@ class ValidationData:
         self._steps, self._model = arguments.get("validation_steps"), model
         self._data, self._arguments = data if shuffled else given, arguments
         self.is_begun = False
-        """True if there was a validation, so that its step is traced."""
+        """True if a validation has run, so its step is traced."""
         self.made: list[list[int]] = []
-        """For each validation iterator: how many training iterators existed by then, and whether it was used."""
+        """For each validation iterator, the training iterators made before it, and whether it was used."""
 
     def spec(self, epochs: Any) -> Any:
-        """The element spec of its batches; None if that needs a batch to be taken.
+        """The element spec of its batches; None if only a batch can show it.
 
         Args:
             epochs: Keras' epoch iterator over the training data; that of `validation_split` has the same form.

@@ -31,9 +31,9 @@ from oomph.script.opened_files import FileState, Origin, origin_of, replace_file
 
 _MOST_COPIED = 64 << 20
 _MOST_COPIED_WITHIN, _MOST_OF_ONE = 4 << 20, 1 << 20
-"""At a checkpoint within a fit."""
+"""Within a fit, per checkpoint and per file."""
 _SETTLED_NS = 50_000_000
-"""A later change gets another modification time once this has passed: file system clocks tick in milliseconds."""
+"""After this time, a change gets a new modification time: file system clocks tick in milliseconds."""
 _MOST_READ = 1 << 30
 _PLACEHOLDER = re.compile(r"\\\{.*?\\\}")
 _GLOB = re.compile(r"\{.*?\}")
@@ -42,7 +42,7 @@ _APPENDED = ("TensorBoard",)
 
 
 def noted(callbacks: list[Any], opened: Iterable[str], since: float) -> tuple[list[dict[str, Any]], list[Array]]:
-    """The files, named by callbacks or opened, that were written since then; and copies of the small ones."""
+    """The files written since then that callbacks name or that were opened, with copies of the small ones."""
     found: list[dict[str, Any]] = []
     copies: list[Array] = []
     room = _MOST_COPIED
@@ -148,10 +148,10 @@ def _written_at(checkpoint: Checkpoint) -> int:
 def changed_since(checkpoint: Checkpoint, named: Sequence[str] = ()) -> list[Reason]:
     """The files that have changed and cannot be restored.
 
-    Another file that lay there before the checkpoint stays: it may be one that a callback only reads.
+    A different file from before the checkpoint stays: a callback may only read it.
 
     Args:
-        named: the `patterns` of the callbacks, which may name a file otherwise now.
+        named: the `patterns` of the callbacks, which may have renamed a file.
     """
     entries, written_at = {entry["path"]: entry for entry in _entries(checkpoint)}, _written_at(checkpoint)
     gone = [entry for entry in entries.values() if not _is_as_it_was(entry)]
@@ -170,7 +170,7 @@ def changed_since(checkpoint: Checkpoint, named: Sequence[str] = ()) -> list[Rea
 
 
 def _comes_back(entry: Mapping[str, Any], copies: Mapping[str, Any], written_at: int) -> bool:
-    """True if there is a copy that may be put back now."""
+    """True if there is a copy that may be restored now."""
     copy = copies.get(str(entry["copy"])) if isinstance(entry.get("copy"), int) else None
     if copy is None or not _state(entry, None, written_at).lies_where_it_lay():
         return False
@@ -178,7 +178,7 @@ def _comes_back(entry: Mapping[str, Any], copies: Mapping[str, Any], written_at:
 
 
 def put_back(checkpoint: Checkpoint, named: Sequence[str]) -> dict[str, FileState]:
-    """Restore the changed files that a callback of this process names, unless another lay there before.
+    """Restore the changed files that a callback of this process names, unless an older file is there.
 
     Returns the others, which are restored when the script opens them.
 
@@ -202,7 +202,7 @@ def put_back(checkpoint: Checkpoint, named: Sequence[str]) -> dict[str, FileStat
 
 
 def _give_new_names(checkpoint: Checkpoint, copies: Mapping[str, Any], named: Sequence[str]) -> None:
-    """Write the files that callbacks of this process name otherwise, as scripts do that name them after the time."""
+    """Write the files that this process's callbacks have renamed, such as names made from the time."""
     entries = {entry["path"]: entry for entry in _entries(checkpoint)}
     for new, old in new_names(entries, named).items():
         content = _content_for(new, entries[old[0]], copies) if len(old) == 1 else None
@@ -211,7 +211,7 @@ def _give_new_names(checkpoint: Checkpoint, copies: Mapping[str, Any], named: Se
 
 
 def _content_for(new: str, entry: Mapping[str, Any], copies: Mapping[str, Any]) -> bytes | None:
-    """The content that the file of this new name gets; None if it must not get one."""
+    """The content for the file with this new name; None if not allowed."""
     if not _may_be_copied(entry, new):
         return None
     if isinstance(entry.get("copy"), int):
@@ -220,9 +220,9 @@ def _content_for(new: str, entry: Mapping[str, Any], copies: Mapping[str, Any]) 
 
 
 def _may_be_copied(entry: Mapping[str, Any], new: str) -> bool:
-    """True if the content is known, copied in the checkpoint or still in the file by its digest, and the name is free.
+    """True if the name is free, and the checkpoint has a copy or the digest shows the file unchanged.
 
-    So nothing is copied that whoever made the checkpoint did not know already, and no other file is replaced.
+    So a checkpoint cannot make oomph copy a content unknown to its author, or replace another file.
     """
     if os.path.lexists(new) and not _is_as_it_was({**entry, "path": new}):
         return False
@@ -295,11 +295,11 @@ _VARIES = re.compile(rf"(?P<clock>{CLOCK.pattern})|(?P<field>\{{.*?\}})")
 
 
 def new_names(paths: Iterable[str], named: Sequence[str]) -> dict[str, list[str]]:
-    """By the name that a callback gives it now, the files of earlier names; those named the same are left out.
+    """By its current name, the earlier names of each renamed file.
 
     Args:
-        paths: of the files, as the fit named them.
-        named: what callbacks of this process hold: names, and patterns with fields in braces.
+        paths: the files as the fit named them.
+        named: names, and patterns with fields in braces, in this process's callbacks.
     """
     paths = list(paths)
     found: dict[str, list[str]] = {}
@@ -314,7 +314,7 @@ def new_names(paths: Iterable[str], named: Sequence[str]) -> dict[str, list[str]
 
 
 def _earlier(pattern: str) -> tuple[re.Pattern[str], str]:
-    """An expression for the names that the pattern may have had, and a format for the name it gives now."""
+    """A regular expression for a pattern's earlier names, and a format string for its current name."""
     temporary = tempfile.gettempdir() + os.sep
     expression = now = ""
     if pattern.startswith(temporary):

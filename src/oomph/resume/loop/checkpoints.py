@@ -13,8 +13,8 @@ from oomph.resume.training.step_checkpoints import StateSnapshot, StepCheckpoint
 class LoopCheckpoints(StepCheckpoints):
     """The checkpoints of one loop.
 
-    Besides those that are due, one is taken before the very last step, if that is known to be the last. A restarted
-    script then repeats only one step of a finished loop.
+    Besides those that are due, one is taken before the last step, if known. A restarted script then repeats only one
+    step of a finished loop.
     """
 
     def __init__(self, loop: RunningLoop) -> None:

@@ -80,7 +80,7 @@ class LoopData(DataPosition):
         return told_positions.position_of(self._iterator) if self._tells else None
 
     def _go_to_told(self, iterator: Any, told: Told) -> bool:
-        """Try it with another iterator first: one that does not arrive cannot be used any more."""
+        """Go to a reported position, trying a spare iterator first, since failure spoils it."""
         return self._tells and told_positions.go_to(self._source.begin(), told) and told_positions.go_to(iterator, told)
 
     @property

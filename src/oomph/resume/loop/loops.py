@@ -24,7 +24,7 @@ _running: ResumableLoop | None = None
 
 
 def install(fits: Fits) -> None:
-    """Count loops among these fits from now on."""
+    """Run resumable loops as part of these fits."""
     global _fits
     _fits = fits
 

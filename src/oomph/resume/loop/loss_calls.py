@@ -1,4 +1,4 @@
-"""The calls of Keras' loss objects in a custom loop, each with the model whose output it was given."""
+"""Records the calls of Keras' loss objects in a custom loop, each with the model it gets output of."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ class LossCall:
     index: int
     """Index of that output."""
     swaps: bool
-    """True if the output of a model is given as the target, and the prediction is none."""
+    """True if a model's output is passed as the target instead of the prediction."""
 
 
 def listen(is_nested: Callable[[], bool]) -> Callable[[], tuple[LossCall, ...]]:
-    """Note the calls of loss objects outside of `fit`; returns what gives the last ones."""
+    """Record loss calls outside `fit`; return a function that lists the last ones."""
     outputs: deque[tuple[Any, Any, int]] = deque(maxlen=_MOST_OUTPUTS)
     calls: deque[LossCall] = deque(maxlen=_MOST_CALLS)
     model_call, loss_call = keras.Model.__call__, keras.losses.Loss.__call__
@@ -56,6 +56,6 @@ def listen(is_nested: Callable[[], bool]) -> Callable[[], tuple[LossCall, ...]]:
 
 
 def _maker(outputs: deque[tuple[Any, Any, int]], tensor: Any) -> tuple[Any, int]:
-    """The model that made a tensor, and as which output: the outermost one, which ends last."""
+    """The outermost model that made a tensor, and the index of that output."""
     found = [(model, index) for made, model, index in outputs if made is tensor]
     return found[-1] if found else (None, 0)

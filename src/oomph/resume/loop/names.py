@@ -82,12 +82,12 @@ def _globals_assigned_by(thing: Any) -> set[str]:
 
 
 def _seen(value: Any) -> tuple[str, str]:
-    """Plain values by their text; anything else by its identity, since a reference would hold memory."""
+    """A value's text if plain, else its `id`: a reference would keep its memory."""
     return type(value).__name__, repr(value) if is_value(value) else str(id(value))
 
 
 def _is_of_a_clock(value: Any) -> bool:
-    """True if a number was read from a clock since this process began: a start time, not state."""
+    """True for a number read from a clock in this process: a start time, not state."""
     return isinstance(value, float) and any(at - _BEFORE_SECONDS <= value <= clock() for clock, at in _CLOCKS.items())
 
 
@@ -112,7 +112,7 @@ def _is_headed(node: ast.For, line: int) -> bool:
 
 
 class _Flow:
-    """Walks the statements of a body in order: which names are read while they may hold the previous step's value."""
+    """Finds names in a loop body that are read while they may hold the previous step's value."""
 
     def __init__(self) -> None:
         self.read: set[str] = set()

@@ -1,4 +1,4 @@
-"""LoopObjects: the Python objects in a loop's state, and those that its data are made from."""
+"""LoopObjects: the Python objects in a loop's state and in its data."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class LoopObjects(FitObjects):
     # -- objects that save their own state ----------------------------------------------------------------------------
 
     def told(self) -> tuple[dict[str, Any], list[Array], list[Reason]]:
-        """The state of objects with methods for it: the JSON part, its arrays, and what could not be read."""
+        """The state that objects report: the JSON part, its arrays, and what could not be read."""
         states: dict[str, Any] = {}
         arrays: list[Array] = []
         lost = []
@@ -56,7 +56,7 @@ class LoopObjects(FitObjects):
         return states, arrays, lost
 
     def tell(self, states: dict[str, Any], arrays: dict[str, Any]) -> list[Reason]:
-        """Restore their state; returns what could not be restored."""
+        """Restore this state; return what could not be restored."""
         lost = []
         for root in self._telling:
             if root.name not in states:

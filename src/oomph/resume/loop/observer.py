@@ -1,4 +1,4 @@
-"""LoopObserver: what is notified of the steps of a loop. It resumes the loop, or does nothing."""
+"""LoopObserver: is notified of a loop's steps, and resumes it or does nothing."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class LoopObserver(Protocol):
         ...
 
     def left(self) -> None:
-        """Called when the loop is over, for whatever reason."""
+        """Called when the loop is over for any reason."""
         ...
 
 

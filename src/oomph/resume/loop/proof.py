@@ -1,4 +1,4 @@
-"""LoopProof: the witnesses of a loop: the batch of each step, and the resulting state as often as affordable.
+"""LoopProof: the witnesses of a loop: each step's batch and, when affordable, the resulting state.
 
 The body of a loop returns nothing. So a witness covers the variables of the loop's state after the step: always for
 the first step after a checkpoint, for the others while the cost is negligible.
@@ -17,7 +17,7 @@ from oomph.resume.training.proof import Proof, Witnessed, loss_of, random_state
 _SHARE = 0.004
 """The share of the time that fingerprints of batches may take."""
 _CHEAP_SECONDS = 0.002
-"""A state fingerprint this cheap is taken for all of the first steps."""
+"""A state fingerprint up to this cost is taken in each of the first steps."""
 
 
 class WitnessedLoop(Witnessed, Protocol):
@@ -57,7 +57,7 @@ class LoopProof(Proof):
         self._is_first = True
 
     def taken(self, epoch: int, step: int, batch: Any) -> None:
-        """A step begins with this batch; the body has not received it yet."""
+        """Record a step's batch, before the body receives it."""
         if self._board is not None:
             wanted = self._is_first or self._is_compared(STEP, epoch, step)
             self._batch = self._digests.of(batch, wanted)
@@ -97,7 +97,7 @@ class LoopProof(Proof):
         return self._known
 
     def _loss(self) -> float:
-        """The loss that the last guarded step returned; 0.0 without one, since a loop body reports none."""
+        """The loss returned by the last guarded step; 0.0 if there is none."""
         step = self._step_to_measure()
         return 0.0 if step is None or step.taken is None else loss_of(step.taken.logs)
 

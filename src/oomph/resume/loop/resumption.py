@@ -90,7 +90,7 @@ class LoopResumption:
         return epochs is not None and checkpoint.position.epoch >= len(epochs)
 
     def _skip_all(self) -> str:
-        """Go to the end of the loop, whose body gets no batch."""
+        """Skip to the loop's end without running its body."""
         loop = self._loop
         loop.steps.number = len(loop.steps.epochs or ())
         return "over"

@@ -145,7 +145,7 @@ class RunningLoop:
     def keep_edited_learning_rates(self, before: dict[str, float], edited: bool) -> list[Reason]:
         """After a restore, apply learning rates that the script sets anew; returns the changes.
 
-        An optimizer that had made steps before the loop may have its learning rate from a file of the script's own.
+        If an optimizer had made steps before the loop, its rate may come from the script's own file.
 
         Args:
             before: those of the checkpoint.

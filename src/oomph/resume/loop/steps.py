@@ -18,7 +18,7 @@ class Steps:
 
     Args:
         dataset, epochs, state: as in `oomph.steps`.
-        watch_of: returns what is notified of its steps; called when the loop begins.
+        watch_of: returns its LoopObserver; called when the loop begins.
     """
 
     def __init__(
@@ -34,16 +34,16 @@ class Steps:
         self.step = 0
         """The steps done in this epoch: the number of the current one, counted from 0."""
         self.steps = 0
-        """The same over all epochs."""
+        """Steps in all epochs."""
         self.drawn = 0
         """Batches taken from the current iterator."""
         self.ahead: list[Any] = []
-        """A batch that was taken ahead to see whether there is one."""
+        """A batch taken ahead to see if one is left."""
         self.iterator: Iterator[Any] = iter(())
         self.number = 0
         """The number of the current epoch, counted from 0."""
         self.length: int | None = None
-        """The steps of an epoch, where known."""
+        """The steps of an epoch, if known."""
         self.place = _place()
 
     @property
@@ -61,7 +61,7 @@ class Steps:
 
     @property
     def is_at_last_step(self) -> bool:
-        """Between two steps: whether exactly one step is known to be left."""
+        """True, between two steps, if exactly one is known to be left."""
         return self.is_in_last_epoch and self.length is not None and self.step + 1 == self.length
 
     @property

@@ -43,20 +43,20 @@ _CODE = (
 _FILLING = frozenset(
     id(kind) for kind in HARMLESS_TYPES if issubclass(kind, (Sized, np.void)) and kind not in (str, np.str_)
 )
-"""Types that fill the memory when an iterator calls them, as with a number or with another iterator that has no end."""
+"""Types that may fill the memory if an iterator calls them, such as with a huge number or an endless iterator."""
 _IN_A_HASH = frozenset(("hash", "tuple", "frozenset", "sorted", "id", "type", "str", "repr", "int", "float", "round"))
 
 
 class RefusedError(CannotGiveBackError):
-    """A checkpoint would put something there that it must not choose; the message says what."""
+    """A checkpoint sets something that it must not choose; the message says what."""
 
 
 def admitted(new: Any, old: Any = NOTHING, unpacking: Unpacking | None = None) -> Any:
     """`new`, if a checkpoint may put it in place of `old`; raises RefusedError.
 
     Args:
-        old: what is there now; a tuple stands for all that it holds.
-        unpacking: what may still be unpacked for other values of this checkpoint, too.
+        old: the current value; a tuple stands for all its items.
+        unpacking: the unpacking limit shared by all values of this checkpoint.
     """
     if old is not NOTHING and new is not old and is_called(old):
         raise RefusedError(f"in place of a {type(old).__name__}: what is called stays")
@@ -91,7 +91,7 @@ def admitted_to_iterator(new: Any, old: tuple[Any, ...], unpacking: Unpacking) -
 
 
 def is_called(thing: Any) -> bool:
-    """True for whatever is there to be called, or leads to it: functions, classes, modules, objects with `__call__`.
+    """True for anything callable, or that leads to it: functions, classes, modules, objects with `__call__`.
 
     Keras' layers, losses and the like are objects with a state of their own, and count as data.
     """
@@ -109,7 +109,7 @@ def _has_call(kind: type) -> bool:
 
 
 def may_be_hashed(key: Any) -> bool:
-    """False for a key whose hash the script computes with functions of its own: they would get data of a checkpoint."""
+    """False for a key whose hash runs the script's own functions, which would get data of a checkpoint."""
     if issubclass(type(key), (tuple, frozenset)):
         return all(map(may_be_hashed, _items(key)))
     computed = getattr(type(key), "__hash__", None)
@@ -131,7 +131,7 @@ def may_be_set(kind: type, name: Any, held: Mapping[str, Any]) -> bool:
 
 
 def hides_nothing(kind: type, name: str) -> bool:
-    """False if a class has a method or the like of that name."""
+    """True unless the class has a method of that name."""
     member = next((vars(base)[name] for base in kind.__mro__ if name in vars(base)), None)
     if isinstance(member, (functools.cached_property, MemberDescriptorType)):
         return True
@@ -139,12 +139,12 @@ def hides_nothing(kind: type, name: str) -> bool:
 
 
 def is_plain_name(name: Any) -> bool:
-    """True for the name of an attribute that has no meaning for Python itself."""
+    """True for an attribute name without special meaning to Python."""
     return type(name) is str and not (name.startswith("__") and name.endswith("__"))
 
 
 def may_be_global(name: Any, module: Mapping[str, Any], names: set[str]) -> bool:
-    """True if a checkpoint may assign a global: it is a variable of the script's, or its code names it so.
+    """True if a checkpoint may assign a global: an existing variable of the script, or a name in its code.
 
     Args:
         names: the globals that the code names.
@@ -155,7 +155,7 @@ def may_be_global(name: Any, module: Mapping[str, Any], names: set[str]) -> bool
 
 
 def _flat(thing: Any) -> Iterator[Any]:
-    """The thing, or everything in it if it is a tuple or a frozenset."""
+    """Yield the thing, or all items of a tuple or frozenset."""
     if issubclass(type(thing), (tuple, frozenset)):
         for each in _items(thing):
             yield from _flat(each)

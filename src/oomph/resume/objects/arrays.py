@@ -19,7 +19,7 @@ from oomph.resume.objects.values import Value
 
 
 class Large(NamedTuple):
-    """Represents an array in a content: two with the same fingerprint are equal."""
+    """Represents an array in a content; equal fingerprints mean equal arrays."""
 
     fingerprint: str
     dtype: str
@@ -167,10 +167,10 @@ def value_as_array(value: Value) -> Any:
 
 
 def admit_texts(array: Any, decode: Decode, *old: Any) -> Any:
-    """The array, if a checkpoint may choose the texts in it.
+    """Return the array if a checkpoint may choose its texts.
 
     Args:
-        old: what holds texts there now.
+        old: the holders so far.
     """
     for text in texts_in(array):
         decode(text, *old)
@@ -178,14 +178,14 @@ def admit_texts(array: Any, decode: Decode, *old: Any) -> Any:
 
 
 def empty_objects(shape: Value, size: int) -> Any:
-    """An array for as many objects; raises CannotGiveBackError if the shape has room for more or fewer."""
+    """An array for `size` objects; raises CannotGiveBackError if the shape does not match."""
     if not all(type(each) is int and each >= 0 for each in shape) or math.prod(shape) != size:
         raise CannotGiveBackError("an array of another shape", SHAPE)
     return np.empty(tuple(shape), dtype=object)
 
 
 def numbers(thing: Any) -> Any:
-    """The thing, which is an array of numbers or text; raises CannotGiveBackError for anything else."""
+    """Return an array of numbers or text; raises CannotGiveBackError for anything else."""
     if type(thing) is not np.ndarray or thing.dtype.hasobject:
         raise CannotGiveBackError("not an array")
     return thing

@@ -1,7 +1,7 @@
 """Keeps texts of a checkpoint that look like commands from a script that runs commands.
 
-A text does not show what the script does with it. So where the script's own code names a way to run a program or a
-text, what looks like a command is only accepted where this process holds the same text already.
+A text does not show what the script does with it. So if the script's own code names a way to run programs or text,
+a text that looks like a command is accepted only where this process already holds it.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ _RUNS = re.compile(
     rb"|__import__|import_module)\b"
 )
 _OF_A_SHELL = re.compile(r"[;|&$`<>'\"\\\n\r\0]|\A\s*-{1,2}[A-Za-z]")
-"""Signs with which a text ends a command and begins another, and options of a program."""
+"""Characters that end a command and begin another, and program options."""
 _ASSIGNED = re.compile(r"(?:\w+=\S*\s+)*")
 _OF_SHELLS = frozenset(("eval", "exec", "source", ".", "command", "builtin", "trap", "alias", "export", "set", "cd"))
 
 
 def may_be_a_command(thing: Any, old: Any = NOTHING) -> bool:
-    """True if the script runs commands, and it is or holds one that is not there already.
+    """True if the script runs commands, and this is or holds a new one.
 
     Args:
         old: what is there now.
@@ -40,7 +40,7 @@ def may_be_a_command(thing: Any, old: Any = NOTHING) -> bool:
 
 
 def script_runs_commands() -> bool:
-    """True if a file of the script's names a way to run a program or a text, or if there is none to look into."""
+    """True if a file of the script names a way to run programs or text, or no file can be read."""
     files = own_files()
     return not files or any(_names_a_way(path) for path in files)
 

@@ -32,7 +32,7 @@ class Id(int):
 
 
 class Mapping(Kind):
-    """A dict, or one of its relatives in `collections`."""
+    """A dict or a similar mapping from `collections`."""
 
     tag = "mapping"
     named_from = 2
@@ -89,7 +89,7 @@ class Mapping(Kind):
         )
 
     def _items(self, content: Value, decode: Decode, thing: Any) -> tuple[list[tuple[Any, Any]], list[str], str]:
-        """The items, with what is there now in place of those that cannot be had; and why they cannot."""
+        """The items, with the current value for any that cannot be restored, and the reasons."""
         items, missing, trouble, keys = [], [], "", Among(dict.keys(thing))
         for encoded, value in pairs(content[2:]):
             key = hashed(decode(encoded, keys))
@@ -199,7 +199,7 @@ class Bytes(Kind):
 
 
 def hashed(key: Any) -> Any:
-    """The key; raises CannotGiveBackError if its class computes its hash, which would run the script's code."""
+    """Return the key; raises CannotGiveBackError if hashing it would run the script's code."""
     if not may_be_hashed(key):
         raise CannotGiveBackError(f"a key whose hash is computed by {type(key).__name__}")
     return key

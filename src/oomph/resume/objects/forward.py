@@ -1,7 +1,7 @@
-"""Brings a Python generator to where it stood in another process: moves it there, or runs it until it gets there.
+"""Brings a Python generator to its position in another process, by moving it or running it forward.
 
 A generator that depends only on itself, such as a learning-rate schedule, passes through the same frames in the same
-order. A generator that values are sent to does not, and is never run: it would take the `None` it gets for a loss.
+order. A generator that values are sent to does not, and is never run: it would take `None` for a loss.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def bring_to(
 
 
 def _is_of_this_code(code: CodeType, content: Value) -> bool:
-    """True if a generator may stand there at all: it would be run for nothing to a place that it does not have."""
+    """True if the generator's code has that position; otherwise running it forward is useless."""
     if type(content) is not tuple or not content or type(content[0]) is not int:
         return False
     names = content[1::2]
@@ -102,7 +102,7 @@ def _holds(generator: Any, content: Value, graph: Any, new: Mapping[str, tuple[s
 
 
 def _is(thing: Any, encoded: Value, graph: Any, new: Mapping[str, tuple[str, Value]]) -> bool:
-    """True if a thing is what was encoded. An object created since is compared by content."""
+    """True if a thing is the encoded one. Objects created since are compared by content."""
     now = graph.encode(thing)
     if type(encoded) is not tuple or encoded[:1] not in (("ref",), ("made",)):
         return bool(now == encoded) and not list(unknown_in(now))

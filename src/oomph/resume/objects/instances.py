@@ -143,7 +143,7 @@ class Attributed(Kind):
 
 
 class Class(Kind):
-    """A user's class: its attributes other than methods, and its methods for what they refer to."""
+    """A user's class: its attributes, and what its methods refer to."""
 
     tag = "class"
     named_from = 0
@@ -329,9 +329,9 @@ def _mangled(name: str, kind: type) -> str:
 
 
 def is_open_for_writing(value: Any) -> bool:
-    """True if the value is the number of a regular file that this process has open for writing, after the first three.
+    """True if the value is the descriptor, above 2, of a regular file that this process has open for writing.
 
-    A script that keeps the number of such a file opens the file anew in each attempt, and may get another number.
+    A script that keeps such a descriptor opens the file anew in each attempt and may get another one.
     """
     if type(value) is not int or not 2 < value < 1 << 20:
         return False

@@ -19,12 +19,12 @@ _CALLING = (
     *(map, filter, itertools.starmap, itertools.accumulate),
     *(itertools.takewhile, itertools.dropwhile, itertools.filterfalse),
 )
-"""They call a function, which has to be the one that the iterator of this process calls."""
+"""Iterators that call a function; it must be the one that this process's iterator calls."""
 _EAGER = (
     *(itertools.product, itertools.permutations),
     *(itertools.combinations, itertools.combinations_with_replacement),
 )
-"""They read what they are made from at once, so it has to be a tuple."""
+"""Iterators that read their source at once, so it must be a tuple."""
 _OVER_VALUES = (itertools.count, itertools.repeat)
 _LAZY = frozenset({"iter", "reversed", *(kind.__name__ for kind in (*_OVER_ITERABLES, *_CALLING, itertools.compress))})
 MAKERS: dict[str, Callable[..., Any]] = {
@@ -95,7 +95,7 @@ class Generator(Kind):
 
 
 def _runs_nothing(made_by: str, arguments: list[Any]) -> bool:
-    """True if making the iterator runs no code of anybody's and takes nothing from what it is made of."""
+    """True if making the iterator runs no Python code and consumes nothing from its sources."""
     if made_by in ("iter", "reversed") and len(arguments) != 1:
         return False  # `iter(function, sentinel)` calls
     if made_by in _LAZY:
@@ -108,7 +108,7 @@ def _runs_nothing(made_by: str, arguments: list[Any]) -> bool:
 
 
 def _is_no_iterable(thing: Any) -> bool:
-    """True for the numbers and functions among what an iterator is made of."""
+    """True for the numbers and functions among an iterator's arguments."""
     return type(thing) in (int, bool, type(None)) or is_called(thing) or id(thing) in HARMLESS_IDS
 
 

@@ -19,21 +19,21 @@ Part = tuple[str, Any]
 """The path to a part, the same in every attempt; and the part."""
 Encode = Callable[[Any], Value]
 Decode = Callable[..., Any]
-"""Called with a value and, if there is one, with what it takes the place of, which may have to stay."""
+"""Called with a value and, if any, the current object in its place, which may have to stay."""
 TypeNamed = Callable[[str], Any]
 """Finds a type by its path in the closed list of what restoration may make; raises CannotGiveBackError."""
 
 
 _LARGEST, _LONGEST = 1_000_000, 8
-"""Clock values are larger, and numbers that are drawn are longer."""
+"""Larger numbers are clock values; longer ones are random."""
 _MOST_NAMED = 100
-"""A mapping of more names holds data and no settings."""
+"""Mappings with more names hold data, not settings."""
 _SAME = "same"
-"""Marks a figure that has the value of when the training began."""
+"""Marks a number unchanged since the training began."""
 
 
 class Figure(NamedTuple):
-    """A figure under a name in an object: perhaps a setting of the script's."""
+    """A number or switch under a name in an object, perhaps a setting."""
 
     name: str
     where: str
@@ -42,7 +42,7 @@ class Figure(NamedTuple):
 
 
 class Setting(NamedTuple):
-    """A figure that a training leaves alone, and that the script now sets to another value."""
+    """A figure that the training did not change, and that the script now sets differently."""
 
     name: str
     where: str
@@ -52,7 +52,7 @@ class Setting(NamedTuple):
 
 
 def is_figure(value: object) -> bool:
-    """True for a switch, or a number as people write them: neither a clock value nor a number that was drawn."""
+    """True for a switch or a number as people write it, not a clock value or a random one."""
     if type(value) is float:
         return len(repr(value)) <= _LONGEST
     return type(value) is bool or (type(value) is int and abs(value) < _LARGEST and value not in _of_this_process())
@@ -63,14 +63,14 @@ def _of_this_process() -> tuple[int, int]:
 
 
 NOTHING = object()
-"""Stands for what takes the place of nothing."""
+"""Stands for "no current value"."""
 
 
 class CannotGiveBackError(Exception):
     """An object of this kind cannot be changed in place, or cannot be built.
 
     Args:
-        trouble: what stands in the way, as the table of reasons knows it.
+        trouble: the obstacle, as a key of the table of reasons.
     """
 
     def __init__(self, text: str, trouble: str = "") -> None:
@@ -115,14 +115,14 @@ class Kind:
         return (Figure(name, self.at(name), value) for name, value in named if is_figure(value))
 
     def since(self, before: Value, now: Value) -> Value:
-        """The content to save of an object that has changed: its figures that have not changed are marked."""
+        """The content to save of a changed object, with its unchanged figures marked."""
         old = self._named(before)
         found = self.figures(now)
         same = {name for name, _, value in found if type(old.get(name)) is type(value) and old[name] == value}
         return self._with_values(now, lambda name, value: (_SAME, value) if name in same else value) if same else now
 
     def with_settings(self, content: Value, at_begin: Value) -> tuple[Value, list[Setting]]:
-        """The content to restore, with the figures that the script sets otherwise now; and those settings."""
+        """The content to restore, with the figures that the script has changed, and those settings."""
         begun, others = self._named(at_begin), list[Setting]()
 
         def chosen(name: Any, value: Value) -> Value:
@@ -137,7 +137,7 @@ class Kind:
         return self._with_values(content, chosen), others
 
     def _named(self, content: Value) -> dict[str, Value]:
-        """The values of a content by their names, where those are text."""
+        """The values of a content that have text names, by name."""
         if self.named_from is None or not 0 < len(content) - self.named_from <= 2 * _MOST_NAMED:
             return {}
         return {name: value for name, value in pairs(content[self.named_from :]) if type(name) is str}
@@ -165,12 +165,12 @@ def pairs(flat: Value) -> Iterator[tuple[Any, Any]]:
 def put_each(
     pairs: Iterable[tuple[Any, Any]], decode: Decode, now: Mapping[Any, Any], put: Callable[[Any, Any], None]
 ) -> None:
-    """Put each value under its name; raises CannotGiveBackError afterwards if some could not be had.
+    """Put each value under its name; raises CannotGiveBackError at the end if some failed.
 
     Values outside the training are left out: the new process already has the right ones.
 
     Args:
-        now: what is there under each name.
+        now: the current values by name.
     """
     missing, trouble = [], ""
     for name, value in pairs:

@@ -26,7 +26,7 @@ _WRAPPED = ("build", "quantize")
 _FUNCTIONS = (FunctionType, MethodType, functools.partial)
 _SERIES = ("epoch", "history")
 _OF_ITS_OWN = ("_stats", "_rng_pool", "_iterator")
-"""Private attributes of Grain and PyTorch: times, generators seeded anew for each element, workers."""
+"""Private attributes of Grain and PyTorch without state: timings, reseeded generators, workers."""
 _FILES = ("iterator.index", "iterator.data-00000-of-00001")
 
 
@@ -115,7 +115,7 @@ class HistoryKind(Kind):
 
 
 class OwnAttributes(LibraryObject):
-    """A LibraryObject whose variables and layers are saved elsewhere. The History of its fit is saved separately."""
+    """A LibraryObject whose variables, layers and History are saved elsewhere."""
 
     def attributes(self, thing: Any) -> dict[str, Any]:
         found = super().attributes(thing)
@@ -128,7 +128,7 @@ class OwnAttributes(LibraryObject):
 
 
 class Pipeline(Kind):
-    """A dataset, a sampler or an operation of Grain or PyTorch, which never changes: the user's objects in it."""
+    """A Grain or PyTorch dataset, sampler or operation: immutable, but walked for the user's objects in it."""
 
     tag = "pipeline"
 
@@ -216,7 +216,7 @@ class DatasetIterator(Kind):
 
 
 def _variable(thing: Any) -> Any:
-    """The thing, which is a variable; raises CannotGiveBackError for anything else."""
+    """Return the thing if it is a variable; raises CannotGiveBackError otherwise."""
     kind: Any = type(thing)
     if not _is_variable(kind):
         raise CannotGiveBackError("not a variable")
@@ -231,7 +231,7 @@ def _leads_on(name: str, value: Any) -> bool:
 
 @functools.lru_cache(maxsize=4096)
 def _leading_among(kinds: frozenset[type]) -> frozenset[type]:
-    """The classes whose objects hold something of the user's, or have their own state."""
+    """The classes whose objects have their own state or hold the user's objects."""
     return frozenset(kind for kind in kinds if _is_leading_class(kind))
 
 
@@ -251,7 +251,7 @@ def _is_leading_class(kind: type) -> bool:
 def _given_by_user(function: Any, seen: set[int]) -> Iterator[Any]:
     """A function that a dataset maps or, if TensorFlow has wrapped the user's function, what the wrapper leads to.
 
-    `Dataset.from_generator` keeps what it was given in a `_GeneratorState`, which three of its functions close over.
+    `Dataset.from_generator` keeps its argument in a `_GeneratorState`, in the closures of three functions.
     """
     if type(function) is not FunctionType or code.is_users(function.__globals__.get("__name__", "")):
         yield function

@@ -1,8 +1,8 @@
-"""Keeps the script from taking texts of a checkpoint for paths that lead out of the folders it has named.
+"""Keeps texts in a checkpoint from becoming paths that lead out of the script's own folders.
 
 The script opens what it finds in its own attributes, lists, arrays and tables. So a text that leads out of its folders,
 or to a program or a hidden file within them, is only accepted where this process holds the same text already. In a
-container a text may be a part of a path, which the script joins: there none begins at the root or at home, or leads up.
+container, a text may be part of a path that the script joins, so none may start at the root or home, or lead up.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ _HIDDEN = re.compile(r"\.[A-Za-z][\w.-]*")
 
 
 class Among(tuple[Any, ...]):
-    """Everything that a container holds: what takes the place of one of them may take the place of any."""
+    """All items of a container; a new item may replace any of them."""
 
     __slots__ = ()
 
 
 class _Known(NamedTuple):
-    """The paths that this process holds in a place."""
+    """The paths that this process holds there."""
 
     paths: frozenset[str]
     folders: tuple[str, ...]
@@ -40,7 +40,7 @@ class _Known(NamedTuple):
 
 
 class Same:
-    """A thing, equal to itself alone."""
+    """A thing, compared by identity."""
 
     def __init__(self, thing: Any) -> None:
         self.thing = thing
@@ -53,16 +53,16 @@ class Same:
 
 
 def leads_elsewhere(thing: Any, old: Any = NOTHING) -> bool:
-    """True if it is, or holds, a path that this process has not named: outside its folders, hidden, or of a program.
+    """True if it is or holds a path new to this process that is outside its folders, hidden, or a program.
 
     Args:
-        old: what is there now; its folder is one of the script's.
+        old: the current value; its folder is allowed too.
     """
     return any(_is_elsewhere(path, old) for path in filter(None, map(_as_path, texts_in(thing))))
 
 
 def texts_in(thing: Any) -> Iterator[Any]:
-    """The texts in it: itself, or those in a tuple, in an array or in a tensor of text."""
+    """Yield the texts in it: itself, or those in a tuple, array or text tensor."""
     kind: Any = type(thing)
     if issubclass(kind, (str, bytes, PurePath)):
         yield thing
@@ -106,7 +106,7 @@ def _is_elsewhere(path: str, old: Any) -> bool:
 
 @functools.lru_cache(maxsize=1)
 def _known_in(same: Same) -> _Known:
-    """The paths in what is there now. Asked once for each item of a container."""
+    """The paths in the current value; cached for the items of a container."""
     texts = list(texts_in(same.thing))
     paths = frozenset(filter(None, map(_as_path, texts)))
     are_hidden = any(os.fsdecode(each).startswith(".") for each in texts)
@@ -114,18 +114,18 @@ def _known_in(same: Same) -> _Known:
 
 
 def _can_be_written(path: str) -> bool:
-    """True for a folder, and for a file in a folder that this user may write to. Words may begin with a slash."""
+    """True for a folder, or a file in a writable folder; false for mere words with a leading slash."""
     folder = os.path.dirname(path)
     return os.path.isdir(path) or (folder != os.sep and os.access(folder, os.W_OK))
 
 
 def _is_a_program(path: str) -> bool:
-    """True for the name of a program, whether it is there or not: Python imports what lies beside the script."""
+    """True for the name of a program, existing or not, since Python imports files beside the script."""
     return is_of_a_program(path) and " " not in path
 
 
 def _is_hidden(path: str, takes_a_place: bool) -> bool:
-    """True in a hidden folder, and for a hidden file of this folder. A word may begin with a dot, such as ".csv"."""
+    """True in a hidden folder, and for a hidden file of this folder, unlike a mere word such as ".csv"."""
     own = os.path.normpath(path)
     if os.sep in own:
         return is_hidden(os.path.dirname(own))
@@ -137,14 +137,14 @@ def _is_below(path: str, folder: str) -> bool:
 
 
 def _folders() -> list[str]:
-    """The folders of the script: the one it runs in, its own, and those that its arguments name."""
+    """The script's folders: the working directory, its own, and those named by its arguments."""
     named = [os.path.dirname(word) for word in sys.argv[1:] if word.startswith("/")]
     whole = [word for word in sys.argv[1:] if word.startswith("/") and os.path.isdir(word)]
     return [os.getcwd(), os.path.dirname(os.path.abspath(sys.argv[0])) if sys.argv[0] else "", *named, *whole]
 
 
 def _as_path(text: Any) -> str:
-    """The text as a path; empty if it can be none, such as a word."""
+    """The text as a path; empty if it cannot be one."""
     try:
         path = os.fsdecode(text)
     except (TypeError, ValueError):

@@ -15,7 +15,7 @@ _LONG = 32
 
 
 def as_array(items: Sequence[Any]) -> Any:
-    """A long list of numbers of one type as an array; None for any other list, and where an array cannot hold them."""
+    """A long list of numbers of one type as an array; None for other lists, or if an array cannot hold them."""
     kinds = set(map(type, items)) if len(items) >= _LONG else set()
     kind: Any = kinds.pop() if len(kinds) == 1 else None
     if kind is float:
@@ -30,7 +30,7 @@ def as_array(items: Sequence[Any]) -> Any:
 
 
 def is_of_tensorflow(dtype: Any) -> bool:
-    """True if TensorFlow has this dtype of numbers, in this machine's byte order."""
+    """True for a numeric TensorFlow dtype in this machine's byte order."""
     if dtype.kind in "OSUMm" or not dtype.isnative:
         return False
     try:
@@ -61,6 +61,6 @@ def decoded(value: Value) -> list[Any] | None:
 
 
 def are_values(items: Iterable[Any]) -> bool:
-    """True if none of the items has an identity: there is nothing in them to walk to."""
+    """True if no item has an identity, so that none needs to be walked."""
     kinds = set(map(type, items)) - PLAIN
     return all(issubclass(kind, np.generic) and kind is not np.void for kind in kinds)

@@ -1,4 +1,4 @@
-"""OpenFile: a file that the user's code holds open, such as a log opened with "w" and still being written."""
+"""OpenFile: a file that the user's code holds open, such as a log it is still writing."""
 
 from __future__ import annotations
 

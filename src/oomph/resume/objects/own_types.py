@@ -19,13 +19,13 @@ from oomph.keras_bridge import code
 from oomph.resume.objects.kind import CannotGiveBackError
 
 _DATA_OF_LIBRARIES = ("optuna.", "keras_tuner.")
-"""Modules whose plain classes hold what tuners know about their trials. Others may do more than hold data."""
+"""Modules whose plain classes hold a tuner's trials; those of other libraries may do more."""
 _BASES = (*_DATA_OF_LIBRARIES, "typing", "abc", "types")
 _CONTAINERS = (dict, list, set, collections.deque)
 _METACLASSES = (type, abc.ABCMeta, enum.EnumMeta)
-"""Another class of classes may run code of the script's when it is asked anything."""
+"""Other metaclasses may run the script's code on any access."""
 _RUNS_BY_ITSELF = ("__del__", "__call__", "__get__", "__set__", "__delete__", "__set_name__")
-"""Methods that Python, or whoever finds the object in place of a function, calls."""
+"""Methods that run implicitly, or when the object is called as a function."""
 
 
 class OwnTypes:
@@ -40,7 +40,7 @@ class OwnTypes:
         self._known: dict[str, type] | None = None
 
     def __call__(self, path: str) -> Any:
-        """The type of that path; raises CannotGiveBackError if it is not in the list."""
+        """The type at this path; raises CannotGiveBackError if it is not listed."""
         if self._known is None:
             self._known = {path_of(kind): kind for kind in (*_defined(), *self._met) if is_made_as_data(kind)}
         found = self._known.get(path) if type(path) is str else None
@@ -55,7 +55,7 @@ def path_of(kind: type) -> str:
 
 
 def is_made_as_data(kind: type) -> bool:
-    """True if making an object of this class, and leaving it again, runs nothing of anybody's."""
+    """True if creating and discarding an object of this class runs no Python code."""
     if type(kind) not in _METACLASSES:
         return False
     if issubclass(kind, enum.Enum):
@@ -69,7 +69,7 @@ def is_made_as_data(kind: type) -> bool:
 
 
 def is_data(kind: type) -> bool:
-    """True if an object of this class is nothing but its attributes."""
+    """True if objects of this class are only their attributes."""
     bases = [base for base in kind.__mro__ if base is not object]
     made_by: Any = kind.__new__
     if any("__del__" in vars(base) or "__call__" in vars(base) for base in bases):

@@ -1,4 +1,4 @@
-"""pandas tables, in which callbacks collect results. pandas is the script's own, and never imported here."""
+"""pandas tables, in which callbacks collect results. Only the script imports pandas."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class PandasFrame(Kind):
 
 
 def _texts_of(thing: Any) -> set[str]:
-    """The texts in its columns, its index and the names of its columns."""
+    """The texts in its columns, index and column names."""
     columns, names = _columns_of(thing)
     series = [each for each in (*columns, thing.index, names) if not _is_of_numbers(each)]
     return {item for each in series for item in each.astype(object) if type(item) is str}
@@ -87,7 +87,7 @@ def _values(column: Any) -> Value:
 
 
 def _fingerprint(column: Any) -> Value:
-    """Columns of numbers only. Text in a table of that size is assumed not to change."""
+    """The fingerprint of a numeric column; text in such a table is assumed constant."""
     return fingerprints.of_array(np.asarray(column)) if _is_of_numbers(column) else None
 
 

@@ -29,7 +29,7 @@ _UNKNOWN = (values.UNKNOWN,)
 _MOST_BYTES = 2 << 30
 """Limit for arrays in one checkpoint, besides the variables of model and optimizers."""
 LOST, OUTSIDE = "lost", "outside"
-"""Tags of new objects that cannot be made, and of those that need not be: they are not training state."""
+"""Tags of new objects that cannot be made, and of those outside the training state."""
 
 
 @dataclass
@@ -39,7 +39,7 @@ class Picture:
     graph: Graph
     contents: dict[str, Value]
     troubles: dict[str, Reason]
-    """Object that holds something that cannot be encoded → why it is lost."""
+    """Key of an object that cannot be encoded → why it is lost."""
 
     @classmethod
     def of(
@@ -126,7 +126,7 @@ class Changes:
 
 
 def lost_object(key: str, what: str, trouble: str = "") -> Reason:
-    """The reason an object is lost: its type or contents, and the obstacle, where that is known."""
+    """The reason an object is lost: its type or contents, and the obstacle if known."""
     if what == GeneratorType.__name__:
         trouble = GENERATOR
     return because("object", where=key, what=what[:200], trouble=trouble)
@@ -156,7 +156,7 @@ def changes_between(before: Picture, now: Picture) -> Changes:
 
 
 def _leave_out_secrets(found: Changes, before: Picture, now: Picture) -> None:
-    """Leave out texts with known keys: the next process has them already, and only one that has changed is lost."""
+    """Leave out texts with known secrets: the next process has them, so only changed ones are lost."""
     if not knows_secrets():
         return
     for key, content in found.changed.items():
@@ -178,7 +178,7 @@ def _leave_out_secrets(found: Changes, before: Picture, now: Picture) -> None:
 
 
 def _has_secret_items(content: Value, node: Node) -> bool:
-    """True for an array of texts that holds a known key."""
+    """True for a text array that holds a known secret."""
     is_of_texts = is_large(content) and str(content[2]).lstrip("<>|=").startswith(("S", "U"))
     return is_of_texts and any(map(holds_known_secret, texts_in(node.thing)))
 
@@ -203,7 +203,7 @@ def _copy_arrays(found: Changes, now: Picture) -> None:
 
 
 def size_of(content: Value) -> int:
-    """The bytes of a large content; raises TypeError for records, whose dtype has no name."""
+    """The size of a large content in bytes; raises TypeError for record dtypes."""
     dtype, shape = content[2:4]
     return int(values.dtype_of(dtype).itemsize * np.prod(shape, dtype=np.int64))
 

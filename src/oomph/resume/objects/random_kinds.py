@@ -17,7 +17,7 @@ _BIT_GENERATORS: dict[str, type[np.random.BitGenerator]] = {
     for kind in (np.random.MT19937, np.random.PCG64, np.random.PCG64DXSM, np.random.Philox, np.random.SFC64)
 }
 _MOST = {"pos": 624, "buffer_pos": 4, "has_uint32": 1, "has_gauss": 1}
-"""Places in a generator's buffer and flags: NumPy does not check them, and would read memory beyond the buffer."""
+"""Maxima of buffer positions and flags; NumPy does not check them and would read beyond the buffer."""
 
 
 _MOST_SPAWNED = 100_000
@@ -94,7 +94,7 @@ class PythonRandom(Kind):
 
 
 def state_like(state: Any, now: Any, name: str = "") -> Any:
-    """The state, if it has the form of the one that a generator has now; raises CannotGiveBackError."""
+    """Return the state if it has the form of the current one; raises CannotGiveBackError."""
     if type(now) is dict:
         if type(state) is not dict or state.keys() != now.keys():
             raise CannotGiveBackError("the state of another generator")
@@ -112,7 +112,7 @@ def state_like(state: Any, now: Any, name: str = "") -> Any:
 
 
 def python_state(state: Any) -> Any:
-    """The state of a `random.Random`, if it is one; raises CannotGiveBackError."""
+    """Return a valid `random.Random` state; raises CannotGiveBackError."""
     match state:
         case (3, tuple() as numbers, None | float()) if all(type(each) is int for each in numbers):
             return state
@@ -129,7 +129,7 @@ def _spawned(seeds: Any) -> int:
 
 
 def _spawn_up_to(seeds: Any, wanted: Value) -> None:
-    """Spawn as many children as before, so that the next one gets the seed that follows; raises CannotGiveBackError."""
+    """Spawn as many children as before, so that the next gets the next seed; raises CannotGiveBackError."""
     more = wanted - _spawned(seeds) if type(wanted) is int else -1
     if not 0 <= more <= _MOST_SPAWNED:
         raise CannotGiveBackError("seeds that have spawned other children")

@@ -44,8 +44,8 @@ class Restoration:
     Args:
         live: this process's objects, at the moment of the picture that the changes are relative to.
         changes: what had changed since then.
-        now: their current picture: variables that are saved elsewhere may have been created since.
-        own: the changes are of this process, not of a checkpoint.
+        now: their current picture, which may have new variables that are saved elsewhere.
+        own: True for changes of this process, not a checkpoint.
     """
 
     def __init__(self, live: Picture, changes: Changes, now: Picture | None = None, own: bool = False) -> None:
@@ -54,7 +54,7 @@ class Restoration:
         self._made: dict[str, Any] = {}
         self._allowance, self._unpacking = Allowance(), Unpacking()
         self._copied: Counter[str] = Counter()
-        """The number of copies made of each array: a list could name one array many times, and fill the memory."""
+        """Copies made of each array, limited because a list could name one array until memory is full."""
         self._unfilled: list[tuple[str, Any, Any]] = []
         self.lost: list[Reason] = []
         """The state that could not be restored."""
@@ -64,7 +64,7 @@ class Restoration:
         self.apply(frozenset(key for key in self._changes.changed if self._rank(key) == 0))
 
     def apply(self, except_for: frozenset[str] = frozenset()) -> None:
-        """Restore everything but these; `lost` lists what could not be."""
+        """Restore all but these keys; `lost` lists failures."""
         changed = {key: content for key, content in self._changes.changed.items() if key not in except_for}
         for key in sorted(changed, key=self._rank):
             self._give_back(key, changed[key])
@@ -176,7 +176,7 @@ class Restoration:
         return flat.copy() if len(shape) == 1 else flat.reshape(shape).copy("F" if order == "F" else "C")
 
     def _referred(self, key: str) -> Any:
-        """The object of that name: an existing one, one made earlier, or a new one."""
+        """The object with this key: existing, made earlier, or new."""
         if key in self._live.graph.nodes:
             return self._live.graph.nodes[key].thing
         if key in self._made:
@@ -223,12 +223,12 @@ class Restoration:
         return self._made[key]
 
     def _held_by(self, key: str) -> tuple[Any, ...]:
-        """The contents of the iterator of that name in this process: a restored iterator may call nothing else."""
+        """What this process's iterator with this key holds; a restored iterator may call nothing else."""
         node = self._live.graph.nodes.get(key)
         return () if node is None else tuple(part for _, part in node.kind.parts(node.thing))
 
     def _fill_parts(self, content: Value) -> None:
-        """Make and fill what an iterator iterates over, before the iterator itself."""
+        """Make and fill the sources of an iterator before the iterator itself."""
         for reference in references_in(content):
             if reference in self._changes.new and reference not in self._made:
                 self._referred(reference)

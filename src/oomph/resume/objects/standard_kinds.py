@@ -142,7 +142,7 @@ class Database(Kind):
 
 
 def _holds_addresses(thing: Any) -> bool:
-    """True if a part of the memory is an address: it means nothing in another process, and data must not set it."""
+    """True if the memory holds an address, which another process cannot use and data must not set."""
     return not set(memoryview(thing).format) <= set(_NUMBERS)
 
 

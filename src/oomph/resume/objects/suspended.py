@@ -39,7 +39,7 @@ class Yield(NamedTuple):
 
     line: int
     depth: int
-    """The number of values on the frame's stack there, the yielded value included."""
+    """Values on the frame's stack there, including the yielded one."""
     receives: bool
     """True if the code uses what is sent."""
     is_stored: bool
@@ -68,13 +68,13 @@ def yields_of(code: CodeType) -> Mapping[int, Yield]:
 
 
 def receives(generator: GeneratorType[Any, Any, Any]) -> bool:
-    """True if values are sent to a generator. Then `next` is no way to bring it forward."""
+    """True if values are sent to a generator, so that `next` cannot advance it."""
     code = generator.gi_code
     return any(each.receives for each in yields_of(code).values()) or "SEND" in {s.opname for s in _steps(code)}
 
 
 def may_stand_at(code: CodeType, offset: int) -> bool:
-    """False for an offset at which none of its `yield`s is."""
+    """False if none of its `yield`s is at this offset."""
     steps = _steps(code)
     if any(step.opname == "YIELD_FROM" for step in steps):  # Python 3.10: it stands before the instruction
         return True

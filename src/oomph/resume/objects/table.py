@@ -102,7 +102,7 @@ _INERT = frozenset((
 _PIPELINE, _PIPELINES = library_kinds.Pipeline(), ("grain.", "torch.utils.data.")
 _STATISTICS = "grain._src.python.dataset.stats"
 _STORED = tuple(f"optuna.storages.{name}" for name in ("_cached_storage", "_rdb", "_grpc", "journal"))
-"""Modules whose objects cache state that lives on a disk or a server. The cache does not belong to the training."""
+"""Modules whose objects cache state on a disk or server; the cache is not part of the training."""
 
 
 def kind_of(thing: Any) -> Kind:

@@ -1,4 +1,4 @@
-"""Values without an identity, as comparable Python tuples and as JSON: numbers, text, dates, names of things.
+"""Values without an identity, as comparable tuples and as JSON: numbers, text, dates, names of types.
 
 A value is an atom, or a tuple whose first item names its kind. Objects that can change have an identity and are not
 values: they are referenced by `("ref", key)`. Nothing is ever looked up by a name: of types, a short list is known here
@@ -30,9 +30,9 @@ from oomph.redaction.redaction import holds_known_secret
 Value = Any
 """An atom, or a tuple that begins with the name of its kind."""
 UNKNOWN = "unknown"
-"""Tag of a thing that can be neither referenced nor encoded; the name of its type follows."""
+"""Tag of something that can be neither referenced nor encoded, followed by its type name."""
 SECRET = "a key or password"
-"""Stands in place of the name of a type."""
+"""Replaces the type name of a secret."""
 PLAIN = frozenset((bool, int, float, str, type(None)))
 _AS_IT_IS = frozenset((bool, str, type(None)))
 _LARGE_INT = 1 << 1024
@@ -46,7 +46,7 @@ HARMLESS_TYPES = frozenset(
         *(kind for kind in vars(np).values() if isinstance(kind, type) and issubclass(kind, np.generic)),
     }
 )
-"""Types that a checkpoint may name: all that they can do when called is make a value."""
+"""Types that a checkpoint may name, since calling them only makes a value."""
 HARMLESS_IDS = frozenset(map(id, HARMLESS_TYPES))
 """Compared by `id`, since a metaclass may compute the hash of a class."""
 _TYPES_BY_PATH = {f"{kind.__module__}:{kind.__qualname__}": kind for kind in HARMLESS_TYPES}
@@ -62,7 +62,7 @@ class CannotEncodeError(TypeError):
     """A value that neither JSON nor arrays can hold; the message names its type.
 
     Args:
-        trouble: what stands in the way, as the table of reasons knows it.
+        trouble: the obstacle, as a key of the table of reasons.
     """
 
     def __init__(self, text: str, trouble: str = "") -> None:
@@ -71,7 +71,7 @@ class CannotEncodeError(TypeError):
 
 
 def is_value(thing: Any) -> bool:
-    """True if the identity of a thing does not matter: neither it nor anything in it changes."""
+    """True if identity does not matter, since nothing in it can change."""
     kind = type(thing)
     if kind in PLAIN or kind in _VALUES:
         return True
@@ -79,7 +79,7 @@ def is_value(thing: Any) -> bool:
 
 
 def encode(thing: Any) -> Value:
-    """The thing as a value; raises CannotEncodeError if it is none."""
+    """Encode a thing as a value; raises CannotEncodeError."""
     kind = type(thing)
     if kind in PLAIN:
         return thing
@@ -103,7 +103,7 @@ def text_of(dtype: Any) -> str:
 
 
 def dtype_of(text: str) -> Any:
-    """The NumPy dtype that `text_of` wrote; raises TypeError if there is none that holds numbers or text."""
+    """The NumPy dtype that `text_of` wrote; raises TypeError unless it holds numbers or text."""
     if type(text) is not str or not _DTYPE.fullmatch(text):
         raise TypeError(f"no dtype: {str(text)[:40]}")
     try:
@@ -116,7 +116,7 @@ def dtype_of(text: str) -> Any:
 
 
 def unknown_in(value: Value) -> Iterator[str]:
-    """The type names of what in it can be neither referenced nor encoded."""
+    """Yield the type names of its parts that could not be encoded."""
     if type(value) is tuple:
         if len(value) == 2 and value[0] == UNKNOWN:
             yield str(value[1])
@@ -125,7 +125,7 @@ def unknown_in(value: Value) -> Iterator[str]:
 
 
 def without_secrets(value: Value) -> Value:
-    """The value with UNKNOWN in place of each text that holds a known key: a restore leaves what is there then."""
+    """The value with UNKNOWN for each text that holds a known secret; a restore leaves those as they are."""
     kind = type(value)
     if kind in (str, bytes):
         return (UNKNOWN, SECRET) if holds_known_secret(value) else value
@@ -138,7 +138,7 @@ def without_secrets(value: Value) -> Value:
 
 
 def secrets_in(value: Value) -> Iterator[str | bytes]:
-    """The texts in it that hold a known key."""
+    """Yield the texts with a known secret."""
     waiting = [value]
     while waiting:
         each = waiting.pop()
@@ -150,14 +150,14 @@ def secrets_in(value: Value) -> Iterator[str | bytes]:
 
 
 def named(thing: Any) -> Value:
-    """A type that a checkpoint may name; raises CannotEncodeError for anything else."""
+    """Encode a type that a checkpoint may name; raises CannotEncodeError otherwise."""
     if not (issubclass(type(thing), type) and id(thing) in HARMLESS_IDS):
         raise CannotEncodeError(type(thing).__name__)
     return ("type", f"{thing.__module__}:{thing.__qualname__}")
 
 
 def path_of(kind: type) -> str:
-    """The path of a class; raises CannotEncodeError if it does not lead to the class."""
+    """The path of a class; raises CannotEncodeError if looking it up fails."""
     path = f"{kind.__module__}:{kind.__qualname__}"
     if _looked_up(path) is not kind:
         raise CannotEncodeError(kind.__name__)
@@ -200,7 +200,7 @@ def from_json(document: Any, apart: list[bytes | None] | None = None) -> Value:
     """The value that `to_json` encoded; raises ValueError for any other document.
 
     Args:
-        apart: long bytes, each of which is taken out: copied into many objects, few would fill the memory.
+        apart: long bytes, each usable once, since copies in many objects would fill the memory.
     """
     if not isinstance(document, list):
         return document

@@ -65,11 +65,11 @@ class Graph:
     unseen: list[str] = field(default_factory=list)
     """The objects that were not reached in time."""
     rest: bytes | None = b""
-    """A digest of what was not reached; None if that holds anything but built-in containers, arrays and values."""
+    """A digest of what was not reached; None if that is not just built-in containers, arrays and values."""
     elsewhere: set[str] = field(default_factory=set)
     """The keys of what is saved elsewhere."""
     types: dict[int, type] = field(default_factory=dict)
-    """The types of what was reached, and the classes among it, by their `id`."""
+    """By `id`, the types of the objects reached, and the classes among them."""
     out_of_time: bool = False
     """True if the time limit ended the walk: the next attempt may get further, or less far."""
 
@@ -109,7 +109,7 @@ class Graph:
 
 
 def _encode_passing(thing: Any, encode: Any) -> Value:
-    """Encode what an iterator holds internally, and returns as another object each time."""
+    """Encode an object inside an iterator, which returns a different one each time."""
     if type(thing) is list:
         return ("list", *map(encode, thing))
     kind = kind_of(thing)
@@ -130,8 +130,8 @@ def walk(
         roots: each root, with its name for messages.
         before: an earlier walk; the objects it met keep their keys.
         saved_elsewhere: the `id`s of variables that are saved elsewhere, and of the layers that hold them.
-        seconds: the limit in this thread's processor time; a later walk has more. Other load on the machine does not
-            count: it would make each attempt see a different part.
+        seconds: the limit in this thread's processor time; later walks get more. Load on the machine does not count, so
+            that each attempt sees the same part.
     """
     patience = 1 if before is None else _PATIENCE  # what the earlier walk saw must be seen again
     return _Walk(before, saved_elsewhere, time.thread_time() + seconds * patience).run(roots, _DIGEST * seconds)
@@ -164,7 +164,7 @@ class _Walk:
         return self._graph
 
     def _is_to_be_met(self, thing: Any) -> bool:
-        """After a walk that was cut short, new objects cannot be told from those it had not reached."""
+        """False for a new object after a walk cut short, which may not have reached it."""
         return self._before is None or not self._before.unseen or id(thing) in self._before.by_id or _is_passing(thing)
 
     def _meet(self, key: str, thing: Any) -> None:
@@ -216,7 +216,7 @@ class _Walk:
         attributes: frozenset[str],
         imported: frozenset[str] = frozenset(),
     ) -> None:
-        """Add the globals that code refers to and, of a user's module that it names, those that it may mean."""
+        """Add the globals that code refers to, and those it may mean in the user's modules that it names."""
         package = module.get("__package__") or ""
         for each in sorted(imported):
             for name in (each, f"{package}.{each}".strip(".")):  # absolute, or relative to the package
@@ -260,7 +260,7 @@ def _within(key: str, thing: Any) -> Iterator[Part]:
 
 
 def _code_in(thing: Any) -> Iterator[tuple[code.Names, dict[str, Any]]]:
-    """The names that a user's function or generator refers to, and the globals that they are looked up in."""
+    """The names that a user's function or generator refers to, with its globals."""
     kind = type(thing)
     if kind is FunctionType:
         pieces = [(thing.__code__, thing.__globals__)]

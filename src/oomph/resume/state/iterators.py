@@ -31,7 +31,7 @@ _NOISE = re.compile(r"\{\{[^}]*\}\} | \[Op:\w+\]| name: $|\.(?= \[Op:)")
 _refused: WeakKeyDictionary[Any, Reason] = WeakKeyDictionary()
 """Datasets whose iterators cannot be saved, and why. TensorFlow prints warnings of its own at each try."""
 _FOR_GOOD = (tf.errors.FailedPreconditionError, tf.errors.UnimplementedError)
-"""The errors about what a pipeline is made of."""
+"""Errors about the structure of a pipeline."""
 _REFUSALS = (tf.errors.FailedPreconditionError, tf.errors.UnimplementedError, tf.errors.InvalidArgumentError)
 
 
@@ -59,7 +59,7 @@ def save(iterator: Any, folder: Path) -> Reason | None:
 
 
 def _refusal(said: str, dataset: Any) -> Reason:
-    """Return TensorFlow's reason, with the operation that the script calls in place of its kernel."""
+    """Return TensorFlow's reason, naming the script's call rather than the kernel."""
     call = datasets.drawn_call(dataset, said.partition(" ")[0])
     if not call:
         return because("position-not-saved", why=said)
@@ -79,10 +79,10 @@ def is_caching(iterator: Any) -> Reason | None:
 
 
 def drop_unusable(iterator: Any, folder: Path) -> Reason | None:
-    """Remove a saved state that holds an error or lacks the seeds of later epochs; returns why, or None if it is whole.
+    """Remove a saved state that holds an error or lacks later epochs' seeds; return why, or None.
 
-    What reads ahead saves the error of a failed element with the others (`WriteStatus` in
-    tensorflow/core/kernels/data/prefetch_dataset_op.cc). Restored, it fails again, though its cause may be gone.
+    A read-ahead stage saves a failed element's error with the others (`WriteStatus` in
+    tensorflow/core/kernels/data/prefetch_dataset_op.cc). Once restored, it fails again, though its cause may be gone.
 
     A shuffle that has emitted its last element saves nothing (`ShuffleDatasetOpBase` in
     tensorflow/core/kernels/data/shuffle_dataset_op.cc). With prefetching, that happens some batches before the end of

@@ -1,10 +1,9 @@
-"""The position of Grain's iterators in their data, which they tell, and go to when they are told it.
+"""The positions of Grain's iterators in their data, which they can report and restore.
 
 Keras reads the data of Grain through `tf.data.Dataset.from_generator`, whose iterators TensorFlow cannot save. Grain's
-own iterators have `get_state` and `set_state`. What goes from one to the other is plain data, which Grain itself
-keeps as JSON, and so does a checkpoint. It is read as JSON, which makes numbers, text, lists and dicts only, and given
-to no other function than the `set_state` of an iterator that the script's own data have just made, if that is of the
-class that told it and if it tells the same fields now.
+own iterators have `get_state` and `set_state`. The state is plain data, which Grain and the checkpoint keep as JSON.
+It is read as JSON, which makes numbers, text, lists and dicts only, and passed only to the `set_state` of a new
+iterator from the script's own data, if that has the class that reported it and now reports the same fields.
 """
 
 from __future__ import annotations
@@ -28,11 +27,11 @@ _ADDRESS = re.compile(r"\b0x[0-9a-f]+")
 _LONGEST = 1 << 20
 _MOST_AHEAD = 512
 _SECONDS, _SHARE = 0.1, 0.01
-"""Telling positions may take so long, and this share of the time."""
+"""Limits for reporting positions: seconds, plus a share of the time."""
 
 
 def tells(iterator: Any) -> bool:
-    """True for an iterator of Grain that tells its position."""
+    """True for a Grain iterator that reports its position."""
     kinds = type(iterator).__mro__
     return any(kind.__module__.partition(".")[0] == "grain" for kind in kinds) and all(
         callable(getattr(type(iterator), name, None)) for name in ("get_state", "set_state")
@@ -40,7 +39,7 @@ def tells(iterator: Any) -> bool:
 
 
 def position_of(iterator: Any) -> Told | None:
-    """The position of the iterator; None if it cannot be told as JSON."""
+    """The position of the iterator; None if it does not fit JSON."""
     if not tells(iterator):
         return None
     try:
@@ -54,7 +53,7 @@ def position_of(iterator: Any) -> Told | None:
 
 
 def go_to(iterator: Any, told: Any) -> bool:
-    """Put a new iterator there; False if it does not arrive, and has to be made again."""
+    """Move a new iterator there; False if that fails and the iterator is spoiled."""
     now = position_of(iterator)
     if now is None or not isinstance(told, dict) or not _is_like(now, told) or now["class"] != told["class"]:
         return False
@@ -67,7 +66,7 @@ def go_to(iterator: Any, told: Any) -> bool:
 
 
 class TellingData:
-    """The iterators that TensorFlow gets from data of Grain.
+    """The iterators that TensorFlow gets from Grain data.
 
     Args:
         dataset: the `tf.data.Dataset` that Keras makes of them.
@@ -96,7 +95,7 @@ class TellingData:
         return None if self._current is None else self._current.position(taken)
 
     def go_to(self, told: Any, taken: int) -> bool:
-        """Let the next epoch begin there; False if that is not possible."""
+        """Begin the next epoch there; False if impossible."""
         fresh = self._fresh()
         if fresh is None or not go_to(fresh, told):
             return False
@@ -104,7 +103,7 @@ class TellingData:
         return True
 
     def _fresh(self) -> Any:
-        """A new iterator at the beginning of the data; None if they give none."""
+        """A new iterator over the data; None if that fails."""
         try:
             return None if self._make is None else iter(self._make())
         except Exception:  # the user's data; the epoch will raise it
@@ -144,14 +143,14 @@ class _Counted:
 
 
 def telling(epochs: Any) -> TellingData | None:
-    """The data of a Keras epoch iterator, which tell their position; None if they are not of Grain."""
+    """The position-reporting data of a Keras epoch iterator; None if not from Grain."""
     if type(getattr(epochs, "data_adapter", None)).__name__ != _ADAPTER:
         return None
     return TellingData(KERAS.distributed_dataset.of(epochs))
 
 
 def _of_this_process(state: Any, now: Any) -> Any:
-    """The state with the addresses of objects as they are here: a DataLoader tells what it reads by its `repr`."""
+    """The state with this process's object addresses, since a DataLoader reports `repr`s."""
     if not isinstance(state, dict) or not isinstance(now, dict):
         return state
     return {name: now[name] if _is_same_text(value, now[name]) else value for name, value in state.items()}

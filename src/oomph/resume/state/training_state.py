@@ -30,7 +30,7 @@ _NO_VARIABLES = ("callback", "layer/", "object/", "data/", "draws/", "validation
 
 
 OF_PYTHON = ("python", "numpy", "torch")
-"""The names of the generators that code in Python may draw from."""
+"""The names of the generators that Python code draws from."""
 
 
 class NotFiniteError(CheckpointError):
@@ -56,7 +56,7 @@ def named_slots(model: Any, extra: Iterable[Slot] = ()) -> Named:
 
     Args:
         extra: the variables that a traced step writes. They come last: a retraced step with a layer left out may write
-            others, in another order.
+            others.
     """
     groups = {
         "model": model.variables,
@@ -114,7 +114,7 @@ def values_of(named: Named) -> Iterator[Array]:
 
 
 def finite_only(model: Any, named: Named) -> frozenset[str]:
-    """The names of what must be finite in a usable state: trainable weights, and the optimizers' variables."""
+    """The names of variables that must be finite: trainable weights and optimizer variables."""
     handles = {id(Slot.of(variable).handle) for variable in [*model.trainable_variables, *_optimizer_variables(model)]}
     return frozenset(name for name, slot in named if id(slot.handle) in handles)
 
@@ -226,7 +226,7 @@ def random_state() -> dict[str, Any]:
 
 
 def restore_random_state(state: dict[str, Any]) -> None:
-    """Restore the generators. Those that the script makes when it first draws from them are made now."""
+    """Restore the generators, creating those that the script would create at its first draw."""
     if "tensorflow_global" in state:
         tf.random.get_global_generator()  # making one draws from those that are restored below
     if "keras_global" in state and KERAS.global_attribute.value()("global_seed_generator") is None:
@@ -268,7 +268,7 @@ def _eager_generator() -> random.Random | None:
 
 
 def _generator_variables() -> dict[str, Any]:
-    """The global generators that exist; asking TensorFlow for its own would create one."""
+    """The existing global generators; asking TensorFlow for one would create it."""
     found = {}
     generator = TENSORFLOW.global_generator.value()
     if generator is not None:

@@ -52,7 +52,7 @@ class Place:
     key: str
     """A digest of the chain of calls: the same in every attempt, even if lines have moved."""
     outline: str = ""
-    """The same without the constants in the statements: it survives an edit of a constant."""
+    """The same digest without constants, so that editing one does not change it."""
     turn: dict[str, Any] = field(default_factory=dict, compare=False)
     """The plain values among the loop variables and function arguments along the chain."""
 
@@ -85,7 +85,7 @@ def call_site() -> str:
 def plain(value: Any, name: str = "") -> str:
     """A short text for a value, the same in every attempt; empty for values that identify nothing.
 
-    Of a key or a password, by its name or its form, it is a digest.
+    Keys and passwords, told by name or form, become a digest.
     """
     kind = type(value)
     if kind in (bool, int) or (kind is float and not _EPOCH_SECONDS[0] < value < _EPOCH_SECONDS[1]):
@@ -130,7 +130,7 @@ def frames_of_the_script() -> Iterator[FrameType]:
 
 
 def _library_folders() -> tuple[str, ...]:
-    """The folders of these packages: a folder of the user's may have the same name."""
+    """The folders of these packages, since a user's folder may have the same name."""
     files = (getattr(sys.modules.get(name), "__file__", None) for name in _LIBRARIES)
     return (PACKAGE + os.sep, *(os.path.dirname(file) + os.sep for file in files if file))
 
@@ -166,7 +166,7 @@ class _WithoutConstants(ast.NodeTransformer):
 
 
 def _names_of_the_turn(frame: FrameType) -> list[str]:
-    """The variables of the loops around the line, and the arguments of the function."""
+    """The loop variables around the current line, and the function's arguments."""
     code = frame.f_code
     arguments = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
     return list(dict.fromkeys((*arguments, *_loop_variables(code.co_filename, frame.f_lineno, code.co_firstlineno))))
@@ -174,7 +174,7 @@ def _names_of_the_turn(frame: FrameType) -> list[str]:
 
 @functools.lru_cache(maxsize=1024)
 def _loop_variables(path: str, line: int, since: int) -> tuple[str, ...]:
-    """The variables that change from turn to turn in the loops around a line."""
+    """The variables that the loops around a line change in each iteration."""
     loops = _loops_around(tree_of(path), line, since)
     heads = [loop.test if isinstance(loop, ast.While) else loop.target for loop in loops]
     return tuple(node.id for head in heads for node in ast.walk(head) if isinstance(node, ast.Name))
@@ -182,7 +182,7 @@ def _loop_variables(path: str, line: int, since: int) -> tuple[str, ...]:
 
 @functools.lru_cache(maxsize=64)
 def tree_of(path: str) -> ast.Module | None:
-    """The source of a file; None where it cannot be read."""
+    """The syntax tree of a file; None if unreadable."""
     try:
         return ast.parse("".join(linecache.getlines(path)))
     except (SyntaxError, ValueError, RecursionError):
@@ -190,7 +190,7 @@ def tree_of(path: str) -> ast.Module | None:
 
 
 def _innermost(tree: ast.Module | None, line: int) -> ast.stmt | None:
-    """The smallest statement that holds a line."""
+    """The smallest statement around a line."""
     found: ast.stmt | None = None
     for node in _statements(tree):
         if node.lineno <= line <= (node.end_lineno or node.lineno):

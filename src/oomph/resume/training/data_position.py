@@ -62,7 +62,7 @@ class DataPosition:
         self.iterators_used: list[int] = []
         """The iterators that batches were taken from, counted from 1."""
         self.told: Told | None = None
-        """The position told by the iterator at the last checkpoint, if it tells one."""
+        """The position reported by the iterator at the last checkpoint, if any."""
         self.obstacle: Reason | None = None
         """The reason the iterator cannot be saved, once known."""
         self.moment: Moment | None = None
@@ -76,17 +76,17 @@ class DataPosition:
         self._made_by_python: bool | None = None
         self._telling: told_positions.TellingData | None = None
         self._data_before: Picture | None = None
-        """State of position-telling data when the current iterator was made."""
+        """State of data that report positions, when the iterator was made."""
         self._told = False
         self._drained: Reason | None = None
-        """The reason the iterator could not be saved, at the last checkpoint only."""
+        """The reason the iterator was not saved, for the last checkpoint only."""
         self._iterator: Any = None
         self._since = 0.0
         self._cost: tuple[float, int] | None = None
         """Seconds and bytes of the last save."""
 
     def look_at(self, iterator: Any) -> None:
-        """The next batch will come from this iterator."""
+        """Note the iterator of the next batch."""
         if iterator is not self._iterator:
             self._iterator, self.taken, self._since = iterator, 0, time.monotonic()
             self.iterators_used.append(self.iterators_made)
@@ -134,7 +134,7 @@ class DataPosition:
         self.iterators_made += count
 
     def pass_over_validation(self, catch_up: Callable[[Watched], None]) -> None:
-        """Advance the validation data; what takes too long is lost."""
+        """Advance the validation data, or note a loss if too slow."""
         try:
             catch_up(Watched(self._fits.say, _MOST_SECONDS_ANEW))
         except TookTooLongError:
@@ -184,12 +184,12 @@ class DataPosition:
         self._tell_obstacle()
 
     def _position_told(self) -> Told | None:
-        """The position that the data tell; None unless reading them again from there is enough."""
+        """The position reported by the data; None unless it suffices to read on from there."""
         told = None if self._telling is None else self._telling.position(self.taken)
         return told if told is not None and self._nothing_was_drawn() else None
 
     def _nothing_was_drawn(self) -> bool:
-        """True if reading has changed nothing since the iterator was made: what reads ahead would change it twice."""
+        """True if reading has changed no objects so far; with read-ahead, it would change them twice."""
         if self.moment is None or self._data_before is None:
             return False
         now, then = training_state.random_state(), self.moment.random
@@ -198,7 +198,7 @@ class DataPosition:
         return not _moved(self._data_before, self._objects.data_now(self._data_before))
 
     def _go_to_told(self, iterator: Any, told: Told) -> bool:
-        """Go to a position that the data told; False if they do not have it."""
+        """Go to a position that the data reported; False if they lack it."""
         return self._telling is not None and self._telling.go_to(told, self.taken)
 
     def _tell_obstacle(self) -> None:
@@ -232,7 +232,7 @@ class DataPosition:
         Args:
             iterator: the iterator over the training data, at the beginning of the epoch.
             steps: Keras' enumeration of the steps of the epoch, or None.
-            batches: the fingerprints of the last batches before the checkpoint, as far as known.
+            batches: the known fingerprints of the last batches before the checkpoint.
         """
         if steps is not None:
             KERAS.steps_seen.put(steps, said(checkpoint.meta.steps_seen))

@@ -27,7 +27,7 @@ _VALIDATION = ("validation_data",)
 _SECONDS = 1.0
 _MOST_SETTINGS = 300
 _KEPT_BYTES = 16 << 20
-"""Arrays up to this size are copied before a fit is resumed: a callback may change them until then."""
+"""Arrays up to this size are copied before a resume, since callbacks may change them until then."""
 
 Roots = list[tuple[str, Any]]
 
@@ -83,13 +83,13 @@ class FitObjects:
         return changes_between(self._at_begin, self._picture(self._at_begin, self._data))
 
     def fingerprints(self) -> dict[str, Any]:
-        """A short fingerprint of each data argument; none where the time limit cut the inspection short."""
+        """A short fingerprint of each data argument; empty if the inspection ran out of time."""
         given = {name.removeprefix("data "): (name, thing) for name, thing in [*self._data, self._others[-1]]}
         found = {f"values of {short}": self._fingerprint(*each) for short, each in given.items() if each[1] is not None}
         return {name: fingerprint for name, fingerprint in found.items() if fingerprint}
 
     def settings(self) -> dict[str, str]:
-        """The figures in the script's objects and globals before the training, by their path.
+        """The settings in the script's objects and globals before the training, by path.
 
         Public attributes of the callbacks are left out: they are facts of their own.
         """
@@ -104,7 +104,7 @@ class FitObjects:
         return dict(itertools.islice(found, _MOST_SETTINGS))
 
     def _fingerprint(self, name: str, thing: Any) -> str:
-        """Empty if time ran out: another attempt would see another part and take it for other data."""
+        """The fingerprint; empty if time ran out, since another attempt would see another part."""
         seen = "" if self.at_entry.graph.out_of_time else f"{type(thing).__name__} {self.at_entry.fingerprint(name)}"
         return plain(thing) or seen
 
@@ -154,7 +154,7 @@ class FitObjects:
         return Changes(undo, arrays=self._kept)
 
     def restore_early(self, changes: Changes) -> None:
-        """Restore most of it before the callbacks' first `on_epoch_begin`, which may read and change it."""
+        """Restore all but generators before the callbacks' first `on_epoch_begin`, which may read them."""
         Restoration(self._at_begin, changes, self._picture(self._at_begin)).apply_early()
 
     def restore_data(self, changes: Changes) -> list[Reason]:
@@ -194,7 +194,7 @@ def _metrics_of(model: Any) -> list[Any]:
 
 
 def as_saved(changes: Changes, under: str) -> tuple[dict[str, Any], list[Array]]:
-    """Some changes for a checkpoint: the JSON part, and the arrays with those of its bytes that are long."""
+    """Changes as saved in a checkpoint: the JSON part, and the arrays, which include long bytes."""
     apart: list[bytes] = []
     names = sorted(changes.arrays)
     meta = changes.to_json(apart) | {"arrays": names, "apart": len(apart)}

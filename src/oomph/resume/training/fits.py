@@ -47,7 +47,7 @@ from oomph.script.preemption import Preemption
 from oomph.script.session import Session
 
 _SOME = 5
-"""Lines of one kind before what they have in common is said instead."""
+"""Lines of one kind to print before one general line replaces them."""
 
 
 class Fits:
@@ -83,7 +83,7 @@ class Fits:
         self._visits: Counter[str] = Counter()
         """The number of calls of fit from each place in the script."""
         self.came_another_way = False
-        """True if a fit was not the expected one at its place: later fits need not be, either."""
+        """True if a fit was not the expected one at its place; later ones may differ too."""
         self._refusals: list[final_checkpoints.Refusal] = []
         """Unreadable checkpoints that are not reported yet."""
         self._end_states = FinalCheckpoints()
@@ -93,7 +93,7 @@ class Fits:
         self._said: set[str] = set()
         self._some: dict[str, set[str]] = {}
         self._read: list[str] = []
-        """The environment variables that the script has found set, as noted last."""
+        """The set environment variables that the script read, as last recorded."""
         self.preemption = Preemption(session.pulse, lambda: self.steps > self.saved and self.can_save, session.say)
         self.witnesses = _witness_board(session)
         """The board for the witnesses of this process; None in workers, and without a run directory."""
@@ -156,10 +156,10 @@ class Fits:
     def known_state(self, identity: FitIdentity, was_edited: Callable[[Record], bool]) -> Record | None:
         """The newest state that an earlier attempt saved for the fit at this place; preferably its end state.
 
-        One that the script has saved as it is now comes before those from before a change.
+        States saved by the current script take precedence over those from before an edit.
 
         Args:
-            was_edited: whether the script has changed since. Then the call itself may have been edited.
+            was_edited: whether the script has changed since; the call itself may have been edited then.
         """
         self.store()
         since = self.session.handover.guarding.ignore_before
@@ -270,7 +270,7 @@ class Fits:
         return True
 
     def say_some(self, text: str, after: str) -> None:
-        """Write one line to stderr, once per process; from the sixth one with the same `after` on, only that, once."""
+        """Write a line to stderr once per process; after five with the same `after`, only `after`, once."""
         lines = self._some.setdefault(after, set())
         lines.add(text)
         self.say_once(text if len(lines) <= _SOME else after)

@@ -13,10 +13,10 @@ from oomph.terminal.amounts import as_size
 
 _LEAST_BYTES = 8 << 20
 _IN_A_ROW = 3
-"""So many checkpoints in a row, each larger than the one before, show growth: a buffer that fills stops before."""
+"""This many ever larger checkpoints in a row count as growth; a buffer that fills up stops growing earlier."""
 
 Sizes = Mapping[str, int]
-"""The bytes of the script's objects in a checkpoint, by the name of what holds them."""
+"""Bytes of the script's objects in a checkpoint, by the name of their holder."""
 
 
 class Growing:
@@ -26,7 +26,7 @@ class Growing:
         self._last: list[Sizes] = []
 
     def noted(self, sizes: Sizes) -> str:
-        """Add the sizes of one more checkpoint. Returns what grows, or an empty string."""
+        """Add the sizes of one more checkpoint; return what grows, or an empty string."""
         self._last = [*self._last, sizes][-_IN_A_ROW:]
         return growth(self._last)
 
@@ -52,11 +52,11 @@ def _grows(name: str, last: Sequence[Sizes]) -> bool:
 
 
 def sizes_of(changes: Changes, arrays: Iterable[Array] = (), names: Mapping[str, Sequence[str]] | None = None) -> Sizes:
-    """The sizes of objects, by the name of what holds them.
+    """The sizes of objects, by the name of their holder.
 
     Args:
         arrays: the other arrays of a checkpoint.
-        names: what these belong to, as named by the number that follows each prefix.
+        names: by array name prefix, the holders that the number after it counts.
     """
     found: Counter[str] = Counter()
     for key, content in [*changes.changed.items(), *((key, made) for key, (_, made) in changes.new.items())]:
@@ -74,7 +74,7 @@ def _holder(key: str) -> str:
 
 
 def _weight(content: Value) -> int:
-    """About how many bytes a content takes."""
+    """The rough size of a content in bytes."""
     if type(content) is tuple:
         return sum(map(_weight, content))
     return len(content) if type(content) in (bytes, str) else 8

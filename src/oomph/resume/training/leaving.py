@@ -23,7 +23,7 @@ def go_back_or_give_up(
     """End the process so that the supervisor restarts it from the checkpoint; otherwise raise the user's error.
 
     Args:
-        micro_batch: the size that the next process begins with; None if it is not smaller.
+        micro_batch: the smaller size that the next process begins with, if any.
     """
     if can_restart:
         restart_from_checkpoint(fits, reason, "device-oom", micro_batch)
@@ -49,7 +49,7 @@ def refuse(fits: Fits, site: str, reason: Reason, what: str = "fit", by_itself: 
     Starting over would lose what was trained. Raises SystemExit, since oomph has printed all there is to say.
 
     Args:
-        by_itself: whether the training differs from the checkpoint although the script was not edited.
+        by_itself: True if the training differs from the checkpoint although the script was not edited.
     """
     fits.note(GaveUp(fault="checkpoint-failure", **reason.as_fields()))
     fits.say(f"{what} at {site} cannot be resumed: {reason}")
@@ -87,7 +87,7 @@ def leave_if_lost(fits: Fits, error: BaseException) -> None:
 
 
 def leave_as_asked(fits: Fits, note_here: Callable[[AtStep], None]) -> NoReturn:
-    """End the training as the signal asks that came, once everything is saved that can be."""
+    """End the training as the signal requests, once all that can be is saved."""
     if fits.preemption.asked == CTRL_C:
         fits.preemption.interrupt()
     note_here(Preempted(signal=fits.preemption.asked, steps=fits.steps, saved=fits.saved))
@@ -96,14 +96,14 @@ def leave_as_asked(fits: Fits, note_here: Callable[[AtStep], None]) -> NoReturn:
 
 
 def tell_interrupted(fits: Fits, note_here: Callable[[AtStep], None]) -> None:
-    """Say what is saved of a training that a KeyboardInterrupt ends: the script may go on."""
+    """Report what is saved of an interrupted training; the script may continue."""
     if fits.steps and fits.can_save:
         note_here(Interrupted(steps=fits.steps, saved=fits.saved))
         fits.say(f"interrupted: {fits.saved} of {fits.steps} steps are saved")
 
 
 def leave_process() -> NoReturn:
-    """End this process for a restart. No exception: scripts catch exceptions, and save what they should not."""
+    """Exit for a restart, not by an exception: scripts catch those and may save a broken state."""
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()

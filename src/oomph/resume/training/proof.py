@@ -1,8 +1,8 @@
 """Proof: each step of a fit leaves a witness; those of a resumed fit are compared with the earlier ones.
 
 The result of a step is read at once if it is in host memory. On a GPU the first steps after a checkpoint are read, then
-fewer and fewer: reading every one would make the training wait for the device. Wherever a fault strikes, one of the
-last eighth of the steps that are then repeated was read.
+fewer and fewer: reading every one would make the training wait for the device. Whenever a fault strikes, at least one
+of the last eighth of the steps to repeat was read.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from oomph.resume.training.fits import Fits
 from oomph.resume.training.identity import FitIdentity
 
 _DETAILED = 4
-"""This many steps after a checkpoint also record learning rate and random numbers."""
+"""Steps after a checkpoint that also record learning rate and random numbers."""
 _PART_UNREAD = 8
-"""At most one in this many of the steps since a checkpoint come after the last that was read."""
+"""At most one in this many steps since a checkpoint comes after the last one read."""
 _SHARE = 0.005
 """The share of the time that fingerprints of the state may take."""
 
@@ -60,9 +60,9 @@ class Proof(ABC):
         self._training, self._board = training, board
         self._detailed = _DETAILED
         self._since = self._next_read = 0
-        """The steps since the last checkpoint, and how many they are when the next is read."""
+        """Steps since the last checkpoint, and the count at which the next result is read."""
         self._done, self._stride = 0, 1
-        """The steps since the resume, and how many were in the last execution."""
+        """Steps since the resume, and steps in the last execution."""
         self._on_host = not tf.config.list_logical_devices("GPU")
         self._comparison: Comparison | None = None
         self._told = False
@@ -70,7 +70,7 @@ class Proof(ABC):
         """The fingerprint of the end state of the fit; 0 if there was no time for it."""
         self._began = time.monotonic()
         self.is_replayed = False
-        """True if the resume read the batches of the epoch again: it may not call itself verified."""
+        """True if the resume replayed the epoch's batches, so that it cannot count as verified."""
 
     # -- leaving witnesses ------------------------------------------------------------------------------------------
 
@@ -81,14 +81,14 @@ class Proof(ABC):
             self._note(self._comparison)  # of what later attempts resume from, this much is known
 
     def compare_from(self, epoch: int, step: int) -> None:
-        """The fit resumes here: compare the steps that an earlier attempt has done already."""
+        """Resume the fit here: compare the steps that an earlier attempt has already done."""
         self._read_often()
         self._done = 0
         if self._board is not None:
             self._comparison = Comparison(self._board.before, self._key, epoch, step)
 
     def compare_loaded(self, epoch: int) -> None:
-        """The script itself resumes at the beginning of an epoch: compare what it has loaded, too."""
+        """Compare a fit that the script itself resumes at an epoch, including the state it loaded."""
         self.compare_from(epoch, 0)
         if self._comparison is not None and self._comparison.began_with is not None:
             self._comparison.begins_with(self._state_now())
@@ -160,7 +160,7 @@ class Proof(ABC):
         return True
 
     def _measure_noise(self, comparison: Comparison) -> None:
-        """Measure the noise with the next step, if it is guarded: two computations of it may differ."""
+        """Measure how much two computations of the next step differ, if it is guarded."""
         step = self._step_to_measure()
         if isinstance(step, GuardedStep):
             step.measure_noise(comparison.settle)

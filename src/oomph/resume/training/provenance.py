@@ -41,7 +41,7 @@ _NUMBERED = ("name", "shared_object_id")
 _MOST_CHANGES = 6
 _LONGEST_VALUE = 60
 _LARGEST_SETTING = 1 << 31
-"""A larger number is a clock value."""
+"""Larger numbers are clock values."""
 _ARGUMENTS = ("epochs", "initial_epoch", "validation_split", "validation_freq", "validation_steps")
 _DATA_ARGUMENTS = ("batch_size", "steps_per_epoch", "shuffle")
 
@@ -98,7 +98,7 @@ def changes(before: Facts, now: Facts, *groups: str) -> list[Reason]:
 
 
 def what_was_given(before: Facts, now: Facts) -> list[Reason]:
-    """The intended differences of the script itself: its code, its arguments, what it reads, the figures it sets."""
+    """Intended changes to the script itself: its code, arguments, environment and settings."""
     arguments = [each for each in changes(before, now, SCRIPT) if each.value("name") == _ARGUMENTS_OF_SCRIPT]
     return [*changes(before, now, CODE), *arguments, *changes(before, now, ENVIRONMENT, SETTINGS)]
 
@@ -159,7 +159,7 @@ def _configuration(model: Any) -> dict[str, Any]:
 
 
 def _settings(callbacks: Sequence[Any]) -> dict[str, Any]:
-    """The callbacks, and their public attributes that are text, switches or figures; all numbers of Keras'."""
+    """The callbacks and their public text, boolean and number attributes; for Keras' own, all numbers."""
     facts: dict[str, Any] = {"callbacks": ", ".join(type(callback).__name__ for callback in callbacks)}
     for number, callback in enumerate(callbacks):
         is_of_keras = type(callback).__module__.startswith("keras.")
@@ -211,9 +211,9 @@ def _name_of(thing: Any) -> str:
 
 
 def _plain(value: Any, name: str = "") -> Any:
-    """The value as JSON; for types that JSON does not know, their name. Names that Keras numbers are left out.
+    """The value as JSON; unknown types as their name. Names that Keras numbers are left out.
 
-    Of a key or a password, by its name or its form, it is a digest.
+    Keys and passwords, told by name or form, become a digest.
     """
     if isinstance(value, (bool, int, float, type(None))):
         return value
@@ -301,7 +301,7 @@ class Beginning:
     def keep_edited_learning_rate(self, checkpoint: Checkpoint) -> list[Reason]:
         """After a restore, apply a learning rate that the script sets anew; returns the change, if there is one.
 
-        An optimizer that had made steps before the fit may have its learning rate from a file of the script's own.
+        If the optimizer had made steps before the fit, its rate may come from the script's own file.
         """
         before, now = checkpoint.meta.learning_rate, self.learning_rate
         is_set = self._is_new or self.script_was_edited(checkpoint)

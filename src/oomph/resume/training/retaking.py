@@ -22,7 +22,7 @@ class TookTooLongError(Exception):
 
 
 class Expected:
-    """The batches to skip, by their fingerprints as far as known.
+    """The batches to skip, with their known fingerprints.
 
     Args:
         count: the number of batches to skip.

@@ -1,4 +1,4 @@
-"""Tries if Keras can save a whole model: on its configuration, which it saves first."""
+"""Checks whether Keras can save a whole model by saving its configuration first."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Trouble(NamedTuple):
     words: str
     """Its message, in one line."""
     culprit: str = ""
-    """The class that is to be changed: "Scale"; empty where it is not known."""
+    """The class to change, such as "Scale"; empty if unknown."""
 
     def __str__(self) -> str:
         return f"{self.error}: {self.words}"
@@ -31,8 +31,8 @@ class Trouble(NamedTuple):
 def cannot_be_saved(model: Any, path: str) -> Trouble | None:
     """The reason `model.save(path)` would fail; None if the configuration can be written.
 
-    A `.keras` file holds all of it as JSON, that of the compiled loss and optimizer included. An HDF5 file is less
-    strict with values. Weights alone need none of this.
+    A `.keras` file holds the configuration as JSON, including the compiled loss and optimizer. HDF5 is less strict
+    with values. Weights alone need no configuration.
     """
     is_keras = path.endswith(".keras")
     try:
@@ -56,7 +56,7 @@ def _write_for_hdf5(model: Any) -> None:
 
 
 def trouble_of(error: Exception, culprit: str = "") -> Trouble:
-    """The innermost words of an error, without the example and the configuration that Keras adds."""
+    """The innermost message of an error, without Keras' example and configuration dump."""
     text = str(error).rpartition("Exception encountered: ")[2]
     words = " ".join(text.partition("Example:")[0].partition("Full object config:")[0].split())
     words = words.removesuffix(" Please implement `get_config()`.")
@@ -66,7 +66,7 @@ def trouble_of(error: Exception, culprit: str = "") -> Trouble:
 
 
 def _culprit(model: Any) -> str:
-    """The class of the user's own that fails by itself: of a layer, a schedule or the model."""
+    """The user's own class that cannot be saved: of a layer, schedule, optimizer or model."""
     layers = list(KERAS.flatten_layers.of(model)(include_self=False, recursive=True))
     optimizer = getattr(model, "optimizer", None)
     rate = KERAS.learning_rate.get(optimizer)

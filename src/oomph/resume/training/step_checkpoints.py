@@ -43,7 +43,7 @@ class StateSnapshot:
     seconds: float
     """The time for which the training paused."""
     iterator: Reason | None
-    """The reason it does not hold the data position; None if it does."""
+    """The reason it lacks the data position; None if it has it."""
 
 
 class SavedTraining(Protocol):
@@ -76,7 +76,7 @@ class StepCheckpoints(ABC):
         self._stalls: list[float] = []
         """The stalls of all checkpoints between steps."""
         self._typical = training.fits.typical_stall or training.fits.end_state_seconds
-        """The typical stall of a checkpoint; until one is measured, that of the trainings before."""
+        """The typical stall of a checkpoint; that of earlier trainings until one is measured."""
         self._between_saves = 0.0
         self._told_interval = self._told_not_finite = self._told_growth = False
         self._growing = Growing()
@@ -100,7 +100,7 @@ class StepCheckpoints(ABC):
     # -- when ---------------------------------------------------------------------------------------------------------
 
     def save_now(self) -> None:
-        """Save before the process ends, unless the newest checkpoint is of this step."""
+        """Save before the process ends, unless this step is already saved."""
         if self._fits.steps != self._saved_at_step:
             self._save()
         self.settle(wait=True)
@@ -111,7 +111,7 @@ class StepCheckpoints(ABC):
         self._saved_at = time.monotonic()
 
     def begin_at(self, steps: int) -> None:
-        """Count the steps until the next checkpoint from here: the script itself has resumed."""
+        """Count steps to the next checkpoint from here, after a resume by the script itself."""
         self._saved_at_step = steps
 
     def settle(self, wait: bool) -> None:
@@ -196,7 +196,7 @@ class StepCheckpoints(ABC):
         return size >= _BACKGROUND_BYTES or self._stall + self._write >= _BACKGROUND_SECONDS
 
     def _attempted(self, save: Callable[[], Any], what: str) -> Any:
-        """Return the result of `save`, or None, with one message, if it fails: the training matters more."""
+        """Return the result of `save`; None and one message if it fails, so that the training goes on."""
         try:
             with self._fits.session.pulse.during(Phase.CHECKPOINT):
                 return save()

@@ -1,7 +1,7 @@
 """Finds where a script will save a whole model and load it again: ModelCheckpoint, `model.save`, `load_model`.
 
-Only what is certain counts: the name before `.save` is bound to this model while it is trained, the line follows the
-training in the same function or file, and no `try`, and no `if` that the training is not in, surrounds it.
+Only certain saves count: the name before `.save` is bound to this model during training, the line follows the training
+in the same function or file, and it is in no `try`, and in no `if` without the training.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ class Load:
     site: str
     """"train.py:15"."""
     with_compile: bool = True
-    """False if it does not load the loss, the metrics and the optimizer, or may not."""
+    """True if it surely loads the loss, the metrics and the optimizer too."""
     with_objects: bool = False
-    """True if it is given custom objects, or may be."""
+    """True if it gets, or may get, custom objects."""
 
 
 @dataclass(frozen=True)
@@ -119,7 +119,7 @@ def _names_a_scope(frame: FrameType) -> bool:
 
 
 def _calls_after(frame: FrameType) -> Iterator[ast.Call]:
-    """The calls that follow the line of a frame in its function, or in its file."""
+    """The calls after a frame's current line, in its function or file."""
     tree = tree_of(frame.f_code.co_filename)
     if tree is None:
         return
@@ -139,7 +139,7 @@ def _body(tree: ast.Module, frame: FrameType) -> Sequence[ast.AST]:
 
 
 def _calls(nodes: Sequence[ast.AST], line: int) -> Iterator[ast.Call]:
-    """Every call behind a line that certainly runs, and whose error is not caught."""
+    """The calls after a line that certainly run and whose errors are not caught."""
     for node in nodes:
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda, ast.Try)):
             continue
@@ -161,7 +161,7 @@ def _value(node: ast.AST, frame: FrameType) -> Any:
 
 
 def _path(node: ast.AST, frame: FrameType) -> str:
-    """The path that an expression gives, or at least its end; empty if unknown."""
+    """The path that an expression gives, or its end; empty if unknown."""
     if isinstance(node, ast.Constant):
         return node.value if isinstance(node.value, str) else ""
     if isinstance(node, ast.JoinedStr) and node.values:
