@@ -28,30 +28,30 @@ from oomph.journal.fact import BY_NAME
         (list[Mapping[str, Any]], [[{}], [{"a": object()}]], [[1], {}]),
     ],
 )
-def test_a_value_is_of_a_type_in_all_its_parts_or_not(kind, good, bad):
+def test_value_conforms_only_if_all_its_parts_do(kind, good, bad):
     assert [conforms(value, kind) for value in good] == [True] * len(good)
     assert [conforms(value, kind) for value in bad] == [False] * len(bad)
 
 
-def test_a_type_that_json_does_not_hold_is_a_mistake_of_ours():
+def test_type_unknown_to_json_raises_type_error():
     with pytest.raises(TypeError):
         conforms(1, complex)
 
 
-def test_of_an_event_only_what_is_damaged_has_its_default():
+def test_damaged_field_of_an_event_gets_its_default():
     fact = Event.named("fit-started", {"epochs": "x", "fit": 1, "site": 3, "of_another_oomph": {"a": [1]}}).fact
     assert fact == FitStarted(fit=1)
 
 
 @pytest.mark.parametrize("large", ["x" * 20_000, [{}] * 2000, {str(n): n for n in range(500)}, [[[["x" * 20_000]]]]])
-def test_of_an_unknown_event_only_small_fields_are_kept(large):
+def test_unknown_event_keeps_only_its_small_fields(large):
     assert Event.named("later", {"fit": 1, "large": large, "other": [1]}).data == {"fit": 1, "other": [1]}
     assert Event.named("later", {f"field{number}": 1 for number in range(300)}).data == {}
     assert Event.named("later", {"fit": 1}).name == "later"
 
 
 @pytest.mark.parametrize("kind", BY_NAME.values(), ids=BY_NAME)
-def test_every_type_of_a_field_is_one_that_can_be_looked_at(kind):
+def test_every_field_default_conforms_to_its_declared_type(kind):
     types = _types_of(kind)
     assert [name for name, *_ in types] == [*kind.defaults]
     for name, of_type, _, default in types:

@@ -89,13 +89,13 @@ def test_every_link_and_anchor_of_the_built_reference_leads_somewhere(reference)
     assert [link for document in sorted(reference.rglob("*.md")) for link in broken(document, reference)] == []
 
 
-def test_the_built_reference_is_what_git_ignores_and_the_table_of_xids(reference):
+def test_built_reference_holds_only_ignored_folders_and_the_xid_table(reference):
     written = {path.relative_to(reference).parts[0] for path in reference.rglob("*")}
     assert written == {path.name for path in BUILT} | {"xid.md"}
     assert (reference / "xid.md").read_text() == (REFERENCE / "xid.md").read_text(), "run `make docs`"
 
 
-def test_the_measurements_are_at_most_150_rows_of_claim_figure_command_machine_and_date():
+def test_measurements_page_has_at_most_150_complete_rows():
     rows = [line.strip("| ").split(" | ") for line in (ROOT / "docs/measurements.md").read_text().splitlines()]
     tables = [cells for cells in rows if len(cells) > 1 and not set("".join(cells)) <= set("- |")]
     measured = [cells for cells in tables if len(cells) != 2 and cells[0] != "claim"]
@@ -122,7 +122,7 @@ def test_the_documents_are_linked_from_the_readme_or_the_index():
         ("```\n# gone\n```\n[a](#gone)", ["here.md: #gone"]),
     ],
 )
-def test_a_link_that_leads_nowhere_is_found(tmp_path, text, links):
+def test_broken_link_is_detected(tmp_path, text, links):
     document = tmp_path / "here.md"
     document.write_text(f"# A `heading`, twice\n## A heading twice\n{text}\n")
     read.cache_clear()

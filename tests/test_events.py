@@ -26,12 +26,12 @@ def test_a_fact_is_frozen_and_equal_to_one_with_the_same_fields():
     assert oom.with_fields(step=3) == Oom(phase="compute", batch=8, step=3)
 
 
-def test_a_field_that_an_event_does_not_have_is_a_mistake_of_ours():
+def test_unknown_field_of_an_event_raises_type_error():
     with pytest.raises(TypeError, match="Oom has no such fields: spam"):
         Oom(spam=1)  # type: ignore[call-arg]
 
 
-def test_a_fact_is_told_apart_by_match():
+def test_match_statement_distinguishes_facts():
     match Event.named("resumed", {"kind": "finished", "steps": 5}).fact:
         case Resumed(kind="finished", steps=steps, fit=None):
             assert steps == 5
@@ -53,20 +53,20 @@ def test_an_empty_mapping_is_written_as_one():
     assert json.loads(Event(UnknownEvent(name="later")).to_json())["data"] == {}
 
 
-def test_an_unknown_return_code_is_not_a_missing_one():
+def test_unknown_return_code_differs_from_a_missing_one():
     lost = Event(AttemptEnded(returncode=None))
     assert Event.from_json(lost.to_json()).fact.returncode is None
     assert Event.named("attempt-ended", {}).fact.returncode == 0
 
 
 @pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity", "1e999", str(2**63)])
-def test_a_number_that_is_none_is_damaged(number):
+def test_invalid_number_is_replaced_by_its_default(number):
     line = Event(AttemptEnded(steps=5, seconds=3.5)).to_json()
     assert Event.from_json(line.replace("3.5", number)).fact.seconds == 0.0
     assert Event.from_json(line.replace('"steps":5', f'"steps":{number}')).fact.steps == 0
 
 
-def test_an_event_of_a_later_oomph_is_kept_as_it_is():
+def test_event_of_a_newer_oomph_is_kept_unchanged():
     document = {"schema": 1, "event": "later", "role": "x", "attempt": 1, "rank": 0, "sequence": 1, "time": 1.0}
     event = event_of({**document, "data": {"new": [1]}})
     assert event.fact == UnknownEvent(name="later", fields={"new": [1]})

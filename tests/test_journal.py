@@ -30,7 +30,7 @@ def line(name, time, attempt=1, role="script", sequence=1, **data):
     return Event.named(name, data, attempt, 0, role, sequence, time).to_json() + "\n"
 
 
-def test_what_is_written_is_read(tmp_path):
+def test_written_event_is_read_back(tmp_path):
     journal = Journal(tmp_path, 2, "script", rank=1)
     journal.write(FitFinished(fit=0, steps=3, loss=float("nan")))
     journal.close()
@@ -42,7 +42,7 @@ def test_what_is_written_is_read(tmp_path):
     assert '"loss":"nan"' in written.read_text()
 
 
-def test_the_half_line_of_a_killed_writer_takes_no_other_with_it(tmp_path):
+def test_half_written_line_does_not_swallow_the_next_one(tmp_path):
     write_lines(tmp_path, "1-0-script.jsonl", line("first", 1.0), line("second", 2.0)[:30])
     journal = Journal(tmp_path, 1, "script")
     journal.write(GpuMemoryHeld())
@@ -51,7 +51,7 @@ def test_the_half_line_of_a_killed_writer_takes_no_other_with_it(tmp_path):
     assert unreadable_lines(tmp_path) == 1
 
 
-def test_a_clock_that_is_set_back_changes_no_order(tmp_path):
+def test_clock_set_back_does_not_change_the_order(tmp_path):
     write_lines(
         tmp_path, "1-0-script.jsonl", line("a", 100.0), line("b", 50.0, sequence=2), line("c", 60.0, sequence=3)
     )
@@ -59,7 +59,7 @@ def test_a_clock_that_is_set_back_changes_no_order(tmp_path):
     assert [event.name for event in read_journal(tmp_path)] == ["between", "a", "b", "c", "after"]
 
 
-def test_attempts_come_one_after_the_other_whatever_the_clock(tmp_path):
+def test_attempts_stay_in_order_whatever_the_clock_says(tmp_path):
     write_lines(tmp_path, "1-0-script.jsonl", line("first", 100.0))
     write_lines(tmp_path, "2-0-script.jsonl", line("second", 5.0, attempt=2))
     assert [event.name for event in read_journal(tmp_path)] == ["first", "second"]
@@ -79,13 +79,13 @@ def test_attempts_come_one_after_the_other_whatever_the_clock(tmp_path):
         {"schema": 2},
     ],
 )
-def test_a_line_that_is_no_event_is_left_out(tmp_path, change):
+def test_line_that_is_not_an_event_is_skipped(tmp_path, change):
     document = {**json.loads(line("x", 1.0)), **change}
     write_lines(tmp_path, "1-0-script.jsonl", json.dumps(document) + "\n", line("sound", 2.0))
     assert [event.name for event in read_journal(tmp_path)] == ["sound"]
 
 
-def test_of_a_damaged_event_the_rest_is_kept(tmp_path):
+def test_damaged_event_keeps_its_sound_fields(tmp_path):
     write_lines(tmp_path, "1-0-script.jsonl", line("attempt-ended", 1.0, steps=[5], saved=3))
     assert [event.fact for event in read_journal(tmp_path)] == [AttemptEnded(saved=3)]
 
@@ -97,7 +97,7 @@ def names(events):
     return [event.name for event in events]
 
 
-def test_a_second_look_reads_only_what_is_new(tmp_path, monkeypatch):
+def test_second_read_parses_only_new_lines(tmp_path, monkeypatch):
     file = tmp_path / "journal" / "1-0-script.jsonl"
     write_lines(tmp_path, file.name, line("a", 1.0), "damaged\n", line("b", 2.0))
     reader = JournalReader(tmp_path)
@@ -114,7 +114,7 @@ def test_a_second_look_reads_only_what_is_new(tmp_path, monkeypatch):
     assert reader.unreadable_lines() == 1
 
 
-def test_a_line_that_is_written_in_two_parts_is_one_event(tmp_path):
+def test_line_written_in_two_parts_becomes_one_event(tmp_path):
     file = tmp_path / "journal" / "1-0-script.jsonl"
     whole = line("b", 2.0)
     write_lines(tmp_path, file.name, line("a", 1.0), whole[:30])
@@ -127,7 +127,7 @@ def test_a_line_that_is_written_in_two_parts_is_one_event(tmp_path):
     assert reader.unreadable_lines() == 0
 
 
-def test_a_file_that_was_written_anew_or_removed_is_read_anew(tmp_path):
+def test_rewritten_or_removed_file_is_read_afresh(tmp_path):
     write_lines(tmp_path, "1-0-script.jsonl", line("a", 1.0), line("b", 2.0))
     reader = JournalReader(tmp_path)
     assert names(reader.read()) == ["a", "b"]
@@ -138,7 +138,7 @@ def test_a_file_that_was_written_anew_or_removed_is_read_anew(tmp_path):
     assert reader.unreadable_lines() == 0
 
 
-def test_lines_that_are_documents_only_together_are_none(tmp_path):
+def test_lines_that_form_json_only_together_are_rejected(tmp_path):
     whole = line("a", 1.0)
     at = whole.index(',"attempt"')
     write_lines(tmp_path, "1-0-script.jsonl", whole[:at] + "\n", whole[at + 1 :], line("b", 2.0), "[]\n", "{}\n")
@@ -146,7 +146,7 @@ def test_lines_that_are_documents_only_together_are_none(tmp_path):
     assert unreadable_lines(tmp_path) == 4
 
 
-def test_within_a_reader_everybody_uses_it(tmp_path, monkeypatch):
+def test_open_reader_is_shared_by_all_readers_of_its_journal(tmp_path, monkeypatch):
     write_lines(tmp_path, "1-0-script.jsonl", line("a", 1.0))
     write_lines(tmp_path, "2-0-script.jsonl", line("b", 2.0, attempt=2), "damaged\n")
     with JournalReader(tmp_path) as reader:
@@ -188,14 +188,14 @@ def test_a_file_with_a_hole_does_not_fill_the_memory(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("name", ["run.json", "summary.json", "micro_batch.json"])
-def test_no_file_of_a_run_is_read_whole_when_it_has_a_hole(tmp_path, name):
+def test_oversized_sparse_file_of_a_run_is_refused(tmp_path, name):
     (tmp_path / name).touch()
     os.truncate(tmp_path / name, 1 << 40)
     with pytest.raises(OSError, match="larger than expected"):
         read_own(tmp_path, name)
 
 
-def test_what_was_written_before_an_attempt_began_is_not_of_it(tmp_path):
+def test_events_planted_before_an_attempt_are_ignored(tmp_path):
     """Somebody who plants a run directory could say that its steps were compared."""
     write_lines(tmp_path, "1-0-script.jsonl", line("one", 1.0), line("planted", 2.0, attempt=2))
     for name in ("2-0-script.jsonl", "02-0-script.jsonl", "3-1-script.jsonl", "x-0-script.jsonl"):
@@ -207,7 +207,7 @@ def test_what_was_written_before_an_attempt_began_is_not_of_it(tmp_path):
 
 
 @pytest.mark.parametrize("name", [f"2-{'x' * 240}.jsonl", "2-0-script.jsonl"])
-def test_what_cannot_be_renamed_is_refused_in_one_sentence(tmp_path, name):
+def test_planted_journal_that_cannot_be_renamed_is_refused_in_one_sentence(tmp_path, name):
     write_lines(tmp_path, name, line("planted", 2.0, attempt=2))
     if len(name) < 100:
         (tmp_path / "journal" / f"{name}.refused").mkdir()
@@ -215,14 +215,14 @@ def test_what_cannot_be_renamed_is_refused_in_one_sentence(tmp_path, name):
         refuse_later(tmp_path, 2)
 
 
-def test_a_line_of_a_million_parts_is_no_event(tmp_path):
+def test_line_of_a_million_parts_is_rejected(tmp_path):
     planted = line("e", 1.0, zz=[]).replace("[]", "[" + "{}," * (1 << 19) + "0]")
     write_lines(tmp_path, "1-0-script.jsonl", line("a", 0.5), planted, line("b", 2.0))
     assert names(read_journal(tmp_path)) == ["a", "b"]
     assert unreadable_lines(tmp_path) == 1
 
 
-def test_what_is_kept_of_a_journal_is_bounded(tmp_path, monkeypatch):
+def test_journal_kept_in_memory_is_bounded(tmp_path, monkeypatch):
     monkeypatch.setattr(journal_reader, "MOST_KEPT", 1 << 20)
     many = [line("e", float(n), ledger={str(each): {} for each in range(50)}, sequence=n) for n in range(2000)]
     write_lines(tmp_path, "1-0-script.jsonl", *many)
@@ -236,7 +236,7 @@ def test_what_is_kept_of_a_journal_is_bounded(tmp_path, monkeypatch):
     assert reader.left_out() == 0
 
 
-def test_long_texts_that_repeat_are_kept_once(tmp_path):
+def test_repeated_long_texts_are_stored_once(tmp_path):
     write_lines(tmp_path, "1-0-script.jsonl", *(line("oom", float(n), message="x" * 500) for n in range(2)))
     first, second = (event.fact.message for event in read_journal(tmp_path))
     assert first is second

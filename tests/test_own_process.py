@@ -64,7 +64,7 @@ def test_a_variable_reaches_the_script_and_not_oomph(tmp_path, name):
     assert told[-1].startswith("oomph: finished without a fault")
 
 
-def test_modules_of_the_script_hide_none_of_oomphs(tmp_path):
+def test_modules_of_the_script_do_not_shadow_those_of_oomph(tmp_path):
     own = tmp_path / "own"
     own.mkdir()
     for name in ("argparse", "journal", "typing_extensions", "psutil", "shlex", "oomph_of_theirs"):
@@ -77,21 +77,21 @@ def test_modules_of_the_script_hide_none_of_oomphs(tmp_path):
     assert seen["PYTHONPATH"].endswith(f":{own}")
 
 
-def test_nothing_is_started_twice_without_such_a_variable(tmp_path):
+def test_oomph_does_not_restart_itself_without_a_disturbing_variable(tmp_path):
     parent, seen, ended = run_in(tmp_path, **HARMLESS)
     assert ended.returncode == 0
     assert "-I" not in parent
     assert seen["PYTHON_VERSION"] == "3.11.4"
 
 
-def test_an_oomph_on_the_search_path_only_is_the_one_that_runs(tmp_path):
+def test_oomph_runs_when_found_only_on_the_search_path(tmp_path):
     command = [sys.executable, "-S", "-m", "oomph", "--version"]
     environ = {**os.environ, "PYTHONPATH": os.pathsep.join((str(SOURCE), *filter(None, sys.path)))}
     ended = subprocess.run(command, cwd=tmp_path, env=environ, capture_output=True, text=True, timeout=60)
     assert ended.stdout.startswith("oomph "), ended.stderr
 
 
-def test_a_python_that_is_gone_is_no_reason_to_stop(tmp_path):
+def test_oomph_runs_although_its_python_is_gone(tmp_path):
     code = "import sys; sys.executable, sys.argv[1:] = '/no', ['--version']; from oomph import entry; entry.command()"
     environ = {**os.environ, "PYTHONPATH": str(SOURCE)}
     ended = subprocess.run([sys.executable, "-c", code], env=environ, capture_output=True, text=True, timeout=60)

@@ -88,7 +88,7 @@ def may_use_tensorflow(dotted: str) -> bool:
 
 
 @pytest.mark.parametrize("folder", sorted(FOLDERS))
-def test_only_the_rooms_of_the_map_import_tensorflow_and_what_oomph_runs_imports_none_of_them(folder):
+def test_only_mapped_packages_import_tensorflow(folder):
     for path in (PACKAGE / folder).rglob("*.py"):
         dotted = ".".join(("oomph", *path.relative_to(PACKAGE).with_suffix("").parts))
         if may_use_tensorflow(dotted):
@@ -107,7 +107,7 @@ def test_a_public_class_name_exists_once():
     assert {name for name in names if names.count(name) > 1 and not name.startswith("_")} == set()
 
 
-def test_every_mistake_of_make_mutations_can_still_be_put_in():
+def test_every_mutation_of_make_mutations_still_applies():
     words = "import json, mutations as m; print(json.dumps([[x.file, x.right, x.tests] for x in m.MUTATIONS]))"
     listed = subprocess.run(
         [sys.executable, "-c", words], cwd=ROOT / "benchmarks", capture_output=True, check=True, timeout=LIMIT
@@ -189,7 +189,7 @@ def with_result(**changes: Any) -> Measured:
     return replace(GOOD, single=replace(SINGLE, compared=replace(SINGLE.compared, **changes)))
 
 
-def test_all_claims_hold_for_what_is_to_be_expected():
+def test_all_claims_hold_for_the_expected_results():
     assert failed(GOOD) == []
     assert len(judge(GOOD)) == 14
 
@@ -225,7 +225,7 @@ def test_each_claim_can_fail_alone(measured, words):
     assert words in text
 
 
-def test_a_run_without_a_result_fails_everything_about_its_result():
+def test_run_without_a_result_fails_every_claim_about_it():
     lost = replace(GOOD, double=DemoTrial("float64", Survived(ChildEnding(1, 1.0, "boom"), False), None))
     assert len(failed(lost)) == 6
     assert "boom" not in "\n".join(table(rows(lost), 100))  # the table has room for an exit code
@@ -280,7 +280,7 @@ def test_the_largest_difference_is_found_wherever_it_is(results):
         ({"w": ([1.0, float("nan")], "float32")}, "not finite"),
     ],
 )
-def test_what_can_not_be_compared_is_no_result(results, changes, words):
+def test_incomparable_results_raise_an_error(results, changes, words):
     with pytest.raises(DemoError, match=words):
         results(**changes)
 
@@ -288,11 +288,11 @@ def test_what_can_not_be_compared_is_no_result(results, changes, words):
 # -- the demonstration: the verb --------------------------------------------------------------------------------------
 
 
-def test_the_summary_is_the_one_of_the_help():
+def test_demo_summary_matches_the_help():
     assert COMMANDS["demo"][1] == demo_verb.SUMMARY
 
 
-def test_what_is_missing_is_named_with_the_command_to_install_it(monkeypatch, capsys):
+def test_missing_package_is_named_with_its_install_command(monkeypatch, capsys):
     monkeypatch.setattr(show, "_NEEDED", {"no_such_module": "tensorflow", "json": "json"})
     assert cli.main(["demo"]) == 2
     assert capsys.readouterr().err.strip().endswith("pip install tensorflow")
@@ -332,7 +332,7 @@ def test_an_inherited_environment_does_not_disturb_the_runs():
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-def test_the_whole_demonstration(tmp_path):
+def test_whole_demonstration_succeeds(tmp_path):
     done = subprocess.run(
         [sys.executable, "-m", "oomph", "demo", "--json", "--keep", str(tmp_path / "kept")],
         capture_output=True,

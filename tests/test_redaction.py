@@ -88,18 +88,18 @@ def test_a_key_is_known_by_its_form(key):
 
 
 @pytest.mark.parametrize("text", HARMLESS)
-def test_what_is_no_key_stays(text):
+def test_non_secret_text_is_kept(text):
     assert redacted(text) == text
 
 
-def test_the_word_after_its_name_is_a_key():
+def test_word_after_a_secret_option_is_redacted():
     words = ["train.py", "--token", KEY, "--lr", "0.1", "--oov-token", "<UNK>", f"--password={KEY}", "--secret"]
     assert redacted_words(words) == [
         "train.py", "--token", "***", "--lr", "0.1", "--oov-token", "<UNK>", "--password=***", "--secret"
     ]  # fmt: skip
 
 
-def test_what_a_script_was_given_is_known_where_it_stands_alone(monkeypatch):
+def test_secret_given_to_a_script_is_redacted_wherever_it_appears(monkeypatch):
     monkeypatch.setattr(redaction, "_known", set())
     environ = {"MY_TOKEN": "abcdefgh12", "PAD_TOKEN": "something", "PASSWORD": "short", "PATH": "/usr/bin"}
     know_secrets(["train.py", "--api-key", KEY, "--hub-token=ijklmnop34"], environ)
@@ -107,7 +107,7 @@ def test_what_a_script_was_given_is_known_where_it_stands_alone(monkeypatch):
     assert redacted(text) == "refused ***, *** and ***, not something short in /usr/bin"
 
 
-def test_data_are_looked_through_to_the_bottom():
+def test_nested_data_are_redacted_at_every_level():
     data = {"key": "place-0", "api_key": KEY, "n": [1, {"argv": ["--token", KEY], "s": f"TOKEN={KEY}"}], "t": (KEY,)}
     found = redacted_data(data)
     assert found["key"] == "place-0"
@@ -115,7 +115,7 @@ def test_data_are_looked_through_to_the_bottom():
     assert redacted_data(None) is None
 
 
-def test_a_name_may_be_long_but_not_of_many_words():
+def test_long_name_marks_a_secret_but_a_sentence_does_not():
     long = "OF_ALL_RUNS_OF_THE_WHOLE_TEAM_" * 3
     assert redacted_data({f"{long}PASSWORD": KEY}) == {f"{long}PASSWORD": "***"}
     said = f"{'the words of the whole team ' * 3}, and then the token"
@@ -129,21 +129,21 @@ def test_a_name_may_be_long_but_not_of_many_words():
      "-----BEGIN PRIVATE KEY-----", "secret_", "sk-", "key =:", " token   =   ", "\\", '"', "?sig=", "A" * 19 + " ",
      "--auth", "access_key_", f"{'a' * 70}_password: b "],
 )  # fmt: skip
-def test_a_megabyte_of_anything_takes_no_time(piece):
+def test_megabyte_of_any_text_is_redacted_quickly(piece):
     text = f"key {piece * (2**20 // len(piece))}"
     started = time.process_time()
     redacted(text)
     assert time.process_time() - started < 3
 
 
-def test_what_steers_a_terminal_is_shown_and_not_obeyed():
+def test_terminal_control_characters_are_shown_escaped():
     assert shown("a\x1b]0;title\x07\x9b31m\rb\tc\nd") == "a\\x1b]0;title\\x07\\x9b31m\\x0db\tc\nd"
     assert shown("safe\u202egnp.exe\u2066") == "safe\\u202egnp.exe\\u2066"
     assert shown_line("a.py\noomph: finished") == "a.py\\x0aoomph: finished"
 
 
 @pytest.mark.parametrize("size", [1, 7, 1000])
-def test_the_log_of_a_script_holds_no_key_however_it_comes(tmp_path, size):
+def test_log_holds_no_key_however_the_output_is_split(tmp_path, size):
     text = "\n".join([*NAMED, *FORMS, "the end"]).encode()
     tail = Tail(OwnFile(tmp_path, "log"))
     for start in range(0, len(text), size):
@@ -156,7 +156,7 @@ def test_the_log_of_a_script_holds_no_key_however_it_comes(tmp_path, size):
     assert tail.data == text
 
 
-def test_a_long_log_holds_none_after_it_was_shortened(tmp_path):
+def test_shortened_log_holds_no_key(tmp_path):
     tail = Tail(OwnFile(tmp_path, "log"), kept_bytes=1000)
     for number in range(500):
         tail.feed(f"{number} TOKEN={KEY}\n".encode())
@@ -167,7 +167,7 @@ def test_a_long_log_holds_none_after_it_was_shortened(tmp_path):
     assert kept.endswith("499 TOKEN=***\n")
 
 
-def test_a_log_that_is_shortened_within_a_private_key_holds_nothing_of_it(tmp_path):
+def test_log_cut_inside_a_private_key_holds_none_of_it(tmp_path):
     key = [b"-----BEGIN PRIVATE KEY-----", *(b"MIIEvQIBADANBgkq%04d" % number for number in range(200))]
     tail = Tail(OwnFile(tmp_path, "log"), kept_bytes=1000)
     tail.feed(b"a line of the script\n" * 96)
@@ -180,7 +180,7 @@ def test_a_log_that_is_shortened_within_a_private_key_holds_nothing_of_it(tmp_pa
     assert kept.endswith(b"the end\n")
 
 
-def test_a_run_is_found_again_by_its_command_without_the_key():
+def test_run_record_keeps_its_command_without_the_key():
     record = RunRecord(("train.py", "--token", KEY), "python", "/x", "", options=("--run-dir", "a"))
     assert KEY not in record.to_json()
     assert RunRecord.from_json(record.to_json()).command == ("train.py", "--token", "***")
@@ -194,7 +194,7 @@ raise RuntimeError("401 for API_KEY={KEY} and " + sys.argv[2])
 """
 
 
-def test_nothing_in_a_run_directory_and_nothing_that_is_said_holds_a_key(tmp_path: Path):
+def test_no_key_appears_in_the_run_directory_or_the_output(tmp_path: Path):
     (tmp_path / "train.py").write_text(SCRIPT)
     command = [sys.executable, "-m", "oomph", "run", "--run-dir", "run", "train.py", "--api-key", KEY]
     options = {"cwd": tmp_path, "capture_output": True, "text": True, "timeout": 120, "check": False}

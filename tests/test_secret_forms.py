@@ -257,7 +257,7 @@ def test_no_form_of_a_secret_is_kept(text):
 
 
 @pytest.mark.parametrize("text", KEPT)
-def test_what_only_looks_like_a_secret_is_kept(text):
+def test_text_that_only_looks_like_a_secret_is_kept(text):
     assert redacted(text) == text
     assert redacted(f"so {text}\n") == f"so {text}\n"
 
@@ -278,11 +278,11 @@ def test_the_words_of_a_command_are_redacted_one_by_one():
 
 
 @pytest.mark.parametrize("password", ["correct", "is", "required", f"--{KEY}"])
-def test_the_word_after_a_password_option_is_a_password_whatever_it_is(password):
+def test_any_word_after_a_password_option_is_redacted(password):
     assert redacted_words(["a.py", "--password", password]) == ["a.py", "--password", "***"]
 
 
-def test_the_words_after_a_services_option_are_told_apart():
+def test_service_option_redacts_a_key_and_keeps_a_mode():
     assert redacted_words(["a.py", "--wandb", HEX, "--wandb", "online"]) == [
         "a.py",
         "--wandb",
@@ -292,7 +292,7 @@ def test_the_words_after_a_services_option_are_told_apart():
     ]
 
 
-def test_secrets_within_words_are_known_where_they_stand_alone(monkeypatch):
+def test_secret_inside_a_word_is_redacted_wherever_it_appears(monkeypatch):
     monkeypatch.setattr(redaction, "_known", set())
     monkeypatch.setattr(redaction, "_around", set())
     know_secrets(["a.py", "--db", f"mongodb://bob:a%40{WORD}@host", f"key={KEY}", "--pw", f"{PW}{PW}"], {})
@@ -304,17 +304,17 @@ def test_secrets_within_words_are_known_where_they_stand_alone(monkeypatch):
 
 
 @pytest.mark.parametrize("value", ["fold7", "pinn12", "lr001", "ResNet50V2", "EfficientNetV2B0", "data2", "b4_s2"])
-def test_runs_that_differ_in_a_setting_are_told_apart(value):
+def test_setting_after_a_short_option_is_kept(value):
     assert redacted_words(["train.py", "-p", value]) == ["train.py", "-p", value]
 
 
-def test_a_secret_behind_a_short_option_is_known_where_it_stands_alone(monkeypatch):
+def test_secret_after_a_short_option_is_redacted_wherever_it_appears(monkeypatch):
     monkeypatch.setattr(redaction, "_known", set())
     know_secrets(["a.py", "-p", f"{PW}{PW}2", "-u", f"bob:{WORD}", "--sort-key", "accuracy"], {"KEY": "something"})
     assert redacted(f"refused {PW}{PW}2 and {WORD} of accuracy") == "refused *** and *** of accuracy"
 
 
-def test_the_key_of_a_mapping_stays():
+def test_mapping_entry_named_key_is_kept():
     data = {"key": "5f4dcc3b5aa765d6", "cache_key": "a1b2c3d4e5f6a7b8", "tokens": 5}
     assert redacted_data(data) == data
 
@@ -328,7 +328,7 @@ def test_the_key_of_a_mapping_stays():
      "docker login -p a ", "--wandb ", "--wandb a", "--pat aaaaaaaaaaaaaaaaaaaaaaaaaaaaa1-", "mongodb://bob:%40",
      "a://b%40", "a://b:c@d", "--pw ", "--password --a", "cred"],
 )  # fmt: skip
-def test_a_long_text_of_any_of_them_takes_no_time(piece):
+def test_long_text_of_any_form_is_redacted_quickly(piece):
     text = f"key {piece * (2**18 // len(piece))}"
     started = time.process_time()
     redacted(text)

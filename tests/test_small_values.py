@@ -42,16 +42,16 @@ def test_a_repr_that_leaves_something_out_says_so(kind: type) -> None:
     assert "Its repr is short: " in str(kind.__doc__)
 
 
-def test_a_diagnosis_names_its_fault_to_a_person_and_to_a_program() -> None:
+def test_diagnosis_names_its_fault_in_both_str_and_repr() -> None:
     assert repr(DIAGNOSES[0]).startswith("Diagnosis(OOM110 host-oom, cause, ")
     assert str(DIAGNOSES[0]).startswith("host-oom (OOM110), cause, ")
     assert str(DIAGNOSES[0]).endswith(DIAGNOSES[0].fault.summary)
 
 
-def test_what_a_function_gave_is_told_to_a_person() -> None:
+def test_result_of_an_isolated_function_reads_as_a_sentence() -> None:
     assert str(Isolated(ok=True, value=3, seconds=1.25)) == "the function returned 3 (1.2 s)"
     assert str(Isolated(ok=False, error=ValueError("no"), seconds=2.0)) == "the function raised ValueError: no (2.0 s)"
 
 
-def test_a_summary_is_told_to_a_person() -> None:
+def test_run_outcome_reads_as_a_sentence() -> None:
     assert str(RunOutcome(1, SUMMARY)).startswith("exit code 1: failed: 0 steps in 0 s, no fault, ")

@@ -38,27 +38,27 @@ def pipe(words: list[str]) -> str:
 
 
 @pytest.mark.parametrize("words", ENDS, ids=" ".join)
-def test_never_is_never(words: list[str]) -> None:
+def test_color_never_prints_no_colors(words: list[str]) -> None:
     at = 2 if words[0] == "help" else 1
     assert "\x1b[" in terminal(words)
     assert "\x1b[" not in terminal([*words[:at], "--color=never", *words[at:]])
 
 
 @pytest.mark.parametrize("words", ENDS, ids=" ".join)
-def test_always_is_always(words: list[str]) -> None:
+def test_color_always_forces_color(words: list[str]) -> None:
     at = 2 if words[0] == "help" else 1
     assert "\x1b[" in pipe([*words[:at], "--color=always", *words[at:]])
 
 
-def test_its_value_may_be_a_word_of_its_own() -> None:
+def test_color_accepts_its_value_as_a_separate_word() -> None:
     assert "\x1b[" not in terminal(["run", "--color", "never", "--bad", "x.py"])
 
 
-def test_it_may_follow_what_ends_the_reading() -> None:
+def test_color_after_help_still_applies() -> None:
     assert "\x1b[" not in terminal(["explain", "--help", "--color=never"])
     assert "\x1b[" in terminal(["explain", "--help", "--color=never", "--color=auto"])
 
 
-def test_what_follows_the_script_is_the_scripts() -> None:
+def test_color_after_the_script_belongs_to_the_script() -> None:
     assert "\x1b[" in terminal(["run", "--bad", "x.py", "--color=never"])
     assert "\x1b[" in terminal(["rehearse", "--bad", "--", "x.py", "--color=never"])

@@ -34,7 +34,7 @@ def test_json_is_one_document_on_stdout():
     assert len(document["checks"]) > 30
 
 
-def test_only_runs_only_these():
+def test_only_option_runs_only_the_named_checks():
     document = json.loads(doctor("--json", "--only", "gpu-growth,DOC403").stdout)
     assert [entry["name"] for entry in document["checks"]] == ["gpu-growth", "gpu-allocator"]
 
@@ -55,7 +55,7 @@ def test_warnings_do_not_fail_and_failures_do():
         (["--python", "/bin/false"], 3, "does not answer"),
     ],
 )
-def test_wrong_command_lines_are_one_sentence(words, code, said):
+def test_wrong_command_line_is_refused_in_one_sentence(words, code, said):
     ended = doctor(*words)
     assert (ended.returncode, ended.stdout) == (code, "")
     assert said in ended.stderr
@@ -79,7 +79,7 @@ def test_tensorflow_is_not_imported():
     assert ended.returncode == 0
 
 
-def test_it_answers_in_half_a_second():
+def test_doctor_takes_at_most_half_a_second_of_cpu():
     """Of CPU time, since other work on the machine is not its own; the best of three."""
     spent = []
     for _ in range(3):
@@ -99,7 +99,7 @@ def test_a_machine_without_a_gpu_gets_one_clear_line():
     assert " ".join(last.split()).startswith("here (no driver library, no device file, none on the PCI bus)")
 
 
-def test_a_list_of_checks_is_taken_in_every_form_and_the_others_are_said_to_be_left_out():
+def test_check_list_is_accepted_in_every_form_and_skipped_checks_are_counted():
     for words in (["--only", "platform", "disk-space"], ["--only=platform,disk-space"]):
         last = " ".join(doctor(*words).stdout.split())
         assert "2 checks: 2 passed, in " in last
@@ -107,12 +107,12 @@ def test_a_list_of_checks_is_taken_in_every_form_and_the_others_are_said_to_be_l
     assert "Nothing else is wrong" not in last
 
 
-def test_trying_nothing_is_said():
+def test_deep_reports_that_there_was_nothing_to_try():
     ended = doctor("--only", "gpu-present", "--deep")
     if "No NVIDIA GPU" not in ended.stdout:
         pytest.skip("this machine has a GPU, or a driver for one")
     assert "note  deep-list (DOC902): --deep has tried nothing: no GPU to try\n" in ended.stdout
 
 
-def test_one_check_is_not_called_checks():
+def test_single_check_is_counted_in_the_singular():
     assert "1 check: " in doctor("--only", "gpu-growth").stdout

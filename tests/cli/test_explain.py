@@ -82,9 +82,7 @@ def test_text_gives_evidence_with_line_numbers_remedies_and_the_next_command(
     assert places == sorted(places)
 
 
-def test_text_says_in_one_line_what_else_the_evidence_would_fit_and_how_to_tell(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+def test_text_names_alternative_faults_in_one_line(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     log = tmp_path / "train.log"
     log.write_text("E cuda_driver.cc:300] failed call to cuInit: CUDA_ERROR_NO_DEVICE: no CUDA-capable device\n")
     assert run(str(log)) == 0
@@ -113,7 +111,7 @@ def test_json_of_a_sound_log_has_no_diagnoses(capsys: pytest.CaptureFixture[str]
 
 
 @pytest.mark.parametrize(("log", "code"), [(OOM, 1), (CLEAN, 0)])
-def test_exit_code_tells_whether_a_fault_was_found_only_when_asked(log: str, code: int) -> None:
+def test_exit_code_shows_a_fault_only_with_the_option(log: str, code: int) -> None:
     assert run(log) == 0
     assert run(log, "--exit-code") == code
 
@@ -138,7 +136,7 @@ def test_a_terminal_without_unicode_gets_escapes(monkeypatch: pytest.MonkeyPatch
     assert run(str(tmp_path / "café.log")) == 0
 
 
-def test_a_page_as_json(capsys: pytest.CaptureFixture[str]) -> None:
+def test_page_is_printed_as_json(capsys: pytest.CaptureFixture[str]) -> None:
     found = document(capsys, "OOM101")
     assert (found["schema"], found["fault"]["name"]) == (1, "device-oom")
 
@@ -154,7 +152,7 @@ def test_a_run_is_explained_from_its_journal(capsys: pytest.CaptureFixture[str],
     assert "attempt 2, epoch 2, step 13: " in capsys.readouterr().out
 
 
-def test_an_exit_code_that_oomph_asked_for_is_no_fault(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_exit_code_requested_by_oomph_is_not_a_fault(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     Journal(tmp_path, 1, "script").write(RestartRequested(fault="device-oom", reason="state half written"))
     Journal(tmp_path, 1, "supervisor").write(AttemptEnded(returncode=75, oom_kills=0))
     assert document(capsys, str(tmp_path))["diagnoses"] == []
@@ -172,7 +170,7 @@ def test_a_hang_that_oomph_ended_is_blamed_on_nobody(capsys: pytest.CaptureFixtu
     assert entry["evidence"][0]["text"].endswith("; oomph ended the script")
 
 
-def test_a_killed_attempt_without_a_hang_is_still_told(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_killed_attempt_without_a_hang_is_still_reported(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     Journal(tmp_path, 1, "supervisor").write(AttemptEnded(returncode=-9, oom_kills=0))
     assert [entry["name"] for entry in document(capsys, str(tmp_path))["diagnoses"]] == ["killed"]
 
@@ -199,7 +197,7 @@ def test_lines_of_a_journal_that_are_lost_are_counted(capsys: pytest.CaptureFixt
 
 
 @pytest.mark.parametrize("options", [[], ["--json"], ["--decisions"], ["--decisions", "--json"]])
-def test_what_is_damaged_of_a_run_is_told_by_every_form(
+def test_damaged_run_files_are_reported_in_every_output_form(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, options: list[str]
 ) -> None:
     Journal(tmp_path, 1, "supervisor").write(AttemptEnded(returncode=0, oom_kills=0))
@@ -219,7 +217,7 @@ def fails(*words: str) -> tuple[type[OomphError], str]:
     return caught.type, str(caught.value)
 
 
-def test_input_that_can_not_be_examined_is_named_in_one_sentence(tmp_path: Path) -> None:
+def test_unusable_input_is_named_in_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "empty.log").touch()
     (tmp_path / "model.h5").write_bytes(bytes(range(256)))
     (tmp_path / "zeros.log").write_bytes(bytes(20_000))
@@ -246,13 +244,13 @@ def test_a_file_that_may_not_be_read_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("status", ["-999", "-65", "256", "99999999999"])
-def test_an_exit_status_that_no_process_has_is_a_usage_error(status: str) -> None:
+def test_impossible_exit_status_is_a_usage_error(status: str) -> None:
     kind, message = fails(f"--exit-status={status}")
     assert (kind, message.startswith("--exit-status must be an exit code from 0 to 255, or -n")) == (UsageError, True)
 
 
 @pytest.mark.parametrize("status", ["-64", "0", "255"])
-def test_the_outermost_exit_statuses_are_taken(status: str) -> None:
+def test_extreme_exit_statuses_are_accepted(status: str) -> None:
     assert run(f"--exit-status={status}") == 0
 
 
@@ -290,7 +288,7 @@ def test_an_exception_that_no_page_names_is_unknown() -> None:
         run("FooBarError")
 
 
-def test_a_run_cannot_print_a_line_of_its_own_into_the_list(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_run_cannot_forge_a_line_in_the_list(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     (tmp_path / "r").mkdir()
     make_record(tmp_path / "r", "finished\noomph: forged")
     assert run(str(tmp_path)) == 0
@@ -332,7 +330,7 @@ def test_a_code_that_does_not_exist_is_a_usage_error() -> None:
     assert (kind, "OOM101" in message) == (UsageError, True)
 
 
-def test_a_path_that_no_system_allows_is_no_crash() -> None:
+def test_impossible_path_does_not_crash() -> None:
     assert fails("a\0b")[0] is ExamineError
     assert fails("x" * 5000)[0] is ExamineError
     assert fails("x" * 5000 + "/run.json")[0] is ExamineError
@@ -373,15 +371,13 @@ def names(capsys: pytest.CaptureFixture[str], *words: str) -> list[tuple[str, st
     return [(entry["name"], entry["role"]) for entry in document(capsys, *words)["diagnoses"]]
 
 
-def test_an_exit_status_alone_or_beside_a_log(capsys: pytest.CaptureFixture[str]) -> None:
+def test_exit_status_is_explained_alone_or_beside_a_log(capsys: pytest.CaptureFixture[str]) -> None:
     assert names(capsys, "--exit-status", "-11") == [("segmentation-fault", "cause")]
     assert names(capsys, "--exit-status", "0") == []
     assert names(capsys, OOM, "--exit-status", "134") == [("device-oom", "cause"), ("abort", "consequence")]
 
 
-def test_the_kernels_log_stands_before_what_the_program_printed(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+def test_kernel_log_precedes_the_programs_output(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     kernel = tmp_path / "kern.log"
     kernel.write_text("[  12.000001] NVRM: Xid (PCI:0000:3b:00): 79, pid=4711, GPU has fallen off the bus.\n")
     (tmp_path / "train.log").write_text("cuda_event.cc:29] failed to query event: CUDA_ERROR_LAUNCH_FAILED\n")
@@ -408,7 +404,7 @@ def test_a_log_in_another_encoding_is_read(capsys: pytest.CaptureFixture[str], t
     assert names(capsys, str(tmp_path / "x.log")) == [("device-oom", "cause")]
 
 
-def test_a_named_pipe_is_read_when_somebody_writes(tmp_path: Path) -> None:
+def test_named_pipe_is_read_once_a_writer_appears(tmp_path: Path) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     explain = [sys.executable, "-m", "oomph", "explain", str(pipe), "--json"]
@@ -419,7 +415,7 @@ def test_a_named_pipe_is_read_when_somebody_writes(tmp_path: Path) -> None:
     assert err == f"oomph: waiting for a writer of {pipe}\n"
 
 
-def test_of_a_file_that_grows_is_read_what_there_was(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_growing_file_is_read_up_to_its_initial_size(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     from oomph.explain.reading import file
 
     path = tmp_path / "grows.log"
@@ -440,7 +436,7 @@ def test_nothing_to_explain_is_a_usage_error() -> None:
         run()
 
 
-def test_binary_that_begins_like_a_memory_map_is_no_crash(tmp_path: Path) -> None:
+def test_binary_resembling_a_memory_map_does_not_crash(tmp_path: Path) -> None:
     (tmp_path / "model.bin").write_bytes(b"\x0a\x09GPU_0_bfc" + bytes(range(256)) * 40)
     assert fails(str(tmp_path / "model.bin"))[0] is ExamineError
 
@@ -465,20 +461,20 @@ def test_a_run_whose_supervisor_was_killed_has_not_finished(capsys: pytest.Captu
     assert told == {"state": "unfinished", "next": f"oomph run --resume={tmp_path} train.py --epochs 3"}
 
 
-def test_a_run_is_gone_on_with_as_it_was_started(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_run_is_resumed_with_its_original_options(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     make_record(tmp_path, options=("--run-dir", "elsewhere", "--recheck=50"))
     expected = f"oomph run --resume={tmp_path} --recheck=50 train.py --epochs 3"
     assert document(capsys, str(tmp_path))["run"]["next"] == expected
 
 
-def test_a_run_of_another_folder_is_gone_on_with_there(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_run_from_another_folder_is_resumed_there(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     make_record(tmp_path, cwd=Path("/some where"))
     assert document(capsys, str(tmp_path))["run"]["next"].startswith(
         f"cd '/some where' && oomph run --resume={tmp_path} "
     )
 
 
-def test_a_run_that_is_locked_is_still_going_on(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_locked_run_is_reported_as_in_progress(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     make_record(tmp_path)
     with (tmp_path / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -487,7 +483,7 @@ def test_a_run_that_is_locked_is_still_going_on(capsys: pytest.CaptureFixture[st
         assert document(capsys, str(tmp_path))["run"]["state"] == "going-on"
 
 
-def test_a_run_that_was_preempted_is_to_be_gone_on_with(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_preempted_run_gets_a_resume_command(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     make_record(tmp_path, "preempted")
     run(str(tmp_path))
     text = one_line(capsys.readouterr().out)
@@ -496,14 +492,14 @@ def test_a_run_that_was_preempted_is_to_be_gone_on_with(capsys: pytest.CaptureFi
     assert document(capsys, str(tmp_path))["run"]["state"] == "preempted"
 
 
-def test_of_a_log_and_a_kernels_log_the_one_that_can_not_be_read_is_named(tmp_path: Path) -> None:
+def test_unreadable_kernel_log_is_named_beside_a_readable_log(tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
     kind, message = fails(OOM, "--kernel-log", str(tmp_path / "folder"))
     assert (kind, "folder" in message) == (ExamineError, True)
 
 
 @pytest.mark.parametrize("status", ["finished", "failed", "gave-up"])
-def test_of_a_run_that_is_over_nothing_of_the_kind_is_said(
+def test_run_that_is_over_gets_no_resume_command(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, status: str
 ) -> None:
     make_record(tmp_path, status)
@@ -511,7 +507,7 @@ def test_of_a_run_that_is_over_nothing_of_the_kind_is_said(
     assert (told["diagnoses"], told["story"]["incidents"], "run" in told) == ([], [], False)
 
 
-def test_a_run_tells_its_own_story_and_with_full_the_evidence_too(capsys: pytest.CaptureFixture[str]) -> None:
+def test_run_is_told_as_a_story_and_full_adds_the_evidence(capsys: pytest.CaptureFixture[str]) -> None:
     recorded = Path(__file__).parents[1] / "hostile" / "run"
     assert run(str(recorded)) == 0
     text = capsys.readouterr().out
@@ -527,9 +523,7 @@ def test_a_run_tells_its_own_story_and_with_full_the_evidence_too(capsys: pytest
     assert [incident["fault"] for incident in story["incidents"]] == ["device-oom", "killed"]
 
 
-def test_of_a_run_that_failed_the_evidence_and_the_remedies_are_those_of_its_end(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+def test_failed_run_shows_evidence_and_remedies_of_its_end(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     make_record(tmp_path, "failed")
     script, supervisor = Journal(tmp_path, 1, "script"), Journal(tmp_path, 1, "supervisor")
     script.write(UncaughtException(type="NameError", message="name 'x' is not defined"))
@@ -553,12 +547,14 @@ def test_a_file_of_a_run_stands_for_the_run(capsys: pytest.CaptureFixture[str], 
     assert document(capsys, str(folder / name))["diagnoses"]
 
 
-def test_a_file_of_that_name_elsewhere_is_a_log(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_file_named_like_a_run_file_elsewhere_is_read_as_a_log(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
     (tmp_path / "summary.json").write_text("CUDA_ERROR_ILLEGAL_ADDRESS\n")
     assert names(capsys, str(tmp_path / "summary.json"))[0] == ("illegal-memory-access", "cause")
 
 
-def test_without_a_journal_there_are_no_decisions_to_count(tmp_path: Path) -> None:
+def test_missing_journal_is_refused_with_and_without_decisions(tmp_path: Path) -> None:
     make_record(tmp_path)
     (tmp_path / "journal/1-0-supervisor.jsonl").unlink()
     for words in ([str(tmp_path)], [str(tmp_path), "--decisions"]):
@@ -580,7 +576,7 @@ def test_an_option_that_would_do_nothing_is_refused(tmp_path: Path, option: str,
 
 
 @pytest.mark.parametrize("words", [[OOM], ["--exit-status=137"]], ids=" ".join)
-def test_only_of_a_run_there_is_more_to_show(words: list[str]) -> None:
+def test_full_is_refused_for_anything_but_a_run(words: list[str]) -> None:
     assert fails(*words, "--full") == (UsageError, "only a run has more to show: leave --full out")
 
 
@@ -594,13 +590,13 @@ def test_only_of_a_run_there_is_more_to_show(words: list[str]) -> None:
         ("999", ExamineError, "there is no file, run or fault '999'"),
     ],
 )
-def test_what_names_nothing_is_met_with_what_may_be_meant(target: str, kind: type[OomphError], said: str) -> None:
+def test_target_that_names_nothing_is_refused_with_a_hint(target: str, kind: type[OomphError], said: str) -> None:
     raised, sentence = fails(target)
     assert (raised, said in sentence) == (kind, True)
 
 
 @pytest.mark.parametrize("device", ["/dev/zero", "/dev/null", "/dev/random"])
-def test_a_device_is_no_log(device: str) -> None:
+def test_device_is_refused_as_a_log(device: str) -> None:
     assert fails(device) == (ExamineError, f"{device} is a device, not a log")
 
 
@@ -617,21 +613,21 @@ def test_a_device_is_no_log(device: str) -> None:
         ("0", "oomph run SCRIPT"),
     ],
 )
-def test_what_a_number_says_that_is_no_fault(capsys: pytest.CaptureFixture[str], status: str, said: str) -> None:
+def test_exit_status_without_a_fault_is_explained(capsys: pytest.CaptureFixture[str], status: str, said: str) -> None:
     assert run(f"--exit-status={status}") == 0
     assert said in one_line(capsys.readouterr().out)
 
 
-def test_a_device_is_no_kernel_log_either() -> None:
+def test_device_is_refused_as_a_kernel_log() -> None:
     assert fails(OOM, "--kernel-log=/dev/zero") == (ExamineError, "/dev/zero is a device, not a log")
 
 
 @pytest.mark.parametrize("status", ["1", "128", "158", "255"])
-def test_a_number_that_a_program_may_choose_is_no_fault(capsys: pytest.CaptureFixture[str], status: str) -> None:
+def test_exit_status_chosen_by_a_program_is_not_a_fault(capsys: pytest.CaptureFixture[str], status: str) -> None:
     assert names(capsys, "--exit-status", status) == []
 
 
-def test_a_run_of_another_oomph_is_said_to_be_one(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_run_written_by_another_oomph_is_named_as_such(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     make_run(tmp_path)
     for path in (tmp_path / "journal").glob("*.jsonl"):
         path.write_text(path.read_text().replace('"schema":1', '"schema":7'))

@@ -51,9 +51,7 @@ def test_the_machine_comes_before_the_next_command(
     assert following(text).startswith("oomph explain ")
 
 
-def test_a_run_whose_journal_tells_no_story_has_the_same_order(
-    capsys: pytest.CaptureFixture[str], recorded: Path
-) -> None:
+def test_run_without_a_story_is_printed_in_the_same_order(capsys: pytest.CaptureFixture[str], recorded: Path) -> None:
     for path in recorded.glob("journal/*.jsonl"):
         path.write_text("".join(line for line in path.read_text().splitlines(True) if '"attempt-started"' not in line))
     text = told(capsys, str(recorded))
@@ -62,7 +60,7 @@ def test_a_run_whose_journal_tells_no_story_has_the_same_order(
 
 
 @pytest.mark.parametrize("options", [(), ("--full",)])
-def test_of_a_run_that_is_not_over_the_one_next_command_resumes_it(
+def test_unfinished_run_has_one_next_command_that_resumes_it(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, options: tuple[str, ...]
 ) -> None:
     record = RunRecord(("train.py",), "python", str(Path.cwd()), "", status="running", attempts=1)
@@ -85,7 +83,7 @@ def test_the_remedies_of_a_run_name_its_own_command(capsys: pytest.CaptureFixtur
     assert "oomph run train.py" not in text.partition("The machine when the run started:")[0]
 
 
-def test_a_log_of_a_run_that_recovered_is_told_as_that(tmp_path, capsys):
+def test_log_of_a_recovered_run_is_reported_as_recovered(tmp_path, capsys):
     end = "oomph: the end        the script {}, 90 steps, 24 s, 9 checkpoints of 649 KiB (1.0% of the time)\n"
     killed = "oomph: the script was killed by SIGKILL at fit 1, epoch 8, step 4; starting attempt 2\n"
     for number, (text, is_told) in enumerate(

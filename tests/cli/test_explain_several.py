@@ -36,19 +36,19 @@ def test_several_targets_are_explained_each_under_its_name(capsys: pytest.Captur
     assert "\n\ndevice-oom (OOM101): Device out of memory\n" in out
 
 
-def test_one_that_is_not_there_hides_none_of_the_others(capsys: pytest.CaptureFixture[str]) -> None:
+def test_missing_target_does_not_hide_the_others(capsys: pytest.CaptureFixture[str]) -> None:
     out, err = told(capsys, "no.log", "a.log", status=ExamineError.exit_code)
     assert "a.log: 1 fault found" in out
     assert "there is no file or directory 'no.log'" in err
 
 
-def test_of_several_a_fault_in_any_is_an_exit_code(capsys: pytest.CaptureFixture[str]) -> None:
+def test_fault_in_any_target_sets_the_exit_code(capsys: pytest.CaptureFixture[str]) -> None:
     told(capsys, "a.log", "b.log", "--exit-code", status=1)
     told(capsys, "b.log", "b.log", "--exit-code")
 
 
 @pytest.mark.parametrize("option", ["--json", "--exit-status=1", "--kernel-log=a.log"])
-def test_what_only_one_target_can_have_is_refused(capsys: pytest.CaptureFixture[str], option: str) -> None:
+def test_single_target_option_is_refused_for_several_targets(capsys: pytest.CaptureFixture[str], option: str) -> None:
     _, err = told(capsys, "a.log", "b.log", option, status=UsageError.exit_code)
     assert option.partition("=")[0] in err
     assert "name one target" in err
@@ -66,7 +66,7 @@ def test_the_folder_of_a_project_shows_its_runs(capsys: pytest.CaptureFixture[st
     assert out.splitlines()[-1] == "Next: oomph explain .oomph/runs/r1  (the newest)"
 
 
-def test_how_many_faults_is_said_of_the_run_or_of_its_end(capsys: pytest.CaptureFixture[str], logs: Path) -> None:
+def test_fault_count_says_whether_it_covers_the_whole_run(capsys: pytest.CaptureFixture[str], logs: Path) -> None:
     shutil.copytree(RECORDED, logs / "run")
     assert "\nthe whole run: " in told(capsys, "run", "--full")[0]
     assert "the evidence: " not in told(capsys, "run", "--full")[0]
@@ -79,7 +79,7 @@ def test_how_many_faults_is_said_of_the_run_or_of_its_end(capsys: pytest.Capture
         (b"usb 1-1: new device\nNVRM: Xid (PCI:0000:3b:00): 79, pid=1, GPU has fallen off the bus.\n", True),
     ],
 )
-def test_what_was_read_of_the_kernels_log_is_said(
+def test_amount_of_kernel_log_read_is_reported(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, log: bytes, shows: bool
 ) -> None:
     monkeypatch.setattr(kernel_log, "messages", lambda: log)
@@ -88,7 +88,7 @@ def test_what_was_read_of_the_kernels_log_is_said(
     assert ("the kernel's log shows no fault" in err) is not shows
 
 
-def test_a_kernel_log_that_may_not_be_read_is_met_with_a_way_to_read_it(
+def test_unreadable_kernel_log_is_answered_with_a_command_to_read_it(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(kernel_log, "_COMMANDS", (("false",),))

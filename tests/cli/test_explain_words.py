@@ -30,12 +30,12 @@ def one_line(capsys: pytest.CaptureFixture[str], *words: str, status: int = 0) -
         ("CUDNN_STATUS_INTERNAL_ERROR", "cudnn-execution-failed (GPU307)"),
     ],
 )
-def test_the_words_of_an_error_are_text(capsys: pytest.CaptureFixture[str], words: str, fault: str) -> None:
+def test_words_of_an_error_are_taken_as_text(capsys: pytest.CaptureFixture[str], words: str, fault: str) -> None:
     text = one_line(capsys, words)
     assert text.startswith(f"{words!r}, taken as text: 1 fault found 1. {fault}")
 
 
-def test_text_has_the_document_of_a_log(capsys: pytest.CaptureFixture[str]) -> None:
+def test_text_gets_the_same_json_as_a_log(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["explain", "CUDA_ERROR_ILLEGAL_ADDRESS", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["diagnoses"][0]["code"] == "GPU301"
 
@@ -54,13 +54,13 @@ def test_an_exit_status_needs_no_option(capsys: pytest.CaptureFixture[str], word
     assert fault in one_line(capsys, word)
 
 
-def test_a_file_of_that_name_comes_first(capsys: pytest.CaptureFixture[str]) -> None:
+def test_file_takes_precedence_over_an_exit_status(capsys: pytest.CaptureFixture[str]) -> None:
     Path("139").write_text("Segmentation fault (core dumped)\n")
     assert one_line(capsys, "139").startswith("139: 1 fault found")
 
 
 @pytest.mark.parametrize("name", ["no.log", "Segmentation fault.log", "runs/CUDA_ERROR_ILLEGAL_ADDRESS"])
-def test_a_file_that_is_not_there_is_no_text(capsys: pytest.CaptureFixture[str], name: str) -> None:
+def test_missing_file_is_not_taken_as_text(capsys: pytest.CaptureFixture[str], name: str) -> None:
     assert "there is no file or directory" in one_line(capsys, name, status=ExamineError.exit_code)
 
 
@@ -72,7 +72,7 @@ def test_a_file_that_is_not_there_is_no_text(capsys: pytest.CaptureFixture[str],
         ("devic-oom", "did you mean device-oom? To explain text, pipe it in: "),
     ],
 )
-def test_other_words_are_met_with_a_way_to_pipe_text_in(
+def test_unrecognised_words_are_answered_with_a_way_to_pipe_text(
     capsys: pytest.CaptureFixture[str], word: str, said: str
 ) -> None:
     assert said in one_line(capsys, word, status=ExamineError.exit_code)
@@ -85,7 +85,7 @@ def test_other_words_are_met_with_a_way_to_pipe_text_in(
         ("XYZ123", "unknown fault XYZ123; codes begin with CKP, CRS, DAT, DST, GPU, HWD, OOM, PYT, VER, XLA"),
     ],
 )
-def test_a_code_that_is_unknown_is_met_with_those_beside_it(
+def test_unknown_code_is_answered_with_neighbouring_codes(
     capsys: pytest.CaptureFixture[str], code: str, said: str
 ) -> None:
     assert one_line(capsys, code, status=UsageError.exit_code).endswith(said)

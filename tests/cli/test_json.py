@@ -56,13 +56,13 @@ def call(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.parametrize("words", COMMAND_LINES.values(), ids=COMMAND_LINES.keys())
-def test_what_is_printed_is_one_document_with_a_schema(folder, words):
+def test_printed_json_is_one_document_with_a_schema(folder, words):
     document: dict[str, Any] = json.loads(call(folder, *words).stdout)
     assert document["schema"] == 1
     assert len(document) > 1
 
 
-def test_no_verb_is_forgotten():
+def test_every_verb_is_covered_by_a_schema_test():
     seen = {words[0] for words in COMMAND_LINES.values()} | set(WITH_TENSORFLOW)
     assert seen == set(COMMANDS)
     root = Path(__file__).parents[2]
@@ -70,7 +70,7 @@ def test_no_verb_is_forgotten():
         assert '"schema"' in (root / path).read_text()
 
 
-def test_what_is_kept_of_a_run_has_one_too(folder):
+def test_every_json_file_of_a_run_has_a_schema(folder):
     there = folder / "there"
     documents = [json.loads(path.read_text()) for path in there.glob("*.json")]
     lines = [json.loads(line) for path in there.glob("journal/*.jsonl") for line in path.read_text().splitlines()]

@@ -39,7 +39,7 @@ def test_the_folder_is_the_users_cache(monkeypatch, tmp_path):
     assert folder({"XDG_CACHE_HOME": "/elsewhere"}) == Path("/elsewhere/oomph/probes")
 
 
-def test_what_was_kept_comes_back_for_the_same_kind_of_gpu(environ):
+def test_kept_record_is_returned_for_the_same_kind_of_gpu(environ):
     assert read(environ) == ([], [])
     assert kept(RECORD, environ) == []
     assert read(environ) == ([RECORD], [])
@@ -48,7 +48,7 @@ def test_what_was_kept_comes_back_for_the_same_kind_of_gpu(environ):
     assert read(environ, "a card of nobody") == ([], [])
 
 
-def test_a_training_has_one_record_and_others_their_own(environ):
+def test_each_training_keeps_one_record(environ):
     newer = replace(RECORD, points=(Point(2, 120, 100),))
     for record in (RECORD, newer, replace(RECORD, training="other"), replace(RECORD, tensorflow="2.20.0")):
         kept(record, environ)
@@ -58,7 +58,7 @@ def test_a_training_has_one_record_and_others_their_own(environ):
     assert RECORD not in found
 
 
-def test_nobody_else_can_read_it(environ):
+def test_record_is_readable_by_its_owner_only(environ):
     before = os.umask(0)
     try:
         kept(RECORD, environ)
@@ -101,14 +101,14 @@ def test_a_folder_that_others_may_write_to_is_ignored(environ):
     assert "others may write to it" in said[0]
 
 
-def test_what_cannot_be_kept_is_said_and_no_error(environ, tmp_path):
+def test_failure_to_keep_a_record_is_reported_without_an_error(environ, tmp_path):
     (tmp_path / "cache").write_text("a file")
     said = kept(RECORD, environ)
     assert len(said) == 1
     assert said[0].startswith("what was measured is not kept for later plans: ")
 
 
-def test_the_oldest_are_removed(environ, monkeypatch):
+def test_oldest_records_are_removed(environ, monkeypatch):
     monkeypatch.setattr("oomph.cli.kept_probes._MOST_FILES", 3)
     for number in range(5):
         record = replace(RECORD, training=str(number))

@@ -62,7 +62,7 @@ def state(capsys: pytest.CaptureFixture[str], run: Path) -> str:
     return str(json.loads(capsys.readouterr().out)["run"]["state"])
 
 
-def test_a_run_all_of_whose_processes_were_killed_is_not_listed_as_running(capsys, tmp_path):
+def test_fully_killed_run_is_not_listed_as_running(capsys, tmp_path):
     run = make(tmp_path, "running")
     started(run, 1)
     assert listed(capsys, run) == ("unfinished", "unfinished")
@@ -72,7 +72,7 @@ def test_a_run_all_of_whose_processes_were_killed_is_not_listed_as_running(capsy
         assert listed(capsys, run) == ("running", "going-on")
 
 
-def test_the_outcome_is_that_of_the_newest_call(capsys, tmp_path):
+def test_outcome_comes_from_the_newest_call(capsys, tmp_path):
     run = make(tmp_path, "running", attempts=2)
     ended(started(run, 1), 75, "requeue", "preempted by SIGTERM", preempted="SIGTERM")
     started(run, 2)
@@ -110,7 +110,7 @@ def test_a_run_that_was_stopped_says_by_what_and_how_to_resume_it(capsys, tmp_pa
 
 
 @pytest.mark.parametrize("ending", [{}, {"interrupted": True}])
-def test_a_script_that_failed_by_itself_was_not_stopped(capsys, tmp_path, ending):
+def test_self_failed_script_is_not_reported_as_stopped(capsys, tmp_path, ending):
     run = make(tmp_path, "failed")
     ended(started(run, 1), 3, **ending)
     assert f"{run}: ended with exit code 3 after 12 steps" in told(capsys, str(run))
@@ -123,7 +123,7 @@ def test_a_run_that_was_stopped_before_its_first_checkpoint_does_not_promise_one
     assert told(capsys, str(run)).endswith("(no checkpoint was taken: starts from the beginning)")
 
 
-def test_the_fault_of_an_earlier_attempt_did_not_end_a_run_that_was_stopped(capsys, tmp_path):
+def test_fault_of_an_earlier_attempt_is_not_blamed_for_a_stop(capsys, tmp_path):
     run = make(tmp_path, "failed", attempts=2)
     failed = started(run, 1)
     failed.write(AttemptEnded(returncode=-9, seconds=1.0, steps=5, saved=5, oom_kills=1))

@@ -41,19 +41,19 @@ def shell(words: str) -> subprocess.CompletedProcess[str]:
         ("explain - <&-", 3, "oomph: standard input is closed\n"),
     ],
 )
-def test_there_is_one_sentence_and_a_code_that_means_no_finding(words, code, said):
+def test_closed_or_full_stream_gives_one_sentence_and_its_own_code(words, code, said):
     ended = shell(words)
     assert (ended.stderr, ended.returncode) == (said, code)
 
 
 @pytest.mark.parametrize("where", ["2>&-", "2>/dev/full"])
 @pytest.mark.parametrize(("words", "code"), [("explain ./missing", 3), ("explain --no-such", 2), ("nosuch", 2)])
-def test_without_anybody_to_tell_the_code_is_the_same(words, code, where):
+def test_exit_code_is_the_same_when_stderr_is_unusable(words, code, where):
     ended = shell(f"{words} {where}")
     assert (ended.stdout, ended.stderr, ended.returncode) == ("", "", code)
 
 
-def test_nothing_is_said_to_a_reader_who_has_left():
+def test_broken_pipe_ends_silently():
     reader, writer = os.pipe()
     os.close(reader)
     command = [sys.executable, "-m", "oomph", "explain", "DST703"]
@@ -63,7 +63,7 @@ def test_nothing_is_said_to_a_reader_who_has_left():
 
 
 @pytest.mark.parametrize("where", [">&-", ">/dev/full"])
-def test_the_exit_code_of_a_run_stays_that_of_the_script(tmp_path, where):
+def test_run_keeps_the_scripts_exit_code_when_output_fails(tmp_path, where):
     script = tmp_path / "train.py"
     script.write_text("raise SystemExit(7)\n")
     ended = shell(f"run --no-guard --run-dir={tmp_path / 'run'} --json {script} {where}")
@@ -72,13 +72,13 @@ def test_the_exit_code_of_a_run_stays_that_of_the_script(tmp_path, where):
     assert "Traceback" not in ended.stderr
 
 
-def test_nothing_that_is_printed_steers_the_terminal(capsys):
+def test_printed_control_characters_are_escaped(capsys):
     output.write("a\x1b[31m\tname\n")
     output.tell("b\x07\x9b\n")
     assert capsys.readouterr() == ("a\\x1b[31m\tname\n", "b\\x07\\x9b\n")
 
 
-def test_too_little_memory_is_said_in_a_sentence(monkeypatch, capsys):
+def test_memory_error_is_reported_in_one_sentence(monkeypatch, capsys):
     def run_out(words):
         raise MemoryError
 

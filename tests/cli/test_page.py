@@ -35,7 +35,7 @@ def test_the_next_command_stays_on_one_line(width: int) -> None:
         assert f"\nNext: oomph doctor --only {check.code}" in text(check.code, width)
 
 
-def test_ctrl_c_is_no_fault() -> None:
+def test_page_of_keyboard_interrupt_says_it_is_not_a_fault() -> None:
     page = page_of("KeyboardInterrupt", 80)
     assert page == (
         "KeyboardInterrupt is no fault. SIGINT, 130 in a shell: somebody pressed Ctrl-C.\n",

@@ -75,7 +75,7 @@ def _folder(tmp_path, monkeypatch):
         (["--", sys.executable, "-I", "train.py"], "Python's option -I keeps oomph out of the script"),
     ],
 )
-def test_what_can_not_be_done_is_one_sentence(words, said, capsys):
+def test_impossible_request_is_refused_in_one_sentence(words, said, capsys):
     assert cli.main(["plan", *words]) == 2
     captured = capsys.readouterr()
     assert said in " ".join(captured.err.split())
@@ -106,7 +106,7 @@ def test_an_option_behind_the_script_is_named(capsys):
     assert "comes after" not in capsys.readouterr().err, "often an option of the script's own"
 
 
-def test_a_key_is_in_nothing_that_is_shown_or_written(capsys, tmp_path):
+def test_no_key_appears_in_the_report_or_the_page(capsys, tmp_path):
     words = ["--html", "a.html", "train.py", "--api-key", "sk-Zm9vYmFyYmF6MTIz"]
     assert cli.main(["plan", *words]) == 1
     captured = capsys.readouterr()
@@ -122,7 +122,7 @@ def test_the_document_is_the_only_thing_on_stdout(capsys):
     assert document["notes"][0] == "{'batches': [], 'policy': None, 'optimizer': None, 'device': None}"
 
 
-def test_where_a_step_on_the_gpu_kills_the_script_it_is_planned_without(capfd, monkeypatch, tmp_path):
+def test_script_killed_by_a_gpu_step_is_planned_without_it(capfd, monkeypatch, tmp_path):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("DOING", "running a few steps on the GPU: 8 samples")
     assert cli.main(["plan", "--json", "--gpu", "T4", "train.py", "--dies"]) == 1
@@ -133,7 +133,7 @@ def test_where_a_step_on_the_gpu_kills_the_script_it_is_planned_without(capfd, m
     assert "while running a few steps on the GPU: 8 samples; planning once more without that" in said
 
 
-def test_where_something_else_kills_it_it_is_not_started_again(capfd, monkeypatch, tmp_path):
+def test_script_killed_outside_gpu_steps_is_not_started_again(capfd, monkeypatch, tmp_path):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("DOING", "tracing the training step")
     assert cli.main(["plan", "--json", "--gpu", "T4", "train.py", "--dies"]) == 3
@@ -158,11 +158,11 @@ def test_a_script_that_gives_no_plan_exits_with_three(capfd, words, said):
     assert "prepared" not in captured.out
 
 
-def test_the_summary_is_the_one_of_the_help():
+def test_plan_summary_matches_the_help():
     assert cli.COMMANDS["plan"][1] == plan_verb.SUMMARY
 
 
-def test_afterwards_this_process_adopts_no_orphans(capsys) -> None:
+def test_process_adopts_no_orphans_after_planning(capsys) -> None:
     """Otherwise the orphans of its other children would stay as zombies."""
     assert cli.main(["plan", "no_training.py"]) == 3
     assert not adopt_orphans(False)

@@ -25,7 +25,7 @@ from oomph.rehearse.faults import NAMES
         (["--keep", "train.py/x", "train.py"], "cannot be written"),
     ],
 )
-def test_what_can_not_be_done_is_one_sentence(tmp_path, monkeypatch, capsys, words, said):
+def test_impossible_request_is_refused_in_one_sentence(tmp_path, monkeypatch, capsys, words, said):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "train.py").write_text("")
     (tmp_path / "no-python").write_bytes(b"\x7fELF")
@@ -45,7 +45,7 @@ def test_what_can_not_be_done_is_one_sentence(tmp_path, monkeypatch, capsys, wor
         ("print('no training')", 3, "not taken two training steps"),
     ],
 )
-def test_a_script_that_does_not_train_is_said_at_once(tmp_path, monkeypatch, capsys, text, code, said):
+def test_script_that_does_not_train_is_reported_at_once(tmp_path, monkeypatch, capsys, text, code, said):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "train.py").write_text(text)
     assert cli.main(["rehearse", "train.py"]) == code
@@ -53,7 +53,7 @@ def test_a_script_that_does_not_train_is_said_at_once(tmp_path, monkeypatch, cap
     assert [path.name for path in tmp_path.iterdir()] == ["train.py"]
 
 
-def test_a_script_that_the_limit_has_ended_is_told_of_as_that(tmp_path, monkeypatch, capsys):
+def test_script_ended_by_the_limit_is_reported_as_such(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "slow.py").write_text("import time; time.sleep(60)")
     assert cli.main(["rehearse", "--limit=1", "--json", "slow.py", "9"]) == 3

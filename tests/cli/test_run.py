@@ -57,12 +57,12 @@ def test_everything_after_the_script_is_the_scripts(asked):
         ([], ()),
     ],
 )
-def test_where_the_script_begins(asked, words, expected):
+def test_script_is_separated_from_the_options_of_oomph(asked, words, expected):
     cli.main(["run", *words])
     assert asked[0].words == expected
 
 
-def test_every_option_arrives(asked):
+def test_every_option_reaches_the_request(asked):
     options = ["--run-dir=d", "--resume=r", "--python", "py", "--no-guard", "--checkpoint-every=5m", "--micro-batch=8"]
     cli.main(["run", *options, "train.py"])
     assert asked == [
@@ -82,7 +82,7 @@ def test_options_that_do_nothing_without_the_guard_are_named(asked, capfd):
 
 
 @pytest.mark.parametrize("words", [("--resume=",), ("--run-dir=",), ("--python=",), ("--run-dir", "")])
-def test_a_value_that_is_missing_is_said_so(asked, capfd, words):
+def test_missing_option_value_is_reported(asked, capfd, words):
     """`--resume="$UNSET"` would otherwise begin anew at every requeue."""
     assert cli.main(["run", *words, "train.py"]) == 2
     assert asked == []
@@ -96,7 +96,7 @@ def oomph_run(shell: str, folder: Path) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
-def test_a_standard_descriptor_that_is_closed_is_never_a_file_of_the_run(tmp_path, closed):
+def test_closed_standard_descriptor_is_never_reused_for_a_run_file(tmp_path, closed):
     (tmp_path / "train.py").write_text(
         "import os, sys\ntry:\n    read = os.read(0, 99)\nexcept OSError:\n    read = b''\n"
         "print('printed', flush=True)\nopen('told', 'wb').write(read)\n"
@@ -111,7 +111,7 @@ def test_a_standard_descriptor_that_is_closed_is_never_a_file_of_the_run(tmp_pat
     assert all(b"oomph: " not in path.read_bytes() for path in kept)
 
 
-def test_a_working_directory_that_is_gone_is_one_sentence(tmp_path):
+def test_deleted_working_directory_is_reported_in_one_sentence(tmp_path):
     (tmp_path / "train.py").write_text("print('hi')\n")
     gone = f"mkdir gone; cd gone; rmdir ../gone; oomph run {tmp_path}/train.py"
     ended = oomph_run(gone, tmp_path)
@@ -119,7 +119,7 @@ def test_a_working_directory_that_is_gone_is_one_sentence(tmp_path):
     assert ended.stderr == "oomph: the working directory has been deleted: change to one that exists\n"
 
 
-def test_the_defaults(asked):
+def test_plain_command_gives_the_default_request(asked):
     cli.main(["run", "train.py"])
     assert asked == [Request(words=("train.py",))]
 
@@ -128,7 +128,7 @@ def test_the_defaults(asked):
     ("text", "expected"),
     [("100", (100, None)), ("30s", (None, 30.0)), ("1.5m", (None, 90.0)), ("1h", (None, 3600.0))],
 )
-def test_checkpoints_every_so_many_steps_or_seconds(asked, text, expected):
+def test_checkpoint_every_accepts_steps_or_seconds(asked, text, expected):
     cli.main(["run", "--checkpoint-every", text, "train.py"])
     assert (asked[0].guarding.checkpoint_steps, asked[0].guarding.checkpoint_seconds) == expected
 
@@ -147,7 +147,7 @@ def test_checkpoints_every_so_many_steps_or_seconds(asked, text, expected):
         ["--run-dir"],
     ],
 )
-def test_what_makes_no_sense_ends_with_2(asked, capfd, words):
+def test_senseless_option_values_exit_with_2(asked, capfd, words):
     assert cli.main(["run", *words]) == 2
     assert asked == []
     assert words[0] in capfd.readouterr().err
@@ -168,7 +168,7 @@ def test_what_makes_no_sense_ends_with_2(asked, capfd, words):
         (["--run-dir", "train.py/x", "train.py"], None),
     ],
 )
-def test_what_can_not_be_run_is_one_sentence_and_2(tmp_path, monkeypatch, capfd, words, message):
+def test_unrunnable_command_exits_with_2_and_one_sentence(tmp_path, monkeypatch, capfd, words, message):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "train.py").write_text("print('never')")
     assert cli.main(["run", *words]) == 2
@@ -195,7 +195,7 @@ def test_help_shows_an_example(capfd):
     assert all(option in text for option in run_verb._WITH_VALUE)
 
 
-def test_the_command_itself(capfd):
+def test_bare_command_shows_help_version_and_usage(capfd):
     assert cli.main(["--help"]) == 0
     text = capfd.readouterr().out
     assert [verb for verb in cli.COMMANDS if verb not in text] == []
@@ -226,7 +226,7 @@ def test_an_unknown_option_gets_a_suggestion(capfd):
 @pytest.mark.parametrize(
     "option", ["--epochs=3", "--lr", "--model", "--steps", "--data", "--batch-size", "--zzzzzz", "-v"]
 )
-def test_an_option_of_the_script_before_it_is_taken_for_none_of_ours(capfd, option):
+def test_script_option_before_the_script_gets_no_suggestion(capfd, option):
     for verb in ("run", "check", "rehearse") if option != "--steps" else ("run",):
         assert cli.main([verb, option, "3", "train.py"]) == 2
         told = capfd.readouterr().err
@@ -243,7 +243,7 @@ def test_help_takes_a_verb(capfd):
     assert "did you mean run?" in capfd.readouterr().err
 
 
-def test_the_summary_of_each_verb_is_that_of_its_module():
+def test_summary_of_each_verb_matches_its_module():
     for module, summary in cli.COMMANDS.values():
         if module.endswith("demo") and importlib.util.find_spec(module) is None:
             continue

@@ -32,7 +32,7 @@ def watch(folder: Path, *words: str, **environ: str) -> subprocess.CompletedProc
     )
 
 
-def test_the_contract_of_once_json(tmp_path):
+def test_once_json_has_the_documented_shape(tmp_path):
     ended = watch(tmp_path, "--once", "--json", **driver(tmp_path, EIGHT))
     document = json.loads(ended.stdout)
     assert (document["schema"], document["jobs"], ended.stderr, ended.returncode) == (1, [], "", 0)
@@ -73,13 +73,13 @@ def test_a_driver_that_hangs_is_named_after_a_few_seconds(tmp_path):
         (("--serve", "9400", "--json"), 2, "--serve has its own format: drop --json"),
     ],
 )
-def test_what_is_wrong_is_one_sentence(tmp_path, words, code, said):
+def test_wrong_command_line_is_refused_in_one_sentence(tmp_path, words, code, said):
     ended = watch(tmp_path, *words)
     assert ended.stderr.startswith(f"oomph: {said}")
     assert (ended.stderr.count("\n"), ended.stdout, ended.returncode) == (1, "", code)
 
 
-def test_a_port_in_use_is_one_sentence(tmp_path):
+def test_port_in_use_is_reported_in_one_sentence(tmp_path):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         ended = watch(tmp_path, "--serve", str(port))

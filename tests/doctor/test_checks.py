@@ -231,7 +231,7 @@ def found(snapshot: Snapshot, name: str) -> DoctorFinding:
 @pytest.mark.parametrize(
     ("check", "change", "status", "words", "remedy"), [case[1:] for case in CASES], ids=[case[0] for case in CASES]
 )
-def test_finding(healthy, check, change, status, words, remedy):
+def test_case_gives_the_expected_finding(healthy, check, change, status, words, remedy):
     finding = found(change(healthy), check)
     assert finding.status == status, finding
     assert words in finding.message
@@ -242,7 +242,7 @@ def test_finding(healthy, check, change, status, words, remedy):
         assert finding.fault
 
 
-def test_on_a_healthy_machine_nothing_is_wrong(healthy):
+def test_healthy_machine_has_no_findings(healthy):
     wrong = [(result.check.name, result.finding) for result in examine(healthy) if result.wrong or result.finding.blind]
     assert wrong == []
 
@@ -272,7 +272,7 @@ def test_a_stub_on_the_library_path_is_taken_off_it(healthy):
     assert (remedy.command, remedy.action) == ("export LD_LIBRARY_PATH=/a", "repair-environment")
 
 
-def test_every_finding_of_every_case_is_one_that_its_check_declares(healthy):
+def test_every_finding_is_declared_by_its_check(healthy):
     declared = {check.name: check.faults for check in CHECKS}
     for _, _, change, *_ in CASES:
         for result in examine(change(healthy)):
@@ -281,6 +281,6 @@ def test_every_finding_of_every_case_is_one_that_its_check_declares(healthy):
             assert result.finding.fault in ("", *declared[result.check.name]), result
 
 
-def test_checks_have_codes_and_names_of_their_own():
+def test_codes_and_names_of_checks_are_unique():
     assert len({check.code for check in CHECKS}) == len({check.name for check in CHECKS}) == len(CHECKS)
     assert all(check.why and check.source for check in CHECKS)

@@ -18,7 +18,7 @@ from oomph.errors import UsageError
 from oomph.explain.catalogue.catalogue import load
 
 
-def test_a_check_that_breaks_is_one_that_could_not_run(healthy):
+def test_broken_check_is_reported_as_unable_to_run(healthy):
     def broken(snapshot):
         raise ZeroDivisionError("oh")
 
@@ -27,7 +27,7 @@ def test_a_check_that_breaks_is_one_that_could_not_run(healthy):
     assert "ZeroDivisionError: oh" in result.finding.message
 
 
-def test_checks_whose_part_could_not_be_read_say_so_and_the_others_run(healthy):
+def test_unreadable_part_blinds_only_the_checks_that_need_it(healthy):
     results = examine(replace(healthy, unread={"host": "PermissionError: closed"}))
     unable = {result.check.name for result in results if result.finding.blind}
     assert unable == {check.name for check in CHECKS if "host" in check.needs}
@@ -46,12 +46,12 @@ def test_only_and_skip_take_codes_and_names():
     ("words", "hint"),
     [("cuda-librarys", "did you mean cuda-libraries"), ("zzz", "the checks are platform"), (" , ", "name a check")],
 )
-def test_a_check_that_there_is_not_is_a_usage_error(words, hint):
+def test_unknown_check_is_a_usage_error(words, hint):
     with pytest.raises(UsageError, match=hint):
         choose([words])
 
 
-def test_the_verdict_of_a_ready_machine(healthy):
+def test_ready_machine_gets_a_ready_verdict(healthy):
     assert verdict(healthy, examine(healthy)) == "Ready: TensorFlow 2.21.0 on 1× NVIDIA A10 (24 GiB)."
 
 
@@ -62,7 +62,7 @@ def test_the_verdict_names_the_one_thing_to_do(healthy):
     assert said.endswith("sudo reboot")
 
 
-def test_text_ends_with_the_verdict_and_has_nothing_else_to_say_of_a_healthy_machine(healthy):
+def test_healthy_machine_prints_only_counts_and_verdict(healthy):
     lines = render.as_text(healthy, examine(healthy)).splitlines()
     assert lines == [
         "37 checks: 33 passed, 4 not applicable, in 0.10 s, of which cuInit 0.21 s",

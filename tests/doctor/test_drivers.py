@@ -26,19 +26,19 @@ def test_facts_and_rows_are_kept(tmp_path, monkeypatch):
     assert ask(tmp_path, monkeypatch, SAY) == Answer({"a": 1}, ({"index": 0},), "")
 
 
-def test_what_was_said_before_a_crash_is_kept(tmp_path, monkeypatch):
+def test_facts_printed_before_a_crash_are_kept(tmp_path, monkeypatch):
     answer = ask(tmp_path, monkeypatch, SAY + "os.kill(os.getpid(), 11)")
     assert (answer.facts, answer.problem) == ({"a": 1}, "ended by SIGSEGV")
 
 
-def test_what_was_said_before_it_hung_is_kept_and_nobody_waits(tmp_path, monkeypatch):
+def test_facts_printed_before_a_hang_are_kept_within_the_limit(tmp_path, monkeypatch):
     started = time.monotonic()
     answer = ask(tmp_path, monkeypatch, SAY + "time.sleep(60)", limit=1)
     assert time.monotonic() - started < 5
     assert (answer.facts, answer.problem) == ({"a": 1}, "no answer within 1 s")
 
 
-def test_what_a_hanging_child_has_started_is_killed_with_it(tmp_path, monkeypatch):
+def test_processes_of_a_hanging_child_are_killed_with_it(tmp_path, monkeypatch):
     code = "pid = os.fork()\nif pid:\n    print(json.dumps({'pid': pid}), flush=True)\ntime.sleep(60)"
     pid = ask(tmp_path, monkeypatch, code, limit=1).facts["pid"]
     deadline = time.monotonic() + 10
@@ -47,22 +47,22 @@ def test_what_a_hanging_child_has_started_is_killed_with_it(tmp_path, monkeypatc
         time.sleep(0.01)
 
 
-def test_other_words_on_its_output_are_passed_over(tmp_path, monkeypatch):
+def test_unrelated_output_of_the_child_is_ignored(tmp_path, monkeypatch):
     assert ask(tmp_path, monkeypatch, "print('libnvidia says hello')\nprint('[1]')\n" + SAY).facts == {"a": 1}
 
 
-def test_an_exit_code_is_told(tmp_path, monkeypatch):
+def test_exit_code_of_the_child_is_reported(tmp_path, monkeypatch):
     assert ask(tmp_path, monkeypatch, "sys.exit(3)").problem == "ended with exit code 3"
 
 
-def test_version_numbers():
+def test_version_numbers_are_decoded():
     assert cuda_version(12050) == (12, 5)
     assert cudnn_version(90300) == (9, 3, 0)
     assert cudnn_version(91002) == (9, 10, 2)
     assert cudnn_version(8907) == (8, 9, 7)
 
 
-def test_a_snapshot_is_the_same_after_the_journal(healthy):
+def test_snapshot_survives_a_json_round_trip(healthy):
     document = json.loads(json.dumps(healthy.as_document()))
     assert Snapshot.from_document(document) == healthy
 
@@ -78,7 +78,7 @@ def test_unknown_fields_of_a_later_version_are_passed_over(healthy):
     assert Snapshot.from_document(document) == healthy
 
 
-def test_somebody_who_waits_for_long_is_told(tmp_path, monkeypatch):
+def test_long_wait_for_an_answer_is_announced(tmp_path, monkeypatch):
     (tmp_path / "ask.py").write_text("import time\ntime.sleep(60)")
     monkeypatch.setattr("oomph.gpu.question._HERE", tmp_path)
     monkeypatch.setattr("oomph.gpu.question._SILENT_SECONDS", 0.2)

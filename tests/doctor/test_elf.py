@@ -34,13 +34,13 @@ def test_the_runpath_is_read_with_origin_resolved_and_each_folder_once(tmp_path)
 
 
 @needs_gcc
-def test_an_old_rpath_counts_where_there_is_no_runpath(tmp_path):
+def test_rpath_is_used_when_there_is_no_runpath(tmp_path):
     path = build(tmp_path / "lib.so", "-Wl,--disable-new-dtags,-rpath,/opt/old")
     assert read_elf(path).runpath == ("/opt/old",)
 
 
 @needs_gcc
-def test_names_are_found_at_the_ends_of_strings_only(tmp_path):
+def test_only_whole_names_are_found_in_a_library(tmp_path):
     code = 'const char *names[] = {"xla_dump_to", "xla_gpu_autotune_level_of_old"};'
     path = build(tmp_path / "lib.so", "-O1", code=code)
     asked = ("xla_dump_to", "xla_gpu_autotune_level", "xla_gpu_autotune_level_of_old")
@@ -57,20 +57,20 @@ def test_names_are_found_at_the_ends_of_strings_only(tmp_path):
         (b"\x7fELF\x02\x01" + bytes(12) + struct.pack("<H", 62) + bytes(60), ""),
     ],
 )
-def test_a_file_that_the_loader_can_not_take_is_told(tmp_path, content, words):
+def test_unloadable_file_is_reported(tmp_path, content, words):
     path = tmp_path / "lib.so"
     path.write_bytes(content)
     assert problem_of(path, "x86_64") == words
 
 
-def test_a_link_to_nowhere_is_told(tmp_path):
+def test_broken_link_is_reported(tmp_path):
     path = tmp_path / "lib.so"
     path.symlink_to(tmp_path / "gone.so")
     assert problem_of(path, "x86_64") == "broken link"
 
 
 @pytest.mark.parametrize("content", [b"", b"\x7fELF", b"\x7fELF\x02\x01" + bytes(200), os.urandom(4096)])
-def test_no_file_makes_the_reader_raise_anything_but_what_it_says(tmp_path, content):
+def test_reader_raises_only_its_documented_errors(tmp_path, content):
     path = tmp_path / "lib.so"
     path.write_bytes(content)
     try:
@@ -85,7 +85,7 @@ def candidate(folder: Path, name: str = "libx.so.1") -> str:
     return str(folder)
 
 
-def test_the_order_of_search_is_that_of_the_loader(tmp_path):
+def test_search_order_matches_the_loader(tmp_path):
     places = {name: candidate(tmp_path / name) for name in ("first", "runpath", "cached", "lib64", "wheel")}
     cache = {"libx.so.1": (f"{places['cached']}/libx.so.1",)}
     search = SearchPath((places["first"],), (places["runpath"],), cache, (places["wheel"],), root=tmp_path)
@@ -102,7 +102,7 @@ def test_the_order_of_search_is_that_of_the_loader(tmp_path):
     assert search.find("libx.so.1", True).winner.where == "RUNPATH"
 
 
-def test_a_broken_file_does_not_win_and_a_wheel_that_nobody_looks_into_does_not_either(tmp_path):
+def test_broken_file_and_unsearched_wheel_are_never_chosen(tmp_path):
     broken, wheel = candidate(tmp_path / "broken"), candidate(tmp_path / "site/nvidia/x/lib")
     (tmp_path / "broken/libx.so.1").write_bytes(b"")
     library = SearchPath((broken,), (), {}, (wheel,), root=tmp_path).find("libx.so.1", True)
@@ -111,12 +111,12 @@ def test_a_broken_file_does_not_win_and_a_wheel_that_nobody_looks_into_does_not_
     assert [each.folder for each in library.in_wheels] == [wheel]
 
 
-def test_library_path_entries():
+def test_library_path_is_split_into_entries():
     assert split_path(None) == ()
     assert split_path("/a::/b") == ("/a", ".", "/b")
 
 
-def test_wheel_folders_of_cuda_12_and_13(tmp_path):
+def test_wheel_folders_of_cuda_12_and_13_are_found(tmp_path):
     for name in ("cublas", "cu13"):
         (tmp_path / "nvidia" / name / "lib").mkdir(parents=True)
     assert [Path(each).parent.name for each in wheel_folders((str(tmp_path),))] == ["cu13", "cublas"]
@@ -133,7 +133,7 @@ def test_the_cache_is_read_as_ldconfig_prints_it():
     assert {name: list(paths) for name, paths in read_cache().items()} == expected
 
 
-def test_a_cache_that_is_cut_off_or_of_another_kind_is_read_as_far_as_it_goes(tmp_path):
+def test_damaged_loader_cache_gives_no_entries(tmp_path):
     (tmp_path / "etc").mkdir()
     for content in (b"", b"nonsense", b"glibc-ld.so.cache1.1" + struct.pack("<I", 9) + bytes(40)):
         (tmp_path / "etc/ld.so.cache").write_bytes(content)
@@ -163,7 +163,7 @@ def test_a_library_without_code_for_gpus_has_none(tmp_path):
     assert architectures(build(tmp_path / "lib.so")) == ()
 
 
-def test_only_wheels_count_as_wheels():
+def test_only_folders_of_site_packages_count_as_wheels():
     """Docker images put /usr/local/nvidia/lib on LD_LIBRARY_PATH."""
     folders = ("/usr/local/nvidia/lib64", "/usr/local/nvidia/lib", "/env/site-packages/nvidia/cublas/lib")
     library = Library("l", True, tuple(Candidate(f"{folder}/l", "LD_LIBRARY_PATH", folder) for folder in folders))

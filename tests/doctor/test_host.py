@@ -21,7 +21,7 @@ def write(root: Path, path: str, text: str = "") -> None:
     (root / path).write_text(text)
 
 
-def test_an_empty_root_gives_a_host_that_knows_little(tmp_path):
+def test_empty_root_gives_a_host_without_facts(tmp_path):
     host = observe_host({}, tmp_path)
     assert (host.container, host.pci, host.nodes, host.kernel_driver, host.memory_bytes) == ("", (), (), "", None)
 
@@ -36,26 +36,26 @@ def test_an_empty_root_gives_a_host_that_knows_little(tmp_path):
         ("x", {"APPTAINER_CONTAINER": "/x.sif"}, "apptainer"),
     ],
 )
-def test_containers(tmp_path, path, environ, container):
+def test_container_kind_is_recognised(tmp_path, path, environ, container):
     write(tmp_path, path)
     assert observe_host(environ, tmp_path).container == container
 
 
-def test_the_smallest_limit_of_the_groups_above_counts(tmp_path):
+def test_smallest_memory_limit_of_parent_cgroups_applies(tmp_path):
     write(tmp_path, "proc/self/cgroup", "0::/a/b\n")
     write(tmp_path, "sys/fs/cgroup/a/memory.max", "1000\n")
     write(tmp_path, "sys/fs/cgroup/a/b/memory.max", "max\n")
     assert observe_host({}, tmp_path).memory_limit_bytes == 1000
 
 
-def test_a_limit_of_version_1_and_its_word_for_none(tmp_path):
+def test_cgroup_v1_limit_is_read_and_its_unlimited_value_ignored(tmp_path):
     write(tmp_path, "proc/self/cgroup", "4:memory:/job\n")
     write(tmp_path, "sys/fs/cgroup/memory/job/memory.limit_in_bytes", "2000\n")
     write(tmp_path, "sys/fs/cgroup/memory/memory.limit_in_bytes", str((1 << 63) - 4096))
     assert observe_host({}, tmp_path).memory_limit_bytes == 2000
 
 
-def test_gpus_on_the_bus_device_files_and_the_kernel_module(tmp_path):
+def test_gpus_device_files_and_kernel_module_are_found(tmp_path):
     for name, vendor, kind in (
         ("0000:01:00.0", "0x10de", "0x030200"),
         ("0000:02:00.0", "0x1002", "0x030000"),
@@ -85,7 +85,7 @@ def test_a_folder_where_a_file_should_be_is_passed_over(tmp_path):
     assert (host.memory_bytes, host.kernel_driver) == (None, "")
 
 
-def test_the_cache_of_kernels_is_where_cuda_looks(tmp_path):
+def test_kernel_cache_path_matches_cuda(tmp_path):
     assert observe_host({"CUDA_CACHE_PATH": str(tmp_path / "c")}, tmp_path).cache_path == str(tmp_path / "c")
     write(tmp_path, "file")
     assert not observe_host({"CUDA_CACHE_PATH": str(tmp_path / "file/c")}, tmp_path).cache_writable
@@ -99,7 +99,7 @@ def test_another_python_is_asked(tmp_path):
     assert asked.tag == f"cp3{sys.version_info[1]}"
 
 
-def test_a_python_that_is_none_is_an_error_of_examination(tmp_path):
+def test_program_that_is_not_a_python_raises_examine_error(tmp_path):
     path = tmp_path / "python"
     path.write_text("#!/bin/sh\necho hello\n")
     path.chmod(0o755)
@@ -107,7 +107,7 @@ def test_a_python_that_is_none_is_an_error_of_examination(tmp_path):
         observe_python(str(path), {"PATH": os.defpath})
 
 
-def test_an_environment_that_was_moved_is_told(tmp_path):
+def test_moved_virtual_environment_is_detected(tmp_path):
     """Made with venv, then moved by hand: bin/pip still names the old place."""
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(tmp_path / "old")], check=True, timeout=120)
     write(tmp_path, "old/bin/pip", f"#!{tmp_path / 'old/bin/python'}\n")
@@ -125,7 +125,7 @@ def test_variables_that_may_hold_secrets_are_not_kept():
     assert observe_environment({**kept, **secret}) == kept
 
 
-def test_what_can_not_be_read_is_noted_and_the_rest_is_read(monkeypatch):
+def test_unreadable_part_is_noted_and_the_rest_is_read(monkeypatch):
     def broken(*words: object) -> None:
         raise PermissionError("/proc is closed")
 

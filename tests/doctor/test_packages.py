@@ -42,7 +42,7 @@ def build_info(site: Path, text: str) -> None:
     (folder / "build_info.py").write_text(text)
 
 
-def test_only_what_matters_is_kept_and_the_first_on_the_path_counts(tmp_path):
+def test_only_relevant_packages_are_kept_and_the_first_on_the_path_wins(tmp_path):
     install(tmp_path / "user", "numpy", "1.26.4", module="numpy")
     install(tmp_path / "site", "numpy", "2.1.0", module="numpy")
     install(tmp_path / "site", "pandas", "2.2.0", module="pandas")
@@ -61,19 +61,19 @@ def test_requirements_and_tags_of_tensorflow_are_kept(tmp_path):
     assert package.problem == ""
 
 
-def test_a_package_that_is_half_gone_is_told(tmp_path):
+def test_half_removed_package_is_reported(tmp_path):
     install(tmp_path, "tensorflow", "2.21.0")
     assert observe_packages((str(tmp_path),)).get("tensorflow").problem == "tensorflow/__init__.py is gone"
 
 
-def test_metadata_without_a_file_is_told_and_the_folder_name_is_believed(tmp_path):
+def test_missing_metadata_is_reported_and_the_folder_name_used(tmp_path):
     (tmp_path / "keras-3.12.0.dist-info").mkdir()
     package = observe_packages((str(tmp_path),)).get("keras")
     assert (package.version, package.problem) == ("3.12.0", "no METADATA")
 
 
 @pytest.mark.parametrize("content", [b"", b"\xff\xfe\x00broken", b"Name\nVersion", b"\x00" * 100])
-def test_broken_metadata_is_a_fact_and_no_error(tmp_path, content):
+def test_broken_metadata_is_recorded_without_an_error(tmp_path, content):
     folder = tmp_path / "numpy-2.1.0.dist-info"
     folder.mkdir()
     (folder / "METADATA").write_bytes(content)
@@ -82,7 +82,7 @@ def test_broken_metadata_is_a_fact_and_no_error(tmp_path, content):
     assert package.problem
 
 
-def test_what_an_interrupted_pip_leaves_is_told(tmp_path):
+def test_leftovers_of_an_interrupted_pip_are_reported(tmp_path):
     (tmp_path / "~ensorflow-2.20.0.dist-info").mkdir()
     assert observe_packages((str(tmp_path),)).leftovers == (str(tmp_path / "~ensorflow-2.20.0.dist-info"),)
 
@@ -100,14 +100,14 @@ def test_build_facts_are_read_without_importing(tmp_path):
     assert (found.capabilities, found.source) == (("sm_60", "compute_90"), "build_info.py")
 
 
-def test_a_wheel_that_no_longer_says_is_looked_up_in_the_table(tmp_path):
+def test_wheel_without_build_facts_is_looked_up_in_the_table(tmp_path):
     install(tmp_path, "tensorflow", "2.19.1", module="tensorflow")
     build_info(tmp_path, "build_info = {'cpu_compiler': 'clang'}\n")
     found = observe_tensorflow(observe_packages((str(tmp_path),)), {})
     assert (found.source, found.cuda_version, found.cudnn_version) == ("the table of releases", (12, 5, 1), (9, 3))
 
 
-def test_a_release_that_nobody_knows_takes_its_cudnn_from_its_own_requirements(tmp_path):
+def test_unknown_release_takes_its_cudnn_from_its_requirements(tmp_path):
     install(
         tmp_path,
         "tensorflow",
@@ -128,7 +128,7 @@ def test_a_broken_build_info_is_unknown(tmp_path, text):
     assert observe_tensorflow(observe_packages((str(tmp_path),)), {}).source == "unknown"
 
 
-def test_no_tensorflow_is_none(tmp_path):
+def test_missing_tensorflow_gives_none(tmp_path):
     assert observe_tensorflow(observe_packages((str(tmp_path),)), {}) is None
 
 

@@ -27,7 +27,7 @@ def run(tmp_path, healthy):
     return tmp_path
 
 
-def test_failures_are_told_and_warnings_only_with_their_fault(run):
+def test_failures_are_reported_and_warnings_only_with_their_fault(run):
     assert [result.check.name for result in behind(run, [])] == ["nvml"]
     assert [result.check.name for result in behind(run, ["device-oom-other-process"])] == ["nvml", "gpu-growth"]
 
@@ -40,7 +40,7 @@ def test_explain_shows_the_machine_of_a_run(run, capsys):
     assert (entry["name"], entry["status"]) == ("nvml", "fail")
 
 
-def test_a_run_without_a_snapshot_or_with_one_that_can_not_be_read_says_nothing(tmp_path):
+def test_missing_or_unreadable_snapshot_reports_nothing(tmp_path):
     assert recorded(tmp_path) is None
     journal = Journal(tmp_path, 1, "supervisor")
     journal.write(MachineSeen(snapshot={"schema": 99}))
@@ -48,7 +48,7 @@ def test_a_run_without_a_snapshot_or_with_one_that_can_not_be_read_says_nothing(
     assert behind(tmp_path, []) == ()
 
 
-def test_the_machine_is_looked_at_for_the_python_of_the_script(monkeypatch):
+def test_machine_is_examined_for_the_scripts_python(monkeypatch):
     asked: list[str] = []
 
     def observe(python: str, **options: object) -> None:

@@ -70,7 +70,7 @@ def test_an_unknown_allocator_becomes_the_one_meant_or_none(healthy, value, mean
     assert repair.value == meant
 
 
-def test_the_lines_do_in_a_shell_what_they_say(healthy):
+def test_export_lines_set_the_repaired_values_in_a_shell(healthy):
     environment = {"TF_GPU_ALLOCATOR": "bfc", "TF_FORCE_GPU_ALLOW_GROWTH": "yes", "LD_LIBRARY_PATH": "/a b"}
     snapshot = changed(healthy, lost_cusolver(), **environment)
     lines = as_exports(repairs(snapshot), snapshot)
@@ -80,7 +80,7 @@ def test_the_lines_do_in_a_shell_what_they_say(healthy):
     assert f'ctypes.CDLL("{LOST}/libcusolver.so.11"' in lines
 
 
-def test_nothing_is_said_about_the_library_path_on_a_machine_without_a_gpu(healthy):
+def test_machine_without_a_gpu_gets_no_library_path_repair(healthy):
     host = replace(healthy.host, pci=(), nodes=(), kernel_driver="")
     without = replace(healthy, host=host, driver=replace(healthy.driver, asked=False))
     assert repairs(changed(without, lost_cusolver())) == ()

@@ -44,7 +44,7 @@ def killed_with_two_checkpoints(work):
     return running, steps
 
 
-def test_resume_goes_on_after_both_were_killed(work, plain, same_bits):
+def test_run_resumes_after_script_and_supervisor_were_killed(work, plain, same_bits):
     running, _ = killed_with_two_checkpoints(work)
     ours = work.oomph(f"--resume={running.folder}", "--checkpoint-every=7", "one_fit.py", "ours.npz", *EPOCHS)
     assert ours.returncode == 0, ours.stderr[-3000:]
@@ -82,7 +82,7 @@ def test_a_damaged_checkpoint_is_refused_and_the_one_before_it_used(work, plain,
 
 
 @pytest.mark.slow
-def test_when_all_are_damaged_it_starts_over(work, plain, same_bits):
+def test_run_starts_over_when_all_checkpoints_are_damaged(work, plain, same_bits):
     running, both = killed_with_two_checkpoints(work)
     for folder in both:
         spoil(folder, "tensors.bin", "flipped")
@@ -99,7 +99,7 @@ def test_when_all_are_damaged_it_starts_over(work, plain, same_bits):
 
 
 @pytest.mark.slow
-def test_a_file_that_may_not_grow_costs_a_line_and_no_training(work, plain, same_bits):
+def test_file_size_limit_costs_one_message_and_no_training(work, plain, same_bits):
     """RLIMIT_FSIZE: every write beyond it fails, as on a full disk."""
     work.script("one_fit.py")
 

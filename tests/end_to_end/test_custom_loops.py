@@ -55,7 +55,7 @@ def behind_last_checkpoint(ended, every=7):
     ],
     ids=["tf.data", "break", "length not known", "generator", "list", "PyDataset"],
 )
-def test_a_killed_loop_goes_on_to_the_same_bits(work, plain, same_bits, options, step):
+def test_killed_loop_resumes_to_the_same_bits(work, plain, same_bits, options, step):
     ended = killed(work, options, step)
     same_bits(work.folder / "ours.npz", plain(*options))
     told = ended.summary
@@ -71,7 +71,7 @@ def test_a_killed_loop_goes_on_to_the_same_bits(work, plain, same_bits, options,
 
 
 @pytest.mark.slow
-def test_without_a_fault_it_is_the_loop_that_it_stands_for(work, plain, same_bits):
+def test_loop_without_a_fault_gives_the_same_bits_as_a_plain_loop(work, plain, same_bits):
     work.script("steps.py")
     ended = work.oomph("steps.py", "ours.npz")
     same_bits(work.folder / "ours.npz", plain())
@@ -81,14 +81,14 @@ def test_without_a_fault_it_is_the_loop_that_it_stands_for(work, plain, same_bit
 
 
 @pytest.mark.slow
-def test_what_is_left_out_of_the_state_is_found_out(work):
+def test_state_left_out_by_the_script_is_detected(work):
     ended = killed(work, ("forgets",), 31)
     assert ended.summary["exactness"] == "not-equal"
     assert "the same batch gives a different result" in ended.summary["exactness_reasons"][0]
 
 
 @pytest.mark.slow
-def test_a_finished_loop_does_its_last_step_again(work, plain, same_bits):
+def test_finished_loop_repeats_its_last_step_on_resume(work, plain, same_bits):
     ended = killed(work, ("two",), 80)
     same_bits(work.folder / "ours.npz", plain("two"))
     first, second = ended.events("resumed")
@@ -116,7 +116,7 @@ def test_a_preempted_loop_saves_ends_with_75_and_loses_no_step(work, plain, same
 
 
 @pytest.mark.slow
-def test_a_guarded_step_within_survives_and_is_resumed(work, memory, load):
+def test_guarded_step_inside_a_loop_survives_and_is_resumed(work, memory, load):
     """Out of memory in each attempt, and killed in between: the step is divided, and nothing is lost."""
     import numpy as np
 
@@ -194,7 +194,7 @@ np.savez(sys.argv[1], seen=seen, w=np.array(model.weights[0]), o=np.array(other.
 
 
 @pytest.mark.slow
-def test_fits_and_loops_within_and_after_one_another(work, same_bits):
+def test_nested_and_successive_fits_and_loops_give_the_same_bits(work, same_bits):
     work.write(OTHERS)
     assert work.plain("train.py", "plain.npz").returncode == 0
     ours = work.oomph("train.py", "ours.npz")
@@ -257,7 +257,7 @@ train()
         pytest.param("nothing", None, marks=pytest.mark.slow),
     ],
 )
-def test_what_is_known_to_be_lost_is_named_though_no_step_is_repeated(work, option, reason):
+def test_known_loss_is_named_although_no_step_is_repeated(work, option, reason):
     """Without Keras, too, until oomph needs it; preempted, so that there is nothing to compare."""
     work.write(FORGETFUL)
     running = work.start("train.py", option)
@@ -272,7 +272,7 @@ def test_what_is_known_to_be_lost_is_named_though_no_step_is_repeated(work, opti
 
 
 @pytest.mark.slow
-def test_an_edited_script_goes_on_with_its_new_learning_rate_and_another_model_is_refused(work):
+def test_edited_learning_rate_is_resumed_and_another_model_is_refused(work):
     script = work.write(EDITED)
     running = work.start("--checkpoint-every=5", script)
     running.wait_for_step(12)
@@ -300,7 +300,7 @@ def test_an_edited_script_goes_on_with_its_new_learning_rate_and_another_model_i
 
 
 @pytest.mark.slow
-def test_an_edit_of_anything_else_is_told_too(work):
+def test_other_edits_of_the_script_are_reported(work):
     work.write(EDITED)
     running = work.start("--checkpoint-every=5", "train.py")
     running.wait_for_step(12)
@@ -315,7 +315,7 @@ def test_an_edit_of_anything_else_is_told_too(work):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("step", "is_lost"), [(12, True), (72, False)], ids=["an epoch is to come", "the last epoch"])
-def test_an_order_of_later_epochs_that_nobody_can_draw_again_is_told(work, step, is_lost):
+def test_unrepeatable_order_of_later_epochs_is_reported(work, step, is_lost):
     flat = "tf.data.Dataset.range(2).flat_map(lambda n: tf.data.Dataset.from_tensor_slices(x).shuffle(160))"
     text = EDITED.replace("tf.data.Dataset.from_tensor_slices(x)", flat).replace("keras.utils.set_random_seed(1)", "")
     work.write(text.replace("epochs = 4", "epochs = 2"))

@@ -25,7 +25,7 @@ def test_every_trial_succeeds_where_the_numbers_are_right(work):
     assert [row for row in rows if not row["ok"]] == []
 
 
-def test_two_devices_add_up(work):
+def test_all_reduce_of_two_devices_succeeds(work):
     code = (
         "import runpy, tensorflow as tf\n"
         "cpu = tf.config.list_physical_devices('CPU')[0]\n"

@@ -250,7 +250,7 @@ def machine(work, rig):
 
 
 @pytest.mark.parametrize("name", FAULTS)
-def test_a_fault_is_named_and_nothing_else_with_the_right_fix(machine, name):
+def test_doctor_names_only_the_fault_and_its_fix(machine, name):
     fault = FAULTS[name]
     document = machine(fault.env, fault.without).doctor()
     wrong = {entry["name"]: entry for entry in document["checks"] if entry["status"] in (FAIL, WARN)}
@@ -289,7 +289,7 @@ def test_tensorflow_runs_an_operation_on_a_healthy_machine(machine, name):
     assert "jit-compiled from PTX" not in printed
 
 
-def test_no_driver_is_told_as_a_machine_without_a_gpu(machine):
+def test_missing_driver_is_reported_as_a_machine_without_a_gpu(machine):
     """Nothing on this machine's bus or in its /dev shows a GPU either."""
     document = machine({}, without=("driver/libcuda.so.1", "driver/libnvidia-ml.so.1")).doctor()
     if not document["verdict"].startswith("No NVIDIA GPU here"):
@@ -299,7 +299,7 @@ def test_no_driver_is_told_as_a_machine_without_a_gpu(machine):
 
 
 @pytest.mark.slow
-def test_tensorflow_without_a_driver(machine):
+def test_tensorflow_without_a_driver_prints_error_303(machine):
     printed = machine({}, without=("driver/libcuda.so.1", "driver/libnvidia-ml.so.1")).tensorflow("list")
     assert "UNKNOWN ERROR (303)" in printed
     assert "Could not find cuda drivers" not in printed, "that line is about libcudart"
@@ -311,7 +311,7 @@ def test_the_line_about_cuda_drivers_is_about_libcudart(machine):
     assert "Could not find cuda drivers" in machine({}, without=("runtime/libcudart.so.12",)).tensorflow("list")
 
 
-def test_a_driver_that_hangs_or_crashes_is_told_and_the_other_checks_run(machine):
+def test_hanging_or_crashing_driver_is_reported_and_other_checks_run(machine):
     hanging = machine({"FAKE_NVML_SLEEP": "60", "FAKE_CUINIT_SIGNAL": "11"}).doctor()
     found = {entry["name"]: entry for entry in hanging["checks"]}
     assert "ended by SIGSEGV" in found["driver-start"]["message"]
@@ -327,12 +327,12 @@ def test_cuinit_is_timed_apart(machine):
 
 
 @pytest.mark.parametrize("field", ["PENDING", "FAIL"])
-def test_memory_errors(machine, field):
+def test_memory_errors_give_the_right_status(machine, field):
     status = {"PENDING": WARN, "FAIL": FAIL}[field]
     assert machine({f"FAKE_ROW_{field}": "1"}).finding("gpu-health")["status"] == status
 
 
-def test_the_driver_is_asked_without_a_context_or_memory(machine):
+def test_driver_query_creates_no_context_and_takes_no_memory(machine):
     rig = machine({"FAKE_TRACE": "1"})
     command = [sys.executable, "-I", "-S", str(Path(oomph.__file__).parent / "gpu" / "ask_cuda.py")]
     asked = subprocess.run(command, env=rig.environ, capture_output=True, text=True, timeout=60)

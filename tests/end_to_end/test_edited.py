@@ -80,7 +80,7 @@ def test_fewer_epochs_than_were_trained_return_the_saved_state_and_lose_nothing(
 
 
 @pytest.mark.slow
-def test_after_the_edit_is_undone_the_run_goes_on(work, stopped):
+def test_run_resumes_after_the_edit_is_undone(work, stopped):
     edit(work, WIDER)
     assert resume(work, stopped).returncode == 93
     edit(work, WIDER[::-1])
@@ -91,7 +91,7 @@ def test_after_the_edit_is_undone_the_run_goes_on(work, stopped):
 
 
 @pytest.mark.slow
-def test_what_changed_is_said_and_a_new_learning_rate_is_meant(work, stopped, load):
+def test_changes_are_reported_and_a_new_learning_rate_is_used(work, stopped, load):
     edit(work, ('model.compile("adam"', "model.compile(keras.optimizers.Adam(1e-4, beta_1=0.8)"))
     ours = resume(work, stopped, "--epochs", "5")
     assert ours.returncode == 0, ours.stderr[-3000:]
@@ -109,7 +109,7 @@ def test_what_changed_is_said_and_a_new_learning_rate_is_meant(work, stopped, lo
 
 
 @pytest.mark.slow
-def test_with_other_data_the_interrupted_epoch_begins_again(work, stopped):
+def test_changed_data_restart_the_interrupted_epoch(work, stopped):
     edit(work, ("size=(240, 8)", "size=(160, 8)"))
     ours = resume(work, stopped)
     assert ours.returncode == 0, ours.stderr[-3000:]
@@ -123,7 +123,7 @@ def test_with_other_data_the_interrupted_epoch_begins_again(work, stopped):
 
 
 @pytest.mark.slow
-def test_a_call_that_is_rewritten_makes_another_fit_of_it_and_is_said(work, stopped):
+def test_rewritten_fit_call_is_reported_and_trains_from_the_beginning(work, stopped):
     edit(work, ("batch_size=16", "batch_size=8 * 3"))
     ours = resume(work, stopped)
     assert ours.returncode == 0, ours.stderr[-3000:]

@@ -23,7 +23,7 @@ def edited(work, old: str, new: str):
 
 
 @pytest.mark.slow
-def test_the_one_that_was_interrupted_goes_on_with_the_edit(work, stopped, same_bits):
+def test_interrupted_fit_resumes_with_the_edit(work, stopped, same_bits):
     """Its number of epochs is another one: the same bits as with that one from the beginning."""
     ours = edited(work, "epochs=4", "epochs=5")
     assert [event.data["kind"] for event in ours.events("resumed")] == ["finished", "exact"]
@@ -34,7 +34,7 @@ def test_the_one_that_was_interrupted_goes_on_with_the_edit(work, stopped, same_
 
 
 @pytest.mark.slow
-def test_a_finished_one_trains_again(work, stopped):
+def test_edited_finished_fit_trains_again(work, stopped):
     ours = edited(work, "x[:, :1], batch_size=16, epochs=2", "x[:, :1], batch_size=16, epochs=3")
     assert any(
         "trains again, since it differs from what was trained" in line and "epochs: 2 → 3" in line for line in ours.said
@@ -46,7 +46,7 @@ def test_a_finished_one_trains_again(work, stopped):
 
 
 @pytest.mark.slow
-def test_one_that_was_not_begun_is_what_it_is_now(work, stopped, same_bits):
+def test_edited_fit_not_yet_begun_trains_as_edited(work, stopped, same_bits):
     ours = edited(work, "x[:, 2:3], batch_size=16, epochs=2", "x[:, 2:3], batch_size=8, epochs=2")
     assert [event.data["kind"] for event in ours.events("resumed")] == ["finished", "exact"]
     same_bits(work.folder / "ours.npz", work.folder / "plain.npz")

@@ -17,7 +17,7 @@ def killed_in(running, fit: int, steps: int) -> None:
 
 
 @pytest.mark.slow
-def test_callbacks_and_history_of_finished_fits_can_be_read_as_if_they_had_just_ended(work, plain, load, same_bits):
+def test_callbacks_and_history_of_finished_fits_are_restored(work, plain, load, same_bits):
     """A learning-rate finder, an EarlyStopping that tells for how long to train, one ModelCheckpoint for three fits."""
     work.script("finished.py")
     running = work.start("--checkpoint-every=6", "finished.py", "ours.npz")
@@ -31,7 +31,7 @@ def test_callbacks_and_history_of_finished_fits_can_be_read_as_if_they_had_just_
 
 
 @pytest.mark.slow
-def test_files_that_a_finished_fit_had_written_are_put_back_after_the_script_has_wiped_them(work, plain, same_bits):
+def test_wiped_files_of_a_finished_fit_are_put_back(work, plain, same_bits):
     work.script("wiped.py")
     running = work.start("--checkpoint-every=6", "wiped.py", "ours.npz")
     killed_in(running, fit=2, steps=20)
@@ -43,7 +43,7 @@ def test_files_that_a_finished_fit_had_written_are_put_back_after_the_script_has
 
 
 @pytest.mark.slow
-def test_a_fit_whose_files_are_gone_for_good_trains_again_and_says_why(work, plain, same_bits):
+def test_finished_fit_with_lost_files_trains_again_and_says_why(work, plain, same_bits):
     work.script("wiped.py")
     running = work.start("--checkpoint-every=6", "wiped.py", "ours.npz", "--large")
     killed_in(running, fit=2, steps=20)
@@ -59,7 +59,7 @@ def test_a_fit_whose_files_are_gone_for_good_trains_again_and_says_why(work, pla
 
 
 @pytest.mark.slow
-def test_one_that_is_trusted_is_returned_and_the_run_is_not_called_equal(work, load):
+def test_trusted_fit_with_lost_files_is_returned_and_run_not_called_equal(work, load):
     work.script("wiped.py")
     running = work.start("--checkpoint-every=6", "--trust-finished-fits", "wiped.py", "ours.npz", "--large")
     killed_in(running, fit=2, steps=20)

@@ -27,7 +27,7 @@ def test_the_training_proper_is_never_replaced_by_its_pretraining(work, plain, s
 
 
 @pytest.mark.slow
-def test_it_trains_from_its_beginning_where_it_has_no_checkpoint_and_does_not_claim_to_be_equal(work, plain, load):
+def test_fit_without_a_checkpoint_starts_over_and_is_not_called_equal(work, plain, load):
     work.script("pretrained.py")
     running = work.start("--checkpoint-every=1000", "pretrained.py", "ours.npz")
     running.kill_at_step(FIRST + 40)

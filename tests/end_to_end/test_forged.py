@@ -129,7 +129,7 @@ def test_the_checkpoint_before_a_forged_one_is_used(forge, resume, work, plain, 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["an epoch of a billion", "a step and a half", "a billion iterators"])
-def test_when_all_are_forged_it_starts_over(forge, resume, work, plain, same_bits, name):
+def test_run_starts_over_when_all_checkpoints_are_forged(forge, resume, work, plain, same_bits, name):
     forge({**FORGED, **MORE}[name], every=True)
     ours = resume()
     assert ours.returncode == 0, ours.stderr[-3000:]

@@ -45,7 +45,7 @@ model.fit(np.ones((64, 8), "float32"), np.ones((64, 1), "float32"), epochs=10000
 
 
 @pytest.mark.slow
-def test_heat_and_a_lost_gpu_are_told_once_each_with_their_pages(work, rig):
+def test_heat_and_a_lost_gpu_are_each_reported_once_with_their_page(work, rig):
     (work.folder / "timeline").write_text(MACHINE)
     gpus = {**rig, "CUDA_VISIBLE_DEVICES": "-1", "FAKE_NVML_SCRIPT": str(work.folder / "timeline")}
     running = work.start(work.write(TRAINS), env=gpus)
@@ -104,7 +104,7 @@ print(sum(oomph.map_batches(wide, np.zeros((128, 1), "float32"), 64)))
 
 
 @pytest.mark.slow  # TensorFlow waits for memory for ten seconds
-def test_memory_in_pieces_that_are_too_small_is_told_once(work, rig):
+def test_fragmented_memory_is_reported_once(work, rig):
     """TensorFlow's own allocator and its own report."""
     ended = work.oomph(work.write(FRAGMENTS), env={**rig, "TF_CPP_MIN_LOG_LEVEL": "0"})
     assert (ended.returncode, ended.stdout) == (0, "128\n"), ended.stderr[-3000:]

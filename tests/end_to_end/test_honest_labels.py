@@ -77,7 +77,7 @@ FIRST_EPOCHS = {
         pytest.param("always", 24, 16, "started-over", marks=pytest.mark.slow),
     ],
 )
-def test_a_script_that_resumes_by_itself_has_done_what_it_had_done(work, how, steps, repeated, label):
+def test_self_resuming_script_gets_the_right_label(work, how, steps, repeated, label):
     """In all four the second attempt begins at a later epoch than 1; only in the first two is all of it a resume."""
     work.write(FIRST_EPOCHS[how])
     ours = work.oomph("--checkpoint-every=1000", "train.py")

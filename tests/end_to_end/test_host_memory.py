@@ -58,7 +58,7 @@ MAY_LIMIT = os.access(own_group(), os.W_OK) and (GROUPS / "memory.limit_in_bytes
 
 @pytest.mark.slow
 @pytest.mark.skipif(not MAY_LIMIT, reason="a limit that the kernel keeps is a control group of version 1: takes root")
-def test_batches_prefetched_beyond_the_limit_are_killed_by_the_kernel_and_then_fewer(work, limited):
+def test_prefetching_is_reduced_after_the_kernel_killed_the_script(work, limited):
     procs = limited(700)
     running = work.start(
         "--checkpoint-every=1000", work.write(PREFETCHES), preexec_fn=lambda: procs.write_text(str(os.getpid()))
@@ -87,7 +87,7 @@ print("steps", int(model.optimizer.iterations))
 
 
 @pytest.mark.slow
-def test_the_segmentation_fault_of_onednn_is_named_as_memory_and_met_without_its_kernels(work, memory):
+def test_onednn_crash_is_named_as_memory_and_cured_without_its_kernels(work, memory):
     """Its matrix multiplication uses the block that it was refused; without it TensorFlow raises, and oomph divides."""
     limit = {**memory(75), "TF_ENABLE_ONEDNN_OPTS": "1", "TF_CPP_MIN_LOG_LEVEL": "0"}
     assert work.plain(work.write(WIDE), env=limit).returncode == -11

@@ -35,7 +35,7 @@ if __name__ == "__main__":
 
 
 @pytest.mark.slow
-def test_a_result_a_crash_and_an_out_of_memory(work):
+def test_isolate_returns_results_and_survives_crashes_and_out_of_memory(work):
     work.write(_SCRIPT)
     ended = work.plain("train.py")
     assert ended.returncode == 0, ended.stderr[-3000:]

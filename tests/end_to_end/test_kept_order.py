@@ -28,7 +28,7 @@ def plain(shared):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kinds", [OFTEN, SELDOM], ids=["often", "seldom"])
-def test_each_goes_on_to_the_same_bits(work, plain, kinds, same_bits):
+def test_each_kind_of_order_resumes_to_the_same_bits(work, plain, kinds, same_bits):
     ours = killed_in_each(work, kinds)
     assert ours.returncode == 0, ours.stderr[-3000:]
     differ = []
@@ -46,7 +46,7 @@ def test_each_goes_on_to_the_same_bits(work, plain, kinds, same_bits):
 
 
 @pytest.mark.slow
-def test_an_epoch_of_unknown_length_goes_on_behind_its_last_batch(work, plain, same_bits):
+def test_epoch_of_unknown_length_resumes_after_its_last_batch(work, plain, same_bits):
     """The only checkpoint is of the border behind the last of twelve batches, which Keras takes for one of many."""
     ours = killed_in_each(work, ("unknown",), every=12)
     assert ours.returncode == 0, ours.stderr[-3000:]
@@ -64,7 +64,7 @@ def test_augmentation_without_a_seed_is_not_called_equal(work):
 
 
 @pytest.mark.slow
-def test_arrays_without_a_seed_come_in_an_order_that_nobody_has_drawn_yet(work):
+def test_unseeded_arrays_resume_in_a_fresh_order_not_called_equal(work):
     ours = killed_in_each(work, ("unseeded_arrays",))
     assert ours.returncode == 0, ours.stderr[-3000:]
     (resumed,) = ours.events("resumed")

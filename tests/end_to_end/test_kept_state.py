@@ -20,14 +20,14 @@ def killed(shared, plain):
     return running.finish()
 
 
-def test_callbacks_and_layers_go_on_where_they_were(shared, killed, plain, same_bits):
+def test_callbacks_and_layers_resume_where_they_were(shared, killed, plain, same_bits):
     assert killed.returncode == 0, killed.stderr[-3000:]
     assert killed.summary["restarts"] == 1
     assert killed.summary["exactness"] == "verified"
     same_bits(shared.folder / "ours.npz", plain)
 
 
-def test_a_callback_that_says_nothing_of_its_state_goes_on_as_well(shared, killed, plain, load):
+def test_callback_without_declared_state_is_restored(shared, killed, plain, load):
     ours, theirs = load(shared.folder / "ours.npz"), load(plain)
     assert int(ours["epochs"]) == int(theirs["epochs"]) == len(theirs["loss"])
     assert not [line for line in killed.said if "begins anew" in line or "not restored" in line]
@@ -58,7 +58,7 @@ def test_the_state_of_every_optimizer_comes_back(work, kind, same_bits):
 
 
 @pytest.mark.slow
-def test_a_large_state_is_written_while_training_goes_on_and_a_kill_meanwhile_costs_only_that(work, same_bits):
+def test_kill_while_writing_a_large_state_costs_only_that_checkpoint(work, same_bits):
     wide = ["--width", "150000"]  # 18 MB
     work.script("keeps_state.py")
     expected = work.plain("keeps_state.py", "plain.npz", *wide)
@@ -95,7 +95,7 @@ print("finished")
 
 
 @pytest.mark.slow
-def test_a_state_that_is_not_finite_never_replaces_the_last_finite_one(work):
+def test_non_finite_state_never_replaces_the_last_finite_one(work):
     work.write(_TURNS_NAN)
     ours = work.oomph("--checkpoint-every=5", "train.py", "fails")
     assert ours.returncode == 1
@@ -113,7 +113,7 @@ def test_a_state_that_is_not_finite_never_replaces_the_last_finite_one(work):
 
 
 @pytest.mark.slow
-def test_the_end_of_a_fit_is_kept_as_it_is_and_the_last_finite_state_beside_it(work):
+def test_non_finite_end_state_is_kept_beside_the_last_finite_one(work):
     work.write(_TURNS_NAN + "sys.exit(3)\n")
     ours = work.oomph("--checkpoint-every=5", "train.py")
     assert (ours.returncode, ours.stdout) == (3, "finished\n")
@@ -122,7 +122,7 @@ def test_the_end_of_a_fit_is_kept_as_it_is_and_the_last_finite_state_beside_it(w
 
 
 @pytest.mark.slow
-def test_a_fit_that_ends_with_nan_is_no_run_without_a_fault(work):
+def test_fit_ending_with_nan_is_reported_as_a_fault(work):
     """No checkpoint falls due in it that could have met the NaN, and its end state may be too dear to be kept."""
     work.write(
         "import keras, numpy as np\nx = np.ones((64, 4), 'float32')\ny = x[:, :1].copy()\ny[5] = np.nan\n"

@@ -18,7 +18,7 @@ def killed(work, step, *options):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("step", [66, 26], ids=["second fit", "first fit"])
-def test_random_numbers_of_the_validation_and_settings_of_layers_go_on_where_they_were(work, same_bits, step):
+def test_validation_randomness_and_layer_settings_resume_where_they_were(work, same_bits, step):
     """In the second fit the first one has finished: its validation and its last setting come back at once."""
     ours = killed(work, step)
     assert ours.summary["exactness"] == "verified", ours.summary["exactness_reasons"]
@@ -26,7 +26,7 @@ def test_random_numbers_of_the_validation_and_settings_of_layers_go_on_where_the
 
 
 @pytest.mark.slow
-def test_predictions_with_random_numbers_that_nobody_can_draw_again_are_lost(work):
+def test_predictions_with_unrepeatable_randomness_are_labelled_not_equal(work):
     ours = killed(work, 26, "--predicts")
     assert ours.summary["exactness"] == "not-equal"
     assert any("TensorFlow's kernels count themselves" in reason for reason in ours.summary["exactness_reasons"])

@@ -37,7 +37,7 @@ def killed(shared, plain):
     return running.finish()
 
 
-def test_twice_in_a_row_and_then_in_the_second_of_three_fits(killed, plain, same_bits):
+def test_run_survives_kills_in_two_of_three_fits(killed, plain, same_bits):
     assert_nothing_was_lost(killed, kills=3)
     same_bits(plain.parent / "ours.npz", plain)
     assert killed.summary["steps_repeated"] <= 3 * EVERY
@@ -45,7 +45,7 @@ def test_twice_in_a_row_and_then_in_the_second_of_three_fits(killed, plain, same
     assert killed.summary["faults"] == {"killed": 3}
 
 
-def test_every_attempt_went_on_where_the_last_checkpoint_was(killed):
+def test_every_attempt_resumed_from_the_last_checkpoint(killed):
     resumed = [(event.attempt, event.data["kind"]) for event in killed.events("resumed")]
     assert resumed == [(2, "exact"), (3, "exact"), (4, "finished"), (4, "exact")]
     saved = [event.data["saved"] for event in killed.events("attempt-ended")][:3]
@@ -53,7 +53,7 @@ def test_every_attempt_went_on_where_the_last_checkpoint_was(killed):
     assert sum("starting attempt" in line for line in killed.said) == 3
 
 
-def test_the_log_of_a_csv_logger_goes_on_where_it_was(killed, plain):
+def test_csv_logger_file_equals_that_of_an_undisturbed_run(killed, plain):
     assert (plain.parent / "log.csv").read_text() == (plain.parent / "plain.csv").read_text()
 
 
@@ -62,7 +62,7 @@ def test_a_finished_run_keeps_nothing_to_resume(killed):
 
 
 @pytest.mark.slow
-def test_before_the_first_checkpoint_it_starts_over_and_says_so(work, plain, same_bits):
+def test_run_killed_before_its_first_checkpoint_starts_over_and_says_so(work, plain, same_bits):
     work.script("three_fits.py")
     running = work.start("--checkpoint-every=1000", "three_fits.py", "ours.npz")
     seen = running.kill_at_step(3)
@@ -76,7 +76,7 @@ def test_before_the_first_checkpoint_it_starts_over_and_says_so(work, plain, sam
 
 
 @pytest.mark.slow
-def test_while_a_checkpoint_is_written_the_one_before_is_used(work, same_bits):
+def test_kill_during_a_checkpoint_resumes_from_the_one_before(work, same_bits):
     wide = ["--width", "2000"]  # large enough that writing it takes a while
     work.script("three_fits.py")
     expected = work.plain("three_fits.py", "plain.npz", *wide)
@@ -94,7 +94,7 @@ def test_while_a_checkpoint_is_written_the_one_before_is_used(work, same_bits):
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-def test_at_ten_random_moments_of_any_kind(work, plain, same_bits):
+def test_run_survives_kills_at_ten_random_moments(work, plain, same_bits):
     """Imports, tracing, steps, checkpoints, the end of a fit: whatever runs when the time is up."""
     work.script("three_fits.py")
     moments = random.Random(2)

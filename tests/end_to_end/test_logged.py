@@ -28,7 +28,7 @@ def killed(shared, plain):
 
 
 @pytest.mark.slow
-def test_every_event_for_tensorboard_is_there_once_over_all_attempts(killed, plain, shared):
+def test_tensorboard_events_appear_exactly_once_over_all_attempts(killed, plain, shared):
     expected = sorted(plain.stdout.splitlines())
     assert len(expected) == 5 * (8 * 2 + 4), "two numbers of every step, four of every epoch"
     assert sorted(killed.stdout.splitlines()) == expected
@@ -37,12 +37,12 @@ def test_every_event_for_tensorboard_is_there_once_over_all_attempts(killed, pla
 
 
 @pytest.mark.slow
-def test_the_lines_of_a_csv_logger_are_there_once(killed, shared):
+def test_csv_logger_lines_appear_exactly_once(killed, shared):
     assert (shared.folder / "log.csv").read_text() == (shared.folder / "plain.csv").read_text()
 
 
 @pytest.mark.slow
-def test_before_the_first_checkpoint_what_was_logged_is_logged_anew(work, plain):
+def test_logs_from_before_the_first_checkpoint_are_rewritten(work, plain):
     work.script("logs.py")
     running = work.start("--checkpoint-every=18", "logs.py")
     running.kill_at_step(12)

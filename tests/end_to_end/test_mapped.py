@@ -32,7 +32,7 @@ def outcome(ended):
         pytest.param("eager", "generator", 64, marks=pytest.mark.slow),
     ],
 )
-def test_every_sample_once_and_in_order_with_two_errors_at_the_most(work, memory, function, source, times):
+def test_samples_are_mapped_once_in_order_with_at_most_two_errors(work, memory, function, source, times):
     work.script("mapped.py")
     batch = int(times * LARGEST)
     samples = max(batch, 4 * LARGEST) + 7
@@ -45,7 +45,7 @@ def test_every_sample_once_and_in_order_with_two_errors_at_the_most(work, memory
 
 
 @pytest.mark.slow
-def test_every_sample_once_and_in_order_when_compiled_by_xla(work, memory):
+def test_samples_are_mapped_once_in_order_when_compiled_by_xla(work, memory):
     work.script("mapped.py")
     batch = 16 << 10
     done = outcome(work.plain("mapped.py", "xla", "arrays", str(2 * batch), str(batch), env=memory(MEGABYTES)))
@@ -53,7 +53,7 @@ def test_every_sample_once_and_in_order_when_compiled_by_xla(work, memory):
 
 
 @pytest.mark.slow
-def test_under_oomph_run_the_journal_tells_of_it(work, memory):
+def test_journal_records_the_recovery_under_oomph_run(work, memory):
     work.script("mapped.py")
     batch = 2 * LARGEST
     ended = work.oomph("mapped.py", "eager", "arrays", str(2 * batch), str(batch), env=memory(MEGABYTES))
@@ -70,7 +70,7 @@ def test_under_oomph_run_the_journal_tells_of_it(work, memory):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("supervised", [pytest.param(False, marks=pytest.mark.slow), True])
-def test_one_sample_that_does_not_fit_is_the_scripts_own_error(work, memory, supervised):
+def test_single_sample_that_does_not_fit_raises_the_scripts_own_error(work, memory, supervised):
     work.script("mapped.py")
     start = work.oomph if supervised else work.plain
     ended = start("mapped.py", "huge", "arrays", "4", "1", env=memory(MEGABYTES))
@@ -84,7 +84,7 @@ def test_one_sample_that_does_not_fit_is_the_scripts_own_error(work, memory, sup
         assert ended.events("recovered") == []
 
 
-def test_an_error_that_is_none_of_memory_comes_at_once(work, memory):
+def test_non_memory_error_is_raised_at_once(work, memory):
     work.script("mapped.py")
     ended = work.plain("mapped.py", "broken", "arrays", "4", "2", env=memory(MEGABYTES))
     assert ended.returncode == 1

@@ -28,14 +28,14 @@ def test_plain_keras_does_not_get_through(shared, plain, memory):
     assert "OOM when allocating" in ended.stderr
 
 
-def test_the_result_is_that_of_a_run_that_had_the_memory_all_the_time(ours, plain, load):
+def test_result_equals_that_of_a_run_with_enough_memory(ours, plain, load):
     got, expected = load(plain.parent / "ours.npz"), load(plain)
     assert len(expected) == 7
     for name, value in expected.items():
         assert abs(got[name] - value).max() <= TOLERANCE, name
 
 
-def test_each_error_comes_when_the_memory_has_gone_and_one_size_serves_both_times(ours):
+def test_errors_come_when_memory_is_taken_and_one_size_is_reused(ours):
     ooms = [(event.data["epoch"], event.data["step"]) for event in ours.events("oom")]
     assert ooms[0] == (1, 3)
     assert len(ooms) <= 2

@@ -36,7 +36,7 @@ def trained(request, shared):
 
 
 @pytest.mark.parametrize("case", [case for case in CASES if case not in APPROXIMATE])
-def test_the_result_is_that_of_whole_batches(trained, load, case):
+def test_result_equals_that_of_whole_batches(trained, load, case):
     plain, ours = (load(path) for path in trained[:2])
     names = [name for name in plain if name.startswith(f"{case}/")]
     assert len(names) > 5
@@ -51,7 +51,7 @@ def test_every_weight_was_of_double_precision(trained, load):
     assert {value.dtype.name for value in weights.values() if value.ndim} == {"float64", "int64"}
 
 
-def test_every_case_was_probed_and_labelled_as_it_deserves(trained):
+def test_every_case_is_probed_and_labelled_correctly(trained):
     kinds = {}
     fitting = [case for case in CASES if case != "on_batches"]
     probed = {event.data["fit"]: event.data["kind"] for event in trained[2].events("probed") if "fit" in event.data}

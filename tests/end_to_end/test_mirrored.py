@@ -45,12 +45,12 @@ def test_micro_batches_of_each_replica_give_the_step_of_the_whole_batch(shared, 
 
 
 @pytest.mark.slow
-def test_out_of_memory_leaves_weights_slots_metrics_and_outputs_as_they_would_be(short, plain, load):
+def test_out_of_memory_does_not_change_weights_metrics_or_outputs(short, plain, load):
     assert_close(load(plain.parent / "short.npz"), load(plain))
 
 
 @pytest.mark.slow
-def test_it_was_a_real_error_and_the_batch_of_each_replica_was_divided(short):
+def test_real_error_divides_the_batch_of_each_replica(short):
     training = [event.data for event in short.events("oom") if "during" not in event.data]
     assert training[0]["batch"] == 128, "256 samples, half of them on each replica"
     assert training[0]["phase"] == "compute"
@@ -61,7 +61,7 @@ def test_it_was_a_real_error_and_the_batch_of_each_replica_was_divided(short):
 
 
 @pytest.mark.slow
-def test_predict_had_to_be_divided_too_and_evaluate_begins_divided(short):
+def test_predict_is_divided_after_an_error_and_evaluate_from_the_start(short):
     """An evaluation of many times the micro-batch that training has come to is not tried as a whole."""
     assert {event.data.get("during") for event in short.events("oom")} == {None, "predict"}
     assert {event.data.get("during") for event in short.events("recovered")} == {None, "predict"}

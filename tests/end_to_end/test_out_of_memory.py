@@ -50,17 +50,17 @@ def test_every_variable_is_of_double_precision(enough, load):
 
 
 @pytest.mark.parametrize("fit", FITS)
-def test_weights_slots_and_metrics_after_thirty_steps_with_a_ragged_batch(short, enough, load, fit):
+def test_weights_slots_and_metrics_are_unchanged_by_out_of_memory(short, enough, load, fit):
     assert_close(load(enough.parent / "short.npz"), load(enough), fit)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("fit", FITS)
-def test_the_same_in_micro_batches_compiled_by_xla(compiled, enough, load, fit):
+def test_xla_micro_batches_give_the_same_weights_slots_and_metrics(compiled, enough, load, fit):
     assert_close(load(enough.parent / "compiled.npz"), load(enough), fit)
 
 
-def test_the_errors_were_real_and_the_journal_tells_of_them(short):
+def test_real_errors_and_recoveries_are_in_the_journal(short):
     ooms, recoveries = short.events("oom"), short.events("recovered")
     assert recoveries[0].data["fit"] == 0
     # Which tensors are alive together depends on the order in which the cores run operations.
@@ -82,13 +82,13 @@ def test_the_errors_were_real_and_the_journal_tells_of_them(short):
     assert {event.data["guard"] for event in short.events("fit-started")} == {"exact"}
 
 
-def test_every_fit_went_on_in_micro_batches_found_by_itself_or_by_the_one_before(short):
+def test_every_fit_continues_in_micro_batches(short):
     sizes = [event.data["micro_batch"] for event in short.events("fit-finished")]
     assert len(sizes) == 3
     assert all(1 <= size < 2048 for size in sizes)
 
 
-def test_the_summary_tells_what_was_done(short):
+def test_summary_reports_the_recoveries(short):
     summary = short.summary
     assert summary["recoveries"] == len(short.events("recovered"))
     assert summary["faults"] == {"device-oom": len(short.events("recovered"))}
@@ -100,7 +100,7 @@ def test_the_summary_tells_what_was_done(short):
 
 
 @pytest.mark.slow
-def test_a_size_that_the_user_gave_is_used_without_any_error(compiled):
+def test_micro_batch_given_by_the_user_avoids_all_errors(compiled):
     assert compiled.events("oom") == []
     assert [event.data["micro_batch"] for event in compiled.events("fit-finished")] == [300, 300, 300]
 
@@ -117,7 +117,7 @@ def test_a_script_that_catches_the_error_itself_still_can(work, memory):
 
 
 @pytest.mark.slow
-def test_parts_that_are_refused_end_the_run_with_93_where_the_script_does_not_catch_the_error(work, memory):
+def test_refused_micro_batches_end_the_run_with_93(work, memory):
     text = (work.folder / work.script("catches.py")).read_text()
     work.write(text.partition("for size in")[0] + "train(8192)\n", "ends.py")
     ours = work.oomph("ends.py", env=memory(60))
@@ -127,7 +127,7 @@ def test_parts_that_are_refused_end_the_run_with_93_where_the_script_does_not_ca
     assert ours.summary["restarts"] == 0
 
 
-def test_one_sample_that_does_not_fit_is_the_end_and_not_a_restart(work, memory):
+def test_single_sample_that_does_not_fit_ends_the_run_without_a_restart(work, memory):
     work.script("huge_sample.py")
     ours = work.oomph("huge_sample.py", env=memory(60))
     assert ours.returncode == 93
@@ -138,7 +138,7 @@ def test_one_sample_that_does_not_fit_is_the_end_and_not_a_restart(work, memory)
 
 
 @pytest.mark.slow
-def test_where_weights_fill_the_device_it_needs_no_more_memory_than_plain_keras(work, load, memory):
+def test_full_device_needs_no_more_memory_than_plain_keras(work, load, memory):
     """Weights and slots are 24 MB. Holding back what Adam assigns would take 16 MB more."""
     work.script("heavy.py")
     plain = work.plain("heavy.py", "plain.npz", env=memory(34))
@@ -156,7 +156,7 @@ def test_where_weights_fill_the_device_it_needs_no_more_memory_than_plain_keras(
 
 
 @pytest.mark.slow
-def test_in_parts_the_gradients_are_never_there_all_at_once(work, memory):
+def test_micro_batches_never_hold_all_gradients_at_once(work, memory):
     """Weights and slots are 24 MB, sums of gradients 8 MB. The gradients of a part would be 8 MB more, as would be what
     the update computes on its way."""
     work.script("heavy.py")
@@ -167,7 +167,7 @@ def test_in_parts_the_gradients_are_never_there_all_at_once(work, memory):
 
 
 @pytest.mark.slow
-def test_memory_in_pieces_is_given_a_new_process_before_oomph_gives_up(work, memory):
+def test_fragmented_memory_gets_a_new_process_before_giving_up(work, memory):
     """45 MB hold the step in micro-batches, but not after the whole batch has cut them into regions."""
     work.script("conv.py")
     ended = work.oomph("conv.py", env=memory(45))

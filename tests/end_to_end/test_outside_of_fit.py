@@ -49,7 +49,7 @@ def test_a_guarded_loop_without_a_fault_or_a_run_gives_the_same_bits(work, same_
     same_bits(work.folder / "ours.npz", work.folder / "plain.npz")
 
 
-def test_a_loop_that_is_not_guarded_is_watched_and_told_so(work):
+def test_unguarded_loop_is_watched_and_reported(work):
     work.script("loop.py")
     ours = work.oomph("loop.py", "ours.npz")
     assert ours.returncode == 0
@@ -83,7 +83,7 @@ new_model().fit(x, x[:, :1], batch_size=16, epochs=2, verbose=0, callbacks=[Othe
 
 
 @pytest.mark.slow
-def test_what_a_callback_trains_within_a_guarded_fit_belongs_to_that_fit(work):
+def test_training_inside_a_callback_belongs_to_its_fit(work):
     work.write(WITHIN_A_FIT)
     ours = work.oomph("train.py")
     assert ours.returncode == 0, ours.stderr[-3000:]
@@ -102,7 +102,7 @@ for _ in range(3):
 """
 
 
-def test_train_on_batch_is_told_to_be_recovered_but_not_checkpointed(work):
+def test_train_on_batch_is_reported_as_recovered_but_not_checkpointed(work):
     work.write(ON_BATCHES)
     ours = work.oomph("train.py")
     assert ours.returncode == 0, ours.stderr[-3000:]
@@ -134,7 +134,7 @@ for i in range(int(optimizer.iterations.numpy()), 12):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("options", "repeated"), [([], 5), (["--keeps"], 0)])
-def test_a_loop_is_counted_from_where_its_script_begins_it_again(work, options, repeated):
+def test_steps_of_a_loop_are_counted_from_where_the_script_restarts_it(work, options, repeated):
     work.write(ABORTED_LOOP)
     ours = work.oomph("train.py", *options)
     assert ours.returncode == 0, ours.stderr[-3000:]
@@ -145,7 +145,7 @@ def test_a_loop_is_counted_from_where_its_script_begins_it_again(work, options, 
 
 
 @pytest.mark.slow
-def test_an_error_that_the_script_catches_stays_its_own_and_is_in_the_journal(work, memory):
+def test_error_caught_by_the_script_stays_its_own_and_is_journaled(work, memory):
     work.script("eager.py")
     ours = work.oomph("eager.py", env=memory(60))
     assert (ours.returncode, ours.stdout) == (0, "caught ResourceExhaustedError\ntrained 5\n")
@@ -173,7 +173,7 @@ def test_verify_compares_with_plain_keras_and_changes_nothing(work, same_bits):
 
 
 @pytest.mark.slow
-def test_larger_batches_are_taken_again_when_memory_has_come_back(work, memory):
+def test_micro_batch_grows_again_when_memory_is_back(work, memory):
     work.script("freed.py")
     ours = work.oomph("freed.py", env=memory(26))
     assert ours.returncode == 0, ours.stderr[-3000:]

@@ -43,7 +43,7 @@ def roomy(tmp_path_factory: pytest.TempPathFactory) -> tuple[int, dict[str, Any]
     return plan(tmp_path_factory.mktemp("roomy"), "--gpu", "500MiB", "--batch", "1,8,512")
 
 
-def test_the_batches_that_were_asked_for_fit_and_so_does_a_larger_one(roomy) -> None:
+def test_requested_batches_and_a_larger_one_fit(roomy) -> None:
     code, document = roomy
     assert code == 0
     assert document["schema"] == 1
@@ -65,7 +65,7 @@ def test_a_larger_batch_needs_more(roomy) -> None:
     assert curve[-1] > curve[0]
 
 
-def test_it_tells_where_the_memory_goes_under_the_users_own_names(roomy) -> None:
+def test_memory_is_itemised_under_the_users_own_names(roomy) -> None:
     _, document = roomy
     weights = next(item for item in document["items"] if item["name"] == "weights")
     parameters = 3 * 3 * 3 * 32 + 32 + 14 * 14 * 32 * 256 + 256 + 2560 + 10
@@ -75,7 +75,7 @@ def test_it_tells_where_the_memory_goes_under_the_users_own_names(roomy) -> None
 
 
 @pytest.mark.slow
-def test_what_a_card_adds_counts_for_the_savers_too(tmp_path: Path) -> None:
+def test_memory_added_by_a_card_is_counted_for_savers(tmp_path: Path) -> None:
     _, document = plan(tmp_path, "--gpu", "T4", "--batch", "512")
     added = sum(item["expected"] for item in document["items"] if item["basis"] == "assumed")
     assert added > 32 << 20
@@ -110,7 +110,7 @@ def test_too_little_memory_is_exit_code_1(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.skipif(not why_not(), reason="XLA's compiler is installed")
 @pytest.mark.parametrize(("gpu", "fits"), [("RTX 4090", "yes"), ("128MiB", "unknown")])
-def test_without_its_compiler_what_xla_would_compile_fits_only_with_room_to_spare(tmp_path: Path, gpu, fits) -> None:
+def test_xla_step_without_its_compiler_fits_only_with_room_to_spare(tmp_path: Path, gpu, fits) -> None:
     code, document = plan(tmp_path, "--gpu", gpu, "--optimizer", "sgd", compiled="")
     assert code == 0
     assert document["estimates"][0]["fits"] == fits

@@ -113,7 +113,7 @@ def test_a_loop_whose_step_xla_compiles_is_not_said_to_fit_without_room_to_spare
     ("decorator", "options", "why"),
     [("", (), "decorate it with @tf.function"), ("@tf.function", ("--batch", "64"), "--batch needs fit")],
 )
-def test_what_cannot_be_planned_of_a_loop_is_said(tmp_path: Path, decorator, options, why) -> None:
+def test_unplannable_loop_is_refused_with_its_reason(tmp_path: Path, decorator, options, why) -> None:
     done = plan(tmp_path, LOOP.replace("{DECORATOR}", decorator), *options)
     assert done.returncode == 3
     assert why in done.stderr
@@ -167,7 +167,7 @@ def test_two_replicas_that_xla_compiles_are_not_said_to_fit_without_room_to_spar
     ("trains", "why"),
     [("model.train_on_batch(x, y)", "the whole batch"), (LOOP_OF_REPLICAS, "a custom loop of several replicas")],
 )
-def test_what_is_not_planned_of_several_replicas_is_said(tmp_path: Path, trains, why) -> None:
+def test_unplannable_training_of_replicas_is_refused_with_its_reason(tmp_path: Path, trains, why) -> None:
     done = plan(tmp_path, two_replicas(trains))
     assert done.returncode == 3
     assert why in done.stderr

@@ -56,7 +56,7 @@ def test_a_batch_that_fits_stays_whole(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("script", ["print('no training')", "raise SystemExit(3)"])
-def test_what_cannot_be_planned_runs_as_it_would_without(tmp_path: Path, script: str) -> None:
+def test_unplannable_script_runs_as_without_plan(tmp_path: Path, script: str) -> None:
     (tmp_path / "train.py").write_text(script)
     command = [sys.executable, "-m", "oomph", "run", "--plan", "--run-dir=run", "train.py"]
     environ = os.environ | {"CUDA_VISIBLE_DEVICES": "-1", **POOL}

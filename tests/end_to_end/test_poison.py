@@ -30,7 +30,7 @@ print("end", int(model.optimizer.iterations), model.jit_compile)
 
 
 @pytest.mark.slow
-def test_a_poison_step_ends_the_run_or_its_batch_is_left_out(work):
+def test_poison_step_ends_the_run_without_skip_poison(work):
     work.write(SCRIPT)
     ours = work.oomph("--checkpoint-every=2", "train.py")
     assert ours.returncode == 93
@@ -41,7 +41,7 @@ def test_a_poison_step_ends_the_run_or_its_batch_is_left_out(work):
 
 
 @pytest.mark.slow
-def test_with_skip_poison_the_batch_is_left_out_and_the_rest_is_trained(work):
+def test_skip_poison_leaves_out_the_batch_and_trains_the_rest(work):
     work.write(SCRIPT)
     ours = work.oomph("--checkpoint-every=2", "--skip-poison", "train.py")
     assert ours.returncode == 0, ours.stderr[-3000:]

@@ -18,7 +18,7 @@ def plain(shared):
     return shared.undisturbed("three_fits.py")
 
 
-def test_sigterm_and_later_sigusr1_to_the_script_itself_and_resume_lose_no_step(work, plain, same_bits):
+def test_preemption_by_sigterm_and_sigusr1_loses_no_step(work, plain, same_bits):
     work.script("three_fits.py")
     running = work.start("--checkpoint-every=1000", "three_fits.py", "ours.npz")
     running.wait_for_step(20)
@@ -81,7 +81,7 @@ def test_a_second_signal_ends_it_at_once(work, signum):
 
 
 @pytest.mark.slow
-def test_a_wish_that_comes_after_the_last_step_is_granted_at_the_end_of_the_fit(work):
+def test_preemption_after_the_last_step_takes_effect_at_the_end_of_the_fit(work):
     work.write(
         "import os, signal, keras, numpy as np\n"
         "class Late(keras.callbacks.Callback):\n"
@@ -99,7 +99,7 @@ def test_a_wish_that_comes_after_the_last_step_is_granted_at_the_end_of_the_fit(
     assert (again.summary["steps"], again.summary["steps_repeated"]) == (10, 0)
 
 
-def test_ctrl_c_saves_first_and_the_run_goes_on_where_it_was(work, plain, same_bits):
+def test_ctrl_c_saves_a_checkpoint_and_resume_loses_no_step(work, plain, same_bits):
     work.script("three_fits.py")
     running = work.start("--checkpoint-every=1000", "three_fits.py", "ours.npz")
     running.wait_for_step(20)
@@ -119,7 +119,7 @@ def test_ctrl_c_saves_first_and_the_run_goes_on_where_it_was(work, plain, same_b
 
 
 @pytest.mark.slow
-def test_a_script_that_answers_ctrl_c_itself_keeps_its_checkpoint_even_if_it_ends_well(work):
+def test_script_handling_ctrl_c_itself_keeps_its_checkpoint(work):
     """After a fault, and in a loop of the script's own that is resumable."""
     work.write(
         "import os, signal, sys, time, keras, numpy as np, tensorflow as tf, oomph\n"

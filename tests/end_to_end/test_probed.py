@@ -68,7 +68,7 @@ def machine(tmp_path: Path, rig: dict[str, str]) -> Machine:
     return Machine(tmp_path, rig | {"FAKE_MEM_MB": "2048", "FAKE_NAME": "Tesla T4"})  # 512 MiB for TensorFlow
 
 
-def test_what_ran_here_is_what_a_fit_takes_and_is_kept_for_a_machine_without_the_gpu(machine):
+def test_probed_memory_matches_a_fit_and_is_kept_for_other_machines(machine):
     machine.write(512)
     code, document, _ = machine.plan("--batch", "64,512")
     assert code == 0
@@ -98,7 +98,7 @@ def test_what_ran_here_is_what_a_fit_takes_and_is_kept_for_a_machine_without_the
     assert "what 1 training measured on this GPU took" in other["notes"][0]
 
 
-def test_a_step_that_runs_out_of_memory_is_an_answer(machine):
+def test_probed_step_out_of_memory_means_the_batch_does_not_fit(machine):
     only = "[layers.Lambda(lambda x: keras.ops.reshape(x, (1 << 16, 256)))]"  # tried although it should not fit
     machine.write(1 << 16, fixed=only)
     code, document, said = machine.plan()

@@ -69,7 +69,7 @@ def test_a_kill_in_a_custom_loop_costs_all_its_steps(work):
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-def test_every_fault_but_a_hang(work):
+def test_every_fault_but_a_hang_is_rehearsed_and_survived(work):
     work.script("one_fit.py")
     names = "oom,abort,nan,corrupt-checkpoint,disk-full,lost-gpu"
     done, report = rehearse(work, "--faults", names, "one_fit.py", "out.npz", seconds=500)
@@ -89,7 +89,7 @@ def test_every_fault_but_a_hang(work):
 
 @pytest.mark.slow
 @pytest.mark.timeout(400)
-def test_a_script_to_its_own_end(work):
+def test_script_is_rehearsed_to_its_own_end(work):
     work.script("one_fit.py")
     done, report = rehearse(work, "--steps", "all", "--faults", "kill", "one_fit.py", "out.npz", "--epochs", "3")
     assert done.returncode == 0, done.stderr
@@ -100,7 +100,7 @@ def test_a_script_to_its_own_end(work):
 
 @pytest.mark.slow
 @pytest.mark.timeout(400)
-def test_a_run_that_nothing_ends_is_ended_by_the_rehearsal(work):
+def test_rehearsal_ends_a_run_that_hangs_forever(work):
     """A limit below every hang detection: what is left is the rehearsal's own."""
     work.script("one_fit.py")
     done, report = rehearse(work, "--faults", "hang", "--limit", "20", "one_fit.py", "out.npz")
@@ -112,7 +112,7 @@ def test_a_run_that_nothing_ends_is_ended_by_the_rehearsal(work):
 
 @pytest.mark.slow
 @pytest.mark.timeout(400)
-def test_what_is_guarded_by_restart_only_does_not_survive_running_out_of_memory(work):
+def test_restart_only_guard_does_not_survive_out_of_memory(work):
     work.script("one_fit.py")
     text = (work.folder / "one_fit.py").read_text()
     own = (
@@ -182,7 +182,7 @@ def label_of(work, text: str) -> tuple[dict, str]:
 
 
 @pytest.mark.slow
-def test_what_a_killed_run_loses_is_known_before_the_training_with_the_change_that_mends_it(work):
+def test_rehearsed_kill_names_what_is_lost_and_the_change_that_helps(work):
     label, _ = label_of(work, _FIT.format(data="x, x[:, :1], batch_size=16", callbacks="[Own()]"))
     assert (label["after"], label["label"]) == ("kill", "not-equal")
     (remedy,) = label["remedies"]
@@ -192,7 +192,7 @@ def test_what_a_killed_run_loses_is_known_before_the_training_with_the_change_th
 
 
 @pytest.mark.slow
-def test_data_of_a_generator_come_anew_and_what_would_be_exact_is_told(work):
+def test_generator_data_are_replayed_and_an_exact_alternative_is_named(work):
     label, result = label_of(work, _FIT.format(data="samples(), steps_per_epoch=10", callbacks="None"))
     assert label["label"] == "replayed"
     assert "tf.data.Dataset of TensorFlow's own operations" in label["remedies"][0]["text"]
@@ -201,7 +201,7 @@ def test_data_of_a_generator_come_anew_and_what_would_be_exact_is_told(work):
 
 
 @pytest.mark.slow
-def test_a_loop_of_its_own_is_told_how_to_be_resumed(work):
+def test_custom_loop_is_told_how_to_become_resumable(work):
     label, _ = label_of(work, _LOOP)
     assert label["label"] == "unguarded"
     assert "`for batch in oomph.steps(dataset, epochs=..., state=[model, optimizer]):`" in label["remedies"][0]["text"]

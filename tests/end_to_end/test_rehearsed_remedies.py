@@ -59,7 +59,7 @@ def test_a_gpu_that_has_fallen_off_the_bus_is_left_out_by_its_uuid(work, rig):
     assert "Xid" in ours.events("kernel-log")[0].data["lines"][0]
 
 
-def test_when_the_only_gpu_is_broken_another_machine_is_asked_for(work, rig):
+def test_broken_only_gpu_asks_for_another_machine(work, rig):
     """Without TensorFlow: what matters is what the supervisor knows."""
     script = f"import os\nopen('kmsg', 'a').write('{XID}'.format(os.getpid()))\nos.abort()\n"
     ours = supervised(work, script, two_gpus(rig, visible="1"))
@@ -88,7 +88,7 @@ print("fits with", os.environ["TF_GPU_ALLOCATOR"])
 
 
 @pytest.mark.slow
-def test_memory_in_pieces_is_met_with_cudas_own_allocator(work, rig):
+def test_fragmented_memory_switches_to_cuda_malloc_async(work, rig):
     ours = supervised(work, HAS_GAPS, {**rig, "TF_CPP_MIN_LOG_LEVEL": "0"})
     assert (ours.returncode, ours.stdout) == (0, "fits with cuda_malloc_async\n"), ours.stderr[-3000:]
     assert ours.summary["faults"] == {"device-oom-fragmentation": 2}
@@ -112,7 +112,7 @@ except tf.errors.ResourceExhaustedError:
 
 
 @pytest.mark.slow
-def test_out_of_memory_outside_of_any_batch_climbs_to_growth(work, rig):
+def test_out_of_memory_outside_a_batch_escalates_to_memory_growth(work, rig):
     ours = supervised(work, ASKS_TOO_MUCH, {**rig, "TF_CPP_MIN_LOG_LEVEL": "0"})
     assert ours.returncode == 0, ours.stderr[-3000:]
     allocator = "cuda_malloc_async"

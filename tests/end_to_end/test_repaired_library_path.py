@@ -83,7 +83,7 @@ def doctor(work, environ, *words: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.slow
-def test_tensorflow_sees_no_gpu_and_under_oomph_run_it_does(work, layout, environ):
+def test_tensorflow_sees_the_gpu_only_under_oomph_run(work, layout, environ):
     script = work.write(LIST, "list.py")
     plain = work.plain(script, env=environ)
     assert plain.stdout == f"GPUs 0 {layout}/tensorflow/__init__.py\n"
@@ -110,7 +110,7 @@ def test_the_doctor_names_the_library_and_where_it_is(work, layout, environ):
 
 
 @pytest.mark.slow
-def test_what_fix_env_prints_repairs_a_shell(work, environ):
+def test_fix_env_output_repairs_a_shell(work, environ):
     lines = doctor(work, environ, "--fix-env").stdout
     script = work.write(LIST, "list.py")
     command = ["sh", "-c", f'{lines}\nexec "$0" "$1"', sys.executable, script]
@@ -121,7 +121,7 @@ def test_what_fix_env_prints_repairs_a_shell(work, environ):
 
 
 @pytest.mark.slow
-def test_the_lines_for_a_notebook_repair_a_process_that_is_running(work, environ):
+def test_notebook_lines_repair_a_running_process(work, environ):
     lines = doctor(work, environ, "--fix-env").stdout.splitlines()
     preload = "\n".join(line.removeprefix("#   ") for line in lines if line.startswith("#   "))
     assert "ctypes.CDLL" in preload

@@ -47,7 +47,7 @@ def assert_resumed_to_the_same_bits(work, plain, same_bits) -> None:
 
 
 @pytest.mark.slow
-def test_too_little_memory_for_a_moment_costs_a_moment(work, stopped, plain, same_bits):
+def test_brief_lack_of_memory_delays_the_restore_only(work, stopped, plain, same_bits):
     ours = resume(work, "once")
     assert ours.returncode == 0, ours.stderr[-3000:]
     assert any("could not be restored" in line and "trying again" in line for line in ours.said)
@@ -57,7 +57,7 @@ def test_too_little_memory_for_a_moment_costs_a_moment(work, stopped, plain, sam
 
 
 @pytest.mark.slow
-def test_too_little_memory_for_good_ends_with_75_and_everything_as_it_was(work, stopped, plain, same_bits):
+def test_lasting_lack_of_memory_exits_with_75_and_keeps_checkpoints(work, stopped, plain, same_bits):
     before = checkpoints(stopped)
     ours = resume(work, "always")
     assert ours.returncode == 75, ours.stderr[-3000:]
@@ -77,7 +77,7 @@ def test_a_checkpoint_that_does_not_fit_gives_way_to_the_one_before_it(work, sto
 
 
 @pytest.mark.slow
-def test_when_none_fits_the_run_ends_with_93_and_all_of_them(work, stopped, plain, same_bits):
+def test_run_without_a_restorable_checkpoint_exits_with_93_and_keeps_all(work, stopped, plain, same_bits):
     before = checkpoints(stopped)
     ours = resume(work, "all broken")
     assert ours.returncode == 93, ours.stderr[-3000:]

@@ -26,12 +26,12 @@ def trained(shared):
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_weights_slots_metrics_and_history_are_those_of_plain_keras(trained, same_bits, case):
+def test_weights_slots_metrics_and_history_equal_plain_keras(trained, same_bits, case):
     shared, _, _ = trained
     same_bits(shared.folder / "ours.npz", shared.folder / "plain.npz", only=f"{case}/")
 
 
-def test_keras_counts_the_end_of_data_without_a_length_as_a_step_and_so_do_we(trained, load):
+def test_end_of_data_without_a_length_counts_as_a_step_as_in_keras(trained, load):
     """Outside XLA, the last call of an epoch finds no batch, but has counted up the optimizer's iterations already."""
     shared, _, _ = trained
     ours = load(shared.folder / "ours.npz")
@@ -44,7 +44,7 @@ def without_retracing(stderr: str) -> str:
     return "".join(line for line in stderr.splitlines(True) if "triggered tf.function retracing" not in line)
 
 
-def test_the_script_prints_what_it_prints_without_oomph(trained):
+def test_script_output_is_the_same_as_without_oomph(trained):
     _, plain, ours = trained
     assert ours.stdout == plain.stdout
     assert without_retracing(ours.own) == without_retracing(plain.stderr)
@@ -59,7 +59,7 @@ def test_every_fit_was_really_guarded(trained):
     assert set(fits.values()) <= {"exact", "approximate", "probed before a batch is divided", "restart only"}
 
 
-def test_the_guard_of_each_fit_is_what_the_model_allows(trained):
+def test_guard_of_each_fit_matches_its_model(trained):
     _, _, ours = trained
     fitting = [case for case in CASES if "train_on_batch" not in case]
     guards = dict(zip(fitting, [event.data["guard"] for event in ours.events("fit-started")], strict=True))
@@ -71,7 +71,7 @@ def test_the_guard_of_each_fit_is_what_the_model_allows(trained):
     assert {case for case, guard in guards.items() if guard == "approximate"} == {"seeing_False", "seeing_True"}
 
 
-def test_a_summary_of_a_quiet_run_tells_of_nothing(trained):
+def test_summary_of_a_quiet_run_reports_no_faults(trained):
     _, _, ours = trained
     summary = ours.summary
     assert (summary["faults"], summary["recoveries"], summary["restarts"]) == ({}, 0, 0)

@@ -36,7 +36,7 @@ def test_fine_tuning_folds_a_search_and_a_failing_fit_survive_a_kill_bit_for_bit
 
 
 @pytest.mark.slow
-def test_what_was_finished_is_not_trained_again(killed):
+def test_finished_fits_are_not_trained_again(killed):
     last = [event for event in killed.events("resumed") if event.attempt == 3]
     finished = [event.data["fit"] for event in last if event.data["kind"] == "finished"]
     assert finished == [0, 1, 3, 4, 5, 6, 7], "all but the one that failed, and those after the kill"
@@ -88,7 +88,7 @@ def size_of(folder) -> int:
 
 
 @pytest.mark.slow
-def test_the_end_states_of_twenty_fits_are_kept_while_they_are_needed_and_no_longer(work):
+def test_end_states_of_fits_are_kept_only_while_needed(work):
     work.write(TWENTY)
     failed = work.oomph("--checkpoint-every=1000", "train.py", "--fail")
     assert failed.returncode == 3, failed.stderr[-3000:]
@@ -134,7 +134,7 @@ def test_end_states_take_no_more_of_the_time_than_checkpoints_may(work):
 
 
 @pytest.mark.slow
-def test_one_list_of_callbacks_for_two_fits_tells_each_of_its_own_epochs(work):
+def test_callback_list_shared_by_two_fits_sees_the_epochs_of_each(work):
     """Keras takes a CallbackList as it is: what was added to it for the first fit is no part of the second one."""
     work.write(
         "import os, signal, keras, numpy as np\n"

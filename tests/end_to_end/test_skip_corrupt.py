@@ -156,7 +156,7 @@ def test_without_the_option_the_script_fails_as_it_does_under_python(work):
 
 
 @pytest.mark.slow
-def test_of_a_file_of_records_the_rest_is_lost_and_said_to_be(work):
+def test_rest_of_a_corrupt_record_file_is_skipped_and_reported(work):
     work.write(RECORDS)
     ours = work.oomph("--skip-corrupt", "train.py", env={"TF_CPP_MIN_LOG_LEVEL": "1"})
     assert ours.returncode == 0, ours.stderr[-3000:]
@@ -183,7 +183,7 @@ def test_a_record_of_a_pipeline_within_a_pipeline_is_named(work):
 
 
 @pytest.mark.slow
-def test_the_error_of_a_generator_stays_an_error(work):
+def test_error_of_a_generator_is_still_raised(work):
     work.write(GENERATOR)
     ours = work.oomph("--skip-corrupt", "train.py")
     assert ours.returncode == 1

@@ -11,7 +11,7 @@ SIZE = 44
 
 
 @pytest.mark.slow
-def test_where_it_is_allowed_it_is_trained_on_in_parts(work, memory):
+def test_allowed_smaller_batches_continue_the_training(work, memory):
     work.script("contrastive.py")
     ended = work.oomph("--allow-smaller-batch", "contrastive.py", env=memory(SIZE))
     assert ended.returncode == 0, ended.stderr[-3000:]
@@ -27,7 +27,7 @@ def test_where_it_is_allowed_it_is_trained_on_in_parts(work, memory):
 
 
 @pytest.mark.slow
-def test_where_it_is_not_the_end_names_the_flag(work, memory):
+def test_disallowed_smaller_batches_end_the_run_and_name_the_flag(work, memory):
     work.script("contrastive.py")
     ended = work.oomph("contrastive.py", env=memory(SIZE))
     assert ended.returncode == 93

@@ -8,7 +8,7 @@ import pytest
 
 
 @pytest.mark.slow
-def test_the_checkpoints_of_before_stay_and_the_label_tells(work, same_bits):
+def test_start_over_keeps_old_checkpoints_and_is_labelled(work, same_bits):
     work.script("one_fit.py")
     plain = work.plain("one_fit.py", "plain.npz")
     assert plain.returncode == 0, plain.stderr[-2000:]

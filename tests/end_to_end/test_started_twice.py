@@ -44,7 +44,7 @@ log = open(out / "log.txt", "w")
 
 
 @pytest.mark.slow
-def test_a_training_goes_on_in_the_folders_that_it_has_made(work, same_bits):
+def test_training_resumes_in_the_folders_it_created(work, same_bits):
     work.write(_TRAINING.format(creates=CREATES))
     plain = work.plain("train.py")
     assert plain.returncode == 0, plain.stderr[-2000:]
@@ -62,7 +62,7 @@ def test_a_training_goes_on_in_the_folders_that_it_has_made(work, same_bits):
 
 
 @pytest.mark.slow
-def test_one_that_refuses_is_given_up_at_once_and_goes_on_after_the_mend(work):
+def test_script_refusing_a_second_start_is_given_up_and_resumes_once_fixed(work):
     work.write(_TRAINING.format(creates=REFUSES))
     running = work.start("--checkpoint-every=50", "train.py")
     running.kill_at_step(170)
@@ -87,7 +87,7 @@ def rehearse(work, *words: str):
 
 
 @pytest.mark.slow
-def test_a_rehearsal_finds_what_refuses_in_its_second_start(work):
+def test_rehearsal_finds_the_line_that_refuses_a_second_start(work):
     work.write(_TRAINING.format(creates=REFUSES))
     done, report = rehearse(work, "--faults", "kill,abort", "train.py")
     assert done.returncode == 1, done.stderr
@@ -104,7 +104,7 @@ def test_a_rehearsal_finds_what_refuses_in_its_second_start(work):
 
 
 @pytest.mark.slow
-def test_a_rehearsal_of_one_that_is_helped_says_what_it_has_left(work):
+def test_rehearsal_names_the_folders_it_left_behind(work):
     work.write(_TRAINING.format(creates=CREATES))
     done = subprocess.run(
         [work.python, "-m", "oomph", "rehearse", "--faults", "kill", "train.py"],

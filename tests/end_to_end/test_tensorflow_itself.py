@@ -9,7 +9,7 @@ import pytest
 pytestmark = pytest.mark.slow
 
 
-def test_xla_frees_the_buffers_of_variables_when_it_runs_out_of_memory_unless_somebody_holds_them(work, memory):
+def test_xla_out_of_memory_frees_variable_buffers_that_nobody_holds(work, memory):
     """The reason for holding the weights through the first step of a form compiled by XLA."""
     work.script("freed_by_xla.py")
     ended = work.plain("freed_by_xla.py", env=memory(64))
@@ -17,7 +17,7 @@ def test_xla_frees_the_buffers_of_variables_when_it_runs_out_of_memory_unless_so
     assert "bare True" not in ended.stdout
 
 
-def test_an_array_that_does_not_fit_ends_the_process_unless_an_operation_has_looked_for_room(work, memory):
+def test_oversized_array_crashes_unless_an_operation_allocates_it(work, memory):
     """The reason for making tensors of arrays with `tensor_of` alone."""
     work.script("copied.py")
     ended = work.plain("copied.py", env=memory(64))

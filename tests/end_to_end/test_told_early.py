@@ -40,14 +40,14 @@ def ended(shared):
     return ended
 
 
-def test_a_model_that_cannot_be_saved_is_told_after_its_first_step(ended):
+def test_unsavable_model_is_reported_after_its_first_step(ended):
     (told,) = (line for line in ended.said if "best.keras" in line)
     assert "ModelCheckpoint: best.keras cannot be written" in told
     assert "NotImplementedError: of a table of my own (checkpoint-failure, CKP401). Give Kept a get_config" in told
     assert not (ended.folder.parent / "best.keras").exists()
 
 
-def test_data_that_run_out_are_told_at_once_and_at_the_end(ended):
+def test_exhausted_data_are_reported_at_once_and_at_the_end(ended):
     (told,) = (line for line in ended.said if "ran out in" in line)
     assert "training data: the data ran out in epoch 3, which had 1 of its 2 steps (input-pipeline, DAT606)" in told
     assert "finished, 9 steps (1 fewer than asked for: the data ran out)" in ended.said[-2]

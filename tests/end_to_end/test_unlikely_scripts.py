@@ -63,7 +63,7 @@ def test_errors_of_the_script_read_as_under_plain_python(errors, error):
 
 
 @pytest.mark.parametrize("error", DIFFERENT)
-def test_where_the_traceback_differs_the_error_is_the_same(errors, error):
+def test_error_is_the_same_where_only_the_traceback_differs(errors, error):
     (_, plain), (_, ours) = errors
     wanted, shown = (re.findall(r"^\w[\w.]*Error: .*", part[error], re.MULTILINE) for part in (plain, ours))
     assert wanted == shown
@@ -93,7 +93,7 @@ def test_a_script_that_never_trains_ends_as_it_would(work, text):
     assert ours.summary["restarts"] == 0
 
 
-def test_no_such_script_is_one_sentence(work):
+def test_missing_script_is_reported_in_one_sentence(work):
     ours = work.oomph("missing.py")
     assert ours.returncode == 2
     assert ours.stderr.count("\n") == 1
@@ -101,7 +101,7 @@ def test_no_such_script_is_one_sentence(work):
     assert not ours.folder.exists()
 
 
-def test_a_python_without_tensorflow_is_said_with_one_that_has_it(work):
+def test_python_without_tensorflow_is_reported_with_one_that_has_it(work):
     bare = work.folder / "bare"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(bare)], check=True, timeout=120)
     work.write("print('first', flush=True)\nimport keras\n")
@@ -174,7 +174,7 @@ def changed(folder: Path, name: str, old: str, new: str) -> dict[Path, str]:
     ],
     ids=["iterator", "arguments", "class"],
 )
-def test_a_keras_that_looks_different_runs_unguarded_and_one_line_says_so(work, own_keras, changes, missing):
+def test_unfamiliar_keras_runs_unguarded_and_one_line_says_so(work, own_keras, changes, missing):
     kept: dict[Path, str] = {}
     for name, (old, new) in changes.items():
         kept |= changed(own_keras, name, old, new)
@@ -211,7 +211,7 @@ def test_one_interrupt_reaches_the_script_and_ends_the_run(work):
     assert json.loads((ours.folder / "run.json").read_text())["status"] == "failed"
 
 
-def test_an_error_of_the_steps_own_is_no_failure_of_the_guard(work):
+def test_error_in_a_custom_step_is_not_called_a_guard_failure(work):
     work.write(
         "import keras, numpy as np\n"
         "class Own(keras.Sequential):\n"
@@ -227,7 +227,7 @@ def test_an_error_of_the_steps_own_is_no_failure_of_the_guard(work):
 
 
 @pytest.mark.slow
-def test_a_second_oomph_is_kept_out_and_two_interrupts_end_a_stubborn_script(work):
+def test_second_oomph_is_refused_and_two_interrupts_end_the_script(work):
     work.script("stubborn.py")
     running = work.start("--checkpoint-every=10", "stubborn.py")
     running.wait_for((work.folder / "asleep").exists)

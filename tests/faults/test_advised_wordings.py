@@ -32,7 +32,7 @@ def test_a_line_is_answered_with_its_own_cure(words: str, answer: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["get_default_graph", "placeholder"])
-def test_a_name_of_tensorflow_1_is_known_however_the_message_is_typed(name: str) -> None:
+def test_tensorflow_1_name_is_recognised_in_any_capitalisation(name: str) -> None:
     assert f"tf.compat.v1.{name}" in first_remedy(f"Module 'tensorflow' has no attribute '{name}'")
 
 
@@ -40,7 +40,7 @@ def test_an_error_of_keras_without_its_traceback_is_answered_too() -> None:
     assert "Leave y out" in first_remedy("ValueError: `y` argument is not supported when using dataset as input.")
 
 
-def test_a_tensor_in_a_message_does_not_make_it_one_of_shapes() -> None:
+def test_tensor_in_a_message_does_not_make_it_a_shape_error() -> None:
     words = (
         'ValueError: Tensor Tensor("dense/Softmax:0", shape=(?, 10), dtype=float32) is not an element of this graph.'
     )

@@ -29,7 +29,7 @@ def captured(line: str) -> dict[str, str]:
         "45/100 - loss: 2.1371Killed                  python train.py",
     ],
 )
-def test_the_figures_of_a_progress_bar_are_no_process(line: str) -> None:
+def test_progress_bar_figures_are_not_taken_for_a_pid(line: str) -> None:
     assert diagnose_log(line.encode())[0].name == "killed"
     assert "pid" not in captured(line)
 
@@ -51,7 +51,7 @@ def test_a_shell_and_the_kernel_name_the_process(line: str) -> None:
 
 
 @pytest.mark.parametrize("fault", load(), ids=lambda fault: fault.code)
-def test_no_signature_takes_a_number_apart(fault: Fault) -> None:
+def test_no_signature_captures_part_of_a_number(fault: Fault) -> None:
     cut = [
         f"{name} = {match[name]!r} in {match.string!r}"
         for signature in fault.signatures

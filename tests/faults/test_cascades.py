@@ -24,7 +24,7 @@ RESET = "[1,0]<stderr>:Collective ops is aborted by: recvmsg:Connection reset by
 OOM = "[1,1]<stderr>:OOM when allocating tensor with shape[2,3] and type float on /device:GPU:0 by allocator GPU_0_bfc"
 
 
-def test_what_follows_a_sticky_error_is_its_consequence() -> None:
+def test_errors_after_a_sticky_error_are_its_consequences() -> None:
     lines = (
         STICKY,
         "E cuda_dnn.cc:1] CUDNN_STATUS_EXECUTION_FAILED",
@@ -36,11 +36,11 @@ def test_what_follows_a_sticky_error_is_its_consequence() -> None:
 
 
 @pytest.mark.parametrize("lines", [(OOM, RESET), (RESET, OOM)])
-def test_one_ranks_fault_is_behind_its_peers_whatever_the_order(lines: tuple[str, str]) -> None:
+def test_fault_of_one_rank_explains_lost_peers_in_any_order(lines: tuple[str, str]) -> None:
     assert roles(*lines) == [("device-oom", "cause"), ("worker-lost", "consequence")]
 
 
-def test_one_ranks_own_mistake_is_behind_its_peers() -> None:
+def test_mistake_of_one_rank_explains_its_lost_peers() -> None:
     lines = (
         "[1,1]<stderr>:Traceback (most recent call last):",
         '[1,1]<stderr>:  File "/home/user/train.py", line 118, in step',
@@ -115,11 +115,11 @@ def test_a_live_exception_is_diagnosed_with_its_cause_and_its_line() -> None:
 
 
 @pytest.mark.parametrize("lines", [("a" * 4000 + " " + OOM[14:],), ("x " * 40000 + OOM[14:],)])
-def test_a_fault_far_out_in_a_line_is_seen(lines: tuple[str]) -> None:
+def test_fault_far_along_a_line_is_found(lines: tuple[str]) -> None:
     assert roles(*lines) == [("device-oom", "cause")]
 
 
-def test_what_the_kernel_tells_of_the_hardware_is_the_cause_of_what_was_printed_before_it() -> None:
+def test_hardware_fault_in_the_kernel_log_explains_earlier_errors() -> None:
     assert roles(
         "E cuda_event.cc:29] failed to query event: CUDA_ERROR_LAUNCH_FAILED: unspecified launch failure",
         "F gpu_event_mgr.cc:221] Unexpected Event status: 1",
@@ -127,7 +127,7 @@ def test_what_the_kernel_tells_of_the_hardware_is_the_cause_of_what_was_printed_
     )[0] == ("hardware-fault", "cause")
 
 
-def test_the_kernels_log_in_front_of_the_program_s_is_about_its_end() -> None:
+def test_kernel_log_before_the_programs_log_explains_its_end() -> None:
     assert roles(
         "NVRM: Xid (PCI:0000:0a:00): 79, pid=0, GPU has fallen off the bus.",
         "$ docker logs trainer",
@@ -136,7 +136,7 @@ def test_the_kernels_log_in_front_of_the_program_s_is_about_its_end() -> None:
     )[:2] == [("hardware-fault", "cause"), ("kernel-launch-failure", "consequence")]
 
 
-def test_a_driver_that_is_not_there_is_why_no_device_was_found_in_the_line_before() -> None:
+def test_missing_driver_explains_the_missing_device_before_it() -> None:
     first, second, *_ = roles(
         "E cuda_driver.cc:328] failed call to cuInit: CUDA_ERROR_NO_DEVICE: no CUDA-capable device is detected",
         "I cuda_diagnostics.cc:156] kernel driver does not appear to be running on this host (box)",
@@ -151,13 +151,13 @@ NO_DEVICE = (
 )
 
 
-def test_a_driver_without_a_device_is_a_fault_even_when_the_cpu_trains_on_unless_it_was_meant() -> None:
+def test_driver_without_a_device_is_a_fault_unless_cpu_was_chosen() -> None:
     assert roles(*NO_DEVICE)[0] == ("no-gpu-visible", "cause")
     assert roles("$ CUDA_VISIBLE_DEVICES=-1 python train.py", *NO_DEVICE) == []
     assert roles(*NO_DEVICE[::2])[0] == ("no-gpu-visible", "cause")
 
 
-def test_memory_that_was_gone_when_the_device_was_created_belongs_to_another_process() -> None:
+def test_memory_taken_before_device_creation_is_blamed_on_another_process() -> None:
     full = ("Total memory: 7.91GiB", "Free memory: 112.69MiB")
     refused = "E cuda_driver.cc:1002] failed to allocate 112.69M (1 bytes) from device: CUDA_ERROR_OUT_OF_MEMORY"
     assert roles(*full, refused)[0] == ("device-oom-other-process", "cause")
@@ -165,13 +165,13 @@ def test_memory_that_was_gone_when_the_device_was_created_belongs_to_another_pro
     assert roles(full[0], "Free memory: 7.80GiB", refused)[0] == ("device-oom", "cause")
 
 
-def test_a_library_that_python_could_not_load_is_why_the_runtime_is_not_there() -> None:
+def test_unloadable_library_explains_the_missing_native_runtime() -> None:
     library = "ImportError: libcuda.so.1: cannot open shared object file: No such file or directory"
     assert roles(library, "Failed to load the native TensorFlow runtime.")[0] == ("driver-missing", "cause")
     assert roles("Failed to load the native TensorFlow runtime.")[0] == ("binary-incompatibility", "cause")
 
 
-def test_a_warning_about_the_cuda_runtime_is_not_why_protobuf_does_not_fit() -> None:
+def test_cuda_runtime_warning_does_not_explain_a_protobuf_mismatch() -> None:
     warning = (
         "2026-01-19 09:46:06.937484: W tensorflow/stream_executor/platform/default/dso_loader.cc:64] Could not load "
         "dynamic library 'libcudart.so.11.0'; dlerror: libcudart.so.11.0: cannot open shared object file"
@@ -192,7 +192,7 @@ RAN_OUT = "Your input ran out of data; interrupting training. Make sure that you
     ],
     ids=["within an epoch", "Keras 2, which knows how many are missing", "at the end of an epoch"],
 )
-def test_data_that_end_too_early_are_a_fault_though_training_goes_on(lines: tuple[str, ...], expected: bool) -> None:
+def test_data_ending_too_early_are_a_fault_although_training_continues(lines: tuple[str, ...], expected: bool) -> None:
     after = ("Epoch 2/4", "1875/1875 ━━━━ 6s 3ms/step - loss: 0.1187", "Epoch 3/4")
     assert (("input-pipeline", "cause") in roles("Epoch 1/4", *lines, *after)) is expected
 
@@ -205,7 +205,7 @@ RAISED = (
 STEPS = tuple(f"2026-11-21 23:32:0{n},361 INFO    step {n} loss 0.1306" for n in range(3))
 
 
-def test_what_a_logger_tells_of_training_after_an_error_shows_that_it_was_caught() -> None:
+def test_logged_training_after_an_error_shows_it_was_caught() -> None:
     assert roles(*RAISED, *STEPS) == []
 
 
@@ -218,7 +218,7 @@ def test_an_error_that_ended_the_program_stays_its_end(after: tuple[str, ...]) -
     assert roles(*RAISED, *after)[0] == ("unrelated", "cause")
 
 
-def test_steps_that_a_logger_tells_of_do_not_part_a_cause_from_what_it_led_to() -> None:
+def test_logged_steps_do_not_separate_a_cause_from_its_consequence() -> None:
     xid = "kernel: NVRM: Xid (PCI:0000:3b:00): 48, pid=2712, name=python, DBE (double bit error)"
     found = roles(xid, *STEPS, "CUDA_ERROR_LAUNCH_FAILED: unspecified launch failure")
     assert found[:2] == [("hardware-fault", "cause"), ("kernel-launch-failure", "consequence")]
@@ -240,13 +240,13 @@ def test_memory_that_levels_off_after_a_start_is_no_leak() -> None:
     assert readings(*(100 + 100 * n for n in range(8)), *[806] * 20) == []
 
 
-def test_code_that_the_gpu_can_not_run_is_why_cublas_did_not_start_before_it() -> None:
+def test_missing_kernel_image_explains_an_earlier_cublas_failure() -> None:
     cublas = "E cuda_blas.cc:226] failed to create cublas handle: CUBLAS_STATUS_NOT_INITIALIZED"
     code = "InternalError: Failed to load in-memory CUBIN: CUDA_ERROR_NO_BINARY_FOR_GPU: no kernel image is available"
     assert roles(cublas, code)[:2] == [("no-kernel-image", "cause"), ("cublas-init-failed", "consequence")]
 
 
-def test_stacks_that_were_asked_for_show_a_hang_where_they_are_of_a_training() -> None:
+def test_dumped_stacks_of_a_training_show_a_hang() -> None:
     stack = (
         "Thread 0x00007f77ff87cb80 (most recent call first):",
         '  File "/lib/keras/src/trainer.py", line 320 in fit',

@@ -30,7 +30,7 @@ def paste(command: str, home: Path, prefix: Path) -> str:
     return done.stdout
 
 
-def test_the_file_of_xla_is_copied_only_where_it_was_found(tmp_path: Path) -> None:
+def test_libdevice_is_copied_only_when_it_was_found(tmp_path: Path) -> None:
     command = LIBDEVICE.remedies[0].command
     assert "find / " not in command
     (tmp_path / "empty").mkdir()

@@ -19,7 +19,7 @@ def advice(diagnosis: Diagnosis) -> str:
     return "\n".join(f"{remedy.text} {remedy.command}" for remedy in diagnosis.remedies)
 
 
-def test_a_pool_on_the_cpu_that_is_full_is_one_fault() -> None:
+def test_full_cpu_pool_is_one_fault() -> None:
     (found,) = diagnose_log(LOG.encode())
     assert found.name == "device-oom"
     assert "TF_CPU_BFC_MEM_LIMIT_IN_MB" in advice(found)
@@ -45,14 +45,14 @@ def test_a_system_without_oomph_run_gets_a_remedy_too() -> None:
     assert found.remedies[0].text.startswith("Use a smaller batch")
 
 
-def test_a_block_that_was_not_left_agrees_with_what_was_free() -> None:
+def test_advice_on_a_missing_block_agrees_with_the_free_memory() -> None:
     on_gpu = LOG.replace("bfc_cpu_allocator_for_gpu", "GPU_0_bfc").replace("device:CPU", "device:GPU")
     found = {each.name: each for each in diagnose_log(on_gpu.encode())}
     assert found["device-oom-fragmentation"].captured["free"] == "6.74MiB"
     assert "not even 6.12MiB" not in advice(found["device-oom"])
 
 
-def test_a_crash_in_a_tiny_pool_whose_warnings_are_off_is_told_by_the_environment() -> None:
+def test_silent_crash_in_a_tiny_cpu_pool_is_diagnosed_from_the_environment() -> None:
     """With TF_CPP_MIN_LOG_LEVEL=2 TensorFlow says nothing, and an installation was blamed."""
     environ = {"TF_CPU_ALLOCATOR_USE_BFC": "1", "TF_CPU_BFC_MEM_LIMIT_IN_MB": "0"}
     crashed = Evidence.of_exit(-11, oom_kills=0)

@@ -98,7 +98,7 @@ def names(evidence: list[Evidence]) -> list[str]:
 
 
 @pytest.mark.parametrize("path", sorted(LOGS.rglob("*.log")), ids=lambda path: str(path.relative_to(LOGS)))
-def test_a_real_log_is_named_after_what_was_done_to_it(path: Path) -> None:
+def test_real_log_is_diagnosed_as_the_fault_that_was_caused(path: Path) -> None:
     with path.open("rb") as stream:
         found = diagnose(read_log(stream))
     assert (found[0].name if found else None) == FIRST.get(str(path.relative_to(LOGS)))
@@ -276,7 +276,7 @@ def test_a_wording_from_elsewhere_is_named(line: str, expected: str) -> None:
     assert names(of_text(line))[0] == expected
 
 
-def test_a_full_disk_is_no_lack_of_memory() -> None:
+def test_full_disk_is_not_called_out_of_memory() -> None:
     found, why = diagnose(read_log(io.BytesIO((LOGS / "checkpoint/disk.log").read_bytes())))
     assert (why.name, why.role) == ("disk-full", "cause")
     assert found.captured["path"].endswith(".tempstate16137585150842733677")
@@ -370,7 +370,7 @@ def test_an_ordinary_error_after_an_oom_is_its_consequence() -> None:
 
 
 @pytest.mark.parametrize("went_on", [Evidence.of_progress("recovered"), Evidence("log", "Epoch 2/5", 9)])
-def test_what_the_training_outlived_did_not_end_it(went_on: Evidence) -> None:
+def test_fault_that_training_outlived_is_not_the_cause_of_its_end(went_on: Evidence) -> None:
     oom = Evidence.of_exception(ResourceExhaustedError(OOM_MESSAGE))
     assert names([oom, went_on, *of_text(*TRACEBACK, "KeyError: 'x'")]) == ["unrelated", "device-oom"]
     assert names([oom, went_on, Evidence.of_exit(-9, 0)]) == ["killed", "device-oom"]
@@ -378,7 +378,7 @@ def test_what_the_training_outlived_did_not_end_it(went_on: Evidence) -> None:
     assert names([*of_text(*TRACEBACK, "KeyError: 'x'"), went_on]) == []
 
 
-def test_an_exit_status_ranks_what_it_speaks_for_first() -> None:
+def test_exit_status_ranks_the_fault_it_supports_first() -> None:
     oom = Evidence.of_exception(ResourceExhaustedError(OOM_MESSAGE))
     assert names([oom, Evidence.of_exit(-9, 1)])[0] == "host-oom"
 
@@ -413,7 +413,7 @@ def test_diagnose_never_raises(evidence: list[Evidence]) -> None:
 
 
 @pytest.mark.parametrize("wrong", ["a log's text", b"bytes", None, 5, ["a line"], KeyError, Evidence("log", "Killed")])
-def test_what_is_no_evidence_is_refused_in_one_sentence(wrong: Any) -> None:
+def test_invalid_evidence_is_refused_in_one_sentence(wrong: Any) -> None:
     with pytest.raises(
         TypeError, match=r"takes an exception, or a list of oomph.Evidence, not (str|bytes|NoneType|int|type|Evidence);"
     ):
@@ -427,13 +427,13 @@ def test_what_is_no_evidence_is_refused_in_one_sentence(wrong: Any) -> None:
         ("I0000 a.cc:1] Waiting for 1/2 tasks to connect.", ["hang", "worker-lost", "kernel-timeout"]),
     ],
 )
-def test_rivals_are_suspicions_after_what_the_words_say(line: str, names: list[str]) -> None:
+def test_rival_faults_are_low_confidence_suspicions(line: str, names: list[str]) -> None:
     first, *others = diagnose([Evidence("log", line, 1)])
     assert [first.name, *(other.name for other in others)] == names
     assert all(other.confidence <= 0.2 and other.evidence == first.evidence for other in others)
 
 
-def test_a_diagnosis_that_is_not_nearly_certain_is_followed_by_what_else_it_may_be() -> None:
+def test_uncertain_diagnosis_is_followed_by_alternatives() -> None:
     line = "2019-01-01 00:00:00.0: E cuda_driver.cc:300] failed call to cuInit: CUDA_ERROR_NO_DEVICE"
     first, *others = diagnose(of_text(line))
     assert (first.name, first.confidence < 0.9) == ("no-gpu-visible", True)
@@ -451,11 +451,11 @@ def test_a_diagnosis_that_is_not_nearly_certain_is_followed_by_what_else_it_may_
     ],
     ids=["nearly certain", "plain Python error", "no fault", "exit status"],
 )
-def test_nothing_is_suspected_beside_what_is_clear(evidence: list[Evidence]) -> None:
+def test_clear_evidence_gives_no_suspicions(evidence: list[Evidence]) -> None:
     assert len(diagnose(evidence)) <= 1
 
 
-def test_every_page_tells_it_from_faults_of_the_catalogue() -> None:
+def test_every_page_distinguishes_its_fault_from_others_of_the_catalogue() -> None:
     codes = {fault.code for fault in load()}
     assert {code for fault in load() for code in neighbours(fault)} <= codes
     assert [fault.code for fault in load() if fault.domain != "python" and not neighbours(fault)] == []
@@ -466,7 +466,7 @@ def test_every_rival_is_a_fault_of_the_catalogue() -> None:
     assert {rival for fault in load() for each in fault.signatures for rival in each.rivals} <= names
 
 
-def test_an_error_pasted_without_its_traceback_is_a_suspicion_and_an_ordinary_one_is_none() -> None:
+def test_pasted_error_is_a_suspicion_only_if_not_an_ordinary_one() -> None:
     found = diagnose(of_text("ValueError: Unknown rank, the shape is not what was asked for"))[0]
     assert (found.name, found.confidence <= 0.5) == ("shape-mismatch", True)
     assert diagnose(of_text("ValueError: invalid literal for int() with base 10: 'abc'")) == ()
@@ -476,7 +476,7 @@ def test_an_error_pasted_without_its_traceback_is_a_suspicion_and_an_ordinary_on
 @pytest.mark.parametrize(
     "part", ["meta_optimizer.cc:961] layout failed", "executor.cc:1197] (this does not indicate an error"]
 )
-def test_parts_of_tensorflow_that_get_by_are_never_reported(part: str) -> None:
+def test_harmless_tensorflow_errors_are_never_reported(part: str) -> None:
     line = f"2023-01-01 00:00:00.0: E tensorflow/core/{part}: INVALID_ARGUMENT: Size of values 0"
     assert diagnose(of_text(line)) == ()
 
@@ -495,7 +495,7 @@ for text in [GLOO, *logs, *(fault.example for fault in load())]:
 """
 
 
-def test_the_node_of_what_tensorflow_does_without_belongs_to_it() -> None:
+def test_node_line_belongs_to_the_harmless_error_before_it() -> None:
     node = "\t [[{{node PyFunc}}]]"
     closing = "W generator_dataset_op.cc:107] Error occurred when finalizing GeneratorDataset iterator: Failed: closed"
     assert names(of_text("Training finished", closing, node)) == []
@@ -509,7 +509,7 @@ def test_the_node_of_what_tensorflow_does_without_belongs_to_it() -> None:
         ("I cudart_stub.cc:28] Could not find cuda drivers on your machine, GPU will not be used.", "driver-missing"),
     ],
 )
-def test_a_training_on_the_cpu_is_a_fault_where_the_program_says_that_a_gpu_was_meant(said: str, fault: str) -> None:
+def test_cpu_training_is_a_fault_where_the_program_expected_a_gpu(said: str, fault: str) -> None:
     goes_on = ("Epoch 1/2", "10/10 - 3s - loss: 0.32", "Epoch 2/2", "10/10 - 3s - loss: 0.31")
     assert names(of_text(said, *goes_on)) == []
     assert names(of_text(said, "WARNING no GPU found, expect slow training", *goes_on)) == [fault]
@@ -524,7 +524,7 @@ def test_a_training_on_the_cpu_is_a_fault_where_the_program_says_that_a_gpu_was_
         ("W dso_loader.cc:59] Could not load dynamic library 'libcuda.so.1'; dlerror: libcuda.so.1", "driver-missing"),
     ],
 )
-def test_what_older_versions_call_an_error_is_one_though_the_cpu_trains_on(said: str, fault: str) -> None:
+def test_gpu_error_of_older_versions_is_a_fault_although_cpu_trains(said: str, fault: str) -> None:
     assert names(of_text(said, "Epoch 1/2", "10/10 - 3s - loss: 0.32", "Epoch 2/2"))[0] == fault
 
 
@@ -535,12 +535,12 @@ def test_what_older_versions_call_an_error_is_one_though_the_cpu_trains_on(said:
         "FATAL Flags parsing error: flag --seq_index=: invalid literal for int() with base 10: ''",
     ],
 )
-def test_a_command_line_that_the_script_refuses_is_no_fault_of_the_machine(said: str) -> None:
+def test_refused_command_line_is_not_blamed_on_the_machine(said: str) -> None:
     missing = "W dso_loader.cc:64] Could not load dynamic library 'libcudart.so.11.0'; dlerror: libcudart.so.11.0"
     assert names(of_text(missing, said))[0] == "unrelated"
 
 
-def test_who_holds_the_memory_of_a_small_device_is_told_by_nvidia_smi() -> None:
+def test_nvidia_smi_shows_who_holds_the_memory_of_a_small_device() -> None:
     created = (
         "I gpu_device.cc:1929] Created device /job:localhost/replica:0/task:0/device:GPU:0 with 173 MB memory:  -> 0"
     )
@@ -550,14 +550,14 @@ def test_who_holds_the_memory_of_a_small_device_is_told_by_nvidia_smi() -> None:
     assert names(of_text(created, oom))[0] == names(of_text(oom, *table))[0] == "device-oom"
 
 
-def test_a_child_of_multiprocessing_that_lost_its_parent_met_no_damaged_file() -> None:
+def test_orphaned_multiprocessing_child_is_not_called_corrupt_data() -> None:
     lost = "_pickle.UnpicklingError: pickle data was truncated"
     frame = 'File "lib/multiprocessing/spawn.py", line 126, in _main'
     assert names(of_text("Traceback (most recent call last):", f"  {frame}", lost)) != ["corrupt-data"]
     assert names(of_text(lost)) == ["corrupt-data"]
 
 
-def test_a_cluster_that_became_ready_is_no_hang() -> None:
+def test_cluster_that_became_ready_is_not_called_a_hang() -> None:
     waiting = "INFO:tensorflow:Waiting for the cluster, timeout = inf"
     assert names(of_text(waiting)) == ["hang"]
     assert diagnose(of_text(waiting, "INFO:tensorflow:Cluster is ready.")) == ()
@@ -570,7 +570,7 @@ def test_a_column_of_nvidia_smi_is_read_by_its_head() -> None:
     assert names(of_text(head, rows[0])) == names(of_text(rows[1])) == []
 
 
-def test_the_order_of_sets_which_is_another_in_every_process_changes_nothing() -> None:
+def test_diagnoses_do_not_depend_on_the_hash_seed() -> None:
     said = {
         subprocess.run(
             [sys.executable, "-c", READ_ALL, str(LOGS)],
@@ -591,11 +591,11 @@ def test_the_order_of_sets_which_is_another_in_every_process_changes_nothing() -
         b"/usr/bin/python3.11: No module named a\n",
     ],
 )
-def test_a_module_that_python_m_does_not_find_is_an_error_of_the_script(line: bytes) -> None:
+def test_missing_module_of_python_m_is_a_script_error(line: bytes) -> None:
     assert diagnose_log(line)[0].name == "unrelated"
 
 
-def test_a_name_that_python_itself_corrects_is_hardly_a_version_mismatch():
+def test_name_corrected_by_python_is_not_surely_a_version_mismatch():
     error = "AttributeError: module 'keras.layers' has no attribute {}\n"
     (typo, *_) = diagnose_log(error.format("'Dens'. Did you mean: 'Dense'?").encode())
     assert typo.confidence <= 0.5
@@ -610,7 +610,7 @@ AttributeError: module 'tensorflow' has no attribute 'konstant'. Did you mean: '
 """
 
 
-def test_a_typing_mistake_is_the_scripts_own_although_the_exception_lacks_what_python_adds():
+def test_typing_mistake_is_unrelated_even_without_pythons_suggestion():
     exception = Evidence.of_exception_text("AttributeError", "module 'tensorflow' has no attribute 'konstant'")
     (found, *_) = diagnose_log(TYPING_MISTAKE, [exception, Evidence.of_exit(1)])
     assert (found.name, found.confidence) == ("unrelated", 0.9)
@@ -618,6 +618,6 @@ def test_a_typing_mistake_is_the_scripts_own_although_the_exception_lacks_what_p
     assert diagnose_log(within.replace(b"module 'tensorflow'", b"'EagerTensor' object"))[0].name == "unrelated"
 
 
-def test_a_removed_name_stays_one_where_python_corrects_it():
+def test_removed_name_is_still_reported_when_python_suggests_another():
     removed = TYPING_MISTAKE.replace(b"konstant'. Did you mean: 'constant", b"Session'. Did you mean: 'version")
     assert diagnose_log(removed)[0].name == "removed-api"

@@ -100,7 +100,7 @@ def test_a_system_that_is_not_ready_is_answered_with_the_fabric_manager(words: s
         "F tensorflow/core/framework/op.cc:55] Check failed: Register(op) is OK (x)\nAborted (core dumped)",
     ],
 )
-def test_a_check_that_fails_at_the_start_is_not_answered_with_another_start(log: str) -> None:
+def test_check_failing_at_the_start_is_not_answered_with_a_restart(log: str) -> None:
     assert "Start again" not in first_remedy(log)
 
 
@@ -119,7 +119,7 @@ def test_a_missing_driver_is_answered_for_the_system_at_hand(system: str, remedy
     assert remedy in first_remedy(system + log)
 
 
-def test_nothing_of_oomph_run_is_given_on_windows() -> None:
+def test_windows_gets_no_remedy_of_oomph_run() -> None:
     oom = "ResourceExhaustedError: OOM when allocating tensor with shape[64,224,224,64] and type float on "
     given = remedies(f"{WINDOWS}{oom}/job:localhost/replica:0/task:0/device:GPU:0 by allocator GPU_0_bfc")
     assert given
@@ -360,7 +360,7 @@ TABLE = "DataLossError: Unable to open table file out/best: Failed precondition:
         (UNFED + "defined at <ipython-input-5-0123456789ab>:3", "Restart the notebook's kernel"),
     ],
 )
-def test_numbers_and_the_company_of_a_line_decide_the_first_remedy(log: str, words: str) -> None:
+def test_numbers_and_context_of_a_line_decide_the_first_remedy(log: str, words: str) -> None:
     assert words in first_remedy(log)
 
 

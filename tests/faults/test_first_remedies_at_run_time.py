@@ -40,12 +40,12 @@ def test_attention_that_did_not_fit_is_answered_with_shorter_sequences() -> None
     assert first_remedy(log).startswith("Shorten the sequences")
 
 
-def test_a_model_that_is_one_of_many_is_answered_with_freeing_the_others() -> None:
+def test_oom_of_one_of_many_models_is_answered_with_freeing_the_others() -> None:
     log = OOM.format("128,1024", GPU) + "\n\t [[node dense_134/MatMul (defined at search.py:3) ]]"
     assert "layer 134 of its kind" in first_remedy(log)
 
 
-def test_what_xla_asked_for_is_in_the_first_remedy() -> None:
+def test_first_remedy_names_the_memory_xla_requested() -> None:
     log = "RESOURCE_EXHAUSTED: Out of memory while trying to allocate 1.02GiB."
     assert first_remedy(log).startswith("Use a smaller batch (1.02GiB were asked for at once)")
 
@@ -167,7 +167,7 @@ def test_a_crash_is_answered_by_the_package_of_the_innermost_frame(path: str, fu
         ("srun: job 1 queued\nInternal: NCCL: unhandled system error. Set NCCL_DEBUG=WARN", "ulimit -l unlimited"),
     ],
 )
-def test_an_end_is_answered_with_what_solves_it_most_often(log: str, words: str) -> None:
+def test_failure_is_answered_with_its_most_frequent_cure(log: str, words: str) -> None:
     assert words in first_remedy(log)
 
 
@@ -189,7 +189,7 @@ TRAINING = "I gpu_device.cc:1] Created device GPU:0, GPU:1\nEpoch 1/10\n"
         ),
     ],
 )
-def test_a_hang_is_answered_by_where_it_stands(log: str, words: str) -> None:
+def test_hang_is_answered_according_to_where_it_hangs(log: str, words: str) -> None:
     assert words in first_remedy(TRAINING + log)
 
 
@@ -198,7 +198,7 @@ def test_a_gpu_that_windows_hides_is_not_answered_with_another_tensorflow() -> N
     assert first_remedy(log).startswith("Look at CUDA_VISIBLE_DEVICES")
 
 
-def test_a_process_that_ends_after_cudnn_was_loaded_on_windows_is_answered_with_zlib() -> None:
+def test_windows_exit_after_loading_cudnn_is_answered_with_zlib() -> None:
     log = (
         WINDOWS
         + "I cuda_dnn.cc:384] Loaded cuDNN version 8400\nProcess finished with exit code -1073740791 (0xC0000409)"

@@ -19,7 +19,7 @@ MISFITS = (
 
 
 @pytest.mark.parametrize("error", MISFITS)
-def test_an_error_of_a_package_that_does_not_fit_is_answered_with_its_versions(error: str) -> None:
+def test_misfit_error_inside_a_package_is_answered_with_its_version(error: str) -> None:
     remedy = first_remedy(HEAD + FRAME.format("netbits") + error)
     assert "netbits was written for another version" in remedy
     assert "pip install --upgrade netbits" in remedy
@@ -27,17 +27,17 @@ def test_an_error_of_a_package_that_does_not_fit_is_answered_with_its_versions(e
 
 @pytest.mark.parametrize("frame", [OWN, FRAME.format("keras"), FRAME.format("numpy")])
 @pytest.mark.parametrize("error", MISFITS)
-def test_the_user_s_own_code_and_what_calls_it_are_not_replaced(error: str, frame: str) -> None:
+def test_misfit_error_in_user_code_is_not_answered_with_a_version(error: str, frame: str) -> None:
     assert "written for another version" not in first_remedy(HEAD + frame + error)
 
 
-def test_a_package_that_asks_for_an_older_keras_is_updated_and_a_script_is_changed() -> None:
+def test_old_keras_import_is_updated_in_a_package_and_changed_in_a_script() -> None:
     error = "ImportError: cannot import name 'dataset_utils' from 'keras.preprocessing'"
     assert "update it" in first_remedy(HEAD + FRAME.format("netbits") + error)
     assert "Import dataset_utils from tensorflow.keras" in first_remedy(HEAD + OWN + error)
 
 
-def test_data_of_a_wrong_type_are_the_user_s_also_inside_of_a_package() -> None:
+def test_wrong_data_type_inside_a_package_is_blamed_on_the_user() -> None:
     error = "AttributeError: 'list' object has no attribute 'shape'"
     assert "written for another version" not in first_remedy(HEAD + FRAME.format("netbits") + error)
 
@@ -58,7 +58,7 @@ def test_data_of_a_wrong_type_are_the_user_s_also_inside_of_a_package() -> None:
         ('Graph disconnected: cannot obtain value for tensor Tensor("a:0") at layer "add"', "Give Model the Input"),
     ],
 )
-def test_an_error_copied_without_its_class_or_behind_other_words_is_answered(said: str, words: str) -> None:
+def test_error_without_its_class_or_after_other_words_is_answered(said: str, words: str) -> None:
     assert words in first_remedy(said)
 
 
@@ -71,5 +71,5 @@ def test_an_error_copied_without_its_class_or_behind_other_words_is_answered(sai
         "12:00:01 INFO name 'model' is not defined in the settings, so the default is used",
     ],
 )
-def test_an_error_that_is_only_told_of_is_none(line: str) -> None:
+def test_error_that_is_only_mentioned_is_not_diagnosed(line: str) -> None:
     assert diagnose_log(f"{line}\nthe service goes on\nserved 4 requests\nserved 9 requests\nbye\n".encode()) == ()

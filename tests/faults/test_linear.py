@@ -67,7 +67,7 @@ def timed(search, text) -> float:
     return time.process_time() - started
 
 
-def test_a_pattern_that_is_not_linear_is_found_out():
+def test_nonlinear_pattern_is_detected():
     for pattern in (r"xla[\w/]*/[\w/]+\.cc", r"(a+)+b", r"(?:\w+ ?)*:", r"/\S*device:\S+ unknown"):
         compiled = re.compile(pattern)
         assert slowest(compiled, compiled.search)[0] > SECONDS, pattern
@@ -116,14 +116,14 @@ def test_every_pattern_of_a_module_is_linear_in_the_way_it_is_used(name):
 
 
 @pytest.mark.parametrize("name", ["_GLUED", "_JOINED", "_BEGINS", "_FRAME", "_HEAD_GOES_ON", "_OF_ERROR"])
-def test_what_takes_a_joined_line_apart_is_linear(name):
+def test_patterns_that_split_joined_lines_are_linear(name):
     (pattern,) = patterns_in(vars(joined)[name])
     seconds, text = slowest(pattern, pattern.search if name != "_JOINED" else pattern.split)
     assert seconds <= SECONDS, text
 
 
 @pytest.mark.parametrize("sign", [*systems._MACHINES, *systems._AROUND], ids=lambda sign: sign.system)
-def test_what_tells_a_system_is_linear(sign):
+def test_patterns_that_recognise_a_system_are_linear(sign):
     (pattern,) = patterns_in(sign.pattern)
     seconds, text = slowest(pattern, pattern.search)
     assert seconds <= SECONDS, text

@@ -72,7 +72,7 @@ def test_the_last_error_is_shown_whole_whatever_the_diagnosis_rests_on() -> None
     assert last.rstrip() in " ".join(as_text(found, "train.log").split())
 
 
-def test_no_diagnosis_claims_more_than_has_been_found_to_hold() -> None:
+def test_stated_confidence_never_exceeds_the_measured_one() -> None:
     claims = [place / 1000 for place in range(1001)]
     stated = [calibrated(claim) for claim in claims]
     assert stated[:901] == claims[:901]

@@ -42,7 +42,7 @@ NUMPY = "RuntimeError: module compiled against API version {} but this version o
         ("(784,)", "(?, 784)", "x[None] makes a batch of one sample"),
     ],
 )
-def test_the_two_shapes_decide_what_is_said_of_a_placeholder(found: str, needed: str, words: str) -> None:
+def test_both_shapes_decide_the_remedy_for_a_placeholder(found: str, needed: str, words: str) -> None:
     assert words in first_remedy(FEED.format(found, needed))
 
 
@@ -68,7 +68,7 @@ def test_the_side_to_cast_is_the_one_that_is_not_a_float(error: str, words: str)
     assert words in first_remedy(f"TypeError: {error}")
 
 
-def test_numpy_is_made_newer_when_it_is_too_old_and_older_when_it_is_too_new() -> None:
+def test_numpy_is_upgraded_when_too_old_and_downgraded_when_too_new() -> None:
     failed = "ImportError: numpy.core.multiarray failed to import"
     assert "Update NumPy" in first_remedy(NUMPY.format("a", "9") + failed)
     assert "Update NumPy" in first_remedy(NUMPY.format("0x10", "0xf") + failed)
@@ -77,7 +77,7 @@ def test_numpy_is_made_newer_when_it_is_too_old_and_older_when_it_is_too_new() -
     assert "Install NumPy 1" in first_remedy(abi)
 
 
-def test_no_release_at_all_is_not_blamed_on_the_version_of_python() -> None:
+def test_missing_releases_are_not_blamed_on_the_python_version() -> None:
     log = "ERROR: Could not find a version that satisfies the requirement tensorflow==2.10.1 (from versions: none)\n"
     assert "tensorflow-macos==2.10.1" in first_remedy(log)
     assert "conda create -n tf python=3.10" not in first_remedy(log)
@@ -88,12 +88,12 @@ def test_a_crashed_kernel_is_not_answered_with_memory() -> None:
     assert "ALLOW_GROWTH" not in first_remedy(LAUNCH)
 
 
-def test_a_crash_at_the_import_is_answered_with_its_order_and_only_then() -> None:
+def test_only_a_crash_at_import_is_answered_with_import_order() -> None:
     assert first_remedy(INTERACTIVE + CRASH).startswith("Import NumPy before TensorFlow")
     assert "faulthandler" in first_remedy(f"{INTERACTIVE}>>> tf.Session()\n{CRASH}")
 
 
-def test_a_little_request_is_answered_with_the_allocator_that_tensorflow_proposes() -> None:
+def test_small_request_that_fails_is_answered_with_another_allocator() -> None:
     assert "no free block of 34.10MiB was left" in first_remedy(OOM.format("34.10MiB"))
     assert first_remedy(OOM.format("4.10GiB")).startswith("Use a smaller batch")
     figures = "I bfc_allocator.cc:1129] Stats: \nLimit:                     8000000000\n"
@@ -143,18 +143,18 @@ def test_a_little_request_is_answered_with_the_allocator_that_tensorflow_propose
         ("hipErrorNoBinaryForGpu: Unable to find code object for all current devices!", "it does nothing for gfx1030"),
     ],
 )
-def test_what_the_log_shows_is_used(log: str, words: str) -> None:
+def test_first_remedy_uses_what_the_log_shows(log: str, words: str) -> None:
     assert words in first_remedy(log)
 
 
-def test_a_thread_that_could_not_be_created_is_no_fault_of_the_input() -> None:
+def test_failed_thread_creation_is_not_blamed_on_the_input() -> None:
     failed = "Check failed: ret == 0 (11 vs. 0)Thread tf_data_iterator_resource creation via pthread_create() failed."
     best = first(f"[F tensorflow/core/platform/default/env.cc:73] {failed}")
     assert best.name == "abort"
     assert "ulimit -u" in best.remedies[0].command
 
 
-def test_a_program_that_says_the_gpu_is_not_available_is_told_why() -> None:
+def test_unavailable_gpu_is_explained_by_the_tensorflow_version() -> None:
     log = "Tensor Flow Version: 2.12.0\nKeras Version: 2.12.0\n\nGPU is NOT AVAILABLE\n"
     best = first(log)
     assert best.name == "no-gpu-visible"
@@ -169,7 +169,7 @@ def test_a_program_that_says_the_gpu_is_not_available_is_told_why() -> None:
         ("srun: error: c002: task 0: Killed\n", "sacct"),
     ],
 )
-def test_of_a_kill_the_first_remedy_is_to_find_out_why(log: str, command: str) -> None:
+def test_first_remedy_of_a_kill_is_to_find_out_why(log: str, command: str) -> None:
     """The log itself shows no reason, and a remedy must not read as if it did."""
     killed = diagnose_log(log.encode())[0]
     assert killed.name == "killed"

@@ -56,7 +56,7 @@ def test_a_key_in_any_part_of_a_remedy_is_hidden(remedy: Remedy) -> None:
         assert "***" in text
 
 
-def test_a_remedy_ends_in_one_full_stop_or_in_three() -> None:
+def test_remedy_ends_with_a_full_stop_or_an_ellipsis() -> None:
     for fault in load():
         assert "...." not in page_text(fault)
         assert "...." not in "".join(documents([fault]).values()), fault
@@ -66,7 +66,7 @@ def test_a_remedy_ends_in_one_full_stop_or_in_three() -> None:
     assert "2. Look.\n" in text
 
 
-def test_a_value_of_several_lines_is_one_line_of_a_remedy() -> None:
+def test_multiline_value_becomes_one_line_of_a_remedy() -> None:
     fault = find("killed")
     assert fault is not None
     page = fault._replace(remedies=(Remedy("Look at it", known="Look at {value}"),))

@@ -71,7 +71,7 @@ DONE = "scores 0.91 0.93\n"
         WARNED + DONE,
     ],
 )
-def test_a_sound_log_is_met_with_silence(log: str) -> None:
+def test_sound_log_gets_no_diagnosis(log: str) -> None:
     assert names(log) == []
 
 
@@ -92,7 +92,7 @@ def test_a_sound_log_is_met_with_silence(log: str) -> None:
         (f"Traceback (most recent call last):\nValueError: {SIZE}", "binary-incompatibility"),
     ],
 )
-def test_the_same_words_where_something_failed_tell_of_a_fault(log: str, name: str) -> None:
+def test_same_words_in_a_failed_run_are_diagnosed(log: str, name: str) -> None:
     assert names(log)[0] == name
 
 

@@ -28,7 +28,7 @@ def first(text: str) -> str:
         "exit status 139",
     ],
 )
-def test_an_exit_status_in_a_carrier_s_words_is_a_segmentation_fault(line: str) -> None:
+def test_exit_status_139_in_any_wording_is_a_segmentation_fault(line: str) -> None:
     assert first(line) == "segmentation-fault"
     assert first(line.replace("139", "1390")) != "segmentation-fault"
 
@@ -41,7 +41,7 @@ def test_an_exit_status_in_a_carrier_s_words_is_a_segmentation_fault(line: str) 
         "WARN YarnAllocator: Container killed by YARN for exceeding memory limits. 8.3 GB of 8 GB physical memory",
     ],
 )
-def test_what_yarn_kills_was_out_of_memory(line: str) -> None:
+def test_container_killed_by_yarn_is_host_oom(line: str) -> None:
     assert first(line) == "host-oom"
 
 
@@ -58,18 +58,18 @@ def test_an_epoch_of_unknown_length_ends_where_the_data_does() -> None:
     assert first(f"    919/1000 1s 2ms/step - loss: 1.0546 {ENDS}{done}") == "input-pipeline"
 
 
-def test_data_that_ran_out_have_no_remedy_twice() -> None:
+def test_exhausted_data_get_no_remedy_twice() -> None:
     remedies = diagnose_log(f"    919/1000 1s 2ms/step - loss: 1.0546 {ENDS}".encode())[0].remedies
     assert ["repeat()" in remedy.text for remedy in remedies[:3]] == [True, False, False]
 
 
 @pytest.mark.parametrize("figures", ["accuracy: 0.0000e+00 - loss: 0.0000e+00", "accuracy: 0.5 - loss: 1.2"])
-def test_every_second_epoch_without_data(figures: str) -> None:
+def test_every_second_epoch_without_data_is_an_input_fault(figures: str) -> None:
     epochs = ["Epoch 1/4\n", SLOW.format(BAR), "Epoch 2/4\n", RAN_OUT, EMPTY.format(BAR, figures), "Epoch 3/4\n"]
     assert first("".join([*epochs, SLOW.format(BAR)])) == "input-pipeline"
 
 
-def test_fast_epochs_after_a_slow_one_are_no_fault() -> None:
+def test_fast_epochs_after_a_slow_one_are_not_a_fault() -> None:
     fast = EMPTY.format(BAR, "accuracy: 0.5 - loss: 1.2")
     assert first("".join(["Epoch 1/3\n", SLOW.format(BAR), RAN_OUT, "Epoch 2/3\n", fast, "Epoch 3/3\n", fast])) == ""
 
@@ -92,19 +92,19 @@ def test_a_session_that_starts_after_waiting_is_sound() -> None:
     assert first(f"{waits}I] Start master session a8ebceffea7be4f9 with config: \n") == ""
 
 
-def test_a_driver_that_gives_less_memory_than_asked_for_is_no_shortage_once_it_computes() -> None:
+def test_reduced_driver_memory_is_not_a_fault_once_computing_starts() -> None:
     less = "E cuda_driver.cc:1002] failed to allocate 6.45G (6929413888 bytes) from device: CUDA_ERROR_OUT_OF_MEMORY\n"
     assert first(less) == "device-oom"
     assert first(f"{less}I service.cc:180] XLA service executing computations on platform CUDA. Devices:\n3.0\n") == ""
 
 
-def test_an_attribute_error_of_the_script_s_own_line_is_its_own_even_without_the_head_of_the_traceback() -> None:
+def test_attribute_error_of_the_script_is_unrelated_without_a_traceback_head() -> None:
     frame = '  File "/home/user/train.py", line 151, in main\n    print(window.example)\n'
     error = "AttributeError: 'WindowGenerator' object has no attribute 'example'\n"
     assert first(frame + error) == "unrelated"
 
 
-def test_an_operation_that_only_the_gpu_has_is_a_matter_of_the_device() -> None:
+def test_gpu_only_operation_is_a_device_fault() -> None:
     head = "InvalidArgumentError: No OpKernel was registered to support Op 'CudnnRNN' used by node a with these attrs\n"
     kernels = "Registered devices: [CPU]\nRegistered kernels:\n  device='GPU'; T in [DT_FLOAT]\n"
     assert first(head + kernels) == "device-placement"
@@ -138,7 +138,7 @@ JAX = "jaxlib.xla_extension.XlaRuntimeError: RESOURCE_EXHAUSTED: Out of memory w
         ),
     ],
 )
-def test_memory_that_oomph_does_not_divide_is_not_promised_to_be(log: str, words: str) -> None:
+def test_oom_that_oomph_cannot_divide_promises_no_micro_batches(log: str, words: str) -> None:
     found, *_ = diagnose_log(log.encode())
     assert found.name == "device-oom"
     assert words in str(found.remedies[0].text)
@@ -169,7 +169,7 @@ RETRACED = (
 )
 
 
-def test_retracing_before_a_kill_is_what_filled_the_memory() -> None:
+def test_retracing_before_a_kill_is_named_as_filling_the_memory() -> None:
     (found, *_) = diagnose_log(f"{RETRACED}Killed\n".encode())
     assert found.name == "killed"
     assert "(Model.make.<locals>.train_function was traced anew 6 times)" in str(found.remedies[0].text)

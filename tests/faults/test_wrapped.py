@@ -59,7 +59,7 @@ def renamed(wrapped: Callable[[str], str]) -> dict[str, tuple[str, str]]:
 
 
 @pytest.mark.parametrize("prefix", PREFIXES)
-def test_a_log_keeps_its_name_behind_a_prefix(prefix: str) -> None:
+def test_log_with_prefixed_lines_keeps_its_diagnosis(prefix: str) -> None:
     def prefixed(text: str) -> str:
         return "\n".join(prefix + line if line.strip() else line for line in text.split("\n"))
 
@@ -67,21 +67,21 @@ def test_a_log_keeps_its_name_behind_a_prefix(prefix: str) -> None:
 
 
 @pytest.mark.parametrize("collapsed", [False, True], ids=["joined", "collapsed"])
-def test_a_log_keeps_its_name_when_its_lines_are_joined(collapsed: bool) -> None:
+def test_log_with_joined_lines_keeps_its_diagnosis(collapsed: bool) -> None:
     def joined(text: str) -> str:
         return " ".join(text.split() if collapsed else text.split("\n"))
 
     assert set(renamed(joined)) <= set(NOT_WHEN_JOINED)
 
 
-def test_a_block_may_be_indented_within_a_log_that_is_not() -> None:
+def test_indented_traceback_in_a_plain_log_is_recognised() -> None:
     block = 'Traceback (most recent call last):\n  File "train.py", line 2, in <module>\n    x["a"]\nKeyError: \'a\'\n'
     indented = "".join(f"        {line}\n" for line in block.splitlines())
     assert named(f"Here is what I get:\n\n{indented}\nThanks.\n") == "unrelated"
 
 
 @pytest.mark.parametrize("prefix", ["ERROR:root:", "2024-01-01 00:00:00,123 - root - ERROR - "])
-def test_what_a_logger_says_itself_keeps_its_level(prefix: str) -> None:
+def test_message_of_a_logger_itself_keeps_its_prefix(prefix: str) -> None:
     from oomph.explain.reading.prefixes import without_prefixes
 
     assert without_prefixes(f"{prefix}the reader has stopped")[0] == f"{prefix}the reader has stopped"

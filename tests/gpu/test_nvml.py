@@ -41,7 +41,7 @@ at 0 * proc_mem 9G
 """
 
 
-def test_the_queries_are_the_metrics_of_a_gpu_and_as_frequent():
+def test_queries_match_the_metrics_and_their_frequency():
     queried = [key for query in QUERIES for key in query.keys]
     assert sorted(queried) == sorted(GPU)
     assert {key for query in QUERIES if query.slow for key in query.keys} == SLOW
@@ -98,7 +98,7 @@ def test_slow_values_are_read_every_ten_seconds_and_gpus_take_turns(machine):
     assert max(map(len, slow.values())) == 1
 
 
-def test_what_a_gpu_refuses_is_not_asked_again(machine):
+def test_refused_query_is_not_repeated(machine):
     rig = machine("set gpus 2\nat 0 0 err.power 3\nat 0 1 err.power 999\nat 5 * err.power 0")
     nvml = Nvml()
     assert ["power_watts" in reading.values for reading in nvml.read(0)] == [False, False]
@@ -106,7 +106,7 @@ def test_what_a_gpu_refuses_is_not_asked_again(machine):
     assert ["power_watts" in reading.values for reading in nvml.read(1)] == [False, True]  # 999 may have been chance
 
 
-def test_a_query_that_fails_for_a_while_takes_no_other_value_with_it(machine):
+def test_temporarily_failing_query_loses_no_other_value(machine):
     rig = machine("set gpus 1\nat 5 0 err.power 999\nat 9 0 err.power 0\nat 12 0 err.power 3")
     nvml = Nvml()
 
@@ -130,7 +130,7 @@ def test_a_query_that_fails_for_a_while_takes_no_other_value_with_it(machine):
         ("nvmlDeviceGetMarginTemperature", "temperature_slowdown_celsius", 89),
     ],
 )
-def test_an_older_driver_is_asked_in_its_own_way(machine, hidden, key, value):
+def test_older_driver_is_queried_by_its_own_functions(machine, hidden, key, value):
     machine(FULL).hide(hidden)
     (reading,) = Nvml().read(0)
     assert reading.values[key] == value
@@ -203,14 +203,14 @@ def test_a_gpu_that_answers_nothing_says_why(machine):
     assert (reading.values, reading.problem) == ({}, "Unknown Error")
 
 
-def test_sixteen_gpus(machine):
+def test_sixteen_gpus_are_all_read(machine):
     machine("set gpus 16")
     readings = Nvml().read(0)
     assert [reading.index for reading in readings] == list(range(16))
     assert len({reading.uuid for reading in readings}) == 16
 
 
-def test_in_a_container_that_sees_a_part_the_uuid_tells_which(machine):
+def test_uuid_identifies_a_gpu_in_a_container(machine):
     machine("set gpus 1\nstr 0 uuid GPU-5e5e5e5e")
     (reading,) = Nvml().read(0)
     assert (reading.index, reading.uuid) == (0, "GPU-5e5e5e5e")
@@ -264,7 +264,7 @@ def test_gpus_that_were_lost_from_the_start_are_all_listed_until_they_are_back(m
     assert [(reading.index, reading.problem) for reading in nvml.read(60)] == [(0, ""), (1, ""), (2, "")]
 
 
-def test_gpus_that_cannot_be_counted_are_told_and_tried_again(machine, monkeypatch):
+def test_uncountable_gpus_are_reported_and_retried(machine, monkeypatch):
     machine("")
     count = pynvml.nvmlDeviceGetCount
 
@@ -281,7 +281,7 @@ def test_gpus_that_cannot_be_counted_are_told_and_tried_again(machine, monkeypat
     assert nvml.problem == ""
 
 
-def test_a_mig_instance_that_tells_nothing_takes_nothing_from_its_gpu(machine, monkeypatch):
+def test_silent_mig_instance_does_not_affect_its_gpu(machine, monkeypatch):
     machine("set gpus 1")
     monkeypatch.setenv("FAKE_MIG", "1")
     monkeypatch.setattr(pynvml, "nvmlDeviceGetMaxMigDeviceCount", lambda handle: 1)
@@ -309,7 +309,7 @@ def test_mig_instances_are_listed_with_their_memory(machine, monkeypatch):
     assert "utilization_ratio" not in part.values
 
 
-def test_mig_without_instances(machine, monkeypatch):
+def test_mig_gpu_without_instances_is_listed_alone(machine, monkeypatch):
     machine("set gpus 1")
     monkeypatch.setenv("FAKE_MIG", "1")
     assert len(Nvml().read(0)) == 1
@@ -324,7 +324,7 @@ def test_mig_without_instances(machine, monkeypatch):
         (999, "NVML does not start: Unknown Error"),
     ],
 )
-def test_a_driver_that_does_not_start_is_told_in_plain_words(machine, code, problem):
+def test_driver_that_does_not_start_is_reported_in_plain_words(machine, code, problem):
     machine(f"set init_error {code}")
     nvml = Nvml()
     assert nvml.read(0) == []
@@ -349,14 +349,14 @@ def test_a_driver_that_does_not_start_is_tried_again_after_a_minute(machine, mon
     assert tried == [0, 60, 120]
 
 
-def test_no_gpu(machine):
+def test_missing_gpu_is_reported(machine):
     machine("set gpus 0")
     nvml = Nvml()
     assert nvml.read(0) == []
     assert nvml.problem == "the NVIDIA driver shows no GPU"
 
 
-def test_no_driver(monkeypatch):
+def test_missing_driver_is_reported(monkeypatch):
     def missing() -> None:
         raise pynvml.NVMLError(pynvml.NVML_ERROR_LIBRARY_NOT_FOUND)
 
@@ -367,7 +367,7 @@ def test_no_driver(monkeypatch):
     assert nvml.is_missing
 
 
-def test_without_nvidia_ml_py(monkeypatch):
+def test_missing_nvidia_ml_py_is_reported(monkeypatch):
     monkeypatch.setitem(sys.modules, "pynvml", None)
     nvml = Nvml()
     assert nvml.read(0) == []
@@ -375,7 +375,7 @@ def test_without_nvidia_ml_py(monkeypatch):
     assert nvml.is_missing
 
 
-def test_what_is_asked_is_known_while_it_is_asked_and_not_after(machine, monkeypatch):
+def test_gpu_being_queried_is_named_only_during_the_query(machine, monkeypatch):
     machine("set gpus 2")
     nvml = Nvml()
     nvml.read(0)

@@ -75,7 +75,7 @@ def test_it_keeps_samples_of_gpus_host_and_script_a_second_apart(start, tmp_path
     assert (sampler.alive, sampler.problem, sampler.findings()) == (True, "", ())
 
 
-def test_it_ends_at_once_when_it_is_closed_and_ctrl_c_is_not_for_it(start, tmp_path):
+def test_sampler_ignores_ctrl_c_and_ends_when_closed(start, tmp_path):
     sampler = start()
     samples(tmp_path)
     assert os.getsid(process(sampler).pid) != os.getsid(0)
@@ -87,7 +87,7 @@ def test_it_ends_at_once_when_it_is_closed_and_ctrl_c_is_not_for_it(start, tmp_p
     assert not sampler.alive
 
 
-def test_it_ends_with_a_parent_that_was_killed(driver, tmp_path):
+def test_sampler_ends_when_its_parent_is_killed(driver, tmp_path):
     words = (
         "from oomph.monitor.process import *; s = SamplerProcess(Path('.')); print(s._process.pid, flush=True); input()"
     )
@@ -100,7 +100,7 @@ def test_it_ends_with_a_parent_that_was_killed(driver, tmp_path):
     until(lambda: not sampler.is_running() or sampler.status() == psutil.STATUS_ZOMBIE)
 
 
-def test_one_that_is_killed_is_told_of(start, tmp_path):
+def test_killed_sampler_is_reported(start, tmp_path):
     sampler = start()
     samples(tmp_path)
     sampler.changes()
@@ -121,14 +121,14 @@ def test_a_second_one_ends_with_a_clear_sentence(start, tmp_path):
     assert first.alive
 
 
-def test_a_run_directory_that_is_not_there(start, tmp_path):
+def test_missing_run_directory_is_reported(start, tmp_path):
     sampler = start(run_dir=tmp_path / "gone")
     until(lambda: not sampler.alive)
     sampler.findings()
     assert sampler.problem == f"no samples can be kept in {tmp_path / 'gone'}: No such file or directory"
 
 
-def test_a_link_in_the_place_of_its_lock_is_not_followed(start, tmp_path):
+def test_link_in_place_of_the_lock_is_not_followed(start, tmp_path):
     (tmp_path / "monitor").mkdir()
     (tmp_path / "monitor/sampler").symlink_to(tmp_path / "precious")
     sampler = start()
@@ -160,7 +160,7 @@ def test_without_gpus_the_rest_is_sampled_and_nothing_is_printed(start, driver, 
 
 
 @pytest.mark.slow
-def test_a_driver_that_hangs_does_not_keep_it(start, tmp_path):
+def test_hanging_driver_does_not_block_the_sampler(start, tmp_path):
     sampler = start("at 0 0 hang 600")
     kept = until(lambda: [sample for sample in read(tmp_path) if any(gpu.problem for gpu in sample.gpus)])
     assert kept[0].gpus[0].problem.startswith("no answer for ")
@@ -169,7 +169,7 @@ def test_a_driver_that_hangs_does_not_keep_it(start, tmp_path):
     assert sampler._process.returncode == 0
 
 
-def test_what_cannot_be_started_is_told(tmp_path, monkeypatch):
+def test_sampler_that_cannot_be_started_is_reported(tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "executable", "/nowhere/python")
     sampler = SamplerProcess(tmp_path)
     assert (sampler.alive, sampler.findings()) == (False, ())
@@ -177,7 +177,7 @@ def test_what_cannot_be_started_is_told(tmp_path, monkeypatch):
     sampler.close()
 
 
-def test_relative_search_paths_still_lead_there(start, driver, tmp_path, monkeypatch):
+def test_sampler_resolves_relative_search_paths(start, driver, tmp_path, monkeypatch):
     start().close()
     monkeypatch.chdir(driver.parent)
     monkeypatch.setenv("LD_LIBRARY_PATH", "driver")

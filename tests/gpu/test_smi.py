@@ -88,7 +88,7 @@ def test_it_is_polled_every_five_seconds_and_lists_the_gpus_between(says):
     assert {reading.uuid for reading in readings} == {"GPU-1"}
 
 
-def test_a_lost_gpu_is_told(says):
+def test_lost_gpu_is_reported(says):
     says([{**ONE, "name": "A"}, {"index": 1, "uuid": "GPU-2", "name": "A", "memory.used": "[GPU is lost]"}])
     assert [reading.problem for reading in Smi().read(0)] == ["", "GPU is lost"]
 
@@ -105,14 +105,14 @@ def test_a_lost_gpu_is_told(says):
         ([ONE], 0, ""),  # a comma in a name: that row is left out
     ],
 )
-def test_an_answer_that_is_none_is_told_and_never_parsed(says, answers, code, problem):
+def test_invalid_answer_is_reported_and_never_parsed(says, answers, code, problem):
     says(answers, code=code)
     smi = Smi()
     assert smi.read(0) == []
     assert smi.problem.endswith(problem)
 
 
-def test_no_answer_in_time(tmp_path, monkeypatch):
+def test_late_answer_is_reported(tmp_path, monkeypatch):
     program = tmp_path / "nvidia-smi"
     program.write_text(f"#!/bin/sh\nexec {shutil.which('sleep')} 60\n")
     program.chmod(0o755)
@@ -123,7 +123,7 @@ def test_no_answer_in_time(tmp_path, monkeypatch):
     assert smi.problem == "nvidia-smi does not answer within 0.05 s"
 
 
-def test_it_cannot_be_started(tmp_path, monkeypatch):
+def test_unstartable_nvidia_smi_is_reported(tmp_path, monkeypatch):
     (tmp_path / "nvidia-smi").write_text("not a program")
     (tmp_path / "nvidia-smi").chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path))
@@ -132,14 +132,14 @@ def test_it_cannot_be_started(tmp_path, monkeypatch):
     assert smi.problem == "nvidia-smi cannot be started: Exec format error"
 
 
-def test_it_is_not_installed(tmp_path, monkeypatch):
+def test_missing_nvidia_smi_is_reported(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
     smi = Smi()
     assert smi.read(0) == []
     assert smi.problem == "nvidia-smi is not installed"
 
 
-def test_it_stands_in_for_nvml_and_says_so(says, monkeypatch):
+def test_nvidia_smi_replaces_nvml_and_says_so(says, monkeypatch):
     says([{**ONE, "name": "A"}])
     monkeypatch.setitem(sys.modules, "pynvml", None)
     gpus = Gpus()
@@ -155,7 +155,7 @@ def test_without_both_there_is_one_problem(tmp_path, monkeypatch):
     assert gpus.problem == "nvidia-ml-py is not installed beside oomph"
 
 
-def test_nvml_that_answers_is_not_doubled(says, monkeypatch):
+def test_nvidia_smi_is_not_asked_when_nvml_answers(says, monkeypatch):
     asked = says([ONE])
     monkeypatch.setattr(pynvml, "nvmlInit", lambda: (_ for _ in ()).throw(pynvml.NVMLError(9)))
     gpus = Gpus()
@@ -164,7 +164,7 @@ def test_nvml_that_answers_is_not_doubled(says, monkeypatch):
 
 
 @pytest.mark.rig
-def test_the_nvidia_smi_of_the_rig(driver, tmp_path, monkeypatch):
+def test_rig_nvidia_smi_is_read(driver, tmp_path, monkeypatch):
     program = tmp_path / "nvidia-smi"
     program.write_text(f'#!/bin/sh\nexec {sys.executable} {RIG / "nvidia-smi"} "$@"\n')
     program.chmod(0o755)

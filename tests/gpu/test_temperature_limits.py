@@ -16,23 +16,23 @@ def limits(nvml: Nvml, now: float = 0) -> list[float | None]:
     return [values.get(key) for key in LIMITS]
 
 
-def test_they_do_not_move_with_the_temperature(machine):
+def test_limits_do_not_move_with_the_temperature(machine):
     rig = machine("at 0 0 t_slowdown 91\nat 0 0 t_shutdown 97\nat 0 0 temp 40\nat 12 0 temp 66\nat 40 0 temp 90")
     nvml = Nvml()
     assert {tuple(limits(nvml, rig.at(second))) for second in (0, 15, 30, 45)} == {(91, 97)}
 
 
-def test_a_margin_that_was_never_positive_is_not_believed(machine):
+def test_margin_never_positive_is_not_trusted(machine):
     machine("at 0 0 temp 95").hide("nvmlDeviceGetTemperatureThreshold")
     assert limits(Nvml()) == [None, None]
 
 
-def test_then_the_thresholds_count(machine):
+def test_thresholds_are_used_when_the_margin_is_not_trusted(machine):
     machine("at 0 0 temp 95")
     assert limits(Nvml()) == [89, 92]
 
 
-def test_a_gpu_that_becomes_hot_keeps_to_its_margin(machine):
+def test_limits_from_the_margin_return_after_the_gpu_was_hot(machine):
     rig = machine("at 0 0 temp 40\nat 5 0 temp 95\nat 25 0 temp 60")
     nvml = Nvml()
     rig.hide("nvmlDeviceGetTemperatureThreshold")
@@ -41,11 +41,11 @@ def test_a_gpu_that_becomes_hot_keeps_to_its_margin(machine):
     assert limits(nvml, rig.at(30)) == [89, 92]
 
 
-def test_one_of_them_alone(machine):
+def test_one_readable_threshold_is_used_alone(machine):
     machine("at 0 0 err.t_shutdown 3").hide("nvmlDeviceGetMarginTemperature")
     assert limits(Nvml()) == [89, None]
 
 
-def test_none_at_all(machine):
+def test_missing_margin_and_thresholds_give_no_limits(machine):
     machine("").hide("nvmlDeviceGetMarginTemperature", "nvmlDeviceGetTemperatureThreshold")
     assert limits(Nvml()) == [None, None]

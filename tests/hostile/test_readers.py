@@ -162,19 +162,19 @@ def _folder(reader, run):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_reader_takes_or_refuses_whatever_it_is_given(name, all_readers, place, monkeypatch):
+def test_reader_accepts_or_refuses_any_input(name, all_readers, place, monkeypatch):
     attack(all_readers[name], place, monkeypatch, FEW)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("name", NAMES)
-def test_ten_thousand_times(name, all_readers, place, monkeypatch):
+def test_reader_accepts_or_refuses_ten_thousand_inputs(name, all_readers, place, monkeypatch):
     attack(all_readers[name], place, monkeypatch, MANY)
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_whole_files_are_read(name, all_readers, place, monkeypatch, tmp_path):
+def test_sound_files_are_read(name, all_readers, place, monkeypatch, tmp_path):
     """Or nothing of the above would say anything."""
     reader = all_readers[name]
     folder = _folder(reader, tmp_path)
@@ -191,7 +191,7 @@ def test_whole_files_are_read(name, all_readers, place, monkeypatch, tmp_path):
         reader.read(folder)
 
 
-def test_no_field_of_a_whole_journal_is_taken_for_a_damaged_one():
+def test_sound_journal_keeps_every_field():
     for name in readers.WHOLE:
         if name.startswith("journal/"):
             written = [json.loads(line) for line in readers.WHOLE[name].splitlines()]
@@ -208,6 +208,6 @@ def test_the_peak_of_one_example_is_measured():
     assert forget_the_peak() - before < 1_000, "the peak is not forgotten"
 
 
-def test_a_checkpoint_of_these_tests_is_one(tmp_path):
+def test_checkpoint_used_by_these_tests_is_complete(tmp_path):
     _checkpoint(tmp_path / "step")
     assert (tmp_path / "step" / TENSORS).stat().st_size == 32

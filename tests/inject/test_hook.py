@@ -50,7 +50,7 @@ def test_the_guard_is_installed_once_the_trainer_is_imported(start, fake_keras):
     assert result.stderr == ""
 
 
-def test_a_guard_that_fails_is_one_line_and_an_event(start, fake_keras, run_dir):
+def test_failing_guard_gives_one_line_and_an_event(start, fake_keras, run_dir):
     result = start(_stand_in(fake_keras, "raise ValueError('no such feature')"))
     assert result.stdout.splitlines()[0] == "42 SourceFileLoader"
     assert result.stderr == "oomph: ValueError: no such feature; the script runs unguarded\n"
@@ -58,7 +58,7 @@ def test_a_guard_that_fails_is_one_line_and_an_event(start, fake_keras, run_dir)
     assert "no such feature" in failed.data["reason"]
 
 
-def test_no_guard_leaves_keras_alone(start, fake_keras):
+def test_no_guard_option_leaves_keras_alone(start, fake_keras):
     result = start(_stand_in(fake_keras, "print('installed')"), guard=False)
     assert "installed" not in result.stdout
 

@@ -23,7 +23,7 @@ print(json.dumps({"path": sys.path, "argv": sys.argv, "name": __name__, "file": 
 """
 
 
-def test_the_script_sees_the_path_and_the_main_of_a_plain_start(start):
+def test_script_sees_the_same_path_and_main_as_without_oomph(start):
     ours, plain = (json.loads(start(_LOOK, injected=injected).stdout) for injected in (True, False))
     assert ours["meta"] == ["AwaitingFinder", *plain["meta"]]
     assert [entry for entry in ours["path"] if "inject" in entry] == []
@@ -31,13 +31,13 @@ def test_the_script_sees_the_path_and_the_main_of_a_plain_start(start):
     assert (ours["name"], ours["site"]) == (plain["name"], plain["site"])
 
 
-def test_oomph_is_not_to_be_found_on_the_path_of_the_script(start):
+def test_oomph_is_not_importable_from_the_scripts_path(start):
     probe = "import sys; del sys.modules['oomph']\ntry: import oomph\nexcept ImportError: print('none')\n"
     if start(probe.replace("del sys.modules['oomph']", "pass"), injected=False).stdout == "none\n":
         assert start(probe).stdout == "none\n"
 
 
-def test_what_the_script_reads_from_its_environment_is_seen(start):
+def test_environment_reads_of_the_script_are_recorded(start):
     look = """
     import json, os
     os.environ.get("RATE"), os.getenv("EPOCHS")
@@ -118,7 +118,7 @@ def test_start_up_imports_nothing_heavy(start):
     assert not loaded & set(heavy)
 
 
-def test_an_old_python_below_the_script_is_left_alone():
+def test_sitecustomize_stays_readable_for_old_pythons():
     source = (Path(oomph.__file__).parent / "inject" / "site" / "sitecustomize.py").read_text()
     assert "version_info >= (3, 10)" in source
     for modern in (' f"', " match ", ":=", "->  None", "from __future__"):
@@ -148,11 +148,11 @@ def test_an_interrupt_while_oomph_starts_is_no_fatal_error_of_python(tmp_path):
     ["signal.signal(signal.SIGINT, signal.SIG_IGN)", "signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])"],
     ids=["ignored", "blocked"],
 )
-def test_an_interrupt_that_the_parent_keeps_away_stays_away(tmp_path, before):
+def test_interrupt_blocked_by_the_parent_stays_blocked(tmp_path, before):
     ended = _interrupted_while_oomph_starts(tmp_path, before)
     assert (ended.stdout, ended.stderr, ended.returncode) == ("1\n", "", 0)
 
 
-def test_the_script_is_given_the_signals_that_python_gives_it(start):
+def test_script_gets_the_same_signal_handling_as_without_oomph(start):
     look = "import signal; print(signal.pthread_sigmask(signal.SIG_BLOCK, []), signal.getsignal(signal.SIGINT))"
     assert start(look).stdout == start(look, injected=False).stdout

@@ -48,7 +48,7 @@ def stand_in(folder: Path, module: str, owner: str, method: str) -> str:
         ("torch", "keras.src.backend.torch.trainer", "TorchTrainer", "make_train_function"),
     ],
 )  # fmt: skip
-def test_it_is_said_once_at_the_first_step(start, tmp_path, run_dir, kind, module, owner, method):
+def test_unguarded_training_is_reported_once_at_its_first_step(start, tmp_path, run_dir, kind, module, owner, method):
     script = stand_in(tmp_path, module, owner, method)
     result = start(script, PYTHONPATH=str(tmp_path / "site-packages"))
     assert result.stdout == "['theirs', 'theirs', 'theirs'] False\n"
@@ -58,7 +58,7 @@ def test_it_is_said_once_at_the_first_step(start, tmp_path, run_dir, kind, modul
     assert (event.data["kind"], event.data["site"]) == (kind, "script0.py:5")
 
 
-def test_an_error_of_the_first_call_shows_what_it_shows_without_oomph(start, tmp_path):
+def test_error_in_the_first_call_reads_as_without_oomph(start, tmp_path):
     script = stand_in(tmp_path, "tf_keras.src.optimizers.optimizer", "_BaseOptimizer", "apply_gradients")
     package = tmp_path / "site-packages" / "tf_keras" / "src" / "optimizers" / "optimizer.py"
     package.write_text(package.read_text().replace('return "theirs"', 'raise ValueError("no gradients")'))
@@ -85,7 +85,7 @@ def test_a_file_that_autograph_generated_is_not_named(start, tmp_path):
     assert result.stderr.startswith("oomph: unguarded: script0.py:8 trains with ")
 
 
-def test_nothing_is_said_of_an_import(start, tmp_path):
+def test_import_alone_is_not_reported(start, tmp_path):
     script = stand_in(tmp_path, "tf_keras.src.engine.training", "Model", "make_train_function")
     result = start(script.partition("before")[0], PYTHONPATH=str(tmp_path / "site-packages"))
     assert (result.stdout, result.stderr) == ("", "")
@@ -103,6 +103,6 @@ def test_without_the_guard_nothing_is_watched(start, tmp_path):
     assert (result.stdout, result.stderr) == ("['theirs', 'theirs', 'theirs'] True\n", "")
 
 
-def test_start_up_looks_for_all_of_them_with_one_finder(start):
+def test_one_finder_watches_for_all_training_packages(start):
     result = start("import sys, json; print(json.dumps([type(f).__name__ for f in sys.meta_path]))")
     assert json.loads(result.stdout).count("AwaitingFinder") == 1

@@ -45,7 +45,7 @@ def requests() -> list[int]:
     return seen
 
 
-def test_it_hands_out_chunks_as_tensorflow_does() -> None:
+def test_model_allocates_chunks_like_tensorflow() -> None:
     environ = os.environ | {"CUDA_VISIBLE_DEVICES": "-1"}
     done = subprocess.run(
         [sys.executable, "-c", REQUESTS], capture_output=True, text=True, timeout=120, check=True, env=environ
@@ -89,7 +89,7 @@ def test_free_neighbours_become_one_chunk() -> None:
     assert allocator.allocate(MIB) is not None
 
 
-def test_what_is_in_pieces_cannot_be_given_although_there_is_enough() -> None:
+def test_fragmented_memory_cannot_serve_a_large_request() -> None:
     allocator = Allocator(limit=2 * MIB)
     handles = [allocator.allocate(MIB // 2) for _ in range(4)]
     for handle in (handles[0], handles[2]):
@@ -106,7 +106,7 @@ def test_a_large_array_may_keep_a_whole_chunk() -> None:
     assert chunks_of([]) == 0
 
 
-def test_tensorflow_keeps_it_too() -> None:
+def test_tensorflow_gives_a_large_array_the_same_chunk() -> None:
     """Measured on a training whose arrays came to 219.5 MB while 269.5 MB were in use before its first step."""
     code = """
 import os

@@ -40,13 +40,13 @@ def test_a_size_that_ran_has_its_own_factor_and_near_sizes_count_more_than_far_o
     assert 0.8 < found.factor(1) < found.factor(4) < 1.0 < found.factor(16) < found.factor(256) < 1.2
 
 
-def test_beside_a_size_that_is_off_by_chance_it_is_smoothed() -> None:
+def test_factor_beside_an_outlier_is_smoothed() -> None:
     wild = Correction([steps(2, 100, 100), steps(8, 240, 200), steps(32, 500, 500)])
     assert wild.factor(5) < 1.13
     assert 1.0 < wild.factor(33) < 1.05
 
 
-def test_the_most_of_each_order_counts_and_the_orders_on_average() -> None:
+def test_factor_averages_the_maximum_of_each_order() -> None:
     found = Correction([MeasuredSteps(8, [[90 * MIB, 100 * MIB], [100 * MIB, 120 * MIB, 80 * MIB]], 100 * MIB)])
     assert found.factor(8) == pytest.approx(1.1)
 
@@ -66,7 +66,7 @@ def test_between_two_sizes_the_upper_bound_is_not_below_what_either_took() -> No
     assert found.of(Interval(MIB, MIB, MIB), 16, 0).high >= 1.5 * MIB
 
 
-def test_the_interval_is_that_of_chance_and_widens_beyond_what_ran() -> None:
+def test_interval_reflects_chance_and_widens_beyond_measured_sizes() -> None:
     measured = [steps(2, 100, 100), steps(8, 200, 200)]
     peak = corrected(measured, 8, 1000)
     assert (peak.low, peak.high) == (round(LOWER * 1000), round(UPPER * 1000))
@@ -75,7 +75,7 @@ def test_the_interval_is_that_of_chance_and_widens_beyond_what_ran() -> None:
     assert corrected(measured, 1 << 20, 10**6) == corrected(measured, 128, 10**6)
 
 
-def test_what_is_held_is_in_use_in_any_case() -> None:
+def test_held_memory_is_a_lower_bound_of_the_peak() -> None:
     peak = corrected([steps(2, 10, 100)], 2, 100 * MIB, held=50 * MIB)
     assert peak.low == peak.expected == 50 * MIB
 

@@ -10,7 +10,7 @@ from oomph.planning.device_limit import limit_of
 POOL = {"TF_CPU_ALLOCATOR_USE_BFC": "1", "TF_CPU_BFC_MEM_LIMIT_IN_MB": "48", "CUDA_VISIBLE_DEVICES": "-1"}
 
 
-def test_a_pool_with_a_limit_is_a_device_that_may_be_used_as_a_whole() -> None:
+def test_limited_pool_is_a_fully_usable_device() -> None:
     device = limit_of(pool_of(POOL))
     assert device is not None
     assert device.usable == device.memory == 48 << 20
@@ -27,5 +27,5 @@ def test_a_pool_with_a_limit_is_a_device_that_may_be_used_as_a_whole() -> None:
         {"CUDA_VISIBLE_DEVICES": "0"},
     ],
 )
-def test_no_limit_no_pool_and_a_visible_gpu_is_the_device_instead(change: dict[str, str]) -> None:
+def test_pool_without_a_limit_or_beside_a_gpu_is_not_the_device(change: dict[str, str]) -> None:
     assert pool_of({**POOL, **change}) is None

@@ -27,14 +27,12 @@ CARD = Device("a card", 8 * GIB, 6 * GIB)
         (Interval(9, 10, 12), True, Fitting.NO),
     ],
 )
-def test_yes_by_the_high_end_no_by_half_of_the_lower_doubt_and_under_xla_yes_by_eight_times_that(
-    peak, is_xla, says
-) -> None:
+def test_verdict_follows_the_interval_and_is_stricter_under_xla(peak, is_xla, says) -> None:
     scaled = Interval(*(round(size * GIB) for size in (peak.low, peak.expected, peak.high)))
     assert FittingVerdict(CARD, is_xla, held=0).fits(scaled) is says
 
 
-def test_without_a_device_nothing_is_said() -> None:
+def test_no_device_gives_an_unknown_verdict_and_no_notes() -> None:
     assert FittingVerdict(None, False, 0).fits(Interval(0, 0, 0)) is Fitting.UNKNOWN
     assert notes(FittingVerdict(None, False, 0), ()) == ()
 
@@ -46,7 +44,7 @@ def test_a_doubt_is_not_outweighed_by_room_for_xla() -> None:
     assert FittingVerdict(CARD, True, held=GIB).fits(small) is Fitting.UNKNOWN
 
 
-def test_a_yes_without_asking_xla_says_by_how_much_xla_may_exceed_it() -> None:
+def test_yes_without_compiling_says_by_how_much_xla_may_exceed_it() -> None:
     verdict = FittingVerdict(CARD, True, 0)
     peaks = {32: Interval(GIB // 8, GIB // 5, GIB // 4), 512: Interval(2 * GIB, 3 * GIB, 4 * GIB)}
     said = notes(verdict, (), [Estimate(size, peak, verdict.fits(peak)) for size, peak in peaks.items()])
@@ -55,11 +53,11 @@ def test_a_yes_without_asking_xla_says_by_how_much_xla_may_exceed_it() -> None:
     assert not any("unless XLA" in note for note in notes(FittingVerdict(CARD, False, 0), (), []))
 
 
-def test_what_the_training_holds_alone_may_be_too_much_under_xla() -> None:
+def test_held_memory_alone_may_rule_out_fitting_under_xla() -> None:
     assert FittingVerdict(CARD, True, held=7 * GIB).fits(Interval(7 * GIB, 7 * GIB, 8 * GIB)) is Fitting.NO
 
 
-def test_a_card_keeps_something_and_an_amount_of_memory_nothing() -> None:
+def test_reserve_is_deducted_from_a_card_and_not_from_an_amount() -> None:
     card = limit_of({"name": "RTX", "memory": 24 * GIB, "capability": "8.9", "is_card": True})
     amount = limit_of({"name": "24 GiB", "memory": 24 * GIB, "capability": "", "is_card": False})
     assert card is not None
@@ -73,7 +71,7 @@ def test_a_card_keeps_something_and_an_amount_of_memory_nothing() -> None:
     ("capability", "mib"),
     [("5.2", 500), ("7.5", 1050), ("8.6", 1536), ("8.9", 1800), ("9.0", 1800), ("12.0", 1800), ("", 1800)],
 )
-def test_the_reserve_that_was_measured(capability: str, mib: int) -> None:
+def test_reserve_matches_the_measured_one(capability: str, mib: int) -> None:
     assert reserve(8 * GIB, capability) == mib << 20
 
 
@@ -85,13 +83,13 @@ def test_the_reserve_that_was_measured(capability: str, mib: int) -> None:
         (Device("the CPU's pool", GIB, GIB, is_card=False, is_gpu=False), "this step is compiled with XLA, and"),
     ],
 )
-def test_under_xla_it_is_said_why_it_is_open_and_how_to_know(device, begin) -> None:
+def test_open_verdict_under_xla_says_why_and_how_to_know(device, begin) -> None:
     said = why_open(FittingVerdict(device, True, 0, doubt="a loop is guessed"))
     assert said.startswith(begin)
     assert "set jit_compile=False in compile(), plan again, and train with that" in said
 
 
-def test_it_is_open_for_the_doubt_or_not_at_all() -> None:
+def test_verdict_without_xla_is_open_only_because_of_a_doubt() -> None:
     assert why_open(FittingVerdict(CARD, False, 0, doubt="a loop is guessed")) == "a loop is guessed"
     assert why_open(FittingVerdict(CARD, False, 0)) == ""
 
@@ -102,7 +100,7 @@ def test_xla_and_unknown_sizes_are_named() -> None:
     assert said[-1] == "2 more sizes are not known or assumed."
 
 
-def test_what_may_change_everything_is_never_a_yes() -> None:
+def test_doubt_prevents_a_yes() -> None:
     device = Device("a GPU", 1 << 34, 1 << 34)
     small = Interval(1 << 20, 1 << 21, 1 << 22)
     assert FittingVerdict(device, is_xla=False, held=0).fits(small) is Fitting.YES
@@ -111,7 +109,7 @@ def test_what_may_change_everything_is_never_a_yes() -> None:
     assert not doubtful.can_say_yes
 
 
-def test_what_xla_has_compiled_may_fit_for_certain() -> None:
+def test_compiled_step_may_get_a_certain_yes() -> None:
     compiled = FittingVerdict(CARD, True, 0, compiled=("XLA compiled this step.",))
     assert compiled.can_say_yes
     assert compiled.fits(Interval(1 * GIB, 2 * GIB, 3 * GIB)) is Fitting.YES
@@ -123,14 +121,14 @@ def test_what_xla_has_compiled_may_fit_for_certain() -> None:
     assert why_open(compiled) == ""
 
 
-def test_what_xla_has_compiled_is_open_for_the_doubt_alone() -> None:
+def test_compiled_step_is_open_only_because_of_a_doubt() -> None:
     doubtful = FittingVerdict(CARD, True, 0, doubt="the data leave it open", compiled=("XLA compiled this step.",))
     assert not doubtful.can_say_yes
     assert doubtful.fits(Interval(1 * GIB, 2 * GIB, 3 * GIB)) is Fitting.UNKNOWN
     assert why_open(doubtful) == "the data leave it open"
 
 
-def test_why_xla_has_not_compiled_is_said_once_with_why_it_is_open() -> None:
+def test_reason_for_not_compiling_is_stated_once() -> None:
     verdict = FittingVerdict(CARD, True, 0, not_compiled="its compiler took too long")
     assert why_open(verdict) == (
         "Keras compiles with XLA where it sees a GPU, and XLA chooses the buffers itself; its compiler took too long; "
@@ -139,6 +137,6 @@ def test_why_xla_has_not_compiled_is_said_once_with_why_it_is_open() -> None:
     assert not any("took too long" in note for note in notes(verdict, ()))
 
 
-def test_a_step_that_failed_is_why_it_is_open_and_not_xla() -> None:
+def test_failed_step_explains_the_open_verdict_instead_of_xla() -> None:
     failed = FittingVerdict(CARD, True, 0, doubt="a step failed", failed="a step failed")
     assert why_open(failed) == "a step failed"

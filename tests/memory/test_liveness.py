@@ -44,7 +44,7 @@ def test_memory_that_something_else_needs_is_not() -> None:
     assert simulate(Program(more, [Size(0, KIB)] * 4, frozenset({3})), 1, Order.AS_TRACED).peak == 2 * KIB
 
 
-def test_held_memory_and_scratch_memory() -> None:
+def test_peak_includes_scratch_memory_but_not_held_memory() -> None:
     operations = [
         operation("v", (), (0,), storage=Storage.HELD),
         operation("f", (0,), (1,), workspace=Size(8 * KIB)),
@@ -79,7 +79,7 @@ def test_the_interval_holds_the_peak_and_grows_with_the_batch() -> None:
     assert peaks[0].high < peaks[1].high < peaks[2].high
 
 
-def test_sizes_that_are_assumed_widen_the_interval_and_vanish_nowhere() -> None:
+def test_assumed_sizes_widen_the_interval() -> None:
     known, assumed = (widened(Interval(100, 120, 150), 10, is_assumed) for is_assumed in (False, True))
     assert (known.low, known.expected, known.high) == (100, 120, 160)
     assert assumed.low < known.low
@@ -95,7 +95,7 @@ def test_the_items_add_up_to_the_expected_peak() -> None:
     assert {item.name: item.size.expected for item in parts}["weights"] == 100 * KIB
 
 
-def test_the_activations_are_told_by_layer_and_the_timeline_in_order() -> None:
+def test_activations_are_listed_by_layer_and_the_timeline_in_order() -> None:
     operations = [
         operation("x", (), (0,), kind="Placeholder"),
         operation("model/conv_2/Conv2D", (0,), (1,)),

@@ -38,7 +38,7 @@ def test_the_document_has_what_programs_rely_on():
         ("estimates", [{"batch": 1, "low": 1, "expected": 1, "high": 1, "fits": "perhaps"}]),
     ],
 )  # fmt: skip
-def test_what_is_not_a_plan_is_refused(name, value):
+def test_invalid_plan_document_is_refused(name, value):
     with pytest.raises(ValueError, match=r"."):
         plan_of({**as_document(plan()), name: value})
     with pytest.raises(ValueError, match="not a plan"):

@@ -11,7 +11,7 @@ from oomph.planning.report import as_text
 from oomph.terminal.amounts import in_three_digits
 
 
-def test_the_first_lines_say_what_fits_what_to_type_and_how_much_it_needs():
+def test_report_opens_with_verdict_command_and_memory_need():
     lines = list(as_text(plan(), WORDS, 100))
     assert lines[0] == "train.py:42: ResNet50, 25.6 M parameters, Adam, float32"
     assert lines[1].startswith(
@@ -46,7 +46,7 @@ def test_the_first_lines_say_what_fits_what_to_type_and_how_much_it_needs():
         ({"device": None, "max_batch": None}, "--gpu 'RTX 4090'", "oomph run train.py --epochs 3"),
     ],
 )
-def test_the_command_fits_what_is_known(changes, said, command):
+def test_command_matches_the_verdict(changes, said, command):
     made = plan(**changes)
     assert said in " ".join(" ".join(as_text(made, WORDS, 100)).split())
     assert next_command(made, WORDS) == command
@@ -59,7 +59,7 @@ def words_of(made):
     return " ".join(" ".join(as_text(made, WORDS, 100)).split())
 
 
-def test_why_it_is_open_is_in_the_first_sentence_and_not_said_again():
+def test_reason_for_an_open_verdict_is_stated_once_in_the_first_sentence():
     made = plan(max_batch=None, batch=64, why_open=XLA, notes=(f"{XLA}.", "Another."))
     lines = list(as_text(made, WORDS, 100))
     assert " ".join(lines[1].split()) == (
@@ -69,12 +69,12 @@ def test_why_it_is_open_is_in_the_first_sentence_and_not_said_again():
     assert "note Another." in words_of(made)
 
 
-def test_without_a_gpu_it_is_said_too_that_naming_one_is_not_enough():
+def test_plan_without_a_gpu_says_that_naming_one_is_not_enough():
     said = words_of(plan(device=None, max_batch=None, why_open=XLA))
     assert f"or --gpu 24GiB. {XLA}." in said
 
 
-def test_a_batch_that_can_not_fit_is_said_first_even_where_the_largest_is_open():
+def test_batch_that_cannot_fit_is_reported_first():
     made = plan(max_batch=None, why_open=XLA, batch=512)
     said = f"The script's batch of 512 does not fit GeForce RTX 4090, where TensorFlow gets 22 GiB of 24 GiB. {XLA}."
     assert said in words_of(made)
@@ -90,7 +90,7 @@ def test_a_batch_that_can_not_fit_is_said_first_even_where_the_largest_is_open()
         ),
     ],
 )
-def test_all_of_an_amount_is_not_put_beside_itself(device, said):
+def test_fully_usable_memory_is_stated_once(device, said):
     text = words_of(plan(device=device))
     assert said in text
     assert "24 GiB of 24 GiB" not in text

@@ -15,7 +15,7 @@ def device(name: str) -> Device:
 
 
 @pytest.mark.parametrize("name", ["T4", "V100 16GB", "P100 16GB", "GTX 1080 Ti"])
-def test_before_ampere_bfloat16_is_warned_of(name) -> None:
+def test_bfloat16_on_gpus_before_ampere_gets_a_warning(name) -> None:
     card = device(name)
     (said,) = warnings(card, ("float32", "mixed_bfloat16"))
     assert said.startswith(f"{card.name} (compute capability {card.capability}) has no fast arithmetic with bfloat16")
@@ -24,13 +24,13 @@ def test_before_ampere_bfloat16_is_warned_of(name) -> None:
 
 
 @pytest.mark.parametrize("policies", [("float32",), ("mixed_float16",), ()])
-def test_other_policies_are_not(policies) -> None:
+def test_other_policies_get_no_warning(policies) -> None:
     assert warnings(device("T4"), policies) == ()
 
 
 @pytest.mark.parametrize(
     "known", [None, Device("a GPU with 24 GiB", 1, 1, is_card=False), device("A100 40GB"), device("RTX 4090")]
 )
-def test_nothing_is_said_of_ampere_and_of_what_is_not_known(known) -> None:
+def test_ampere_and_unknown_gpus_get_no_warning(known) -> None:
     assert warnings(known, ("mixed_bfloat16",)) == ()
     assert suits_bfloat16(known)

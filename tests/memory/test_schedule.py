@@ -15,7 +15,7 @@ def taken(found, worker: int = 0) -> list[int]:
     return list(iter(lambda: found.take(worker), None))
 
 
-def test_a_thread_goes_on_with_the_last_that_became_ready_and_then_with_what_it_put_away_last() -> None:
+def test_thread_runs_the_newest_ready_operation_first() -> None:
     found = pool([False] * 4)
     found.add(0, [0, 1, 2, 3])
     assert taken(found) == [3, 2, 1, 0]
@@ -34,14 +34,14 @@ def test_an_idle_thread_takes_what_another_put_away_first() -> None:
     assert found.take(0) == 3
 
 
-def test_what_waits_for_nothing_is_spread_over_all_threads() -> None:
+def test_initially_ready_operations_are_spread_over_all_threads() -> None:
     found = pool([False] * 40, workers=2)
     found.begin(range(40))
     first = [found.take(worker) for _ in range(20) for worker in (0, 1)]
     assert sorted(index for index in first if index is not None) == list(range(40))
 
 
-def test_the_simple_orders() -> None:
+def test_simple_orders_are_followed() -> None:
     for order, wanted in (
         (Order.FIRST_READY, [2, 0, 1]),
         (Order.AS_TRACED, [0, 1, 2]),

@@ -19,7 +19,7 @@ MIB = 1 << 20
 
 
 @pytest.mark.parametrize(("batch", "share"), [(1, 1), (2, 1), (4, 1), (5, 2), (128, 32), (130, 33)])
-def test_the_replica_that_gets_most_of_a_batch_counts(batch, share) -> None:
+def test_share_is_that_of_the_replica_with_the_most_samples(batch, share) -> None:
     assert PlannedReplicas(4).share(batch) == share
     assert ALONE.share(batch) == batch
 
@@ -29,7 +29,7 @@ def test_a_batch_of_a_share_gives_each_replica_that_share() -> None:
     assert PlannedReplicas(4).share(PlannedReplicas(4).batch_of(33)) == 33
 
 
-def test_how_a_batch_is_shared_is_in_the_text_on_the_page_and_in_the_document() -> None:
+def test_batch_sharing_is_shown_in_text_page_and_document() -> None:
     shared = plan(replicas=4, batch=128)
     said = "Each of 4 replicas takes 32 samples of the batch of 128"
     assert said in " ".join("\n".join(as_text(shared, ["train.py"], 79)).split())
@@ -38,11 +38,11 @@ def test_how_a_batch_is_shared_is_in_the_text_on_the_page_and_in_the_document() 
     assert (document["batch"], document["replicas"], document["samples_per_replica"]) == (128, 4, 32)
 
 
-def test_an_uneven_batch_is_not_said_to_be_shared_evenly() -> None:
+def test_uneven_batch_is_not_described_as_even() -> None:
     assert "takes at most 33 samples of the batch of 130" in PlannedReplicas(4).words(130)
 
 
-def test_nothing_is_said_of_a_single_replica() -> None:
+def test_single_replica_is_not_mentioned() -> None:
     alone = plan()
     assert "replica" not in "\n".join(as_text(alone, ["train.py"], 79))
     assert "replica" not in as_page(alone, ["train.py"])
@@ -66,7 +66,7 @@ def all_reduce(reduction: str = "CollectiveReduceV2") -> Program:
 
 
 @pytest.mark.parametrize("reduction", ["CollectiveReduceV2", "NcclAllReduce"])
-def test_packed_and_reduced_gradients_are_a_kind_of_their_own(reduction) -> None:
+def test_packed_and_reduced_gradients_are_itemised_separately(reduction) -> None:
     program = all_reduce(reduction)
     assert exchanged(program) == {2, 3, 4, 5}
     found = {
@@ -75,16 +75,16 @@ def test_packed_and_reduced_gradients_are_a_kind_of_their_own(reduction) -> None
     assert found[PACKED] >= 3 * MIB
 
 
-def test_a_concatenation_elsewhere_in_the_step_is_no_exchange() -> None:
+def test_unrelated_concatenation_is_not_counted_as_exchanged() -> None:
     assert exchanged(all_reduce("AddN")) == frozenset()
 
 
-def test_what_arrives_from_another_replica_is_exchanged() -> None:
+def test_tensor_from_another_replica_is_counted_as_exchanged() -> None:
     copy = Operation("replica_1/MatMul/copy", ARRIVED, (), (0,), (), Storage.NEW)
     assert exchanged(Program([copy], [Size(MIB)], frozenset())) == {0}
 
 
-def test_what_nccl_takes_is_assumed_with_its_source() -> None:
+def test_nccl_memory_is_assumed_and_names_its_source() -> None:
     item = nccl_buffers()
     assert (item.basis, item.size.expected) == ("assumed", 0), "outside of what TensorFlow's allocator gives"
     assert item.size.high > 500 * MIB

@@ -20,7 +20,7 @@ def test_a_baseline_says_when_and_where_it_was_taken(tmp_path):
     assert reader.read()[1] == ()
 
 
-def test_a_window_keeps_ends_of_epochs_however_many_readings_there_are_within():
+def test_window_keeps_every_end_of_epoch_among_many_readings():
     window = Window()
     for step in range(10_000):
         end = Baseline(step, 1.0, epoch=1 + step // 1000) if step % 1000 == 999 else Baseline(step, 1.0)

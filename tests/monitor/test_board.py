@@ -17,7 +17,7 @@ from oomph.monitor.sample import Baseline
 KEYS = [metric.key for metric in of_scope("training")]
 
 
-def test_what_is_written_is_read_and_the_rest_is_absent(tmp_path):
+def test_board_returns_written_values_and_omits_the_rest(tmp_path):
     board, reader = TrainingBoard(tmp_path), BoardReader(tmp_path)
     assert reader.read() == ({}, ())
     board.write("loss", 0.25)
@@ -28,7 +28,7 @@ def test_what_is_written_is_read_and_the_rest_is_absent(tmp_path):
     assert reader.read()[0] == {"steps_total": 12}
 
 
-def test_only_metrics_of_training_have_a_place(tmp_path):
+def test_board_refuses_metrics_that_are_not_of_training(tmp_path):
     with pytest.raises(KeyError):
         TrainingBoard(tmp_path).write("power_watts", 1)
 
@@ -43,14 +43,14 @@ def test_each_baseline_is_read_once(tmp_path):
     assert [baseline.step for baseline in reader.read()[1]] == [30]
 
 
-def test_of_more_baselines_than_there_is_room_for_the_last_are_read(tmp_path):
+def test_full_board_returns_the_newest_baselines(tmp_path):
     board, reader = TrainingBoard(tmp_path), BoardReader(tmp_path)
     for step in range(200):
         board.add_baseline(step, 1.0)
     assert [baseline.step for baseline in reader.read()[1]] == list(range(136, 200))
 
 
-def test_another_attempt_begins_anew(tmp_path):
+def test_new_attempt_clears_the_board(tmp_path):
     first, reader = TrainingBoard(tmp_path), BoardReader(tmp_path)
     first.write("loss", 1)
     first.add_baseline(1, 1.0)
@@ -87,7 +87,7 @@ def test_a_board_of_another_format_has_no_values(tmp_path):
 
 @settings(max_examples=40)
 @given(st.data())
-def test_no_content_makes_it_fail(tmp_path_factory, data):
+def test_arbitrary_content_never_makes_the_reader_fail(tmp_path_factory, data):
     folder = tmp_path_factory.mktemp("board")
     TrainingBoard(folder).write("loss", 1)
     path = folder / BOARD

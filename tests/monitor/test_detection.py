@@ -23,11 +23,11 @@ def told(detection: Detection, seconds: Iterable[int]) -> list[int]:
     return [second for second in seconds for _ in detection.take(Sample(float(second))).told]
 
 
-def test_a_finding_is_told_once_while_it_lasts():
+def test_lasting_finding_is_reported_once():
     assert told(Detection([detector(lambda window: [finding()])]), range(5000)) == [0]
 
 
-def test_it_is_told_again_after_it_was_over_for_ten_minutes():
+def test_finding_is_reported_again_after_ten_minutes_of_absence():
     hot = detector(lambda window: [finding()] if window.newest.time in (5, 100, 600, 1300) else [])
     assert told(Detection([hot]), range(2000)) == [5, 1300]
 
@@ -51,22 +51,22 @@ def while_(*spans: tuple[int, int]):
     return lambda window: [finding()] if any(a <= window.newest.time < b for a, b in spans) else []
 
 
-def test_a_finding_that_is_not_made_for_a_minute_is_over():
+def test_finding_ends_after_a_minute_of_absence():
     assert changes(while_((10, 41)), range(500)) == [(10, "told", None), (100, "ended", over(40, 30))]
 
 
-def test_a_moment_has_an_end_too():
+def test_momentary_finding_also_ends():
     assert changes(while_((10, 11)), range(500)) == [(10, "told", None), (70, "ended", over(10, 0))]
 
 
-def test_a_finding_that_is_looked_for_seldom_is_over_after_three_looks():
+def test_rarely_checked_finding_ends_after_three_checks():
     assert changes(while_((0, 121)), range(0, 1000, 10), every=120) == [
         (0, "told", None),
         (480, "ended", over(120, 120)),
     ]
 
 
-def test_what_comes_back_soon_is_recorded_and_then_has_to_stay_away_for_ten_minutes():
+def test_finding_that_returns_soon_ends_only_after_ten_minutes_of_absence():
     seen = changes(while_((0, 1), (200, 301), (500, 521), (2000, 2001)), range(2500))
     assert seen == [
         (0, "told", None), (60, "ended", over(0, 0)), (200, "returned", None), (1120, "ended", over(520, 320)),
@@ -74,7 +74,7 @@ def test_what_comes_back_soon_is_recorded_and_then_has_to_stay_away_for_ten_minu
     ]  # fmt: skip
 
 
-def test_what_flaps_for_a_day_writes_little():
+def test_finding_that_flaps_all_day_causes_few_changes():
     flapping = detector(lambda window: [finding()] if window.newest.time % 120 < 10 else [])
     detection = Detection([flapping])
     seen = [detection.take(Sample(float(second))) for second in range(86400)]
@@ -82,13 +82,13 @@ def test_what_flaps_for_a_day_writes_little():
     assert detection.active
 
 
-def test_what_becomes_more_severe_is_told_again():
+def test_finding_is_reported_again_when_it_becomes_more_severe():
     severities = dict(enumerate(["notice", "notice", "warning", "notice", "warning", "critical", "critical", "notice"]))
     worse = detector(lambda window: [Finding("host-oom", "host", "it fills", severities[int(window.newest.time)])])
     assert told(Detection([worse]), range(8)) == [0, 2, 5]
 
 
-def test_a_clock_that_is_set_back_ends_nothing_that_is_still_there():
+def test_clock_set_back_does_not_end_a_present_finding():
     seen = changes(while_((5000, 5010), (1000, 1010)), [*range(5000, 5010), *range(1000, 1100)])
     assert seen == [(5000, "told", None), (1069, "ended", over(1009, 0))]
 
@@ -107,7 +107,7 @@ def test_kinds_tell_findings_of_one_gpu_apart():
     assert detection.active == [("hardware-fault", "GPU 0", "a"), ("hardware-fault", "GPU 0", "b")]
 
 
-def test_a_clock_that_is_set_back_delays_nobody():
+def test_clock_set_back_does_not_delay_a_detector():
     asked = []
     slow = detector(lambda window: asked.append(window.newest.time) or [], every=10)
     told(Detection([slow]), (1000, 1001, 100, 101, 111))
@@ -121,7 +121,7 @@ def test_a_detector_is_asked_when_it_is_due():
     assert asked == [0, 10, 20, 30]
 
 
-def test_a_detector_that_fails_is_left_out_and_named():
+def test_failing_detector_is_disabled_and_named():
     calls = []
 
     def fail(window):

@@ -79,7 +79,7 @@ def test_memory_that_climbs_to_the_end_is_found() -> None:
     assert finding.message == "76.0 GiB of 80.0 GiB are taken (95%), 16.0 GiB more than 96 s ago"
 
 
-def test_tensorflow_s_own_figures_count_where_it_reports_them() -> None:
+def test_allocator_figures_of_tensorflow_take_precedence_over_those_of_the_driver() -> None:
     def at(peak: Callable[[int], float]) -> list[Finding]:
         return found(
             every_second(
@@ -120,12 +120,12 @@ def test_another_process_that_comes_is_found_once() -> None:
     )
 
 
-def test_another_process_whose_memory_the_driver_does_not_say() -> None:
+def test_other_process_of_unknown_size_is_found() -> None:
     assert kinds(_arrival(None)) == [("device-oom-other-process", "99")]
 
 
 @pytest.mark.parametrize(("held", "at", "own_at"), [(0.6, 50, 0), (9, 0, 0), (9, 0, 30), (9, 50, 200)])
-def test_others_that_are_no_finding(held: float, at: int, own_at: int) -> None:
+def test_idle_earlier_or_unrelated_processes_are_no_finding(held: float, at: int, own_at: int) -> None:
     """An idle notebook; who was there with the script or before it; a GPU on which the script is not."""
     assert _arrival(held, at, own_at) == []
 
@@ -133,7 +133,7 @@ def test_others_that_are_no_finding(held: float, at: int, own_at: int) -> None:
 # The machine
 
 
-def test_host_memory_that_runs_out() -> None:
+def test_host_memory_running_out_is_found() -> None:
     def machine(second: int) -> dict[str, Any]:
         host = {"memory_used_bytes": (90 + second / 12) * GIB, "memory_total_bytes": 100 * GIB}
         return {"host": host, "process": {"resident_bytes": 50 * GIB}}
@@ -183,7 +183,7 @@ def test_only_some_reasons_are_throttling(bits: int, kind: str) -> None:
     assert kinds(found(every_second(slowed))) == ([("thermal-throttle", kind)] if kind else [])
 
 
-def test_what_throttling_costs() -> None:
+def test_throttling_finding_states_the_lost_share_of_the_clock() -> None:
     def slowed(second: int) -> GpuSample:
         return gpu(clocks_event_reasons=0x20, sm_clock_hertz=1.2e9) if second >= 60 else gpu()
 
@@ -224,12 +224,12 @@ def test_uncorrected_errors_count_from_the_start() -> None:
         ({"recovery_action": 99.0}, "advice 99", "critical"),
     ],
 )
-def test_states_of_the_hardware(values: dict[str, float], kind: str, severity: str) -> None:
+def test_bad_hardware_states_are_found_with_their_severity(values: dict[str, float], kind: str, severity: str) -> None:
     [finding] = found(every_second(lambda second: gpu(**values) if second % 10 == 5 else gpu()))
     assert (finding.fault, finding.kind, finding.severity) == ("hardware-fault", kind, severity)
 
 
-def test_pcie_replays_by_their_rate() -> None:
+def test_steady_pcie_replays_are_found_but_not_one_burst() -> None:
     def replays(at: Callable[[int], float]) -> list[tuple[str, str]]:
         return kinds(
             found(every_second(lambda second: gpu(pcie_replays_total=at(second)) if second % 10 == 0 else gpu(), 300))
@@ -240,7 +240,7 @@ def test_pcie_replays_by_their_rate() -> None:
     assert replays(lambda second: second * 2) == [("hardware-fault", "PCIe replays")]
 
 
-def test_a_narrow_link_counts_under_load_only() -> None:
+def test_narrow_pcie_link_is_found_only_under_load() -> None:
     def narrow(use: float, width: float) -> list[tuple[str, str]]:
         slow = {"pcie_width": width, "pcie_width_max": 16.0}
         return kinds(
@@ -280,7 +280,7 @@ def test_xids_have_their_page_and_action(code: int, page: str, severity: str, ac
     assert finding.remedy == f"NVIDIA's catalogue says: {action}"
 
 
-def test_an_unknown_xid_and_other_events() -> None:
+def test_unknown_xid_and_other_driver_events_are_reported() -> None:
     [finding] = _event(GpuEvent("xid", 99_999))
     assert (finding.message, finding.severity, finding.remedy) == ("the driver reports Xid 99999", "warning", "")
     assert kinds(_event(GpuEvent("ecc-double-bit"))) == [("hardware-fault", "memory error")]
@@ -288,7 +288,7 @@ def test_an_unknown_xid_and_other_events() -> None:
     assert _event(GpuEvent("something new")) == []
 
 
-def test_several_xids_of_one_gpu_are_told_each() -> None:
+def test_each_xid_of_one_gpu_is_reported() -> None:
     def machine(second: int) -> GpuSample:
         codes = {50: 48, 51: 48, 55: 63, 60: 79}
         events = (GpuEvent("xid", codes[second]),) if second in codes else ()
@@ -302,7 +302,7 @@ def test_a_driver_that_never_answered_is_no_finding() -> None:
     assert found(every_second(lambda _: {"problems": {"nvml": "the NVIDIA driver is not loaded"}})) == []
 
 
-def test_a_driver_that_stops_answering() -> None:
+def test_driver_that_stops_answering_is_found() -> None:
     def machine(second: int) -> dict[str, Any]:
         if second < 50:
             return {"gpus": (gpu(),)}
@@ -326,12 +326,12 @@ def _standing(cores: float = 0.01, use: float = 0.0, **values: float) -> list[Fi
     return found(every_second(machine, 600))
 
 
-def test_a_training_that_stands_still() -> None:
+def test_training_that_stands_still_is_found() -> None:
     [finding] = _standing()
     assert (finding.fault, finding.subject, finding.severity) == ("hang", "training", "notice")
 
 
-def test_what_keeps_a_training_from_its_steps_is_no_finding() -> None:
+def test_tracing_validating_or_slow_steps_are_not_found_as_a_hang() -> None:
     assert _standing(cores=1.0) == []  # tracing, compiling, reading
     assert _standing(use=0.5) == []  # validating
     assert _standing(step_seconds_total=1800.0) == []  # its steps take half a minute each
@@ -353,7 +353,7 @@ def _paces(*parts: dict[str, float], own: bool = True) -> list[Finding]:
     return found(every_second(machine, 700))
 
 
-def test_stragglers() -> None:
+def test_slower_gpu_is_found_as_a_straggler() -> None:
     slow, idle = {"sm_clock_hertz": 1.2e9}, {"utilization_ratio": 0.2}
     [finding] = _paces({}, {}, slow, {})
     assert (finding.fault, finding.subject, finding.kind) == ("straggler", "GPU 2 (H100)", "clock")
@@ -366,7 +366,7 @@ def test_stragglers() -> None:
 # All of them
 
 
-def test_a_clock_that_is_set_back_does_not_blind_them() -> None:
+def test_clock_set_back_does_not_blind_detectors() -> None:
     samples = [Sample(START + 3600 * (second < 50) + second, (gpu(),)) for second in range(100)]
     samples += [Sample(START + 100 + second, (gpu(recovery_action=1.0),)) for second in range(5)]
     assert kinds(found(samples)) == [("hardware-fault", "advice 1")]

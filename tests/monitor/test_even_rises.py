@@ -22,9 +22,9 @@ def test_even_rises_are_growth_with_their_rate():
     [(10, 20, 30), (10, 20, 30, 60), (10, 20, 30, 30), (40, 30, 20, 10), (10, 10, 10, 10), (90, 10, 20, 30, 40)],
     ids=["too few", "one is larger", "the last is none", "falls", "stays", "was there before"],
 )
-def test_what_is_none(values):
+def test_irregular_values_are_not_even_rises(values):
     assert even_rises(series(*values), 3, 1) is None
 
 
-def test_less_than_the_least_is_not_worth_a_word():
+def test_rises_below_the_least_size_are_ignored():
     assert even_rises(series(1, 2, 3, 4), 3, 5) is None

@@ -40,13 +40,13 @@ def line_of(finding: Finding) -> str:
 
 @few
 @given(CHANGES)
-def test_changes_come_back_from_their_lines(changes):
+def test_finding_changes_survive_the_round_trip_through_lines(changes):
     lines = list(to_lines(changes))
     assert all(line.count("\n") == 1 for line in lines)
     assert from_documents(map(json.loads, lines)) == changes
 
 
-def test_what_json_cannot_hold_becomes_text():
+def test_evidence_that_json_cannot_hold_becomes_text():
     finding = Finding("memory-leak", "GPU 0", "", evidence={"path": os.fsencode("a")})
     assert json.loads(line_of(finding))["evidence"] == {"path": "b'a'"}
 
@@ -90,7 +90,7 @@ def _ends():
             pass  # the test closed it
 
 
-def test_findings_and_changes_of_the_problem_are_told(ends):
+def test_findings_and_problem_changes_reach_the_parent(ends):
     ends.parent.tell_problem("")
     ends.parent.tell(FindingChanges((FINDING,)))
     for problem in ("full", "full", "", "full"):
@@ -101,7 +101,7 @@ def test_findings_and_changes_of_the_problem_are_told(ends):
     assert not ends.parent.is_gone
 
 
-def test_a_parent_that_does_not_read_is_not_waited_for_and_misses_no_line(ends):
+def test_slow_parent_does_not_block_the_sampler_and_receives_every_line(ends):
     long = Finding("memory-leak", "GPU 0", "x" * 20_000)
     for _ in range(20):
         ends.parent.tell(FindingChanges((long,)))
@@ -118,7 +118,7 @@ def test_a_parent_that_never_reads_costs_a_megabyte_at_most(ends):
     assert len(ends.parent._unsaid) <= 1 << 20
 
 
-def test_a_parent_that_has_closed_the_pipe_is_gone(ends):
+def test_parent_that_closed_the_pipe_counts_as_gone(ends):
     os.close(ends.read_fd)
     ends.parent.tell(FindingChanges((FINDING,)))
     assert ends.parent.is_gone
@@ -162,7 +162,7 @@ class Sampler(SamplerProcess):
         self._process.pending = data
 
 
-def test_half_a_line_waits_for_its_end():
+def test_partial_line_is_kept_until_it_is_complete():
     sampler, line = Sampler(), line_of(FINDING).encode()
     sampler.pending = line[:30]
     assert sampler.findings() == ()
@@ -171,7 +171,7 @@ def test_half_a_line_waits_for_its_end():
     assert sampler.findings() == ()
 
 
-def test_problems_are_kept_and_nonsense_is_passed_over():
+def test_problems_are_kept_and_invalid_lines_are_ignored():
     sampler = Sampler()
     sampler.pending = b'{"problem": "disk full"}\nTraceback\n[[[\n' + b"[" * 100_000 + b"\n" + line_of(FINDING).encode()
     assert sampler.findings() == (FINDING,)

@@ -15,7 +15,7 @@ def read(text: str) -> Finding | None:
     return of_report(text.encode())
 
 
-def test_pieces_that_are_too_small_are_told_with_their_sizes():
+def test_fragmentation_finding_states_the_sizes_of_the_free_pieces():
     page = find("device-oom-fragmentation")
     assert page is not None
     found = read(page.example)

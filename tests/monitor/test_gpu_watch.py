@@ -95,7 +95,7 @@ def _impatient(monkeypatch):
     monkeypatch.setattr(gpu_watch, "_PATIENCE_SECONDS", 0.001)
 
 
-def test_what_is_answered_is_the_sample(watch, source):
+def test_sample_holds_the_values_that_the_driver_answered(watch, source):
     source.readings[1] = Reading(
         1, "b", "B", "", {}, (Holder(os.getpid(), 5), Holder(0, None)), (DriverEvent("xid", 31),), "GPU is lost"
     )
@@ -108,7 +108,7 @@ def test_what_is_answered_is_the_sample(watch, source):
     assert (second.events, second.problem) == ((GpuEvent("xid", 31),), "GPU is lost")
 
 
-def test_a_call_that_does_not_return_is_told_of_its_gpu_and_no_second_is_made(watch, source, monkeypatch):
+def test_call_that_hangs_is_reported_with_its_gpu_and_not_repeated(watch, source, monkeypatch):
     assert len(ask(watch, 0)) == 2
     monkeypatch.setattr(gpu_watch, "_PATIENCE_SECONDS", 0.001)
     source.hold("GPU 1")
@@ -123,7 +123,7 @@ def test_a_call_that_does_not_return_is_told_of_its_gpu_and_no_second_is_made(wa
     assert watch.problem == "GPU 1: no answer for 58 s; nothing else is asked meanwhile"
 
 
-def test_after_it_has_returned_it_goes_on_without_the_values_from_before(watch, source, monkeypatch):
+def test_late_answer_brings_its_events_but_not_its_outdated_values(watch, source, monkeypatch):
     ask(watch, 0)
     monkeypatch.setattr(gpu_watch, "_PATIENCE_SECONDS", 0.001)
     source.readings[0] = Reading(0, "a", "A", values={"power_watts": 9.0}, events=(DriverEvent("xid", 79),))
@@ -139,7 +139,7 @@ def test_after_it_has_returned_it_goes_on_without_the_values_from_before(watch, 
     assert ask(watch, 13)[0].values == {"power_watts": 9.0}
 
 
-def test_an_answer_that_takes_a_second_or_two_is_only_late(watch, source, monkeypatch):
+def test_answer_delayed_by_two_seconds_is_no_problem(watch, source, monkeypatch):
     ask(watch, 0)
     monkeypatch.setattr(gpu_watch, "_PATIENCE_SECONDS", 0.001)
     source.hold("GPU 0")
@@ -152,14 +152,14 @@ def test_an_answer_that_takes_a_second_or_two_is_only_late(watch, source, monkey
 @pytest.mark.parametrize(
     ("asking", "gpus"), [("NVML", []), ("GPU 5", [(5, "", "no answer for 9 s")]), ("the events of the driver", [])]
 )
-def test_a_first_call_that_does_not_return(watch, source, impatient, asking, gpus):
+def test_first_call_that_hangs_is_reported(watch, source, impatient, asking, gpus):
     source.hold(asking)
     ask(watch, 0)
     assert [(gpu.index, gpu.uuid, gpu.problem) for gpu in ask(watch, 9)] == gpus
     assert watch.problem == f"{asking}: no answer for 9 s; nothing else is asked meanwhile"
 
 
-def test_a_source_that_fails_is_told_and_asked_again(log):
+def test_failing_source_is_reported_and_read_again(log):
     class Failing(Source):
         def read(self, now: float) -> list[Reading]:
             if now == 0:
@@ -178,7 +178,7 @@ def test_a_source_that_fails_is_told_and_asked_again(log):
 FELL_OFF = "NVRM: Xid (PCI:0000:3b:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus."
 
 
-def test_an_xid_of_the_kernels_log_belongs_to_the_gpu_at_its_address_once(watch, log):
+def test_xid_from_the_kernel_log_is_assigned_once_to_the_gpu_at_its_address(watch, log):
     ask(watch, 0)
     log.lines = [FELL_OFF, "NVRM: Xid (PCI:0000:99:00): 31, of another GPU", "NVRM: Xid (PCI::.): 31", "usb 1-1: new"]
     first, second = ask(watch, 1)
@@ -186,7 +186,7 @@ def test_an_xid_of_the_kernels_log_belongs_to_the_gpu_at_its_address_once(watch,
     assert [gpu.events for gpu in ask(watch, 2)] == [(), ()]
 
 
-def test_the_kernel_is_heard_while_the_driver_is_silent(watch, source, log, impatient):
+def test_kernel_log_is_read_while_the_driver_hangs(watch, source, log, impatient):
     source.release()
     while not ask(watch, 0):
         pass

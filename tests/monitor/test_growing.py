@@ -49,21 +49,21 @@ def test_before_three_hours_it_may_be_a_buffer_that_fills(monkeypatch):
     assert [found.kind for found in find(filling)] == [""]
 
 
-def test_before_50_minutes_it_is_not_worth_a_word(monkeypatch):
+def test_growth_of_less_than_50_minutes_is_not_reported(monkeypatch):
     filling = host(45, lambda minute: 100 * minute)
     assert find(filling) == []
     monkeypatch.setattr(leaks, "_GROWING_LASTING_SECONDS", 0)
     assert find(filling) != []
 
 
-def test_growth_that_takes_little_of_the_memory_is_only_told_if_the_end_is_not_known(monkeypatch):
+def test_growth_that_takes_little_memory_is_no_leak_if_the_end_is_unknown(monkeypatch):
     filling = host(200, lambda minute: 30 * minute)
     assert [found.kind for found in find(filling)] == ["filling"]
     monkeypatch.setattr(leaks, "_GROWING_LEAST_OF_ROOM", 0)
     assert [found.kind for found in find(filling)] == [""]
 
 
-def test_before_that_it_is_told_if_the_limit_is_near(monkeypatch):
+def test_early_growth_is_reported_as_a_notice_if_the_limit_is_near(monkeypatch):
     samples = host(15, lambda minute: 200 * minute, total=12.0 * GIB)
     [found] = find(samples)
     assert (found.severity, found.kind) == ("notice", "filling")
@@ -72,7 +72,7 @@ def test_before_that_it_is_told_if_the_limit_is_near(monkeypatch):
     assert find(samples) == []
 
 
-def test_nothing_is_told_in_the_first_minutes():
+def test_growth_in_the_first_minutes_is_not_reported():
     assert find(host(6, lambda minute: 500 * minute, total=10.0 * GIB)) == []
 
 
@@ -81,14 +81,14 @@ def test_the_start_of_a_script_is_no_growth():
     assert find(starting) == []
 
 
-def test_a_limit_that_is_more_than_a_week_away_is_not_worth_a_word(monkeypatch):
+def test_growth_that_reaches_its_limit_in_more_than_a_week_is_not_reported(monkeypatch):
     slow = host(60, lambda minute: 5 * minute)
     assert find(slow) == []
     monkeypatch.setattr(leaks, "_FAR_SECONDS", 1e9)
     assert find(slow) != []
 
 
-def test_a_notice_is_told_again_when_it_is_a_leak():
+def test_notice_is_reported_again_when_it_becomes_a_leak():
     detection = Detection([growing])
     told = [found for sample in host(40, lambda m: 100 * m, total=8.5 * GIB) for found in detection.take(sample).told]
     assert [(found.kind, found.severity) for found in told] == [("filling", "notice"), ("", "warning")]
@@ -119,7 +119,7 @@ def test_a_known_plan_decides_how_long_growth_may_be_a_buffer():
     assert find(planned(growing_slowly, 300)) == []
 
 
-def test_before_that_it_is_told_if_the_limit_comes_before_the_end_of_the_fit():
+def test_early_growth_is_reported_if_it_reaches_the_limit_before_the_fit_ends():
     samples = host(40, lambda minute: 100 * minute, total=16.0 * GIB)
     [found] = find(planned(samples, 300))
     assert (found.severity, found.kind) == ("notice", "filling")
@@ -131,7 +131,7 @@ def test_growth_that_has_taken_most_of_the_memory_is_a_leak_at_once():
     assert (found.kind, found.severity) == ("", "warning")
 
 
-def test_what_levels_off_over_hours_does_not_look_straight_in_its_last_hour():
+def test_growth_that_levels_off_over_hours_is_no_finding():
     assert find(host(240, lambda minute: 800 * math.log1p(minute / 2))) == []
 
 
@@ -145,7 +145,7 @@ def gpu(minutes: int, held: Callable[[float], float], size: Callable[[float], in
     return samples
 
 
-def test_what_the_script_holds_of_a_gpu():
+def test_growth_of_the_scripts_share_of_a_gpu_is_found():
     [found] = find(gpu(200, lambda minute: 50 * minute))
     assert found.subject == "GPU 0"
     assert found.message.startswith("what the script holds of GPU 0 grows by 50 MiB a minute")

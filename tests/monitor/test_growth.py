@@ -39,7 +39,7 @@ def test_noise_of_either_sign_does_not_hide_growth():
     assert found.rate == pytest.approx(3 * MIB, rel=0.1)
 
 
-def test_growth_that_starts_late_is_found_over_what_has_grown():
+def test_growth_that_starts_late_is_measured_from_its_start():
     found = steady_growth(series([0.0] * 40 + [3.0 * number for number in range(40)]), GATES)
     assert found is not None
     assert found.begin >= 40
@@ -62,12 +62,12 @@ def test_one_reading_below_the_others_does_not_hide_growth():
     ],
     ids=["too few readings", "too little", "levels off", "a random walk"],
 )
-def test_what_the_values_of_the_gates_keep_out(healthy, without):
+def test_each_gate_value_rejects_a_healthy_series(healthy, without):
     assert steady_growth(healthy, GATES) is None
     assert steady_growth(healthy, replace(GATES, **without)) is not None
 
 
-def test_what_has_just_become_full_grows_no_more(monkeypatch):
+def test_growth_that_has_just_filled_up_is_not_reported(monkeypatch):
     full = series([3.0 * min(n, 32) + n % 2 for n in range(42)])
     assert steady_growth(full[:32], GATES) is not None
     assert steady_growth(full, replace(GATES, straight=8.0)) is None
@@ -75,7 +75,7 @@ def test_what_has_just_become_full_grows_no_more(monkeypatch):
     assert steady_growth(full, replace(GATES, straight=8.0)) is not None
 
 
-def test_what_stopped_a_few_readings_ago_grows_no_more(monkeypatch):
+def test_growth_that_stopped_a_few_readings_ago_is_not_reported(monkeypatch):
     full = series([3.0 * min(n, 75) for n in range(84)])
     assert steady_growth(full[:76], GATES) is not None
     assert steady_growth(full, GATES) is None
@@ -83,7 +83,7 @@ def test_what_stopped_a_few_readings_ago_grows_no_more(monkeypatch):
     assert steady_growth(full, GATES) is not None
 
 
-def test_noise_that_hides_a_rise_is_no_stop():
+def test_noise_over_a_rise_is_not_taken_for_a_stop():
     rng = Random(2)
     noisy = [(place, value + rng.gauss(0, 4 * MIB)) for place, value in series([2.0 * n for n in range(80)])]
     found = steady_growth(noisy[:75], GATES)
@@ -92,26 +92,26 @@ def test_noise_that_hides_a_rise_is_no_stop():
     assert not growth._has_just_stopped(flat, found)
 
 
-def test_where_noise_is_larger_than_growth_the_place_of_a_floor_is_no_chance():
+def test_floor_of_pure_noise_is_placed_in_the_middle():
     rng = Random(3)
     part = [(float(place), rng.gauss(0, MIB)) for place in range(100)]
     assert growth._floor(part)[0] == 25.0
 
 
-def test_what_levels_off_is_not_looked_at_again_in_its_last_half():
+def test_second_half_of_a_series_that_levels_off_is_not_judged_alone():
     healthy = series([30 * math.log1p(n) for n in range(80)])
     assert steady_growth(healthy, GATES) is None
     assert growth._over_all(healthy[-20:], GATES).goes_on  # alone, it would pass
 
 
-def test_the_next_tooth_of_a_saw_is_no_new_height(monkeypatch):
+def test_next_tooth_of_a_sawtooth_is_no_growth(monkeypatch):
     healthy = series([3.0 * (n % 40) for n in range(118)])
     assert steady_growth(healthy, GATES) is None
     monkeypatch.setattr(growth, "reaches_new_heights", lambda *_: True)
     assert steady_growth(healthy, GATES) is not None
 
 
-def test_the_beat_of_garbage_with_the_epochs_is_no_growth(monkeypatch):
+def test_garbage_collection_out_of_step_with_epochs_is_no_growth(monkeypatch):
     healthy = series([20 * (n / 2.96 % 1) for n in range(61)])
     assert steady_growth(healthy, GATES) is None
     monkeypatch.setattr(growth, "_has_just_stopped", lambda *_: False)
@@ -119,7 +119,7 @@ def test_the_beat_of_garbage_with_the_epochs_is_no_growth(monkeypatch):
     assert steady_growth(healthy, GATES) is not None
 
 
-def test_a_handful_of_rises_is_a_script_that_unfreezes_layers(monkeypatch):
+def test_handful_of_rises_is_no_growth(monkeypatch):
     healthy = series([6.0 * min(n // 2, 6) for n in range(14)])
     assert steady_growth(healthy, GATES) is None
     monkeypatch.setattr(growth, "rises_for_good", lambda *_: 99)
@@ -131,14 +131,14 @@ def test_spikes_do_not_hide_that_memory_rises():
     assert steady_growth(points, GATES) is not None
 
 
-def test_growth_has_to_hold_more_than_once():
+def test_growth_found_only_once_is_not_reported():
     healthy = series([0.0] * 30 + [3.0 * number for number in range(1, 9)])
     assert growth._over_some(healthy, GATES) is not None
     assert steady_growth(healthy, GATES) is None
 
 
 @pytest.mark.parametrize("points", [[], [(0.0, 1.0)], [(1.0, 5.0 * MIB)] * 30], ids=["none", "one", "one place"])
-def test_too_little_to_compare(points):
+def test_too_few_readings_show_no_growth(points):
     assert steady_growth(points, GATES) is None
 
 

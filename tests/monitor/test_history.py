@@ -22,7 +22,7 @@ def test_days_fit_into_a_thousand_readings_which_begin_with_the_run_and_end_now(
     assert places == sorted(places)
 
 
-def test_a_clock_that_is_set_back_does_not_stop_it():
+def test_history_keeps_recording_after_the_clock_is_set_back():
     history = History()
     for time in (1000.0, 10.0, 40.0):
         history.add(time, 1.0)

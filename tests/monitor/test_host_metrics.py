@@ -53,18 +53,18 @@ def test_the_tightest_limit_around_the_group_counts_less_what_is_only_cache(root
     assert (values["memory_total_bytes"], values["memory_used_bytes"]) == (4_000_000_000, 2_500_000_000)
 
 
-def test_a_container_that_sees_its_own_group_as_the_root(root):
+def test_container_that_sees_its_group_as_the_root_gets_its_own_usage(root):
     cgroup(root, "0::/docker/1234", "", max="4000000000", current="1000000000")
     assert Host(root).read(0)["memory_used_bytes"] == 1_000_000_000
 
 
-def test_version_1(root):
+def test_limit_of_cgroup_version_1_is_read(root):
     names = {"limit_in_bytes": "4000000000", "usage_in_bytes": "3000000000", "stat": "total_inactive_file 1000000000"}
     cgroup(root, "7:memory:/job", "memory/job", **names)
     assert Host(root).read(0)["memory_used_bytes"] == 2_000_000_000
 
 
-def test_a_limit_above_the_memory_of_the_machine_is_none(root):
+def test_limit_above_the_memory_of_the_machine_is_ignored(root):
     cgroup(root, "7:memory:/", "memory", limit_in_bytes="9223372036854771712", usage_in_bytes="5")
     assert Host(root).read(0)["memory_total_bytes"] == 16_000_000 * 1024
 
@@ -75,7 +75,7 @@ def test_a_limit_without_a_figure_of_use_is_not_used(root):
 
 
 @pytest.mark.parametrize("text", ["", "cpu\n", "cpu a b c d e f\n", "\0\0"])
-def test_strange_files_give_nothing(root, text):
+def test_malformed_proc_files_give_no_values(root, text):
     (root / "proc/stat").write_text(text)
     (root / "proc/meminfo").write_text(text)
     host = Host(root)
@@ -83,7 +83,7 @@ def test_strange_files_give_nothing(root, text):
     assert host.read(1) == {}
 
 
-def test_without_proc(tmp_path):
+def test_missing_proc_gives_no_values(tmp_path):
     assert Host(tmp_path).read(0) == {}
 
 

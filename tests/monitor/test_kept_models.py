@@ -29,7 +29,7 @@ def kept(values: list[float], seconds: Callable[[int], float] = lambda _: 60.0) 
     return kept_models(fits(values, seconds), MIB)
 
 
-def test_five_folds_that_each_add_a_model():
+def test_models_kept_from_five_folds_are_found():
     found = kept([100.0, 180, 260, 339, 420])
     assert found is not None
     assert round(found.rate / MIB) == 80
@@ -64,7 +64,7 @@ def test_a_search_that_frees_its_models():
         assert not any(kept(sizes[:number]) for number in range(2, 13))
 
 
-def test_what_tensorflow_itself_leaves_behind_is_not_worth_a_word():
+def test_slow_growth_caused_by_tensorflow_itself_is_not_reported():
     assert (
         kept([1.4 * number + number % 3 / 10 for number in range(1, 13)], seconds=lambda number: 60.0 + 9 * number)
         is None

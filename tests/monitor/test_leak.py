@@ -36,7 +36,7 @@ def find(baselines: Iterable[Baseline], **training: float) -> list[Finding]:
     return list(leak.find(window(baselines, LIMIT | training)))
 
 
-def test_growth_from_epoch_to_epoch_is_told_with_the_time_to_the_limit():
+def test_growth_per_epoch_is_reported_with_the_time_to_the_limit():
     [found] = find(epochs(lambda epoch: 12.0 * epoch, number=43))
     assert found.fault == "memory-leak"
     grows = "what tensors hold grows by 12 MiB an epoch; "
@@ -46,7 +46,7 @@ def test_growth_from_epoch_to_epoch_is_told_with_the_time_to_the_limit():
     assert found.evidence["seconds_to_limit"] == 2520
 
 
-def test_the_peak_reaches_the_limit_first():
+def test_time_to_the_limit_is_computed_from_the_peak():
     [found] = find(epochs(lambda epoch: 12.0 * epoch), allocator_peak_bytes=1000.0 * MIB)
     assert "about 10 minutes (10 epochs)" in found.message
 
@@ -63,7 +63,7 @@ def test_a_leak_is_critical_if_the_training_does_not_end_before(last, severity, 
     assert found.message.endswith(words)
 
 
-def test_what_may_be_a_buffer_is_a_notice_if_it_would_reach_the_limit_in_this_training():
+def test_possible_buffer_is_a_notice_if_it_would_reach_the_limit_in_this_training():
     [found] = find(epochs(lambda epoch: 12.0 * epoch), epochs=100.0)
     assert (found.kind, found.severity) == ("filling", "notice")
     assert found.message.endswith("(45 epochs), unless it only fills a buffer")
@@ -94,7 +94,7 @@ def test_a_ring_of_a_few_copies_that_leaves_memory_free_is_no_leak():
     assert not any(find(ring[:number], epochs=20.0) for number in range(1, 21))
 
 
-def test_growth_that_goes_on_in_the_next_fit_is_a_leak():
+def test_growth_that_continues_in_the_next_fit_is_a_leak():
     first, second = epochs(lambda epoch: 2.0 * epoch, 22), epochs(lambda epoch: 44 + 2.0 * epoch, 22, begin=2200)
     assert find(first) == []
     [found] = find([*first, *second])
@@ -102,7 +102,7 @@ def test_growth_that_goes_on_in_the_next_fit_is_a_leak():
     assert "grows by 2 MiB an epoch" in found.message.replace("2.0", "2")
 
 
-def test_without_a_limit_the_rate_is_told():
+def test_growth_without_a_limit_is_reported_with_its_rate():
     seen = window(epochs(lambda epoch: 12.0 * epoch, number=43), {})
     [found] = leak.find(seen)
     assert found.message == "what tensors hold grows by 12 MiB an epoch"
@@ -121,7 +121,7 @@ def test_nothing_is_found_where_nothing_was_measured():
     assert list(leak.find(empty)) == []
 
 
-def test_another_process_begins_with_empty_memory():
+def test_another_process_is_judged_without_the_baselines_before_it():
     before = epochs(lambda epoch: 300.0 + 12 * epoch, process=1)
     assert find([*before, *epochs(lambda epoch: 0.0, number=5, process=2)]) == []
     [found] = find([*before, *epochs(lambda epoch: 12.0 * epoch, process=2)])
@@ -135,13 +135,13 @@ def fits(held: Callable[[int], float], number: int, length: int) -> list[Baselin
 
 
 @pytest.mark.parametrize("length", [1, 5])
-def test_models_that_are_kept_from_fit_to_fit(length):
+def test_models_kept_from_fit_to_fit_are_found(length):
     [found] = find(fits(lambda fit: 20.0 * fit, 20, length))
     assert "grows by 20 MiB a fit" in found.message
     assert find(fits(lambda fit: 20.0 * (fit % 3), 20, length)) == []
 
 
-def test_what_short_fits_leave_behind_is_a_leak_sooner_if_it_is_much(monkeypatch):
+def test_large_growth_from_short_fits_is_found_sooner(monkeypatch):
     little, much = fits(lambda fit: 2.0 * fit, 60, 1), fits(lambda fit: 6.0 * (fit - fit % 3), 60, 1)
     assert [found.kind for found in find(much[:30])] == [""]
     monkeypatch.setattr(leaks, "kept_models", lambda *_: None)
@@ -152,7 +152,7 @@ def test_what_short_fits_leave_behind_is_a_leak_sooner_if_it_is_much(monkeypatch
     assert find(much[:30]) == []
 
 
-def test_a_second_fit_is_looked_at_by_itself():
+def test_second_fit_is_judged_on_its_own():
     first = epochs(lambda epoch: 0.0, number=12)
     assert find([*first, *epochs(lambda epoch: 100.0, number=20, begin=1200)]) == []
 
@@ -170,7 +170,7 @@ def test_growth_within_a_single_epoch_of_hours():
     )
 
 
-def test_within_epochs_three_hours_are_waited(monkeypatch):
+def test_growth_within_epochs_becomes_a_leak_after_three_hours(monkeypatch):
     filling = within(lambda minute: 2 * minute, 170)
     assert [found.kind for found in find(filling, epochs=1.0)] == ["filling"]
     assert find(filling[: len(filling) // 4], epochs=1.0) == []
@@ -198,7 +198,7 @@ def test_growth_that_takes_nearly_all_memory_in_the_first_epoch_is_a_leak(monkey
     assert find(fast, epochs=5.0) == []
 
 
-def test_what_fills_up_in_each_epoch_is_no_leak(monkeypatch):
+def test_memory_that_fills_up_in_each_epoch_is_no_leak(monkeypatch):
     filling = within(lambda minute: 2 * minute, 60)
     assert find(filling, epochs=5.0) == []
     monkeypatch.setattr(baseline_series, "_tell_enough", lambda *_: True)

@@ -22,12 +22,12 @@ LARGEST_RECORDING = 8 << 10
 
 
 @pytest.mark.parametrize("series", RECORDED, ids=lambda series: series.name)
-def test_what_is_said_of_a_recorded_training(series):
+def test_recorded_training_is_judged_as_labelled(series):
     verdict = leaks.judge(series)
     assert (verdict.alarm is not None) is series.leak
 
 
-def test_both_kinds_were_recorded():
+def test_recordings_cover_leaks_and_healthy_trainings():
     kinds = [series.leak for series in RECORDED]
     assert min(kinds.count(True), kinds.count(False)) >= 10
     sizes = [path.stat().st_size for path in (Path(__file__).parent / "recorded").iterdir()]
@@ -46,7 +46,7 @@ def shares(name: str, each: int) -> tuple[float, float]:
     ("name", "each", "most_false_alarms"),
     [("inside, development", 3, 0.01), ("inside, held out", 3, 0.01), ("outside, development", 5, 0.005)],
 )
-def test_false_alarms_and_recall(name, each, most_false_alarms):
+def test_leak_detectors_keep_false_alarms_rare_and_recall_high(name, each, most_false_alarms):
     false_alarms, recall = shares(name, each)
     assert false_alarms <= most_false_alarms
     assert recall >= 0.9

@@ -40,14 +40,14 @@ def _proc(tmp_path) -> Proc:
     return proc
 
 
-def test_the_script_and_all_below_it(proc):
+def test_process_tree_holds_the_script_and_its_descendants(proc):
     tree = ProcessTree(20, 10, proc.folder)
     assert tree.read(0) == {"resident_bytes": 55 * PAGE, "read_bytes_total": 1200}
     assert tree.pids == {20, 21, 22}
 
 
 @pytest.mark.parametrize("script", [0, 12345])
-def test_an_unknown_or_ended_script_is_what_the_parent_has_started_but_for_the_sampler(proc, script):
+def test_unknown_or_ended_script_is_replaced_by_the_parents_children_except_the_sampler(proc, script):
     tree = ProcessTree(script, 10, proc.folder)
     tree.read(0)
     assert tree.pids == {20, 21, 22}
@@ -77,7 +77,7 @@ def test_new_processes_are_found_within_ten_seconds_and_bring_no_burst(proc):
     assert tree.read(12)["cpu_cores"] == 0
 
 
-def test_a_process_that_was_started_since_they_were_listed_is_owned_and_another_is_not(proc):
+def test_newly_started_descendant_is_owned_and_other_processes_are_not(proc):
     tree = ProcessTree(20, 10, proc.folder)
     tree.read(0)
     proc.put(23, 22)
@@ -86,7 +86,7 @@ def test_a_process_that_was_started_since_they_were_listed_is_owned_and_another_
     assert {pid for pid in (1, 10, 20, 22, 23, 24, 30, 31, 999) if tree.owns(pid)} == {20, 22, 23, 24}
 
 
-def test_what_has_ended_still_counts_as_read(proc):
+def test_bytes_read_by_an_ended_process_still_count(proc):
     tree = ProcessTree(20, 10, proc.folder)
     tree.read(0)
     proc.put(21, 20, state="Z", read=200)
@@ -95,18 +95,18 @@ def test_what_has_ended_still_counts_as_read(proc):
     assert tree.read(10)["read_bytes_total"] == 1200
 
 
-def test_none(proc):
+def test_parent_without_children_gives_no_values(proc):
     assert ProcessTree(0, 30, proc.folder).read(0) == {}
 
 
-def test_a_circle_ends(proc):
+def test_cycle_of_parents_is_walked_once(proc):
     proc.put(20, 22)
     tree = ProcessTree(20, 10, proc.folder)
     tree.read(0)
     assert tree.pids == {20, 21, 22}
 
 
-def test_real_processes():
+def test_real_child_process_is_found_with_its_memory():
     words = "print(flush=True); input()"
     child = subprocess.Popen([sys.executable, "-IS", "-c", words], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     try:

@@ -82,7 +82,7 @@ def test_reads_many_in_order(tmp_path: Path) -> None:
     assert [each.gpus[3].values.keys() for each in found] == [each.gpus[3].values.keys() for each in samples]
 
 
-def test_a_number_that_json_cannot_express(tmp_path: Path) -> None:
+def test_nan_and_infinity_survive_the_store(tmp_path: Path) -> None:
     _write(tmp_path, [Sample(1.0, training={"loss": math.nan, "allocator_peak_bytes": math.inf})])
     [sample] = read(tmp_path)
     assert math.isnan(sample.training["loss"])
@@ -96,13 +96,13 @@ def test_the_first_line_of_each_file_says_its_schema(tmp_path: Path) -> None:
     assert (tmp_path / TAIL).stat().st_mode & 0o777 == 0o600
 
 
-def test_nothing_was_sampled(tmp_path: Path) -> None:
+def test_empty_store_has_no_samples(tmp_path: Path) -> None:
     Store(tmp_path).close()
     assert list(read(tmp_path)) == list(read(tmp_path / "missing")) == []
     assert newest(tmp_path) is None
 
 
-def test_a_reader_that_began_before_the_tail_was_compressed(tmp_path: Path) -> None:
+def test_reader_that_began_before_a_compression_misses_no_sample(tmp_path: Path) -> None:
     store = Store(tmp_path)
     for sample in _numbered(650):
         store.append(sample)
@@ -226,7 +226,7 @@ def test_a_hundred_kills_lose_nothing(tmp_path: Path) -> None:
     _kill(100, tmp_path)
 
 
-def test_a_full_disk_is_told_and_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_full_disk_is_reported_until_samples_can_be_kept_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     store = Store(tmp_path)
     store.append(Sample(0.0))
     real = os.write
@@ -240,7 +240,9 @@ def test_a_full_disk_is_told_and_ends(tmp_path: Path, monkeypatch: pytest.Monkey
     assert _times(tmp_path) == [0.0, *(float(number) for number in range(31, 62))]
 
 
-def test_no_room_to_compress(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_compression_is_reported_and_loses_no_earlier_sample(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def full(file: object) -> Iterator[bytes]:
         yield b"\x1f\x8b"
         raise OSError(28, "No space left on device")
@@ -257,7 +259,7 @@ def test_no_room_to_compress(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert _times(tmp_path) == [float(number) for number in (*range(300), *range(429, 440))]
 
 
-def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
+def test_folder_that_cannot_be_written_is_reported(tmp_path: Path) -> None:
     (tmp_path / "monitor").write_text("a file in its place")
     store = Store(tmp_path)
     for sample in _numbered(40):
@@ -318,7 +320,7 @@ def test_a_damaged_member_costs_its_own_samples_only(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", [TAIL, COMPRESSED])
 @pytest.mark.parametrize("kind", ["fifo", "link", "folder", "garbage"])
-def test_something_else_in_its_place(tmp_path: Path, name: str, kind: str) -> None:
+def test_store_file_replaced_by_something_else_costs_only_its_own_samples(tmp_path: Path, name: str, kind: str) -> None:
     _write(tmp_path, _numbered(310))
     place = tmp_path / name
     place.unlink()

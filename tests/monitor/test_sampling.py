@@ -85,7 +85,7 @@ def test_a_sample_has_every_part(sampling, tmp_path):
     assert sampling.store.synced == 1
 
 
-def test_what_is_wrong_with_store_and_detectors_is_in_the_sample(sampling):
+def test_sample_names_the_problems_of_store_and_detectors(sampling):
     sampling.store.problem = "the disk is full"
     sampling.detection.problem = "one failed"
     sampling.take(5.0)
@@ -135,7 +135,7 @@ def test_missed_ticks_are_not_made_up_for(monkeypatch):
     assert ticks == [100, 101, 102, 3703, 3704, 3705]
 
 
-def test_findings_and_problems_go_to_the_parent_until_it_is_gone(sampling):
+def test_findings_and_problems_are_sent_until_the_parent_is_gone(sampling):
     read_fd, write_fd = os.pipe()
     sampling.store.problem = "the disk is full"
     parent = Parent(os.getppid(), write_fd)

@@ -80,7 +80,7 @@ FAULTS = {
 
 
 @pytest.mark.parametrize("name", FAULTS)
-def test_a_fault_is_found_within_five_seconds_and_told_once(name: str, play: Play) -> None:
+def test_scripted_fault_is_found_once_within_five_seconds(name: str, play: Play) -> None:
     script, fault, kind, since, message = FAULTS[name]
     found = play(script)
     assert [(each["fault"], each["subject"], each["kind"]) for each in found] == [
@@ -95,7 +95,7 @@ def test_nothing_happens(play: Play) -> None:
 
 
 @pytest.mark.slow
-def test_an_hour_of_eight_gpus_in_which_nothing_happens(play: Play) -> None:
+def test_healthy_hour_of_eight_gpus_has_no_finding(play: Play) -> None:
     names = "\n".join(f"proc {gpu} {OWN}" for gpu in range(2, 8))
     script = (
         MACHINE.replace("gpus 2", "gpus 8")

@@ -47,7 +47,7 @@ def test_a_gpu_is_found_by_its_uuid_whatever_its_index():
     assert [gpu.uuid for gpu in window.gpus()] == ["b"]
 
 
-def test_a_moment_ago_is_at_least_that_long_ago_or_the_oldest():
+def test_sample_of_some_seconds_ago_is_at_least_that_old_or_the_oldest():
     window = window_of(100)
     assert [window.ago(seconds).time for seconds in (0, 1, 2.5, 60, 1000)] == [99, 98, 96, 39, 0]
 
@@ -69,7 +69,7 @@ def test_a_gpu_is_found_wherever_it_is_listed():
     assert window.series("2", "power_watts", 10) == [(0, 2), (1, 2), (2, 2)]
 
 
-def test_whether_gpus_were_ever_seen():
+def test_window_knows_whether_gpus_were_ever_seen():
     window = Window()
     window.append(Sample(0.0, (GpuSample(0, "a", problem="GPU is lost"),)))
     assert not window.has_seen_gpus

@@ -64,7 +64,7 @@ def measured(*callbacks: Callback, outputs: int = 1, has_direction: bool = True)
         (measured(replace(stopping("val_accuracy"), needs_direction=False), has_direction=False), []),
     ],
 )
-def test_monitor_without_direction(training, expected):
+def test_monitor_without_a_direction_is_found(training, expected):
     assert found("monitor-without-direction", training) == expected
 
 
@@ -116,7 +116,7 @@ def test_vocabulary_exceeds_embedding(training, expected):
         ({0: 1.0, 1: 2.0}, {}, []),  # no classes
     ],
 )
-def test_class_weights(weights, classes, expected):
+def test_class_weights_that_contradict_the_class_sizes_are_found(weights, classes, expected):
     part = Part("y", "y", shape=(None, 2), sample=DataSample(1000, classes=classes))
     training = replace(PLAIN, data=Data(ARRAYS, (part,)), fit=FitFacts(class_weight=weights))
     assert found("class-weights", training) == expected
@@ -133,11 +133,11 @@ def test_class_weights(weights, classes, expected):
         (Callback("LearningRateScheduler"), []),  # its function could not be asked
     ],
 )
-def test_scheduled_rate(callback, expected):
+def test_learning_rates_of_a_schedule_are_checked(callback, expected):
     assert found("scheduled-rate", with_fit(callback)) == expected
 
 
-def test_a_schedule_that_multiplies_its_own_last_rate():
+def test_schedule_that_multiplies_its_own_last_rate_is_found():
     falls = Callback("LearningRateScheduler", rates=(1e-2, 1e-3, 1e-5, 1e-8, 1e-12))
     assert found("scheduled-rate", with_fit(falls)) == [WARNING]
     steps_down = Callback("LearningRateScheduler", rates=(1e-2, 1e-2, 1e-3, 1e-3, 1e-4))
@@ -155,14 +155,14 @@ def test_a_schedule_that_multiplies_its_own_last_rate():
         ("model-{broken.keras", True, []),
     ],
 )
-def test_checkpoint_file_key(path, has_validation, expected):
+def test_checkpoint_path_with_an_unknown_metric_is_found(path, has_validation, expected):
     training = measured(Callback("ModelCheckpoint", settings={"filepath": path}))
     training = replace(training, fit=replace(training.fit, has_validation=has_validation))
     assert found("checkpoint-file-key", training) == expected
 
 
 @pytest.mark.parametrize(("same", "steps", "expected"), [(20, 100, [WARNING]), (2, 100, []), (0, 100, []), (20, 1, [])])
-def test_same_batches(same, steps, expected):
+def test_dataset_that_repeats_the_same_batches_is_found(same, steps, expected):
     training = replace(PLAIN, data=Data(DATASET, same_batches=same), fit=FitFacts(steps_per_epoch=steps))
     assert found("same-batches", training) == expected
     repeated = replace(training, data=replace(training.data, stages=(Stage("batch"), Stage("repeat"))))
@@ -173,12 +173,12 @@ def test_same_batches(same, steps, expected):
     ("batches", "steps", "expected"),
     [(400, 12, [WARNING]), (400, 13, [WARNING]), (400, 400, []), (400, 100, []), (400, None, []), (20, 1, [])],
 )
-def test_steps_divided_twice(batches, steps, expected):
+def test_steps_per_epoch_divided_twice_is_found(batches, steps, expected):
     training = replace(PLAIN, data=Data(DATASET, batch=32, batches=batches), fit=FitFacts(steps_per_epoch=steps))
     assert found("steps-divided-twice", training) == expected
 
 
-def test_not_adapted():
+def test_normalization_that_was_not_adapted_is_found():
     for adapted, expected in ((False, [WARNING]), (True, []), (None, [])):
         layer = LayerFacts("n", "Normalization", settings={} if adapted is None else {"is_adapted": adapted})
         assert found("not-adapted", with_model(layers=(layer,))) == expected
@@ -235,7 +235,7 @@ def test_data_that_run_out_in_a_later_epoch(batches, has_length, fit, expected):
 @pytest.mark.parametrize(
     ("kind", "python", "skips"), [(DATASET, False, True), (DATASET, True, False), (GENERATOR, False, False)]
 )
-def test_what_python_raises_cannot_be_skipped(kind, python, skips):
+def test_skipping_corrupt_records_is_not_advised_for_python_errors(kind, python, skips):
     data = Data(
         kind, stages=(Stage("map", is_python=python),), failed="InvalidArgumentError: bad", failed_record="a.jpg"
     )
@@ -243,13 +243,13 @@ def test_what_python_raises_cannot_be_skipped(kind, python, skips):
     assert ("--skip-corrupt" in finding.remedy) is skips
 
 
-def test_callback_is_class():
+def test_callback_passed_as_a_class_is_found():
     assert found("callback-is-class", with_fit(Callback("EarlyStopping", is_class=True))) == [ERROR]
     assert found("callback-is-class", with_fit(Callback("EarlyStopping"))) == []
 
 
 @pytest.mark.parametrize(("wanted", "steps", "expected"), [(8, 8, []), (9, 8, [ERROR]), (9, None, []), (None, 8, [])])
-def test_accumulates_to_the_end(wanted, steps, expected):
+def test_gradients_accumulated_beyond_the_training_are_found(wanted, steps, expected):
     optimizer = OptimizerFacts("Adam", settings={"gradient_accumulation_steps": wanted})
     training = replace(with_model(optimizer=optimizer), fit=FitFacts(steps=steps))
     assert found("accumulates-to-the-end", training) == expected
@@ -270,7 +270,7 @@ def ordered(right: float, wrong: float, activation: str) -> Training:
         (ordered(float("nan"), 0.5, "sigmoid"), []),
     ],
 )
-def test_loss_prefers_wrong(training, expected):
+def test_loss_that_prefers_wrong_answers_is_found(training, expected):
     assert found("loss-prefers-wrong", training) == expected
 
 
@@ -285,11 +285,11 @@ def test_loss_prefers_wrong(training, expected):
         ((0, 255), 0, 0, []),  # nothing to see
     ],
 )
-def test_value_range(told, low, high, expected):
+def test_input_values_in_another_range_than_expected_are_found(told, low, high, expected):
     assert found("value-range", with_trial(ranges=(InputRange("b", low, high, told),))) == expected
 
 
-def test_metric_not_reset_and_reads_ahead():
+def test_errors_in_metrics_are_found_in_the_trial():
     assert found("metric-not-reset", with_trial(not_reset=("specificity",))) == [WARNING]
     assert found("reads-ahead", with_trial(reads_ahead=True)) == [ERROR]
     assert found("difference-broadcasts", with_trial(broadcasts="(20,) - (20, 1)")) == [ERROR]
@@ -309,7 +309,7 @@ def test_swapped_loss(loss, expected):
     ("shape", "apart", "expected"),
     [((None,), True, [ERROR]), ((None, 10), True, [ERROR]), ((None, 64, 64, 3), True, []), ((None,), False, [])],
 )
-def test_shuffled_apart(shape, apart, expected):
+def test_inputs_and_targets_shuffled_apart_are_found(shape, apart, expected):
     data = Data(DATASET, (Part("x", "x", shape=(None, 64, 64, 3)), Part("y", "y", shape=shape)), shuffled_apart=apart)
     assert found("shuffled-apart", replace(PLAIN, data=data)) == expected
 
@@ -335,7 +335,7 @@ def segmentation(kind: str, target: tuple[int | None, ...]) -> Training:
         (segmentation("RandomFlip", (None, 4)), []),
     ],
 )
-def test_targets_not_moved(training, expected):
+def test_targets_not_augmented_with_their_images_are_found(training, expected):
     assert found("targets-not-moved", training) == expected
 
 
@@ -386,7 +386,7 @@ def test_a_generator_before_its_frozen_discriminator_is_no_frozen_base():
     ("own", "unchanged", "rate", "expected"),
     [(True, True, 0.1, [ERROR]), (True, False, 0.1, []), (False, True, 0.1, []), (True, True, 0, [])],
 )
-def test_nothing_applied(own, unchanged, rate, expected):
+def test_optimizer_step_that_changes_nothing_is_found(own, unchanged, rate, expected):
     model = Model("Own", (), (), optimizer=OptimizerFacts("SGD", rate), own_train_step=own)
     assert found("nothing-applied", with_trial(model, losses=(1.0,), unchanged=unchanged)) == expected
     scaling = replace(model, optimizer=replace(model.optimizer, scales_loss=True))
@@ -419,7 +419,7 @@ def test_a_batch_inside_of_a_mixture_is_no_batch_before_the_shuffle():
     assert found("batch-before-shuffle", replace(PLAIN, data=Data(DATASET, stages=stages))) == []
 
 
-def test_the_target_in_a_window_of_its_series():
+def test_target_among_the_features_of_a_window_is_found():
     features = Features((0.0,), (1.0,), like_target=(5,))
     part = Part("x", "x", shape=(None, 24, 2), sample=DataSample(100, features=features))
     (finding,) = BY_NAME["target-in-features"].find(replace(PLAIN, data=Data(DATASET, (part,))))
@@ -434,7 +434,7 @@ def test_the_target_in_a_window_of_its_series():
         (MetricFacts("auc", "auc", settings={"from_logits": False}), False, []),
     ],
 )
-def test_wrong_accuracy_of_curves(metric, logits, expected):
+def test_curve_metric_that_takes_logits_for_probabilities_is_found(metric, logits, expected):
     loss = Loss("binary_crossentropy", from_logits=logits)
     output = Output("o", (None, 1), activation="linear", loss=loss, metrics=(metric,))
     assert found("wrong-accuracy", with_model(outputs=(output,))) == expected
@@ -548,7 +548,7 @@ def test_constant_weights(layers, own, expected):
 
 
 @pytest.mark.parametrize(("differs", "expected"), [(False, [ERROR]), (True, [])])
-def test_same_answer_for_all(differs, expected):
+def test_same_answer_for_all_samples_is_found(differs, expected):
     sample = DataSample(64, mean=0.0, deviation=1.0)
     answer = TrialPrediction("a", (8, 1), 0.5, 0.5, spread=0.0, spread_after=0.0)
     training = with_trial(losses=(0.7,), predictions=(answer,), differs_in_training=differs)
@@ -579,7 +579,7 @@ MASKS_NAN = replace(gaps(0, 5, "y"), model=Model("Sequential", (), (Output("o", 
         (MASKS_NAN, []),
     ],
 )
-def test_validation_not_finite(training, expected):
+def test_validation_loss_not_finite_is_found(training, expected):
     assert found("validation-not-finite", training) == expected
 
 
@@ -617,7 +617,7 @@ def test_exclusive_classes_with_a_loss_for_numbers(training, expected):
         (LayerFacts("f", "Flatten", is_keras=False, loses_mask=True), []),
     ],
 )
-def test_mask_lost(layer, expected):
+def test_lost_mask_is_found(layer, expected):
     assert found("mask-lost", with_model(layers=(layer,))) == expected
 
 
@@ -632,7 +632,7 @@ def test_mask_lost(layer, expected):
         (LossOrder("o", "own", 0.5, 1.0), []),
     ],
 )
-def test_probabilities_that_a_loss_of_ones_own_takes_for_logits(order, expected):
+def test_probabilities_passed_to_a_custom_loss_of_logits_are_found(order, expected):
     assert found("probabilities-as-logits", with_trial(orders=(order,))) == expected
 
 
@@ -683,7 +683,7 @@ def test_odd_batch_fails(in_validation):
         (SavedWhole("model.save", "a.keras", is_loaded_at="t.py:9"), "saved-model-not-loadable", []),
     ],
 )
-def test_a_whole_model_that_is_saved(saved, rule, expected):
+def test_saving_a_whole_model_is_reported(saved, rule, expected):
     assert found(rule, replace(PLAIN, fit=FitFacts(saves=(saved,)))) == expected
 
 
@@ -702,13 +702,13 @@ GB = 1 << 30
         ([DataBuffer("cache", 50, GB, "/data/cached")], []),
     ],
 )
-def test_buffers_beside_the_memory_and_the_disk(buffers, expected):
+def test_buffer_that_exceeds_memory_or_disk_is_found(buffers, expected):
     data = Data(DATASET, buffers=tuple(buffers), room=Room(memory=24 * GB, disk=60 * GB))
     assert found("buffer-exceeds-memory", replace(PLAIN, data=data)) == expected
     assert found("buffer-exceeds-memory", replace(PLAIN, validation=data)) == expected
 
 
-def test_a_buffer_is_told_with_its_size_and_a_number_that_fits():
+def test_oversized_buffer_is_reported_with_its_size_and_one_that_fits():
     data = Data(DATASET, buffers=(DataBuffer("shuffle", 100_000, 602_116),), room=Room(memory=24 * GB))
     (told,) = BY_NAME["buffer-exceeds-memory"].find(replace(PLAIN, data=data))
     assert told.message == "the shuffle keeps 100,000 elements of 588 KiB: 56.1 GiB, and the memory here is 24.0 GiB"
@@ -795,11 +795,11 @@ def piped(*kinds: str, epochs: int = 5, reshuffles: bool | None = True) -> Train
         (piped("source", "shuffle", "skip", "cache", "batch", reshuffles=False), []),  # a split that stays
     ],
 )
-def test_an_order_that_a_cache_keeps(training, expected):
+def test_shuffle_order_kept_by_a_cache_is_found(training, expected):
     assert found("cached-too-late", training) == expected
 
 
 @pytest.mark.parametrize(("activation", "expected"), [("linear", [ERROR]), ("softmax", []), ("sigmoid", []), ("", [])])
-def test_a_divergence_of_what_is_no_distribution(activation, expected):
+def test_kl_divergence_of_values_that_are_no_distribution_is_found(activation, expected):
     output = Output("o", (None, 4), activation=activation, loss=Loss("kl_divergence"))
     assert found("logits-as-probabilities", with_model(outputs=(output,))) == expected

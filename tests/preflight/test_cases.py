@@ -57,7 +57,7 @@ def groups(scripts: list[Path], one_of: int) -> list[object]:
 
 
 @pytest.mark.parametrize(("files", "file"), groups(CASES, QUICK))
-def test_the_mistake_is_named(files, file):
+def test_script_with_a_mistake_gets_its_finding(files, file):
     found = found_in(files, "wrong")[file]
     named = {*found["errors"], *found["warnings"]}
     assert not found["ended"]
@@ -83,7 +83,7 @@ def test_a_healthy_training_gets_silence(files, file):
 @pytest.mark.slow
 @pytest.mark.timeout(SECONDS)
 @pytest.mark.parametrize("file", MISSED, ids=lambda path: path.stem)
-def test_what_is_missed_gets_no_other_finding(file):
+def test_missed_mistake_gets_no_other_finding(file):
     for which in MARKS:
         found = found_in(tuple(MISSED), which)[file]
         assert (found["ended"], found["messages"], found["broken"]) == ("", [], [])

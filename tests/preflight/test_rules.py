@@ -30,7 +30,7 @@ def test_every_rule_of_the_source_is_registered():
     assert sum(source.read_text().count("\n@rule(\n") for source in sources) == len(RULES)
 
 
-def test_a_rule_comes_behind_the_one_that_it_names():
+def test_rule_is_ordered_after_the_one_it_names():
     first, second, third = (replace(rule(name), code=name) for name in ("CHK101", "CHK102", "CHK103"))
     assert in_order({second, third, replace(first, after="CHK103")}) == (second, third, replace(first, after="CHK103"))
 
@@ -46,11 +46,11 @@ def test_a_rule_has_its_page_and_hides_rules_that_exist(rule):
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
-def test_what_is_not_known_is_no_mistake(rule):
+def test_unknown_facts_cause_no_finding(rule):
     assert list(rule.find(NOTHING)) == []
 
 
-def test_the_reference_is_that_of_the_rules():
+def test_rule_reference_matches_the_rules():
     index, *sections = document().split("\n## ")
     for rule, section in zip(RULES, sections, strict=True):
         assert f"| [{rule.code}](#{rule.code.lower()}-{rule.name}) | {rule.name} | {rule.severity} | " in index

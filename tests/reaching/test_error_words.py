@@ -41,11 +41,11 @@ def test_the_shapes_that_keras_names_are_what_went_wrong() -> None:
         ("x" * 500, "x" * 399 + "\u2026"),
     ],
 )
-def test_the_telling_lines_are_one(text, told) -> None:
+def test_telling_lines_of_an_error_are_joined_into_one(text, told) -> None:
     assert what_went_wrong(text) == told
 
 
-def test_only_the_names_of_nodes_go() -> None:
+def test_node_names_are_removed_from_errors_and_nothing_else() -> None:
     assert without_nodes("a [[{{node b/c}}]] d {{function_node __e}} f [Op:G] h") == "a d f h"
     assert without_nodes("a dict {{1: 2}} [x]") == "a dict {{1: 2}} [x]"
 
@@ -55,12 +55,12 @@ class Silent(Exception):
         raise RuntimeError
 
 
-def test_an_error_that_cannot_be_shown_has_a_class() -> None:
+def test_error_without_text_is_shown_by_its_class() -> None:
     assert in_words(Silent()) == "Silent"
     assert in_words(KeyError("label")) == "KeyError: 'label'"
 
 
-def test_want_of_memory_is_known_behind_the_error_of_keras_too() -> None:
+def test_out_of_memory_is_recognised_behind_a_keras_error() -> None:
     error = RuntimeError("Unable to build the model")
     error.__cause__ = MemoryError()
     assert is_of_memory(error)

@@ -21,7 +21,7 @@ def heard(*documents) -> Heard:
     return reduce(after, (json.dumps(document).encode() for document in documents), Heard())
 
 
-def test_an_answer_in_parts_is_one_document():
+def test_answer_sent_in_parts_becomes_one_document():
     found = heard({"joined": 7}, {"trains": "fit", **FIT}, {"examines": "fit", **FIT}, {"progress": "tracing"},
                   {"part": '{"peak"'}, {"part": ": 3}"}, {"answered": True})  # fmt: skip
     training = RequestedTraining("fit", "train.py:4", "main", "model.fit(x)")
@@ -63,7 +63,7 @@ def test_a_line_that_is_damaged_changes_nothing(line):
         ([], 0, "no training", "no Python that oomph could join was started"),
     ],
 )
-def test_every_other_end_has_a_reason(documents, returncode, kind, reason):
+def test_failure_to_reach_a_training_has_a_kind_and_a_reason(documents, returncode, kind, reason):
     found = outcome(heard(*documents), returncode, b"", REQUEST)
     assert isinstance(found, NotReached)
     assert found.kind == kind

@@ -159,7 +159,7 @@ def test_what_surrounds_a_fit_does_not_run_and_no_process_is_left(scripts):
     assert "oneDNN" not in swallows.stderr  # what TensorFlow writes at its start is not shown
 
 
-def test_no_fit_of_another_thread_or_process_gets_past(scripts):
+def test_fit_in_another_thread_or_process_is_intercepted(scripts):
     threads, forks = two(scripts, THREADS, FORKS)
     for outcome in (threads, forks):
         assert outcome.kind == "", outcome.reason
@@ -180,7 +180,7 @@ def test_a_worker_in_another_session_and_a_custom_loop_are_reached(scripts):
     assert worker.files == loop.files == set()
 
 
-def test_the_trainings_before_the_one_asked_for_run_for_real(scripts):
+def test_trainings_before_the_requested_one_run_for_real(scripts):
     third, fourth = (
         scripts.finish(begun)
         for begun in [scripts.start(SEVERAL, fit=3, examiner="examiners:trains"), scripts.start(SEVERAL, fit=4)]
@@ -229,7 +229,7 @@ past("after")
 )
 
 
-def test_the_steps_of_one_training_are_one_training(scripts):
+def test_steps_under_one_strategy_count_as_one_training(scripts):
     third = scripts.reach(UNDER_A_STRATEGY, fit=3)
     assert third.kind == "", third.reason
     assert [(each["kind"], each["site"]) for each in third.before] == [

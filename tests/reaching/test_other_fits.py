@@ -41,7 +41,7 @@ def test_the_fits_of_other_lines_are_found_but_no_scaler_and_no_branch_not_taken
     assert other_fits(source, line, ran) == lines
 
 
-def test_what_was_not_looked_at_is_one_sentence() -> None:
+def test_other_fits_are_summed_up_in_one_sentence() -> None:
     head, tail = "only the training at train.py:7 was looked at, not the ", " (--fit N takes the Nth training)"
     assert in_words("train.py:7", ()) == ""
     assert in_words("train.py:7", (10,)) == f"{head}fit at line 10{tail}"

@@ -22,7 +22,7 @@ def test_a_report_of_the_allocator_is_kept_even_before_a_traceback() -> None:
     assert noise.release() == REPORT
 
 
-def test_the_name_of_a_node_belongs_to_the_line_before_it() -> None:
+def test_node_name_is_held_with_the_line_before_it() -> None:
     noise = StartUpNoise()
     assert noise.take(NODE + b"own\n") == b"own\n"
     assert noise.release() == NODE

@@ -18,7 +18,7 @@ from oomph.rehearse.rehearse import RehearsalPlan, Report, rehearse
 from oomph.rehearse.report import as_text
 
 
-def test_every_run_is_given_the_number_of_the_undisturbed_one(tmp_path, monkeypatch):
+def test_every_rehearsal_run_gets_the_entropy_of_the_undisturbed_run(tmp_path, monkeypatch):
     given = []
 
     def run(plan, folder, injection, limit):
@@ -45,7 +45,7 @@ def test_every_run_is_given_the_number_of_the_undisturbed_one(tmp_path, monkeypa
     assert given == ["", "ab12ab12ab12ab12ab12ab12ab12ab12", "ab12ab12ab12ab12ab12ab12ab12ab12"]
 
 
-def test_a_run_with_a_number_given_draws_no_other(tmp_path):
+def test_a_run_given_an_entropy_draws_no_other(tmp_path):
     (tmp_path / "train.py").write_text("import random; print(random.random())")
     drawn = []
     for name in ("one", "two"):

@@ -42,20 +42,20 @@ def run(name, **changes):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_each_fault_that_was_met_is_survived(name):
+def test_a_resumed_run_with_equal_bits_survives_each_fault(name):
     verdict = judge(BY_NAME[name], UNDISTURBED, run(name))
     assert (verdict.survived, verdict.reason, verdict.result) == (SURVIVED, "", "the same bits")
     assert (verdict.restarts, verdict.steps_repeated, verdict.seconds_lost) == (1, 5, 4.0)
 
 
-def test_equal_bits_are_no_promise_where_parallel_calls_draw():
+def test_equal_bits_with_racing_draws_are_called_chance():
     reason = because("raced", call="tf.image.random_flip_left_right").as_data()
     summary = run("kill").summary | {"exactness": NOT_EQUAL, "reasons": [reason]}
     assert judge(BY_NAME["kill"], UNDISTURBED, run("kill", summary=summary)).result == "the same bits, by chance"
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_without_the_fault_nothing_is_shown(name):
+def test_a_fault_that_never_fired_counts_as_not_tried(name):
     verdict = judge(BY_NAME[name], UNDISTURBED, run(name, fired=False))
     assert (verdict.survived, verdict.reason) == (
         NOT_TRIED,
@@ -73,20 +73,20 @@ def test_without_the_fault_nothing_is_shown(name):
         ({"events": events(rehearsal_ended={"loss": "nan"})}, "continued with NaN"),
     ],
 )
-def test_a_run_that_does_not_come_to_a_useful_end_is_lost(name, changes, words):
+def test_a_run_without_a_useful_end_is_lost(name, changes, words):
     verdict = judge(BY_NAME[name], UNDISTURBED, run(name, **changes))
     assert verdict.survived == LOST
     assert words in verdict.reason
 
 
-def test_a_state_that_stays_not_finite_is_lost_whatever_the_loss_says():
+def test_a_run_that_continues_with_nan_is_lost_whatever_its_loss():
     skipped = [*saved(10, 20), Event.named("checkpoint-skipped", {}), *events(rehearsal_ended=END)]
     verdict = judge(BY_NAME["nan"], UNDISTURBED, run("nan", events=skipped))
     assert verdict.survived == LOST
     assert "continued with NaN" in verdict.reason
 
 
-def test_a_hang_counts_as_survived_only_when_it_was_named_and_the_run_resumed():
+def test_a_hang_that_was_never_counted_as_a_fault_is_lost():
     assert judge(BY_NAME["hang"], UNDISTURBED, run("hang")).survived == SURVIVED
     other = {"steps": 40, "faults": {"killed": 1}}
     verdict = judge(BY_NAME["hang"], UNDISTURBED, run("hang", summary=other))
@@ -94,25 +94,25 @@ def test_a_hang_counts_as_survived_only_when_it_was_named_and_the_run_resumed():
 
 
 @pytest.mark.parametrize("name", [fault.name for fault in FAULTS if fault.event])
-def test_an_end_without_what_should_have_led_to_it_is_no_survival(name):
+def test_finishing_without_the_expected_recovery_event_is_lost(name):
     verdict = judge(BY_NAME[name], UNDISTURBED, run(name, events=events(rehearsal_ended=END)))
     assert verdict.survived == LOST
     shown = "from the beginning" if BY_NAME[name].event is Resumed else BY_NAME[name].event.event
     assert shown in verdict.reason
 
 
-def test_other_weights_are_shown_with_both_losses():
+def test_different_final_weights_are_shown_with_both_losses():
     ended = [*saved(30), *events(rehearsal_ended={"state": "xyz", "loss": 0.25}, resumed={})]
     verdict = judge(BY_NAME["kill"], UNDISTURBED, run("kill", events=ended))
     assert (verdict.survived, verdict.result) == (SURVIVED, "loss 0.25, undisturbed 0.5")
 
 
-def test_what_a_full_disk_puts_at_risk_is_counted():
+def test_steps_put_at_risk_by_a_full_disk_are_counted():
     ended = [*saved(10), *events(rehearsal_ended=END, checkpoint_failed={})]
     assert judge(BY_NAME["disk-full"], UNDISTURBED, run("disk-full", events=ended)).at_risk == 20
 
 
-def test_the_report_says_the_same_in_words_and_in_json():
+def test_report_text_and_json_agree():
     verdicts = [judge(BY_NAME["kill"], UNDISTURBED, run("kill"))]
     verdicts.append(judge(BY_NAME["hang"], UNDISTURBED, run("hang", exit_code=None)))
     report = Report(UNDISTURBED, 20, tuple(verdicts))
@@ -125,13 +125,13 @@ def test_the_report_says_the_same_in_words_and_in_json():
     assert Report(UNDISTURBED, 20, tuple(verdicts[:1])).survives
 
 
-def test_one_fault_is_not_called_faults():
+def test_one_survived_fault_is_reported_in_the_singular():
     verdict = judge(BY_NAME["kill"], UNDISTURBED, run("kill"))
     last = list(as_text(Report(UNDISTURBED, 20, (verdict,))))[-1]
     assert last == "survives the one fault after step 20 of 40"
 
 
-def test_where_no_fault_could_be_injected_nothing_is_known():
+def test_report_without_any_injected_fault_leaves_survival_unknown():
     verdict = judge(BY_NAME["kill"], UNDISTURBED, run("kill", fired=False))
     report = Report(UNDISTURBED, 20, (verdict,))
     assert report.survives is None
@@ -152,14 +152,14 @@ def report_of(*verdicts):
     return list(as_text(report)), as_document(report)["label"]
 
 
-def test_the_best_label_is_told_without_a_remedy():
+def test_the_best_label_is_reported_without_a_remedy():
     text, label = report_of(labelled("kill", "verified"))
     assert "label after a kill: verified: the repeated steps match the original ones" in "\n".join(text)
     assert label == {"after": "kill", "label": "verified", "reasons": [], "remedies": []}
     assert not any("to improve it" in line for line in text)
 
 
-def test_a_worse_label_comes_with_each_reason_and_what_would_better_it():
+def test_a_worse_label_lists_each_reason_with_its_remedy():
     generator = because("object", where="callback Own.step", what="generator", trouble=GENERATOR)
     drawn = because("draws-of-kind", kind="RandomGamma", where="in the train step")
     text, label = report_of(labelled("kill", "not-equal", generator, drawn))
@@ -171,7 +171,7 @@ def test_a_worse_label_comes_with_each_reason_and_what_would_better_it():
     assert [each["reason"] for each in label["remedies"]] == label["reasons"] == lost
 
 
-def test_the_label_is_that_of_a_kill_before_other_ends_and_of_none_that_did_not_start_again():
+def test_label_is_taken_from_a_kill_first_and_only_from_restarted_runs():
     kill, abort, oom = labelled("kill", "verified"), labelled("abort", "replayed"), labelled("oom", "exact")
     assert report_of(abort, kill)[1]["after"] == "kill"
     assert report_of(oom, abort)[1]["after"] == "abort"
@@ -179,7 +179,7 @@ def test_the_label_is_that_of_a_kill_before_other_ends_and_of_none_that_did_not_
     assert report_of(labelled("kill", "verified", fired=False))[1] is None
 
 
-def test_what_the_label_does_not_say_itself_is_found_in_what_happened():
+def test_a_label_without_reasons_gets_its_remedy_from_the_events():
     loop = events(loop_seen={"site": "train.py:9"}, rehearsal_ended=END)
     _, label = report_of(labelled("kill", "unguarded", events=loop))
     assert "the loop at train.py:9 resumable: `for batch in oomph.steps(" in label["remedies"][0]["text"]

@@ -14,12 +14,12 @@ ENDED = Rehearsed(0, 9.0, {"steps": 40}, [Event.named("rehearsal-ended", {"state
 REFUSED = Rehearsed(93, 1.0, {"steps": 0, "faults": {"not-restartable": 1}, "gave_up": WHY}, [])
 
 
-def test_it_is_lost_though_its_fault_never_came():
+def test_a_refused_restart_is_lost_although_its_fault_never_fired():
     verdict = judge(FAULTS[1], ENDED, REFUSED)
     assert (verdict.survived, verdict.reason, verdict.named) == (LOST, WHY, ("not-restartable",))
 
 
-def test_the_conclusion_names_the_line_and_what_is_left():
+def test_the_conclusion_names_the_failing_line_and_the_leftover_files():
     verdicts = (judge(FAULTS[1], ENDED, REFUSED), FaultVerdict("abort", NOT_TRIED, "no second start"))
     report = Report(ENDED, 20, verdicts, WHY, ("out", "log"))
     lines = list(as_text(report, width=200))
@@ -29,13 +29,13 @@ def test_the_conclusion_names_the_line_and_what_is_left():
     assert not report.survives
 
 
-def test_a_first_run_to_the_scripts_own_end_is_told_from_one_in_mid_training():
+def test_a_refusal_after_the_script_had_finished_is_worded_differently():
     assert _refused(ENDED, REFUSED) == WHY
     assert "the script had finished" in _refused(Rehearsed(0, 9.0, {}, []), REFUSED)
     assert _refused(ENDED, ENDED) == ""
 
 
-def test_the_runs_before_are_handed_over():
+def test_earlier_run_folders_are_passed_on_in_the_injection():
     injection = Injection("kill", 20, 40, ("/a", "/b"))
     assert Injection.read(injection.to_environment()) == injection
     assert Injection.read({VARIABLE: '{"fault": "kill", "step": 1}'}) == Injection("kill", 1)

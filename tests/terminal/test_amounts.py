@@ -9,7 +9,7 @@ from oomph.terminal.amounts import as_duration, as_size, counted, in_three_digit
 GIB, MIB = 1 << 30, 1 << 20
 
 
-def test_numbers_of_things():
+def test_counts_are_written_with_singular_and_plural():
     assert [counted(number, "step") for number in (0, 1, 2, 1200)] == ["0 steps", "1 step", "2 steps", "1200 steps"]
     assert [counted(number, "step", ",") for number in (1, 1200)] == ["1 step", "1,200 steps"]
     assert [times(number) for number in (1, 2, 3)] == ["once", "twice", "3 times"]
@@ -26,11 +26,11 @@ def test_numbers_of_things():
         (2048 * GIB, "2048.0 GiB"),
     ],
 )
-def test_a_size(size, words):
+def test_sizes_are_written_in_fitting_units(size, words):
     assert as_size(size) == words
 
 
-def test_a_size_in_larger_units_and_with_other_digits():
+def test_sizes_are_written_in_a_given_unit_and_precision():
     assert as_size(0, "GiB") == "0.0 GiB"
     assert as_size(100 * MIB, "GiB") == "0.1 GiB"
     assert as_size(79.6 * GIB, "GiB", 0) == "80 GiB"
@@ -38,7 +38,7 @@ def test_a_size_in_larger_units_and_with_other_digits():
     assert as_size(1.25 * MIB, "KiB", 1) == "1.2 MiB"
 
 
-def test_three_digits():
+def test_sizes_are_written_in_three_digits():
     assert [in_three_digits(size) for size in (512, 1000, 1.5 * GIB, 24 * GIB)] == [
         "512 B",
         "0.98 KiB",
@@ -48,7 +48,7 @@ def test_three_digits():
     assert in_three_digits(512 * MIB, like=24 * GIB) == "0.5 GiB"
 
 
-def test_durations():
+def test_durations_are_written_in_two_units():
     assert [as_duration(seconds) for seconds in (59, 60, 61, 7380, 200_000)] == [
         "59 s",
         "1 min",

@@ -29,7 +29,7 @@ def parts(name: str) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_it_prints_what_the_golden_file_shows(name: str) -> None:
+def test_output_matches_the_golden_file(name: str) -> None:
     assert all_of(name) == (GOLDEN / f"{name}.txt").read_text()
 
 

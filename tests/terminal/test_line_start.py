@@ -35,7 +35,7 @@ def test_the_supervisor_begins_a_line_after_a_progress_bar(tmp_path: Path, strea
     assert lines[lines.index(BAR) + 1].startswith("oomph: ")
 
 
-def test_no_blank_line_comes_where_the_script_has_ended_its_line(tmp_path: Path) -> None:
+def test_a_message_after_a_finished_line_adds_no_blank_line(tmp_path: Path) -> None:
     lines = run(tmp_path, "print('done')\nraise SystemExit(3)\n")
     assert lines[lines.index("done") + 1].startswith("oomph: ")
 
@@ -50,7 +50,7 @@ def test_the_guard_begins_a_line_after_a_progress_bar_and_wraps(tmp_path: Path) 
     assert not [line for line in lines if len(line) > 70]
 
 
-def test_what_is_kept_of_stderr_is_plain(tmp_path: Path) -> None:
+def test_the_kept_stderr_is_plain_text(tmp_path: Path) -> None:
     run(tmp_path, f"{SAY}\n", 70, "--color=always")
     (line,) = (tmp_path / "run" / "stderr" / "1.log").read_text().strip().splitlines()
     assert line == "oomph: from the script: " + " ".join(["a word"] * 12)

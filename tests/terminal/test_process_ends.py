@@ -32,13 +32,13 @@ from oomph.terminal.endings import ProcessEnd
         ),
     ],
 )  # fmt: skip
-def test_an_ending_in_words(returncode, exit_code, number, name, problem, predicate, in_full):
+def test_a_process_end_is_described_in_words(returncode, exit_code, number, name, problem, predicate, in_full):
     end = ProcessEnd(returncode)
     assert (end.exit_code, end.number, end.name) == (exit_code, number, name)
     assert (end.problem, end.predicate, end.in_full) == (problem, predicate, in_full)
 
 
-def test_the_numbers_of_logs_are_those_of_linux():
+def test_signal_numbers_are_named_as_on_linux():
     for number in range(1, 32):
         words = ProcessEnd(-number).in_full
         assert words == f"ended by signal {number}" or f"({signal.Signals(number).name})" in words

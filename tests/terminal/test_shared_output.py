@@ -78,7 +78,7 @@ class Pipe:
 
 
 @pytest.mark.parametrize("notes_writes", [True, False])
-def test_in_a_pipe_the_place_is_known_only_if_nobody_can_have_written_since_our_line(
+def test_line_start_in_a_pipe_is_known_only_until_others_may_write(
     monkeypatch: pytest.MonkeyPatch, notes_writes: bool
 ) -> None:
     pipe = Pipe(monkeypatch, notes_writes)
@@ -93,7 +93,7 @@ def test_in_a_pipe_the_place_is_known_only_if_nobody_can_have_written_since_our_
     assert not shared.is_at_line_start()
 
 
-def test_in_a_pipe_the_place_is_unknown_as_soon_as_the_script_has_started(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_line_start_in_a_pipe_is_unknown_once_the_script_has_started(monkeypatch: pytest.MonkeyPatch) -> None:
     pipe = Pipe(monkeypatch, notes_writes=False)
     shared = SharedOutput(pipe.fd, pipe.fd)
     shared.end_line()
@@ -101,7 +101,7 @@ def test_in_a_pipe_the_place_is_unknown_as_soon_as_the_script_has_started(monkey
     assert not shared.is_at_line_start()
 
 
-def test_in_a_pipe_the_lines_after_the_end_of_the_script_follow_one_another(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_line_start_in_a_pipe_is_known_again_after_the_script_has_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     pipe = Pipe(monkeypatch, notes_writes=False)
     shared = SharedOutput(pipe.fd, pipe.fd)
     shared.writers_began()
@@ -120,7 +120,7 @@ def pipe() -> tuple[int, Callable[[bytes], int]]:
     return writing, lambda data: os.write(writing, data)
 
 
-def test_separate_and_closed_descriptors_share_nothing(pipe, tmp_path) -> None:
+def test_separate_or_closed_descriptors_count_as_at_line_start(pipe, tmp_path) -> None:
     fd, write = pipe
     with (tmp_path / "out").open("w") as out:
         shared = SharedOutput(out.fileno(), fd)
@@ -133,7 +133,7 @@ def test_separate_and_closed_descriptors_share_nothing(pipe, tmp_path) -> None:
 
 
 @pytest.mark.parametrize("mode", [os.O_APPEND, 0])
-def test_a_file_shows_its_last_byte_although_it_is_open_for_writing_only(tmp_path, mode) -> None:
+def test_line_start_is_read_from_a_write_only_file(tmp_path, mode) -> None:
     fd = os.open(tmp_path / "log", os.O_WRONLY | os.O_CREAT | mode)
     try:
         shared = SharedOutput(fd, fd)

@@ -30,13 +30,13 @@ def test_on_a_pipe_a_message_is_one_plain_line() -> None:
     assert message("half", PIPE, at_line_start=False) == "\noomph: half\n"
 
 
-def test_on_a_terminal_a_message_hangs_and_its_command_is_whole() -> None:
+def test_a_terminal_message_is_indented_and_keeps_its_command_whole() -> None:
     command = "oomph run --resume=.oomph/runs/one train.py --epochs 10 --rate 0.1"
     lines = message(f"next           {command}", NARROW, hang=15, command=command).rpartition("\r")[2].splitlines()
     assert lines == ["oomph: next", f"{' ' * 22}{command}"]
 
 
-def test_no_escape_code_of_somebody_else_is_shown() -> None:
+def test_foreign_escape_codes_are_removed_from_messages() -> None:
     coloured = Screen(width=40, terminal=True, columns=40, colour=True)
     text = message("a \x1b[31mname\x07\x00 of a file " * 3, coloured)
     assert text.count("\x1b") == 2  # of our prefix
@@ -63,7 +63,7 @@ def test_only_messages_at_the_start_of_a_line_are_laid_out() -> None:
 
 
 @pytest.mark.alone
-def test_what_a_script_has_printed_before_a_message_takes_no_time() -> None:
+def test_long_script_output_before_a_message_is_handled_quickly() -> None:
     data = b"x" * 8_000_000 + b"\n" + b"oomph: one\n" * 1000
     started = time.process_time()
     assert from_script(data, NARROW, True).count(b"\roomph: one\n") == 1000
@@ -100,7 +100,7 @@ def test_a_marked_word_is_coloured_wherever_the_line_is_wrapped() -> None:
         ("always", {"TERM": "dumb", "NO_COLOR": "1"}, True),
     ],
 )
-def test_colour_is_for_terminals_that_take_it(
+def test_colour_is_used_only_on_capable_terminals(
     monkeypatch: pytest.MonkeyPatch, choice: str, environ: dict[str, str], colour: bool
 ) -> None:
     for name in ("TERM", "NO_COLOR"):
@@ -131,7 +131,7 @@ def test_a_long_word_has_a_line_of_its_own() -> None:
         ("one two three four five six seven", ["one two three four five six", "seven"]),
     ],
 )
-def test_what_does_not_fit_continues_under_the_last_column(line: str, lines: list[str]) -> None:
+def test_overlong_lines_continue_under_the_last_column(line: str, lines: list[str]) -> None:
     assert reflowed(line, 27).split("\n") == lines
 
 
@@ -150,7 +150,7 @@ log line
 | one | `two` |"""
 
 
-def test_markdown_leaves_no_marks() -> None:
+def test_markdown_is_shown_without_its_marks() -> None:
     assert "\n".join(plain(MARKDOWN, 80)).split("\n") == [
         "Head",
         'A word, two, code, "of two words" and a link (https://x.y).',
@@ -179,11 +179,11 @@ def test_a_bar_in_code_does_not_end_a_cell() -> None:
 
 
 @pytest.mark.parametrize("text", ["a_b_c and __init__.py", "2 * 3 * 4", "*** Check failed", "f(*args, **kwargs)"])
-def test_what_only_looks_like_emphasis_stays(text: str) -> None:
+def test_text_that_only_looks_like_emphasis_is_kept(text: str) -> None:
     assert inline(text) == text
 
 
-def test_markdown_is_linear() -> None:
+def test_markdown_is_rendered_in_linear_time() -> None:
     before = time.process_time()
     for text in ("`" * 50_000, "[" * 50_000, "*a" * 50_000, "_ " * 50_000, "| " * 50_000, "<https://" * 10_000):
         list(plain(text, 80))
@@ -201,7 +201,7 @@ def test_a_table_that_does_not_fit_becomes_blocks() -> None:
     assert table(rows, 25) == ["kill", "  survives  yes", "  result    the same as\n            before"]
 
 
-def test_the_ticking_line_comes_after_two_seconds_and_goes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_ticking_line_appears_after_two_seconds_and_is_removed(monkeypatch: pytest.MonkeyPatch) -> None:
     written: list[str] = []
     now = [100.0]
     monkeypatch.setattr(ticking.time, "monotonic", lambda: now[0])
@@ -228,7 +228,7 @@ def test_nothing_ticks_on_a_pipe(monkeypatch: pytest.MonkeyPatch) -> None:
     assert written == []
 
 
-def test_what_is_too_long_ends_with_a_word_and_an_ellipsis() -> None:
+def test_overlong_text_is_cut_after_a_word_with_an_ellipsis() -> None:
     assert shortened("type bfloat16 of x", 18) == "type bfloat16 of x"
     assert shortened("type bfloat16 of x", 17) == "type bfloat16 of…"
     assert shortened("does not match type bfloat16", 25) == "does not match type…"

@@ -46,31 +46,31 @@ def get(server: Server, path: str = "/metrics") -> tuple[int, str, str]:
         ("localhost:0", Address("localhost", 0)),
     ],
 )
-def test_an_address(text, expected):
+def test_a_serve_address_is_parsed(text, expected):
     assert address(text) == expected
     assert text in ("9400", str(expected))
 
 
 @pytest.mark.parametrize("text", ["", "x", "-1", "65536", ":9400", "host:", "::1:9400", "1.5", "٣", "9" * 5000])
-def test_what_is_no_address_is_refused_in_one_sentence(text):
+def test_an_invalid_address_is_refused_in_one_sentence(text):
     with pytest.raises(UsageError, match="--serve=") as error:
         address(text)
     assert "\n" not in str(error.value)
 
 
-def test_a_scrape(server):
+def test_a_scrape_returns_the_metrics(server):
     assert get(server) == (200, "text/plain; version=0.0.4; charset=utf-8", "oomph_x 1\n")
     assert get(server, "/metrics?x=1")[0] == 200
     assert get(server, "/")[0] == 200
     assert get(server, "/other") == (404, "", "the metrics are at /metrics\n")
 
 
-def test_a_port_in_use_is_one_sentence(server):
+def test_a_port_in_use_is_reported_in_one_sentence(server):
     with pytest.raises(UsageError, match=r"cannot serve at 127\.0\.0\.1:\d+: Address already in use"):
         Server(server.address, str)
 
 
-def test_a_port_that_is_reserved_for_root(monkeypatch):
+def test_a_port_reserved_for_root_is_reported_with_a_remedy(monkeypatch):
     def refused(self):
         raise PermissionError(errno.EACCES, "Permission denied")
 
@@ -79,13 +79,13 @@ def test_a_port_that_is_reserved_for_root(monkeypatch):
         Server(Address("127.0.0.1", 80), str)
 
 
-def test_a_host_that_nobody_knows_is_one_sentence():
+def test_an_unknown_host_is_reported_in_one_sentence():
     with pytest.raises(UsageError, match=r"cannot serve at no\.such\.host\.invalid:9400: "):
         Server(Address("no.such.host.invalid", 9400), str)
 
 
 @pytest.mark.parametrize("host", ["a" * 70, "a..b", "é" * 70])
-def test_what_cannot_be_a_host_is_one_sentence(host):
+def test_an_invalid_host_name_is_reported_in_one_sentence(host):
     with pytest.raises(UsageError, match=r"cannot serve at .*: that is not the name of a host$"):
         Server(Address(host, 9400), str)
 
@@ -123,7 +123,7 @@ def ask(server: Server, request: bytes) -> bytes:
             return b""
 
 
-def test_a_page_whose_name_was_made_to_mean_this_machine_learns_nothing(server):
+def test_a_dns_rebinding_request_is_refused(server):
     answer = ask(server, b"GET /metrics HTTP/1.1\r\nHost: evil.example\r\n\r\n")
     assert answer.startswith(b"HTTP/1.0 421 ")
     assert b"oomph_x" not in answer
@@ -143,7 +143,7 @@ def test_a_request_without_end_is_cut_off(server, request_):
     assert get(server)[0] == 200
 
 
-def test_half_open_scrapers_are_in_nobodys_way(server):
+def test_half_open_connections_do_not_block_a_scrape(server):
     silent = [socket.create_connection(server.server_address[:2]) for _ in range(10)]
     silent[0].sendall(b"GET /metr")
     assert get(server)[0] == 200
@@ -160,7 +160,7 @@ def test_a_scraper_that_takes_too_long_is_cut_off(server, monkeypatch):
         time.sleep(0.01)
 
 
-def test_too_many_at_once_are_refused_and_the_next_one_is_not(server, monkeypatch):
+def test_surplus_connections_are_refused_until_others_end(server, monkeypatch):
     monkeypatch.setattr(endpoint, "_MOST_CONNECTIONS", 2)
     first, second, third = (socket.create_connection(server.server_address[:2], timeout=5) for _ in range(3))
     assert third.recv(1) == b""
@@ -171,7 +171,7 @@ def test_too_many_at_once_are_refused_and_the_next_one_is_not(server, monkeypatc
     assert get(server)[0] == 200
 
 
-def test_a_scraper_that_leaves_says_nothing_on_the_terminal(server, capfd):
+def test_an_aborted_scrape_prints_nothing_on_the_terminal(server, capfd):
     for _ in range(3):
         with socket.create_connection(server.server_address[:2]) as rude:
             rude.sendall(b"GET /metrics HTTP/1.1\r\n\r\n")
@@ -180,7 +180,7 @@ def test_a_scraper_that_leaves_says_nothing_on_the_terminal(server, capfd):
     assert capfd.readouterr() == ("", "")
 
 
-def test_it_ends_while_somebody_is_connected():
+def test_the_server_stops_while_a_client_is_connected():
     server = Server(Address("127.0.0.1", 0), str)
     server.start()
     with socket.create_connection(server.server_address[:2]):

@@ -63,7 +63,7 @@ def test_the_names_follow_the_conventions_of_prometheus():
         assert name.endswith(f"_{metric.unit}") or not metric.unit, name
 
 
-def test_what_is_wrong_is_an_alert():
+def test_a_finding_is_served_as_an_alert():
     found = read(views.VIEWS["incidents"])
     assert found["oomph_alert_active"] == [({"fault": "memory-leak", "subject": "GPU 0", "severity": "warning"}, 1.0)]
     assert found["oomph_restarts_total"] == [({}, 1.0)]
@@ -88,12 +88,12 @@ def test_a_lost_gpu_and_an_old_sample_have_no_values():
     assert "oomph_build_info" in old
 
 
-def test_without_anything_there_is_still_an_answer():
+def test_an_empty_view_still_serves_build_info():
     assert read(views.VIEWS["no-gpu"]).keys() == {"oomph_build_info"}
     assert read(View(0.0)).keys() == {"oomph_build_info"}
 
 
 @pytest.mark.parametrize("name", ['a"b', "a\\b", "a\nb", "\ud800", "é"])
-def test_a_label_may_hold_anything(name):
+def test_any_label_text_is_escaped(name):
     gpu = replace(views.VIEWS["incidents"].gpus[0], name=name)
     assert read(replace(BUSY, gpus=(gpu,)))["oomph_gpu_info"][0][0]["name"] == name.replace("\ud800", "?")

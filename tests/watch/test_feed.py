@@ -72,7 +72,7 @@ def test_without_a_run_the_machine_is_shown(tmp_path):
     assert ([gpu.uuid for gpu in view.gpus], view.jobs) == (["GPU-own"], ())
 
 
-def test_a_run_that_is_going_on_shows_what_it_measures(tmp_path):
+def test_a_running_run_shows_what_it_measures(tmp_path):
     run = new_run(tmp_path, "a")
     keep(run, time.time() - 1, time.time())
     feed = Feed(None, tmp_path)
@@ -91,7 +91,7 @@ def test_a_run_whose_samples_stop_is_named_and_the_machine_measured(tmp_path):
     run.close()
 
 
-def test_the_machine_is_left_alone_again_when_the_run_measures(tmp_path):
+def test_the_machine_is_no_longer_measured_once_the_run_measures(tmp_path):
     run = new_run(tmp_path, "a")
     feed = Feed(None, tmp_path)
     assert uuids(feed) == ["GPU-own"]
@@ -101,7 +101,7 @@ def test_the_machine_is_left_alone_again_when_the_run_measures(tmp_path):
     run.close()
 
 
-def test_all_runs_that_are_going_on_are_shown_else_the_newest(tmp_path):
+def test_all_running_runs_are_shown_or_else_the_newest(tmp_path):
     first, second, third = (new_run(tmp_path, name, at) for name, at in (("a", 1e9), ("b", 2e9), ("c", 3e9)))
     third.update(status=FINISHED)
     feed = Feed(None, tmp_path)
@@ -123,7 +123,7 @@ def test_the_run_that_was_asked_for_shows_its_end(tmp_path):
     assert ([gpu.uuid for gpu in view.gpus], view.sampled, view.problems) == (["GPU-run"], 1e9, {})
 
 
-def test_a_run_on_another_machine_is_going_on_as_far_as_can_be_seen(tmp_path):
+def test_a_run_locked_by_another_machine_counts_as_running(tmp_path):
     run = new_run(tmp_path, "a")
     run.close()
     (run.path / "lock").write_text(ProcessIdentity(1, "elsewhere", "boot", "7").to_text())
@@ -203,7 +203,7 @@ def test_trainings_with_a_monitor_are_shown_beside_the_runs(tmp_path):
     assert runs_of(tmp_path) == [run.path, now, over]
 
 
-def test_without_anything_going_on_the_newest_training_is_shown_also_one_with_a_monitor(tmp_path):
+def test_the_newest_training_is_shown_when_none_is_running(tmp_path):
     last = monitored(tmp_path, "last", 3e8)
     run = new_run(tmp_path, "a", 2e8)
     run.update(status=FINISHED)
@@ -212,7 +212,7 @@ def test_without_anything_going_on_the_newest_training_is_shown_also_one_with_a_
     assert [(Path(job.run), job.state) for job in Feed(None, tmp_path).look().jobs] == [(last, "no longer monitored")]
 
 
-def test_only_what_is_measured_now_is_an_alert(tmp_path, monkeypatch):
+def test_only_current_measurements_raise_alerts(tmp_path, monkeypatch):
     found = (Finding("hardware-fault", "GPU 0", "it is lost"),)
     monkeypatch.setattr("oomph.monitor.detection.Detection.take", lambda self, sample: FindingChanges(found))
     monkeypatch.setattr("oomph.monitor.detection.Detection.active", [("hardware-fault", "GPU 0", "")])
@@ -224,7 +224,7 @@ def test_only_what_is_measured_now_is_an_alert(tmp_path, monkeypatch):
     assert [alert.fault for alert in Feed(None, tmp_path).look().alerts] == ["hardware-fault"]
 
 
-def test_damaged_and_foreign_folders_are_no_runs(tmp_path):
+def test_damaged_and_foreign_folders_are_not_shown_as_runs(tmp_path):
     for name in ("empty", "damaged"):
         (tmp_path / ".oomph/runs" / name).mkdir(parents=True)
     (tmp_path / ".oomph/runs/damaged/run.json").write_text("{")

@@ -98,7 +98,7 @@ def is_restored(session: Session) -> bool:
     return session.seen.rindex(LEAVE) > session.seen.rindex(ENTER) and session.modes() == session.before
 
 
-def test_a_session(session):
+def test_a_session_reacts_to_keys_and_restores_the_terminal(session):
     session.until(r"GPU memory.*NVIDIA|7 .*GiB.*q quit")
     assert session.modes() != session.before
     session.press("s")
@@ -122,7 +122,7 @@ def test_a_session(session):
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_ends_it_and_the_terminal_is_as_before(session, number):
+def test_a_signal_ends_the_view_and_restores_the_terminal(session, number):
     session.until("q quit")
     session.process.send_signal(number)
     assert session.end() == 128 + number
@@ -130,7 +130,7 @@ def test_a_signal_ends_it_and_the_terminal_is_as_before(session, number):
     assert "Traceback" not in session.seen
 
 
-def test_a_stopped_view_gives_the_terminal_back_and_takes_it_again(session):
+def test_a_suspended_view_restores_the_terminal_and_takes_it_again(session):
     session.until("q quit")
     session.process.send_signal(signal.SIGTSTP)
     session.until(re.escape(LEAVE))
@@ -144,7 +144,7 @@ def test_a_stopped_view_gives_the_terminal_back_and_takes_it_again(session):
     assert is_restored(session)
 
 
-def test_after_a_stop_that_cannot_be_caught_it_takes_the_terminal_again(session):
+def test_the_view_takes_the_terminal_again_after_sigstop(session):
     session.until("q quit")
     session.process.send_signal(signal.SIGSTOP)
     session.wait_until_stopped()
@@ -167,7 +167,7 @@ def test_an_error_shows_its_traceback_on_the_usual_screen(tmp_path):
 
 
 @pytest.mark.parametrize("told", [True, False])
-def test_it_ends_with_its_terminal(tmp_path, told):
+def test_the_view_ends_when_its_terminal_is_closed(tmp_path, told):
     """An ssh connection that is lost: SIGHUP, if the terminal is the one of its session, and errors in any case."""
     session = Session(tmp_path, **driver(tmp_path, EIGHT))
     session.until("q quit")
@@ -178,7 +178,7 @@ def test_it_ends_with_its_terminal(tmp_path, told):
     assert session.process.wait(LIMIT) == 128 + signal.SIGHUP
 
 
-def test_a_terminal_without_size_and_without_utf_8(tmp_path):
+def test_the_view_works_on_a_terminal_without_size_or_utf_8(tmp_path):
     session = Session(tmp_path, columns=0, rows=0, **driver(tmp_path, EIGHT) | {"PYTHONIOENCODING": "ascii"})
     session.until(r"GiB +#+ +97%.*q quit")
     session.press("q")
@@ -196,7 +196,7 @@ def test_color_never_prints_no_escape_codes(tmp_path):
     session.close()
 
 
-def test_without_keys_it_shows_on(tmp_path):
+def test_the_view_keeps_running_without_a_keyboard(tmp_path):
     code = (
         "import os, sys\nos.dup2(os.open(os.devnull, os.O_RDONLY), 0)\n"
         "from oomph.cli import main\nsys.exit(main(['watch']))"

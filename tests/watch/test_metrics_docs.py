@@ -38,7 +38,7 @@ def test_the_reference_has_a_row_for_each_metric_under_its_scope():
         assert f"| `{family.name}` | {family.kind} | {family.help} |" in sections["Others"]
 
 
-def test_there_are_queries():
+def test_the_dashboard_has_queries():
     assert len(expressions()) > 10
 
 
@@ -52,7 +52,7 @@ def test_every_query_of_the_dashboard_uses_metrics_that_exist(query):
         assert value != '"$gpu"' or all(each.startswith("oomph_gpu_") for each in names)
 
 
-def test_the_panels_do_not_overlap_and_show_what_matters():
+def test_dashboard_panels_do_not_overlap_and_cover_the_main_metrics():
     panels = DASHBOARD["panels"]
     assert len({panel["id"] for panel in panels}) == len(panels)
     cells = [
@@ -68,6 +68,6 @@ def test_the_panels_do_not_overlap_and_show_what_matters():
     assert {"Memory", "Utilisation", "Temperature", "Throttling", "Step time", "Input wait", "Findings"} <= titles
 
 
-def test_what_the_how_to_says_of_metrics_is_true():
+def test_the_how_to_names_only_existing_metrics():
     text = (DOCS / "how-to/watch-a-training.md").read_text()
     assert set(re.findall(r"\boomph_\w+", text)) <= NAMES

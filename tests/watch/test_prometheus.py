@@ -137,12 +137,12 @@ def query(url: str, words: str) -> list[dict[str, Any]]:
     return result
 
 
-def test_the_target_is_up_and_has_no_error(api):
+def test_the_prometheus_target_is_up_without_an_error(api):
     (target,) = json.loads(get(f"{api}/targets"))["data"]["activeTargets"]
     assert (target["health"], target["lastError"]) == ("up", "")
 
 
-def test_values_labels_and_types_arrive(api):
+def test_prometheus_stores_values_labels_and_types(api):
     found = {each["metric"]["gpu"]: each for each in query(api, "oomph_gpu_memory_used_bytes")}
     assert found.keys() == {str(index) for index in range(8)}
     assert found["0"]["value"][1] == str(8 << 30)
@@ -161,7 +161,7 @@ def test_prometheus_answers_every_query_of_the_dashboard(api, words):
 
 
 @pytest.mark.skipif(PROMTOOL is None, reason="promtool is not installed")
-def test_promtool_has_nothing_to_say(served):
+def test_promtool_finds_no_problem(served):
     text = get(f"http://{served}/metrics")
     checked = subprocess.run([str(PROMTOOL), "check", "metrics"], input=text, capture_output=True, timeout=LIMIT)
     assert (checked.stdout + checked.stderr, checked.returncode) == (b"", 0)

@@ -24,7 +24,7 @@ def _in_utc(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("name", views.VIEWS)
-def test_the_screen_is_the_golden_one(name):
+def test_the_screen_matches_the_golden_file(name):
     """Read the difference; `make golden` writes them anew."""
     assert views.screens(views.VIEWS[name]) == (views.GOLDEN / f"{name}.txt").read_text()
 
@@ -32,7 +32,7 @@ def test_the_screen_is_the_golden_one(name):
 @pytest.mark.parametrize("name", views.VIEWS)
 @settings(max_examples=25)
 @given(width=some.integers(1, 200), height=some.integers(1, 60))
-def test_it_fits_every_terminal(name, width, height):
+def test_the_screen_fits_every_terminal(name, width, height):
     lines = lines_of(views.VIEWS[name], ViewChoice(), width, height)
     assert len(lines) <= height
     assert all(cell_len(line.plain) <= width for line in lines)
@@ -45,12 +45,12 @@ def plain(view: views.View, choice: ViewChoice = PLAIN, width: int = 80, height:
     return "\n".join(line.plain for line in lines_of(view, choice, width, height))
 
 
-def test_a_small_terminal_is_told_the_size_that_is_needed():
+def test_a_small_terminal_shows_the_size_needed():
     assert "60×12 needed" in plain(views.VIEWS["incidents"], width=59)
     assert "60×12 needed" in plain(views.VIEWS["incidents"], height=11)
 
 
-def test_the_newest_incident_is_there_however_many_gpus_there_are():
+def test_the_newest_incident_is_shown_however_many_gpus_there_are():
     assert "memory-leak" in plain(views.VIEWS["sixteen-gpus"], width=60, height=12)
 
 
@@ -69,13 +69,13 @@ def test_names_cannot_steer_the_terminal():
         assert "\\x1b[2J" in shown
 
 
-def test_an_old_sample_says_how_old_it_is():
+def test_an_old_sample_is_shown_with_its_age():
     old = replace(views.VIEWS["one-gpu-with-a-run"], time=views.NOW + 65)
     assert "last sample 1 min 5 s ago" in plain(old)
     assert "last sample 1 min 5 s ago" in views.as_text(old, 80)
 
 
-def test_keys():
+def test_keys_quit_and_pause_the_view():
     assert pressed(ViewChoice(), "q").quits
     assert pressed(pressed(ViewChoice(), "p"), "P") == ViewChoice()
     assert pressed(ViewChoice(), "\x1b") == ViewChoice()

@@ -33,7 +33,7 @@ def run(*samples: Sample, **changes: object) -> Run:
 # -- GPUs -------------------------------------------------------------------------------------------------------------
 
 
-def test_a_gpu_has_its_newest_values_and_the_last_ones_of_what_is_charted():
+def test_a_gpu_shows_its_newest_values_and_charted_history():
     view = view_of(NOW, [Sample(NOW - 1, (gpu(0, 0.0),)), Sample(NOW, (gpu(0, 1.0),))], [])
     assert view.gpus[0].values["temperature_celsius"] == 70.0
     assert view.gpus[0].history["temperature_celsius"] == (40.0, 70.0)
@@ -45,7 +45,7 @@ def test_a_gpu_that_is_lost_has_no_values():
     assert view.processes == ()
 
 
-def test_what_is_read_every_ten_seconds_stays_until_it_is_read_again():
+def test_rarely_read_values_are_kept_until_the_next_reading():
     slow = gpu(0, values={"power_limit_watts": 700.0, "power_watts": 300.0})
     fast = gpu(0, values={"temperature_celsius": 50.0})
     view = view_of(
@@ -70,7 +70,7 @@ def test_the_instances_of_a_mig_gpu_are_numbered():
     assert [each.label for each in view.gpus] == ["0", "0:0", "0:1", "0:2"]
 
 
-def test_samples_that_stop_coming_are_silence():
+def test_missing_samples_are_counted_as_silence():
     assert silence(NOW + 4, [Sample(NOW)]) == 0
     assert silence(NOW + 40, [Sample(NOW)]) == 40
     assert silence(NOW, []) == 0
@@ -79,7 +79,7 @@ def test_samples_that_stop_coming_are_silence():
 # -- jobs -------------------------------------------------------------------------------------------------------------
 
 
-def test_a_job_says_where_it_is_and_when_it_ends():
+def test_a_job_shows_its_progress_and_estimated_end():
     values = {"epochs": 10, "steps_per_epoch": 100}
     first = training(0, steps_total=500, step_seconds_total=5.0, input_wait_seconds_total=1.0, **values)
     last = training(10, steps_total=600, step_seconds_total=15.0, input_wait_seconds_total=3.0, loss=0.5, **values)
@@ -91,7 +91,7 @@ def test_a_job_says_where_it_is_and_when_it_ends():
     assert (job.loss, job.attempt, job.state) == (0.5, 2, RUNNING)
 
 
-def test_a_start_by_resume_is_no_restart():
+def test_a_manual_resume_does_not_count_as_a_restart():
     by_hand = [Event.named("run-started", {}, attempt=attempt) for attempt in (1, 3)]  # the second attempt was cut off
     started = [Event.named("attempt-started", {}, attempt=attempt) for attempt in (1, 2, 3, 4)]
     assert job_of(run(events=(*by_hand, *started))).restarts == 2
@@ -102,7 +102,7 @@ def test_a_start_by_resume_is_no_restart():
     assert job_of(run()).restarts == 0, "nothing is recorded"
 
 
-def test_a_restart_begins_the_pace_anew():
+def test_step_pace_is_measured_anew_after_a_restart():
     before = training(0, steps_total=900, step_seconds_total=90.0)
     after = (
         training(50, steps_total=10, step_seconds_total=1.0),
@@ -111,26 +111,26 @@ def test_a_restart_begins_the_pace_anew():
     assert job_of(run(before, *after)).step_seconds == 0.01
 
 
-def test_what_is_not_known_is_not_shown():
+def test_unknown_values_are_not_shown():
     job = job_of(run())
     assert (job.epoch, job.eta_seconds, job.step_seconds, job.input_wait_ratio, job.micro_batch) == (None,) * 5
     assert job_of(run(training(0, steps_total=5), training(1, steps_total=5))).eta_seconds is None
 
 
-def test_without_samples_the_journal_knows_epochs_and_micro_batch():
+def test_epochs_and_micro_batch_are_read_from_the_journal_without_samples():
     events = (Event.named("fit-started", {"epochs": 4}), Event.named("recovered", {"batch": 256, "micro_batch": 64}))
     job = job_of(run(events=events, progress=Progress(fit=0, epoch=1, step=3)))
     assert (job.epochs, job.micro_batch, job.epoch, job.step) == (4, 64, 2, 3)
     assert job_of(run(events=(*events, Event.named("fit-started", {})))).micro_batch is None
 
 
-def test_a_run_that_nobody_ended_is_unfinished():
+def test_a_run_without_an_end_is_shown_as_unfinished():
     assert job_of(run(going_on=False)).state == UNFINISHED
     ended = RunRecord(("x",), "", "", "", FINISHED)
     assert job_of(run(going_on=False, record=ended)).state == FINISHED
 
 
-def test_a_run_that_somebody_stopped_has_the_state_that_explain_names():
+def test_a_stopped_run_has_the_state_that_explain_reports():
     failed = RunRecord(("x",), "", "", "", FAILED)
     for ending, state in (({"stopped": True, "interrupted": True}, STOPPED), ({}, FAILED)):
         decided = Event.named("decided", {"action": "finish", "exit_code": 130, "ending": ending}, 1)
@@ -140,7 +140,7 @@ def test_a_run_that_somebody_stopped_has_the_state_that_explain_names():
 # -- incidents --------------------------------------------------------------------------------------------------------
 
 
-def test_a_journal_is_told_as_incidents():
+def test_journal_events_are_shown_as_incidents():
     finding = {"fault": "memory-leak", "subject": "GPU 0", "message": "it grows", "severity": "warning", "remedy": "x"}
     events = [
         Event.named("finding", finding, 1, time=1.0),
@@ -172,7 +172,7 @@ def test_damaged_events_do_not_stop_the_view():
     assert incidents_of([Event.named("finding", {"severity": "loud", "fault": 3})])[0].severity == "warning"
 
 
-def test_what_is_found_now_is_an_incident_and_an_alert_once():
+def test_a_current_finding_is_shown_once_as_incident_and_alert():
     told = ShownIncident(NOW - 5, "warning", "memory-leak", "GPU 0", "it grows", finding=True)
     job = job_of(run(events=(Event.named("finding", {"fault": "memory-leak", "subject": "GPU 0"}, 1, time=NOW - 7),)))
     view = view_of(NOW, [Sample(NOW)], [job], [told])
@@ -201,14 +201,14 @@ def test_a_finding_is_an_alert_until_it_ends():
     assert seen(found, going_on=False) == (0, [NOW - 7000]), "of a run that was cut off"
 
 
-def test_a_finding_that_is_there_is_shown_however_much_happened_since():
+def test_an_active_finding_is_shown_however_much_has_happened_since():
     found = Event.named("finding", {"fault": "memory-leak", "subject": "GPU 0"}, 1, time=1.0)
     recovered = [Event.named("recovered", {"batch": 256, "micro_batch": 64}, 1, time=2.0 + at) for at in range(500)]
     told = incidents_of([found, *recovered])
     assert (told[0].fault, len(told)) == ("memory-leak", 101)
 
 
-def test_kinds_are_told_apart_and_prometheus_gets_the_worst():
+def test_findings_are_distinguished_by_kind_and_prometheus_gets_the_worst():
     lost = {"fault": "hardware-fault", "subject": "GPU 0"}
     events = [
         Event.named("finding", {**lost, "kind": kind, "severity": severity}, 1, time=NOW - age)

@@ -61,7 +61,7 @@ def test_every_need_is_the_id_of_an_earlier_signature_of_the_page(fault: Fault) 
 
 
 @by_code
-def test_what_must_or_must_not_stand_beside_a_signature_is_an_id_of_the_page(fault: Fault) -> None:
+def test_unless_and_beside_refer_to_signatures_of_the_page(fault: Fault) -> None:
     ids = {signature.id for signature in fault.signatures}
     assert ids.issuperset(name for each in fault.signatures for name in (*each.unless, *each.beside))
 
@@ -140,7 +140,7 @@ def test_a_page_that_can_not_be_read_says_what_is_wrong(change: tuple[str, str],
         parse_page(source.read_text().replace(*change).encode(), source)
 
 
-def test_a_number_of_the_driver_stands_for_one_fault() -> None:
+def test_driver_status_number_belongs_to_one_fault() -> None:
     numbers = Counter(
         number
         for fault in load()

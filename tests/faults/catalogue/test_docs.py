@@ -44,7 +44,9 @@ def test_the_front_matter_is_read_as_json_where_oomph_is_installed() -> None:
     assert [fault.code for fault in load() if front_matter.made(fault.page) != front_matter.parse(fault.page)] == []
 
 
-def test_what_is_written_at_an_installation_holds_every_page(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_front_matter_written_at_installation_covers_every_page(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setattr(front_matter, "MADE", tmp_path / "front.jsonl")
     front_matter.write()
     front_matter._made.cache_clear()
@@ -53,20 +55,20 @@ def test_what_is_written_at_an_installation_holds_every_page(monkeypatch: pytest
     assert written == [front_matter.parse(fault.page) for fault in load()]
 
 
-def test_a_page_that_was_changed_since_is_read_anew() -> None:
+def test_page_changed_since_installation_is_parsed_again() -> None:
     (page,) = (fault for fault in load() if fault.name == "device-oom")
     changed = parse_page(page.page.replace(b'summary = "', b'summary = "Now '), PAGE)
     assert changed.summary == f"Now {page.summary}"
     assert changed.signatures == page.signatures
 
 
-def test_prose_that_was_changed_since_is_checked() -> None:
+def test_prose_changed_since_installation_is_checked() -> None:
     with pytest.raises(PageError, match="headings"):
         parse_page(PAGE.read_bytes().replace(b"## Why\n", b"## Because\n"), PAGE)
 
 
 @pytest.mark.parametrize("damage", [None, slice(0, -1), slice(0, 1000), slice(5, None), "a letter"])
-def test_the_pages_do_without_the_json(
+def test_pages_are_read_without_a_usable_json_file(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, damage: slice | str | None
 ) -> None:
     whole, front = front_matter.MADE.read_bytes(), tmp_path / "front.jsonl"

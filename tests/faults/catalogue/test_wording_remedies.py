@@ -49,7 +49,7 @@ def groups(fault: Fault) -> set[str]:
 
 
 @by_code
-def test_a_remedy_is_for_known_systems_and_its_text_is_a_sentence_without_its_stop(fault: Fault) -> None:
+def test_remedy_names_known_systems_and_its_text_has_no_full_stop(fault: Fault) -> None:
     for remedy in remedies(fault):
         assert set(remedy.where) <= SYSTEMS.keys()
         for text in (remedy.text, remedy.known.replace("{", "").replace("}", "")):
@@ -58,7 +58,7 @@ def test_a_remedy_is_for_known_systems_and_its_text_is_a_sentence_without_its_st
 
 
 @by_code
-def test_a_remedy_asks_for_values_that_its_page_captures_and_has_no_braces_left(fault: Fault) -> None:
+def test_remedy_uses_only_captured_values_and_leaves_no_braces(fault: Fault) -> None:
     known = groups(fault) | DERIVED
     for remedy in remedies(fault):
         wanted = fields(remedy.known) | fields(remedy.command)
@@ -78,7 +78,7 @@ def test_a_command_needs_only_values_that_its_own_wording_captures(fault: Fault)
 
 
 @by_code
-def test_no_remedy_of_a_wording_repeats_another_of_it(fault: Fault) -> None:
+def test_remedies_of_a_wording_are_distinct(fault: Fault) -> None:
     for signature in fault.signatures:
         said = [(remedy.text, remedy.where) for remedy in signature.remedies]
         assert len(said) == len(set(said)), signature.literal

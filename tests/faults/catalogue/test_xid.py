@@ -33,18 +33,18 @@ def test_the_catalogue_is_complete() -> None:
     )
 
 
-def test_what_needs_a_reset_or_more_is_a_hardware_fault() -> None:
+def test_xid_that_needs_a_reset_is_a_hardware_fault() -> None:
     for xid in catalogue().values():
         if xid.immediate in NEED_HARDWARE:
             assert first(xid.code) == "hardware-fault", xid
 
 
 @pytest.mark.parametrize("xid", [13, 31])
-def test_what_programs_do_themselves_is_not_blamed_on_the_hardware_first(xid: int) -> None:
+def test_xid_caused_by_a_program_is_not_blamed_on_the_hardware(xid: int) -> None:
     assert first(xid) == "illegal-memory-access"
 
 
-def test_an_xid_brings_its_name_and_what_to_do() -> None:
+def test_xid_is_described_with_its_name_and_action() -> None:
     assert described("79") == {
         "xid_name": "ROBUST_CHANNEL_GPU_HAS_FALLEN_OFF_THE_BUS",
         "xid_action": "restart the machine",
@@ -54,7 +54,7 @@ def test_an_xid_brings_its_name_and_what_to_do() -> None:
     assert "restart the machine" in best.remedies[0].text
 
 
-def test_the_reference_is_what_the_table_says() -> None:
+def test_xid_reference_matches_the_table() -> None:
     """When this fails: python -m oomph.explain.catalogue.docs docs/reference/faults"""
     assert REFERENCE.read_text() == xid_table(catalogue().values())
 
@@ -89,7 +89,7 @@ def test_a_spreadsheet_as_nvidia_publishes_it_becomes_the_table(tmp_path: Path) 
     assert (tmp_path / "xid.csv").read_text().splitlines()[1:] == ["1,C,no,,", "79,A,yes,RESTART_BM,X Y"]
 
 
-def test_a_remedy_says_what_to_do_in_nvidias_words_as_words() -> None:
+def test_remedy_quotes_nvidias_action_for_an_xid() -> None:
     """They are a whole clause of their own, such as "follow NVIDIA's procedure for it"."""
     found, *_ = diagnose_log(b"NVRM: Xid (PCI:0000:3b:00): 79, pid=1, name=python, GPU has fallen off the bus.\n")
     told = next(remedy.text for remedy in found.remedies if "NVIDIA's catalogue" in remedy.text)

@@ -93,7 +93,7 @@ def test_a_live_exception_is_named_like_its_traceback(file: str, error: BaseExce
 
 
 @pytest.mark.parametrize(("file", "error"), ERRORS, ids=lambda value: str(value)[:40])
-def test_so_is_one_that_came_from_another(file: str, error: BaseException) -> None:
+def test_live_exception_with_a_cause_is_named_like_its_traceback(file: str, error: BaseException) -> None:
     found = caught(raised_in(file, error), cause=EXHAUSTED("Out of memory while trying to allocate 1.02GiB."))
     assert named_live(found) == named_in_its_traceback(found) != []
 
@@ -102,7 +102,7 @@ FOLDERS = ("a b", "tensorflow/models", "keras/examples", "checkpoint/oom", "runf
 
 
 @pytest.mark.parametrize("folder", FOLDERS)
-def test_so_is_one_from_whatever_folder_and_whichever_other_it_came_from(folder: str) -> None:
+def test_live_exception_from_any_folder_is_named_like_its_traceback(folder: str) -> None:
     """The words of a path are words too: where two faults are equally likely, one word more decides."""
     for file, error in ERRORS:
         for cause in (None, EXHAUSTED("Out of memory while trying to allocate 1.02GiB."), KeyError("label")):
@@ -111,13 +111,13 @@ def test_so_is_one_from_whatever_folder_and_whichever_other_it_came_from(folder:
             assert named_live(found) == named_in_its_traceback(found) != []
 
 
-def test_the_same_words_are_told_apart_by_who_raised_them() -> None:
+def test_same_message_is_diagnosed_by_who_raised_it() -> None:
     message = "Argument `target` has another rank than `output`, shapes differ"
     names = [diagnose(caught(raised_in(file, ValueError(message))))[0].name for file in (KERAS, OWN)]
     assert names == ["shape-mismatch", "unrelated"]
 
 
-def test_an_error_while_a_package_is_imported_is_told() -> None:
+def test_error_during_a_package_import_is_diagnosed() -> None:
     error = caught(raised_in(TENSORFLOW, ImportError("cannot load"), "<module>"))
     assert named_live(error) == named_in_its_traceback(error)
     assert named_live(error)[0][0] == "binary-incompatibility"

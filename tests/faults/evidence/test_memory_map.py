@@ -50,7 +50,7 @@ def test_room_enough_in_too_small_pieces_is_fragmentation() -> None:
 
 
 @pytest.mark.parametrize("pieces", [(), (10, 10), (63,), (70, 10)])
-def test_too_little_room_or_one_piece_large_enough_is_none(pieces: tuple[int, ...]) -> None:
+def test_too_little_memory_or_one_large_piece_is_not_fragmentation(pieces: tuple[int, ...]) -> None:
     assert names(REQUEST + free(*pieces) + FAILURE) == [("device-oom", "cause")]
 
 
@@ -64,7 +64,7 @@ def test_plain_bytes_of_older_versions_are_read() -> None:
     assert (found.captured["limit"], found.captured["in_use"]) == ("10.55GiB", "1.24GiB")
 
 
-def test_without_its_chunks_what_was_free_is_what_the_figures_leave() -> None:
+def test_free_memory_is_computed_from_figures_without_chunks() -> None:
     text = "Stats: \nLimit:                  2787868672\nInUse:                  2590112512\n"
     found, *_ = diagnose(read_log(io.BytesIO((REQUEST + text + FAILURE).encode())))
     assert found.captured["free"] == "188.59MiB"
@@ -112,7 +112,7 @@ def test_amounts_are_read_as_programs_print_them(text: str, size: int | None) ->
 
 
 @given(st.integers(0, 1 << 50))
-def test_what_is_written_reads_back_nearly(size: int) -> None:
+def test_written_size_reads_back_approximately(size: int) -> None:
     back = read_size(write_size(size))
     assert back is not None
     assert abs(back - size) <= 0.006 * size + 1
@@ -149,7 +149,7 @@ WARNING = REQUEST.replace("requested", " The caller indicates that this is not a
 
 
 @pytest.mark.parametrize("end", ["\n", "\r"])
-def test_of_two_requests_the_one_that_failed_has_the_dump(end: str) -> None:
+def test_dump_is_assigned_to_the_request_that_failed(end: str) -> None:
     lines = (REQUEST + free(40) + WARNING).replace("\n", end).encode()
     assert b"Free chunks: %d bytes, the largest of %d" % (40 << 20, 40 << 20) in condense(free(9).encode() + lines)
 
@@ -163,7 +163,7 @@ def test_of_two_requests_the_one_that_failed_has_the_dump(end: str) -> None:
     ],
     ids=["many requests in a line", "progress bar", "many denials"],
 )
-def test_a_line_that_repeats_the_words_of_a_request_takes_no_longer(line: str) -> None:
+def test_repeated_request_words_do_not_slow_condensing(line: str) -> None:
     block = (line + "\n").encode() * 4
     started = time.process_time()
     assert condense(block).count(b"\n") == 4

@@ -30,7 +30,7 @@ def test_the_remedies_of_the_surest_wording_lead_and_those_of_the_page_follow() 
     assert texts(page(Remedy("last")), sure, less) == [("first", ""), ("second", ""), ("last", "")]
 
 
-def test_those_of_a_wording_that_only_narrows_down_come_before_all() -> None:
+def test_remedies_of_a_narrowing_wording_come_first() -> None:
     sure, narrow = Signature("a", advice='[{"text": "general"}]'), Signature("b", confidence=0, alone=False)
     assert texts(page(), sure, narrow._replace(advice='[{"text": "special"}]')) == [("special", ""), ("general", "")]
 
@@ -43,7 +43,7 @@ def test_a_remedy_for_another_system_is_not_shown() -> None:
 
 
 @pytest.mark.parametrize("system", ["windows", "macos"])
-def test_what_only_oomph_run_can_do_is_shown_only_where_it_runs(system: str) -> None:
+def test_oomph_run_remedies_are_shown_only_where_it_runs(system: str) -> None:
     fault = page(Remedy("restart", "oomph run train.py", action="restart"), Remedy("look"))
     assert texts(fault, systems=frozenset({system})) == [("look", "")]
     assert texts(fault, systems=frozenset({system, "container"})) == [("look", "")]
@@ -63,7 +63,7 @@ def test_no_text_and_no_command_is_given_twice() -> None:
     assert texts(fault) == [("look", "oomph doctor"), ("think", "")]
 
 
-def test_no_more_are_given_than_somebody_reads() -> None:
+def test_number_of_remedies_is_limited() -> None:
     assert len(texts(page(*(Remedy(str(number)) for number in range(20))))) == MOST
 
 

@@ -19,7 +19,7 @@ def test_the_wording_of_another_page_is_found() -> None:
     assert "TFTrainer" in advice(ERROR)
 
 
-def test_a_page_of_its_own_comes_before_that_of_plain_errors() -> None:
+def test_specific_page_is_borrowed_from_before_plain_errors() -> None:
     assert "moments" not in advice("TypeError: build() got an unexpected keyword argument 'zoom'")
     captured, signatures = borrowed(
         load(), (Evidence("log", "AttributeError: 'DataFrame' object has no attribute 'ix'", 1),), lambda _: frozenset()
@@ -28,11 +28,11 @@ def test_a_page_of_its_own_comes_before_that_of_plain_errors() -> None:
     assert set(captured) <= {"class", "name"}
 
 
-def test_words_that_nobody_knows_have_none() -> None:
+def test_unknown_words_borrow_no_advice() -> None:
     assert advice("ValueError: something of my own") == ""
 
 
-def test_a_guess_without_advice_gives_it_first() -> None:
+def test_guess_without_advice_gives_borrowed_advice_first() -> None:
     (first, *_) = diagnose_log(ERROR.encode())
     assert first.confidence <= 0.5
     assert "TFTrainer" in first.remedies[0].text
@@ -45,7 +45,7 @@ def test_a_plain_error_without_advice_on_its_page_borrows_it_too() -> None:
     assert "deserialize as layer_from_config" in first.remedies[0].text
 
 
-def test_what_keras_says_below_its_first_line_is_looked_at() -> None:
+def test_later_lines_of_a_keras_message_are_searched() -> None:
     announced = "OperatorNotAllowedInGraphError: Exception encountered when calling Informer.call()."
     (first, *_) = diagnose_log(f"{announced}\n\nIterating over a symbolic `tf.Tensor` is not allowed.".encode())
     assert "b, h, w = x.shape" in first.remedies[0].text

@@ -40,11 +40,11 @@ def test_words_speak_for_faults_and_against_them() -> None:
     assert (exhausted.words, learned.shares(["neither of these"]).words) == (1, 0)
 
 
-def test_a_word_counts_once_and_a_long_name_is_the_words_that_it_is_made_of() -> None:
+def test_words_count_once_and_long_names_are_split() -> None:
     assert words(["ResourceExhaustedError: exhausted", "Error 137"]) == ["137", "error", "exhausted", "resource"]
 
 
-def test_the_line_that_speaks_most_for_a_fault_is_told() -> None:
+def test_most_telling_line_for_a_fault_is_found() -> None:
     learned = Classifier(LEARNED, load())
     oom = next(fault for fault in load() if fault.name == "device-oom")
     told = of("Epoch 1", "memory exhausted", "killed", "exhausted again")
@@ -83,7 +83,7 @@ def test_every_line_of_the_table_is_a_word_with_weights_of_pages() -> None:
     assert all(words([word]) == [word] and int(rarity) > 0 for word, rarity, *_ in lines if word != ALWAYS)
 
 
-def test_the_words_alone_tell_what_the_examples_of_the_pages_show() -> None:
+def test_words_alone_identify_most_page_examples() -> None:
     """No example is among the logs from which the words were learned."""
     shares = {fault.name: trained(load()).shares(fault.example.splitlines()) for fault in load()}
     first = [name for name, share in shares.items() if share.faults[0].name == name]
@@ -92,7 +92,7 @@ def test_the_words_alone_tell_what_the_examples_of_the_pages_show() -> None:
     assert len(near) >= 0.93 * len(shares)
 
 
-def test_a_sample_is_the_beginning_and_the_end() -> None:
+def test_sample_keeps_the_beginning_and_the_end() -> None:
     kept = sample(*(f"line {number}" for number in range(10_000)))
     assert (kept.facts[0].line, kept.facts[199].line, kept.facts[200].line, kept.facts[-1].line) == (
         1,
@@ -102,7 +102,7 @@ def test_a_sample_is_the_beginning_and_the_end() -> None:
     )
 
 
-def test_what_is_harmless_and_what_training_has_outlived_is_not_in_force() -> None:
+def test_harmless_and_outlived_lines_are_not_in_force() -> None:
     outlived, later = "ValueError: the shape is wrong", "E bar.cc:1] the allocator failed"
     kept = sample("E cuda_dnn.cc:1] Attempting to register factory for plugin", outlived, "Epoch 2/5 loss: 0.3", later)
     assert [fact.text for fact in kept.in_force] == ["Epoch 2/5 loss: 0.3", later]

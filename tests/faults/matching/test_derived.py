@@ -21,12 +21,12 @@ from oomph.explain.matching.derived import derived
         ("6220800", "0", "empty"),
     ],
 )
-def test_the_ratio_of_the_sizes_tells_what_is_wrong(found: str, needed: str, words: str) -> None:
+def test_ratio_of_two_sizes_explains_the_misfit(found: str, needed: str, words: str) -> None:
     assert words in derived({"found": found, "needed": needed})["misfit"]
 
 
 @pytest.mark.parametrize(
     "captured", [{}, {"found": "3"}, {"found": "x", "needed": "3"}, {"found": "9" * 40, "needed": "3"}]
 )
-def test_without_two_sizes_nothing_follows(captured: dict[str, str]) -> None:
+def test_nothing_is_derived_without_two_sizes(captured: dict[str, str]) -> None:
     assert derived(captured) == {}

@@ -33,12 +33,12 @@ CALM = [
 
 
 @pytest.mark.parametrize("line", ALARMING)
-def test_this_tells_of_a_failure(line: str) -> None:
+def test_failing_line_is_recognised_as_a_failure(line: str) -> None:
     assert tells_of_failure(line)
 
 
 @pytest.mark.parametrize("line", CALM)
-def test_this_does_not(line: str) -> None:
+def test_harmless_line_is_not_taken_for_a_failure(line: str) -> None:
     assert not tells_of_failure(line)
 
 
@@ -50,7 +50,7 @@ def of(*lines: str) -> list[str]:
 PEER = "E0000 00:00:1795273984.028772   23189 bar.cc:52] the grpc channel to peer task worker 2 is dead: unavailable"
 
 
-def test_an_end_in_unknown_words_is_named_after_the_page_that_it_is_like() -> None:
+def test_end_in_unknown_words_is_diagnosed_as_the_most_similar_page() -> None:
     first, *others = diagnose([Evidence("log", PEER, 1)])
     assert first.name == "worker-lost"
     assert first.confidence <= 0.5
@@ -59,23 +59,23 @@ def test_an_end_in_unknown_words_is_named_after_the_page_that_it_is_like() -> No
     assert all(other.confidence < first.confidence for other in others)
 
 
-def test_an_end_that_the_user_wanted_is_none() -> None:
+def test_end_wanted_by_the_user_is_not_diagnosed() -> None:
     frames = ("Traceback (most recent call last):", '  File "/lib/keras/src/trainer.py", line 377, in fit')
     assert of(PEER, *frames, "KeyboardInterrupt") == []
 
 
-def test_what_training_has_outlived_is_no_end() -> None:
+def test_line_that_training_outlived_is_not_diagnosed() -> None:
     assert of(PEER, "Epoch 2/5", " 10/10 - loss: 0.5") == []
 
 
-def test_an_error_after_which_tensorflow_goes_on_with_its_start_is_none() -> None:
+def test_error_that_tensorflow_starts_up_after_is_not_diagnosed() -> None:
     said = "the launch of a kernel on the GPU failed, the stream is gone"
     error = f"{START}E tensorflow/stream_executor/cuda/cuda_new.cc:1] {said}"
     assert of(error) != []
     assert of(error, f"{START}I tensorflow/core/common_runtime/gpu/gpu_device.cc:1] Created device GPU:0") == []
 
 
-def test_a_text_that_is_of_no_training_is_left_alone() -> None:
+def test_text_unrelated_to_training_is_not_diagnosed() -> None:
     assert of("nginx: worker process 7 died: connection to its peer lost", "nginx: exiting") == []
 
 

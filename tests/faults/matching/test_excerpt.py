@@ -23,7 +23,7 @@ def test_a_line_whose_words_stand_at_its_beginning_is_cut_at_its_end() -> None:
 
 @pytest.mark.parametrize("place", [200, 1000, 3000])
 @pytest.mark.parametrize("pattern", ["", r"wording \d+"])
-def test_words_that_stand_late_are_shown_after_the_beginning(place: int, pattern: str) -> None:
+def test_match_late_in_a_line_is_shown_after_its_beginning(place: int, pattern: str) -> None:
     shown = excerpt("speaker: " + "x" * place + " wording 42 " + "y" * 500, (Signature("wording", pattern),), MOST)
     assert shown.startswith("speaker: ")
     assert " wording 42 " in shown
@@ -31,29 +31,29 @@ def test_words_that_stand_late_are_shown_after_the_beginning(place: int, pattern
     assert len(shown) <= MOST + len(" ...")
 
 
-def test_of_a_long_match_the_literal_is_shown() -> None:
+def test_long_match_shows_its_literal() -> None:
     text = "a" + "x" * 600 + " decisive " + "y" * 600
     assert " decisive " in excerpt(text, (Signature("decisive", r"ax+ decisive y+"),), MOST)
 
 
-def test_a_mark_stands_only_where_something_is_left_out() -> None:
+def test_ellipsis_appears_only_where_text_is_left_out() -> None:
     text = "".join(f"{number:03}" for number in range(300))
     for start in range(MOST):
         parts = excerpt(text, (Signature(text[start : start + MOST]),), MOST).removesuffix(" ...").split(" ... ")
         assert len(parts) == 1 or "".join(parts) not in text, start
 
 
-def test_the_words_of_the_pattern_are_shown_though_the_literal_stands_elsewhere_too() -> None:
+def test_pattern_match_is_shown_although_the_literal_occurs_earlier() -> None:
     text = "code: ok " + "x" * 400 + " code 42 decides " + "y" * 400
     assert " code 42 decides " in excerpt(text, (Signature("code", r"code \d+ decides"),), MOST)
     assert "42 decides" in excerpt(text, (Signature("code:", r"\d+ decides"),), MOST)
 
 
-def test_no_mark_stands_after_the_end_of_the_line() -> None:
+def test_no_ellipsis_follows_the_end_of_the_line() -> None:
     assert excerpt("x" * 400 + " wording", (Signature("wording"),), MOST).endswith(" wording")
 
 
-def test_what_ptxas_says_is_shown_though_much_stands_before_it() -> None:
+def test_ptxas_message_is_shown_after_a_long_beginning() -> None:
     line = (
         "2021-11-02 18:00:00.000001: W tensorflow/stream_executor/gpu/asm_compiler.cc:111] INTERNAL: ptxas exited with "
         "non-zero error code 65280, output: ptxas " + "/tmp/some/deep/folder/" * 12 + "tempfile-box-1a2b, line 10; "
@@ -65,7 +65,7 @@ def test_what_ptxas_says_is_shown_though_much_stands_before_it() -> None:
     assert "Unsupported .version 7.4; current version is '7.0'" in " ".join(evidence.split())
 
 
-def test_what_xla_says_after_failed_is_shown() -> None:
+def test_xla_message_after_failed_is_shown() -> None:
     line = (
         "XlaRuntimeError: INTERNAL: RET_CHECK failure (xla/a.cc:1) " + "f32[1,2]{1,0} " * 60 + "failed: no such layout"
     )

@@ -45,7 +45,7 @@ def test_a_guessed_page_is_narrowed_down_by_the_wordings_in_the_log() -> None:
     assert "login" not in guesses("no driver")._diagnosis(page).remedies[0].text
 
 
-def test_a_wording_that_needs_company_narrows_nothing_down_without_it() -> None:
+def test_dependent_wording_narrows_nothing_down_alone() -> None:
     keras = next(fault for fault in load() if fault.name == "keras-version-mismatch")
     line = of("Unrecognized keyword arguments passed to LSTM: {'batch_input_shape': (1, 1, 7)}")
     alone, in_company = (narrowed(keras, line, ids)[1] for ids in (frozenset[str](), frozenset({"reads-model"})))
@@ -53,18 +53,18 @@ def test_a_wording_that_needs_company_narrows_nothing_down_without_it() -> None:
     assert not any("Make keras.Input" in signature.advice for signature in in_company)
 
 
-def test_nothing_is_guessed_from_a_few_words_or_from_those_of_a_sound_training() -> None:
+def test_few_words_or_a_sound_training_give_no_guess() -> None:
     assert guesses("worker dead").out_of_silence(failed=True, set_aside=()) == []
     sound = ("Epoch 1/2", "313/313 [====] - 2s 6ms/step - loss: 0.31 - accuracy: 0.91 - val_loss: 0.29")
     assert guesses(*sound).out_of_silence(failed=True, set_aside=()) == []
     assert Guesses([], load()).out_of_silence(failed=True, set_aside=()) == []
 
 
-def test_what_signatures_have_weighed_is_not_guessed() -> None:
+def test_fault_set_aside_by_signatures_is_not_guessed() -> None:
     assert guesses(PEER).out_of_silence(failed=True, set_aside=("worker-lost",)) == []
 
 
-def test_an_error_of_a_general_name_comes_after_the_page_that_the_words_clearly_speak_for() -> None:
+def test_general_error_ranks_below_the_page_its_words_clearly_support() -> None:
     first, second = guesses(UNKNOWN, PEER).reconsidered([general("unrecognised", UNKNOWN)])
     assert (first.name, second.name) == ("worker-lost", "unrecognised")
     assert second.confidence <= 0.5
@@ -75,7 +75,7 @@ def test_an_error_of_the_script_s_own_stays_first_where_nothing_speaks_of_traini
     assert named(guesses(error).reconsidered([general("unrelated", error, 0.9)])) == ["unrelated"]
 
 
-def test_what_the_program_has_asserted_itself_stays_unrecognised() -> None:
+def test_assertion_of_the_program_stays_unrecognised() -> None:
     error = "assertion failed: [Condition x < y did not hold element-wise:] labels out of range, num classes"
     assert named(guesses(error, PEER).reconsidered([general("unrecognised", error)])) == ["unrecognised"]
 
@@ -100,5 +100,5 @@ _LOST = pytest.mark.xfail(strict=True, reason="only the pages' own prose, which 
 @pytest.mark.parametrize(
     ("said", "name"), [*PROSE.items(), *(pytest.param(*pair, marks=_LOST) for pair in SILENT.items())]
 )
-def test_people_s_own_words_for_a_fault_name_it(said: str, name: str) -> None:
+def test_fault_described_in_plain_words_is_named(said: str, name: str) -> None:
     assert [diagnosis.name for diagnosis in diagnose(of(said))][:1] == [name]

@@ -103,14 +103,14 @@ def test_no_literal_and_filler_make_a_pattern_slow(filler: str) -> None:
         st.sampled_from(["CUDA_ERROR", "shape", "[", "(None, 3)", "labels", "loss: nan", "\n", "a" * 50, "=", "1"])
     )
 )
-def test_any_mixture_of_their_parts_is_read_in_linear_time(parts: list[str]) -> None:
+def test_any_mixture_of_literals_is_read_in_linear_time(parts: list[str]) -> None:
     assert spent((" ".join(parts) * 50)[:TEXT_LIMIT]) < SLOWEST
 
 
 _MAY_GO_ON = re.compile(r"\\w|\(\?!|\[A-Za-z|\(\?:s\||s\?")
 
 
-def test_a_word_that_may_go_on_in_the_text_is_not_what_a_literal_is_filed_under() -> None:
+def test_no_literal_is_filed_under_a_word_that_may_continue() -> None:
     """It is filed under a whole word: `hipError` would not be found in `hipErrorUnknown`."""
     dead = []
     for fault in load():
@@ -123,7 +123,7 @@ def test_a_word_that_may_go_on_in_the_text_is_not_what_a_literal_is_filed_under(
 
 
 @pytest.mark.parametrize("word", ["hipErrorPeerAccessUnsupported", "miopenStatusVersionMismatch", "librocmsmi64.so"])
-def test_a_literal_that_goes_on_is_found_in_a_log_of_any_length(word: str) -> None:
+def test_literal_continuing_in_the_text_is_found_in_a_long_log(word: str) -> None:
     noise = b"INFO step 12 of 5000\n" * 20_000
     found, *_ = diagnose(read_log(io.BytesIO(noise + f"failed with {word}\n".encode() + noise), words=words()))
     assert (found.name, found.evidence[0].line) == ("rocm-failure", 20_001)

@@ -40,7 +40,7 @@ def test_a_class_of_tensorflow_is_named_by_its_nouns(line: str, expected: str) -
     assert names(line)[0] == expected
 
 
-def test_what_the_program_asserts_itself_is_not_guessed_at() -> None:
+def test_assertion_of_the_program_is_not_guessed_at() -> None:
     assert likely("InvalidArgumentError: assertion failed: [Condition x < y did not hold] shape") == ()
 
 
@@ -55,7 +55,7 @@ def test_a_plain_error_is_named_when_keras_raised_it_and_unrelated_when_the_user
     assert names(*FRAMES, KERAS, "ValueError: mauve") == ["unrelated"]
 
 
-def test_what_keras_raised_in_words_of_no_signature_is_followed_by_the_pages_that_it_is_like() -> None:
+def test_unknown_keras_error_is_followed_by_similar_pages() -> None:
     error = "ValueError: a variable of a replica belongs to the scope of its strategy"
     assert names(*FRAMES, KERAS, error)[:2] == ["unrelated", "strategy-not-supported"]
     assert names(*FRAMES, error) == ["unrelated"]

@@ -27,15 +27,15 @@ PROGRAM = ("--", "env", "A=1", "python", "t.py")
         ((), "oomph run train.py", "oomph run train.py"),
     ],
 )
-def test_it_stands_for_train_py(words: tuple[str, ...], command: str, typed: str) -> None:
+def test_own_command_replaces_train_py(words: tuple[str, ...], command: str, typed: str) -> None:
     assert OwnCommand((), words).put_into(command) == typed
 
 
-def test_a_backslash_is_a_letter_like_any_other() -> None:
+def test_backslash_in_the_command_is_kept() -> None:
     assert OwnCommand((), (r"a\1.py",)).put_into("python train.py") == r"python 'a\1.py'"
 
 
-def test_the_options_stay() -> None:
+def test_run_options_are_kept_in_the_command() -> None:
     own = OwnCommand(("--checkpoint-every", "5m"), ("t.py",))
     assert own.put_into("oomph run train.py") == "oomph run --checkpoint-every 5m t.py"
     assert own.put_into("python train.py") == "python t.py"

@@ -52,7 +52,7 @@ def systems(*lines: str) -> frozenset[str]:
         ("https://example.org/content/page", LINUX),
     ],
 )
-def test_a_line_tells_the_system(line: str, found: str) -> None:
+def test_log_line_identifies_the_system(line: str, found: str) -> None:
     assert systems(line) == {found}
     assert found in SYSTEMS
 
@@ -66,20 +66,20 @@ def test_advice_to_use_wsl_is_no_sign_of_it() -> None:
     assert systems(r'File "C:\train.py", line 1', "please use WSL2") == {"windows"}
 
 
-def test_a_job_of_slurm_may_run_in_a_container() -> None:
+def test_slurm_and_container_are_recognised_together() -> None:
     assert systems("srun: job 12 queued", "Pulling nvcr.io/nvidia/tensorflow:24.02") == {"slurm", "container"}
 
 
-def test_nobody_starts_the_container_of_kaggle() -> None:
+def test_kaggle_is_not_called_a_container() -> None:
     assert systems('File "/kaggle/lib/x.py", line 1', "LD_LIBRARY_PATH: /usr/local/nvidia/lib") == {"colab"}
 
 
-def test_lines_without_a_signature_tell_it_too() -> None:
+def test_lines_without_a_signature_identify_the_system() -> None:
     log = b"Linux 5.15.1-microsoft-standard-WSL2\n" + b"step 1\n" * 400 + b"NVIDIA-SMI has failed because it couldn't "
     (found, *_) = diagnose_log(log + b"communicate with the NVIDIA driver.\n" + b"bye\n" * 30)
     assert found.systems == {"wsl"}
 
 
-def test_an_exception_tells_it() -> None:
+def test_exception_identifies_the_system() -> None:
     (found, *_) = diagnose(ImportError("DLL load failed while importing x: The specified module could not be found."))
     assert found.systems == {"windows"}

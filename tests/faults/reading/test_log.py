@@ -59,7 +59,7 @@ def test_a_progress_bar_is_one_line_in_many_pieces() -> None:
         ("\b\b\b\b5/9", "5/9"),
     ],
 )
-def test_what_launchers_and_terminals_add_is_taken_off(raw: str, text: str) -> None:
+def test_additions_of_launchers_and_terminals_are_removed(raw: str, text: str) -> None:
     assert clean(raw) == text
 
 
@@ -176,7 +176,7 @@ def test_evidence_says_where_it_comes_from() -> None:
 @given(st.integers(1, 100_000), st.integers(1, 2000), st.sampled_from("\r\n"))
 @example(100_000, 1000, "\r")
 @settings(max_examples=20)
-def test_what_is_delivered_stands_in_the_order_of_the_log(count: int, apart: int, end: str) -> None:
+def test_facts_are_delivered_in_log_order(count: int, apart: int, end: str) -> None:
     """A progress bar is one line of many pieces, which may fill several blocks."""
     text = "".join(f"{number} {'step' if number % apart else 'wanted'}{end}" for number in range(count))
     facts = read_log(io.BytesIO(text.encode()), "", Words(frozenset({b"wanted"}), frozenset({b"step"})))
@@ -190,7 +190,7 @@ def last_of(lines: list[str]) -> list[str]:
     return [fact.text for fact in read_log(io.BytesIO(log.encode()), "", Words(frozenset({b"wanted"})))]
 
 
-def test_lines_that_differ_in_a_word_are_not_alike_though_its_letters_are_hexadecimal() -> None:
+def test_lines_differing_in_a_hex_like_word_are_not_merged() -> None:
     told = last_of([f"wanted on node {node}, {time} s" for time in range(40) for node in ("a", "b", "bead", "faded")])
     for node in ("a", "b", "bead", "faded"):
         assert f"wanted on node {node}, 0 s" in told

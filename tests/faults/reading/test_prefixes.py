@@ -55,7 +55,7 @@ def test_a_prefix_is_taken_off_and_the_speaker_kept(raw: str, speaker: str) -> N
         "-----> 1 model.fit(x)",
     ],
 )
-def test_a_line_of_the_program_itself_is_left_alone(line: str) -> None:
+def test_line_without_a_prefix_is_unchanged(line: str) -> None:
     assert without_prefixes(line) == (line, "")
 
 
@@ -71,11 +71,11 @@ def test_other_json_is_left_alone(text: str) -> None:
 
 
 @given(st.text(max_size=300))
-def test_nothing_is_invented(text: str) -> None:
+def test_removing_prefixes_adds_no_text(text: str) -> None:
     assert text.endswith(without_prefixes(text)[0])
 
 
-def test_what_a_logger_of_json_says_was_raised_is_read_with_its_message() -> None:
+def test_exception_in_a_json_line_is_read_with_its_message() -> None:
     line = json.dumps({"ts": "2026", "msg": "training failed", "exc": "Graph execution error:\n\nindices[0] = 7"})
     assert from_json(line) == "training failed\nGraph execution error:\n\nindices[0] = 7"
     error = {"type": "ResourceExhaustedError", "message": "OOM when allocating", "code": 8}
@@ -87,11 +87,11 @@ def test_what_a_logger_of_json_says_was_raised_is_read_with_its_message() -> Non
 
 
 @pytest.mark.parametrize("error", [None, 0.25, True, [1], ""])
-def test_an_error_that_is_none_leaves_the_line_as_it_is(error: object) -> None:
+def test_empty_error_field_leaves_the_line_unchanged(error: object) -> None:
     assert from_json(json.dumps({"message": "step 3", "error": error})) == "step 3"
     assert from_json(json.dumps({"loss": 0.5, "error": error})) == json.dumps({"loss": 0.5, "error": error})
 
 
-def test_what_a_logger_of_json_only_warns_of_is_no_error() -> None:
+def test_exception_in_a_json_warning_is_not_an_error() -> None:
     assert from_json(json.dumps({"level": "warning", "message": "retry", "exc_info": "KeyError: 'x'"})) == "retry"
     assert from_json(json.dumps({"level": 50, "message": "failed", "err": "KeyError: 'x'"})) == "failed\nKeyError: 'x'"

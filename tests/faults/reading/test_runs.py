@@ -13,7 +13,7 @@ from oomph.journal.events import AttemptEnded, Decided, Hung, Oom
 from oomph.journal.journal import Event, Journal
 
 
-def test_ten_thousand_attempts_are_read_in_a_time_that_grows_with_their_number(tmp_path: Path, monkeypatch) -> None:
+def test_ten_thousand_attempts_are_read_in_linear_time(tmp_path: Path, monkeypatch) -> None:
     ends = range(1, 10_001)
     events = [Event.named("attempt-ended", {"returncode": -9}, attempt, sequence=1) for attempt in ends]
     monkeypatch.setattr(run, "read_journal", lambda directory: events)
@@ -24,13 +24,13 @@ def test_ten_thousand_attempts_are_read_in_a_time_that_grows_with_their_number(t
 
 
 @pytest.mark.parametrize("seconds", ["q", None, [], float("inf"), float("nan")])
-def test_a_hang_whose_seconds_are_damaged_is_told_without_them(tmp_path: Path, seconds: object) -> None:
+def test_hang_with_damaged_seconds_is_reported_without_them(tmp_path: Path, seconds: object) -> None:
     Journal(tmp_path, 1, "supervisor").write(Hung(phase="step", seconds=seconds, limit_seconds=60.0))
     (fact,) = run.read_run(tmp_path)
     assert fact.text == "no progress for ? s in step (limit 60 s); oomph ended the script"
 
 
-def test_nothing_waits_for_a_fifo_in_place_of_a_file(tmp_path: Path) -> None:
+def test_fifo_in_place_of_a_file_does_not_block_the_reader(tmp_path: Path) -> None:
     Journal(tmp_path, 1, "supervisor").write(Oom(message="no room"))
     (tmp_path / "stderr").mkdir()
     for name in ("stderr/1.log", "stderr/2.log", "bfc_GPU_0_bfc.1"):
@@ -42,7 +42,7 @@ def test_nothing_waits_for_a_fifo_in_place_of_a_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("ending", "sources"), [({"preempted": "SIGTERM"}, []), ({"stopped": True}, []), ({}, ["exit"])]
 )
-def test_a_script_that_oomph_had_to_kill_as_its_end_was_wished_for_was_not_killed_by_somebody(
+def test_kill_by_oomph_on_request_is_not_reported_as_a_kill(
     tmp_path: Path, ending: dict[str, object], sources: list[str]
 ) -> None:
     journal = Journal(tmp_path, 1, "supervisor")
@@ -51,7 +51,7 @@ def test_a_script_that_oomph_had_to_kill_as_its_end_was_wished_for_was_not_kille
     assert [fact.source for fact in run.read_run(tmp_path)] == sources
 
 
-def test_a_log_with_a_hole_takes_no_hours(tmp_path: Path) -> None:
+def test_sparse_log_is_read_from_its_end(tmp_path: Path) -> None:
     """Its end is read, as oomph keeps the end of what a script prints."""
     log = tmp_path / "stderr" / "1.log"
     log.parent.mkdir()

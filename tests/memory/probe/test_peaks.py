@@ -33,7 +33,7 @@ def test_a_size_that_ran_is_what_it_took(make) -> None:
     assert {size: peaks.at(size).expected for size in RAN} == rising(RAN)
 
 
-def test_a_smaller_step_that_took_more_by_chance_counts_for_the_larger_ones() -> None:
+def test_higher_peak_of_a_smaller_size_raises_the_larger_ones() -> None:
     assert rising({8: 5, 2: 7, 4: 6, 16: 9}) == {2: 7, 4: 7, 8: 7, 16: 9}
 
 
@@ -47,7 +47,7 @@ def test_figures_never_fall_as_the_batch_grows(make, now) -> None:
         assert one.high <= other.high
 
 
-def test_beyond_the_sizes_that_ran_the_simulation_goes_on_with_their_ratio() -> None:
+def test_simulation_scaled_by_measurements_extends_beyond_them() -> None:
     measured = {8: 40 * MIB, 64: 148 * MIB}  # twice the 74 MiB that were simulated
     peak = simulated(measured).at(128)
     assert peak.expected == 2 * line(128)
@@ -71,7 +71,7 @@ def test_from_a_single_size_the_expected_peak_follows_the_simulation_within_the_
     assert peaks.at(4096).expected <= peaks.at(4096).high
 
 
-def test_what_has_just_run_fits_and_what_ran_another_time_is_judged_by_its_bounds() -> None:
+def test_fresh_measurement_fits_and_an_older_one_is_judged_by_bounds() -> None:
     limit = 255 * MIB
     assert simulated(RAN, limit).at(256).high == limit
     assert simulated(RAN, limit).at(100).high <= limit

@@ -36,16 +36,16 @@ def test_a_compiled_step_begins_with_the_size_that_matters_if_it_should_fit() ->
     assert sizes_wanted(True, [1], True) == (1,)
 
 
-def test_no_size_begins_that_would_end_too_late() -> None:
+def test_no_size_is_started_without_enough_time_left() -> None:
     assert is_time_left(60, 60)
     assert not is_time_left(100, 90)
 
 
-def test_what_should_fit_runs_in_its_order() -> None:
+def test_sizes_that_should_fit_run_in_order() -> None:
     assert order((2, 8, 32, 256, 64), fits=1000, known_to=1.0) == ([2, 8, 32, 256, 64], None)
 
 
-def test_where_the_bound_is_too_high_a_size_between_runs_first() -> None:
+def test_intermediate_size_runs_first_when_the_bound_is_too_high() -> None:
     ran: list[int] = []
 
     def needs(batch: int) -> int:
@@ -61,19 +61,19 @@ def test_where_the_bound_is_too_high_a_size_between_runs_first() -> None:
     assert ran[-1] == 256
 
 
-def test_what_cannot_fit_does_not_run() -> None:
+def test_size_that_cannot_fit_is_not_run() -> None:
     ran, ran_out = order((2, 8, 32, 256), fits=100, known_to=1.0)
     assert 256 not in ran
     assert max(ran) <= 100
     assert ran_out is None
 
 
-def test_where_the_first_size_runs_out_a_much_smaller_one_runs() -> None:
+def test_much_smaller_size_runs_after_the_first_runs_out_of_memory() -> None:
     assert order((64, 16), fits=10, known_to=1.0) == ([8], 64)
     assert order((64, 16), fits=0, known_to=1.0) == ([], 1)
     assert order((64,), fits=1, known_to=1.0) == ([], 64), "a model that takes no other size"
 
 
-def test_there_is_an_end() -> None:
+def test_number_of_sizes_run_is_limited() -> None:
     ran, _ = order(tuple(range(1, 100)), fits=1000, known_to=1.0)
     assert len(ran) == MOST_SIZES

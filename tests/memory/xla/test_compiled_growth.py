@@ -16,7 +16,7 @@ SIZES = st.sets(st.integers(1, 4096), min_size=1, max_size=3)
 
 
 @given(LINES, SIZES, st.integers(1, 20_000))
-def test_the_truth_is_never_above_the_bounds_and_outside_of_the_sizes_never_below(lines, sizes, batch) -> None:
+def test_upper_bound_always_holds_and_lower_bound_outside_compiled_sizes(lines, sizes, batch) -> None:
     def truth(size: int) -> int:
         return max(start + each * size for start, each in lines)
 
@@ -28,7 +28,7 @@ def test_the_truth_is_never_above_the_bounds_and_outside_of_the_sizes_never_belo
 
 
 @given(LINES, SIZES)
-def test_it_never_falls_as_the_batch_grows(lines, sizes) -> None:
+def test_predicted_size_never_falls_as_the_batch_grows(lines, sizes) -> None:
     growth = XlaGrowth({size: max(start + each * size for start, each in lines) for size in sizes})
     around = sorted({near for size in sizes for near in (size - 1, size, size + 1) if near >= 1} | {1, 9000})
     peaks = [growth.at(batch) for batch in around]
@@ -41,14 +41,14 @@ def test_a_size_that_was_compiled_is_exact() -> None:
     assert XlaGrowth({8: 100, 32: 300}).at(32) == Interval(300, 300, 300)
 
 
-def test_what_grows_with_the_square_is_bounded_by_the_square() -> None:
+def test_quadratic_growth_is_bounded_by_a_square() -> None:
     growth = XlaGrowth({8: 64, 32: 1024})
     assert not growth.is_proportional
     assert growth.at(64).high == 4096
 
 
 @pytest.mark.parametrize(("batch", "expected"), [(4, 60), (16, 160), (64, 560)])
-def test_two_sizes_make_a_line(batch: int, expected: int) -> None:
+def test_two_compiled_sizes_define_a_line(batch: int, expected: int) -> None:
     found = XlaGrowth({8: 100, 32: 300}).at(batch)
     assert found.low <= found.expected <= found.high
     assert abs(found.expected - expected) <= 8

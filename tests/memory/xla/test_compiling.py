@@ -29,7 +29,7 @@ def child(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     return play
 
 
-def test_the_sizes_that_it_prints_last(child) -> None:
+def test_last_printed_sizes_are_returned(child) -> None:
     child(f"print('a warning'); print({json.dumps(SIZES)!r})")
     found = compile_step(b"step", "target", 30, ROOM)
     assert (found.arguments, found.outputs, found.aliased, found.temporary) == (100, 60, 50, 1000)
@@ -47,13 +47,13 @@ def test_the_sizes_that_it_prints_last(child) -> None:
         ("print('{\"argument\": null}')", "gave no sizes"),
     ],
 )
-def test_why_there_are_no_sizes(child, text: str, why: str) -> None:
+def test_missing_sizes_raise_with_their_reason(child, text: str, why: str) -> None:
     child(text)
     with pytest.raises(NotCompiledError, match=why):
         compile_step(b"step", "target", 30, ROOM)
 
 
-def test_one_that_takes_too_long_is_ended(child, tmp_path: Path) -> None:
+def test_compiler_that_takes_too_long_is_ended(child, tmp_path: Path) -> None:
     child(f"import os, time; open({str(tmp_path / 'pid')!r}, 'w').write(str(os.getpid())); time.sleep(60)")
     began = time.monotonic()
     with pytest.raises(NotCompiledError, match="did not finish within 3 s"):
@@ -63,14 +63,14 @@ def test_one_that_takes_too_long_is_ended(child, tmp_path: Path) -> None:
         os.kill(int((tmp_path / "pid").read_text()), 0)
 
 
-def test_without_memory_it_is_not_started(child, tmp_path: Path) -> None:
+def test_compiler_is_not_started_without_enough_memory(child, tmp_path: Path) -> None:
     child(f"open({str(tmp_path / 'started')!r}, 'w')")
     with pytest.raises(NotCompiledError, match="memory"):
         compile_step(b"step", "target", 30, 100 << 20)
     assert not (tmp_path / "started").exists()
 
 
-def test_it_gets_the_step_the_target_and_the_bound_but_not_the_variables_of_the_training(child, monkeypatch) -> None:
+def test_compiler_gets_its_inputs_but_not_the_training_environment(child, monkeypatch) -> None:
     monkeypatch.setenv("OOMPH_REACH", "{}")
     monkeypatch.setenv("XLA_FLAGS", "--xla_of_the_user=1")
     child(
@@ -84,7 +84,7 @@ def test_it_gets_the_step_the_target_and_the_bound_but_not_the_variables_of_the_
     assert compile_step(b"step", "target", 30, ROOM).temporary == 1000
 
 
-def test_what_is_missing_comes_with_the_command_that_installs_it(monkeypatch) -> None:
+def test_missing_compiler_is_reported_with_its_install_command(monkeypatch) -> None:
     monkeypatch.setattr(compiling, "_PACKAGES", ("no-such-package-of-oomph",))
     assert "pip install 'oomph[xla]'" in why_not()
 
@@ -102,7 +102,7 @@ def test_another_python_may_have_the_compiler(child, tmp_path: Path, monkeypatch
     assert (tmp_path / "asked").exists()
 
 
-def test_the_assembler_that_assembles_nothing(tmp_path: Path) -> None:
+def test_stub_assembler_answers_version_and_writes_output(tmp_path: Path) -> None:
     write_toolkit(tmp_path / "cuda")
     assembler = str(tmp_path / "cuda" / "bin" / "ptxas")
     said = subprocess.run([assembler, "--version"], capture_output=True, text=True, check=True).stdout

@@ -9,7 +9,7 @@ def each_ten(batch: int) -> int:
     return 10 * batch
 
 
-def test_first_what_was_asked_for_then_the_largest_that_should_fit() -> None:
+def test_requested_sizes_are_compiled_before_the_largest_that_should_fit() -> None:
     assert next_size([], [8, 32], each_ten, 1000) == 32
     assert next_size([32], [8, 32], each_ten, 1000) == 8
     guess = next_size([32, 8], [8, 32], each_ten, 1000)
@@ -17,12 +17,12 @@ def test_first_what_was_asked_for_then_the_largest_that_should_fit() -> None:
     assert 90 <= guess <= 100
 
 
-def test_a_size_near_to_one_that_is_known_tells_nothing() -> None:
+def test_size_near_a_known_one_is_not_compiled() -> None:
     assert next_size([96], [96], each_ten, 1000) is None
     assert next_size([64], [64], each_ten, 1000) is not None
 
 
-def test_three_sizes_are_enough_and_without_a_limit_there_is_nothing_to_find() -> None:
+def test_no_size_is_compiled_after_three_or_without_a_usable_limit() -> None:
     assert next_size([8, 32, 64], [8, 32], each_ten, 1000) is None
     assert next_size([32], [32], each_ten, None) is None
     assert next_size([32], [32], each_ten, 5) is None

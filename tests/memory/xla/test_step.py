@@ -35,13 +35,13 @@ def test_the_items_add_up_to_the_peak(batch: int) -> None:
     assert total == step(8, 32).peak(batch)
 
 
-def test_what_was_compiled_is_within_the_bounds_and_nothing_is_counted_twice() -> None:
+def test_compiled_size_lies_within_its_bounds_and_counts_nothing_twice() -> None:
     peak, total = step(8, 32).peak(32), compiled(32).total
     assert peak.low < total <= peak.expected < peak.high
     assert peak.expected == total + inputs(32)  # a batch that waits
 
 
-def test_a_size_that_was_not_compiled_lies_on_the_line() -> None:
+def test_size_between_compiled_ones_is_interpolated_linearly() -> None:
     assert step(8, 32).peak(16).expected == compiled(16).total + inputs(16)
 
 
@@ -58,7 +58,7 @@ def test_a_large_convolution_widens_the_bound_and_a_step_without_one_has_no_cudn
     assert large.expected == small.expected
 
 
-def test_a_step_that_takes_a_share_of_the_memory_needs_the_same_workspaces() -> None:
+def test_share_of_a_step_keeps_the_whole_workspaces() -> None:
     whole = step(8, 32, convolution=1)
     assert whole.peak_of_share(32, 1.0) == whole.peak(32)
     spaces = Interval(0, 64 * MIB, (64 + 512) * MIB)
@@ -68,7 +68,7 @@ def test_a_step_that_takes_a_share_of_the_memory_needs_the_same_workspaces() -> 
     assert half.high - spaces.high == pytest.approx((most.high - spaces.high) / 2, abs=1)
 
 
-def test_each_basis_is_named() -> None:
+def test_each_item_names_its_basis() -> None:
     basis = {item.name: item.basis for item in step(8, convolution=1).items(8)}
     assert basis["weights"] == "counted"
     assert basis["buffers that XLA assigns"] == "compiled"

@@ -44,7 +44,7 @@ def test_every_gpu_from_pascal_on_has_a_target() -> None:
     assert without <= {"3.7", "5.2", "5.3"}
 
 
-def test_the_description_has_the_memory_of_the_gpu_that_is_meant_and_closes_what_it_opens() -> None:
+def test_target_description_states_the_gpu_memory_and_is_well_formed() -> None:
     found = choose("8.9")
     assert found is not None
     text = description(found.target, 24 << 30)

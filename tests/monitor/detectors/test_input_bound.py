@@ -36,7 +36,7 @@ def found(*parts):
     ("share", "severity"),
     [(0.0, None), (0.04, None), (0.06, "notice"), (0.19, "notice"), (0.21, "warning"), (0.9, "warning")],
 )
-def test_the_share_decides(share, severity):
+def test_share_of_waiting_decides_the_severity(share, severity):
     findings = found(samples(share))
     assert [finding.severity for finding in findings] == ([] if severity is None else [severity])
     if severity:
@@ -51,16 +51,16 @@ def test_the_message_says_what_a_step_loses():
     assert finding.message == "the training waits for its data for 50% of the time (50 ms of each 100 ms step)"
 
 
-def test_nothing_is_said_of_the_first_half_minute():
+def test_first_half_minute_is_not_judged():
     assert not found(samples(0.5, seconds=30))
 
 
 @pytest.mark.parametrize(("busy", "own", "told"), [(0.95, True, 0), (0.4, True, 1), (0.95, False, 1)])
-def test_a_gpu_that_is_busy_loses_nothing(busy, own, told):
+def test_busy_gpu_suppresses_the_finding(busy, own, told):
     assert len(found(samples(0.5, gpu=busy, own=own))) == told
 
 
-def test_what_was_not_measured_is_not_judged():
+def test_training_without_measured_waiting_is_not_judged():
     assert not found(Sample(float(n), training={"steps_total": n, "step_seconds_total": n}) for n in range(90))
 
 

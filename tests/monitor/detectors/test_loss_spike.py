@@ -22,18 +22,18 @@ def found(curve):
 
 
 @pytest.mark.parametrize("kind", ["smooth", "lognormal", "warm_restarts"])
-def test_of_one_curve(kind):
+def test_only_a_spike_in_a_healthy_curve_is_found(kind):
     assert not found(healthy(kind, 1)[:700])
     (spike,) = found([*healthy(kind, 1)[:400], 1000.0, *healthy(kind, 1)[401:500]])
     assert "to 1000 and is back" in spike
 
 
-def test_a_loss_that_has_risen_for_good():
+def test_loss_that_stays_high_is_reported_as_risen():
     (rise,) = found([1 + 0.01 * math.sin(n) for n in range(300)] + [2.0**n for n in range(60)])
     assert "has risen" in rise
 
 
-def test_few_readings_and_infinite_ones_are_no_measure():
+def test_few_or_infinite_readings_are_not_judged():
     assert not found([1.0] * 150 + [1000.0] + [1.0] * 30)
     assert not found([1.0] * 300 + [math.inf] + [1.0] * 50)
 

@@ -35,7 +35,7 @@ def seen(*now: Witness, before=BEFORE, at=(0, 0), noise=0.0) -> Comparison:
     return comparison
 
 
-def test_what_comes_out_as_before_is_counted():
+def test_equal_steps_and_epochs_are_counted():
     found = seen(*BEFORE)
     assert (found.steps, found.epochs, found.difference, found.pending, found.noise) == (8, 3, None, False, 0.0)
 
@@ -50,7 +50,7 @@ def test_steps_before_the_checkpoint_are_not_awaited():
     assert found.steps == 1
 
 
-def test_steps_that_nobody_took_before_prove_nothing():
+def test_steps_without_an_earlier_witness_prove_nothing():
     found = seen(step(4, 1), step(0, 2))
     assert (found.steps, found.pending, found.difference) == (0, True, None)
     assert not seen(before=[]).pending
@@ -61,13 +61,13 @@ def test_witnesses_of_another_fit_are_not_compared():
     assert (found.pending, found.steps) == (False, 0)
 
 
-def test_of_a_step_that_was_taken_more_than_once_the_last_counts():
+def test_last_witness_of_a_repeated_step_counts():
     before = [step(0, result=1), step(0, result=2)]
     assert seen(step(0, result=2), before=before).steps == 1
     assert seen(step(0, result=1), before=before).difference is not None
 
 
-def test_a_witness_that_says_nothing_proves_nothing():
+def test_empty_witness_proves_nothing():
     found = seen(step(0), before=[step(0, batch=0, result=0)])
     assert (found.steps, found.difference) == (0, None)
 
@@ -96,7 +96,7 @@ def test_the_first_cause_is_named_from_its_step_on(facts, words):
     assert str(found.difference) == words
 
 
-def test_another_rate_or_other_random_numbers_are_no_difference_while_the_results_are_equal():
+def test_different_rate_or_random_numbers_do_not_count_while_results_are_equal():
     before = [step(0, rate=0.25, random=4)]
     found = seen(step(0, rate=0.5, random=5), before=before)
     assert (found.steps, found.difference) == (1, None)
@@ -110,7 +110,7 @@ def test_another_state_is_named_by_its_epoch(kind, words):
     assert str(seen(end_of(1, kind, result=1)).difference) == words
 
 
-def test_after_the_first_difference_nothing_more_is_compared():
+def test_comparison_stops_at_the_first_difference():
     found = seen(step(0, result=1), step(1), step(2, batch=1))
     assert found.difference is not None
     assert (found.difference.value("step"), found.steps, found.pending) == (1, 0, False)
@@ -125,19 +125,19 @@ def test_a_digest_that_only_one_side_has_is_not_compared():
 # -- noise ------------------------------------------------------------------------------------------------------------
 
 
-def test_within_the_noise_of_this_training_is_as_before():
+def test_difference_within_the_measured_noise_counts_as_equal():
     found = seen(step(0, result=1, loss=1 + 1e-7), noise=1e-7)
     assert (found.steps, found.difference, found.noise) == (1, None, 1e-7)
 
 
-def test_noise_adds_up_over_steps_but_is_no_excuse_for_more():
+def test_noise_accumulates_over_steps_but_excuses_no_larger_difference():
     before = [step(n) for n in range(5)]
     drifting = [step(n, result=1, loss=1 + 9e-7 * (n + 1)) for n in range(5)]
     assert seen(*drifting, before=before, noise=1e-7).steps == 5
     assert seen(step(0, result=1, loss=1 + 2e-6), before=before, noise=1e-7).difference is not None
 
 
-def test_a_training_without_noise_is_allowed_none():
+def test_training_without_noise_allows_no_difference():
     assert seen(step(0, result=1, loss=1 + 1e-12), noise=0.0).difference is not None
 
 
@@ -161,7 +161,7 @@ def test_noise_is_measured_once_and_only_when_something_differs():
     assert (comparison.is_in_doubt, comparison.steps) == (False, 4)
 
 
-def test_where_steps_are_noisy_the_bits_of_a_state_are_not_compared():
+def test_state_bits_are_not_compared_where_steps_are_noisy():
     found = seen(step(0, result=1, loss=1 + 1e-7), end_of(0, result=1), noise=1e-6)
     assert found.difference is None
     assert found.epochs == 0
@@ -191,7 +191,7 @@ def reaching(*places: tuple[int, int], at=(0, 0)) -> Comparison:
     return comparison
 
 
-def test_an_epoch_that_was_longer_had_other_data():
+def test_epoch_shorter_than_before_shows_changed_data():
     shorter = reaching((0, 0), (0, 1), (1, 0))
     assert str(shorter.difference) == "the data or their order changed, from epoch 1, step 3 on"
     in_the_last = reaching((1, 0), (1, 1), at=(1, 0))
@@ -199,12 +199,12 @@ def test_an_epoch_that_was_longer_had_other_data():
     assert str(in_the_last.difference) == "the data or their order changed, from epoch 2, step 3 on"
 
 
-def test_an_epoch_that_ended_earlier_had_other_data():
+def test_epoch_longer_than_before_shows_changed_data():
     longer = reaching(*((0, number) for number in range(5)))
     assert str(longer.difference) == "the data or their order changed, from epoch 1, step 5 on"
 
 
-def test_an_epoch_of_as_many_steps_is_no_difference():
+def test_epoch_as_long_as_before_shows_no_difference():
     same = reaching(*((0, number) for number in range(4)), *((1, number) for number in range(4)))
     same.ended(1, 4)
     assert same.difference is None

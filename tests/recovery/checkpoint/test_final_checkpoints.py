@@ -9,12 +9,12 @@ from oomph.checkpoint.final_checkpoints import FinalCheckpoints, of_end_states, 
 BROKEN = "tensors.bin does not match its checksum"
 
 
-def test_small_end_states_are_not_worth_a_line():
+def test_small_end_states_are_not_reported():
     states = FinalCheckpoints()
     assert [states.add(1 << 20) for _ in range(100)] == [""] * 100
 
 
-def test_large_ones_are_told_at_each_doubling_with_the_reason():
+def test_large_end_states_are_reported_at_each_doubling():
     states = FinalCheckpoints()
     said = [line for _ in range(40) if (line := states.add(50 << 20))]
     assert [line.partition(" of the run")[0] for line in said] == [
@@ -33,7 +33,7 @@ def test_what_is_used_in_place_of_a_damaged_checkpoint_is_named():
     assert of_steps([], "step-1") == of_steps([], None) == of_end_states([]) == []
 
 
-def test_when_none_is_left_it_is_said_that_the_fit_starts_from_its_beginning():
+def test_fit_without_a_readable_checkpoint_is_reported_to_start_over():
     one, begins = of_steps([("step-1", BROKEN)], None)
     assert one == f"the only checkpoint cannot be read: step-1 ({BROKEN})"
     both, again = of_steps([("step-2", BROKEN), ("step-1", BROKEN)], None)
@@ -71,7 +71,7 @@ def size_of(folder):
 @pytest.mark.parametrize(
     ("word", "code", "kept"), [("fail", 3, ["finished"] * 20 + ["step"]), ("well", 0, []), ("nan", 0, ["step"])]
 )
-def test_end_states_of_twenty_fits_stay_while_the_run_may_go_on_and_no_longer(work, word, code, kept):
+def test_end_states_are_kept_only_while_the_run_can_be_resumed(work, word, code, kept):
     work.script(TWENTY_FITS)
     assert work.run("train.py", word).returncode == code
     found = sorted(path.name.partition("-")[0] for path in work.run_dir.glob("checkpoints/*"))

@@ -25,28 +25,28 @@ from oomph.checkpoint.interval import (
 
 
 @pytest.mark.parametrize(("steps", "due"), [(0, False), (1, False), (9, False), (10, True), (11, True)])
-def test_a_number_of_steps_is_kept_whatever_the_time(steps, due):
+def test_interval_in_steps_ignores_time_and_cost(steps, due):
     assert CheckpointInterval(steps=10).due(steps, seconds=1e9, cost=Cost()) is due
     assert CheckpointInterval(steps=10).due(steps, seconds=0, cost=Cost(1e9)) is due
 
 
 @pytest.mark.parametrize(("seconds", "due"), [(29.9, False), (30, True), (1e9, True)])
-def test_a_time_is_kept_whatever_it_costs(seconds, due):
+def test_interval_in_seconds_ignores_cost(seconds, due):
     assert CheckpointInterval(seconds=30).due(1, seconds, cost=Cost(1000)) is due
 
 
 @pytest.mark.parametrize("rule", [CheckpointInterval(), CheckpointInterval(steps=1), CheckpointInterval(seconds=0.1)])
-def test_without_a_step_since_the_last_one_there_is_nothing_to_save(rule):
+def test_no_checkpoint_is_due_without_a_new_step(rule):
     assert not rule.due(0, seconds=1e9, cost=Cost())
 
 
-def test_without_a_wish_the_first_one_comes_after_a_few_seconds():
+def test_default_interval_saves_first_after_a_few_seconds():
     assert not CheckpointInterval().due(1000, SHORTEST_SECONDS - 0.1, Cost())
     assert CheckpointInterval().due(1, SHORTEST_SECONDS, Cost())
 
 
 @given(stall=st.floats(0, 1e5), write=st.floats(0, 1e5), between_faults=st.floats(1, 1e7))
-def test_without_a_wish_checkpoints_take_at_most_their_share_of_the_time(stall, write, between_faults):
+def test_default_interval_keeps_checkpoints_within_their_share_of_the_time(stall, write, between_faults):
     between = CheckpointInterval().seconds_between(Cost(stall, write, between_faults))
     assert between >= SHORTEST_SECONDS
     assert stall / between <= SHARE * (1 + 1e-9)
@@ -66,7 +66,7 @@ def test_no_other_time_between_checkpoints_loses_noticeably_less(cost, ratio):
         assert lost(best, cost, between_faults) <= lost(other, cost, between_faults) * (1 + 1e-3)
 
 
-def test_the_optimum_is_that_of_young_where_checkpoints_cost_little_and_that_of_daly_where_they_cost_much():
+def test_optimal_interval_follows_young_for_cheap_checkpoints_and_daly_for_costly_ones():
     assert optimal_seconds(0.001, 1e6) == pytest.approx(math.sqrt(2 * 0.001 * 1e6), rel=1e-3)
     assert optimal_seconds(20, 10) == 10
 
@@ -87,11 +87,11 @@ def test_faults_bring_checkpoints_closer_together():
         (CheckpointInterval(), "every 84 s, at most 2% of the time"),
     ],
 )
-def test_the_rule_in_words(rule, words):
+def test_interval_rule_is_described_in_words(rule, words):
     assert rule.describe(Cost(1)) == words
 
 
-def test_the_rule_in_words_after_the_first_checkpoint_does_not_promise_the_share_for_a_short_run():
+def test_described_share_of_time_is_not_promised_for_a_short_run():
     after_the_first = Cost(1.7, trained_seconds=6.7, spent_seconds=1.7, is_rough=True)
     assert CheckpointInterval().describe(after_the_first) == "in 25 s, in the long run at most 2% of the time"
 
@@ -153,7 +153,7 @@ def test_a_kill_at_a_random_moment_loses_seconds_although_the_first_checkpoint_t
     assert mean_loss(moments, duration) <= most
 
 
-def test_the_second_checkpoint_comes_early_only_where_all_together_stay_within_their_share():
+def test_second_checkpoint_is_early_only_while_the_share_allows_it():
     assert CheckpointInterval().seconds_between(Cost(0.21, trained_seconds=5, spent_seconds=0.21, is_rough=True)) == 5
     assert (
         CheckpointInterval().seconds_between(Cost(1.0, trained_seconds=5, spent_seconds=1.0, is_rough=True))
@@ -184,7 +184,7 @@ def test_no_checkpoint_takes_more_than_a_tenth_of_the_time_before_it():
 
 
 @given(st.lists(st.sampled_from([0.05, 0.3, 3.0, 30.0]), min_size=1))
-def test_however_long_single_checkpoints_take_a_long_run_spends_its_share(stalls):
+def test_long_run_stays_within_its_share_whatever_single_checkpoints_take(stalls):
     """Also where most are short and some long, so that the typical one says little."""
     now = saved_at = spent = 0.0
     seen: list[float] = []

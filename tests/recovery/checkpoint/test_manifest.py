@@ -28,7 +28,7 @@ META = {
 }
 
 
-def test_what_a_checkpoint_says_is_in_order():
+def test_valid_position_and_metadata_are_accepted():
     assert position_trouble(POSITION) is None
     assert meta_trouble(META, 47) is None
     assert meta_trouble({}, 0) is None
@@ -36,7 +36,7 @@ def test_what_a_checkpoint_says_is_in_order():
 
 @pytest.mark.parametrize("value", [-1, 1.5, "x", True, None, 2**53, float("inf"), [3]])
 @pytest.mark.parametrize("name", POSITION)
-def test_a_position_is_four_counts(name, value):
+def test_position_with_an_invalid_count_is_refused(name, value):
     assert position_trouble({**POSITION, name: value}).startswith(f"its position has {name}=")
 
 
@@ -46,24 +46,24 @@ def test_a_position_is_an_object(position):
 
 
 @pytest.mark.parametrize("name", [name for name in META if not name.startswith("something")])
-def test_each_thing_that_is_said_is_of_its_kind(name):
+def test_metadata_of_a_wrong_type_is_refused_by_name(name):
     assert meta_trouble({**META, name: object()}, 47).startswith(f"its {name} is invalid: ")
 
 
-def test_what_cannot_be_is_said_in_one_line_however_much_it_is():
+def test_trouble_with_a_manifest_is_described_in_one_short_line():
     assert len(meta_trouble({"callbacks": "x" * 10**6}, 0)) == 200
     assert len(position_trouble({"fit": "x" * 10**6})) == 200
 
 
 @pytest.mark.parametrize(("steps", "taken", "right"), [(0, 1000, True), (0, 1001, False), (100, 2000, True)])
-def test_there_is_about_one_batch_to_a_step(steps, taken, right):
+def test_batches_taken_must_roughly_match_the_steps(steps, taken, right):
     assert (meta_trouble({"taken": taken}, steps) is None) == right
 
 
 ENTRY = {"name": "model/0", "dtype": "float32", "shape": [2, 3], "offset": 8, "nbytes": 24}
 
 
-def test_tensors_lie_in_their_file():
+def test_tensors_must_lie_within_their_file():
     assert tensors_trouble([ENTRY, {**ENTRY, "name": "model/1", "shape": [], "nbytes": 4}], 32) is None
     assert tensors_trouble([ENTRY, ENTRY], 32) == "two tensors have one name"
     assert "is of another size than its bytes" in tensors_trouble([{**ENTRY, "shape": [1 << 40, 3]}], 32)
@@ -88,7 +88,7 @@ def test_tensors_lie_in_their_file():
         {"more": 1},
     ],
 )
-def test_a_tensor_that_cannot_be_is_told(change):
+def test_impossible_tensor_is_refused(change):
     assert tensors_trouble([ENTRY, {**ENTRY, **change}], 32).startswith("a tensor is ")
     assert tensors_trouble({"a": ENTRY}, 32) == tensors_trouble([5], 32) == "its tensors are not a table"
 
@@ -121,12 +121,12 @@ def test_the_scripts_objects_take_no_more_memory_than_is_ever_saved():
         ({"moment": {"objects": None}, "objects": None, "opened": [], "files": []}, None),
     ],
 )
-def test_what_the_metadata_refer_to_is_there(meta, missing):
+def test_tensor_that_the_metadata_refer_to_must_exist(meta, missing):
     """Otherwise the fit would find out while it begins, and run without its guard."""
     assert missing_tensor(meta, {"object/0", "data/0", "file/0"}) == missing
     assert missing_tensor(meta, {"object/0", "data/0", "file/0", missing}) is None
 
 
 @pytest.mark.parametrize(("seed", "right"), [(None, True), (-7, True), (2**63 - 1, True), (2**63, False), (1.5, False)])
-def test_a_seed_is_none_or_one_that_tensorflow_takes(seed, right):
+def test_seed_must_be_none_or_one_that_tensorflow_accepts(seed, right):
     assert (meta_trouble({"random": {"tensorflow_seed": seed}}, 0) is None) == right

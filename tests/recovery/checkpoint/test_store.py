@@ -54,7 +54,7 @@ def names(tmp_path) -> list[str]:
     return sorted(path.name for path in (tmp_path / "checkpoints").iterdir())
 
 
-def test_what_is_saved_comes_back(store):
+def test_saved_checkpoint_is_read_back(store):
     saved = save(store, 5)
     found = store.latest_step()
     assert found is not None
@@ -86,7 +86,7 @@ def test_the_newest_is_the_one_written_last_even_at_an_earlier_position(store):
     assert store.latest_step().position.step == 3
 
 
-def test_numbers_go_on_in_the_next_process_also_after_a_refusal(store, tmp_path):
+def test_checkpoint_numbers_continue_in_the_next_process_even_after_a_refusal(store, tmp_path):
     save(store, 1)
     save(store, 2)
     (tmp_path / "checkpoints" / names(tmp_path)[1] / "tensors.bin").write_bytes(b"")
@@ -99,7 +99,7 @@ def test_numbers_go_on_in_the_next_process_also_after_a_refusal(store, tmp_path)
     assert third.latest_step().position.step == 3
 
 
-def test_a_number_that_no_run_reaches_does_not_make_names_too_long(store, tmp_path):
+def test_absurd_checkpoint_number_does_not_make_names_too_long(store, tmp_path):
     """Somebody who plants a checkpoint may call it so that none can be written after it."""
     save(store, 1)
     save(store, 2)
@@ -140,7 +140,7 @@ def test_each_fit_keeps_its_last_two_whatever_others_save(store, tmp_path):
     assert [name.partition("-fit")[2] for name in names(tmp_path)] == kept[:2], "those of another fit stay"
 
 
-def test_no_checkpoint_goes_for_a_training_that_has_done_less(store, tmp_path):
+def test_checkpoint_with_more_steps_is_never_deleted_for_one_with_fewer(store, tmp_path):
     for step in (40, 50):
         save(store, step)
     for step in (1, 2, 3, 4):  # the fit has begun again
@@ -161,7 +161,7 @@ def test_no_checkpoint_goes_for_a_training_that_has_done_less(store, tmp_path):
     assert [name.partition("-step")[2] for name in names(tmp_path)] == ["60", "70"]
 
 
-def test_what_a_finished_run_leaves_unused_is_what_it_has_not_reached(store, tmp_path):
+def test_checkpoints_beyond_a_finished_run_count_as_unused(store, tmp_path):
     for fit, step in ((0, 40), (1, 10), (2, 30)):
         save(store, step, fit=fit)
     store.save_finished(Position(3, 2, 0, 60), Meta(), write)
@@ -174,7 +174,7 @@ def test_what_a_finished_run_leaves_unused_is_what_it_has_not_reached(store, tmp
     assert left({0: 40, 1: 10, 2: 31, 3: 60}) == []
 
 
-def test_the_one_before_is_of_the_same_fit_and_skips_what_is_damaged(store, refused, tmp_path):
+def test_checkpoint_before_is_of_the_same_fit_and_undamaged(store, refused, tmp_path):
     before = save(store, 1, fit=0)
     save(store, 2, fit=1)
     newest = save(store, 3, fit=0)
@@ -194,7 +194,7 @@ def test_the_one_before_the_millionth_is_the_one_with_the_number_before(store):
     assert store.step_before(store.step_before(store.latest_step())) is None
 
 
-def test_what_there_is_can_be_told_without_reading_it(store, tmp_path):
+def test_records_list_checkpoints_without_reading_them(store, tmp_path):
     save(store, 1, fit=0)
     store.save_finished(Position(0, 2, 0, 30), Meta(key="place-0"), write)
     os.utime(tmp_path / "checkpoints" / "finished-fit0", (1, 1))
@@ -209,7 +209,7 @@ def test_what_there_is_can_be_told_without_reading_it(store, tmp_path):
     assert len(store.records()) == 3, "it is refused when it is to be used"
 
 
-def test_half_of_what_is_let_go_never_passes_for_a_damaged_one(store, refused, tmp_path, monkeypatch):
+def test_half_deleted_checkpoint_is_not_reported_as_damaged(store, refused, tmp_path, monkeypatch):
     first = save(store, 1)
     monkeypatch.setattr(
         store_module.shutil, "rmtree", lambda path, ignore_errors: (path / "tensors.bin").unlink(missing_ok=True)
@@ -319,7 +319,7 @@ def test_a_checkpoint_of_another_format_stays_for_the_oomph_that_reads_it(store,
 
 
 @pytest.mark.parametrize("text", ["[]", "{}", "no json", '{"schema": 1}', '{"schema": 1, "position": 3}'])
-def test_a_manifest_that_is_not_ours_is_refused_in_words(store, tmp_path, text):
+def test_foreign_manifest_is_refused_in_words(store, tmp_path, text):
     folder = tmp_path / "checkpoints" / save(store, 1).name
     (folder / "manifest.json").write_text(text)
     _reseal(folder)
@@ -371,13 +371,13 @@ def test_an_end_state_that_can_not_be_written_leaves_the_older_one(store):
     assert store.finished(0).position.steps == 10
 
 
-def test_a_place_that_can_not_be_written_is_said_in_one_sentence(tmp_path):
+def test_unusable_checkpoint_folder_is_reported_in_one_sentence(tmp_path):
     (tmp_path / "checkpoints").write_text("a file")
     with pytest.raises(CheckpointError, match="checkpoints is a link, or not a folder"):
         CheckpointStore(tmp_path / "checkpoints").open()
 
 
-def test_what_is_not_a_checkpoint_is_left_alone(store, tmp_path):
+def test_folders_that_are_no_checkpoints_are_left_alone(store, tmp_path):
     for name in ("notes", "step-1", "step-000001-fit0-epoch0-step1.bak"):
         (tmp_path / "checkpoints" / name).mkdir()
     assert store.latest_step() is None
@@ -393,7 +393,7 @@ def test_checkpoints_by_the_million_are_still_found(store):
     assert store.latest_step().position.step == 4
 
 
-def test_on_a_full_disk_an_older_checkpoint_makes_room(store, tmp_path):
+def test_full_disk_deletes_an_older_checkpoint_to_make_room(store, tmp_path):
     save(store, 1)
     newest = save(store, 2).name
 
@@ -406,7 +406,7 @@ def test_on_a_full_disk_an_older_checkpoint_makes_room(store, tmp_path):
     assert names(tmp_path) == [newest, third]
 
 
-def test_of_what_was_refused_the_last_two_are_kept(store, tmp_path):
+def test_only_the_last_two_refused_checkpoints_are_kept(store, tmp_path):
     for step in range(4):
         name = save(store, step).name
         (tmp_path / "checkpoints" / name / "tensors.bin").write_bytes(b"")
@@ -460,7 +460,7 @@ def test_a_flush_that_fails_leaves_nothing(store, tmp_path, monkeypatch):
     assert names(tmp_path) == []
 
 
-def test_what_was_taken_after_a_step_can_be_set_aside(store, refused):
+def test_checkpoint_after_a_given_step_can_be_set_aside(store, refused):
     save(store, 1)
     name = save(store, 2).name
     store.set_aside(1, "not to be trusted")

@@ -22,7 +22,7 @@ def test_a_new_board_knows_of_nothing_before_it(tmp_path):
     assert WitnessBoard(tmp_path, 1).before == []
 
 
-def test_every_field_comes_back_in_the_order_of_writing(tmp_path):
+def test_every_witness_field_is_read_back_in_writing_order(tmp_path):
     board = WitnessBoard(tmp_path, 1)
     written = [
         Witness(KEY, STEP, 0, 0, KEY, KEY - 1, 0.1, 1e-300, KEY - 2),
@@ -34,7 +34,7 @@ def test_every_field_comes_back_in_the_order_of_writing(tmp_path):
     assert WitnessBoard(tmp_path, 2).before == written
 
 
-def test_later_attempts_add_to_what_is_there(tmp_path):
+def test_later_attempts_append_to_the_board(tmp_path):
     for attempt in (1, 2, 3):
         board = WitnessBoard(tmp_path, attempt)
         assert len(board.before) == attempt - 1
@@ -55,7 +55,7 @@ def test_it_is_a_ring_that_keeps_the_newest(tmp_path):
 
 
 @pytest.mark.parametrize("place", [0, 5, 47, 90])
-def test_a_record_with_a_wrong_bit_is_none(tmp_path, place):
+def test_witness_with_a_flipped_bit_is_dropped(tmp_path, place):
     path = tmp_path / "witness"
     board = WitnessBoard(tmp_path, 1)
     for number in range(3):
@@ -86,7 +86,7 @@ def test_a_place_that_cannot_be_written_is_an_error(tmp_path):
         WitnessBoard(tmp_path / "missing", 1)
 
 
-def test_nobody_else_can_read_it(tmp_path):
+def test_witness_file_is_readable_by_its_owner_only(tmp_path):
     WitnessBoard(tmp_path, 1)
     assert (tmp_path / "witness").stat().st_mode & 0o777 == 0o600
 

@@ -42,7 +42,7 @@ def started(request: pytest.FixtureRequest) -> Iterator[int]:
     ids=["waits", "little", "child", "reads"],
     indirect=["started"],
 )
-def test_only_a_tree_that_does_nothing_at_all_is_idle(started: int, active: bool) -> None:
+def test_process_tree_is_idle_only_if_it_does_nothing_at_all(started: int, active: bool) -> None:
     before = activity.sample(started)
     time.sleep(SECONDS)
     after = activity.sample(started)

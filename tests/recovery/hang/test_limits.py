@@ -50,13 +50,13 @@ def test_a_phase_that_was_never_timed_is_a_hang_when_nothing_moves_or_after_ten_
     assert over(Timings(), Phase.FIRST_STEP, seconds, idle) is expected
 
 
-def test_timings_of_one_fit_say_nothing_about_another() -> None:
+def test_timings_of_one_fit_do_not_apply_to_another() -> None:
     timings = timed(Phase.STEP, *[0.01] * 50)
     silence = Silence(Phase.STEP, 1, 100, 0)
     assert not is_over(silence, limit(timings, silence, FLOOR))
 
 
-def test_a_slow_beginning_leaves_no_mark_on_steps_and_the_other_way_round() -> None:
+def test_slow_epoch_starts_and_fast_steps_do_not_affect_each_other() -> None:
     timings = timed(Phase.EPOCH_START, 120, 118)
     assert not over(timings, Phase.EPOCH_START, 500)
     for _ in range(500):
@@ -70,7 +70,7 @@ def test_the_scripts_own_code_is_suspected_only_when_nothing_has_moved_for_ten_m
     assert over(Timings(), Phase.OWN_CODE, seconds, idle) is expected
 
 
-def test_a_loop_that_works_is_given_ten_minutes_and_one_that_waits_its_own_limit() -> None:
+def test_working_loop_is_given_ten_minutes_and_an_idle_one_its_own_limit() -> None:
     timings = timed(Phase.LOOP, *[0.1] * 30)
     assert over(timings, Phase.LOOP, 60, idle=55)
     assert not over(timings, Phase.LOOP, 300, idle=5)
@@ -78,7 +78,7 @@ def test_a_loop_that_works_is_given_ten_minutes_and_one_that_waits_its_own_limit
 
 
 @pytest.mark.parametrize("phase", [Phase.TRACING, Phase.FIRST_STEP, Phase.EPOCH_START, Phase.VALIDATION_START])
-def test_what_one_time_says_little_about_the_next_is_given_ten_minutes_as_long_as_it_works(phase) -> None:
+def test_phases_of_unpredictable_length_are_given_ten_minutes_while_they_work(phase) -> None:
     """Small functions were traced before, and now a large one is, on a busy machine."""
     timings = timed(phase, *[0.1] * 200)
     assert not over(timings, phase, 300, idle=5)
@@ -120,7 +120,7 @@ def pipe():
     os.close(opened.write_fd)
 
 
-def test_each_change_of_phase_is_told_and_what_lies_between_is_summed_up(pipe: Pipe, monkeypatch) -> None:
+def test_phase_changes_are_reported_and_beats_between_them_are_merged(pipe: Pipe, monkeypatch) -> None:
     pulse, now = Pulse(pipe.write_fd), 0
     monkeypatch.setattr("oomph.script.pulse.time.monotonic_ns", lambda: now)
     pulse._told_ns = pulse._seen_ns = 0
@@ -143,7 +143,7 @@ def test_a_reader_that_does_not_read_costs_nothing_but_the_records(pipe: Pipe) -
     assert pipe.beats()[-1].phase is Phase.LOOP
 
 
-def test_a_fork_does_not_speak_for_the_process_it_came_from(pipe: Pipe) -> None:
+def test_fork_sends_no_heartbeat_for_its_parent(pipe: Pipe) -> None:
     pulse = Pulse(pipe.write_fd)
     pid = os.fork()
     if pid == 0:
@@ -153,7 +153,7 @@ def test_a_fork_does_not_speak_for_the_process_it_came_from(pipe: Pipe) -> None:
     assert pipe.beats() == []
 
 
-def test_a_descriptor_that_has_become_something_else_is_left_alone(pipe: Pipe, tmp_path) -> None:
+def test_reused_descriptor_is_not_taken_for_the_pipe(pipe: Pipe, tmp_path) -> None:
     inode = os.fstat(pipe.write_fd).st_ino
     assert inherited(pipe.write_fd, inode) == pipe.write_fd
     assert inherited(pipe.write_fd, inode + 1) is None
@@ -181,7 +181,7 @@ def test_what_a_phase_took_is_learned_where_it_ended_in_its_own_way(before: Phas
     assert has_been_timed(before, after) is timed
 
 
-def test_a_hang_that_was_woken_up_teaches_nothing() -> None:
+def test_hang_ended_by_a_signal_is_not_learned_as_a_timing() -> None:
     """SIGTERM ends a sleep: the step that goes on then has not taken as long as steps take."""
     timings = Timings()
     watch = Watch(timings, floor=0.5)

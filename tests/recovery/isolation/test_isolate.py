@@ -123,7 +123,7 @@ def ignore_sigterm():
     time.sleep(600)
 
 
-def test_what_it_returns_comes_back():
+def test_function_returns_its_result():
     outcome = isolate(add, (1,), {"b": 2}, timeout=SECONDS)
     assert (outcome.ok, outcome.value, outcome.result(), outcome.reason) == (True, 3, 3, "")
     assert (outcome.error, outcome.diagnoses, outcome.returncode) == (None, (), 0)
@@ -134,7 +134,7 @@ def test_large_inputs_and_outputs_pass():
     assert isolate(add, (data, data), timeout=SECONDS).result() == data + data
 
 
-def test_what_it_raises_is_kept_with_its_traceback():
+def test_exception_of_the_function_is_kept_with_its_traceback():
     outcome = isolate(fail, ("no such key",), timeout=SECONDS)
     assert not outcome.ok
     assert isinstance(outcome.error, KeyError)
@@ -167,21 +167,21 @@ def test_a_crash_is_diagnosed_and_the_caller_lives(signum, name):
         outcome.result()
 
 
-def test_an_exception_without_words_is_told_without_a_colon():
+def test_exception_without_a_message_is_reported_without_a_colon():
     assert re.match(r"the function raised KeyboardInterrupt( \(|$)", isolate(interrupt, timeout=SECONDS).reason)
 
 
-def test_what_was_returned_in_time_counts_though_a_thread_goes_on():
+def test_result_returned_in_time_counts_despite_a_running_thread():
     outcome = isolate(leave_a_thread, (60,), timeout=1)
     assert (outcome.ok, outcome.value, outcome.timed_out) == (True, "value", False)
 
 
-def test_what_was_raised_in_time_counts_though_a_thread_goes_on():
+def test_exception_raised_in_time_counts_despite_a_running_thread():
     outcome = isolate(leave_a_thread, (60, KeyError("x")), timeout=1)
     assert (outcome.ok, outcome.timed_out, outcome.reason) == (False, False, "the function raised KeyError: 'x'")
 
 
-def test_what_is_returned_after_its_time_does_not_count():
+def test_result_returned_after_the_timeout_does_not_count():
     outcome = isolate(return_on_sigterm, timeout=1)
     assert (outcome.ok, outcome.timed_out) == (False, True)
 
@@ -198,7 +198,7 @@ def test_a_result_that_can_not_be_carried_over_is_an_error():
     assert isinstance(outcome.error, TypeError)
 
 
-def test_after_its_time_it_is_ended_and_its_stack_is_known():
+def test_function_is_ended_at_its_timeout_and_its_stack_is_shown():
     started = time.monotonic()
     outcome = isolate(sleep_long, timeout=1.5)
     assert (outcome.ok, outcome.timed_out) == (False, True)
@@ -208,7 +208,7 @@ def test_after_its_time_it_is_ended_and_its_stack_is_known():
 
 
 @pytest.mark.slow
-def test_one_that_ignores_sigterm_is_ended_all_the_same():
+def test_function_that_ignores_sigterm_is_killed():
     assert isolate(ignore_sigterm, timeout=1.5).returncode == -signal.SIGKILL
 
 
@@ -240,7 +240,7 @@ def is_alive(pid, seconds=5):
     return False
 
 
-def test_its_words_its_arguments_and_its_environment(capfd):
+def test_function_gets_its_arguments_and_environment_and_its_stderr_is_kept(capfd):
     outcome = isolate(speak, ("hello",), timeout=SECONDS, environ={"ISOLATED_TEST": "yes"})
     assert outcome.result() == ("yes", sys.argv)
     assert outcome.stderr.startswith("hello\n")
@@ -258,7 +258,7 @@ def test_no_descriptor_and_no_process_is_left_behind():
     assert psutil.Process().children() == []
 
 
-def test_from_a_thread_of_a_service():
+def test_function_can_be_isolated_from_a_thread():
     outcomes = []
     thread = threading.Thread(target=lambda: outcomes.append(isolate(add, (2,), timeout=SECONDS)))
     thread.start()
@@ -272,7 +272,7 @@ def test_arguments_that_can_not_be_carried_over_are_refused_at_once():
 
 
 @pytest.mark.skipif(importlib.util.find_spec("cloudpickle") is None, reason="needs cloudpickle")
-def test_a_function_within_a_function_goes_over_by_value():
+def test_nested_function_is_passed_by_value():
     step = 5
     assert isolate(lambda x: x + step, (1,), timeout=SECONDS).result() == 6
 
@@ -366,13 +366,13 @@ def leave_a_child_and_wait(path):
         ({"fn": 7}, TypeError, "fn must be a function, not 7"),
     ],
 )
-def test_an_argument_that_makes_no_sense_is_named_before_anything_is_started(arguments, error, message):
+def test_invalid_argument_is_refused_before_anything_starts(arguments, error, message):
     with pytest.raises(error, match=re.escape(message)) as raised:
         isolate(**{"fn": add, "args": (1,), **arguments})
     assert "\n" not in str(raised.value)
 
 
-def test_it_returns_though_a_process_of_another_session_writes_to_its_stderr_without_end(tmp_path):
+def test_isolate_returns_despite_an_endless_writer_on_its_stderr(tmp_path):
     """Whoever reads our stderr is slow, so that there is always more of it; and who exits at once ends nobody."""
     code = (
         "import os, signal, subprocess, sys, time, oomph\n"

@@ -42,7 +42,7 @@ def test_an_exit_code_of_the_script_is_its_own(code: int) -> None:
 
 
 @pytest.mark.parametrize("signum", [1, 2, 13, 15])
-def test_a_signal_that_somebody_meant_ends_the_run_with_the_code_of_a_shell(signum: int) -> None:
+def test_intended_signal_ends_the_run_with_the_exit_code_of_a_shell(signum: int) -> None:
     assert decide(Ending(-signum, "x"), Ledger()) == Finish(128 + signum)
 
 
@@ -62,19 +62,19 @@ def test_a_crash_restarts(signum: int) -> None:
         (Ending(-11, "crash"), Restart("crash")),
     ],
 )
-def test_however_hard_oomph_had_to_ask_ctrl_c_is_ctrl_c(ending: Ending, expected: Action) -> None:
+def test_ctrl_c_is_recognised_whatever_signal_ended_the_script(ending: Ending, expected: Action) -> None:
     assert decide(replace(ending, interrupted=True), Ledger()) == expected
 
 
 @pytest.mark.parametrize("signum", [1, 2, 15])
-def test_a_signal_between_two_attempts_calls_the_next_one_off(signum: int) -> None:
+def test_signal_between_two_attempts_cancels_the_next_one(signum: int) -> None:
     crash = Ending(-11, "crash", started=False, called_off=signum)
     assert decide(crash, Ledger()) == Finish(128 + signum)
     assert decide(Ending(0, "x", called_off=signum), Ledger()) == Finish(0)
 
 
 @pytest.mark.parametrize(("signum", "code"), [(1, 129), (2, 130), (15, 75)])
-def test_a_scheduler_that_takes_the_machine_between_two_attempts_of_a_training_may_give_it_back(signum, code) -> None:
+def test_sigterm_between_two_attempts_of_a_training_requeues_it(signum, code) -> None:
     assert decide(Ending(-11, "crash", steps=5, called_off=signum), Ledger()).exit_code == code
 
 
@@ -94,7 +94,7 @@ def test_progress_beyond_the_best_failure_refills_the_budget() -> None:
     assert all(isinstance(action, Restart) for action in play(endings))
 
 
-def test_steps_that_are_only_repeated_refill_nothing() -> None:
+def test_repeated_steps_do_not_refill_the_budget() -> None:
     actions = play(Ending(-9, "killed", steps=steps, saved=5) for steps in (12, 11, 12, 10, 12, 12))
     assert isinstance(actions[-1], GiveUp)
     assert len(actions) == MOST_SAME + 1
@@ -112,7 +112,7 @@ def test_a_script_that_never_starts_is_tried_once_more() -> None:
     assert actions[-1] == GiveUp("segfault before any training began, twice", 93)
 
 
-def test_a_start_in_between_makes_never_starting_new_again() -> None:
+def test_successful_start_resets_the_count_of_failed_starts() -> None:
     endings = [Ending(-9, "a", started=False), Ending(-9, "b", steps=5), Ending(-9, "a", started=False)]
     assert all(isinstance(action, Restart) for action in play(endings))
 
@@ -130,7 +130,7 @@ def test_a_guard_that_gave_up_ends_the_run_with_93() -> None:
 
 
 @pytest.mark.parametrize("returncode", [-9, -15, -6, 0, 1])
-def test_what_was_stopped_on_purpose_is_never_restarted(returncode: int) -> None:
+def test_run_stopped_on_purpose_is_never_restarted(returncode: int) -> None:
     ending = Ending(returncode, "killed", stopped=True, restart_requested="x", gave_up="x")
     assert isinstance(decide(ending, Ledger()), Finish)
 
@@ -160,13 +160,13 @@ def test_the_ladder_of_a_fault_is_climbed_one_change_at_a_time(fault: str, expec
     assert isinstance(actions[-1], GiveUp)
 
 
-def test_a_change_that_does_not_apply_is_passed_over() -> None:
+def test_change_that_does_not_apply_is_skipped() -> None:
     actions = play([Ending(-6, "device-oom", steps=5)] * 20, Conditions())
     assert changes(actions) == [SAME]
 
 
 @pytest.mark.parametrize("name", ["allocator", "growth", "no-xla", "precision"])
-def test_a_change_that_is_in_effect_already_is_passed_over(name: str) -> None:
+def test_change_already_in_effect_is_skipped(name: str) -> None:
     def climbed(conditions: Conditions) -> list[str]:
         ending, ledger, made = Ending(-6, "device-oom", steps=5), Ledger(), []
         while isinstance(action := decide(ending, ledger, conditions, OPT_IN), Restart):
@@ -176,7 +176,7 @@ def test_a_change_that_is_in_effect_already_is_passed_over(name: str) -> None:
     assert climbed(replace(GPU, in_effect=(name,))) == [each for each in climbed(GPU) if each != name]
 
 
-def test_micro_batches_are_halved_from_what_failed() -> None:
+def test_micro_batch_is_halved_from_the_size_that_failed() -> None:
     ledger, sizes, at = Ledger(), [], 64
     for _ in range(3):
         action = decide(Ending(-6, "device-oom", steps=5), ledger, Conditions(samples=at))
@@ -217,7 +217,7 @@ def test_the_same_step_failing_twice_on_the_same_data_is_a_poison_step(fault: st
 
 
 @pytest.mark.parametrize("fault", ["device-oom", "device-oom-fragmentation"])
-def test_a_step_without_memory_twice_is_told_as_a_want_of_memory(fault: str) -> None:
+def test_step_that_runs_out_of_memory_twice_is_reported_as_lack_of_memory(fault: str) -> None:
     ending = Ending(93, fault, steps=5, place=(0, 1, 5), same_data=True, restart_requested=fault)
     assert play([ending] * 5)[-1] == GiveUp(
         "fit 1, epoch 2, step 6 ran out of memory twice, with nothing left to change: it needs a smaller batch or more"
@@ -225,7 +225,7 @@ def test_a_step_without_memory_twice_is_told_as_a_want_of_memory(fault: str) -> 
     )
 
 
-def test_at_a_poison_step_what_can_be_changed_is_changed_first() -> None:
+def test_poison_step_is_met_with_changes_first() -> None:
     ending = Ending(-6, "abort", steps=5, place=(0, 1, 5), same_data=True)
     assert changes(play([ending] * 5, GPU)) == [SAME, "no-xla", "older-checkpoint"]
 
@@ -238,19 +238,19 @@ def test_a_poison_batch_is_left_out_only_when_that_is_allowed() -> None:
 
 
 @pytest.mark.parametrize("fault", ["killed", "host-oom", "worker-lost"])
-def test_what_comes_from_outside_makes_no_poison_step(fault: str) -> None:
+def test_external_fault_makes_no_poison_step(fault: str) -> None:
     ending = Ending(-9, fault, steps=5, place=(0, 1, 5), same_data=True)
     assert len(changes(play([ending] * 9))) > 1
 
 
-def test_other_data_and_other_faults_make_no_poison_step() -> None:
+def test_different_data_or_faults_make_no_poison_step() -> None:
     other_data = Ending(-6, "abort", steps=5, place=(0, 1, 5), same_data=False)
     assert changes(play([other_data] * 9)) == [SAME] * 3
     faults = [Ending(-6, fault, steps=5, place=(0, 1, 5), same_data=True) for fault in ("abort", "hang", "abort")]
     assert changes(play(faults)) == [SAME] * 3
 
 
-def test_what_alters_the_mathematics_needs_its_flag() -> None:
+def test_change_of_the_mathematics_needs_its_flag() -> None:
     endings = [Ending(-6, "device-oom", steps=5)] * 20
     assert "precision" not in changes(play(endings, GPU))
     assert changes(play(endings, GPU, allowed=("precision",)))[-1] == "precision"
@@ -268,14 +268,14 @@ def test_a_hang_and_a_lost_context_restart_whatever_the_exit_code(ending: Ending
     assert isinstance(decide(ending, Ledger()), Restart)
 
 
-def test_what_xla_cannot_compile_is_tried_once_without_it_and_is_else_the_scripts_own_error() -> None:
+def test_xla_compile_failure_is_retried_once_without_xla() -> None:
     ending = Ending(1, "xla-compile-failure", not_compiled=True)
     assert play([ending] * 3, GPU) == [Restart("xla-compile-failure", Change("no-xla"), 0), Finish(1)]
     assert decide(ending, Ledger(), replace(GPU, xla=False)) == Finish(1)
     assert decide(replace(ending, not_compiled=False), Ledger(), GPU) == Finish(1)
 
 
-def test_memory_in_pieces_gets_another_allocator_before_the_guard_has_given_up_for_good() -> None:
+def test_fragmented_memory_gets_another_allocator_before_the_run_is_given_up() -> None:
     ending = Ending(1, "device-oom-fragmentation", gave_up="one sample does not fit", in_pieces=True)
     assert changes(actions := play([ending] * 9, GPU)) == [SAME, "allocator"]
     assert actions[-1] == GiveUp("one sample does not fit")
@@ -307,7 +307,7 @@ _ENDINGS = st.builds(
 
 
 @given(st.lists(_ENDINGS, min_size=1, max_size=400))
-def test_no_run_goes_on_for_ever(endings: list[Ending]) -> None:
+def test_every_run_comes_to_an_end(endings: list[Ending]) -> None:
     """The last ending, repeated, comes to an end; and the pasts that led there never cost more than progress pays."""
     actions = play([*endings, *[endings[-1]] * 50], allowed=("skip-batch",))
     most = (len({e.steps for e in endings}) + 1) * MOST_SAME * 3 + 1

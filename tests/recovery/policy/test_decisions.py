@@ -65,7 +65,7 @@ def test_every_decision_can_be_computed_again_from_the_journal(endings, skip) ->
     assert decisions.as_text(played, "run").count("\n   ") >= len(actions)
 
 
-def test_a_decision_that_comes_out_otherwise_is_told() -> None:
+def test_decision_that_differs_on_replay_is_reported() -> None:
     (event,), _ = written([(Ending(-9, "killed", steps=5), Conditions())])
     changed = Event.named(event.name, {**event.data, "action": "give-up", "reason": "tired"}, 1)
     (decision,) = decisions.replay([changed])
@@ -75,7 +75,7 @@ def test_a_decision_that_comes_out_otherwise_is_told() -> None:
     assert "this oomph would decide differently: start again, nothing changed" in text
 
 
-def test_a_run_goes_on_from_what_was_decided_and_not_from_what_would_be_today(monkeypatch) -> None:
+def test_resumed_run_follows_recorded_decisions_despite_changed_ladders(monkeypatch) -> None:
     """An oomph that was upgraded has other ladders: what was not done is not counted as done."""
     killed = (Ending(-6, "device-oom", steps=5), Conditions(xla=True, samples=64))
     events, actions = written([killed] * 3)
@@ -99,7 +99,7 @@ def test_a_decision_that_makes_no_sense_is_left_out(change) -> None:
     assert decisions.replay([Event.named(event.name, {**event.data, **change}, 1)]) in ((), decisions.replay([event]))
 
 
-def test_what_was_passed_over_is_explained() -> None:
+def test_skipped_changes_are_explained() -> None:
     events, _ = written([(Ending(-6, "device-oom", steps=5), Conditions(xla=True))] * 3)
     text = decisions.as_text(decisions.replay(events), "run")
     assert "skipped: allocator (no GPU is known)" in text
@@ -136,13 +136,13 @@ def test_explain_shows_the_decisions_of_a_run(tmp_path: Path, capsys) -> None:
     assert main(["explain", __file__, "--decisions"]) == 3
 
 
-def test_a_resumed_finish_begins_anew() -> None:
+def test_resumed_finished_run_starts_with_an_empty_ledger() -> None:
     events, _ = written([(Ending(1, "unrelated"), Conditions())])
     assert isinstance(decisions.replay(events)[0].again, Finish)
     assert decisions.ledger_of(events) == Ledger()
 
 
-def test_half_a_line_at_the_end_of_a_journal_takes_no_other_with_it(tmp_path: Path) -> None:
+def test_partial_line_at_the_end_of_a_journal_spoils_no_other_line(tmp_path: Path) -> None:
     first = Journal(tmp_path, 1, "supervisor")
     first.write(GpuMemoryHeld())
     first.close()

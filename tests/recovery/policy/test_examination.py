@@ -25,17 +25,17 @@ def test_a_hang_that_our_own_sigterm_wakes_up_is_no_preemption() -> None:
     assert isinstance(decide(ending, Ledger()), Restart)
 
 
-def test_a_scheduler_that_asks_while_a_hang_is_ended_has_its_way() -> None:
+def test_scheduler_signal_takes_precedence_while_a_hang_is_ended() -> None:
     trail = Trail(75, None, b"", stopped=True, events=[SAVED_AND_LEFT], progress=None, hung=True, asked="SIGTERM")
     assert isinstance(decide(examine(trail, blind=True)[1], Ledger()), Requeue)
 
 
-def test_a_signal_to_the_script_itself_is_a_preemption_without_a_word_to_us() -> None:
+def test_signal_sent_only_to_the_script_is_a_preemption() -> None:
     trail = Trail(75, None, b"", stopped=False, events=[SAVED_AND_LEFT], progress=None)
     assert examine(trail, blind=True)[1].preempted == "SIGTERM"
 
 
-def test_a_kill_after_a_scheduler_asked_is_a_preemption_and_without_one_a_kill() -> None:
+def test_kill_is_a_preemption_only_after_a_scheduler_signal() -> None:
     killed = Trail(
         -signal.SIGKILL, 0, b"", stopped=True, events=[Event.named("fit-started", {})], progress=None, asked="SIGUSR1"
     )
@@ -89,7 +89,7 @@ def test_a_guard_that_gave_up_on_memory_in_pieces_says_so() -> None:
         assert (ending.fault, ending.in_pieces) == (found, found != "device-oom")
 
 
-def test_a_signal_while_a_training_is_to_go_on_is_a_preemption_and_before_any_training_the_scripts_end() -> None:
+def test_signal_is_a_preemption_only_once_a_training_has_begun() -> None:
     for signum in (signal.SIGTERM, signal.SIGUSR1):
         name = signal.Signals(signum).name
         again = Trail(-signum, 0, b"", stopped=True, events=[], progress=None, asked=name, went_further=True)

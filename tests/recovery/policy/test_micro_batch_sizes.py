@@ -63,7 +63,7 @@ def test_without_a_failure_every_batch_is_taken_whole():
     assert MicroBatchSearch().after_fit(256, 100, 1000) == MicroBatchSearch()
 
 
-def test_one_sample_that_does_not_fit_is_the_end():
+def test_failure_with_a_single_sample_is_hopeless():
     assert MicroBatchSearch().after_failure(1).hopeless
     assert not MicroBatchSearch().after_failure(2).hopeless
     assert MicroBatchSearch().after_failure(2).micro_batch(2) == 1
@@ -83,7 +83,7 @@ def test_where_memory_is_linear_and_measured_one_failure_is_enough(given):
 
 @settings(max_examples=500, deadline=None)
 @given(given=too_large(), held=st.floats(0, 0.5))
-def test_what_is_gone_on_with_leaves_gaps(given, held):
+def test_lasting_size_leaves_a_margin_of_memory(given, held):
     device, batch = given
     pieces = device.map(batch)
     if pieces is None or len(pieces.points) < 2:
@@ -98,7 +98,7 @@ def test_what_is_gone_on_with_leaves_gaps(given, held):
         assert device.taken(lasting.size) <= 0.8 * room < device.taken(lasting.size + 1)
 
 
-def test_a_tight_fit_is_made_smaller():
+def test_tight_size_is_reduced_by_at_most_half():
     tight = MicroBatchSearch(failed=2000, size=900, points=((100, 200), (900, 1000)))
     assert tight.lasting(1000).size == 700
     assert tight.lasting(1300) == tight
@@ -129,7 +129,7 @@ def test_where_the_error_names_the_need_the_next_size_fits(given):
 
 @settings(deadline=None)
 @given(given=too_large(most=2000, largest=100), measures=st.booleans())
-def test_however_much_too_large_a_size_that_fits_is_found(given, measures):
+def test_fitting_size_is_found_however_large_the_batch(given, measures):
     device, batch = given
     device.measures = measures
     pieces = device.map(batch)

@@ -27,5 +27,5 @@ LARGE = PipelineCosts(
         (replace(LARGE, replay_seconds=2 * HOUR, free_bytes=61 << 30), True),
     ],
 )
-def test_the_cheaper_of_the_two_as_long_as_the_disk_has_room(costs, worth):
+def test_pipeline_buffer_is_saved_if_that_is_cheaper_and_fits_on_disk(costs, worth):
     assert worth_saving(costs) is worth

@@ -21,7 +21,7 @@ rooms = st.none() | st.integers(0, 1 << 42)
 
 
 @given(known=known, now=seconds, room=rooms)
-def test_what_is_tried_is_larger_and_never_soon_after_a_failure(known, now, room):
+def test_larger_size_is_never_tried_soon_after_a_failure(known, now, room):
     larger = known.larger(now, room)
     if now - known.failed_at < 60 * 2**known.setbacks:
         assert larger is None
@@ -29,14 +29,14 @@ def test_what_is_tried_is_larger_and_never_soon_after_a_failure(known, now, room
 
 
 @given(known=known, room=rooms)
-def test_in_time_a_size_is_tried_again_where_others_held_the_memory_and_else_only_for_room(known, room):
+def test_larger_size_is_tried_in_time_if_others_held_memory_or_room_has_grown(known, room):
     larger = known.larger(1e12, room)
     has_room = bool(known.room_bytes and room and room >= 1.25 * known.room_bytes)
     assert (larger is not None) == (known.others_hold or has_room)
 
 
 @given(size=st.integers(1, 1000), room=st.integers(1000, 10**9), factor=st.floats(1.3, 50))
-def test_what_the_new_room_holds_is_computed(size, room, factor):
+def test_larger_size_is_computed_from_the_new_room(size, room, factor):
     larger = Regrowth(size, room, 0.0, 1.0).larger(60.0, int(room * factor))
     assert larger * room <= size * int(room * factor) < (larger + 1) * room
 
@@ -52,7 +52,7 @@ def test_a_trial_waits_a_hundred_times_as_long_as_a_failure_costs():
     assert known.larger(1000.0, None) == 16
 
 
-def test_after_each_trial_that_fails_the_next_waits_twice_as_long():
+def test_each_failed_trial_doubles_the_wait():
     known = Regrowth(8, None, 0.0, cost=10.0, others_hold=True)
     for setbacks in range(1, 5):
         known = known.after_failure(0.0, cost=5.0)

@@ -48,22 +48,22 @@ MEMINFO = "MemTotal:  1000 kB\nMemFree:  10 kB\nMemAvailable:  500 kB\n"
         ({"meminfo": MEMINFO, "job_limit": "1000\n", "job_used": "900\n", "job_stat": "inactive_file 800\n"}, 900),
     ],
 )
-def test_the_least_of_what_the_machine_and_the_container_have_left(root, files, expected):
+def test_available_memory_is_the_least_of_machine_and_container(root, files, expected):
     assert available_bytes(root(**files)) == expected
 
 
-def test_this_machine_has_some():
+def test_real_machine_has_available_memory():
     assert (available_bytes() or 0) > 1 << 20
 
 
-def test_a_limit_counts_whatever_is_used_of_it(root):
+def test_memory_limit_does_not_depend_on_its_use(root):
     assert limit_bytes(root()) is None
     assert limit_bytes(root(limit="max\n")) is None
     assert limit_bytes(root(limit="4096\n", used="4000\n")) == 4096
     assert limit_bytes(root(job_limit="1024\n")) == 1024
 
 
-def test_what_a_process_can_have_is_the_least_of_machine_and_limit(root):
+def test_total_memory_is_the_least_of_machine_and_limit(root):
     assert total_bytes(root()) is None
     assert total_bytes(root(meminfo=MEMINFO)) == 1000 * 1024
     assert total_bytes(root(job_limit=f"{2000 * 1024}\n")) == 1000 * 1024

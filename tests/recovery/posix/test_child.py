@@ -41,18 +41,18 @@ def is_gone(pid: int) -> bool:
     return True
 
 
-def test_what_it_wrote_and_how_it_ended():
+def test_finished_child_returns_its_output_and_exit_code():
     assert finished("print('one'); raise SystemExit(3)") == Finished(b"one\n", 3)
     assert finished("import os; os.kill(os.getpid(), 11)") == Finished(b"", -signal.SIGSEGV)
 
 
-def test_its_stderr_goes_nowhere_or_into_its_output(tmp_path):
+def test_stderr_of_a_child_is_dropped_or_joined_to_its_output(tmp_path):
     code = "import os, sys; sys.stderr.write(os.getcwd())"
     assert finished(code) == Finished(b"", 0)
     assert finished(code, stderr=subprocess.STDOUT, cwd=tmp_path) == Finished(os.fsencode(tmp_path), 0)
 
 
-def test_at_its_deadline_it_is_ended():
+def test_child_is_ended_at_its_deadline():
     began = time.monotonic()
     with pytest.raises(TimeoutError, match="nothing within 1 s"):
         finished("import time; time.sleep(60)", seconds=1)
@@ -80,7 +80,7 @@ def test_what_it_has_started_ends_with_it(then):
     assert is_gone(other)
 
 
-def test_one_that_writes_without_end_is_bounded_in_size_and_time(monkeypatch):
+def test_endless_output_is_bounded_in_size_and_time(monkeypatch):
     monkeypatch.setattr(module, "KEPT_BYTES", 1000)
     began = time.monotonic()
     with Child(python("import os\nwhile True: os.write(1, b'x' * 4096)"), os.environ) as child:
@@ -88,19 +88,19 @@ def test_one_that_writes_without_end_is_bounded_in_size_and_time(monkeypatch):
     assert time.monotonic() - began < 10
 
 
-def test_of_a_long_output_the_end_is_kept(monkeypatch):
+def test_end_of_a_long_output_is_kept(monkeypatch):
     monkeypatch.setattr(module, "KEPT_BYTES", 4)
     assert finished("print('x' * 200_000); print('end')") == Finished(b"end\n", 0)
 
 
-def test_what_was_written_before_a_late_look_is_heard():
+def test_output_written_before_a_late_read_is_returned():
     with Child(python("print('one')"), os.environ) as child:
         assert child.wait(LIMIT)
         assert child.listen(time.monotonic() - 1) == b"one\n"
         assert child.returncode == 0
 
 
-def test_one_that_cannot_be_started():
+def test_missing_program_raises_file_not_found():
     with pytest.raises(FileNotFoundError):
         run(["no-such-program-of-oomph"], os.environ, LIMIT)
 
@@ -117,7 +117,7 @@ def test_lines_are_whole_but_for_the_last(monkeypatch):
     assert heard == [b"a", b"bc", b"d", b"e"]
 
 
-def test_reading_does_not_wait_unless_told_to():
+def test_reading_does_not_block_by_default():
     with Child(python(HEARS), os.environ) as child:
         assert child.read(LIMIT) == b"\n"
         began = time.monotonic()
@@ -125,7 +125,7 @@ def test_reading_does_not_wait_unless_told_to():
         assert time.monotonic() - began < 0.5
 
 
-def test_a_descriptor_that_others_closed_says_nothing():
+def test_closed_descriptor_reads_as_empty():
     with Child(python(HEARS), os.environ) as child:
         copy = os.dup(child._output.fileno())
         os.close(child._output.fileno())
@@ -136,7 +136,7 @@ def test_a_descriptor_that_others_closed_says_nothing():
 
 @pytest.mark.parametrize("own_session", [True, False])
 @pytest.mark.parametrize(("code", "died_of"), [(HEARS, signal.SIGTERM), (DEAF, signal.SIGKILL)])
-def test_it_is_asked_first_and_killed_after_the_time_of_grace(code, died_of, own_session):
+def test_child_is_asked_to_end_and_killed_after_the_grace_time(code, died_of, own_session):
     child = Child(python(code), os.environ, own_session=own_session, grace_seconds=1.0)
     child.read(LIMIT)
     began = time.monotonic()

@@ -48,7 +48,7 @@ def assert_all_end(wait_until, alive, pids):
     wait_until(lambda: not any(alive(pid) for pid in pids), seconds=5)
 
 
-def test_killed_with_its_watchdog_as_pkill_does(begin, wait_until, alive):
+def test_script_ends_when_supervisor_and_watchdog_are_killed_together(begin, wait_until, alive):
     process, watchdog, pids = begin()
     watchdog.suspend()  # it has no chance to do anything, however slowly it is killed
     process.kill()
@@ -56,13 +56,13 @@ def test_killed_with_its_watchdog_as_pkill_does(begin, wait_until, alive):
     assert_all_end(wait_until, alive, pids)
 
 
-def test_by_the_watchdog_alone_where_the_script_has_closed_every_descriptor(begin, wait_until, alive):
+def test_watchdog_ends_a_script_that_has_closed_every_descriptor(begin, wait_until, alive):
     process, _, pids = begin("os.closerange(3, 4096)")
     process.kill()
     assert_all_end(wait_until, alive, pids)
 
 
-def test_killed_within_a_moment_after_the_watchdog(begin, wait_until, alive):
+def test_script_ends_when_the_supervisor_is_killed_just_after_its_watchdog(begin, wait_until, alive):
     process, watchdog, pids = begin()
     watchdog.kill()
     time.sleep(0.05)
@@ -80,7 +80,7 @@ def test_a_killed_watchdog_alone_changes_nothing(begin, work, alive):
     assert process.returncode == 130
 
 
-def test_what_is_spawned_dies_with_its_parent_before_anything_watches_over_it():
+def test_spawned_process_is_set_to_die_with_its_parent():
     """The kernel's promise (prctl(2), PR_SET_PDEATHSIG) holds from before the first line of the script."""
     code = "import ctypes; n = ctypes.c_int(); ctypes.CDLL(None).prctl(2, ctypes.byref(n)); raise SystemExit(n.value)"
     process = spawn([sys.executable, "-S", "-c", code], os.environ, 2, [], lambda: None)
@@ -109,7 +109,7 @@ def test_a_watchdog_ends_the_group_of_a_supervisor_that_has_died_and_no_other(di
 
 
 @pytest.mark.parametrize("removed", [False, True])
-def test_a_wire_that_is_removed_ends_nobody(removed):
+def test_removed_tripwire_ends_no_process(removed):
     held_read, held = os.pipe()
     supervisor = os.fork()
     if not supervisor:

@@ -130,7 +130,7 @@ def test_a_process_behind_a_shell_that_can_not_be_killed_keeps_the_next_attempt_
     let_go()
 
 
-def test_what_keeps_a_process_is_told_in_words():
+def test_unkillable_process_is_described_in_words():
     child = subprocess.Popen(
         [sys.executable, "-c", "import time; print(flush=True); time.sleep(50)"],
         start_new_session=True,
@@ -148,7 +148,7 @@ def test_what_keeps_a_process_is_told_in_words():
         child.stdout.close()
 
 
-def test_while_it_may_write_nothing_is_started_whatever_the_fault():
+def test_unkillable_process_prevents_a_restart_whatever_the_fault():
     ending = Ending(-9, "killed", steps=10, saved=10, unkillable="process 7: state D")
     action = decide(ending, Ledger(), Conditions())
     assert isinstance(action, Requeue)

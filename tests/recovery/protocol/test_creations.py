@@ -81,7 +81,7 @@ def write(attempt: Attempt, text: str) -> io.TextIOWrapper:
     return file
 
 
-def test_a_folder_that_an_earlier_attempt_has_made_counts_as_made_at_the_same_line(first):
+def test_folder_made_by_an_earlier_attempt_counts_as_made_at_the_same_line(first):
     make(first)
     first.on()
     second = again()
@@ -90,7 +90,7 @@ def test_a_folder_that_an_earlier_attempt_has_made_counts_as_made_at_the_same_li
     assert second.told == [(DIRECTORY, str(Path.cwd() / "out"), f"test_creations.py:{line}")]
 
 
-def test_but_not_at_another_line_nor_a_second_time(first):
+def test_folder_made_at_another_line_or_a_second_time_is_refused(first):
     make(first)
     first.on()
     second = again()
@@ -101,7 +101,7 @@ def test_but_not_at_another_line_nor_a_second_time(first):
         make(second)
 
 
-def test_nor_what_was_there_before(first):
+def test_folder_older_than_the_run_is_refused(first):
     os.mkdir("out")
     with pytest.raises(FileExistsError):
         make(first)
@@ -110,7 +110,7 @@ def test_nor_what_was_there_before(first):
         make(again())
 
 
-def test_nor_what_somebody_else_has_put_in_its_place(first):
+def test_folder_replaced_by_somebody_else_is_refused(first):
     make(first)
     first.on()
     os.rename("out", "old")
@@ -123,7 +123,7 @@ def test_nor_what_somebody_else_has_put_in_its_place(first):
         make(again())
 
 
-def test_nor_what_could_not_be_made_and_came_later_from_elsewhere(first):
+def test_folder_that_the_script_failed_to_make_is_refused(first):
     with pytest.raises(FileNotFoundError):
         make(first, "no/out")
     first.on()
@@ -150,7 +150,7 @@ def test_a_loop_makes_each_of_its_folders_again(first):
     make(again(3), "out1")
 
 
-def test_one_that_is_made_and_removed_in_turns(first):
+def test_folder_made_and_removed_in_turns_is_made_again(first):
     for _ in range(2):
         make(first)
         first.on()
@@ -164,7 +164,7 @@ def test_one_that_is_made_and_removed_in_turns(first):
     make(second)
 
 
-def test_a_file_is_opened_empty_and_as_if_it_were_new(first):
+def test_file_made_again_is_emptied_and_looks_new(first):
     write(first, "first attempt\n")
     first.on()
     inode = os.stat("log").st_ino
@@ -173,7 +173,7 @@ def test_a_file_is_opened_empty_and_as_if_it_were_new(first):
     assert (file.name, file.mode, os.stat("log").st_ino) == ("log", "x", inode)
 
 
-def test_a_descriptor_is_too(first):
+def test_descriptor_made_again_is_emptied(first):
     def lock(attempt):
         return attempt.os_open("lock", _NEW)
 
@@ -217,7 +217,7 @@ def test_a_link_is_made_anew_with_its_new_target(first):
     assert os.readlink("latest") == "run-2"
 
 
-def test_who_takes_what_is_there_is_not_noted(first):
+def test_mkdir_that_accepts_an_existing_folder_is_not_noted(first):
     namespace = {"__name__": "pathlib", "make": first.mkdir}
     exec("def mkdir(path, exist_ok):\n make(path)", namespace)
     namespace["mkdir"]("out", exist_ok=True)
@@ -227,14 +227,14 @@ def test_who_takes_what_is_there_is_not_noted(first):
     assert again().earlier.kinds == {DIRECTORY}
 
 
-def test_names_that_are_new_each_time_are_not_noted(first):
+def test_temporary_names_are_not_noted(first):
     namespace = {"__name__": "tempfile", "make": first.mkdir}
     exec("def mkdtemp(path):\n make(path)", namespace)
     namespace["mkdtemp"]("xyz")
     assert again().earlier.kinds == frozenset()
 
 
-def test_opening_for_anything_else_is_not_noted(first):
+def test_opening_without_creating_exclusively_is_not_noted(first):
     for flags in (os.O_RDONLY, os.O_CREAT | os.O_WRONLY, None):
         first.hook("open", ("log", "w", flags))
     first.hook("open", (3, "x", _NEW))
@@ -290,14 +290,14 @@ def test_only_so_many_notes_are_taken(first, monkeypatch):
     assert len(again().earlier.paths) == 5
 
 
-def test_own_attempts_and_later_ones_do_not_count(first):
+def test_notes_of_the_same_attempt_do_not_count(first):
     make(first)
     first.on()
     with pytest.raises(FileExistsError):
         make(again(1))
 
 
-def test_what_replaces_a_function_is_as_the_original(first, monkeypatch):
+def test_replaced_functions_look_like_the_originals(first, monkeypatch):
     before = first.before
     names = {name: getattr(os, name) for name in ("mkdir", "open")}
     ours = [_MakeDirectory(names["mkdir"], "os", before), _OpenDescriptor(names["open"], "os", before)]
@@ -318,7 +318,7 @@ def test_what_replaces_a_function_is_as_the_original(first, monkeypatch):
             os.supports_dir_fd.discard(function)
 
 
-def test_before_answers_that_it_fails_when_it_can_not_tell(first):
+def test_undecidable_creation_is_expected_to_fail(first):
     assert first.before.accepts(FILE, 3, lambda *_: None) is FAILS
     assert first.before.accepts(LINK, object(), lambda *_: None) is FAILS
     assert Creation(FILE, "/a", "b", 1) == first.creating.next(FILE, "/a", "b")
@@ -335,7 +335,7 @@ def exact(monkeypatch):
 
 
 @pytest.mark.parametrize("ended", [False, True])
-def test_neither_an_older_nor_a_later_file_is_one_that_notes_speak_of(tmp_path, exact, ended):
+def test_notes_do_not_match_an_older_or_later_file(tmp_path, exact, ended):
     """Notes from elsewhere must not have a file of the user emptied, also if they know the number that it has."""
     older, later, own = (tmp_path / name for name in ("older", "later", "own"))
     older.touch()
@@ -369,7 +369,7 @@ def test_a_file_of_a_note_without_an_end_is_known_if_it_was_born_at_once(tmp_pat
     assert Earlier.read(tmp_path).is_still(str(path), path.stat().st_ino)
 
 
-def test_nothing_is_known_where_no_births_are_kept(first, monkeypatch):
+def test_file_systems_without_birth_times_make_every_creation_fail(first, monkeypatch):
     make(first)
     first.on()
     monkeypatch.setattr(creations, "born_at", lambda path: None)
@@ -377,7 +377,7 @@ def test_nothing_is_known_where_no_births_are_kept(first, monkeypatch):
         make(again())
 
 
-def test_another_name_of_a_file_is_made_again(first, monkeypatch, exact):
+def test_hard_link_is_made_again_only_to_the_same_file(first, monkeypatch, exact):
     def link(attempt, source):
         attempt.link(source, "latest")
 
@@ -404,7 +404,7 @@ def test_notes_of_an_attempt_that_has_not_begun_are_refused(tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == names
 
 
-def test_notes_that_name_every_file_name_none(tmp_path):
+def test_notes_that_name_every_inode_match_no_file(tmp_path):
     """Somebody who does not know the number of a file could name all that it may have."""
     notes = Notes(tmp_path, 1)
     precious = tmp_path / "precious"

@@ -36,7 +36,7 @@ def drawn(entropy: str, *statements: str, script: str = DRAWS) -> str:
     return ended.stdout
 
 
-def test_every_run_has_a_number_of_its_own():
+def test_every_run_has_a_different_entropy():
     assert fresh() != fresh()
     assert len(fresh()) == 32
     int(fresh(), 16)
@@ -49,7 +49,7 @@ def test_two_attempts_of_one_run_draw_the_same_and_two_runs_do_not():
     assert drawn("") != drawn(""), "no run, no help"
 
 
-def test_a_script_that_sets_its_seeds_sees_nothing_of_it():
+def test_script_that_sets_its_own_seeds_draws_as_under_plain_python():
     seeds = ("random.seed(3)", "np.random.seed(4)")
     alone = "import random, numpy as np\nrandom.seed(3); np.random.seed(4)\nprint(random.random(), np.random.rand(3))"
     ours = SEEDED + "print(random.random(), np.random.rand(3))"
@@ -70,7 +70,7 @@ print(np.random.default_rng().random())
 )
 
 
-def test_processes_that_are_forked_draw_for_themselves():
+def test_forked_processes_draw_different_numbers():
     """Data-loading workers would otherwise all augment their images in the same way."""
     first, second = (drawn("a" * 32, script=FORKS).split() for _ in range(2))
     assert len(set(first)) == 4
@@ -84,7 +84,7 @@ def test_strings_hash_alike_in_every_attempt():
     assert len({drawn(number * 32, script=script) for number in "cdef"}) == 4
 
 
-def test_a_hash_seed_of_the_users_own_stays():
+def test_hash_seed_set_by_the_user_is_kept():
     assert hash_seed("a" * 32, {"PYTHONHASHSEED": "0"}) == {}
     assert hash_seed("", {}) == {}
 

@@ -32,7 +32,7 @@ def test_a_board_of_another_format_is_not_believed(tmp_path: Path, magic: int) -
 
 
 @pytest.mark.parametrize("change", [lambda raw: b"", lambda raw: raw[:-1], lambda raw: raw + b"x"])
-def test_nor_is_one_of_another_length(tmp_path: Path, change) -> None:
+def test_board_of_another_length_is_refused(tmp_path: Path, change) -> None:
     (tmp_path / PROGRESS).write_bytes(change(written(tmp_path)))
     assert read_progress(tmp_path) is None
 

@@ -48,7 +48,7 @@ def test_the_innermost_line_of_the_script_is_named_with_what_it_waits_in(tmp_pat
     assert "threading.py" in line or "queue.py" in line
 
 
-def test_a_thread_of_the_scripts_own_is_the_one_to_blame(tmp_path: Path) -> None:
+def test_blocking_thread_of_the_script_is_blamed(tmp_path: Path) -> None:
     threads = parse(
         dump_of(
             tmp_path,
@@ -81,7 +81,7 @@ else:
 """
 
 
-def test_a_stack_is_in_a_loop_or_has_left_it(tmp_path: Path) -> None:
+def test_stack_inside_a_loop_is_distinguished_from_one_outside(tmp_path: Path) -> None:
     script = str(tmp_path / "train.py")
     inside, outside = parse(dump_of(tmp_path, _LOOP, "train")), parse(dump_of(tmp_path, _LOOP))
     assert stands_in(inside, [(script, 8, 10)])
@@ -118,7 +118,7 @@ Current thread 0x00007f66bc4c9b80 (most recent call first):
 """
 
 
-def test_where_the_main_thread_stands() -> None:
+def test_main_thread_in_tensorflow_waits_for_the_script() -> None:
     threads = parse(KERAS)
     assert stands_in_machinery(threads)
     assert waits_for_the_script(threads, OURS)
@@ -128,7 +128,7 @@ def test_where_the_main_thread_stands() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "no stacks at all", "Current thread 0x1 (most recent call first):\n"])
-def test_without_stacks_nothing_is_claimed(text: str) -> None:
+def test_missing_stacks_lead_to_no_claim(text: str) -> None:
     threads = parse(text)
     assert blocking_line(threads, OURS) == ""
     assert not stands_in_machinery(threads)
@@ -154,7 +154,7 @@ Thread 23700 (idle): "MainThread"
 """
 
 
-def test_stacks_of_py_spy_are_read_as_well_and_those_of_other_processes_are_not_the_answer() -> None:
+def test_stacks_of_py_spy_are_read_without_those_of_other_processes() -> None:
     threads = parse(_SPIED)
     assert len(threads) == 2
     assert blocking_line(threads, OURS) == "train.py:5 in <lambda>"

@@ -348,7 +348,7 @@ REASONS = [
 
 
 @pytest.mark.parametrize(("reason", "sentence", "mend"), REASONS, ids=[sentence[:60] for _, sentence, _ in REASONS])
-def test_a_reason_has_its_sentence_and_its_remedy_also_after_a_journey(reason, sentence, mend):
+def test_reason_keeps_its_sentence_and_remedy_through_json(reason, sentence, mend):
     read = reason_from(json.loads(json.dumps(reason.as_data())))
     assert (read, str(read)) == (reason, sentence)
     assert mend in read.remedy
@@ -395,13 +395,13 @@ def test_a_damaged_reason_or_one_of_a_later_oomph_is_shown_as_what_it_is(data):
         lambda one: st.lists(one) | st.dictionaries(st.text(), one),
     )
 )
-def test_whatever_a_journal_holds_can_be_read(data):
+def test_arbitrary_journal_data_become_a_reason(data):
     for reason in (reason_from(data), *reasons_from(data), reason_from({"code": "divided", "reason": data})):
         assert isinstance(str(reason), str)
         assert reason.remedy
 
 
-def test_a_code_that_does_not_exist_and_a_missing_value_are_mistakes_of_ours():
+def test_unknown_code_or_missing_value_raises_key_error():
     with pytest.raises(KeyError):
         because("no-such-reason")
     with pytest.raises(KeyError):

@@ -31,17 +31,17 @@ def spans(*events: Event) -> list[tuple[float, float | None, float]]:
     return [(each.begin, each.end, each.seconds) for each in findings_of(events)]
 
 
-def test_a_finding_lasts_from_its_begin_to_its_end():
+def test_finding_lasts_from_its_beginning_to_its_end():
     assert spans(found(100), ended(200, until=140)) == [(100, 140, 40)]
 
 
-def test_what_is_still_there_has_no_end_before_its_attempt_ends():
+def test_open_finding_ends_with_its_attempt():
     assert spans(found(100)) == [(100, None, 0)]
     assert spans(found(100), over(170)) == [(100, 170, 70)]
     assert spans(found(100), Event.named("attempt-started", {}, 2, time=180)) == [(100, 180, 80)], "killed with oomph"
 
 
-def test_what_comes_back_soon_is_one_finding_without_the_time_between():
+def test_finding_that_returns_soon_is_one_without_the_time_between():
     back = found(300, again=True, severity="notice")
     assert spans(found(100), ended(200, until=140), back) == [(100, None, 40)]
     assert spans(found(100), ended(200, until=140), back, ended(1000, until=310)) == [(100, 310, 50)]
@@ -49,19 +49,19 @@ def test_what_comes_back_soon_is_one_finding_without_the_time_between():
     assert (each.severity, each.message, each.since) == ("warning", "since 300", 300)
 
 
-def test_what_comes_back_later_is_another():
+def test_finding_that_returns_later_is_a_second_one():
     assert spans(found(100), ended(200, until=140), found(2000), ended(2100, until=2005)) == [
         (100, 140, 40),
         (2000, 2005, 5),
     ]
 
 
-def test_what_becomes_more_severe_is_the_same():
+def test_finding_that_becomes_more_severe_stays_one():
     (each,) = findings_of([found(100, severity="notice"), found(150, severity="critical"), ended(300, until=200)])
     assert (each.begin, each.end, each.seconds, each.severity) == (100, 200, 100, "critical")
 
 
-def test_kinds_and_attempts_are_apart():
+def test_findings_of_other_kinds_or_attempts_stay_separate():
     events = [found(100), found(110, kind="power brake"), ended(200, until=120), found(300, attempt=2)]
     assert spans(*events) == [(100, 120, 20), (110, 300, 190), (300, None, 0)]
     assert [(each.kind, each.begin, each.seconds) for each in each_once(findings_of([*events, over(330, 2)]))] == [
@@ -86,6 +86,6 @@ def test_the_summary_has_each_finding_once_with_code_and_times_but_no_notices():
     assert (each["begin"], each["end"], each["seconds"]) == (100, 2010, 50)
 
 
-def test_findings_that_differ_in_kind_only_are_one_in_the_last_line():
+def test_findings_that_differ_only_in_kind_are_merged_in_the_last_line():
     summary = summarise([found(100), found(110, kind="power brake"), over(200)], 0)
     assert account(summary, None)[-1] == "found on the way: thermal-throttle (GPU 0)"

@@ -63,7 +63,7 @@ def test_a_run_without_a_guarded_fit_is_unguarded_whatever_it_has_trained():
 
 
 @pytest.mark.parametrize("code", [1, 2, 93, 137])
-def test_a_run_that_did_not_come_to_its_end_has_failed_and_keeps_its_reasons(code):
+def test_failed_run_is_labelled_failed_and_keeps_its_reasons(code):
     assert labels(happened(1, "fit-started"), code=code) == Labelled("failed")
     lost = labels(killed(), resumed(lost=["a counter"]), code=code)
     assert lost == Labelled("failed", ("a counter",))
@@ -77,7 +77,7 @@ def test_a_run_that_was_stopped_or_still_runs_has_not_failed(code):
 @pytest.mark.parametrize(
     ("guard", "label"), [("exact", "exact"), ("approximate", "approximate"), ("smaller batches", "not-equal")]
 )
-def test_micro_batches_are_worth_what_their_guard_is(guard, label):
+def test_micro_batches_get_the_label_of_their_guard(guard, label):
     began = happened(1, "fit-started", guard=guard)
     assert labels(began).label == "exact", "nothing was divided"
     assert labels(began, happened(1, "recovered", micro_batch=8)).label in (label, "exact")
@@ -99,7 +99,7 @@ def test_a_generator_that_a_resumed_fit_has_used_makes_the_next_fit_unequal():
     assert found == Labelled("not-equal", ("fit at train.py:9 goes on with a generator",))
 
 
-def test_an_approximate_run_says_why():
+def test_approximate_run_states_its_reason():
     started = happened(1, "fit-started", fit=0, guard="approximate", reason="BatchNormalization sees each part alone")
     divided = happened(1, "fit-finished", fit=0, micro_batch=8, guard="approximate")
     assert labels(started, divided).reasons == ("BatchNormalization sees each part alone",)
@@ -172,7 +172,7 @@ def test_the_state_at_the_end_of_an_epoch_covers_the_steps_before_it() -> None:
     assert labels(begun, resumed(), compared) == ("verified", (words,))
 
 
-def test_of_an_attempt_that_was_killed_too_only_what_it_saved_needs_a_comparison() -> None:
+def test_only_the_saved_steps_of_a_killed_attempt_need_a_comparison() -> None:
     begun = [happened(1, "fit-started"), happened(1, "attempt-ended", steps=686, saved=400)]
     early = happened(2, "compared", steps=100, covered=100, repeated=286, equal=True)
     saved = [*resumed(), early, happened(2, "checkpoint"), happened(2, "attempt-ended", steps=600, saved=500)]
@@ -194,12 +194,12 @@ def test_batches_taken_anew_are_replayed_once_compared_and_unverified_before():
     assert labels(killed(), resumed(kind="replayed"), happened(2, "compared", **EQUAL)).label == "replayed"
 
 
-def test_what_came_out_otherwise_is_not_equal_with_its_cause():
+def test_differing_results_are_labelled_not_equal_with_their_cause():
     found = labels(killed(), resumed(), happened(2, "compared", **EQUAL), happened(2, "compared", **OTHER_DATA))
     assert found == Labelled("not-equal", (OTHER_DATA["cause"],))
 
 
-def test_what_is_known_to_be_lost_is_told_before_what_came_of_it():
+def test_known_losses_are_named_before_the_difference_they_caused():
     found = labels(killed(), resumed(lost=["a list"]), happened(2, "compared", **OTHER_DATA))
     assert found == Labelled("not-equal", ("a list", OTHER_DATA["cause"]))
 
@@ -210,7 +210,7 @@ def test_equal_steps_do_not_outweigh_a_difference_that_was_seen_before():
 
 
 @pytest.mark.parametrize("facts", [{"lost": ["a closure"]}, {"meant": ["a closure"]}])
-def test_what_is_known_to_be_lost_or_edited_is_not_equal_also_when_the_next_steps_were_equal(facts):
+def test_known_loss_or_edit_outweighs_equal_steps(facts):
     found = labels(killed(), resumed(**facts), happened(2, "compared", **EQUAL))
     assert found == Labelled("not-equal", ("a closure",))
 
@@ -263,7 +263,7 @@ def test_what_alters_the_mathematics_is_not_equal_also_when_the_steps_before_it_
 # -- several fits -----------------------------------------------------------------------------------------------------
 
 
-def test_a_fit_that_begins_after_a_finished_one_was_returned_is_as_good_as_what_was_compared():
+def test_fit_after_a_returned_finished_one_gets_the_label_of_its_comparison():
     first, second = killed("a-0", "b-0", finished=("a-0",)), happened(2, "fit-started", "b-0")
     assert labels(first, returned(), second).label == "unverified"
     assert labels(first, returned(), second, happened(2, "compared", "b-0", **EQUAL)).label == "verified"
@@ -275,7 +275,7 @@ def test_a_run_that_was_killed_between_two_fits_has_left_its_process():
     assert labels(first, returned()).label == "unverified", "killed after its last fit"
 
 
-def test_a_finished_fit_that_the_script_passes_by_has_left_nothing_to_the_next_one():
+def test_finished_fit_skipped_by_the_script_makes_the_next_one_not_equal():
     """`if not os.path.exists(weights): fit; save`, then the real training: its random numbers are other ones."""
     first = killed("a-0", finished=("a-0",))
     found = labels(first, happened(2, "fit-started", "b-0"))
@@ -286,7 +286,7 @@ def test_a_finished_fit_that_the_script_passes_by_has_left_nothing_to_the_next_o
     assert labels(both, happened(2, "fit-started", "b-0")).label == "started-over"
 
 
-def test_an_interrupted_fit_that_is_not_reached_again_was_trained_for_nothing():
+def test_interrupted_fit_that_is_not_reached_again_makes_the_run_not_equal():
     """The call of fit was edited, say: it is another one now."""
     first = killed("a-0")
     why = ("fit 1 was begun by an earlier attempt, and not reached again",)
@@ -309,21 +309,21 @@ def test_a_killed_run_that_had_not_trained_is_exact():
     assert labels(before, happened(2, "fit-started")).label == "exact"
 
 
-def test_a_finished_fit_that_trains_again_is_proved_by_its_steps():
+def test_finished_fit_that_trains_again_is_verified_by_its_steps():
     again = [happened(2, "trains-again", reason="a file is gone"), happened(2, "fit-started")]
     assert labels(killed(), again).label == "unverified"
     assert labels(killed(), again, happened(2, "compared", **EQUAL)).label == "verified"
     assert labels(killed(), again, happened(2, "compared", **OTHER_DATA)).label == "not-equal"
 
 
-def test_a_result_that_other_code_has_trained_is_not_equal():
+def test_result_trained_by_edited_code_is_not_equal():
     first = killed("a-0", "b-0", finished=("a-0",))
     edited = happened(2, "resumed", "a-0", kind="finished", meant=["train.py was edited"])
     found = labels(first, edited, resumed("b-0"), happened(2, "compared", "b-0", **EQUAL))
     assert found == Labelled("not-equal", ("train.py was edited",))
 
 
-def test_where_the_journal_of_the_attempts_before_is_gone_it_was_started_over():
+def test_missing_journal_of_earlier_attempts_means_started_over():
     assert labels(happened(2, "fit-started"), happened(2, "fit-finished")).label == "started-over"
 
 
@@ -351,7 +351,7 @@ def test_a_fit_that_was_killed_before_its_first_step_takes_nothing_from_what_was
     assert labels(first, begun, before, again[:1], second).label == "unverified", "nothing was compared"
 
 
-def test_what_goes_on_behind_a_fit_that_was_edited_is_from_before_the_edit():
+def test_checkpoints_after_an_edited_fit_date_from_before_the_edit():
     """The edit changes the key and the number of the fit."""
     first = [happened(1, "fit-started", "a-0", fit=0), happened(1, "fit-finished", "a-0", fit=0)]
     first.append(happened(1, "fit-started", "b-0", fit=1))
@@ -365,7 +365,7 @@ def test_what_goes_on_behind_a_fit_that_was_edited_is_from_before_the_edit():
 
 
 @pytest.mark.parametrize("name", ["trusted", "another-way"])
-def test_a_result_that_was_trusted_and_a_script_that_came_another_way_are_not_equal(name):
+def test_trusted_result_or_changed_course_of_the_script_is_not_equal(name):
     found = labels(killed(), returned(), happened(2, name, reason="why"))
     assert found == Labelled("not-equal", ("why",))
 
@@ -384,7 +384,7 @@ def test_fits_of_other_processes_are_not_those_of_the_owner():
 
 
 @pytest.mark.parametrize(("restored", "label"), [(0, "started-over"), (10, "unverified")])
-def test_a_loop_beside_a_fit_is_begun_again_or_goes_on_by_itself(restored, label):
+def test_loop_beside_a_fit_is_labelled_by_whether_it_was_restored(restored, label):
     loop = [
         Event.named("loop-seen", {"restored": 0, "guarded": True}, attempt=1),
         Event.named("attempt-ended", {"steps": 11}, attempt=1),
@@ -401,11 +401,11 @@ def test_every_label_has_a_meaning():
     assert set(MEANING) == set(ORDER)
 
 
-def test_nothing_at_all_is_exact():
+def test_run_without_events_is_exact():
     assert worst([]) == Labelled("exact")
 
 
-def test_reasons_of_inequality_are_told_under_a_worse_label_too_and_each_once():
+def test_reasons_of_inequality_are_listed_once_under_a_worse_label():
     first, second = because("order-unseeded"), because("epoch-restarted")
     found = worst([Labelled("not-equal", (second, first)), Labelled("started-over"), Labelled("not-equal", (first,))])
     assert found == Labelled("started-over", (first, second)), "causes stand first"
@@ -431,7 +431,7 @@ def test_an_attempt_that_could_not_resume_and_has_left_nothing_does_not_make_the
     assert labels(killed(), saved, last).label == "started-over"
 
 
-def test_what_was_changed_stands_before_what_could_not_be_restored():
+def test_changes_are_named_before_objects_that_were_not_restored():
     """The result line shows three reasons: the change must be among them."""
     lost = [because("object", where=f"callback Own.{name}", what="Strange").as_data() for name in "abc"]
     lost += [because("order-unseeded").as_data(), because("epoch-restarted").as_data()]
@@ -497,5 +497,5 @@ def test_what_was_resumed_from_an_attempt_without_a_journal_is_unverified_at_bes
     assert lossy.label == "not-equal"
 
 
-def test_the_end_of_an_attempt_alone_says_nothing_of_a_later_one():
+def test_end_of_an_attempt_does_not_affect_the_next_one():
     assert labels(killed(), resumed(), happened(2, "compared", **EQUAL)).label == "verified"

@@ -20,7 +20,7 @@ def fit(**data: Any) -> Event:
     return Event.named("fit-finished", known | data, attempt=1)
 
 
-def test_what_grows_may_fill_the_room_beside_what_is_kept() -> None:
+def test_larger_batch_may_fill_the_room_beside_what_is_kept() -> None:
     found = larger_batch([fit()])
     assert found is not None
     assert found == LargerBatch(times=4.0, batch=64, samples=256, limit_bytes=1000 * MIB)
@@ -35,7 +35,7 @@ def test_the_batch_named_needs_no_more_than_a_tenth_less_than_the_limit(kept: in
         assert kept + found.samples / 64 * (peak - kept) <= 0.9 * limit + 1e-6
 
 
-def test_the_most_is_taken_of_several_fits_and_no_batch_is_named_where_they_differ() -> None:
+def test_largest_need_of_several_fits_decides_and_differing_batches_are_not_named() -> None:
     found = larger_batch([fit(), fit(batch_size=32, device_peak_bytes=400 * MIB)])
     assert found is not None
     assert (found.batch, found.samples, found.times) == (None, None, 2.67)
@@ -64,7 +64,7 @@ def test_no_more_than_sixteen_times_the_batch_is_named() -> None:
         [fit(kept_bytes=1000 * MIB, device_peak_bytes=1000 * MIB)],
     ],
 )  # fmt: skip
-def test_nothing_is_said_where_the_figures_do_not_carry_it(fits: list[Event]) -> None:
+def test_insufficient_figures_suggest_no_larger_batch(fits: list[Event]) -> None:
     assert larger_batch(fits) is None
 
 
@@ -76,6 +76,6 @@ def test_a_run_without_a_fault_ends_with_the_batch_that_should_fit() -> None:
     ]
 
 
-def test_a_run_with_a_fault_does_not() -> None:
+def test_run_with_a_fault_suggests_no_larger_batch() -> None:
     events = [fit(), Event.named("oom", {}, attempt=1), Event.named("recovered", {"micro_batch": 8}, attempt=1)]
     assert not [line for line in account(summarise(events, 0), "run") if "should fit" in line]

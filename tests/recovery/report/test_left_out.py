@@ -9,7 +9,7 @@ def _event(**data: object) -> Event:
     return Event.named("records-left-out", data, 1, 0, "script", 1, 0.0)
 
 
-def test_nothing_is_said_where_nothing_was_left_out():
+def test_nothing_left_out_is_not_reported():
     assert left_out([]) is None
     assert left_out([Event.named("fit-started", {}, 1, 0, "script", 1, 0.0)]) is None
 
@@ -19,22 +19,22 @@ def test_records_of_several_fits_are_named_once():
     assert str(left_out(events)) == "left out 3 corrupt records: a, b, c"
 
 
-def test_many_are_counted():
+def test_many_left_out_records_are_abbreviated():
     records = [f"{number}.jpg" for number in range(7)]
     assert str(left_out([_event(records=records, complete=True)])).endswith("4.jpg and 2 more")
 
 
-def test_a_search_that_ran_out_of_time_says_at_least():
+def test_incomplete_search_reports_at_least_the_records_found():
     assert str(left_out([_event(records=["a"], complete=False)])) == "left out at least 1 corrupt record: a"
 
 
-def test_what_could_not_be_named_is_still_told():
+def test_left_out_records_without_names_are_reported():
     assert (
         str(left_out([_event(records=[], complete=True)])) == "left out corrupt records whose names could not be found"
     )
 
 
-def test_the_label_is_not_equal():
+def test_left_out_records_make_the_run_not_equal():
     found = label_of(
         [Event.named("fit-started", {"guard": "exact"}, 1, 0, "script", 1, 0.0), _event(records=["a"], complete=True)],
         0,

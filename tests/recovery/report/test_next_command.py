@@ -15,7 +15,7 @@ def read(*names: str) -> Event:
     return Event.named("environment-read", {"variables": list(names)}, attempt=1)
 
 
-def test_numbers_and_switches_are_shown_and_everything_else_is_only_named():
+def test_only_numbers_and_switches_are_shown_with_their_values():
     names = [name for name in ENVIRON if name != "UNREAD"]
     found = variables_read([read(*names[:3], "UNSET"), read(*names)], ENVIRON)
     assert found == Variables(("DEBUG=True", "EPOCHS=30", "RATE=1e-3"), ("LONG", "NAME", "PASSWORD", "TOKEN"))

@@ -10,7 +10,7 @@ def event(attempt: int, name: str, role: str = "script", **data: object) -> Even
     return Event.named(name, data, attempt=attempt, role=role)
 
 
-def test_only_what_the_last_attempt_trained_or_returned_counts():
+def test_only_fits_trained_or_returned_by_the_last_attempt_count():
     events = [
         event(1, "fit-finished", fit=0, reached=10),
         event(1, "fit-finished", fit=1, reached=20),

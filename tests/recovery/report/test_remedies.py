@@ -19,7 +19,7 @@ from oomph.run.report.summary import summarise
 
 
 @given(st.text(), st.sampled_from(ORDER))
-def test_whatever_the_reason_is_there_is_one_line(reason, label):
+def test_remedy_is_one_line_for_any_reason(reason, label):
     for remedy in remedies(label, [because("in-words", text=reason)]):
         assert remedy.text
         assert "\n" not in remedy.text.replace(reason, "")
@@ -30,7 +30,7 @@ def test_each_label_that_could_be_better_has_a_remedy_without_any_reason(label):
     assert bool(remedies(label, ())) is (label not in ("exact", "verified"))
 
 
-def test_what_the_same_change_mends_is_told_once():
+def test_reasons_with_the_same_remedy_are_listed_once():
     first, second = (because("object", where=f"callback Own.{name}", what="Strange") for name in ("counts", "other"))
     assert remedies("not-equal", [first, second]) == [ReasonRemedy(str(first), first.remedy)]
 
@@ -46,7 +46,7 @@ def mends(label: str, *events: Event) -> str:
     return "\n".join(remedy.text for remedy in remedies(label, causes(label, events)))
 
 
-def test_a_loop_of_the_scripts_own_is_told_how_to_be_resumed():
+def test_custom_loop_gets_advice_on_becoming_resumable():
     seen = event("loop-seen", site="train.py:42")
     for label in ("unguarded", "started-over"):
         assert "make the loop at train.py:42 resumable: `for batch in oomph.steps(dataset, epochs=..." in mends(
@@ -56,7 +56,7 @@ def test_a_loop_of_the_scripts_own_is_told_how_to_be_resumed():
     assert "oomph doctor" in mends("unguarded", event("guard-failed", reason="no TensorFlowTrainer.fit"))
 
 
-def test_why_there_was_no_checkpoint():
+def test_cause_of_a_missing_checkpoint_decides_the_remedy():
     assert "--checkpoint-every" in mends("started-over")
     assert "free disk space" in mends("started-over", event("checkpoint-failed", reason="No space left on device"))
     anew = event("checkpoint-refused", name="", **because("recompiled").as_fields())
@@ -81,7 +81,7 @@ def test_an_earlier_checkpoint_is_advised_where_one_would_have_helped():
     assert "--start-over" not in mends("started-over", *over(30, start_over=True)), "there was nothing to resume from"
 
 
-def test_a_run_that_started_over_and_could_not_have_done_better_gets_no_advice():
+def test_run_that_had_to_start_over_gets_no_advice():
     begun = [event("fit-started", fit=0), event("attempt-ended", returncode=-9, steps=1)]
     again = [event("fit-started", attempt=2, fit=0), event("attempt-ended", attempt=2, steps=9, saved=9)]
     summary = summarise([*begun, *again], 0)
@@ -93,7 +93,7 @@ def not_saved(why: str, kind: str = "", name: str = "step-9") -> Event:
     return event("checkpoint", name=name, iterator=why, why=reason.as_data())
 
 
-def test_why_batches_are_read_again():
+def test_cause_of_replayed_batches_is_named_with_its_remedy():
     kept = [event("checkpoint", iterator="saved"), not_saved("the shuffle of this epoch is over", SHUFFLE_OVER)]
     assert causes("replayed", kept) == ()
     generator = not_saved("PyFunc is stateful")
@@ -103,7 +103,7 @@ def test_why_batches_are_read_again():
     assert "tf.data.Dataset of TensorFlow's own operations" in mends("replayed", generator)
 
 
-def test_a_shuffle_that_is_over_is_the_reason_where_its_checkpoint_was_used():
+def test_finished_shuffle_is_the_cause_only_if_its_checkpoint_was_used():
     cached = not_saved("cache() keeps the order of a shuffle that is over", EARLIER_SHUFFLE)
     assert mends("replayed", cached).startswith("let only one shuffle() draw a new order for each epoch, after cache()")
     over, used = not_saved("the shuffle of this epoch is over", SHUFFLE_OVER), {"kind": "replayed", "name": "step-9"}
@@ -113,7 +113,7 @@ def test_a_shuffle_that_is_over_is_the_reason_where_its_checkpoint_was_used():
         assert "Python" not in remedy
 
 
-def test_why_a_run_was_given_up():
+def test_cause_of_giving_up_decides_the_remedy():
     reason = because("another-training", what="fit", differences="values of x: a → b")
     refused = event("gave-up", fault="checkpoint-failure", **reason.as_fields())
     assert "keras.utils.set_random_seed(1)" in mends("failed", refused)

@@ -23,7 +23,7 @@ def closing(events: list[Event], code: int) -> list[str]:
     return account(summarise(events, code), "run", "again", stopped=stopped(events))
 
 
-def test_the_one_line_says_by_what_it_was_stopped():
+def test_closing_line_names_what_stopped_the_run():
     assert closing(ended(1, 130, stopped=True, interrupted=True), 130)[0].startswith(
         "stopped by Ctrl-C (SIGINT), exit code 130, 9 steps, "
     )
@@ -32,7 +32,7 @@ def test_the_one_line_says_by_what_it_was_stopped():
     )
 
 
-def test_an_earlier_error_of_the_script_is_told_in_words():
+def test_earlier_error_of_the_script_is_described_in_words():
     failed = [*ended(1, 1), Event.named("diagnosed", {"fault": "unrelated"}, attempt=1)]
     lines = closing([*failed, *ended(2, 130, stopped=True, interrupted=True)], 130)
     assert lines[0] == "what happened  an error of the script's own once"

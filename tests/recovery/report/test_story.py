@@ -51,7 +51,7 @@ def told(events: list[Event], exit_code: int | None = 0, typed: tuple[str, ...] 
     return story_of(events, summarise(events, exit_code), typed, ("train.py", "--epochs", "10"))
 
 
-def test_each_fault_is_told_once_with_what_was_done_and_what_it_cost():
+def test_each_fault_is_listed_once_with_its_remedy_and_cost():
     story = told([*RECOVERED, *KILLED, *FINISHED])
     assert story.outcome == "finished after 90 steps in 2 attempts, 50 s"
     assert [(i.fault, i.attempt, i.place, i.done, i.cost) for i in story.incidents] == [
@@ -64,7 +64,7 @@ def test_each_fault_is_told_once_with_what_was_done_and_what_it_cost():
     assert [incident.shown_by for incident in story.incidents] == [OOM, "death by signal 9"]
 
 
-def test_a_fault_between_two_epochs_is_at_the_end_of_the_first_as_in_the_line_of_the_restart():
+def test_fault_between_two_epochs_is_placed_at_the_end_of_the_first():
     between = decided("restart", ending={"place": [0, 9, 55], "epoch_over": True}, reason="killed", change=None)
     (incident,) = told([*KILLED[:2], between, *FINISHED]).incidents
     assert incident.place == "the end of epoch 10 of fit 1"
@@ -79,7 +79,7 @@ def test_what_would_have_saved_the_cost_is_a_command_to_paste():
     ]
 
 
-def test_what_is_given_already_or_cost_next_to_nothing_is_not_advised():
+def test_option_already_given_or_saving_little_is_not_advised():
     assert told([*RECOVERED, *KILLED, *FINISHED], typed=("--micro-batch=32",)).savings == ()
     quick = [*RECOVERED[:2], event("recovered", batch=256, micro_batch=64, seconds=0.4, **PLACE)]
     assert told([*quick, *FINISHED]).savings == ()
@@ -93,7 +93,7 @@ def test_what_is_given_already_or_cost_next_to_nothing_is_not_advised():
         ({"during": "train_on_batch", "micro_batch": 32}, True),
     ],
 )  # fmt: skip
-def test_the_size_of_training_is_not_advised_for_what_does_not_train(elsewhere, is_training):
+def test_micro_batch_of_training_is_not_advised_for_other_calls(elsewhere, is_training):
     events = [RECOVERED[0], event("recovered", batch=256, seconds=21.0, **elsewhere)]
     savings = [saving.command for saving in told(events).savings]
     assert savings == ["oomph run --micro-batch=32 train.py --epochs 10"] * is_training
@@ -144,13 +144,13 @@ def test_a_forged_attempt_0_repeats_its_steps_without_a_restart():
         ),
     ],
 )  # fmt: skip
-def test_what_ended_an_attempt_is_named_as_in_the_journal(events, fault, shown, done):
+def test_end_of_an_attempt_is_named_as_in_the_journal(events, fault, shown, done):
     (incident,) = told(events, 1).incidents
     assert (incident.fault, incident.shown_by) == (fault, shown)
     assert incident.done.startswith(done)
 
 
-def test_an_end_that_was_asked_for_is_no_fault():
+def test_requested_end_is_no_fault():
     ended = [event("attempt-ended", returncode=-15, steps=9, saved=9), decided("requeue", ending={"stopped": True})]
     assert told(ended, 75).incidents == ()
 
@@ -176,7 +176,7 @@ def test_a_run_that_did_not_finish_has_no_result(code):
     assert "as if nothing had happened" not in as_text(story, "run", "", str, 80)
 
 
-def test_the_result_is_that_of_the_last_lines():
+def test_story_ends_with_the_result_of_the_closing_lines():
     events = [event("fit-started", fit=0, guard="exact"), event("attempt-ended", returncode=0, seconds=3.0, steps=5)]
     assert told(events).result == "exact: as if nothing had happened, within rounding"
     not_finite = [*events, event("checkpoint-skipped", reason="dense/kernel is not finite")]
@@ -203,7 +203,7 @@ def test_the_result_is_that_of_the_last_lines():
         ),
     ],
 )  # fmt: skip
-def test_what_was_done_with_a_batch_that_did_not_fit_is_told_in_words_that_fit_the_call(data, place, done):
+def test_handling_of_a_batch_that_did_not_fit_is_worded_for_its_call(data, place, done):
     (incident,) = told([RECOVERED[0], event("recovered", batch=256, seconds=21.0, **data)]).incidents
     assert (incident.place, incident.done) == (place, done)
 
@@ -255,13 +255,13 @@ def skipped(**data: Any) -> Event:
         ([skipped()], "took no checkpoint of it"),  # in a journal of an older oomph
     ],
 )
-def test_a_state_that_is_not_finite_is_one_fault_with_what_was_really_kept(events, done):
+def test_state_not_finite_is_one_fault_with_the_checkpoints_really_kept(events, done):
     (incident,) = told(events).incidents
     assert (incident.fault, incident.place, incident.done) == ("nan-loss", "fit 1, epoch 1, step 5", done)
 
 
 @given(st.lists(st.sampled_from([*RECOVERED, *KILLED, *FINISHED, event("hang"), event("oom"), event("recovered")])))
-def test_a_journal_with_gaps_is_told_as_far_as_it_goes(events):
+def test_journal_with_gaps_still_gives_a_story(events):
     story = told(events, None)
     found = len(story.incidents)
     assert as_text(story, "run", "", str, 80).startswith(f"run: {found or 'no'} fault{'s' * (found > 1)} found")
@@ -274,7 +274,7 @@ def found(message: str = "it runs at 60 % of its clock", attempt: int = 1, **dat
     return event("finding", attempt, message=message, **{**HOT, **data})
 
 
-def test_what_the_monitor_found_is_told_once_in_its_last_words():
+def test_each_finding_is_listed_once_with_its_last_message():
     story = told([found(), *KILLED, found("at 50 %", 2), found("7 GB more", 2, fault="memory-leak"), *FINISHED])
     assert [(one.fault, one.message) for one in story.findings] == [
         ("thermal-throttle", "at 50 %"),
@@ -284,7 +284,7 @@ def test_what_the_monitor_found_is_told_once_in_its_last_words():
     assert "THERMAL-THROTTLE, GPU 0\n   shown by at 50 %\n   to do    Clean the fan\n" in text
 
 
-def test_how_long_it_lasted_is_told_where_it_is_known():
+def test_duration_of_a_finding_is_shown_where_it_is_known():
     ended = event("finding-ended", fault="thermal-throttle", subject="GPU 0", kind="", until=192.0)
     text = as_text(told([found()._replace(time=7.0), ended._replace(time=300.0)]), "RUN", "", str, 80)
     assert "   shown by it runs at 60 % of its clock\n   lasted   3 min 5 s\n   to do    Clean the fan\n" in text
@@ -297,7 +297,7 @@ def test_a_run_with_a_finding_is_not_called_one_without_a_fault():
     assert lines[-1] == "found on the way: thermal-throttle (GPU 0); what to do: oomph explain RUN"
 
 
-def test_a_notice_is_told_but_is_no_fault():
+def test_notice_is_listed_but_is_no_fault():
     events = [found(severity="notice"), event("attempt-ended", returncode=0, seconds=20.0, steps=9, saved=9)]
     assert "without a fault" in account(summarise(events, 0), "RUN")[0]
     assert len(told(events).findings) == 1

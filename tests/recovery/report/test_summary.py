@@ -48,7 +48,7 @@ def killed_once(kind: str | None = "exact", guard: str = "exact") -> list[Event]
     return [*events, happened(2, "attempt-ended", returncode=0, seconds=10.0, steps=500, saved=500)]
 
 
-def test_a_run_without_a_fault_is_told_in_one_line() -> None:
+def test_run_without_a_fault_is_summed_up_in_one_line() -> None:
     summary = summarise(undisturbed(), 0)
     assert summary.steps == 120
     assert (summary.checkpoints.count, summary.checkpoints.bytes, summary.checkpoints.share) == (2, 4096, 0.01)
@@ -67,7 +67,7 @@ def test_the_peak_is_that_of_the_largest_fit_finished_or_not() -> None:
 
 
 @pytest.mark.parametrize("name", ["loop-seen", "trained-outside-fit", "unguarded"])
-def test_a_fit_beside_another_training_does_not_show_the_peak_of_the_run(name: str) -> None:
+def test_peak_memory_is_not_shown_for_a_fit_beside_another_training(name: str) -> None:
     summary = summarise([*undisturbed(), happened(1, name, site="train.py:9", kind="estimator")], 0)
     assert summary.device_peak_bytes is None
     assert any("peak memory 1.0 GiB" in line for line in account(summary, None))
@@ -93,7 +93,7 @@ def test_steps_without_data_are_counted_once_for_each_epoch() -> None:
     assert "120 steps (12 fewer than asked for: the data ran out), 100 s" in " ".join(account(summary, "runs/x"))
 
 
-def test_a_script_that_fails_by_itself_is_told_in_one_line_with_the_next_command() -> None:
+def test_error_of_the_script_is_reported_in_one_line_with_the_next_command() -> None:
     events = [happened(1, "attempt-started"), happened(1, "attempt-ended", returncode=3, seconds=1.0)]
     assert account(summarise(events, 3), "runs/x") == ["ended with exit code 3, 1 s"]
     events.append(happened(1, "diagnosed", fault="unrelated"))
@@ -124,7 +124,7 @@ def test_an_error_that_the_script_caught_may_have_cost_a_training() -> None:
     )
 
 
-def test_a_fit_repeated_before_another_one_is_returned_finished_is_counted() -> None:
+def test_repeated_fit_is_counted_even_before_a_returned_one() -> None:
     begun = [happened(1, "fit-started", fit=0), happened(1, "fit-finished", fit=0, reached=54, too_dear=True)]
     begun += [happened(1, "fit-started", fit=1), happened(1, "fit-finished", fit=1, reached=63)]
     begun.append(happened(1, "attempt-ended", returncode=-9, steps=63, saved=63))
@@ -194,14 +194,14 @@ def test_the_first_reasons_are_told_and_the_document_has_all() -> None:
 
 
 @pytest.mark.parametrize("label", sorted(set(ORDER) - {"failed"}))
-def test_only_what_never_left_its_process_or_was_repeated_is_called_as_if_nothing_had_happened(label: str) -> None:
+def test_only_an_exact_run_is_described_as_if_nothing_had_happened(label: str) -> None:
     summary = replace(summarise(killed_once(), 0), exactness=label)
     (row,) = [row for row in account(summary, None) if row.startswith("the result")]
     assert ("as if nothing had happened" in row) is (label == "exact")
     assert row.removeprefix("the result     ").startswith(label.replace("-", " "))
 
 
-def test_what_was_overcome_is_told() -> None:
+def test_summary_lists_faults_remedies_and_cost() -> None:
     oom = [happened(1, "oom", fit=0), happened(1, "recovered", fit=0, micro_batch=8, seconds=11.0)]
     summary = summarise([*killed_once(), *oom], 0)
     assert summary.faults == {"device-oom": 1, "killed": 1}
@@ -220,7 +220,7 @@ def test_what_was_divided_outside_of_training_is_told_without_a_size_of_training
     assert "what was done  batches of evaluate, predict or map_batches in smaller parts" in account(summary, None)
 
 
-def test_a_run_that_did_not_finish_is_not_praised() -> None:
+def test_unfinished_run_gets_no_result_line() -> None:
     for code in (1, 75, 93, 130):
         text = "\n".join(account(summarise(killed_once("exact"), code), "runs/x"))
         assert "the result" not in text
@@ -268,7 +268,7 @@ def test_a_run_that_was_stopped_says_how_many_steps_are_not_saved() -> None:
         (None, "no checkpoint was taken, so there is nothing to resume from"),
     ],
 )
-def test_after_a_fault_too(saved: int | None, told: str) -> None:
+def test_stopped_run_with_a_fault_reports_how_many_steps_are_not_saved(saved: int | None, told: str) -> None:
     checkpoint = [happened(2, "checkpoint", seconds=0.1, bytes=10)] * (saved is not None)
     stopped = happened(2, "attempt-ended", seconds=3.0, steps=500, saved=saved or 0)
     rows = account(summarise([*killed_once()[:-1], *checkpoint, stopped], 130), "runs/x", "again")
@@ -288,7 +288,7 @@ def test_steps_that_only_an_earlier_attempt_had_reached_are_not_those_that_the_s
     assert summarise([*killed_once()[:-1], checkpoint, stopped, idle], 75).steps_reached == 405
 
 
-def test_fits_that_train_again_although_all_steps_are_saved_are_told() -> None:
+def test_saved_run_reports_fits_that_will_train_again() -> None:
     short = [happened(2, "fit-finished", fit=number, steps=1, reached=412, too_dear=True) for number in (0, 1)]
     checkpoint = happened(2, "checkpoint", seconds=0.1, bytes=10)
     stopped = happened(2, "attempt-ended", seconds=3.0, steps=500, saved=500)
@@ -305,7 +305,7 @@ def end_of(summary: Summary) -> str:
     return end
 
 
-def test_a_run_that_was_stopped_says_how_to_go_on() -> None:
+def test_stopped_run_shows_the_command_that_resumes_it() -> None:
     again = "oomph run --resume=runs/x train.py"
     assert account(summarise(undisturbed(), 130), "runs/x", again)[-1].endswith(f"; to resume: {again}")
     assert account(summarise(killed_once(), 130), "runs/x", again)[-1] == f"next           {again}"
@@ -313,7 +313,7 @@ def test_a_run_that_was_stopped_says_how_to_go_on() -> None:
     assert account(summarise(without, 130), "runs/x", again)[-1].endswith("so there is nothing to resume from")
 
 
-def test_the_users_own_error_is_no_event_of_ours() -> None:
+def test_error_of_the_script_is_no_event_of_oomph() -> None:
     events = [happened(1, "attempt-started"), happened(1, "diagnosed", fault="unrelated")]
     summary = summarise(events, 1)
     assert summary.faults == {"unrelated": 1}
@@ -325,7 +325,7 @@ def test_a_run_that_went_on_after_giving_up_did_not_give_up() -> None:
     assert summarise(events, 0).gave_up == ""
 
 
-def test_giving_up_says_why() -> None:
+def test_run_given_up_states_the_reason() -> None:
     events = [*killed_once(), happened(2, "decided", action="give-up", reason="killed 4 times")]
     assert "killed 4 times" in "\n".join(account(summarise(events, 93), None))
 
@@ -337,7 +337,7 @@ def test_the_document_has_a_schema_and_survives_json() -> None:
     assert document["checkpoints"]["count"] == 0
 
 
-def test_as_text_a_summary_counts_as_people_do() -> None:
+def test_summary_text_uses_singular_and_plural() -> None:
     once = replace(summarise(killed_once(), 0), steps=1)
     assert str(once) == "unverified: 1 step in 20 s, killed 1×, 0 recovered in the process, 1 restart"
     assert str(replace(once, steps=2, restarts=2)).endswith(" 2 restarts")
@@ -361,7 +361,7 @@ def test_a_preemption_is_no_giving_up():
         assert any(line.startswith(f"{head} ") and "preempted by SIGTERM" in line for line in told), told
 
 
-def test_every_attempt_that_ran_out_of_memory_counts_when_no_guard_tells_of_each_error() -> None:
+def test_attempts_out_of_memory_are_counted_even_without_a_guard() -> None:
     ended = [happened(attempt, "diagnosed", fault="device-oom") for attempt in (1, 2, 3)]
     assert summarise(ended, 0).faults == {"device-oom": 3}
     assert summarise([happened(1, "oom"), happened(1, "oom"), *ended[:1]], 0).faults == {"device-oom": 2}
@@ -418,7 +418,7 @@ def finished(attempt: int, steps: int = 40) -> list[Event]:
     ]
 
 
-def test_an_end_from_outside_is_told_and_a_resume_by_the_user_is_no_restart_by_oomph() -> None:
+def test_user_resume_after_an_outside_kill_is_not_counted_as_a_restart() -> None:
     summary = summarise([*cut_off_and_resumed(), *finished(2)], 0)
     assert (summary.attempts, summary.restarts, summary.resumes, summary.cut_off) == (2, 0, 1, 1)
     lines = account(summary, "run")

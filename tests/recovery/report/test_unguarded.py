@@ -49,11 +49,11 @@ KERAS_2 = event("unguarded", kind="keras-2", site="train.py:12")
         ([STARTED, event("loop-seen", site="train.py:9", guarded=True)], True, True, ""),
     ],
 )
-def test_what_was_not_guarded(events: Sequence[Event], guard: bool, loaded: bool, said: str) -> None:
+def test_missing_guard_is_explained(events: Sequence[Event], guard: bool, loaded: bool, said: str) -> None:
     assert unguarded(events, guard, loaded) == said
 
 
-def test_a_loop_of_its_own_is_told_what_makes_it_resumable() -> None:
+def test_custom_loop_is_advised_to_become_resumable() -> None:
     said = unguarded([STARTED, event("loop-seen", site="train.py:9")], guard=True, loaded=True)
     assert said.startswith("unguarded: the training loop at train.py:9 ")
     assert SUPERVISED in said
@@ -61,7 +61,7 @@ def test_a_loop_of_its_own_is_told_what_makes_it_resumable() -> None:
 
 
 @pytest.mark.parametrize("beside", [FIT, event("loop-seen", site="train.py:5", guarded=True)])
-def test_a_loop_of_its_own_beside_a_guarded_training_is_told_and_labelled(beside: Event) -> None:
+def test_custom_loop_beside_a_guarded_training_is_reported_and_labelled(beside: Event) -> None:
     events = [STARTED, beside, event("loop-seen", site="train.py:9"), event("attempt-ended", seconds=9.0)]
     reason = "the training loop at train.py:9 does not iterate over oomph.steps"
     assert worded(label_of(events, 0)) == (UNGUARDED, (reason,))
@@ -71,7 +71,7 @@ def test_a_loop_of_its_own_beside_a_guarded_training_is_told_and_labelled(beside
     assert second.startswith(f"unguarded: {reason}, {SUPERVISED}. To have it guarded, make the loop at train.py:9 ")
 
 
-def test_after_a_fault_it_is_told_once_with_what_to_do() -> None:
+def test_run_with_a_fault_names_the_unguarded_loop_once_with_advice() -> None:
     seen = event("loop-seen", site="train.py:9")
     killed = event("attempt-ended", returncode=-9, seconds=9.0, steps=45, saved=40)
     again = event("decided", action="restart", reason="killed", change=None, ending={})
@@ -86,7 +86,7 @@ def test_after_a_fault_it_is_told_once_with_what_to_do() -> None:
         assert ("; also: " in text) is bool(more)
 
 
-def test_without_a_fault_it_is_the_second_line_whatever_was_trained() -> None:
+def test_run_without_a_fault_names_the_unguarded_loop_in_its_second_line() -> None:
     events = [STARTED, FIT, event("loop-seen", site="train.py:9"), event("attempt-ended", seconds=9.0, steps=45)]
     said = unguarded(events, guard=True, loaded=True)
     first, second = account(summarise(events, 0), "runs/x", unguarded=said)
@@ -112,7 +112,7 @@ def test_steps_outside_a_fit_are_not_labelled_as_guarded_once_a_restart_has_lost
     assert label_of([STARTED, FIT, *again], 0).label == "exact", "the first attempt had not come to it"
 
 
-def test_a_guard_that_failed_is_told_again() -> None:
+def test_failed_guard_is_reported_with_advice_at_the_end() -> None:
     said = unguarded([STARTED, event("guard-failed", reason="no TensorFlowTrainer.fit")], guard=True, loaded=True)
     assert said.startswith("unguarded: the guard failed: no TensorFlowTrainer.fit, ")
     assert said.endswith(
@@ -121,7 +121,7 @@ def test_a_guard_that_failed_is_told_again() -> None:
     )
 
 
-def test_of_an_error_with_several_lines_the_first_is_told() -> None:
+def test_only_the_first_line_of_a_guard_error_is_shown() -> None:
     several = event("guard-failed", reason="ValueError: no such name:\n  File one\n  File two")
     said = unguarded([STARTED, several], guard=True, loaded=True)
     assert f"ValueError: no such name, {SUPERVISED}. " in said
@@ -144,7 +144,7 @@ def test_the_remedy_of_the_label_is_that_of_the_line(kind: str) -> None:
     assert [remedy.text for remedy in remedies(label, reasons)] == [KINDS[kind].instead]
 
 
-def test_a_script_that_trains_nothing_is_told_so_in_its_one_line() -> None:
+def test_script_that_trains_nothing_is_reported_in_one_line() -> None:
     events = [STARTED, event("attempt-ended", seconds=9.0)]
     assert account(summarise(events, 0), "runs/x", unguarded=NONE_SEEN) == [
         f"finished without a fault, 9 s; {NONE_SEEN}"
@@ -158,7 +158,7 @@ def test_the_label_is_unguarded_beside_a_guarded_fit_too() -> None:
     assert label_of([FIT, event("unguarded", kind="of-a-later-oomph", site="a.py:1")], 0).label == UNGUARDED
 
 
-def test_a_command_without_a_python_is_not_told_how_its_python_was_started() -> None:
+def test_command_without_python_gets_no_advice_about_its_python() -> None:
     said = unguarded([], guard=True, loaded=False, python=False)
     assert said == NO_PYTHON
     assert "its Python" not in said

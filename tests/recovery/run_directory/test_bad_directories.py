@@ -38,7 +38,7 @@ def test_a_run_of_another_format_is_refused_in_one_sentence(tmp_path: Path) -> N
         RunDirectory.reopen(tmp_path)
 
 
-def test_a_run_json_whose_format_is_no_number_is_not_said_to_be_of_another_oomph(tmp_path: Path) -> None:
+def test_run_json_with_an_invalid_format_is_called_damaged(tmp_path: Path) -> None:
     (tmp_path / "run.json").write_text(RECORD.to_json().replace('"schema": 1', '"schema": "1"'))
     with pytest.raises(RunDirectoryError, match=r"its run\.json is incomplete or damaged"):
         RunDirectory.reopen(tmp_path)
@@ -92,7 +92,7 @@ def test_a_damaged_snapshot_of_the_machine_tells_nothing_of_its_gpus(snapshot: o
     assert other_gpus(snapshot, {"nvml": {"devices": [{"name": "T4", "total_bytes": 1}]}}) == ""
 
 
-def test_the_number_of_another_process_in_the_lock_holds_nobody_up(tmp_path: Path) -> None:
+def test_unlocked_lock_file_with_another_process_id_blocks_nothing(tmp_path: Path) -> None:
     """What counts is the lock and not the number: it may belong to somebody else by now."""
     RunDirectory.create(tmp_path, RECORD).close()
     (tmp_path / "lock").write_text(f"{os.getppid()}\n")
@@ -157,7 +157,7 @@ def test_a_script_that_ignores_sigterm_is_killed_when_its_time_is_up(work, monke
     assert time.monotonic() - began < 20
 
 
-def test_children_that_hold_every_descriptor_of_the_script_hold_nobody_up(work, alive) -> None:
+def test_children_that_keep_descriptors_open_delay_nothing(work, alive) -> None:
     work.script(
         "import os, subprocess, sys\n"
         "child = subprocess.Popen(['sleep', '50'], close_fds=False,"
@@ -190,7 +190,7 @@ def test_sigusr1_that_the_script_uses_itself_is_no_preemption(work) -> None:
     assert (out, process.returncode) == (b"seen 3\n", 0)
 
 
-def test_a_run_that_can_not_be_noted_down_is_gone_on_with(work) -> None:
+def test_run_whose_record_cannot_be_written_continues(work) -> None:
     work.script("import os, sys\nif not os.path.exists('failed'): open('failed', 'w'); sys.exit(3)\nprint('end')")
     assert work.run("--run-dir=here", "train.py").returncode == 3
     (work.folder / "here" / "run.json.partial").mkdir()  # nobody can write a file of this name, root neither
@@ -213,7 +213,7 @@ def test_of_two_starts_after_a_finished_run_only_one_moves_it(tmp_path: Path) ->
     assert launch._set_aside(tmp_path / "run") == "", "not finished"
 
 
-def test_a_directory_that_is_moved_while_its_lock_is_taken_is_not_taken(tmp_path: Path, monkeypatch) -> None:
+def test_directory_moved_while_its_lock_is_taken_is_refused(tmp_path: Path, monkeypatch) -> None:
     RunDirectory.create(tmp_path / "run", RECORD).close()
     lock = fcntl.flock
 
@@ -228,7 +228,7 @@ def test_a_directory_that_is_moved_while_its_lock_is_taken_is_not_taken(tmp_path
         RunDirectory.reopen(tmp_path / "run")
 
 
-def test_what_a_file_is_replaced_by_is_on_the_disk_first(tmp_path: Path, monkeypatch) -> None:
+def test_file_content_is_synced_before_it_replaces_the_old_file(tmp_path: Path, monkeypatch) -> None:
     """Or the machine could lose its power between the two, and leave an empty run.json."""
     order = []
     sync, put = os.fsync, os.replace
@@ -253,7 +253,7 @@ def test_half_a_line_on_a_full_disk_does_not_take_the_next_one_with_it(tmp_path:
 
 
 @pytest.mark.parametrize("kind", ["symbolic link", "FIFO", "nothing"])
-def test_a_run_whose_journal_was_taken_away_is_not_said_to_be_without_a_fault(work, kind: str) -> None:
+def test_run_with_a_missing_journal_is_not_reported_without_a_fault(work, kind: str) -> None:
     work.script("")
     assert work.run("--run-dir=run", "train.py").returncode == 0
     folder = work.folder / "run"

@@ -58,11 +58,11 @@ def test_a_process_that_has_ended_does_not_live() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "x", "\n", "\0" * 20])
-def test_what_is_no_process_is_none(text: str) -> None:
+def test_malformed_text_is_no_process_identity(text: str) -> None:
     assert ProcessIdentity.from_text(text) is None
 
 
-def test_the_number_alone_as_older_ones_wrote_it_says_who_but_not_whether_it_lives() -> None:
+def test_bare_process_number_is_not_considered_alive() -> None:
     old = ProcessIdentity.from_text(f"{os.getpid()}\n")
     assert old is not None
     assert str(old) == f"process {os.getpid()}"
@@ -91,7 +91,7 @@ def test_without_locks_a_second_oomph_of_this_machine_is_kept_out_all_the_same(t
     RunDirectory.reopen(tmp_path / "run").close()
 
 
-def test_without_locks_the_numbers_of_another_machine_or_boot_hold_nobody_up(tmp_path, without_locks) -> None:
+def test_without_locks_processes_of_another_machine_or_boot_block_nothing(tmp_path, without_locks) -> None:
     RunDirectory.create(tmp_path / "run", RECORD).close()
     mine = ProcessIdentity.here(os.getppid())
     for stranger in (replace(mine, host="elsewhere"), replace(mine, boot="another"), replace(mine, began="1")):
@@ -99,7 +99,7 @@ def test_without_locks_the_numbers_of_another_machine_or_boot_hold_nobody_up(tmp
         RunDirectory.reopen(tmp_path / "run").close()
 
 
-def test_who_holds_the_lock_is_told_with_its_machine_and_whether_it_lives(tmp_path: Path) -> None:
+def test_lock_holder_is_named_with_its_machine_and_state(tmp_path: Path) -> None:
     run = RunDirectory.create(tmp_path / "run", RECORD)
     for holder, words in (
         (replace(ProcessIdentity.here(), host="node-7"), f"another oomph run, process {os.getpid()} on node-7$"),
@@ -114,7 +114,7 @@ def test_who_holds_the_lock_is_told_with_its_machine_and_whether_it_lives(tmp_pa
 # -- another machine --------------------------------------------------------------------------------------------------
 
 
-def test_a_run_of_another_machine_goes_on_here_and_says_so(work) -> None:
+def test_run_from_another_machine_resumes_here_and_says_so(work) -> None:
     work.script("import os; open('count', 'a').write('x')\nraise SystemExit(len(open('count').read()) < 2)")
     assert work.run("--run-dir=there", "train.py").returncode == 1
     folder = work.folder / "there"
@@ -130,7 +130,7 @@ def test_a_run_of_another_machine_goes_on_here_and_says_so(work) -> None:
     assert json.loads((folder / "run.json").read_text())["host"] == process_identity.host()
 
 
-def test_other_gpus_than_before_are_named() -> None:
+def test_changed_gpus_are_named() -> None:
     def snapshot(*gpus: tuple[str, int]):
         return {"nvml": {"asked": True, "devices": [{"name": name, "total_bytes": size << 30} for name, size in gpus]}}
 
@@ -165,7 +165,7 @@ def test_a_journal_of_another_format_is_refused_in_one_sentence(work) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "\n", '{"schema": 1, "ev', "[]\n", "\0\0\0", '{"event": "x"}\n'])
-def test_what_is_cut_off_or_none_of_ours_is_no_other_format(tmp_path: Path, text: str) -> None:
+def test_damaged_journal_is_not_taken_for_another_format(tmp_path: Path, text: str) -> None:
     (tmp_path / "journal").mkdir()
     (tmp_path / "journal" / "1-0-script.jsonl").write_text(text)
     assert foreign_format(tmp_path) is None
@@ -193,7 +193,7 @@ def committed(steps, saved):
 
 
 @pytest.mark.parametrize("cut", [1, 40])
-def test_a_run_whose_journals_were_cut_off_goes_on(work, cut, wait_until) -> None:
+def test_run_with_truncated_journals_resumes(work, cut, wait_until) -> None:
     """The plug was pulled: the last line of each file is half there, and zeros may stand where the rest was to come."""
     work.script(
         TRAINING

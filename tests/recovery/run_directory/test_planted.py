@@ -75,7 +75,7 @@ LINKS += [(name, "link to its folder") for name in WRITERS if "/" in name]
 
 
 @pytest.mark.parametrize(("name", "kind"), LINKS)
-def test_a_planted_link_leads_nowhere(tmp_path, monkeypatch, name, kind):
+def test_planted_link_is_never_written_through(tmp_path, monkeypatch, name, kind):
     monkeypatch.delenv("OOMPH_OWNER", raising=False)
     run, elsewhere = made(tmp_path / "run"), tmp_path / "elsewhere"
     elsewhere.mkdir()
@@ -105,7 +105,7 @@ READERS = {
 
 @pytest.mark.parametrize("kind", ["FIFO", "device", "folder", "endless", "to nowhere", "to itself"])
 @pytest.mark.parametrize("name", READERS)
-def test_what_is_no_file_is_not_waited_for(tmp_path, name, kind):
+def test_planted_fifo_device_or_folder_is_not_waited_for(tmp_path, name, kind):
     run = made(tmp_path / "run")
     place = run / name
     place.parent.mkdir(exist_ok=True)
@@ -127,7 +127,7 @@ def test_what_is_no_file_is_not_waited_for(tmp_path, name, kind):
 
 
 @pytest.mark.parametrize("umask", [0o000, 0o022, 0o077, 0o277, 0o777])
-def test_nobody_else_looks_into_a_run_whatever_the_umask(tmp_path, umask):
+def test_run_is_private_whatever_the_umask(tmp_path, umask):
     before = os.umask(umask)
     try:
         run = RunDirectory.create(tmp_path / "run", RECORD)
@@ -194,7 +194,7 @@ def test_a_file_that_was_open_to_others_is_closed_to_them(tmp_path):
 
 
 @pytest.mark.parametrize(("mode", "taken"), [(0o700, True), (0o755, True), (0o770, False), (0o707, False)])
-def test_a_run_that_others_may_write_to_is_not_gone_on_with(tmp_path, monkeypatch, capfd, mode, taken):
+def test_run_that_others_may_write_to_is_not_resumed(tmp_path, monkeypatch, capfd, mode, taken):
     run = tmp_path / ".oomph" / "runs" / "one"
     record = RunRecord(command=("train.py",), python="python3", cwd=str(tmp_path), created="")
     RunDirectory.create(run, record).close()
@@ -210,7 +210,7 @@ def test_a_run_that_others_may_write_to_is_not_gone_on_with(tmp_path, monkeypatc
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder to another user")
-def test_a_run_of_another_user_is_not_gone_on_with(tmp_path, monkeypatch, capfd):
+def test_run_of_another_user_is_not_resumed(tmp_path, monkeypatch, capfd):
     run = tmp_path / ".oomph" / "runs" / "one"
     record = RunRecord(command=("train.py",), python="python3", cwd=str(tmp_path), created="")
     RunDirectory.create(run, record).close()
@@ -229,7 +229,7 @@ def empty(parent: Path) -> Path:
     return folder
 
 
-def test_a_link_among_the_runs_is_not_gone_on_with(tmp_path, capfd):
+def test_link_among_the_runs_is_not_resumed(tmp_path, capfd):
     record = RunRecord(command=("train.py",), python="python3", cwd=str(tmp_path), created="")
     RunDirectory.create(tmp_path / "elsewhere", record).close()
     runs = tmp_path / ".oomph" / "runs"

@@ -41,14 +41,14 @@ def test_default_directories_are_unique_within_one_second(tmp_path: Path, monkey
         run.close()
 
 
-def test_a_name_that_is_no_file_name_becomes_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_run_name_is_turned_into_a_valid_file_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     run = RunDirectory.create_default("my train/ing é", RECORD)
     assert run.path.name.endswith("-my-train-ing-")
     run.close()
 
 
-def test_a_second_oomph_is_told_who_has_the_directory(tmp_path: Path) -> None:
+def test_second_oomph_is_refused_with_the_process_that_holds_the_directory(tmp_path: Path) -> None:
     run = RunDirectory.create(tmp_path / "run", RECORD)
     with pytest.raises(RunDirectoryError, match=f"in use by another oomph run, process {os.getpid()}"):
         RunDirectory.create(tmp_path / "run", RECORD)
@@ -87,14 +87,14 @@ def test_a_directory_with_other_things_in_it_is_left_alone(tmp_path: Path) -> No
     assert sorted(path.name for path in tmp_path.iterdir()) == ["data.csv"]
 
 
-def test_a_number_of_attempts_that_no_run_reaches_is_refused_as_such() -> None:
+def test_absurd_number_of_attempts_is_refused() -> None:
     text = RECORD.to_json().replace('"attempts": 0', '"attempts": 2000000')
     with pytest.raises(ValueError, match=r"attempts of .* are not a number from 0 to 1000000"):
         RunRecord.from_json(text)
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"schema": 99}', '{"schema": 1, "command": 3}'])
-def test_a_damaged_record_is_no_record(tmp_path: Path, text: str) -> None:
+def test_damaged_run_record_reads_as_none(tmp_path: Path, text: str) -> None:
     (tmp_path / "run.json").write_text(text)
     assert read_record(tmp_path) is None
 

@@ -9,13 +9,13 @@ import pytest
 from oomph.run.directory.summary_file import read_summary
 
 
-def test_it_is_what_the_run_has_written(tmp_path: Path) -> None:
+def test_written_summary_is_read_back(tmp_path: Path) -> None:
     (tmp_path / "summary.json").write_text('{"schema": 1, "steps": 9}')
     assert read_summary(tmp_path) == {"schema": 1, "steps": 9}
 
 
 @pytest.mark.parametrize("content", [None, b"", b"[1]", b'{"steps": ', b"\xff"])
-def test_what_cannot_be_read_counts_as_nothing(tmp_path: Path, content: bytes | None) -> None:
+def test_unreadable_summary_counts_as_empty(tmp_path: Path, content: bytes | None) -> None:
     if content is not None:
         (tmp_path / "summary.json").write_bytes(content)
     assert read_summary(tmp_path) == {}

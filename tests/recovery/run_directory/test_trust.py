@@ -40,7 +40,7 @@ PARTS = ["run.json", "journal", "journal/1-0-script.jsonl", "checkpoints", "chec
 
 @needs_root
 @pytest.mark.parametrize("part", PARTS)
-def test_no_part_of_it_may_belong_to_another_user(tmp_path, part):
+def test_run_with_a_part_of_another_user_is_not_trusted(tmp_path, part):
     run = made(tmp_path / "run")
     os.chown(run / part, STRANGER, STRANGER)
     assert why_not_trusted(run) == f"{part} in it belongs to another user"
@@ -49,7 +49,7 @@ def test_no_part_of_it_may_belong_to_another_user(tmp_path, part):
 
 
 @pytest.mark.parametrize("part", PARTS)
-def test_no_part_that_others_reach_may_be_written_by_them(tmp_path, part):
+def test_run_with_a_part_writable_by_others_is_not_trusted(tmp_path, part):
     run = made(tmp_path / "run")
     (run / part).chmod(0o777)
     assert why_not_trusted(run) is None, "nobody else gets into the folder"
@@ -58,14 +58,14 @@ def test_no_part_that_others_reach_may_be_written_by_them(tmp_path, part):
 
 
 @pytest.mark.parametrize("part", PARTS)
-def test_no_part_of_it_may_be_a_link(tmp_path, part):
+def test_run_with_a_link_as_a_part_is_not_trusted(tmp_path, part):
     run = made(tmp_path / "run")
     (run / part).rename(tmp_path / "elsewhere")
     (run / part).symlink_to(tmp_path / "elsewhere")
     assert why_not_trusted(run) == f"{part} in it is a link, or not a file"
 
 
-def test_what_a_script_keeps_beside_it_is_its_own_affair(tmp_path):
+def test_other_files_of_the_script_do_not_affect_trust(tmp_path):
     run = made(tmp_path / "run")
     (run / "latest").symlink_to("results")
     assert why_not_trusted(run) is None
@@ -74,7 +74,7 @@ def test_what_a_script_keeps_beside_it_is_its_own_affair(tmp_path):
 @needs_root
 @pytest.mark.parametrize("which", [".oomph", ".oomph/runs"])
 @pytest.mark.parametrize("how", ["another user's", "a link"])
-def test_the_folders_of_oomph_above_it_are_ones_own(tmp_path, monkeypatch, capfd, which, how):
+def test_foreign_parent_folders_make_a_run_untrusted(tmp_path, monkeypatch, capfd, which, how):
     run = made(tmp_path / ".oomph" / "runs" / "one", tmp_path)
     if how == "a link":
         (tmp_path / which).rename(tmp_path / "elsewhere")
@@ -89,7 +89,7 @@ def test_the_folders_of_oomph_above_it_are_ones_own(tmp_path, monkeypatch, capfd
         make_own_parents()
 
 
-def test_ones_own_folders_are_closed_to_the_writing_of_others(tmp_path, monkeypatch):
+def test_own_parent_folders_are_made_unwritable_for_others(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     before = os.umask(0)
     try:
@@ -121,7 +121,7 @@ def test_a_folder_that_takes_the_name_in_between_is_not_used(tmp_path):
     assert read_own(run, "journal/1-0-script.jsonl") == b"planted", "from then on it is a name like any other"
 
 
-def test_when_the_script_has_closed_the_descriptor_another_folder_is_refused(tmp_path):
+def test_replaced_folder_is_refused_after_the_script_closed_the_descriptor(tmp_path):
     run, planted = made(tmp_path / "run"), made(tmp_path / "planted")
     identity = pin(run)
     try:

@@ -48,7 +48,7 @@ def ended(files):
     files._appends = None
 
 
-def test_the_same_append_in_a_later_attempt_is_told_once(attempt, script, tmp_path):
+def test_repeated_append_in_a_later_attempt_is_reported_once(attempt, script, tmp_path):
     files, told = attempt(1)
     script["rows"](tmp_path / "results.csv", 3)
     assert told == []
@@ -58,7 +58,7 @@ def test_the_same_append_in_a_later_attempt_is_told_once(attempt, script, tmp_pa
     assert told == [("results.csv", "train.py:4")]
 
 
-def test_an_append_that_no_earlier_attempt_came_to_is_a_first_one(attempt, script, tmp_path):
+def test_append_that_no_earlier_attempt_made_is_not_reported(attempt, script, tmp_path):
     files, _ = attempt(1)
     script["rows"](tmp_path / "other.csv", 1)
     ended(files)
@@ -67,7 +67,7 @@ def test_an_append_that_no_earlier_attempt_came_to_is_a_first_one(attempt, scrip
     assert told == []
 
 
-def test_a_script_that_has_looked_into_the_file_knows_what_it_does(attempt, script, tmp_path):
+def test_append_after_reading_the_file_is_not_reported(attempt, script, tmp_path):
     files, _ = attempt(1)
     script["rows"](tmp_path / "results.csv", 1)
     ended(files)
@@ -77,7 +77,7 @@ def test_a_script_that_has_looked_into_the_file_knows_what_it_does(attempt, scri
     assert told == []
 
 
-def test_what_callbacks_append_within_a_fit_is_put_back_with_it(attempt, script, tmp_path):
+def test_append_by_a_callback_within_a_fit_is_not_reported(attempt, script, tmp_path):
     for number in (1, 2):
         files, told = attempt(number)
         files.begin()
@@ -87,7 +87,7 @@ def test_what_callbacks_append_within_a_fit_is_put_back_with_it(attempt, script,
         assert told == []
 
 
-def test_logs_are_no_results(attempt, tmp_path):
+def test_log_files_are_not_reported_as_repeated_appends(attempt, tmp_path):
     import logging
 
     for number in (1, 2):
@@ -98,7 +98,7 @@ def test_logs_are_no_results(attempt, tmp_path):
         assert told == []
 
 
-def test_a_run_directory_that_cannot_be_written_is_no_trouble(tmp_path, script):
+def test_missing_run_directory_does_not_disturb_appends(tmp_path, script):
     told = []
     files = OpenedFiles(tmp_path / "gone", Appends(tmp_path / "gone", 2, lambda *each: told.append(each)))
     script["rows"](tmp_path / "results.csv", 1)

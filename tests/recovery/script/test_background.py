@@ -9,7 +9,7 @@ import pytest
 from oomph.script.background import Background
 
 
-def test_the_result_is_taken_once():
+def test_background_result_is_returned_once():
     background: Background[int] = Background()
     background.start(lambda: 7)
     outcome = background.take(wait=True)
@@ -20,7 +20,7 @@ def test_the_result_is_taken_once():
     assert not background.busy
 
 
-def test_nothing_waits_unless_asked_to():
+def test_taking_a_background_result_does_not_block_by_default():
     background: Background[None] = Background()
     may_end = threading.Event()
     background.start(lambda: may_end.wait(60) and None)
@@ -30,7 +30,7 @@ def test_nothing_waits_unless_asked_to():
     assert background.take(wait=True) is not None
 
 
-def test_an_error_is_an_outcome():
+def test_error_of_background_work_is_returned_as_its_outcome():
     background: Background[None] = Background()
 
     def fail() -> None:
@@ -44,7 +44,7 @@ def test_an_error_is_an_outcome():
     assert background.take(wait=True).error is None
 
 
-def test_one_piece_of_work_at_a_time():
+def test_second_background_work_is_refused_while_one_runs():
     background: Background[None] = Background()
     background.start(lambda: None)
     with pytest.raises(AssertionError):

@@ -39,7 +39,7 @@ def test_nothing_of_ours_is_written_into_the_files_of_a_script(work, ending):
         assert event.data["message"] == "of the script"
 
 
-def test_a_journal_goes_on_where_it_was_closed(tmp_path):
+def test_journal_continues_after_the_script_closed_its_descriptor(tmp_path):
     journal = Journal(tmp_path, 1, "script")
     journal.write(GpuMemoryHeld())
     own = journal._descriptor.fd
@@ -70,7 +70,7 @@ def test_a_descriptor_that_was_closed_or_is_another_s_is_not_written_to(tmp_path
     assert (tmp_path / "ours").read_bytes() == b"one"
 
 
-def test_a_pulse_that_was_closed_falls_silent_once():
+def test_pulse_stops_silently_once_its_descriptor_is_closed():
     reading, writing = os.pipe()
     lost = []
     pulse = Pulse(writing, lambda: lost.append(True))

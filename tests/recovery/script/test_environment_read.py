@@ -36,7 +36,7 @@ def read(tmp_path):
     return run
 
 
-def test_each_form_of_a_read_counts_and_one_of_a_missing_variable_too(read):
+def test_every_form_of_reading_a_variable_counts(read):
     script, job = read("""
 from os import environ, getenv
 os.environ["EPOCHS"], os.environ.get("RATE", "1"), getenv("BATCH"), "DEBUG" in environ, environ.setdefault("A", "b")
@@ -49,7 +49,7 @@ os.getenv("SLURM_JOB_ID")
     assert read("os.environ['EPOCHS']", GIVEN | {"EPOCHS": "31"})[0]["EPOCHS"] != script["EPOCHS"]
 
 
-def test_what_libraries_read_and_what_is_only_copied_or_set_does_not_count(read):
+def test_variables_read_by_libraries_or_only_copied_do_not_count(read):
     script, job = read("""
 import subprocess, tempfile
 tempfile.gettempdir(), os.path.expanduser("~"), os.path.expandvars("$PLAIN")
@@ -65,7 +65,7 @@ subprocess.run(["true"], env={**os.environ})
     assert (script, job) == ({}, {})
 
 
-def test_a_value_is_kept_as_a_digest_and_a_key_not_even_so(read):
+def test_value_is_kept_as_a_digest_and_a_secret_not_at_all(read):
     script, _ = read("os.environ['MY_API_KEY'], os.environ['PLAIN'], os.environ['EPOCHS']")
     assert script["MY_API_KEY"] == "set"
     assert len(script["EPOCHS"]) == 8

@@ -9,7 +9,7 @@ import pytest
 from oomph.script.kept_micro_batches import MicroBatches, Start
 
 
-def test_what_is_kept_is_found_under_each_of_its_names(tmp_path):
+def test_kept_micro_batch_is_found_under_each_of_its_names(tmp_path):
     MicroBatches(tmp_path).keep(["fit 0", "a-model"], Start(16))
     MicroBatches(tmp_path).keep(["fit 1", "another"], Start(4, guessed=True))
     known = MicroBatches(tmp_path)
@@ -18,7 +18,7 @@ def test_what_is_kept_is_found_under_each_of_its_names(tmp_path):
     assert known.of(["fit 7"]) is None
 
 
-def test_a_guess_that_has_fitted_is_none_any_more(tmp_path):
+def test_guess_that_fitted_becomes_a_known_size(tmp_path):
     known = MicroBatches(tmp_path)
     known.keep(["fit 0", "a-model"], Start(4, guessed=True))
     known.keep(["fit 0"], Start(24))
@@ -31,7 +31,7 @@ def test_a_file_of_an_older_oomph_is_read(tmp_path):
 
 
 @pytest.mark.parametrize("text", ["", "[]", '{"micro_batch": 3}', '{"micro_batch": {"fit 0": "many"}, "guessed": 1}'])
-def test_a_file_that_is_not_ours_is_as_good_as_none(tmp_path, text):
+def test_foreign_micro_batch_file_is_ignored(tmp_path, text):
     (tmp_path / "micro_batch.json").write_text(text)
     known = MicroBatches(tmp_path)
     assert known.of(["fit 0"]) is None
@@ -39,7 +39,7 @@ def test_a_file_that_is_not_ours_is_as_good_as_none(tmp_path, text):
     assert known.of(["fit 0"]) == Start(2)
 
 
-def test_without_a_place_nothing_is_kept(tmp_path):
+def test_micro_batches_without_a_folder_are_not_kept(tmp_path):
     for known in (MicroBatches(None), MicroBatches(tmp_path / "gone")):
         known.keep(["fit 0"], Start(2))
         assert known.of(["fit 0"]) is None

@@ -51,7 +51,7 @@ def arranged(files, path, before="one\n", now="one\ntwo\n", copied=True):
     return lost
 
 
-def test_what_lies_beside_a_file_stays_and_the_file_keeps_its_mode(files, tmp_path):
+def test_restoring_a_file_keeps_its_mode_and_the_files_beside_it(files, tmp_path):
     """Others may write to a folder of logs: a link there would lead to any file of the user's."""
     other, log = tmp_path / "other", tmp_path / "log.csv"
     other.write_text("precious")
@@ -65,7 +65,7 @@ def test_what_lies_beside_a_file_stays_and_the_file_keeps_its_mode(files, tmp_pa
     assert sorted(each.name for each in tmp_path.iterdir()) == ["log.csv", "log.csv.oomph", "other"]
 
 
-def test_what_is_opened_for_writing_is_noted_while_a_fit_runs(files, tmp_path, monkeypatch):
+def test_files_opened_for_writing_are_noted_during_a_fit(files, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "read.txt").write_text("")
     (tmp_path / "run").mkdir()
@@ -88,7 +88,7 @@ def test_what_is_opened_for_writing_is_noted_while_a_fit_runs(files, tmp_path, m
     assert list(files.written) == [str(tmp_path / f"{name}.txt") for name in "abcd"]
 
 
-def test_a_file_that_is_put_in_its_place_whole_counts_as_written(files, tmp_path):
+def test_file_moved_into_place_counts_as_written(files, tmp_path):
     """Scripts write JSON in this way so that no reader sees half a file."""
     target, later = tmp_path / "state.json", tmp_path / "later.json"
     lost = arranged(files, target)
@@ -120,7 +120,7 @@ def test_files_of_hdf5_and_tensorflow_count_too_and_databases_do_not(files, tmp_
     assert set(files.written) == {hdf5, text}
 
 
-def test_what_tensorflow_opens_is_put_back_before(files, tmp_path):
+def test_file_opened_by_tensorflow_is_restored_first(files, tmp_path):
     file_io = pytest.importorskip("tensorflow.python.lib.io.file_io")
     lost = arranged(files, tmp_path / "log.txt")
     with file_io.FileIO(str(tmp_path / "log.txt"), "r") as file:
@@ -128,7 +128,7 @@ def test_what_tensorflow_opens_is_put_back_before(files, tmp_path):
     assert lost == []
 
 
-def test_each_fit_has_its_own(files, tmp_path):
+def test_new_fit_starts_with_no_written_files(files, tmp_path):
     files.begin()
     (tmp_path / "a").write_text("")
     files.begin()
@@ -144,7 +144,7 @@ def test_a_file_is_put_back_before_it_is_opened_unless_that_empties_it(files, tm
     assert lost == []
 
 
-def test_it_is_put_back_once(files, tmp_path):
+def test_file_is_restored_only_once(files, tmp_path):
     path = tmp_path / "log.csv"
     arranged(files, path)
     assert path.read_text() == "one\n"
@@ -152,7 +152,7 @@ def test_it_is_put_back_once(files, tmp_path):
     assert path.read_text() == "three\n"
 
 
-def test_what_the_script_has_written_meanwhile_is_kept(files, tmp_path):
+def test_file_replaced_by_the_script_meanwhile_is_kept(files, tmp_path):
     path = tmp_path / "best.bin"
     arranged(files, path)
     other = tmp_path / "new"
@@ -171,7 +171,7 @@ def test_a_file_that_is_gone_comes_back_when_it_is_read(files, tmp_path):
         assert file.read() == "one\n"
 
 
-def test_one_of_which_there_is_no_copy_is_told_when_it_is_read(files, tmp_path):
+def test_reading_a_file_without_a_copy_is_reported(files, tmp_path):
     path = tmp_path / "weights.bin"
     lost = arranged(files, path, copied=False)
     assert lost == []
@@ -179,7 +179,7 @@ def test_one_of_which_there_is_no_copy_is_told_when_it_is_read(files, tmp_path):
     assert lost == [str(path)]
 
 
-def test_a_file_that_is_as_it_was_is_left_alone(files, tmp_path):
+def test_unchanged_file_is_not_restored(files, tmp_path):
     path = tmp_path / "log.csv"
     path.write_text("one\n")
     state = state_of(path)
@@ -191,14 +191,14 @@ def test_a_file_that_is_as_it_was_is_left_alone(files, tmp_path):
     assert path.stat().st_ino == inode
 
 
-def test_a_later_state_of_the_same_file_takes_the_place_of_an_earlier_one(files, tmp_path):
+def test_later_state_of_a_file_replaces_an_earlier_one(files, tmp_path):
     path = tmp_path / "log.csv"
     arranged(files, path)
     files.put_back_when_opened({str(path): state_of(path, copied=False)}, pytest.fail)
     assert path.read_text() == "one\ntwo\n"
 
 
-def test_hdf5_is_asked_too(files, tmp_path):
+def test_hdf5_file_is_restored_before_it_is_opened(files, tmp_path):
     h5py = pytest.importorskip("h5py")
     path = tmp_path / "weights.h5"
     with h5py.File(path, "w") as file:
@@ -212,7 +212,7 @@ def test_hdf5_is_asked_too(files, tmp_path):
         assert file["value"][()] == 1
 
 
-def test_a_path_that_is_none_is_the_scripts_own_affair(files):
+def test_invalid_path_raises_the_usual_error(files):
     files.begin()
     with pytest.raises(ValueError, match="null"):
         open("a\0b", "w")  # noqa: SIM115
@@ -221,7 +221,7 @@ def test_a_path_that_is_none_is_the_scripts_own_affair(files):
     sys.audit("open", None, None, None)
 
 
-def test_a_log_goes_on_and_is_told_when_the_script_reads_it(files, tmp_path):
+def test_log_continues_and_is_reported_when_the_script_reads_it(files, tmp_path):
     log = logging.FileHandler(tmp_path / "training.log")
     other = logging.FileHandler(tmp_path / "emptied.log", mode="w")
     try:
@@ -337,7 +337,7 @@ NOT_RUN = {
     [*((each, True) for each in RUN.values()), *((each, False) for each in NOT_RUN.values())],
     ids=[*RUN, *NOT_RUN],
 )
-def test_what_runs_when_it_is_read_is_not_put_back_under_any_name(tmp_path, content, is_run):
+def test_file_that_runs_code_when_read_is_not_restored(tmp_path, content, is_run):
     assert may_be_restored(str(tmp_path / "state.dat"), content) is not is_run
 
 
@@ -360,7 +360,7 @@ def planted(file, kind, tmp_path):
 
 
 @pytest.mark.parametrize("kind", ["weights", "a pickle", "objects", "another file", "data elsewhere", "a Lambda"])
-def test_weights_are_put_back_and_nothing_else_in_their_form(tmp_path, kind):
+def test_only_plain_weights_are_restored_from_hdf5(tmp_path, kind):
     with h5py.File(tmp_path / "best.h5", "w") as file:
         planted(file, kind, tmp_path)
     content = (tmp_path / "best.h5").read_bytes()
@@ -418,7 +418,7 @@ def test_a_file_of_somebody_else_that_a_checkpoint_names_is_left_alone(files, tm
         assert lost == [str(data)]
 
 
-def test_a_file_that_took_the_place_of_the_one_at_the_checkpoint_comes_back(files, tmp_path):
+def test_file_replaced_since_the_checkpoint_is_restored(files, tmp_path):
     """As `os.replace` puts it there."""
     path, lost = tmp_path / "state.json", []
     path.write_text("one")
@@ -452,7 +452,7 @@ def archive_that_lies(method):
     ],
     ids=["deflated", "bzip2", "lzma", "operations", "lists"],
 )
-def test_what_is_small_costs_little_to_look_at(made):
+def test_compressed_content_is_examined_at_little_cost(made):
     content = made()
     tracemalloc.start()
     began = time.process_time()

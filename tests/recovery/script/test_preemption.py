@@ -43,7 +43,7 @@ def ended(script: str) -> tuple[int, str]:
     return done.returncode, done.stdout
 
 
-def test_it_waits_for_the_border_and_is_then_the_keyboard_interrupt_of_plain_python():
+def test_ctrl_c_waits_for_the_border_and_raises_keyboard_interrupt():
     script = """
         press()
         print("a step goes on", asked.asked)
@@ -58,12 +58,12 @@ def test_it_waits_for_the_border_and_is_then_the_keyboard_interrupt_of_plain_pyt
     assert ended(script) == (INTERRUPTED, "a step goes on SIGINT\ncaught '' True\n")
 
 
-def test_where_nothing_is_unsaved_it_does_not_wait():
+def test_ctrl_c_does_not_wait_if_everything_is_saved():
     assert ended("unsaved[0] = False\npress()\nprint('went on')") == (INTERRUPTED, "")
 
 
 @pytest.mark.parametrize("again", ["press()", "press(signal.SIGTERM)"])
-def test_a_second_one_ends_it_at_once(again: str):
+def test_second_ctrl_c_ends_the_script_at_once(again: str):
     """The supervisor passes the second one on as SIGTERM."""
     script = f"""
         began = time.monotonic()
@@ -79,11 +79,11 @@ def test_a_second_one_ends_it_at_once(again: str):
     assert ended(script) == (INTERRUPTED, "True True\n")
 
 
-def test_the_same_one_sent_twice_is_one():
+def test_repeated_signals_count_as_one():
     assert ended("press(); press(); press(signal.SIGUSR1)\nprint(asked.asked)\nos._exit(0)") == (0, "SIGINT\n")
 
 
-def test_without_a_border_it_is_raised_after_a_limit_that_is_announced():
+def test_ctrl_c_without_a_border_is_raised_after_an_announced_limit():
     script = """
         press()
         began = time.monotonic()
@@ -97,11 +97,11 @@ def test_without_a_border_it_is_raised_after_a_limit_that_is_announced():
     assert ended(script) == (INTERRUPTED, f"{said}True True\n")
 
 
-def test_a_fit_that_ends_before_the_border_raises_it():
+def test_fit_that_ends_before_the_border_raises_ctrl_c():
     assert ended("press()\nprint('the end')\nasked.disarm()\nprint('went on')") == (INTERRUPTED, "the end\n")
 
 
-def test_after_the_border_nothing_comes_a_second_time():
+def test_ctrl_c_is_not_raised_again_after_the_border():
     script = """
         press()
         try:
@@ -117,7 +117,7 @@ def test_after_the_border_nothing_comes_a_second_time():
     assert ended(script) == (0, "the next fit waits SIGINT\n")
 
 
-def test_what_the_script_has_started_is_interrupted_only_then():
+def test_child_of_the_script_is_interrupted_only_at_the_border():
     script = """
         import subprocess
         own = "import time\\nprint('up', flush=True)\\ntry: time.sleep(20)\\nexcept KeyboardInterrupt: print('end')"
@@ -135,7 +135,7 @@ def test_what_the_script_has_started_is_interrupted_only_then():
     assert ended(script) == (INTERRUPTED, "None\nend\n")
 
 
-def test_a_fork_has_nothing_to_save():
+def test_fork_is_interrupted_at_once():
     script = """
         pid = os.fork()
         if not pid:
@@ -151,7 +151,7 @@ def test_a_fork_has_nothing_to_save():
 
 
 @pytest.mark.parametrize("own", ["signal.SIG_IGN", "lambda *_: print('own')"])
-def test_a_handler_of_the_scripts_own_and_nohup_stay(own: str):
+def test_signal_handler_of_the_script_and_nohup_are_respected(own: str):
     script = f"""
         asked.disarm()
         own = {own}

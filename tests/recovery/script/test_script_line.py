@@ -36,5 +36,5 @@ def test_an_interrupt_shows_no_frame_of_ours():
     assert not any(file.startswith(PACKAGE + os.sep) for file in files)
 
 
-def test_a_traceback_of_ours_alone_is_none():
+def test_traceback_of_oomph_alone_becomes_none():
     assert without_ours(None) is None

@@ -56,7 +56,7 @@ HELPED = {
 
 
 @pytest.mark.parametrize("creates", HELPED.values(), ids=HELPED)
-def test_what_an_earlier_attempt_has_created_counts_as_created(work, creates):
+def test_folder_or_file_of_an_earlier_attempt_can_be_created_again(work, creates):
     work.script(f"{_HEAD}{creates}\n{_KILLED_ONCE}\nprint('through')")
     plain = subprocess.run([sys.executable, "train.py"], cwd=_fresh(work, "plain"), capture_output=True, timeout=60)
     assert plain.returncode == -9
@@ -87,7 +87,7 @@ FAILS_ALL_THE_SAME = {
 
 
 @pytest.mark.parametrize("body", FAILS_ALL_THE_SAME.values(), ids=FAILS_ALL_THE_SAME)
-def test_nobody_elses_file_exists_error_is_hidden(work, body):
+def test_file_exists_error_about_a_foreign_file_is_shown(work, body):
     work.script(_HEAD + body.replace("{killed}", _KILLED_ONCE))
     ended = work.run("train.py")
     assert ended.returncode in (1, 93), ended.stderr.decode()
@@ -95,14 +95,14 @@ def test_nobody_elses_file_exists_error_is_hidden(work, body):
 
 
 @pytest.mark.parametrize("body", list(FAILS_ALL_THE_SAME.values())[:3], ids=list(FAILS_ALL_THE_SAME)[:3])
-def test_what_fails_without_a_restart_as_well_is_the_scripts_own_error(work, body):
+def test_error_that_needs_no_restart_counts_as_the_scripts_own(work, body):
     work.script(_HEAD + body.replace("{killed}", _KILLED_ONCE))
     assert work.run("train.py").returncode == 1
     assert work.document("summary.json")["faults"] == {"killed": 1, "unrelated": 1}
 
 
 @pytest.mark.parametrize("attempts", [1, 2])
-def test_what_was_there_before_the_run_is_never_taken(work, attempts):
+def test_folder_older_than_the_run_is_never_taken(work, attempts):
     (work.folder / "out").mkdir()
     kill = _KILLED_ONCE if attempts == 2 else ""
     work.script(f'{_HEAD}{kill}\nos.makedirs("out")\nprint("through")')
@@ -127,7 +127,7 @@ def test_a_fork_is_left_alone(work):
     assert b"AssertionError" in ended.stderr
 
 
-def test_a_resumed_run_is_helped_as_well(work):
+def test_resumed_run_can_create_its_folders_again(work):
     work.script(f'{_HEAD}os.mkdir("out")\nif len(sys.argv) > 1: os.kill(os.getpid(), signal.SIGTERM)\nprint("through")')
     (work.folder / "first.py").write_text("x")
     ended = work.run("train.py", "stop")
@@ -138,7 +138,7 @@ def test_a_resumed_run_is_helped_as_well(work):
     assert (ended.returncode, ended.stdout) == (0, b"through\n"), ended.stderr.decode()
 
 
-def test_without_a_restart_nothing_is_replaced(work):
+def test_first_attempt_replaces_no_functions(work):
     work.script(f'{_HEAD}os.mkdir("out")\nprint(type(open).__name__, type(os.mkdir).__name__, type(sys.exit).__name__)')
     assert work.run("train.py").stdout.split() == [b"builtin_function_or_method"] * 3
 
@@ -197,7 +197,7 @@ IMPOSSIBLE = {
 
 
 @pytest.mark.parametrize(("body", "said"), IMPOSSIBLE.values(), ids=IMPOSSIBLE)
-def test_what_remains_impossible_is_named_at_once_with_the_line_and_the_mend(work, body, said):
+def test_script_that_cannot_start_twice_is_named_with_its_line_and_remedy(work, body, said):
     (work.folder / "data").mkdir()
     work.script(f"{_HEAD}{body}\n{_TRAINS}\n{_KILLED_ONCE}")
     ended = work.run("--run-dir=run", "train.py")
@@ -213,7 +213,7 @@ def test_what_remains_impossible_is_named_at_once_with_the_line_and_the_mend(wor
     assert f"1. {NAME} (CRS205)" in explained.stdout
 
 
-def test_and_never_of_a_first_start(work):
+def test_first_start_is_never_called_a_second_one(work):
     (work.folder / "out").mkdir()
     for body, _ in list(IMPOSSIBLE.values())[:5]:
         work.script(f"{_HEAD}{body}\n{_TRAINS}")
@@ -222,7 +222,7 @@ def test_and_never_of_a_first_start(work):
         assert b"second time" not in ended.stderr
 
 
-def test_after_the_mend_the_run_goes_on(work):
+def test_run_resumes_after_the_script_was_corrected(work):
     body = 'if os.path.exists("out"):\n    raise RuntimeError("out exists")\nos.mkdir("out")'
     work.script(f"{_HEAD}{body}\n{_TRAINS}\n{_KILLED_ONCE}")
     assert work.run("train.py").returncode == 93
@@ -262,7 +262,7 @@ STOPPED = {
         ({"type": "SystemExit", "message": "1", "source": "sys.exit(1)"}, True, False),
     ],
 )
-def test_what_the_facts_amount_to(change, further, is_named):
+def test_facts_decide_whether_a_script_cannot_be_restarted(change, further, is_named):
     assert bool(why_not_restartable(StoppedAt(**{**STOPPED, **change}), "", further)) is is_named
 
 
@@ -279,11 +279,11 @@ def test_what_the_facts_amount_to(change, further, is_named):
         ("raise RuntimeError('no')", "x = 1\n", False),
     ],
 )
-def test_a_line_that_refuses_is_told_from_one_that_fails(source, before, refusing):
+def test_refusing_line_is_distinguished_from_a_failing_one(source, before, refusing):
     assert refuses(source, before) is refusing
 
 
-def test_nothing_is_known_of_it(tmp_path):
+def test_unknown_place_of_the_error_is_judged_by_its_message(tmp_path):
     assert why_not_restartable(StoppedAt(), "error: the folder already exists", True).startswith("the script cannot be")
     assert why_not_restartable(StoppedAt(), "Killed", True) == ""
 
@@ -295,7 +295,7 @@ def trail(**changes):
     return Trail(**{**facts, "went_further": True, "events": [Event(StoppedAt(**STOPPED))], **changes})
 
 
-def test_an_end_that_somebody_asked_for_is_no_refusal():
+def test_requested_end_is_no_refusal():
     assert examine(trail())[1].gave_up
     assert examine(trail())[0][0].code == find(NAME).code
     for changes in ({"stopped": True}, {"hung": True}, {"again": False}, {"returncode": -9}, {"returncode": 0}):

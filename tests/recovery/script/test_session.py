@@ -43,7 +43,7 @@ def named(run_dir: Path, name: str) -> list[Event]:
     return [event for event in read_journal(run_dir) if event.name == name]
 
 
-def test_the_owner_says_who_it_is(start, tmp_path):
+def test_owner_records_its_python_and_arguments(start, tmp_path):
     start("pass")
     (event,) = named(tmp_path, "process-started")
     assert event.role == "script"
@@ -93,7 +93,7 @@ def test_a_script_that_replaces_itself_stays_the_owner(start, tmp_path):
     assert len(named(tmp_path, "uncaught-exception")) == 1
 
 
-def test_one_python_after_the_other_are_owners_in_turn(tmp_path, start):
+def test_consecutive_pythons_own_the_run_in_turn(tmp_path, start):
     start("pass")
     start("pass")
     assert [event.role for event in named(tmp_path, "process-started")] == ["script", "script"]
@@ -139,7 +139,7 @@ def test_the_lock_is_not_handed_on_to_children(start, tmp_path):
     assert sorted(result.stdout.split()) == ["1", "True"]
 
 
-def test_the_session_of_the_owner(start, tmp_path):
+def test_session_of_the_owner_is_joined_only_once(start, tmp_path):
     script = """
         import os, sys
         from oomph.protocol.handover import Handover
@@ -178,7 +178,7 @@ def test_the_board_of_the_owner_is_read_by_the_supervisor(tmp_path, monkeypatch)
     assert (progress.attempt, progress.epoch, progress.step, progress.steps, progress.saved) == (2, 1, 2, 12, 10)
 
 
-def test_without_a_run_directory_there_is_a_session_all_the_same(tmp_path):
+def test_session_exists_without_a_run_directory(tmp_path):
     code = (
         f"import sys; sys.path.insert(0, {str(PACKAGE.parent)!r})\n"
         "from oomph.protocol.handover import Handover\n"

@@ -29,7 +29,7 @@ def files_of(folder: Path) -> dict[str, str]:
     return found
 
 
-def test_they_are_the_users_own_and_an_edit_of_one_shows(tmp_path):
+def test_only_files_of_the_script_are_listed_and_an_edit_changes_its_digest(tmp_path):
     (tmp_path / "package").mkdir()
     (tmp_path / "site-packages").mkdir()
     names = {"helper.py", "package/__init__.py", "package/deep.py", "site-packages/other.py"}
@@ -42,7 +42,7 @@ def test_they_are_the_users_own_and_an_edit_of_one_shows(tmp_path):
     assert {name for name in before if before[name] != after[name]} == {"package/deep.py"}
 
 
-def test_comments_and_layout_are_no_code(tmp_path, monkeypatch):
+def test_comments_and_layout_do_not_change_the_digest(tmp_path, monkeypatch):
     monkeypatch.setattr(sys.modules["__main__"], "__file__", str(tmp_path / "train.py"), raising=False)
     (tmp_path / "no.py").write_text("def (")
     found = []

@@ -69,7 +69,7 @@ def test_a_module_and_a_command_run_as_under_plain_python(work):
 
 
 @pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGUSR1, signal.SIGPIPE, signal.SIGQUIT])
-def test_death_by_a_signal_that_is_no_crash_is_told_as_a_shell_tells_it(work, signum):
+def test_death_by_a_signal_that_is_no_crash_gives_the_exit_code_of_a_shell(work, signum):
     work.script(f"import os, signal; signal.signal({signum:d}, 0); os.kill(os.getpid(), {signum:d})")
     assert work.run("train.py").returncode == 128 + signum
 
@@ -285,7 +285,7 @@ while True:
 
 
 @pytest.mark.parametrize("reading", [False, True])
-def test_ctrl_z_stops_the_job_and_fg_goes_on_with_it(work, terminal, reading):
+def test_ctrl_z_stops_the_job_and_fg_resumes_it(work, terminal, reading):
     wait = "input('more? ')" if reading else "\nwhile not os.path.exists('go'): time.sleep(0.05)"
     work.script(f"import os, time\nprint('ready', flush=True)\n{wait}\nprint('done')")
     session = terminal([sys.executable, "-c", _SHELL, *work.oomph("train.py")])
@@ -341,7 +341,7 @@ def test_the_counter_of_oom_kills_is_found_in_both_versions(tmp_path: Path, memb
     assert oom_kills(tmp_path) == 2
 
 
-def test_without_a_counter_there_is_no_number(tmp_path: Path) -> None:
+def test_missing_oom_kill_counter_gives_none(tmp_path: Path) -> None:
     assert oom_kills(tmp_path) is None
 
 

@@ -27,7 +27,7 @@ KILL = "Memory cgroup out of memory: Killed process 6492 (python3) total-vm:4261
 GPUS = (Gpu(0, "GPU-aa", "00000000:3B:00.0", 1 << 30), Gpu(1, "GPU-bb", "00000000:AF:00.0", 0))
 
 
-def test_only_what_comes_after_the_start_is_read(tmp_path: Path) -> None:
+def test_kernel_log_is_read_only_from_the_start_on(tmp_path: Path) -> None:
     path = tmp_path / "kmsg"
     path.write_text("6,1,1,-;old\n")
     log = KernelLog(path)
@@ -40,7 +40,7 @@ def test_only_what_comes_after_the_start_is_read(tmp_path: Path) -> None:
     assert KernelLog(tmp_path / "none").read() == []
 
 
-def test_the_kernel_tells_of_everybody_and_only_ours_counts() -> None:
+def test_kernel_lines_about_other_processes_and_gpus_are_ignored() -> None:
     other = XID.replace("3b", "5e")
     lines = [KILL, KILL.replace("6492", "777"), XID, other, "usb 1-1: new device"]
     assert that_concern(lines, [6492], BUSES) == [KILL, XID]
@@ -54,7 +54,7 @@ def test_the_kernel_tells_of_everybody_and_only_ours_counts() -> None:
     ("wanted", "expected"),
     [(None, [0, 1]), ("", []), ("-1", []), ("1", [1]), ("1,0", [1, 0]), ("GPU-aa", [0]), ("0,7,1", [0]), ("GPU-", [])],
 )
-def test_what_the_script_may_see(wanted, expected) -> None:
+def test_cuda_visible_devices_decides_the_visible_gpus(wanted, expected) -> None:
     environ = {} if wanted is None else {"CUDA_VISIBLE_DEVICES": wanted}
     assert [gpu.index for gpu in visible(GPUS, environ)] == expected
 
@@ -103,7 +103,7 @@ def test_the_newest_checkpoint_is_set_aside(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["refused-step-000002-fit0"]
 
 
-def test_conditions_come_from_what_the_script_has_told(tmp_path: Path) -> None:
+def test_conditions_are_taken_from_the_events_of_the_script(tmp_path: Path) -> None:
     for number in (1, 2):
         (tmp_path / "checkpoints" / f"step-00000{number}-fit0-epoch0-step{number}").mkdir(parents=True)
     name = "step-000002-fit0-epoch0-step2"
@@ -121,7 +121,7 @@ def test_conditions_come_from_what_the_script_has_told(tmp_path: Path) -> None:
     assert (newer.resumed_from, newer.older_checkpoints) == ("", 0)
 
 
-def test_onednns_segmentation_fault_is_met_without_onednn() -> None:
+def test_segmentation_fault_in_onednn_is_answered_by_disabling_it() -> None:
     machine = Machine({"CUDA_VISIBLE_DEVICES": ""})
     there = conditions(machine, "", [], None, -11)
     machine.close()
@@ -141,7 +141,7 @@ def test_onednns_segmentation_fault_is_met_without_onednn() -> None:
         ({"TF_FORCE_GPU_ALLOW_GROWTH": "false"}, []),
     ],
 )
-def test_what_the_user_has_set_in_the_environment_is_in_effect(environ: dict[str, str], expected: list[str]) -> None:
+def test_environment_set_by_the_user_counts_as_changes_in_effect(environ: dict[str, str], expected: list[str]) -> None:
     machine = Machine({"CUDA_VISIBLE_DEVICES": "", **environ})
     there = conditions(machine, "", [], None, -11)
     half = conditions(machine, "", [Event.named("fit-started", {"precision": "float16"})], None, -11)
@@ -157,7 +157,7 @@ def in_python(code: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, "-c", code], env=environ, capture_output=True, text=True, timeout=60)
 
 
-def test_a_child_that_the_kernel_reaps_itself_is_no_trouble() -> None:
+def test_child_reaped_by_the_kernel_causes_no_error() -> None:
     """Who starts oomph may ignore SIGCHLD; then no child is there to be waited for, or killed."""
     code = (
         "import signal, time; signal.signal(signal.SIGCHLD, signal.SIG_IGN)\n"
@@ -169,7 +169,7 @@ def test_a_child_that_the_kernel_reaps_itself_is_no_trouble() -> None:
     assert (done.stdout, done.stderr) == ("True\n", "")
 
 
-def test_a_fork_lets_go_of_descriptors_beyond_the_limit_too() -> None:
+def test_fork_closes_descriptors_beyond_the_limit_too() -> None:
     code = (
         "import os, resource\nfrom oomph.process.descriptors import close_all_but\n"
         "high, kept = os.dup2(0, 900), os.dup2(1, 800)\n"

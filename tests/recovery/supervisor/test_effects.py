@@ -38,11 +38,11 @@ def test_nothing_outside_of_the_folder_is_set_aside(tmp_path, name):
         (None, "1"),
     ],
 )
-def test_a_change_that_cannot_be_made_is_none(name, value):
+def test_impossible_change_reads_as_none(name, value):
     assert change_of(name, value) is None
 
 
-def test_what_ladders_make_can_be_read_back():
+def test_changes_of_ladders_are_read_back():
     changes = [("micro-batch", "8"), ("older-checkpoint", "step-000004-fit0-epoch2-step0"), ("no-xla", "")]
     assert [change_of(*each) for each in changes] == [Change(*each) for each in changes]
     assert most_samples([change_of("micro-batch", "8")]) == 8

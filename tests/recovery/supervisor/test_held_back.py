@@ -51,7 +51,7 @@ def taken(held: HeldBack, *chunks: bytes) -> bytes:
 
 @pytest.mark.parametrize("size", [1, 7, 64, 1 << 16])
 @pytest.mark.parametrize("lines", [DUMP, OLDER], ids=["2.21", "2.12"])
-def test_a_report_is_held_however_it_comes(size, lines):
+def test_report_is_held_however_it_is_chunked(size, lines):
     data, held = b"".join(lines), HeldBack()
     assert taken(held, *(data[at : at + size] for at in range(0, len(data), size))) == b""
     assert held.lines == len(lines)
@@ -59,7 +59,7 @@ def test_a_report_is_held_however_it_comes(size, lines):
     assert held.lines == 0
 
 
-def test_of_a_real_log_all_but_the_report_passes():
+def test_real_log_passes_except_for_its_report():
     data, held = (LOGS / "oomgraph.log").read_bytes(), HeldBack()
     passed = taken(held, data) + held.stop_waiting()[0]
     assert b"_allocator.cc" not in passed
@@ -76,13 +76,13 @@ def test_a_real_log_with_a_traceback_is_passed_on_as_it_is():
 
 
 @pytest.mark.parametrize("line", OWN)
-def test_what_is_not_about_memory_passes_at_once(line):
+def test_line_not_about_memory_passes_at_once(line):
     held = HeldBack()
     assert taken(held, line) + held.stop_waiting()[0] == line
     assert held.lines == 0
 
 
-def test_what_is_printed_without_a_newline_is_not_waited_for():
+def test_text_without_a_newline_passes_at_once():
     held = HeldBack()
     assert taken(held, b"\r 3/100 loss 0.5") == b"\r 3/100 loss 0.5"
     assert taken(held, b"I") == b"", "a native line may begin like this"
@@ -95,7 +95,7 @@ def test_a_native_line_behind_a_progress_bar_is_held_and_the_bar_is_not():
     assert held.release() == DUMP[0]
 
 
-def test_what_other_threads_print_meanwhile_passes():
+def test_output_of_other_threads_passes_during_a_report():
     held = HeldBack()
     assert taken(held, DUMP[0], b"from a thread\n", *DUMP[3:]) == b"from a thread\n"
     assert held.lines == 1 + len(DUMP[3:])
@@ -138,7 +138,7 @@ def test_an_enormous_report_does_not_fill_the_memory_and_loses_no_line():
 @pytest.mark.parametrize(
     "form", [b"F0000 00:00:1795237229.1     889 ", b"2023-05-02 10:11:12.123458: F tensorflow/core/"]
 )
-def test_what_the_process_dies_of_is_never_held(form):
+def test_fatal_line_releases_the_report(form):
     held = HeldBack()
     fatal = form + b"device.cc:55] Check failed: status is OK: RESOURCE_EXHAUSTED: OOM when allocating\n"
     assert taken(held, *DUMP, fatal) == b"".join(DUMP) + fatal
@@ -147,7 +147,7 @@ def test_what_the_process_dies_of_is_never_held(form):
 
 
 @pytest.mark.parametrize("line", [b"Fatal Python error: Aborted\n", b"terminate called without an active exception\n"])
-def test_last_words_come_behind_the_report_that_explains_them(line):
+def test_last_words_are_shown_after_the_report_that_explains_them(line):
     assert taken(HeldBack(), *DUMP, line) == b"".join(DUMP) + line
 
 
@@ -173,7 +173,7 @@ def test_after_a_pause_an_empty_line_is_the_scripts_own():
     assert held.release() == DUMP[0]
 
 
-def test_what_is_repeated_is_left_out_where_it_is_not_about_memory():
+def test_repeated_line_is_dropped_only_where_it_is_not_about_memory():
     held = HeldBack(lambda line: line.startswith((b"I0000", b"W0000")))
     held.holding = False
     assert taken(held, b"\r10% ###" + OWN[6], *DUMP[:1]) == b"\r10% ###" + DUMP[0]

@@ -43,7 +43,7 @@ def test_a_script_keeps_its_arguments_untouched() -> None:
     assert command.argv("/py") == ("/py", "train.py", "--run-dir", "x", "--", "-m")
 
 
-def test_a_module() -> None:
+def test_module_is_started_with_dash_m() -> None:
     command = parse_command(["-m", "package.train", "--epochs", "3"])
     assert (command.form, command.name) == ("module", "package.train")
     assert command.argv("/py") == ("/py", "-m", "package.train", "--epochs", "3")
@@ -75,7 +75,7 @@ def test_a_command_is_started_as_it_is() -> None:
         ("--", ""),
     ],
 )
-def test_what_runs_without_its_arguments(words: str, named: str) -> None:
+def test_program_is_named_without_its_arguments(words: str, named: str) -> None:
     assert what_runs(words.split()) == tuple(named.split())
 
 
@@ -99,7 +99,7 @@ def test_a_run_is_of_the_same_script_however_it_was_started(one: str, other: str
         ("uv run -m one", "uv run -m two"),
     ],
 )
-def test_behind_the_same_launcher_another_script_is_another(one: str, other: str) -> None:
+def test_different_scripts_behind_one_launcher_are_distinguished(one: str, other: str) -> None:
     assert what_runs(["--", *one.split()]) != what_runs(["--", *other.split()])
 
 
@@ -127,7 +127,7 @@ def test_a_folder_with_a_main_is_a_script(tmp_path: Path) -> None:
         (["python3", "train.py", "a b"], r"no such script: python3; .*: oomph run -- python3 train.py 'a b'$"),
     ],
 )
-def test_what_can_not_be_run_is_said_in_one_sentence(words: list[str], message: str) -> None:
+def test_command_that_cannot_be_run_is_refused_in_one_sentence(words: list[str], message: str) -> None:
     with pytest.raises(UsageError, match=message):
         parse_command(words)
 
@@ -140,7 +140,7 @@ def test_a_notebook_is_refused_with_the_way_to_make_a_script_of_it(tmp_path: Pat
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root reads everything")
-def test_a_script_that_can_not_be_read(tmp_path: Path) -> None:
+def test_unreadable_script_is_refused(tmp_path: Path) -> None:
     (tmp_path / "train.py").chmod(0)
     with pytest.raises(UsageError, match="cannot be read"):
         parse_command(["train.py"])
@@ -178,7 +178,7 @@ def test_an_oomph_without_tensorflow_uses_the_active_environment_and_says_so_onc
     assert len(said) == 1
 
 
-def test_a_command_line_keeps_its_python_and_none_is_searched_for_it(tmp_path: Path, monkeypatch) -> None:
+def test_command_line_keeps_its_own_python(tmp_path: Path, monkeypatch) -> None:
     active = python_with_everything(tmp_path / "active")
     monkeypatch.setenv("VIRTUAL_ENV", str(tmp_path / "active"))
     monkeypatch.setattr(interpreter, "has_itself", lambda name: False)

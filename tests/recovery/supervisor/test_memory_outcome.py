@@ -38,7 +38,7 @@ def test_the_latest_event_about_memory_decides(tmp_path, events, outcome):
     assert memory.now() is outcome, "read once"
 
 
-def test_what_was_recorded_before_is_about_earlier_errors(tmp_path):
+def test_events_before_a_report_do_not_decide_its_outcome(tmp_path):
     journal, memory = Journal(tmp_path, 1, "script"), MemoryOutcome(tmp_path, 1)
     journal.write(Recovered())
     assert memory.now() is OutOfMemoryOutcome.RECOVERED
@@ -59,7 +59,7 @@ def test_one_process_does_not_recover_for_another(tmp_path):
     assert memory.now() is OutOfMemoryOutcome.LEFT
 
 
-def test_other_attempts_and_the_supervisor_say_nothing(tmp_path):
+def test_events_of_other_attempts_and_the_supervisor_are_ignored(tmp_path):
     for attempt, role in ((2, "script"), (11, "script"), (1, "supervisor")):
         Journal(tmp_path, attempt, role).write(Recovered())
     assert MemoryOutcome(tmp_path, 1).now() is OutOfMemoryOutcome.UNKNOWN
@@ -79,7 +79,7 @@ def test_a_long_journal_is_read_once(tmp_path, monkeypatch):
     assert len(parsed) == 1
 
 
-def test_half_lines_links_and_pipes_do_no_harm(tmp_path):
+def test_partial_lines_links_and_pipes_cause_no_error(tmp_path):
     journal, memory = Journal(tmp_path, 1, "script"), MemoryOutcome(tmp_path, 1)
     path = tmp_path / "journal" / "1-0-script.jsonl"
     os.mkfifo(tmp_path / "journal" / "1-0-worker5.jsonl")
@@ -94,7 +94,7 @@ def test_half_lines_links_and_pipes_do_no_harm(tmp_path):
     assert memory.now() is OutOfMemoryOutcome.RECOVERING
 
 
-def test_a_run_without_a_journal(tmp_path):
+def test_missing_journal_gives_an_unknown_outcome(tmp_path):
     memory = MemoryOutcome(tmp_path / "missing", 1)
     memory.begin()
     assert memory.now() is OutOfMemoryOutcome.UNKNOWN

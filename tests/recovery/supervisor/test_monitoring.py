@@ -54,7 +54,7 @@ def begun(monkeypatch, tmp_path):
     )
 
 
-def test_a_finding_is_recorded_and_told_and_so_is_what_the_sampler_found_last(begun):
+def test_finding_is_recorded_and_reported_even_the_last_one(begun):
     watching, started, events, said = begun
     for _ in range(3):
         watching.attend(41)
@@ -68,7 +68,7 @@ def test_a_finding_is_recorded_and_told_and_so_is_what_the_sampler_found_last(be
     assert len(started) == 1
 
 
-def test_what_comes_back_or_ends_is_recorded_without_a_word(begun):
+def test_returned_or_ended_finding_is_recorded_silently(begun):
     watching, started, events, said = begun
     watching.attend(41)
     started[0].waiting = FindingChanges(
@@ -82,7 +82,7 @@ def test_what_comes_back_or_ends_is_recorded_without_a_word(begun):
     assert len(said) == 1
 
 
-def test_why_there_are_no_samples_is_told_once(begun):
+def test_cause_of_missing_samples_is_reported_once(begun):
     watching, started, _, said = begun
     watching.attend(41)
     for problem in ("samples are not kept: the disk is full", "", "samples are not kept: the disk is full"):
@@ -91,7 +91,7 @@ def test_why_there_are_no_samples_is_told_once(begun):
     assert said[1:] == ["monitor: samples are not kept: the disk is full"]
 
 
-def test_a_report_of_a_failed_allocation_is_looked_into_once(begun):
+def test_fragmentation_in_an_allocator_report_is_reported_once(begun):
     watching, _, events, said = begun
     page = find("device-oom-fragmentation")
     for report in (b"", b"\0" * 999, *[page.example.encode()] * 3):
@@ -114,14 +114,14 @@ def test_a_run_without_a_directory_has_no_sampler(begun):
     assert started == []
 
 
-def test_a_short_script_has_none_either(monkeypatch, tmp_path):
+def test_short_script_starts_no_sampler(monkeypatch, tmp_path):
     monkeypatch.setattr(monitoring, "SamplerProcess", lambda *of: pytest.fail("started"))
     watching = Monitoring(tmp_path, lambda name, **data: None, Voice())
     watching.attend(41)
     watching.close()
 
 
-def test_a_finding_without_a_remedy_of_its_own_has_the_first_of_its_page():
+def test_finding_without_a_remedy_gets_the_first_one_of_its_page():
     text = in_words(Finding("memory-leak", "device memory", "12 MiB an epoch"))
     assert text.startswith("device memory: 12 MiB an epoch (memory-leak, OOM104). ")
     assert "{" not in text

@@ -96,7 +96,7 @@ def script(tmp_path: Path, clock: Clock) -> Script:
     return found
 
 
-def test_what_a_script_without_keras_prints_passes_in_its_order(script):
+def test_output_of_a_script_without_keras_keeps_its_order(script):
     script.phase = None
     assert script.turn() == b""
     lines = [DUMP[0], b"its own\n", *DUMP[2:4], b"the end\n"]
@@ -104,7 +104,7 @@ def test_what_a_script_without_keras_prints_passes_in_its_order(script):
     assert script.reports.end() == b""
 
 
-def test_what_was_recovered_stays_in_a_file_which_is_named_once(script):
+def test_report_of_a_recovered_step_is_kept_in_a_file_named_once(script):
     for _ in range(2):
         assert script.runs_out() + script.recovers() == b""
     assert script.reports.end() == b""
@@ -121,14 +121,14 @@ def test_a_report_that_no_file_can_take_is_shown(tmp_path: Path, clock: Clock) -
     assert script.told == []
 
 
-def test_a_guard_that_gives_up_shows_it(script):
+def test_report_is_shown_when_the_guard_gives_up(script):
     assert script.runs_out() == b""
     script.journal.write(GaveUp(fault="device-oom"))
     assert script.turn() == REPORT
     assert script.told == script.read == []
 
 
-def test_what_is_left_to_the_script_is_shown_at_once(script):
+def test_report_of_an_error_left_to_the_script_is_shown_at_once(script):
     script.turn(REPORT)
     script.journal.write(Oom(phase="elsewhere"))
     assert script.turn() == REPORT
@@ -142,7 +142,7 @@ def test_an_error_that_the_guard_does_not_record_is_shown(script):
     assert script.turns(3) == REPORT
 
 
-def test_a_crash_in_the_middle_shows_all_of_it(script):
+def test_partial_report_is_shown_after_a_crash(script):
     script.turn(REPORT[:-20])
     script.phase = Phase.RECOVERING
     script.turn()
@@ -156,7 +156,7 @@ def test_a_new_process_that_the_guard_asks_for_is_no_failure(script):
     assert script.told == [len(DUMP)]
 
 
-def test_a_recovery_from_an_earlier_error_says_nothing_of_this_one(script):
+def test_earlier_recovery_does_not_hide_a_later_report(script):
     assert script.runs_out() + script.recovers() == b""
     script.turns(5)
     assert script.turn(REPORT) == b"", "held"
@@ -170,7 +170,7 @@ def test_a_native_abort_after_a_recovery_is_shown_at_once(script):
     assert script.reports.end() == b""
 
 
-def test_a_recovery_whose_report_was_shown_says_nothing_of_the_next_report(script):
+def test_recovery_whose_report_was_shown_does_not_hide_the_next_report(script):
     last, own = b"Traceback (most recent call last):\n", b"a line of the script\n"
     assert script.runs_out() == b""
     assert script.turn(last) == REPORT + last, "of another thread"
@@ -181,14 +181,14 @@ def test_a_recovery_whose_report_was_shown_says_nothing_of_the_next_report(scrip
     assert script.reports.end() == REPORT
 
 
-def test_a_recovery_of_one_process_keeps_no_report_of_another(script):
+def test_recovery_of_one_process_does_not_hide_the_report_of_another(script):
     script.turn(REPORT)
     script.worker.write(Oom(phase="compute"))
     assert script.runs_out(b"") + script.recovers() + script.turns(5) == b""
     assert script.reports.end() == REPORT
 
 
-def test_the_rest_of_a_report_that_is_read_after_the_recovery_belongs_to_it(script):
+def test_rest_of_a_report_read_after_its_recovery_is_kept_with_it(script):
     script.turn(REPORT[:100])
     script.journal.write(Oom(phase="compute"))
     script.journal.write(Recovered())
@@ -196,7 +196,7 @@ def test_the_rest_of_a_report_that_is_read_after_the_recovery_belongs_to_it(scri
     assert script.told == [len(DUMP)]
 
 
-def test_a_report_that_is_read_long_after_it_was_written(script):
+def test_report_read_long_after_its_recovery_is_kept(script):
     """A busy machine: the supervisor gets its turn when the error has been recovered from."""
     script.turns(30)
     script.journal.write(Oom(phase="compute"))
@@ -219,7 +219,7 @@ def test_an_operation_of_the_same_step_may_wait_for_memory_ten_seconds_more(scri
     assert script.turns(13) == REPORT, "the step went on without that memory"
 
 
-def test_a_guard_without_a_phase_of_its_own_may_search_for_long(script):
+def test_report_is_held_during_a_long_search_without_a_phase(script):
     """`model.predict`: every try of a smaller size waits ten seconds for memory."""
     script.phase = Phase.OWN_CODE
     shown = script.turn()
@@ -266,12 +266,12 @@ def test_the_beginning_of_a_line_is_not_waited_for_while_the_script_prints_witho
     assert shown.startswith(begin + b"x")
 
 
-def test_a_line_that_is_cut_by_a_slow_reader_is_put_together(script):
+def test_report_read_in_small_pieces_is_held(script):
     for at in range(0, len(REPORT), 20):
         assert script.turn(REPORT[at : at + 20], seconds=0.04) == b""
 
 
-def test_an_unreadable_journal_holds_nothing_back(script, monkeypatch):
+def test_unreadable_journal_causes_no_line_to_be_held(script, monkeypatch):
     def fails(memory):
         raise MemoryError
 
@@ -281,7 +281,7 @@ def test_an_unreadable_journal_holds_nothing_back(script, monkeypatch):
     assert script.reports.end() == REPORT
 
 
-def test_what_is_left_of_the_scripts_processes_is_shown_after_its_end(script):
+def test_output_of_leftover_processes_is_shown_after_the_end(script):
     script.turn(REPORT)
     script.journal.write(RestartRequested(fault="device-oom"))
     assert script.reports.end() == b""

@@ -70,7 +70,7 @@ def test_a_recovery_is_one_line_that_names_the_file(work, guarded):
     assert len((work.run_dir / "stderr" / "1-memory.log").read_bytes().splitlines()) == 2000
 
 
-def test_what_a_later_error_prints_before_the_process_dies_of_it_is_shown(guarded):
+def test_report_of_a_later_fatal_error_is_shown(guarded):
     ours = guarded("recover()\nif FIRST: say(REPORT + FATAL); os.abort()\nsay(b'the end\\n')")
     assert ours.returncode == 0
     assert len(own(ours.stderr)) == 2002, "the report, the line it died of, the end"
@@ -83,7 +83,7 @@ def test_a_kill_during_a_later_report_shows_it(guarded):
     assert len(own(ours.stderr)) == 2001
 
 
-def test_what_processes_left_behind_print_is_shown_before_a_restart(guarded):
+def test_output_of_leftover_processes_is_shown_before_a_restart(guarded):
     """The worker writes while the supervisor ends the group: after it has seen the end of the script."""
     ours = guarded(
         "if FIRST:\n"

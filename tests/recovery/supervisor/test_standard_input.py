@@ -27,14 +27,14 @@ def test_a_file_is_read_again_from_where_it_stood(work):
     assert not any("standard input" in line for line in lines(result.stderr))
 
 
-def test_that_a_pipe_can_not_be_read_again_is_said_once(work):
+def test_pipe_that_cannot_be_read_again_is_reported_once(work):
     work.script(READS)
     result = work.run("train.py", input=b"one\ntwo\n")
     assert (result.returncode, result.stdout) == (0, b"one\n''\n")
     assert sum("standard input is a pipe" in line for line in lines(result.stderr)) == 1
 
 
-def test_without_any_nothing_is_said(work):
+def test_script_without_standard_input_gets_no_message(work):
     work.script(READS)
     result = work.run("train.py", stdin=subprocess.DEVNULL)
     assert (result.returncode, result.stdout) == (0, b"''\n")

@@ -33,7 +33,7 @@ def again(first: bytes, second: bytes) -> bool:
 
 @pytest.mark.parametrize("heads", HEADS, ids=["2.21", "2.12"])
 @pytest.mark.parametrize(("severity", "text"), REPEATED)
-def test_time_thread_and_addresses_make_no_difference(heads, severity, text):
+def test_start_up_lines_are_compared_without_time_thread_and_addresses(heads, severity, text):
     first, second = (head % severity + text for head in heads)
     assert again(first, second)
     assert again(first, second.replace(b"0x7f0bf803f1a0", b"0x7fab00000010"))
@@ -50,13 +50,13 @@ def test_a_line_with_another_figure_is_shown():
     assert not again(first, second.replace(b"512 MB", b"15 MB"))
 
 
-def test_lines_without_a_head():
+def test_repeated_tensorflow_line_without_a_prefix_is_recognised():
     line = b"To enable the following instructions: AVX2 FMA, rebuild TensorFlow with the appropriate compiler flags.\n"
     assert again(line, line)
     assert not again(b"loading data\n", b"loading data\n")
 
 
-def test_what_is_printed_once_the_script_has_started_is_shown():
+def test_repeated_line_is_shown_once_the_script_has_started():
     line, seen = HEADS[0][0] % b"I" + REPEATED[0][1], set()
     StartUpLines(seen).is_repeated(line)
     later = StartUpLines(seen)

@@ -185,7 +185,7 @@ def test_workers_that_a_crash_left_behind_are_gone_before_the_restart(work, aliv
     assert time.monotonic() - start < 30
 
 
-def test_ctrl_c_once_is_the_scripts_to_answer(work):
+def test_first_ctrl_c_is_left_to_the_script(work):
     # The file is closed by a call: Python drops a KeyboardInterrupt that comes while it closes one that nobody holds.
     work.script(
         "import time\ntry:\n    f = open('ready', 'w'); f.write('x\\n'); f.close(); time.sleep(50)\n"
@@ -210,7 +210,7 @@ def test_ctrl_c_unanswered_ends_as_under_plain_python(work):
 
 
 @pytest.mark.parametrize(("signum", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 128 + signal.SIGKILL)])
-def test_a_second_signal_ends_a_script_that_does_not_listen_at_once(work, signum, code):
+def test_second_signal_ends_a_script_that_ignores_the_first(work, signum, code):
     work.script(
         f"import signal, time\nsignal.signal({signum:d}, signal.SIG_IGN)\n"
         "f = open('ready', 'w'); f.write('x\\n'); f.close()\n"
@@ -307,7 +307,7 @@ def test_other_signals_reach_the_script(work, signum):
 
 
 @pytest.mark.parametrize(("end", "is_told"), [("os.kill(os.getpid(), signal.SIGUSR2)", True), ("sys.exit(140)", False)])
-def test_only_a_script_that_sigusr2_ended_is_told_so(work, end, is_told):
+def test_only_a_script_ended_by_sigusr2_gets_the_hint_about_signals(work, end, is_told):
     work.script(f"import os, signal, sys\n{end}")
     result = work.run("train.py")
     assert result.returncode == 140
@@ -386,7 +386,7 @@ def test_two_directories_for_one_run_are_an_error(work):
     assert (same.returncode, same.stdout) == (0, b"once\n")
 
 
-def test_ctrl_c_ends_with_the_command_that_goes_on(work):
+def test_ctrl_c_prints_the_command_that_resumes_the_run(work):
     work.script(
         _TRAINING + "committed(12, 10)\njournal.write(CheckpointSaved(seconds=0.1, bytes=10))\n"
         "Path('ready').write_text('x\\n')\n"
@@ -471,7 +471,7 @@ def test_resume_of_another_script_is_refused(work):
     assert "is a run of other.py, not of train.py" in lines(result.stderr)[0]
 
 
-def test_a_default_directory_that_can_not_be_made_costs_a_warning(work):
+def test_an_unwritable_default_directory_only_causes_a_warning(work):
     (work.folder / ".oomph").write_text("a file")
     work.script("import os; open('count', 'a').write('x')\nif len(open('count').read()) < 2: os.abort()\nprint('end')")
     result = work.run("train.py")
@@ -490,7 +490,7 @@ def test_an_explicit_directory_that_can_not_be_made_is_an_error(work):
     assert len(result.stderr.splitlines()) == 1
 
 
-def test_a_python_without_tensorflow_is_told_of_another_that_has_it(work):
+def test_missing_tensorflow_suggests_the_active_environments_python(work):
     other = work.folder / "env" / "bin" / "python"
     other.parent.mkdir(parents=True)
     other.write_text("#!/bin/sh\nexit 0\n")
@@ -501,14 +501,14 @@ def test_a_python_without_tensorflow_is_told_of_another_that_has_it(work):
     assert lines(result.stderr)[-1].endswith(f"oomph run --python {other} train.py")
 
 
-def test_a_script_that_oomph_could_not_get_into_is_said_to_be_unguarded(work):
+def test_a_script_that_oomph_cannot_enter_is_reported_as_unguarded(work):
     work.script("print('alone')")
     result = work.run("--", sys.executable, "-I", "train.py")
     assert (result.returncode, result.stdout) == (0, b"alone\n")
     assert "unguarded" in lines(result.stderr)[-1]
 
 
-def test_a_run_below_a_run_is_a_run_of_its_own(work):
+def test_a_run_started_within_a_run_gets_its_own_run_directory(work):
     work.script("import sys; print('inner')", "inner.py")
     command = json.dumps(work.oomph("inner.py"))
     work.script(f"import subprocess; print(subprocess.run({command}).returncode)")
@@ -518,7 +518,7 @@ def test_a_run_below_a_run_is_a_run_of_its_own(work):
         assert [event.role for event in named(run_dir, "process-started")] == ["script"]
 
 
-def test_what_the_kernel_killed_for_memory_is_told_from_a_kill(work, monkeypatch, tmp_path):
+def test_a_kernel_oom_kill_is_diagnosed_as_host_oom_and_not_as_a_kill(work, monkeypatch, tmp_path):
     from oomph.process.command import Command
     from oomph.run.directory.run_directory import RunDirectory, RunRecord
     from oomph.run.supervisor import supervise
@@ -544,7 +544,7 @@ def test_descriptors_of_the_shell_reach_the_script(work):
     assert result.stdout == b"inside\n\n"
 
 
-def test_a_run_directory_that_is_removed_meanwhile_does_not_change_the_end(work):
+def test_removing_the_run_directory_mid_run_keeps_the_scripts_exit_code(work):
     work.script("import shutil; shutil.rmtree('.oomph'); print('end'); raise SystemExit(4)")
     result = work.run("train.py")
     assert (result.returncode, result.stdout) == (4, b"end\n")
@@ -570,7 +570,7 @@ def test_no_process_is_left_after_a_run(work):
 
 
 @pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGUSR1])
-def test_a_wish_to_end_reaches_the_shell_that_goes_on_after_the_training_has_ended(work, signum):
+def test_a_stop_signal_reaches_the_shell_that_outlives_the_training(work, signum):
     """The process that could save is gone, and its number may be another's."""
     work.script(
         "import os, time\nfrom oomph.script import session\nfrom oomph.protocol.phases import Power\n"

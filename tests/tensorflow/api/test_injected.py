@@ -39,7 +39,7 @@ def trained(injector=None, steps=3):
     return dense.get_weights(), losses, sizes
 
 
-def test_a_guarded_step_out_of_memory_comes_to_the_same():
+def test_a_guarded_step_gives_the_same_result_after_injected_out_of_memory():
     weights, losses, _ = trained()
     injected, other, _ = trained(oomph.testing.OutOfMemory(samples=8, after=1))
     np.testing.assert_allclose(other, losses, rtol=1e-5)
@@ -47,7 +47,7 @@ def test_a_guarded_step_out_of_memory_comes_to_the_same():
         np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-6)
 
 
-def test_the_micro_batches_are_no_larger_than_what_fits():
+def test_micro_batches_stay_within_the_injected_limit():
     class Watched(oomph.testing.OutOfMemory):
         fitted: ClassVar[list[int]] = []
         asked: ClassVar[list[int]] = []
@@ -63,7 +63,7 @@ def test_the_micro_batches_are_no_larger_than_what_fits():
     assert max(Watched.fitted) <= 8
 
 
-def test_with_room_for_nothing_the_error_is_tensorflows_own():
+def test_an_injector_without_any_room_raises_tensorflows_own_error():
     class Nothing(oomph.testing.Injector):
         def refuses_full_batch(self, samples):
             return True
@@ -75,7 +75,7 @@ def test_with_room_for_nothing_the_error_is_tensorflows_own():
         trained(Nothing())
 
 
-def test_within_the_block_only():
+def test_an_injector_is_active_only_within_its_block():
     assert oomph.testing.active() is None
     outer, inner = oomph.testing.Injector(), oomph.testing.Injector()
     with oomph.testing.injecting(outer):

@@ -45,21 +45,21 @@ def mapped(fn, dataset, batch_size):
     "fits", [1, 7, 100, *(pytest.param(size, marks=pytest.mark.slow) for size in (2, 3, 50, 99, 1000))]
 )
 @pytest.mark.parametrize("source", [list, iter, np.array, tf.data.Dataset.from_tensor_slices])
-def test_every_sample_once_and_in_order_whatever_fits(fits, source):
+def test_every_sample_is_mapped_once_and_in_order_whatever_fits(fits, source):
     fn = Fn(fits)
     assert mapped(fn, source(list(range(310))), 100) == list(range(310))
     assert fn.seen == list(range(310))
     assert sum(size > fits for size in fn.calls) <= 2
 
 
-def test_where_all_fits_the_calls_are_those_of_a_loop_over_batches(capfd):
+def test_calls_equal_a_plain_batch_loop_when_everything_fits(capfd):
     fn = Fn(1000)
     mapped(fn, range(250), 100)
     assert fn.calls == [100, 100, 50]
     assert capfd.readouterr().err == ""
 
 
-def test_the_size_that_was_found_is_kept(capfd):
+def test_map_batches_keeps_the_size_it_found(capfd):
     fn = Fn(40)
     mapped(fn, range(1000), 100)
     kept = fn.calls[-4]
@@ -71,7 +71,7 @@ def test_the_size_that_was_found_is_kept(capfd):
     assert re.match(goes_on, said[-1])
 
 
-def test_one_sample_that_does_not_fit_is_the_users_own_error(capfd):
+def test_a_single_sample_that_does_not_fit_raises_the_users_error(capfd):
     def fn(batch):
         if 5 in batch.numpy():
             raise error
@@ -96,7 +96,7 @@ def test_one_sample_that_does_not_fit_is_the_users_own_error(capfd):
         tf.errors.InternalError(None, None, "CUBLAS_STATUS_ALLOC_FAILED"),  # disguised, with plenty of memory left
     ],
 )
-def test_other_errors_go_on_untouched_and_at_once(error, capfd):
+def test_other_errors_are_raised_unchanged_at_once(error, capfd):
     calls = []
 
     def fn(batch):
@@ -110,7 +110,7 @@ def test_other_errors_go_on_untouched_and_at_once(error, capfd):
     assert "oomph" not in capfd.readouterr().err
 
 
-def test_an_error_of_the_dataset_goes_on_after_the_results_before_it():
+def test_a_dataset_error_is_raised_after_the_preceding_results():
     def elements():
         yield from range(4)
         raise OSError("unplugged")
@@ -121,7 +121,7 @@ def test_an_error_of_the_dataset_goes_on_after_the_results_before_it():
         next(results)
 
 
-def test_nothing_runs_before_it_is_asked_for_and_nothing_further():
+def test_map_batches_runs_only_the_batches_asked_for():
     fn = Fn(100)
     results = oomph.map_batches(fn, iter(range(10**9)), 10)
     assert fn.calls == []
@@ -130,7 +130,7 @@ def test_nothing_runs_before_it_is_asked_for_and_nothing_further():
     assert fn.calls == [10]
 
 
-def test_what_a_failed_call_held_is_free_before_the_next():
+def test_objects_of_a_failed_call_are_freed_before_the_next_call():
     class Big:
         pass
 
@@ -159,7 +159,7 @@ def test_what_a_failed_call_held_is_free_before_the_next():
     assert held
 
 
-def test_a_result_that_the_caller_let_go_is_free_before_the_next_call():
+def test_a_result_dropped_by_the_caller_is_freed_before_the_next_call():
     class Result:
         pass
 
@@ -182,20 +182,20 @@ def test_a_result_that_the_caller_let_go_is_free_before_the_next_call():
 @pytest.mark.parametrize(
     ("size", "error"), [(0, ValueError), (-3, ValueError), (2.0, TypeError), ("4", TypeError), (True, TypeError)]
 )
-def test_a_batch_size_that_is_none_is_refused_at_once(size, error):
+def test_an_invalid_batch_size_is_refused_at_once(size, error):
     with pytest.raises(error, match="batch_size must be"):
         oomph.map_batches(print, [1], size)
     assert list(oomph.map_batches(lambda batch: 1, [1], np.int64(4))) == [1]
 
 
-def test_a_function_that_is_none_is_refused_at_once():
+def test_a_noncallable_function_is_refused_at_once():
     with pytest.raises(TypeError, match="fn must be callable, not int"):
         oomph.map_batches(3, [1], 4)
     with pytest.raises(ValueError, match="first dimension"):
         oomph.map_batches(print, (np.zeros(3), np.zeros(4)), 4)
 
 
-def test_it_is_public_and_importing_oomph_imports_no_tensorflow():
+def test_map_batches_is_public_without_importing_tensorflow():
     assert oomph.map_batches is module.map_batches
     code = "import sys, oomph; print('map_batches' in dir(oomph), 'tensorflow' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)

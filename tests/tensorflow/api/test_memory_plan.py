@@ -26,7 +26,7 @@ def model() -> keras.Model:
 X, Y = np.random.rand(100, 32).astype("float32"), np.random.randint(0, 3, 100)
 
 
-def test_it_tells_what_a_training_takes_and_leaves_the_model_as_it_was(model, monkeypatch) -> None:
+def test_plan_reports_memory_needs_and_leaves_the_model_unchanged(model, monkeypatch) -> None:
     monkeypatch.setattr(compiled_step, "why_not", lambda: "no compiler")
     weights, optimizer = [weight.numpy() for weight in model.weights], model.optimizer
     plan = oomph.plan(model, X, Y, batch_size=20, batches=(4, 2000), gpu="24GiB")
@@ -46,7 +46,7 @@ def test_it_tells_what_a_training_takes_and_leaves_the_model_as_it_was(model, mo
     model.fit(X, Y, verbose=0)
 
 
-def test_a_training_without_xla_fits(model) -> None:
+def test_plan_of_a_training_without_xla_is_certain(model) -> None:
     model.layers[0].supports_jit = False
     model.jit_compile = False
     plan = oomph.plan(model, X, Y, batch_size=20, gpu="1GiB")
@@ -64,7 +64,7 @@ def test_a_training_without_xla_fits(model) -> None:
         ({"batches": (0,)}, ValueError, "at least 1"),
     ],
 )
-def test_what_cannot_be_planned_is_said_in_one_sentence(model, given, error, words) -> None:
+def test_unplannable_arguments_raise_a_one_sentence_error(model, given, error, words) -> None:
     with pytest.raises(error, match=words):
         oomph.plan(model, X, Y, **given)
 

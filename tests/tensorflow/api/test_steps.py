@@ -37,12 +37,12 @@ TWO_EPOCHS = [("a", 0, 0, 0, False), ("b", 0, 1, 1, True), ("a", 1, 0, 2, False)
 @pytest.mark.parametrize(
     "dataset", ["ab", ("a", "b"), lambda: iter("ab"), lambda: ["a", "b"]], ids=["text", "tuple", "iterators", "lists"]
 )
-def test_it_is_the_plain_loop_and_knows_where_it_is(dataset):
+def test_steps_yields_the_plain_loop_with_its_position(dataset):
     dataset = list(dataset) if isinstance(dataset, str) else dataset
     assert places(oomph.steps(dataset, 2, state=[[]])) == TWO_EPOCHS
 
 
-def test_epochs_may_be_a_range_none_or_nothing():
+def test_epochs_may_be_a_range_zero_or_none():
     assert [epoch for _, epoch, *_ in places(oomph.steps(["a"], range(3, 6), state=[[]]))] == [3, 4, 5]
     assert list(oomph.steps(["a"], 0, state=[[]])) == []
     assert list(oomph.steps(iter("ab"), None, state=[[]])) == ["a", "b"]
@@ -58,7 +58,7 @@ def test_a_loop_may_be_run_again():
     assert places(steps) == places(steps) == TWO_EPOCHS
 
 
-def test_of_tensorflow_the_length_is_asked_for_and_nothing_is_taken_ahead():
+def test_a_tf_dataset_is_asked_for_its_length_and_not_read_ahead():
     taken = []
     dataset = tf.data.Dataset.range(4).batch(2)
     steps = oomph.steps(dataset, state=[[]])
@@ -67,7 +67,7 @@ def test_of_tensorflow_the_length_is_asked_for_and_nothing_is_taken_ahead():
     assert taken == [(1, False), (2, True)]
 
 
-def test_without_a_length_a_batch_is_taken_ahead_only_when_somebody_asks():
+def test_data_without_a_length_are_read_ahead_only_when_ends_epoch_is_asked():
     made = []
 
     def source():
@@ -84,7 +84,7 @@ def test_without_a_length_a_batch_is_taken_ahead_only_when_somebody_asks():
         assert made == list(range(min(number + 2, 3)))
 
 
-def test_a_py_dataset_is_told_of_its_epochs():
+def test_on_epoch_end_of_a_py_dataset_is_called():
     class Told(keras.utils.PyDataset):
         def __init__(self):
             super().__init__()
@@ -151,7 +151,7 @@ def test_state_that_cannot_be_saved_is_refused_by_name(state, match):
         oomph.steps([1], state=state)
 
 
-def test_nobody_imports_tensorflow_for_it():
+def test_steps_imports_no_tensorflow():
     code = (
         "import sys, oomph\nassert list(oomph.steps([1, 2], 2, state=[[]])) == [1, 2, 1, 2]\n"
         "assert not {'tensorflow', 'keras', 'numpy'} & set(sys.modules)"
@@ -162,7 +162,7 @@ def test_nobody_imports_tensorflow_for_it():
 # -- what the state is made of ----------------------------------------------------------------------------------------
 
 
-def test_roots_have_the_names_of_the_call():
+def test_state_roots_are_named_as_in_the_call():
     model = keras.Sequential([keras.layers.Dense(1)])
     assert [str(root) for root in roots_of([model, {}])] == ["state[0] (Sequential)", "state[1] (dict)"]
     assert [str(root) for root in roots_of({"net": model})] == ["state['net'] (Sequential)"]
@@ -185,7 +185,7 @@ class Telling:
         assert (state["array"] == np.arange(3) * self.value).all()
 
 
-def test_objects_that_tell_their_state_are_given_it_back():
+def test_objects_that_report_their_state_get_it_back():
     def objects(*values):
         roots = roots_of([Telling(value) for value in values])
         return roots, LoopObjects(roots, LoopVariables([]), None, [])
@@ -226,7 +226,7 @@ def variables_of(*things):
     ],
     ids=["two arguments", "Sequential", "layer"],
 )
-def test_what_is_built_in_the_first_step_is_built_before_it_is_given_back(make, call):
+def test_variables_built_in_the_first_step_are_built_before_they_are_restored(make, call):
     model, optimizer = make(), keras.optimizers.Adam()
     ours = variables_of(model, optimizer)
     call(model)
@@ -258,7 +258,7 @@ def test_variables_that_cannot_be_made_are_named():
         variables_of(late).make_as_before(variables_of(Late()).made_by())
 
 
-def test_an_infinite_best_value_is_no_broken_weight():
+def test_an_infinite_best_value_is_not_taken_for_a_broken_weight():
     best = tf.Variable(float("inf"))
     assert variables_of(best).finite == frozenset()
 
@@ -266,7 +266,7 @@ def test_an_infinite_best_value_is_no_broken_weight():
 # -- batches ----------------------------------------------------------------------------------------------------------
 
 
-def test_a_batch_is_known_by_everything_in_it():
+def test_batch_digest_covers_everything_in_the_batch():
     batch = {"x": np.arange(4.0), "y": tf.constant([1, 2]), "name": ["a", "b"], "n": 3}
     same = {"x": np.arange(4.0), "y": tf.constant([1, 2]), "name": ["a", "b"], "n": 3}
     assert digest_of(batch) == digest_of(same) != 0
@@ -276,7 +276,7 @@ def test_a_batch_is_known_by_everything_in_it():
     digest_of(object())
 
 
-def test_digests_take_no_more_than_their_share_unless_they_are_wanted():
+def test_digests_beyond_their_time_share_are_skipped_unless_wanted():
     digests = Digests(share=1e-9)
     assert digests.of(np.ones(3), wanted=True)
     assert digests.of(np.ones(3), wanted=False) == 0
@@ -307,11 +307,11 @@ def carried(body, tmp_path):
     ],
     ids=str,
 )
-def test_names_that_are_read_before_they_are_assigned_are_carried_on(body, names, tmp_path):
+def test_names_read_before_assignment_are_found_as_carried(body, names, tmp_path):
     assert carried(body, tmp_path) == names
 
 
-def test_only_those_that_have_changed_are_told():
+def test_only_changed_carried_names_are_reported():
     import time
 
     step, best, seen, kept, began = 0, None, [], {}, time.time()
@@ -328,7 +328,7 @@ def test_only_those_that_have_changed_are_told():
     assert found.changed() == ["best", "seen", "step"]
 
 
-LOOP = test_only_those_that_have_changed_are_told.__code__.co_firstlineno + 7
+LOOP = test_only_changed_carried_names_are_reported.__code__.co_firstlineno + 7
 
 _THROUGH_OTHERS = """
 class Averages:
@@ -356,7 +356,7 @@ def run():
 """
 
 
-def test_objects_of_the_users_and_globals_that_functions_assign_are_told(tmp_path):
+def test_user_objects_and_globals_assigned_by_functions_are_reported(tmp_path):
     path = tmp_path / "train.py"
     path.write_text(_THROUGH_OTHERS)
     names = {"sys": sys, "CarriedNames": CarriedNames, "__name__": "__main__"}
@@ -396,7 +396,7 @@ def test_hidden_counts_of_random_kernels_are_named():
     ],
     ids=str,
 )
-def test_a_loop_is_taken_for_another_only_if_it_is_the_same(change, another_way, verdict):
+def test_a_loop_is_recognised_only_if_its_facts_match(change, another_way, verdict):
     before = {
         "script": {"train.py": "a"},
         "structure": {"weights of state[0]": "float32[3]"},

@@ -17,7 +17,7 @@ SPARSE = (tf.sparse.from_dense(X), tf.constant(X))
 
 @pytest.mark.parametrize("batch", [DENSE, NESTED, RAGGED, SPARSE], ids=["dense", "nested", "ragged", "sparse"])
 @pytest.mark.parametrize("size", [1, 3, 5, 10])
-def test_the_parts_put_together_are_the_batch(batch, size):
+def test_joined_parts_equal_the_batch(batch, size):
     parts = [batches.part_of(batch, start, min(10, start + size)) for start in range(0, 10, size)]
     for index, whole in enumerate(tf.nest.flatten(batch)):
         if whole is None:
@@ -36,7 +36,7 @@ def dense(part, shape=None):
 
 
 @pytest.mark.parametrize("batch", [DENSE, NESTED, RAGGED, SPARSE], ids=["dense", "nested", "ragged", "sparse"])
-def test_the_size_is_that_of_all_parts(batch):
+def test_batch_size_is_the_size_of_its_tensors(batch):
     assert batches.size_of(batch) == 10
 
 
@@ -46,14 +46,14 @@ def test_a_batch_of_parts_of_different_sizes_has_no_size(other):
 
 
 @pytest.mark.parametrize("batch", [DENSE, NESTED, RAGGED, SPARSE], ids=["dense", "nested", "ragged", "sparse"])
-def test_taken_apart_and_put_together_a_batch_is_the_same(batch):
+def test_a_batch_rebuilt_from_its_tensors_is_unchanged(batch):
     again = batches.with_tensors(batch, batches.tensors_of(batch))
     tf.nest.assert_same_structure(again, batch, expand_composites=True)
     for ours, theirs in zip(batches.tensors_of(again), batches.tensors_of(batch), strict=True):
         np.testing.assert_array_equal(ours, theirs)
 
 
-def test_an_absent_entry_becomes_none():
+def test_an_empty_optional_becomes_none():
     batch = (tf.constant(X), tf.experimental.Optional.empty(tf.TensorSpec((), tf.float32)))
     assert batches.without_optionals(batch)[1] is None
     assert batches.without_optionals(batch)[0] is batch[0]

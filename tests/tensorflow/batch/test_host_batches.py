@@ -13,7 +13,7 @@ from oomph.exact_step.step.out_of_memory import Failed, attempt
 from oomph.keras_bridge.batch import batches, host_batches
 
 
-def test_arrays_of_numbers_are_held_and_all_else_becomes_tensors():
+def test_numeric_arrays_stay_on_the_host_and_all_else_becomes_tensors():
     x, words = np.ones((4, 2), "float32"), np.array(["a", "b", "c", "d"])
     held = host_batches.held(({"x": x, "words": words}, [1.0, 2.0, 3.0, 4.0], None))
     assert held[0]["x"] is x
@@ -22,7 +22,7 @@ def test_arrays_of_numbers_are_held_and_all_else_becomes_tensors():
     assert held[2] is None
 
 
-def test_they_become_tensors_of_the_same_values_when_the_step_takes_them():
+def test_host_arrays_become_tensors_of_equal_values_on_the_device():
     x = np.arange(12).reshape(6, 2).astype("float64")[::2]
     given = host_batches.on_device((x, tf.constant([1.0]), None))
     np.testing.assert_array_equal(given[0], x)
@@ -31,7 +31,7 @@ def test_they_become_tensors_of_the_same_values_when_the_step_takes_them():
     assert host_batches.specs_of((x, None)) == (tf.TensorSpec((3, 2), tf.float64), None)
 
 
-def test_parts_and_samples_of_arrays_are_those_of_tensors():
+def test_parts_and_samples_of_arrays_equal_those_of_tensors():
     x = np.arange(20).reshape(10, 2)
     for take in (lambda batch: batches.part_of(batch, 3, 7), lambda batch: batches.sample_of(batch, 4)):
         ours, theirs = take((x, None)), take((tf.constant(x), None))
@@ -40,7 +40,7 @@ def test_parts_and_samples_of_arrays_are_those_of_tensors():
         np.testing.assert_array_equal(ours[0], theirs[0])
 
 
-def test_after_a_failure_nothing_holds_the_arguments_of_the_call():
+def test_a_failed_call_leaves_no_reference_to_its_arguments():
     """TensorFlow takes its frames out of the traceback, and they hold the tensors."""
 
     @tf.function

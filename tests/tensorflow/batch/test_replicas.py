@@ -15,7 +15,7 @@ def replicas(request):
     return Replicas(made)
 
 
-def test_what_is_taken_apart_is_the_same_when_put_together(replicas):
+def test_local_values_put_together_again_are_unchanged(replicas):
     batch = ({"x": tf.ones((3, 2)), "none": None}, [tf.constant([1, 2, 3])])
     (own,) = replicas.local(batch)
     assert own[0]["none"] is None
@@ -24,7 +24,7 @@ def test_what_is_taken_apart_is_the_same_when_put_together(replicas):
     assert (replicas.count, replicas.sizes(batch), replicas.size(batch)) == (1, [3], 3)
 
 
-def test_parts_that_do_not_agree_on_a_size_have_none(replicas):
+def test_parts_of_different_sizes_have_no_size(replicas):
     assert replicas.sizes((tf.ones((3, 2)), tf.ones(2))) is None
     assert replicas.size((tf.ones((3, 2)), tf.ones(2))) is None
 

@@ -27,7 +27,7 @@ SOURCES = {
 
 @pytest.mark.parametrize("source", SOURCES.values(), ids=SOURCES)
 @pytest.mark.parametrize(("size", "sizes"), [(1, [1] * 10), (4, [4, 4, 2]), (5, [5, 5]), (100, [10])])
-def test_every_sample_once_and_in_order(source, size, sizes):
+def test_every_sample_is_batched_once_and_in_order(source, size, sizes):
     read = list(in_batches(source(), size))
     assert [batch.shape[0] for batch in read] == sizes
     assert all(tf.is_tensor(batch) for batch in read)
@@ -76,11 +76,11 @@ def test_ragged_and_sparse_tensors_are_sliced_too():
 @pytest.mark.parametrize(
     "empty", [[], iter(()), X[:0], (X[:0], Y[:0]), tf.data.Dataset.from_tensor_slices(X[:0]), {"x": []}]
 )
-def test_nothing_in_nothing_out(empty):
+def test_empty_data_give_no_batches(empty):
     assert list(in_batches(empty, 4)) == []
 
 
-def test_a_generator_is_read_no_further_than_needed_and_no_earlier():
+def test_a_generator_is_read_lazily_and_no_further_than_needed():
     read = []
     batches = in_batches((read.append(i) or i for i in range(10**9)), 3)
     assert read == []
@@ -95,7 +95,7 @@ def test_arrays_without_a_common_number_of_samples_are_refused_at_once(wrong):
 
 
 @pytest.mark.parametrize("wrong", [3, None, "text", b"bytes", object()])
-def test_what_holds_no_samples_is_refused_at_once(wrong):
+def test_data_without_samples_are_refused_at_once(wrong):
     with pytest.raises(TypeError, match=type(wrong).__name__):
         in_batches(wrong, 4)
 

@@ -57,7 +57,7 @@ INDICES = {
 
 
 @pytest.mark.parametrize("name", INDICES)
-def test_what_indices_depend_on(name):
+def test_each_lookup_is_traced_to_the_origin_of_its_indices(name):
     indices_of, expected = INDICES[name]
     found = []
 
@@ -87,7 +87,7 @@ def test_each_piece_is_joined_in_its_own_way():
     assert shown(joined.joined()) == [(7, 1), (7, 2), (8, 10), (0, 23), (1, 34), (5, 5), (6, 46)]
 
 
-def test_what_is_joined_is_not_held_twice_and_more_may_be_joined_to_it():
+def test_joined_slices_free_their_pieces_and_accept_more():
     joined = JoinedSlices((Piece(Origin.DISTINCT),))
     first = tf.IndexedSlices(tf.constant([[1.0], [2.0]]), tf.constant([0, 1]), tf.constant([3, 1]))
     gone = weakref.ref(first.values)
@@ -100,7 +100,7 @@ def test_what_is_joined_is_not_held_twice_and_more_may_be_joined_to_it():
     assert joined.joined().values.numpy().tolist() == [[9], [6]]
 
 
-def test_without_sizes_one_piece_may_be_unknown():
+def test_one_piece_of_unknown_size_can_be_joined_but_not_two():
     joined = JoinedSlices([Piece(SAMPLES), Piece(SAME, 2)])
     joined.keep(slices([7, 7, 0, 1], [1, 2, 3, 4]))
     joined.keep(slices([8, 0, 1], [10, 20, 30]))
@@ -109,14 +109,14 @@ def test_without_sizes_one_piece_may_be_unknown():
         JoinedSlices([Piece(SAMPLES), Piece(SAMPLES)]).keep(slices([1, 2], [1, 2]))
 
 
-def test_a_lookup_that_is_another_one_in_the_next_part_is_an_error():
+def test_a_shared_lookup_that_differs_between_parts_is_an_error():
     joined = JoinedSlices([Piece(SAME)])
     joined.keep(slices([0, 1], [1, 2]))
     with pytest.raises(ValueError, match="differs between micro-batches"):
         joined.keep(slices([0], [1]))
 
 
-def test_nothing_looked_up_is_no_slices():
+def test_empty_lookups_join_to_no_slices():
     joined = JoinedSlices([Piece(SAMPLES), Piece(SAME, 0)])
     for _ in range(2):
         joined.keep(slices([], []), tf.constant([0, 0], tf.int64))
@@ -210,7 +210,7 @@ def made(way, optimizer, **compiled):
         ),  # "both": see the next test
     ],
 )
-def test_tables_however_they_are_looked_up(as_keras, way, eagerly):
+def test_tables_train_as_in_keras_however_they_are_looked_up(as_keras, way, eagerly):
     make = made(way, lambda: keras.optimizers.Adam(0.1, global_clipnorm=0.1), run_eagerly=eagerly)
     as_keras(make, (TEXT, Y), SIZES, probe=True)
 
@@ -233,7 +233,7 @@ CLIPPINGS = ({}, {"clipnorm": 0.05}, {"clipvalue": 0.001}, {"global_clipnorm": 0
     ],
     ids=str,
 )
-def test_gradients_are_clipped_as_those_of_the_batch(as_keras, way, clipping):
+def test_sparse_gradients_are_clipped_as_for_the_whole_batch(as_keras, way, clipping):
     as_keras(made(way, lambda: keras.optimizers.Adam(0.1, **clipping)), (TEXT, Y), SIZES)
 
 
@@ -254,16 +254,16 @@ ALL_KINDS = ("SGD", "Adam", "Adafactor", "Ftrl", "Muon")
         if hasattr(keras.optimizers, name)  # by version
     ],
 )
-def test_every_optimizer_of_keras(as_keras, name):
+def test_every_keras_optimizer_trains_lookups_as_in_keras(as_keras, name):
     as_keras(made("both", lambda: getattr(keras.optimizers, name)(0.01)), (TEXT, Y), SIZES)
 
 
 @pytest.mark.usefixtures("float64")
-def test_a_scaled_loss(as_keras):
+def test_a_scaled_loss_trains_lookups_as_in_keras(as_keras):
     make = made("shared", lambda: keras.optimizers.LossScaleOptimizer(keras.optimizers.Adam(0.1)))
     as_keras(make, (TEXT, Y), SIZES)
 
 
 @pytest.mark.usefixtures("float64")
-def test_compiled_by_xla(as_keras):
+def test_lookups_compiled_by_xla_train_as_in_keras(as_keras):
     as_keras(made("both", lambda: keras.optimizers.Adam(0.1), jit_compile=True), (TEXT, Y), SIZES, rtol=1e-9)

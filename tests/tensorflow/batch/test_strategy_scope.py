@@ -22,7 +22,7 @@ def is_distributed(variable) -> bool:
 
 @pytest.mark.parametrize("kind", ["mirrored", "one device", "default"])
 @pytest.mark.parametrize("nested", [False, True])
-def test_variables_are_plain_within_the_block_and_the_strategy_s_after_it(kind, nested):
+def test_variables_are_distributed_again_after_the_block(kind, nested):
     strategy = strategy_of(kind)
     with strategy.scope(), strategy.scope() if nested else contextlib.nullcontext():
         before = tf.distribute.get_strategy()

@@ -55,9 +55,9 @@ def preprocessed() -> keras.Model:
         (preprocessed, {"Subtract", "TrueDivide"}),
     ],
 )
-def test_operations_before_weights(built, expected):
+def test_operations_before_the_weights_are_found(built, expected):
     assert set(operations_before_weights(built())) == expected
 
 
-def test_nothing_is_known_of_a_model_without_a_graph():
+def test_a_model_without_a_graph_yields_no_operations():
     assert operations_before_weights(keras.Sequential([keras.layers.Dense(1)])) == ()

@@ -42,5 +42,5 @@ def test_samples_differ_in_training_mode_only(built, expected):
     assert not any("call" in vars(layer) for layer in built.layers)
 
 
-def test_a_model_that_fails_says_nothing():
+def test_a_failing_model_is_not_reported_as_differing():
     assert not differ_in_training(model(1e-9), X[:, :3])

@@ -72,12 +72,12 @@ def drawn(**seed):
         (in_python, PARTLY, "PyFunc is stateful", "without a Python generator"),
     ],
 )
-def test_what_becomes_of_the_position_in_a_pipeline(small_model, make, state, why, better):
+def test_the_fate_of_a_pipeline_position_is_reported_with_its_remedy(small_model, make, state, why, better):
     found = data_of(small_model(), make())
     assert (found.state, why in found.text, better in found.better) == (state, True, True), found
 
 
-def test_draws_that_a_resumed_run_does_not_repeat_have_the_reason_of_its_label(small_model):
+def test_unrepeatable_draws_are_reported_with_the_labels_reason(small_model):
     model, reason = small_model(), because("data-unseeded")
     try:
         tf.random.set_seed(None)

@@ -52,7 +52,7 @@ def closes_over(generator):
         (lambda x: x * np.random.rand(), "np.random.rand"),
     ],
 )
-def test_a_draw_is_found_as_it_is_written(function, written):
+def test_a_traced_python_draw_is_reported_as_written(function, written):
     assert drawn_in(function) == written
 
 
@@ -76,5 +76,5 @@ def of_something_else(x):
 @pytest.mark.parametrize(
     "function", [of_tensorflow, as_python, makes_a_generator, of_something_else, np.random.rand, tf.nn.relu, None, 3]
 )
-def test_what_is_no_draw_or_not_traced_is_left_alone(function):
+def test_functions_without_traced_draws_are_not_reported(function):
     assert drawn_in(function) == ""

@@ -23,14 +23,14 @@ SHAPES = {
 
 
 @pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
-def test_it_is_as_if_nothing_could_fail(shape):
+def test_ignore_errors_does_not_hide_the_length(shape):
     ignoring = NUMBERS.ignore_errors()
     plain, guarded = shape(NUMBERS), shape(ignoring)
     assert int(guarded.cardinality()) in (tf.data.UNKNOWN_CARDINALITY, tf.data.INFINITE_CARDINALITY)
     assert length(guarded, {ignoring}) == int(plain.cardinality())
 
 
-def test_what_tensorflow_does_not_know_either_stays_unknown():
+def test_a_length_unknown_to_tensorflow_stays_unknown():
     ignoring = NUMBERS.ignore_errors()
     for data in (ignoring.filter(lambda x: x > 3), ignoring.interleave(lambda x: tf.data.Dataset.range(x)).batch(2)):
         assert length(data, {ignoring}) == tf.data.UNKNOWN_CARDINALITY

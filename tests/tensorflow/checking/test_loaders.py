@@ -62,7 +62,7 @@ class Unreadable:
 
 
 @pytest.mark.parametrize("make", [sparse_of_scipy, Unreadable], ids=["scipy", "unreadable"])
-def test_what_cannot_be_read_is_named_and_not_called_empty(make):
+def test_unreadable_data_are_named_and_not_called_empty(make):
     data = look_at(make()).data
     assert (data.kind, data.batches, data.unread) == (OTHER, None, type(make()).__name__)
 
@@ -75,5 +75,5 @@ def test_a_distributed_dataset_is_read_as_the_one_that_was_distributed():
 
 
 @pytest.mark.parametrize("make", [list, lambda: np.zeros((0, 4))], ids=["list", "array"])
-def test_what_is_empty_is_still_called_so(make):
+def test_empty_data_are_still_called_empty(make):
     assert (look_at(make()).data.kind, look_at(make()).data.batches) == (ARRAYS, 0)

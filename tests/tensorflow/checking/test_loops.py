@@ -30,7 +30,7 @@ def facts(made, calls, graph=None):
 
 
 @pytest.mark.parametrize("traces", [False, True])
-def test_the_loss_of_the_only_output(calls, traces):
+def test_the_loss_of_the_only_output_is_found(calls, traces):
     made, loss = model(), keras.losses.BinaryCrossentropy()
 
     def step():
@@ -43,7 +43,7 @@ def test_the_loss_of_the_only_output(calls, traces):
     assert not facts(made, calls).model.swapped_loss
 
 
-def test_arguments_in_the_wrong_order(calls):
+def test_swapped_loss_arguments_are_found(calls):
     made, loss = model("sigmoid"), keras.losses.BinaryCrossentropy()
     loss(made(X), Y)
     found = facts(made, calls).model
@@ -52,7 +52,7 @@ def test_arguments_in_the_wrong_order(calls):
     assert not facts(model(), calls).model.swapped_loss  # of another model
 
 
-def test_a_student_and_its_teacher_are_both_models(calls):
+def test_a_loss_between_student_and_teacher_is_not_called_swapped(calls):
     student, teacher = model("sigmoid"), model("sigmoid")
     keras.losses.KLDivergence()(teacher(X), student(X))
     assert not facts(student, calls).model.swapped_loss
@@ -76,7 +76,7 @@ def difference(first, second):
     )
 
 
-def test_all_pairs_of_one_tensor_are_meant():
+def test_a_difference_of_all_pairs_of_one_tensor_is_not_reported():
     step = tf.function(lambda scores: tf.reduce_mean(tf.nn.relu(1 - (scores - tf.expand_dims(scores, 1)))))
     graph = step.get_concrete_function(tf.TensorSpec((20,))).graph
     assert loop_facts(model(), {}, "", keras.optimizers.SGD(), (), graph).trial.broadcasts == ""
@@ -95,5 +95,5 @@ def test_all_pairs_of_one_tensor_are_meant():
         ((1,), (1, 1), ""),
     ],
 )
-def test_a_vector_less_a_column_is_a_square(first, second, broadcasts):
+def test_a_vector_minus_a_column_is_reported_as_a_broadcast(first, second, broadcasts):
     assert difference(first, second).trial.broadcasts == broadcasts

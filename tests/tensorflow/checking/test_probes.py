@@ -36,7 +36,7 @@ def test_attention_without_a_causal_mask_reads_ahead():
     assert not reads_ahead(language_model(use_causal_mask=True), TEXT[:, :-1], TEXT[:, 1:])
 
 
-def test_a_recurrent_network_does_so_only_in_both_directions():
+def test_a_recurrent_network_reads_ahead_only_if_bidirectional():
     layer = keras.layers.LSTM(8, return_sequences=True)
     for wrapped, ahead in ((layer, False), (keras.layers.Bidirectional(layer), True)):
         given = keras.Input((LENGTH,), dtype="int32")
@@ -46,7 +46,7 @@ def test_a_recurrent_network_does_so_only_in_both_directions():
         assert reads_ahead(model, TEXT[:, :-1], TEXT[:, 1:]) is ahead
 
 
-def test_a_model_that_remembers_the_last_call_is_not_judged():
+def test_a_stateful_model_is_not_judged():
     given = keras.Input(batch_shape=(16, LENGTH), dtype="int32")
     hidden = keras.layers.LSTM(8, return_sequences=True, stateful=True)(keras.layers.Embedding(VOCABULARY, 8)(given))
     assert not reads_ahead(keras.Model(given, keras.layers.Dense(VOCABULARY)(hidden)), TEXT[:, :-1], TEXT[:, 1:])
@@ -94,7 +94,7 @@ NUMBERS = np.random.default_rng(0).normal(size=16).astype("float32")
         (dice, "relu", CLASSES, []),  # what it should give is not known
     ],
 )
-def test_what_a_loss_prefers(loss, activation, target, prefers_wrong):
+def test_loss_orders_show_which_targets_a_loss_prefers(loss, activation, target, prefers_wrong):
     model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(1, activation=activation)])
     model.compile("sgd", loss)
     orders = list(loss_orders(model, outputs_of(model), target))
@@ -112,7 +112,7 @@ class Own(keras.Model):
         return 5 * found if self.scales else found
 
 
-def test_the_last_layer_of_a_model_without_a_graph():
+def test_the_last_layer_of_a_model_without_a_graph_is_found():
     model = Own()
     assert last_layers(model, np.zeros((2, 3), "float32")) == [model.out]
     assert last_layers(Own(scales=True), np.zeros((2, 3), "float32")) == [None]
@@ -143,12 +143,12 @@ def turns_every_image(image, mask):
     ("function", "alone"),
     [(flips_the_image, True), (flips_both, False), (brightens, False), (turns_every_image, False)],
 )
-def test_images_that_move_without_their_masks(function, alone):
+def test_images_that_move_without_their_masks_are_found(function, alone):
     dataset = tf.data.Dataset.from_tensor_slices((IMAGES, MASKS)).map(function)
     assert moves_inputs_alone(dataset) is alone
 
 
-def test_a_class_need_not_move():
+def test_flipping_images_without_their_class_labels_is_fine():
     dataset = tf.data.Dataset.from_tensor_slices((IMAGES, np.zeros(8))).map(flips_the_image)
     assert not moves_inputs_alone(dataset)
 
@@ -157,7 +157,7 @@ def zipped(first, second):
     return are_shuffled_apart(tf.data.Dataset.zip((first, second)).batch(2))
 
 
-def test_what_is_shuffled_apart():
+def test_inputs_and_targets_that_are_shuffled_apart_are_found():
     numbers = tf.data.Dataset.range(8)
     assert zipped(numbers.shuffle(8), numbers.shuffle(8))
     assert zipped(numbers.shuffle(8, seed=1), numbers.shuffle(8, seed=2))
@@ -196,7 +196,7 @@ class Ranking(keras.losses.Loss):
         ("mse", NUMBERS, ""),
     ],
 )
-def test_a_loss_object_that_compares_every_target_with_every_prediction(loss, target, expected):
+def test_a_loss_comparing_all_targets_with_all_predictions_is_found(loss, target, expected):
     model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(1)])
     model.compile("sgd", loss)
     assert loss_broadcasts(model, outputs_of(model), np.ones((16, 3), "float32"), target) == expected
@@ -219,7 +219,7 @@ def test_a_loss_object_that_compares_every_target_with_every_prediction(loss, ta
         (focal_of_logits, None, False),
     ],
 )
-def test_a_loss_that_takes_probabilities_for_logits(loss, activation, takes_logits):
+def test_a_loss_that_takes_probabilities_for_logits_is_found(loss, activation, takes_logits):
     model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(1, activation=activation)])
     model.compile("sgd", loss)
     trial = Trial(16, orders=tuple(loss_orders(model, outputs_of(model), CLASSES)))
@@ -228,7 +228,7 @@ def test_a_loss_that_takes_probabilities_for_logits(loss, activation, takes_logi
 
 
 @pytest.mark.filterwarnings("ignore:Layer 'reshape")
-def test_layers_that_lose_a_mask():
+def test_layers_that_lose_a_mask_are_found():
     given = keras.Input((5,), dtype="int32")
     masked = keras.layers.Embedding(9, 4, mask_zero=True)(given)
     lost = keras.layers.Reshape((4, 5))(masked)
@@ -253,7 +253,7 @@ class OfOneSize(keras.layers.Layer):
         (keras.Input((5, 3)), keras.layers.GRU(2), 20, None, []),
     ],
 )
-def test_batches_of_another_size(inputs, layer, samples, held, expected):
+def test_batches_of_a_size_that_the_model_cannot_take_are_found(inputs, layer, samples, held, expected):
     hidden = layer(inputs) if not isinstance(layer, OfOneSize) else layer(keras.layers.Flatten()(inputs))
     model = keras.Model(inputs, keras.layers.Dense(1)(hidden))
     model.compile("sgd", "mse")

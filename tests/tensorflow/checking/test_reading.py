@@ -89,5 +89,5 @@ def test_an_error_in_the_data_keeps_what_came_before():
         (0, 10, 0.0, "reading the data: 0 of 10 batches (0%), about 0 s left"),
     ],
 )
-def test_progress_in_words(read_so_far, whole, seconds, words):
+def test_reading_progress_is_put_into_words(read_so_far, whole, seconds, words):
     assert in_words(read_so_far, whole, seconds) == words

@@ -56,7 +56,7 @@ def test_a_size_that_drop_remainder_fixes_is_static(jit_compile):
     )  # three times (500 * 4 + 4) numbers, and counts
 
 
-def test_a_size_that_the_data_leave_open_is_open():
+def test_a_size_that_the_data_leave_open_is_not_static():
     model, arguments = SizeAsFloat(), given(drops=False)
     model.compile("adam")
     assert held_line(model).startswith("weights, without the slots of the optimizer, take")
@@ -65,7 +65,7 @@ def test_a_size_that_the_data_leave_open_is_open():
     assert "out_type" in trial.failed  # as it fails in fit
 
 
-def test_a_loop_has_its_own_optimizer_and_a_model_that_is_not_compiled():
+def test_held_line_counts_the_optimizer_of_a_custom_loop_once_built():
     model, optimizer = SizeAsFloat(), keras.optimizers.Adam()
     model(np.zeros((8, 500), np.float32))
     assert held_line(model, optimizer).startswith("weights, without the slots of the optimizer, take")
@@ -73,7 +73,7 @@ def test_a_loop_has_its_own_optimizer_and_a_model_that_is_not_compiled():
     assert held_line(model, optimizer).startswith("weights and optimizer take")
 
 
-def test_the_reason_against_micro_batches_is_the_one_that_a_run_gives():
+def test_check_gives_the_same_reason_against_micro_batches_as_a_run():
     class Centred(keras.Sequential):
         def call(self, x):
             found = super().call(x)
@@ -89,6 +89,6 @@ def test_the_reason_against_micro_batches_is_the_one_that_a_run_gives():
     )
 
 
-def test_a_model_that_a_custom_loop_trains_is_not_compiled_and_its_weights_are_told_alone():
+def test_held_line_of_an_uncompiled_model_gives_the_weights_alone():
     model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(512)])
     assert held_line(model).startswith("weights, without the slots of the optimizer, take 10 KiB;")

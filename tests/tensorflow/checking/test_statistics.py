@@ -19,13 +19,13 @@ OF_TOTALS = (
 FLOATS = st.floats(width=32) | st.integers(-3, 3).map(float)
 
 
-def test_not_a_number_is_counted_by_rows_and_left_out_of_the_rest():
+def test_nan_is_counted_by_rows_and_left_out_of_other_statistics():
     sample = sample_of(np.array([[1, 2], [np.nan, 3], [np.inf, np.nan]], "float32"))
     assert (sample.nan_rows, sample.first_nan, sample.infinite_rows) == (2, 1, 1)
     assert (sample.minimum, sample.maximum, sample.mean) == (1, 3, 2)
 
 
-def test_nothing_is_known_of_text_but_its_rows():
+def test_text_has_only_a_row_count():
     sample = sample_of(np.array(["a", "b"]))
     assert (sample.rows, sample.minimum, sample.counts) == (2, None, {})
 
@@ -54,7 +54,7 @@ def test_one_hot_rows_are_classes_too():
         np.array([]),
     ],
 )
-def test_anything_else_is_no_class(rows):
+def test_other_rows_are_not_taken_for_classes(rows):
     assert classes_of(rows) is None
 
 
@@ -63,7 +63,7 @@ def test_more_values_than_classes_are_not_counted():
     assert not sample_of(np.arange(CLASSES + 1)).counts
 
 
-def test_constant_features_and_those_that_give_the_target_away():
+def test_constant_features_and_features_that_reveal_the_target_are_found():
     rng = np.random.default_rng(0)
     target = rng.normal(size=50)
     columns = np.stack([np.full(50, 3.0), rng.normal(size=50), 7 - 2 * target], axis=1)
@@ -90,7 +90,7 @@ def test_duplicates_are_rows_that_are_the_same_in_every_part():
 
 @settings(max_examples=200, deadline=None)
 @given(arrays(np.float32, array_shapes(min_dims=1, max_dims=3, max_side=6), elements=FLOATS), st.integers(1, 4))
-def test_totals_over_batches_are_those_of_the_whole(array, batch):
+def test_totals_over_batches_equal_those_of_the_whole_array(array, batch):
     totals = Totals()
     for start in range(0, len(array), batch):
         totals.add(array[start : start + batch])
@@ -112,7 +112,7 @@ def test_a_feature_is_constant_only_if_it_is_so_everywhere():
     assert merged.rows == 10
 
 
-def test_a_value_far_from_all_others_is_seen_beside_the_usual_ones():
+def test_an_outlier_is_recorded_beside_the_usual_values():
     column = np.random.default_rng(0).normal(size=(1000, 2)).astype("float32")
     column[17, 1] = -9999
     features = sample_of(column).features

@@ -72,7 +72,7 @@ def test_a_single_batch_shows_no_wait():
         (ROWS.interleave(lambda x, y: tf.data.Dataset.from_tensors((x, y))).batch(8).prefetch(1), ["interleave"]),
     ],
 )
-def test_what_is_tried(dataset, expected):
+def test_expected_pipeline_changes_are_tried(dataset, expected):
     found = lines(dataset)
     assert len(found) == len(expected)
     assert all(part in line for part, line in zip(expected, found, strict=True))
@@ -93,13 +93,13 @@ def values(dataset):
     return [float(x[0]) for x, _ in dataset]
 
 
-def test_a_pipeline_that_is_built_again_gives_the_same():
+def test_a_rebuilt_pipeline_gives_the_same_values():
     dataset = ROWS.shuffle(240, seed=1).map(doubled).take(100).skip(3).repeat(2)
     again = rebuilt(linear(dataset), {1: lambda before: before.shuffle(240, seed=1)})
     assert values(again) == values(dataset)
 
 
-def test_every_element_once_in_any_order_draws_no_order():
+def test_unordered_pipeline_yields_every_element_once():
     dataset = ROWS.shuffle(240, seed=1).map(doubled).repeat()
     assert values(in_any_order(dataset)) == [2.0 * number for number in range(240)]
     zipped = tf.data.Dataset.zip((ROWS.shuffle(8), ROWS))

@@ -58,7 +58,7 @@ def test_the_update_behind_the_barrier_is_that_of_keras(commits, options):
     assert int(commits.numpy()) == 3
 
 
-def test_a_gradient_that_fails_leaves_everything_as_it_was(commits):
+def test_a_failing_gradient_leaves_all_variables_unchanged(commits):
     variables = [keras.Variable(np.ones((2,), "float32")) for _ in range(3)]
     optimizer = optimizer_for(variables)
 
@@ -79,7 +79,7 @@ def test_a_gradient_that_fails_leaves_everything_as_it_was(commits):
     assert int(commits.numpy()) == 1
 
 
-def test_an_attribute_that_the_object_had_itself_is_there_again():
+def test_an_objects_own_attribute_is_restored_after_the_block():
     optimizer = keras.optimizers.SGD()
     optimizer.apply = own = lambda *a: "own"
     with replaced(optimizer, "apply", lambda *a: "ours"):

@@ -20,7 +20,7 @@ def failing(value, good):
         return tf.identity(value)
 
 
-def test_what_is_assigned_is_the_same_and_counted_once(commits):
+def test_held_back_assignments_have_the_same_values_and_count_once(commits):
     a, b = tf.Variable([1.0, 2.0]), tf.Variable(3.0)
 
     @tf.function
@@ -76,7 +76,7 @@ def test_the_count_comes_before_every_assignment(commits):
     assert all(count in operation.control_inputs for operation in assignments)
 
 
-def test_without_room_to_hold_them_back_the_assignments_come_as_they_do_in_keras(commits):
+def test_assignments_run_as_in_keras_without_room_to_hold_them_back(commits):
     a, b = tf.Variable([1.0, 2.0]), tf.Variable(3.0)
     asked = []
 
@@ -103,7 +103,7 @@ def test_without_room_to_hold_them_back_the_assignments_come_as_they_do_in_keras
     assert (float(b), int(commits)) == (6.0, 2), "whatever was assigned, it shows that something may have been"
 
 
-def test_what_is_computed_from_what_was_assigned_comes_after_it(commits):
+def test_values_computed_from_an_assignment_come_after_it(commits):
     a, b = tf.Variable(1.0), tf.Variable(0.0)
 
     @tf.function
@@ -185,7 +185,7 @@ def test_an_update_of_every_optimizer_has_the_bits_of_kerass_own(commits, name):
 
 
 @pytest.mark.parametrize("options", [{}, {"global_clipnorm": 1.0, "weight_decay": 0.1}, {"use_ema": True}])
-def test_one_by_one_each_assignment_waits_for_the_one_before_it_and_is_the_same(options):
+def test_assignments_one_by_one_run_in_turn_and_give_the_same_values(options):
     def trained(how):
         variables = [tf.Variable(tf.fill([4], float(n))) for n in range(1, 4)]
         optimizer = keras.optimizers.Adam(0.1, **options)

@@ -50,7 +50,7 @@ def test_a_step_that_succeeds_leaves_nothing_behind(guarded, counter):
     assert int(counter) == 2
 
 
-def test_a_step_that_fails_leaves_its_batch_and_its_state(guarded, counter):
+def test_a_failed_step_leaves_its_batch_and_can_be_rolled_back(guarded, counter):
     step, hold = guarded
     iterator = batches(1, -1, 1)
     step(iterator)

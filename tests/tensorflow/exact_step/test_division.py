@@ -107,7 +107,7 @@ def with_one(model):
         pytest.param((unweighted, fitted), marks=pytest.mark.slow),
     ],
 )
-def test_sample_weights_come_and_go(guard, watch, memory, needs, calls):
+def test_a_divided_step_accepts_sample_weights_that_come_and_go(guard, watch, memory, needs, calls):
     expected = steps_of(dense_model(), calls)
     made = dense_model(needs())
     guard(made)
@@ -119,7 +119,7 @@ def test_sample_weights_come_and_go(guard, watch, memory, needs, calls):
 
 @pytest.mark.filterwarnings("ignore:Gradients do not exist")
 @pytest.mark.parametrize("calls", [(with_both, with_one, with_both), (with_one, with_both, with_one)])
-def test_an_optional_input_comes_and_goes_and_its_weights_train_when_it_is_there(guard, watch, memory, needs, calls):
+def test_weights_of_an_optional_input_train_only_when_it_is_given(guard, watch, memory, needs, calls):
     expected = steps_of(optional_input(tf.identity), calls)
     made = optional_input(needs())
     guard(made)
@@ -128,7 +128,7 @@ def test_an_optional_input_comes_and_goes_and_its_weights_train_when_it_is_there
     assert len(watch.verdicts) == 2
 
 
-def test_what_a_probe_has_found_of_one_layout_says_nothing_of_another(guard, watch, memory, needs):
+def test_each_batch_layout_gets_its_own_probe(guard, watch, memory, needs):
     made = CouplesWeighted(needs())
     made.compile(keras.optimizers.SGD(0.01), jit_compile=False)
     guard(made)
@@ -155,7 +155,7 @@ def test_evaluate_and_test_on_batch_lay_their_batches_out_differently(guard_eval
     assert watch.verdicts == ["exact", "exact"]
 
 
-def test_a_layout_is_what_a_trace_depends_on_and_not_how_many_samples_there_are():
+def test_batch_layout_ignores_the_number_of_samples():
     array, tensor = np.zeros((4, 3)), tf.zeros((9, 3), tf.float64)
     assert batches.layout_of((array, None)) == batches.layout_of((tensor, None))
     ragged, sparse = tf.RaggedTensor.from_tensor(tensor), tf.sparse.from_dense(tensor)

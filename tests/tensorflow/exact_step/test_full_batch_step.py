@@ -123,7 +123,7 @@ def step_of(made, can_go_back=True):
     return whole, iterator
 
 
-def test_a_step_that_fails_before_its_commit_gives_its_batch_back_and_changes_nothing(memory, needs):
+def test_a_step_failing_before_its_commit_returns_its_batch_unchanged(memory, needs):
     made = model(needs())
     whole, iterator = step_of(made)
     whole.run(iterator)
@@ -141,9 +141,7 @@ def test_a_step_that_fails_before_its_commit_gives_its_batch_back_and_changes_no
 
 
 @pytest.mark.parametrize("can_go_back", [True, False])
-def test_where_memory_has_no_limit_later_steps_leave_their_repair_to_the_checkpoint(
-    memory, needs, monkeypatch, can_go_back
-):
+def test_later_steps_without_a_memory_limit_rely_on_the_checkpoint_for_repair(memory, needs, monkeypatch, can_go_back):
     """Such a failure is rare, and holding every value costs time. Without checkpoints it is held all the same."""
     monkeypatch.setattr(FullBatchStep, "_is_limited", lambda step: False)
     monkeypatch.setattr(full_batch_step, "_PAYS_AFTER", 0)
@@ -161,7 +159,7 @@ def test_where_memory_has_no_limit_later_steps_leave_their_repair_to_the_checkpo
 
 
 @pytest.mark.parametrize("failing", [1, 2, 5, 6])
-def test_of_several_steps_in_an_execution_those_before_the_failure_are_done(memory, needs, failing):
+def test_steps_before_the_failure_in_one_execution_are_kept(memory, needs, failing):
     made = model(needs(), steps_per_execution=3)
     whole, iterator = step_of(made)
     memory.fail_at = failing
@@ -210,7 +208,7 @@ def failing_update(memory, before):
     return made, whole, iterator
 
 
-def test_what_an_update_needs_is_computed_before_the_first_variable_is_written(memory):
+def test_update_values_are_computed_before_the_first_variable_is_written(memory):
     made, whole, iterator = failing_update(memory, before=True)
     before = values(made)
     assert whole.run(iterator).phase == "compute"
@@ -218,14 +216,14 @@ def test_what_an_update_needs_is_computed_before_the_first_variable_is_written(m
         np.testing.assert_array_equal(one, other)
 
 
-def test_a_failure_within_the_commit_is_said_to_be_one(memory):
+def test_a_failure_within_the_commit_is_reported_as_a_commit_failure(memory):
     made, whole, iterator = failing_update(memory, before=False)
     before = values(made)
     assert whole.run(iterator).phase == "commit"
     assert any((one != other).any() for one, other in zip(values(made), before, strict=True))
 
 
-def test_other_errors_go_through_and_leave_nothing_held(needs):
+def test_other_errors_are_raised_and_leave_no_batch_held(needs):
     made = model()
     whole, _ = step_of(made)
     data = known().map(lambda x, y: (tf.debugging.check_numerics(x, "mine"), y))
@@ -240,7 +238,7 @@ def test_other_errors_go_through_and_leave_nothing_held(needs):
 
 @pytest.mark.parametrize("text", ["CUDNN_STATUS_ALLOC_FAILED", "CUBLAS_STATUS_ALLOC_FAILED"])
 @pytest.mark.parametrize("short", [True, False])
-def test_an_error_of_a_library_is_one_of_memory_only_where_memory_was_short(monkeypatch, text, short):
+def test_a_library_error_counts_as_out_of_memory_only_if_memory_was_short(monkeypatch, text, short):
     class Device:
         @staticmethod
         def of_training_device():
@@ -260,7 +258,7 @@ def test_an_error_of_a_library_is_one_of_memory_only_where_memory_was_short(monk
             attempt(fails)
 
 
-def test_what_a_failed_step_held_is_free_when_the_next_try_begins(memory):
+def test_objects_of_a_failed_step_are_freed_before_the_next_try(memory):
     held = []
 
     def step():
@@ -274,7 +272,7 @@ def test_what_a_failed_step_held_is_free_when_the_next_try_begins(memory):
     assert held[0]() is None
 
 
-def test_the_size_of_batches_is_known_where_the_data_says_so():
+def test_batch_size_is_known_when_the_dataset_fixes_it():
     made = model()
     whole, _ = step_of(made)
     batch = (tf.constant(X[:4]), tf.constant(Y[:4]))
@@ -284,7 +282,7 @@ def test_the_size_of_batches_is_known_where_the_data_says_so():
     assert other.knows_size(batch)
 
 
-def test_a_commit_in_a_branch_is_seen_whatever_the_steps_before_did(memory):
+def test_a_commit_in_a_branch_is_detected_after_steps_without_one(memory):
     """The first step commits, the second does not, and the third fails after its commit."""
 
     class Sometimes(keras.Sequential):

@@ -57,7 +57,7 @@ def assert_same(one, other):
 
 
 @pytest.mark.parametrize("options", [{}, {"run_eagerly": True}, {"steps_per_execution": 3}])
-def test_from_the_first_step_on(guard, watch, memory, needs, options):
+def test_a_guarded_step_divides_from_the_first_step_on(guard, watch, memory, needs, options):
     dropout = partial(keras.layers.Dropout, seed=5)
     expected = trained(model(needs(), dropout(0.3), **options))
     made = model(needs(), dropout(0.3), **options)
@@ -88,7 +88,7 @@ class Calls(keras.callbacks.Callback):
         self.losses.append(logs["loss"])
 
 
-def test_to_callbacks_a_step_that_was_taken_again_in_parts_is_one_step(guard, memory, needs):
+def test_callbacks_see_a_divided_step_as_one_step(guard, memory, needs):
     expected, calls = Calls(), Calls()
     model(needs()).fit(data(), verbose=0, shuffle=False, callbacks=[expected])
     made = model(needs())
@@ -129,7 +129,7 @@ def test_sizes_that_were_traced_once_are_not_traced_again(guard, watch, memory, 
         (10, {"steps_per_execution": 3}),
     ],
 )
-def test_at_any_step(guard, watch, memory, needs, failing, options):
+def test_a_step_failing_at_any_point_is_recovered_exactly(guard, watch, memory, needs, failing, options):
     expected = undisturbed()
     made = model(needs(), **options)
     guard(made)
@@ -161,7 +161,7 @@ class Centred(keras.layers.Layer):
         return x - keras.ops.mean(x, axis=0)
 
 
-def test_samples_that_look_at_each_other_are_not_divided(guard, watch, memory, needs):
+def test_a_batch_whose_samples_depend_on_each_other_is_not_divided(guard, watch, memory, needs):
     made = model(needs(), Centred())
     guard(made)
     memory.fail_at = 3
@@ -170,7 +170,7 @@ def test_samples_that_look_at_each_other_are_not_divided(guard, watch, memory, n
     assert int(made.optimizer.iterations.numpy()) == 2
 
 
-def test_they_are_when_that_is_allowed(guard, watch, memory, needs):
+def test_a_batch_of_dependent_samples_is_divided_when_allowed(guard, watch, memory, needs):
     made = model(needs(), Centred())
     guard(made, "allow")
     memory.fail_at = 3
@@ -179,7 +179,7 @@ def test_they_are_when_that_is_allowed(guard, watch, memory, needs):
     assert int(made.optimizer.iterations.numpy()) == 10
 
 
-def test_or_trained_on_as_smaller_batches_as_by_plain_keras(guard, watch, memory, needs):
+def test_allowed_smaller_batches_train_as_in_plain_keras(guard, watch, memory, needs):
     def smaller():
         for start in range(0, 190, 20):
             sizes = [7, 7, 6] if start < 180 else [5, 5]
@@ -215,7 +215,7 @@ def test_a_failing_smaller_batch_is_made_smaller_and_no_sample_is_trained_on_twi
     assert int(made.optimizer.iterations.numpy()) == 2 + len(memory.seen) - 1
 
 
-def test_a_step_that_only_a_probe_knows_is_probed_again_as_it_goes_on(guard, watch, memory, needs):
+def test_a_step_judged_by_a_probe_is_probed_again_during_training(guard, watch, memory, needs):
     class CentredIfLarge(keras.layers.Layer):
         def call(self, x):
             return x - keras.ops.relu(keras.ops.mean(keras.ops.abs(x)) - 1000.0)
@@ -245,7 +245,7 @@ def test_without_memory_for_the_first_probe_a_new_process_is_asked_for(guard, wa
     assert (watch.suggested, watch.verdicts) == (Start(1, guessed=True), [])
 
 
-def test_if_there_is_none_in_that_either_it_is_over(guard, watch, memory, needs):
+def test_a_step_without_memory_for_a_probe_in_a_new_process_is_refused(guard, watch, memory, needs):
     def sum_of_squares(y, p):
         return tf.reduce_sum((y - p) ** 2)
 
@@ -281,7 +281,7 @@ def test_a_later_probe_without_memory_changes_nothing(guard, watch, memory, need
     assert watch.verdicts == ["exact"]
 
 
-def test_one_sample_that_does_not_fit_is_the_end(guard, watch, memory, needs):
+def test_a_single_sample_that_does_not_fit_ends_the_training(guard, watch, memory, needs):
     """In this process it need not be the batch alone; in one that has tried nothing else it is."""
     made = model(needs())
     guard(made, "allow")
@@ -298,7 +298,7 @@ def test_one_sample_that_does_not_fit_is_the_end(guard, watch, memory, needs):
     assert int(made.optimizer.iterations.numpy()) == 0
 
 
-def test_what_one_sample_needs_is_told_in_units_of_its_size(guard, watch, memory, needs, monkeypatch):
+def test_memory_need_of_one_sample_is_reported_in_a_fitting_unit(guard, watch, memory, needs, monkeypatch):
     monkeypatch.setenv("TF_CPU_ALLOCATOR_USE_BFC", "1")
     monkeypatch.setenv("TF_CPU_BFC_MEM_LIMIT_IN_MB", "60")
     made = model(needs())
@@ -315,7 +315,7 @@ def test_what_one_sample_needs_is_told_in_units_of_its_size(guard, watch, memory
         (10 << 20, "at most 10 MiB were in use, and the rest is in smaller pieces or held by others"),
     ],
 )
-def test_what_became_of_the_rest_of_a_device_that_is_larger_than_the_block_is_told(
+def test_out_of_memory_on_a_larger_device_explains_where_the_rest_went(
     guard, watch, memory, needs, monkeypatch, peak, told
 ):
     monkeypatch.setattr(DeviceMemory, "of_training_device", lambda gpu=None: DeviceMemory("CPU:0", 60 << 20))
@@ -327,9 +327,7 @@ def test_what_became_of_the_rest_of_a_device_that_is_larger_than_the_block_is_to
         trained(made)
 
 
-def test_a_failure_before_the_batch_is_there_names_the_micro_batch_that_a_new_process_may_halve(
-    guard, watch, monkeypatch
-):
+def test_a_failure_in_the_input_phase_names_the_micro_batch_size(guard, watch, monkeypatch):
     """Where the data are computed on the device, smaller micro-batches leave them more of it."""
     made = model()
     guard(made).begin_with(Start(5))
@@ -351,7 +349,7 @@ def test_a_new_process_begins_with_few_samples_and_takes_more_as_they_fit(guard,
     assert 4 < max(memory.seen) <= 16
 
 
-def test_an_update_without_memory_is_tried_in_a_new_process_with_parts_that_do_not_grow(guard, watch, memory, needs):
+def test_an_update_without_memory_suggests_smaller_parts_for_a_new_process(guard, watch, memory, needs):
     """Such parts have fitted. Larger ones would only leave the update less."""
     made = model(needs())
     step = guard(made)
@@ -384,7 +382,7 @@ class Forward(keras.layers.Layer):
 
 
 @pytest.mark.parametrize(("batch", "in_parts"), [(95, True), (24, False)])
-def test_an_evaluation_that_cannot_fit_as_training_did_not_is_not_tried_as_a_whole(
+def test_an_evaluation_is_divided_at_once_when_training_did_not_fit(
     guard, guard_evaluation, watch, memory, needs, batch, in_parts
 ):
     made = model(needs(), forward := Forward())
@@ -416,7 +414,7 @@ def test_an_evaluation_that_has_fitted_as_a_whole_stays_whole(guard, guard_evalu
 
 
 @pytest.mark.parametrize(("layer", "expected"), [(keras.layers.LSTM, True), (keras.layers.GlobalMaxPooling1D, False)])
-def test_a_step_with_a_loop_in_it_is_taken_to_leave_gaps(guard, memory, needs, layer, expected):
+def test_a_step_with_a_loop_is_expected_to_leave_memory_gaps(guard, memory, needs, layer, expected):
     first = keras.layers.Reshape((4, 1)), keras.layers.Dense(2)
     made = keras.Sequential([keras.Input((4,)), *first, layer(*[3] * expected), needs(), keras.layers.Dense(1)])
     made.compile("sgd", "mse", jit_compile=False)

@@ -93,14 +93,14 @@ def find(guarded):
         lambda: model(run_eagerly=True),
     ],
 )
-def test_samples_that_stand_alone_are_found_equal(find, make):
+def test_independent_samples_are_found_equal(find, make):
     finding = find(make())
     assert (finding.samples, finding.equal, finding.conclusive) == (N, True, True)
     assert max(finding.gradients, finding.state, finding.returned) < 1e-12 < finding.tolerance == 1e-10
 
 
 @pytest.mark.parametrize("make", [lambda: model(loss=contrastive), lambda: model(Centred())])
-def test_samples_that_look_at_each_other_show_in_the_gradients(find, make):
+def test_samples_that_depend_on_each_other_change_the_gradients(find, make):
     finding = find(make())
     assert finding.gradients > 0.01
     assert not finding.equal
@@ -124,7 +124,7 @@ def test_zero_gradients_prove_nothing(find):
     assert (finding.gradients, finding.conclusive) == (0.0, False)
 
 
-def test_batch_normalization_is_set_aside_and_what_else_couples_shows(find):
+def test_coupling_is_found_beside_batch_normalization(find):
     alone = find(model(keras.layers.BatchNormalization(), loss=rows))
     assert (alone.normalises, alone.equal, alone.conclusive) == (True, True, True)
     both = find(model(keras.layers.BatchNormalization(), loss=contrastive))
@@ -151,13 +151,13 @@ def test_a_step_that_fails_on_few_samples_says_so(find):
 
 
 @pytest.mark.parametrize(("size", "samples"), [(1, 0), (2, 2), (3, 3), (64, 64), (70, 64), (10000, 78), (100000, 256)])
-def test_as_many_samples_as_there_are_up_to_sixty_four_and_more_of_large_batches(find, size, samples):
+def test_number_of_probed_samples_follows_the_batch_size(find, size, samples):
     finding = find(model(), (np.resize(X, (size, 4)), np.resize(Y, (size, 1))))
     assert (finding.samples, finding.conclusive) == (samples, samples > 0)
 
 
 @pytest.mark.parametrize(("policy", "tolerance"), [("float32", 1e-4), ("mixed_float16", 0.05), ("mixed_bfloat16", 0.1)])
-def test_what_counts_as_rounding_goes_by_the_coarsest_type(guarded, policy, tolerance):
+def test_probe_tolerance_follows_the_coarsest_type(guarded, policy, tolerance):
     keras.backend.set_floatx("float32")
     keras.config.set_dtype_policy(policy)
     finding = guarded(model(loss=rows, auto_scale_loss=False), (X.astype("float32"), Y.astype("float32"))).find()

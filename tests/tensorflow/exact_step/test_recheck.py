@@ -58,7 +58,7 @@ def rechecked(small_model, guard):
     ],
     ids=str,
 )
-def test_it_leaves_the_training_as_it_is(small_model, rechecked, compiled):
+def test_rechecking_leaves_the_training_unchanged(small_model, rechecked, compiled):
     def layers():
         return [keras.layers.Dense(6), keras.layers.BatchNormalization(), keras.layers.Dropout(0.5, seed=3)]
 
@@ -87,12 +87,12 @@ def test_a_wrong_gradient_is_found_with_its_device(rechecked, wrong, third):
     assert found.difference > 0.005
 
 
-def test_rounding_is_no_fault(rechecked):
+def test_rounding_is_not_reported_as_a_fault(rechecked):
     _, _, found, clean = rechecked(keras.layers.Dense(3), Device(2, 5, by=1 + 2e-6).layer())
     assert (found, len(clean)) == ([], 3)
 
 
-def test_nan_against_a_number_is_a_difference_and_nan_twice_is_none(rechecked):
+def test_nan_is_a_difference_only_if_not_recomputed_as_nan(rechecked):
     _, _, found, _ = rechecked(keras.layers.Dense(3), Device(3, by=np.nan).layer())
     assert [one.difference for one in found] == [np.inf]
     _, _, found, clean = rechecked(keras.layers.Dense(3), Device(2, 3, by=np.nan).layer())
@@ -100,7 +100,7 @@ def test_nan_against_a_number_is_a_difference_and_nan_twice_is_none(rechecked):
 
 
 @pytest.mark.parametrize(("every", "steps", "due"), [(1, 1, 8), (3, 1, 2), (3, 4, 8), (100, 4, 0)])
-def test_every_so_many_steps_whatever_one_execution_takes(small_model, every, steps, due):
+def test_recheck_is_due_every_n_steps_whatever_the_steps_per_execution(small_model, every, steps, due):
     recheck = Recheck(small_model(), None, every, None, None)
     assert sum(recheck.is_due(steps) for _ in range(8)) == due
 
@@ -128,7 +128,7 @@ def test_a_step_whose_draws_can_not_be_set_back_is_not_compared(rechecked):
     assert "cannot be restored" in recheck.impossible
 
 
-def test_without_memory_for_it_nothing_is_compared_and_the_step_goes_on(rechecked, needs, memory):
+def test_a_recheck_without_memory_is_skipped_and_training_continues(rechecked, needs, memory):
     memory.fail_at = 2
     _, recheck, found, clean = rechecked(keras.layers.Dense(3), needs())
     assert (found, recheck.done, len(clean)) == ([], 2, 2)

@@ -84,7 +84,7 @@ def taken(search, memory, batch):
 
 
 @pytest.mark.parametrize(("begin", "batch"), [(1, 128), (4, 128), (4, 2), (1, 1)])
-def test_from_a_guess_larger_pieces_are_tried_until_the_memory_is_used(memory, clock, begin, batch):
+def test_a_guessed_size_grows_until_the_memory_is_used(memory, clock, begin, batch):
     search = SizeSearch()
     search.begin(Start(begin, guessed=True))
     assert not search.is_whole
@@ -94,7 +94,7 @@ def test_from_a_guess_larger_pieces_are_tried_until_the_memory_is_used(memory, c
     assert min(search.chosen, batch) >= min(40, batch // 2)
 
 
-def test_a_guess_does_not_replace_what_is_known(memory, clock):
+def test_a_guess_does_not_replace_a_known_size(memory, clock):
     search = SizeSearch()
     taken(search, memory, 200)
     chosen = search.chosen
@@ -133,13 +133,13 @@ def test_a_step_that_leaves_gaps_fills_less_of_the_memory(memory, clock):
     assert search.known == MicroBatchSearch(gaps=True)
 
 
-def test_extra_memory_of_the_parts_is_taken_off_the_room(memory, clock):
+def test_extra_memory_of_the_parts_is_subtracted_from_the_room(memory, clock):
     search = SizeSearch()
     search.learn(FAILED, 200, 1.0, extra_bytes=300)
     assert search.room_bytes == 600
 
 
-def test_the_need_that_xla_names_gives_the_size_at_once(memory, clock):
+def test_memory_need_named_by_xla_gives_the_size_at_once(memory, clock):
     search, memory.peak = SizeSearch(), 150
     oom = DeviceOutOfMemory("line", 1950, whole_step=True)
     search.learn(Failed(oom, ERROR, "compute"), 200, 1.0)
@@ -147,14 +147,14 @@ def test_the_need_that_xla_names_gives_the_size_at_once(memory, clock):
     assert search.room_bytes == 900
 
 
-def test_where_others_may_hold_the_rest_half_of_what_was_refused_counts(memory, clock):
+def test_half_of_a_refused_request_counts_as_room_when_others_hold_memory(memory, clock):
     search, memory.peak = SizeSearch(), 400
     search.learn(FAILED, 200, 1.0)  # 256 bytes were asked for, and 600 should have been free
     assert search.room_bytes == 400 + 256 // 2 - 100
     assert search.known.gaps
 
 
-def test_a_pool_on_the_cpu_is_only_in_pieces(memory, clock):
+def test_a_cpu_pool_is_treated_as_fragmented(memory, clock):
     """The first tensor of a step may be refused, so that the peak says nothing of what there is."""
     search, memory.peak, memory.device = SizeSearch(), 110, "CPU:0"
     search.learn(FAILED, 200, 1.0)
@@ -180,7 +180,7 @@ def test_a_size_given_beforehand_is_taken_without_a_search():
     assert search.chosen == 16
 
 
-def test_errors_that_are_no_memory_go_through(memory, clock):
+def test_errors_other_than_out_of_memory_are_raised(memory, clock):
     search = SizeSearch()
     search.learn(FAILED, 64, 1.0)
     with pytest.raises(ZeroDivisionError):
@@ -193,7 +193,7 @@ def settled(memory, clock, batch=200):
     return search
 
 
-def test_whole_batches_come_back_when_memory_does(memory, clock):
+def test_whole_batches_return_when_memory_is_free_again(memory, clock):
     search = settled(memory, clock)
     memory.limit_bytes = 10_000
     clock.now += 59
@@ -215,7 +215,7 @@ def test_a_little_more_memory_gives_larger_parts_and_not_the_whole(memory, clock
     assert set(taken(search, memory, 200)) <= {search.chosen, 200 % search.chosen}
 
 
-def test_memory_is_looked_at_every_few_seconds_only(memory, clock):
+def test_memory_is_checked_only_every_few_seconds(memory, clock):
     search = settled(memory, clock)
     clock.now += 61
     search.grow(200)

@@ -87,7 +87,7 @@ def test_a_batch_that_may_not_be_split_is_tried_whole_unless_it_has_failed():
 
 
 @pytest.mark.parametrize(("action", "result"), [(Action.PROBE, Promise(EXACT)), (Action.DIVIDED, failed())])
-def test_where_no_sample_fits_a_new_process_may_have_larger_pieces_of_memory(action, result):
+def test_plan_restarts_when_no_single_sample_fits(action, result):
     plan = after(action, result, failed(), next_size=None, fresh=FRESH, need=": it needs 4 GiB")
     assert (plan.action, plan.begin) == (Action.RESTART, FRESH)
     assert plan.reason == "one sample does not fit beside what the full batch left allocated"

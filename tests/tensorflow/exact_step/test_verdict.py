@@ -55,7 +55,7 @@ OBSTACLE = ProbeFinding(0, conclusive=False, obstacle="the step assigns weights 
         (UNKNOWN, OBSTACLE, REFUSED, REFUSED, REFUSED),
     ],
 )
-def test_what_micro_batches_are_worth(promise, finding, by_default, allowed, refused):
+def test_each_finding_gets_the_expected_verdict(promise, finding, by_default, allowed, refused):
     choices = {None: by_default, "allow": allowed, "refuse": refused}
     assert {choice: judge(promise, finding, Choice(choice)).kind for choice in choices} == choices
 
@@ -65,7 +65,7 @@ NOT_FINITE = ProbeFinding(16, 0.0, float("inf"), "layer/state", 1e-3)
 
 
 @pytest.mark.parametrize("finding", [NO_FIGURE, NOT_FINITE])
-def test_what_is_no_number_is_said_in_words_and_never_as_a_figure(finding):
+def test_infinite_differences_are_described_in_words(finding):
     told = [str(finding), judge(UNKNOWN, finding, Choice()).reason, json.dumps(finding.facts(), allow_nan=False)]
     assert not any("inf" in words.lower() for words in told)
     assert judge(UNKNOWN, finding, Choice()).refused
@@ -85,14 +85,14 @@ def test_what_is_no_number_is_said_in_words_and_never_as_a_figure(finding):
         (KNOWN, EQUAL, ""),
     ],
 )
-def test_the_reason_names_the_cause_and_a_refusal_the_way_out(promise, finding, reason):
+def test_the_reason_names_the_cause_and_a_refusal_also_the_option(promise, finding, reason):
     assert judge(promise, finding, Choice("allow")).reason == reason
     if reason:
         assert judge(promise, finding, Choice()).reason == f"{reason}; --inexact=allow accepts that"
 
 
 @pytest.mark.parametrize("smaller_batch", [None, False])
-def test_a_step_that_fails_on_parts_is_no_reason_for_options_with_which_it_fails_too(smaller_batch):
+def test_a_step_failing_on_parts_is_refused_without_suggesting_options(smaller_batch):
     reason = "the step fails on part of a batch (shapes)"
     refused = judge(KNOWN, FAILS, Choice(smaller_batch=smaller_batch)).reason
     assert refused.startswith(f"{reason}; where the step holds a fixed batch size")
@@ -101,12 +101,12 @@ def test_a_step_that_fails_on_parts_is_no_reason_for_options_with_which_it_fails
     assert judge(KNOWN, FAILS, Choice(smaller_batch=True)) == Promise(SMALLER, reason)
 
 
-def test_what_nobody_can_allow_names_no_way_out():
+def test_a_refusal_that_no_option_can_lift_suggests_none():
     assert judge(KNOWN, OBSTACLE, Choice()) == Promise(REFUSED, OBSTACLE.obstacle)
     assert "--inexact" not in judge(KNOWN, NORMALISES, Choice("refuse")).reason
 
 
-def test_what_would_be_refused_is_taken_as_smaller_batches_where_that_is_allowed():
+def test_a_refused_batch_becomes_smaller_batches_when_allowed():
     findings = [EQUAL, COUPLED, MOVED, METRIC, ZERO, FEW, NORMALISES, RETURNED, HIDDEN, OBSTACLE]
     for promise, finding, inexact in itertools.product([KNOWN, UNKNOWN], findings, ["refuse", None, "allow"]):
         before = judge(promise, finding, Choice(inexact, smaller_batch=False))
@@ -122,7 +122,7 @@ def test_a_returned_number_that_does_not_add_up_is_named():
     assert judge(KNOWN, RETURNED, Choice()).reason == "a number that the step returns is not a mean over samples"
 
 
-def test_who_allows_more_is_never_promised_less():
+def test_allowing_more_never_lowers_the_promise():
     order = [REFUSED, APPROXIMATE, EXACT]
     findings = [EQUAL, COUPLED, MOVED, METRIC, ZERO, FEW, NORMALISES, RETURNED, HIDDEN, FAILS, OBSTACLE]
     for promise, finding in itertools.product([KNOWN, UNKNOWN], findings):

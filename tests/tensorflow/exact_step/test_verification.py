@@ -40,14 +40,14 @@ def verified(model, theirs, ours, steps=1, logs=(0.5, 0.5)):
     return verification.result
 
 
-def test_the_same_values_are_no_difference(made):
+def test_equal_values_are_reported_without_a_difference(made):
     found = verified(made, 1.5, 1.5, steps=2)
     assert (found.steps, found.weights, found.logs, found.of_change, found.variable) == (2, 0, 0, 0, "")
     assert verified_in_words(found) == "2 steps compared with plain Keras: no difference in any variable or metric"
 
 
 @pytest.mark.parametrize("step", [1.0, 1e-3])
-def test_a_difference_is_measured_by_what_the_step_changed(made, step):
+def test_a_difference_is_measured_relative_to_the_steps_change(made, step):
     """The same figure is rounding beside a large update, and is none beside a small one."""
     found = verified(made, np.float32(1 + step), np.float32(1 + step + 1e-5))
     assert found.weights == pytest.approx(1e-5, rel=0.05)
@@ -60,7 +60,7 @@ def test_a_difference_is_measured_by_what_the_step_changed(made, step):
 
 
 @pytest.mark.parametrize(("theirs", "ours"), [(1.5, np.nan), (np.nan, 1.5), (1.5, np.inf), (-np.inf, np.inf)])
-def test_what_is_finite_on_one_side_only_is_no_agreement(made, theirs, ours):
+def test_a_value_finite_on_one_side_only_is_a_difference(made, theirs, ours):
     found = verified(made, np.float32(theirs), np.float32(ours), steps=2)
     assert found.weights == found.of_change == float("inf")
     assert "more than rounding" in verified_in_words(found)
@@ -84,7 +84,7 @@ def test_a_metric_counts_as_much_as_a_variable(made, logs, share, verdict):
     assert f"compared with plain Keras: {verdict}. " in verified_in_words(found)
 
 
-def test_types_that_numpy_lacks_are_measured_as_well():
+def test_differences_in_bfloat16_are_measured():
     model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(2, dtype="bfloat16")])
     model.compile("sgd", "mse")
     found = verified(model, tf.constant(1.5, tf.bfloat16), tf.constant(1.5078125, tf.bfloat16))
@@ -111,7 +111,7 @@ def test_a_step_that_plain_keras_cannot_take_is_not_called_compared(made):
     assert verified_in_words(found) == f"no step was compared with plain Keras; {OUT_OF_MEMORY}"
 
 
-def test_rounding_goes_by_the_coarsest_type_of_any_layer(small_model):
+def test_rounding_tolerance_follows_the_coarsest_type_of_any_layer(small_model):
     model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(2), keras.layers.Dense(1, dtype="mixed_float16")])
     model.compile("sgd", "mse")
     assert (verified(model, 1.5, 1.5).type, verified(model, 1.5, 1.5).rounding) == ("float16", 0.05)

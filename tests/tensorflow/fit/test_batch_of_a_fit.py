@@ -31,11 +31,11 @@ UNKNOWN = SimpleNamespace(data_adapter=SimpleNamespace(batch_size=None))
         (None, None),
     ],
 )
-def test_a_pipeline_says_how_many_samples_a_batch_has(data: Any, size: int | None) -> None:
+def test_batch_size_is_read_from_the_pipeline(data: Any, size: int | None) -> None:
     assert batch_size(UNKNOWN, data) == size
 
 
-def test_keras_knows_the_size_for_arrays() -> None:
+def test_batch_size_of_arrays_is_read_from_keras() -> None:
     assert batch_size(SimpleNamespace(data_adapter=SimpleNamespace(batch_size=24)), ROWS) == 24
     assert batch_size(None, ROWS) is None
 
@@ -48,7 +48,7 @@ def test_a_cpu_without_a_limit_has_no_memory_of_its_own(monkeypatch: pytest.Monk
     }  # fmt: skip
 
 
-def test_weights_and_slots_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_memory_taken_counts_weights_and_optimizer_slots(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TF_CPU_ALLOCATOR_USE_BFC", "1")
     monkeypatch.setenv("TF_CPU_BFC_MEM_LIMIT_IN_MB", "64")
     monkeypatch.setattr("oomph.resume.fit.memory_taken.peak_bytes_of_device", lambda: 9_000)

@@ -83,7 +83,7 @@ def test_the_users_own_callbacks_are_left_alone(saved):
     assert (new.count, hasattr(new, "best_weights")) == (0, False)
 
 
-def test_in_an_edited_list_each_callback_finds_its_own_state(saved):
+def test_each_callback_of_an_edited_list_gets_its_own_state_back(saved):
     def made(*waits):
         found = [keras.callbacks.EarlyStopping() for _ in waits]
         for callback, wait in zip(found, waits, strict=True):
@@ -113,7 +113,7 @@ class Counting(keras.callbacks.Callback):
 SEEN = {"best": 0.25, ("a", 1): [1, None, True, "x"], "far": float("inf"), "weights": np.arange(6.0).reshape(2, 3)}
 
 
-def test_a_callback_that_says_what_it_keeps_is_resumed_whatever_that_is(saved, told):
+def test_a_callback_with_get_state_and_set_state_is_resumed(saved, told):
     new = Counting()
     callbacks.restore([new], *saved([Counting(SEEN)]))
     np.testing.assert_array_equal(new.seen.pop("weights"), SEEN["weights"])
@@ -121,7 +121,7 @@ def test_a_callback_that_says_what_it_keeps_is_resumed_whatever_that_is(saved, t
     assert told == []
 
 
-def test_what_is_saved_of_it_is_a_copy(saved):
+def test_the_saved_state_of_a_callback_is_a_copy(saved):
     weights = np.zeros(3)
     left = saved([Counting([weights])])
     weights += 1
@@ -131,7 +131,7 @@ def test_what_is_saved_of_it_is_a_copy(saved):
 
 
 @pytest.mark.parametrize("kept", [object(), {"file": open}, np.array([object()]), np.zeros(1, [("a", "i4")])])
-def test_a_state_that_would_need_unpickling_is_refused_in_words(saved, told, kept):
+def test_a_state_that_needs_unpickling_is_refused_with_a_reason(saved, told, kept):
     new = Counting("as it began")
     callbacks.restore([new], *saved([Counting(kept)]))
     assert new.seen == "as it began"
@@ -139,7 +139,7 @@ def test_a_state_that_would_need_unpickling_is_refused_in_words(saved, told, kep
     assert "callback Counting: its state cannot be saved" in str(told[0])
 
 
-def test_a_set_state_that_fails_is_told_and_ends_nothing(saved, told):
+def test_a_failing_set_state_is_reported_and_training_continues(saved, told):
     class Fragile(Counting):
         def set_state(self, state):
             raise KeyError("wait")
@@ -148,7 +148,7 @@ def test_a_set_state_that_fails_is_told_and_ends_nothing(saved, told):
     assert [*map(str, told)] == ["callback Fragile: set_state failed (KeyError: 'wait')"]
 
 
-def test_what_a_users_class_inherits_from_keras_is_kept(saved):
+def test_state_that_a_user_class_inherits_from_keras_is_restored(saved):
     class Mine(keras.callbacks.EarlyStopping):
         pass
 
@@ -159,7 +159,7 @@ def test_what_a_users_class_inherits_from_keras_is_kept(saved):
     np.testing.assert_array_equal(new.best_weights[0], np.ones(2))
 
 
-def test_a_history_goes_on_with_every_value_as_it_was(tmp_path):
+def test_a_restored_history_keeps_every_value_and_its_type(tmp_path):
     old, new = keras.callbacks.History(), keras.callbacks.History()
     image = np.random.default_rng(0).normal(size=(64, 64, 3))
     old.epoch = [0, 1]
@@ -207,7 +207,7 @@ def test_a_resumed_csv_logger_appends_and_writes_no_second_header(tmp_path, save
     assert [row[:5] for row in rows] == ["0,1.0", "1,0.5"]
 
 
-def test_lines_of_epochs_that_come_again_are_dropped_from_the_log(tmp_path):
+def test_csv_lines_of_epochs_to_be_repeated_are_dropped(tmp_path):
     log = tmp_path / "log.csv"
     log.write_bytes(b"epoch,loss\r\n0,1.0\r\n1,0.5\r\n2,0.4\r\n")
     callbacks.continue_logs([keras.callbacks.CSVLogger(str(log))], 1, {})

@@ -63,14 +63,14 @@ def test_keras_flushes_what_it_has_logged(board):
     assert logged(Path(board.log_dir)) == [1, 2]
 
 
-def test_what_was_logged_after_it_goes_with_the_half_record_that_a_kill_has_left(board, tmp_path):
+def test_events_after_the_checkpoint_and_a_torn_record_are_dropped(board, tmp_path):
     taken_at = a_dead_attempt(board, tmp_path / "run")
     drop_repeated([board], tmp_path / "run", 2, 0, taken_at)
     assert logged(Path(board.log_dir)) == [1, 2]
     assert len(list(Path(board.log_dir).rglob("*"))) == 2, "the folder and one file in it"
 
 
-def test_the_clock_of_the_disk_has_no_say(board, tmp_path):
+def test_file_times_do_not_affect_which_events_are_dropped(board, tmp_path):
     """The time of a file is a few milliseconds behind, whole seconds on some disks, and a server's own over NFS."""
     taken_at = a_dead_attempt(board, tmp_path / "run")
     (path,) = Path(board.log_dir).glob("train/*")
@@ -79,7 +79,7 @@ def test_the_clock_of_the_disk_has_no_say(board, tmp_path):
     assert logged(Path(board.log_dir)) == [1, 2]
 
 
-def test_a_fit_that_starts_over_logs_all_of_it_again_and_an_earlier_fit_keeps_its_own(board, tmp_path):
+def test_a_restarted_fit_drops_only_its_own_events(board, tmp_path):
     journal(tmp_path / "run", 1, 4711)
     log(board, 0)
     a_dead_attempt(board, tmp_path / "run")
@@ -106,7 +106,7 @@ def test_files_of_other_processes_and_of_this_attempt_are_left_alone(board, tmp_
     assert logged(ours.parent.parent) == [1]
 
 
-def test_a_file_that_is_open_here_is_left_alone_though_a_dead_attempt_had_the_same_number(board, tmp_path):
+def test_an_open_event_file_is_left_alone_when_a_dead_attempt_had_its_pid(board, tmp_path):
     """In a container every attempt may have the same pid; what is written on after a rename is lost."""
     journal(tmp_path / "run", 1, os.getpid())
     a_dead_attempt(board, tmp_path / "run")
@@ -154,7 +154,7 @@ def test_a_link_to_a_file_is_left_alone(board, tmp_path):
     assert (tmp_path / "kept").read_bytes() == before
 
 
-def test_a_file_that_can_not_be_read_leaves_no_other_behind(board, tmp_path):
+def test_an_unreadable_event_file_leaves_no_temporary_file(board, tmp_path):
     a_dead_attempt(board, tmp_path / "run")
     (dead,) = Path(board.log_dir).glob("train/*")
     content = bytearray(dead.read_bytes())

@@ -25,7 +25,7 @@ def started(first_epoch: int, key: str = "a-0", fit: int = 0, attempt: int = 1) 
         ([started(0, fit=3)], 17, 3),
     ],
 )
-def test_a_fit_is_resumed_by_the_script_if_an_earlier_attempt_began_it_at_an_earlier_epoch(earlier, epoch, fit):
+def test_a_fit_begun_at_a_later_epoch_is_taken_as_resumed_by_the_script(earlier, epoch, fit):
     assert begun_before(earlier, "a-0", epoch) == fit
 
 
@@ -33,7 +33,7 @@ def test_a_fit_is_resumed_by_the_script_if_an_earlier_attempt_began_it_at_an_ear
     ("epoch", "per_epoch", "steps"),
     [(17, 20, 340), (17, None, 340), (10, 20, 200), (18, 20, 360), (18, None, 348), (30, 20, 600)],
 )
-def test_the_steps_before_an_epoch_follow_from_where_the_last_attempt_was(epoch, per_epoch, steps):
+def test_steps_before_an_epoch_are_derived_from_the_last_position(epoch, per_epoch, steps):
     before = Progress(1, fit=0, epoch=17, step=8, steps=348)
     assert steps_before(before, 0, epoch, per_epoch) == steps
 
@@ -42,7 +42,7 @@ def test_the_steps_of_fits_before_it_count():
     assert steps_before(Progress(1, fit=2, epoch=3, step=5, steps=1065), 2, 1, 20) == 1020
 
 
-def test_without_a_position_in_the_same_fit_nothing_is_known():
+def test_steps_before_are_unknown_without_a_position_in_the_same_fit():
     assert steps_before(None, 0, 17, 20) == 0
     assert steps_before(Progress(1, fit=1, epoch=17, step=8, steps=348), 0, 17, 20) == 0
     assert steps_before(Progress(1, fit=0, epoch=17, step=8, steps=10), 0, 1, 20) == 0

@@ -66,7 +66,7 @@ def test_a_resumed_fit_that_repeats_its_steps_is_verified(attempt):
     assert [each.steps for each in fit.notes] == [1, 2]
 
 
-def test_another_result_is_told_once_with_what_was_not_restored(attempt):
+def test_a_different_result_is_reported_once_with_what_was_not_restored(attempt):
     _, first = attempt()
     for number in range(6):
         first.step(0, number, taken(number))
@@ -83,7 +83,7 @@ def test_another_result_is_told_once_with_what_was_not_restored(attempt):
     assert fit.said[0].endswith("(not restored: a counter)")
 
 
-def test_without_a_witness_nothing_is_said(attempt):
+def test_proof_without_a_witness_reports_nothing(attempt):
     fit, proof = attempt()
     proof.compare_from(0, 0)
     proof.step(0, 0, taken(0))
@@ -91,7 +91,7 @@ def test_without_a_witness_nothing_is_said(attempt):
     assert (fit.notes, fit.said) == ([], [])
 
 
-def test_a_state_that_is_another_is_told_at_the_end_of_its_epoch(attempt):
+def test_a_differing_state_is_reported_at_the_end_of_its_epoch(attempt):
     first_fit, first = attempt()
     first._is_affordable = lambda: True
     first.step(0, 0, taken(0))
@@ -115,7 +115,7 @@ def test_the_end_of_a_fit_leaves_the_fingerprint_of_its_state(attempt, tmp_path)
     assert proof.last_state != 0
 
 
-def test_a_state_that_costs_more_than_its_share_of_the_time_is_not_looked_at(attempt, tmp_path):
+def test_a_state_too_slow_to_fingerprint_is_skipped(attempt, tmp_path):
     _, proof = attempt()
     proof._state().seconds = 1.0
     proof.epoch_end(0, 1)
@@ -123,7 +123,7 @@ def test_a_state_that_costs_more_than_its_share_of_the_time_is_not_looked_at(att
     assert WitnessBoard(tmp_path, 9).before == []
 
 
-def test_the_first_steps_tell_of_rate_and_random_numbers_and_every_step_of_its_loss(attempt, tmp_path):
+def test_first_steps_witness_rate_and_random_state_and_all_steps_loss(attempt, tmp_path):
     _, proof = attempt()
     for number in range(6):
         proof.step(0, number, taken(number))
@@ -136,12 +136,12 @@ def test_the_first_steps_tell_of_rate_and_random_numbers_and_every_step_of_its_l
 
 
 @pytest.mark.parametrize("logs", [{}, {"loss": np.nan}, {"loss": "x"}, {"accuracy": 1.0}, None, np.float32(2.0)])
-def test_logs_of_any_kind_are_no_trouble(attempt, logs):
+def test_logs_of_any_kind_are_accepted(attempt, logs):
     _, proof = attempt()
     proof.step(0, 0, Taken(logs, None))
 
 
-def test_without_a_board_nothing_happens(small_model):
+def test_proof_without_a_board_does_nothing(small_model):
     fit = Fit(small_model())
     proof = FitProof(fit, None)
     proof.compare_from(0, 0)
@@ -151,7 +151,7 @@ def test_without_a_board_nothing_happens(small_model):
     assert (fit.notes, proof.last_state, EPOCH) == ([], 0, 2)
 
 
-def test_witnesses_that_cannot_be_written_are_in_the_journal(tmp_path: Path) -> None:
+def test_unwritable_witnesses_are_recorded_in_the_journal(tmp_path: Path) -> None:
     (tmp_path / "witness").mkdir()
     journal = Journal(tmp_path, 1, "script")
     session = SimpleNamespace(
@@ -182,13 +182,13 @@ def test_witnesses_that_cannot_be_written_are_in_the_journal(tmp_path: Path) -> 
         ),
     ],
 )
-def test_what_was_compared_is_called_as_the_result_will_be(
+def test_repeated_steps_are_announced_with_the_expected_result(
     coverage: Coverage, is_lost: bool, is_replayed: bool, words: str
 ) -> None:
     assert _repeated(coverage, 0.0, is_lost, is_replayed) == words
 
 
-def test_on_a_gpu_a_step_in_each_last_eighth_is_read_and_compared_however_many_are_repeated(attempt, monkeypatch):
+def test_repeated_steps_on_a_gpu_are_compared_by_samples(attempt, monkeypatch):
     def steps(proof, last):
         proof._on_host = False
         for number in range(last):
@@ -207,7 +207,7 @@ def test_on_a_gpu_a_step_in_each_last_eighth_is_read_and_compared_however_many_a
     assert fit.said == [f"verified: {told.steps} of 286 repeated steps gave the same results"]
 
 
-def test_a_step_that_an_earlier_attempt_has_read_is_read_again_wherever_the_resume_began(attempt):
+def test_steps_read_by_an_earlier_attempt_are_read_again(attempt):
     _, first = attempt()
     for number in range(40):
         first._on_host = number > 25
@@ -234,7 +234,7 @@ def test_a_checkpoint_records_how_far_the_comparison_has_come(attempt):
     assert fit.said == []
 
 
-def test_steps_of_one_execution_count_as_many(attempt):
+def test_every_step_of_an_execution_is_counted(attempt):
     _, first = attempt()
     for number in range(0, 40, 10):
         first.step(0, number, taken(number), count=10)

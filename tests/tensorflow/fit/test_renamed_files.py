@@ -22,7 +22,7 @@ IN_TMP = os.path.join(tempfile.gettempdir(), "tmpab12", "best.keras")
         (IN_TMP, IN_TMP.replace("ab12", "cd34"), None),
     ],
 )
-def test_the_name_is_that_of_the_pattern(old: str, pattern: str, new: str | None):
+def test_a_new_name_follows_the_pattern(old: str, pattern: str, new: str | None):
     assert new_names([old], [pattern]) == {new or pattern: [old]}
     assert new_names([old], ["/a/other", pattern, pattern]) == {new or pattern: [old]}
 
@@ -39,16 +39,16 @@ def test_the_name_is_that_of_the_pattern(old: str, pattern: str, new: str | None
         ([], "/a/log-20260103.csv"),
     ],
 )
-def test_other_files_and_the_same_name_are_left_out(paths: list[str], pattern: str):
+def test_unrelated_files_and_unchanged_names_are_left_out(paths: list[str], pattern: str):
     assert new_names(paths, [pattern]) == {}
 
 
-def test_names_that_cannot_be_told_apart_are_all_told():
+def test_indistinguishable_names_are_all_reported():
     paths = ["/a/log-20260102-030405.csv", "/a/log-20260102-030406.csv"]
     assert new_names(paths, ["/a/log-20260103-030405.csv"]) == {"/a/log-20260103-030405.csv": paths}
 
 
-def test_a_relative_name_is_the_same_file():
+def test_a_relative_name_matches_its_absolute_name():
     assert new_names(["log-20260102.csv"], ["log-20260103.csv"]) == {
         os.path.abspath("log-20260103.csv"): ["log-20260102.csv"]
     }

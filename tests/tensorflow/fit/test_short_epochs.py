@@ -61,7 +61,7 @@ KINDS = {
 @pytest.mark.filterwarnings("ignore:Your input ran out of data")
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("per_epoch", [4, 5, 10])
-def test_the_steps_that_check_foretells_are_those_that_keras_takes(small_model, kind, per_epoch):
+def test_check_predicts_the_steps_that_keras_takes(small_model, kind, per_epoch):
     make, data = KINDS[kind]
     counted, model = Counted(), small_model()
     model.run_eagerly = True
@@ -80,7 +80,7 @@ def test_an_epoch_with_fewer_steps_than_were_asked_for_is_short():
     assert short.finding().message == words
 
 
-def test_data_may_differ_in_length_but_not_end_for_good():
+def test_data_of_varying_length_are_fine_but_exhausted_data_are_short():
     data = ShortEpochs()
     assert [data.end(epoch, steps, None) for epoch, steps in enumerate((20, 18, 19))] == [None] * 3
     assert data.end(3, 0, None) == ShortEpoch(3, 0, 20)

@@ -16,7 +16,7 @@ def frozen_head(small_model):
     return model
 
 
-def test_layers_that_were_unfrozen_are_so_again_and_the_step_is_made_for_them(small_model):
+def test_unfrozen_layers_are_restored_and_the_step_is_rebuilt(small_model):
     killed = frozen_head(small_model)
     begin = Trained(killed)
     assert begin.now(killed)["layers"] == [True, True, False, True], "the model is one of them"
@@ -31,7 +31,7 @@ def test_layers_that_were_unfrozen_are_so_again_and_the_step_is_made_for_them(sm
     assert resumed.train_function is not before
 
 
-def test_layers_that_were_unfrozen_without_effect_on_the_step_leave_it_as_it_is(small_model):
+def test_layers_unfrozen_without_a_rebuild_keep_the_step(small_model):
     killed = frozen_head(small_model)
     begin = Trained(killed)
     killed.layers[0].trainable = True
@@ -42,7 +42,7 @@ def test_layers_that_were_unfrozen_without_effect_on_the_step_leave_it_as_it_is(
     assert resumed.train_function is before
 
 
-def test_within_a_layer_that_is_frozen_one_can_be_trained(small_model):
+def test_a_trainable_layer_within_a_frozen_one_is_restored(small_model):
     def make():
         inner = keras.Sequential([keras.Input((4,)), keras.layers.Dense(3), keras.layers.Dense(3)])
         return small_model(inner), inner
@@ -66,7 +66,7 @@ def test_another_model_an_older_checkpoint_and_nothing_are_left_alone(small_mode
     assert [layer.trainable for layer in model.layers] == [False, True]
 
 
-def test_a_model_that_was_compiled_again_is_told(small_model):
+def test_recompiling_a_model_is_detected(small_model):
     model = small_model()
     begin = Trained(model)
     model.fit(np.ones((4, 4)), np.ones((4, 2)), verbose=0)
@@ -75,7 +75,7 @@ def test_a_model_that_was_compiled_again_is_told(small_model):
     assert begin.is_compiled_anew(model)
 
 
-def test_settings_of_layers_and_optimizer_that_a_callback_has_changed_come_back(small_model):
+def test_settings_changed_by_a_callback_are_restored(small_model):
     killed = small_model(keras.layers.Dropout(0.5))
     begin = Trained(killed)
     assert begin.now(killed)["settings"] == {}
@@ -87,7 +87,7 @@ def test_settings_of_layers_and_optimizer_that_a_callback_has_changed_come_back(
     assert resumed.layers[0].seed_generator is not None
 
 
-def test_a_checkpoint_names_no_other_attribute(small_model):
+def test_a_checkpoint_cannot_set_other_attributes(small_model):
     resumed = small_model(keras.layers.Dropout(0.5))
     restore(
         resumed, {"layers": [], "settings": {"Dropout 0": {"built": False, "call": "x"}, "Dropout 9": {"rate": 1.0}}}

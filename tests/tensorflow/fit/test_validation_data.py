@@ -35,14 +35,14 @@ def caught_up(validation, checkpoint, trained_on):
 
 
 @pytest.mark.parametrize("epochs", [0, 1, 3])
-def test_the_next_order_is_the_one_that_would_have_come(epochs):
+def test_the_next_validation_order_is_that_of_an_undisturbed_run(epochs):
     expected = [order(dataset) for dataset in [shuffled()] for _ in range(epochs + 1)][-1]
     dataset = shuffled()
     caught_up(*made(dataset, *([epoch + 1, 1] for epoch in range(epochs))), trained_on=epochs)
     assert order(dataset) == expected
 
 
-def test_a_shuffle_over_a_cache_is_gone_through_where_it_was_used():
+def test_a_shuffle_over_a_cache_is_replayed_where_it_was_used():
     def data():
         return shuffled().cache().shuffle(16)
 
@@ -52,14 +52,14 @@ def test_a_shuffle_over_a_cache_is_gone_through_where_it_was_used():
     assert order(dataset) == expected
 
 
-def test_they_are_made_in_the_order_in_which_they_were_between_those_over_the_training_data():
+def test_validation_iterators_are_remade_in_their_original_order():
     validation, checkpoint = made(shuffled(), [1, 1], [1, 0], [3, 1])
     for trained_on, count in ((0, 0), (1, 2), (2, 2), (3, 3), (9, 3)):
         caught_up(validation, checkpoint, trained_on)
         assert len(validation.made) == count
 
 
-def test_what_keras_makes_is_noted_and_what_it_does_not_use():
+def test_validation_iterators_are_noted_with_whether_keras_used_them():
     validation = ValidationData({"validation_data": shuffled()}, MODEL)
     validation.note_used()
     validation.note_made(1)
@@ -71,7 +71,7 @@ def test_what_keras_makes_is_noted_and_what_it_does_not_use():
 
 
 @pytest.mark.parametrize("data", [None, (), np.zeros(3), (np.zeros(3), np.zeros(3)), tf.data.Dataset.range(3)])
-def test_data_without_an_order_of_their_own_cost_nothing(data):
+def test_data_without_an_order_of_their_own_are_not_tracked(data):
     validation, checkpoint = made(data, [1, 1])
     validation.note_made(1)
     caught_up(validation, checkpoint, 5)

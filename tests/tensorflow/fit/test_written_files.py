@@ -46,7 +46,7 @@ def best(tmp_path):
     return path
 
 
-def test_a_file_that_is_as_it_was_is_left_alone(finished, best):
+def test_an_unchanged_file_is_left_alone(finished, best):
     checkpoint = finished([keeps(best)])
     before = best.stat().st_mtime_ns
     assert written_files.changed_since(checkpoint) == []
@@ -55,7 +55,7 @@ def test_a_file_that_is_as_it_was_is_left_alone(finished, best):
 
 
 @pytest.mark.parametrize("harm", [lambda path: path.unlink(), lambda path: path.write_bytes(b"worse")])
-def test_a_small_file_that_is_gone_or_another_one_is_put_back(finished, best, harm):
+def test_a_small_missing_or_changed_file_is_put_back(finished, best, harm):
     checkpoint = finished([keeps(best)])
     harm(best)
     assert written_files.changed_since(checkpoint) == []
@@ -64,7 +64,7 @@ def test_a_small_file_that_is_gone_or_another_one_is_put_back(finished, best, ha
 
 
 @pytest.mark.parametrize("content", [b"\x80\x04K\x01.", bytes(range(256))])
-def test_a_file_whose_content_is_not_put_back_is_told(finished, best, content):
+def test_a_file_whose_content_may_not_be_put_back_is_reported(finished, best, content):
     """So the fit trains again, and writes it."""
     best.write_bytes(content)
     checkpoint = finished([keeps(best)])
@@ -73,7 +73,7 @@ def test_a_file_whose_content_is_not_put_back_is_told(finished, best, content):
     assert [*map(str, written_files.changed_since(checkpoint))] == [f"the file {best}, which it wrote, is gone"]
 
 
-def test_what_a_callback_only_reads_is_left_alone(finished, best, tmp_path, monkeypatch):
+def test_a_file_that_a_callback_only_reads_is_left_alone(finished, best, tmp_path, monkeypatch):
     """A checkpoint from elsewhere says that the fit wrote it."""
     monkeypatch.setattr("oomph.script.opened_files._TICK_NS", 0)
     labels = tmp_path / "pretrained.weights.h5"
@@ -96,7 +96,7 @@ def test_a_file_of_the_kernels_is_not_read_for_its_digest(finished, best):
     assert written_files.changed_since(checkpoint) != []
 
 
-def test_a_folder_that_is_gone_is_made_again(finished, tmp_path):
+def test_a_missing_folder_is_recreated(finished, tmp_path):
     path = tmp_path / "models" / "best.weights.h5"
     path.parent.mkdir()
     path.write_bytes(b"best")
@@ -108,7 +108,7 @@ def test_a_folder_that_is_gone_is_made_again(finished, tmp_path):
 
 
 @pytest.mark.parametrize(("harm", "word"), [(os.unlink, "gone"), (lambda path: path.write_bytes(b"x"), "another one")])
-def test_a_file_too_large_to_copy_is_told(finished, best, monkeypatch, harm, word):
+def test_a_missing_or_changed_file_too_large_to_copy_is_reported(finished, best, monkeypatch, harm, word):
     monkeypatch.setattr(written_files, "_MOST_COPIED", 3)
     checkpoint = finished([keeps(best)])
     assert written_files.changed_since(checkpoint) == []
@@ -116,7 +116,7 @@ def test_a_file_too_large_to_copy_is_told(finished, best, monkeypatch, harm, wor
     assert [*map(str, written_files.changed_since(checkpoint))] == [f"the file {best}, which it wrote, is {word}"]
 
 
-def test_a_checkpoint_names_no_file_to_write(finished, best, tmp_path):
+def test_a_checkpoint_cannot_choose_a_file_to_write(finished, best, tmp_path):
     """Only where a callback of this process writes is anything written."""
     checkpoint = finished([keeps(best)])
     best.unlink()
@@ -127,7 +127,7 @@ def test_a_checkpoint_names_no_file_to_write(finished, best, tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir() if path.is_file()) == []
 
 
-def test_files_of_a_pattern_are_those_of_a_callback_with_that_pattern(finished, tmp_path):
+def test_files_matching_a_callbacks_pattern_are_put_back(finished, tmp_path):
     for epoch in (1, 2):
         (tmp_path / f"e{epoch:02d}-0.5.weights.h5").write_bytes(b"%d" % epoch)
     (tmp_path / "else.weights.h5").write_bytes(b"x")
@@ -141,7 +141,7 @@ def test_files_of_a_pattern_are_those_of_a_callback_with_that_pattern(finished, 
     assert (tmp_path / "e02-0.5.weights.h5").read_bytes() == b"2"
 
 
-def test_a_pattern_with_special_characters_means_itself(finished, tmp_path):
+def test_special_characters_of_a_pattern_are_literal(finished, tmp_path):
     folder = tmp_path / "[run] *1+(a)"
     folder.mkdir()
     (folder / "e1.h5").write_bytes(b"1")
@@ -155,12 +155,12 @@ def test_a_pattern_with_special_characters_means_itself(finished, tmp_path):
     assert (folder / "e1.weights.h5").read_bytes() == b"1"
 
 
-def test_what_was_there_before_the_fit_is_not_of_it(finished, best):
+def test_a_file_older_than_the_fit_is_not_recorded(finished, best):
     os.utime(best, (1, 1))
     assert finished([keeps(best)], since=time.time()).meta.files == []
 
 
-def test_logs_that_nobody_reads_back_are_no_effect(finished, tmp_path):
+def test_tensorboard_logs_are_not_recorded(finished, tmp_path):
     (tmp_path / "logs").write_bytes(b"x")
     assert finished([keras.callbacks.TensorBoard(str(tmp_path / "logs"))]).meta.files == []
 
@@ -175,7 +175,7 @@ class Odd(keras.callbacks.Callback):
         raise RuntimeError(name)
 
 
-def test_words_that_are_no_names_of_files_are_no_trouble(finished, tmp_path):
+def test_attributes_that_name_no_regular_file_are_ignored(finished, tmp_path):
     odd = Odd()
     odd.folder, odd.fifo = str(tmp_path), str(tmp_path / "fifo")
     os.mkfifo(tmp_path / "fifo")
@@ -221,7 +221,7 @@ def changed(checkpoint, callbacks):
 
 
 @pytest.mark.parametrize("old_ones", ["stay", "are gone"])
-def test_they_have_the_names_that_the_callbacks_give_them_now(of_old, tmp_path, old_ones):
+def test_files_are_put_back_under_their_callbacks_current_names(of_old, tmp_path, old_ones):
     callbacks = named_after(tmp_path, NEW)
     if old_ones == "are gone":
         for path in tmp_path.glob(f"*{OLD}*"):
@@ -240,7 +240,7 @@ def test_another_file_of_the_new_name_is_not_replaced(of_old, tmp_path):
     assert other.read_bytes() == b"of another training"
 
 
-def test_one_that_was_not_copied_is_read_where_it_still_is(finished, tmp_path, monkeypatch):
+def test_a_file_that_was_not_copied_is_read_from_its_old_place(finished, tmp_path, monkeypatch):
     monkeypatch.setattr(written_files, "_MOST_COPIED", 3)
     old, callbacks = tmp_path / f"log-{OLD}.csv", named_after(tmp_path, NEW)
     old.write_bytes(b"epoch,loss")
@@ -255,7 +255,7 @@ def test_one_that_was_not_copied_is_read_where_it_still_is(finished, tmp_path, m
     assert not (tmp_path / f"log-{NEW}.csv").exists()
 
 
-def test_a_checkpoint_still_names_no_file_to_write_or_to_read(of_old, tmp_path):
+def test_renaming_lets_no_checkpoint_choose_a_file_to_write_or_read(of_old, tmp_path):
     """A forged path has a new name only below a callback of this process, and a file is copied only by its digest."""
     secret = tmp_path / f"log-{OLD}.csv"
     secret.write_bytes(b"a secret that the checkpoint does not hold")
@@ -270,7 +270,7 @@ def test_a_checkpoint_still_names_no_file_to_write_or_to_read(of_old, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["log-{}.py", ".log-{}.csv", "log-{}.pkl"])
-def test_no_program_setting_or_pickle_gets_a_new_name(finished, tmp_path, name, monkeypatch):
+def test_programs_settings_and_pickles_get_no_new_name(finished, tmp_path, name, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / name.format(OLD)).write_bytes(b"x")
     checkpoint = finished([keras.callbacks.CSVLogger(str(tmp_path / name.format(OLD)))])
@@ -280,7 +280,7 @@ def test_no_program_setting_or_pickle_gets_a_new_name(finished, tmp_path, name, 
     assert not (tmp_path / name.format(NEW)).exists()
 
 
-def test_a_content_that_is_not_put_back_gets_no_new_name_and_is_told(finished, tmp_path):
+def test_refused_content_gets_no_new_name_and_is_reported(finished, tmp_path):
     (tmp_path / f"log-{OLD}.csv").write_bytes(b"\x80\x04K\x01.")
     checkpoint = finished([keras.callbacks.CSVLogger(str(tmp_path / f"log-{OLD}.csv"))])
     callbacks = [keras.callbacks.CSVLogger(str(tmp_path / f"log-{NEW}.csv"))]
@@ -289,7 +289,7 @@ def test_a_content_that_is_not_put_back_gets_no_new_name_and_is_told(finished, t
     assert not (tmp_path / f"log-{NEW}.csv").exists()
 
 
-def test_two_that_cannot_be_told_apart_make_the_fit_train_again(finished, tmp_path):
+def test_two_indistinguishable_files_make_the_fit_train_again(finished, tmp_path):
     both = [keras.callbacks.CSVLogger(str(tmp_path / f"log-{clock}.csv")) for clock in (OLD, "20260102-030406")]
     for callback in both:
         open(callback.filename, "w").close()

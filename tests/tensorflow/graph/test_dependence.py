@@ -86,7 +86,7 @@ LOSSES |= {"of a loss": over_valid_of_a_loss, "mean of a loss": mean_of_a_loss, 
 
 
 @pytest.mark.parametrize("name", LOSSES)
-def test_a_loss_over_what_is_counted_is_that_of_the_whole_batch(as_keras, name):
+def test_a_loss_divided_by_a_count_equals_that_of_the_whole_batch(as_keras, name):
     def make():
         model = keras.Sequential([keras.Input((LENGTH, 3)), keras.layers.Dense(4)])
         loss = Loss() if name == "class" else LOSSES[name]
@@ -96,7 +96,7 @@ def test_a_loss_over_what_is_counted_is_that_of_the_whole_batch(as_keras, name):
     as_keras(make, (X, Y), SIZES, probe=True)
 
 
-def test_in_an_own_train_step_too(as_keras):
+def test_a_loss_divided_by_a_count_is_exact_in_a_custom_train_step(as_keras):
     class Own(keras.Sequential):
         def train_step(self, data):
             x, y = data
@@ -122,7 +122,7 @@ EACH = {
 
 
 @pytest.mark.parametrize("name", EACH)
-def test_one_loss_for_each_entry_in_an_own_train_step(as_keras, name):
+def test_per_entry_losses_are_exact_in_a_custom_train_step(as_keras, name):
     """Masked language models and training on several devices are written so; the metric gets each entry, too."""
 
     class Own(keras.Sequential):
@@ -149,7 +149,7 @@ def test_one_loss_for_each_entry_in_an_own_train_step(as_keras, name):
     as_keras(make, (X, Y), SIZES, probe=True)
 
 
-def test_a_loss_divided_by_what_depends_on_weights_stays_refused(guarded):
+def test_a_loss_divided_by_a_weight_dependent_value_stays_refused(guarded):
     def coupled(y, p):
         return tf.reduce_sum(entries(y, p)) / tf.reduce_sum(p**2)
 
@@ -159,7 +159,7 @@ def test_a_loss_divided_by_what_depends_on_weights_stays_refused(guarded):
 
 
 @pytest.mark.parametrize("loss", [over_valid, over_all])
-def test_an_eager_step_shows_no_divisions(guarded, loss):
+def test_a_loss_divided_by_a_count_is_not_recognised_in_an_eager_step(guarded, loss):
     model = keras.Sequential([keras.Input((LENGTH, 3)), keras.layers.Dense(4)])
     model.compile("adam", loss, run_eagerly=True)
     assert guarded(model, (X, Y)).find().equal is (loss is over_all)
@@ -177,7 +177,7 @@ DIVISORS = {
 
 
 @pytest.mark.parametrize("name", DIVISORS)
-def test_what_a_number_is_divided_by(name):
+def test_a_divisor_that_depends_only_on_data_is_found(name):
     make, is_found = DIVISORS[name]
     weights, found = tf.Variable(tf.ones([3], tf.float64)), []
 

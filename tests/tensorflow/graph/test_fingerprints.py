@@ -17,7 +17,7 @@ def of(*tensors):
     return fingerprints.as_number(fingerprints.of_tensors([tf.constant(tensor) for tensor in tensors]))
 
 
-def test_equal_tensors_have_one_and_others_another():
+def test_equal_tensors_share_a_fingerprint_and_others_differ():
     assert of([1.0, 2.0]) == of([1.0, 2.0])
     different = {
         of([1.0, 2.0]),
@@ -31,7 +31,7 @@ def test_equal_tensors_have_one_and_others_another():
     assert len(different) == 7
 
 
-def test_the_same_is_found_while_tracing():
+def test_fingerprints_are_the_same_while_tracing():
     @tf.function
     def traced(x):
         return fingerprints.of_tensors([x])
@@ -39,13 +39,13 @@ def test_the_same_is_found_while_tracing():
     assert fingerprints.as_number(traced(tf.constant([1.0, 2.0]))) == of([1.0, 2.0])
 
 
-def test_nothing_has_a_fingerprint_too():
+def test_an_empty_list_of_tensors_has_a_fingerprint():
     assert isinstance(of(), int)
     assert fingerprints.as_number(None) == 0
     assert fingerprints.as_number(fingerprints.none()) == 0
 
 
-def test_two_fingerprints_are_joined_in_their_order():
+def test_joined_fingerprints_depend_on_order():
     one, other = (fingerprints.of_tensors([tf.constant([n])]) for n in (1, 2))
     assert fingerprints.as_number(fingerprints.joined(one, other)) != fingerprints.as_number(
         fingerprints.joined(other, one)
@@ -57,7 +57,7 @@ def test_what_cannot_be_hashed_is_left_out():
     assert fingerprints.as_number(fingerprints.of_tensors([handle, tf.constant([1.0])])) == of([1.0])
 
 
-def test_logs_are_known_by_every_value():
+def test_log_fingerprint_depends_on_every_value():
     assert fingerprints.of_logs({"loss": np.float32(0.5)}) == fingerprints.of_logs({"loss": tf.constant(0.5)})
     assert fingerprints.of_logs({"loss": np.float32(0.5)}) != fingerprints.of_logs(
         {"loss": np.nextafter(np.float32(0.5), 1)}
@@ -72,7 +72,7 @@ def arrays():
 
 
 @pytest.mark.parametrize("array", list(arrays()), ids=len)
-def test_an_array_is_known_by_every_value_its_order_its_dtype_and_its_shape(array):
+def test_array_fingerprint_depends_on_values_order_dtype_and_shape(array):
     found = fingerprints.of_array(array)
     assert found == fingerprints.of_array(array.copy())
     assert found != fingerprints.of_array(array.astype("float32"))
@@ -89,7 +89,7 @@ def test_an_array_is_known_by_every_value_its_order_its_dtype_and_its_shape(arra
         assert fingerprints.of_array(swapped) != found
 
 
-def test_a_permutation_of_rows_is_another_array():
+def test_permuting_rows_changes_the_array_fingerprint():
     array = np.random.default_rng(0).normal(size=(4096, 64)).astype("float32")
     found = fingerprints.of_array(array)
     for seed in range(10):
@@ -97,13 +97,13 @@ def test_a_permutation_of_rows_is_another_array():
     assert fingerprints.of_array(array[::-1]) != found
 
 
-def test_an_array_that_is_not_contiguous_is_the_one_that_it_shows():
+def test_a_noncontiguous_array_has_the_fingerprint_of_its_copy():
     array = np.arange(100_000.0).reshape(100, 1000)
     assert fingerprints.of_array(array.T) == fingerprints.of_array(array.T.copy())
     assert fingerprints.of_array(array[:, ::2]) == fingerprints.of_array(array[:, ::2].copy())
 
 
-def test_an_array_of_objects_is_known_by_its_plain_values():
+def test_an_object_array_is_fingerprinted_by_its_plain_values():
     one = np.array([1, "a", None, [1]], object)
     assert fingerprints.of_array(one) == fingerprints.of_array(one.copy())
     assert fingerprints.of_array(one) != fingerprints.of_array(np.array([1, "b", None, [1]], object))
@@ -118,13 +118,13 @@ def test_an_array_of_objects_is_known_by_its_plain_values():
     ],
     ids=["contiguous", "broadcast", "strided"],
 )
-def test_a_very_large_array_is_looked_at_in_samples(array):
+def test_a_very_large_array_is_fingerprinted_by_samples(array):
     started = time.monotonic()
     assert fingerprints.of_array(array) == fingerprints.of_array(array)
     assert time.monotonic() - started < 5
 
 
-def test_of_a_hundred_megabytes_every_value_tells():
+def test_every_value_of_a_hundred_megabyte_array_counts():
     array = np.zeros(13_000_003)
     found = fingerprints.of_array(array)
     for place in (0, 1000, 6_500_001, 12_999_999, 13_000_002):
@@ -142,7 +142,7 @@ def test_samples_of_a_large_array_are_the_same_whatever_its_strides():
     assert fingerprints.of_array(changed) != fingerprints.of_array(array)
 
 
-def test_a_state_is_known_by_every_variable(small_model):
+def test_state_fingerprint_depends_on_every_variable(small_model):
     model = small_model()
     state = fingerprints.StateFingerprint(Slot.each_of(model.variables))
     before = state.compute()

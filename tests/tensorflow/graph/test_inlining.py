@@ -13,7 +13,7 @@ def concrete(function, *specs):
     return tf.function(function).get_concrete_function(*specs)
 
 
-def test_the_copy_computes_the_same_without_a_call():
+def test_an_inlined_copy_computes_the_same_without_a_call():
     weight = tf.Variable([[2.0], [3.0]])
     traced = concrete(lambda x: tf.matmul(x, weight) + 1, tf.TensorSpec([None, 2]))
 
@@ -40,7 +40,7 @@ def test_the_copy_computes_the_same_without_a_call():
         (tf.sparse.from_dense([[1.0, 0.0]]), tf.constant([2.0])),
     ],
 )
-def test_nests_of_any_kind_go_in_and_come_out(data):
+def test_inlining_keeps_nested_arguments_and_results(data):
     def function(data):
         return {
             "first": data,
@@ -62,7 +62,7 @@ def test_nests_of_any_kind_go_in_and_come_out(data):
             np.testing.assert_array_equal(one, other)
 
 
-def test_assignments_happen_once_also_those_that_nobody_reads():
+def test_unread_assignments_are_run_once_per_inlined_call():
     count = tf.Variable(0)
 
     def function(x):
@@ -87,7 +87,7 @@ def test_branches_and_loops_are_copied_with_their_functions():
         assert float(outer(tf.constant(value))) == float(traced(tf.constant(value)))
 
 
-def test_a_result_that_is_no_tensor_stays_what_it_is():
+def test_non_tensor_results_are_kept_unchanged():
     traced = concrete(lambda x: (x, None, ()), tf.TensorSpec([]))
     value, nothing, empty = tf.function(inlined(traced))(tf.constant(2.0))
     assert (float(value), nothing, empty) == (2.0, None, ())

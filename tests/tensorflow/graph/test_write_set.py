@@ -23,7 +23,7 @@ def handles(*variables):
     return {id(variable.handle) for variable in variables}
 
 
-def test_what_is_only_read_is_not_written(three):
+def test_a_variable_that_is_only_read_is_not_in_the_write_set(three):
     def function():
         three[0].assign_add(three[1] * three[2])
 
@@ -61,7 +61,7 @@ def test_tables_and_iterators_are_no_variables(three):
     assert written(function) == handles(three[0])
 
 
-def test_a_keras_variable_is_the_variable_behind_it():
+def test_a_keras_variable_resolves_to_its_tensorflow_variable():
     import keras
 
     variable = keras.Variable(np.ones(3, "float32"))
@@ -83,6 +83,6 @@ def test_a_snapshot_keeps_the_values_through_later_writes():
     assert (variables[0].numpy().tolist(), int(variables[1].numpy())) == ([1, 2], 3)
 
 
-def test_no_state_is_a_state():
+def test_an_empty_state_can_be_saved_and_restored():
     state = SmallState([])
     state.restore(state.snapshot())

@@ -28,9 +28,7 @@ def beats():
 
 
 @pytest.mark.parametrize(("error", "raised"), [(ValueError("ours"), False), (SystemExit(93), True)])
-def test_a_fit_that_could_not_be_begun_leaves_no_phase_no_handler_no_claim_and_no_callback(
-    small_model, monkeypatch, beats, error, raised
-):
+def test_a_fit_that_fails_to_begin_leaves_nothing_behind(small_model, monkeypatch, beats, error, raised):
     """A phase without steps would be taken for a hang, and a handler that nobody asks would swallow SIGTERM."""
 
     def fail(fits, fit):

@@ -72,7 +72,7 @@ def batch(size=20):
     return (tf.constant(X[:size]),)
 
 
-def test_where_all_fits_the_call_is_that_of_keras(watch):
+def test_predict_calls_keras_unchanged_when_everything_fits(watch):
     plain = Plain(20)
     outputs = GuardedPredict(plain, ONE, watch, UNKNOWN)([batch(), batch(3)])
     assert plain.calls == [[20, 3]]
@@ -81,7 +81,7 @@ def test_where_all_fits_the_call_is_that_of_keras(watch):
 
 
 @pytest.mark.parametrize("fits", [1, 7, *(pytest.param(size, marks=pytest.mark.slow) for size in (2, 3, 19))])
-def test_every_sample_once_and_in_order_whatever_fits(watch, fits):
+def test_every_sample_is_predicted_once_and_in_order_whatever_fits(watch, fits):
     predict = GuardedPredict(Plain(fits), ONE, watch, UNKNOWN, "allow")
     for size in (20, 20, 7):
         outputs = predict([batch(size)])
@@ -99,7 +99,7 @@ def test_several_batches_of_one_execution_are_joined_in_order(watch):
         np.testing.assert_array_equal(outputs["double"], 2 * np.concatenate([X, X[:5], X]))
 
 
-def test_the_size_that_was_found_is_kept(watch):
+def test_predict_keeps_the_size_it_found(watch):
     plain = Plain(6)
     predict = GuardedPredict(plain, ONE, watch, UNKNOWN)
     predict([batch()])
@@ -124,7 +124,7 @@ def test_the_size_that_was_found_is_kept(watch):
         (lambda x: only_large(x), "predict fails on part of a batch (only large batches)"),
     ],
 )
-def test_outputs_that_are_not_those_of_single_samples_are_refused(watch, outputs, reason):
+def test_outputs_that_depend_on_other_samples_are_refused(watch, outputs, reason):
     predict = GuardedPredict(Plain(10, outputs), ONE, watch, UNKNOWN)
     with pytest.raises(tf.errors.ResourceExhaustedError):
         predict([batch()])
@@ -149,12 +149,12 @@ def test_outputs_that_depend_on_neighbours_are_divided_when_that_is_allowed(watc
     assert watch.recoveries
 
 
-def test_one_sample_that_does_not_fit_is_the_end(watch):
+def test_a_single_sample_that_does_not_fit_raises_an_error(watch):
     with pytest.raises(Given, match="one sample does not fit"):
         GuardedPredict(Plain(0), ONE, watch, Promise(EXACT))([batch()])
 
 
-def test_other_errors_go_on_untouched(watch):
+def test_other_errors_are_raised_unchanged(watch):
     def outputs(x):
         raise ValueError("mine")
 
@@ -182,7 +182,7 @@ def coupled(x):
 
 
 @pytest.mark.parametrize("promise", [UNKNOWN, Promise(EXACT)], ids=["unknown", "exact by construction"])
-def test_no_memory_for_the_probe_is_no_finding(watch, promise):
+def test_a_probe_without_memory_gives_no_finding(watch, promise):
     """The first error is the batch's own, the next are those of the probe: with few samples, and with two."""
     plain = Full(3, coupled if promise is UNKNOWN else lambda x: 2 * x)
     predict = GuardedPredict(plain, ONE, watch, promise)
@@ -204,6 +204,6 @@ def test_two_samples_are_enough_where_there_is_no_memory_for_more(watch):
     assert watch.verdicts[0].reason == "the outputs of a sample depend on its neighbours"
 
 
-def test_what_is_divided_against_the_finding_is_not_called_exact(watch):
+def test_dividing_against_the_finding_is_not_called_exact(watch):
     GuardedPredict(Plain(10, coupled), ONE, watch, UNKNOWN, "allow")([batch()])
     assert [verdict.kind for verdict in watch.verdicts] == ["approximate"]

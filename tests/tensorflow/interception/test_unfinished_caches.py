@@ -46,7 +46,7 @@ OWN = ("train_1.csv", "train_2024.csv", "train_0.npz", "train_0", "train_0.index
 """Files of the user."""
 
 
-def test_the_parts_of_this_run_are_removed_and_the_cache_is_written_anew(watched, tmp_path):
+def test_unfinished_cache_parts_of_this_run_are_removed_and_rewritten(watched, tmp_path):
     removed, name = watched(2), left(tmp_path, *PARTS, *OWN, "validation_0.lockfile")
     dataset = tf.data.Dataset.range(3).cache(name)
     assert sorted(removed) == sorted(PARTS)
@@ -73,7 +73,7 @@ def test_parts_without_a_lock_of_tensorflow_and_links_are_left_alone(watched, tm
     assert removed == []
 
 
-def test_a_run_directory_that_came_later_cannot_say_that_it_began_before(watched, tmp_path):
+def test_a_backdated_run_directory_removes_no_older_cache(watched, tmp_path):
     name = left(tmp_path, *PARTS)
     time.sleep(0.05)
     os.utime(tmp_path / "owner-1", (0, 0))
@@ -82,14 +82,14 @@ def test_a_run_directory_that_came_later_cannot_say_that_it_began_before(watched
     assert removed == []
 
 
-def test_what_was_there_before_the_run_is_somebody_elses(watched, tmp_path):
+def test_cache_parts_older_than_the_run_are_left_alone(watched, tmp_path):
     removed, name = watched(2), left(tmp_path, "train_0.lockfile")
     os.utime(f"{name}_0.lockfile", (time.time() - 7200,) * 2)
     tf.data.Dataset.range(3).cache(name)
     assert removed == []
 
 
-def test_a_first_attempt_and_a_cache_that_is_complete_are_left_alone(watched, tmp_path):
+def test_first_attempts_and_complete_caches_remove_nothing(watched, tmp_path):
     removed, name = watched(1), left(tmp_path, "train_0.lockfile")
     tf.data.Dataset.range(3).cache(name)
     watched(2)

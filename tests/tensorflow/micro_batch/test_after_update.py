@@ -141,7 +141,7 @@ class Tells(Network):
         *(pytest.param(cls, True, marks=pytest.mark.slow) for cls in (Target, Added, Clips)),
     ],
 )
-def test_three_divided_steps_leave_what_three_whole_ones_do(guarded, cls, jit_compile):
+def test_three_divided_steps_leave_the_same_state_as_three_whole_ones(guarded, cls, jit_compile):
     def made():
         keras.utils.set_random_seed(0)
         return cls(jit_compile=jit_compile)
@@ -159,7 +159,7 @@ def test_three_divided_steps_leave_what_three_whole_ones_do(guarded, cls, jit_co
     assert sum(np.any(value != weight.numpy()) for value, (weight, _) in zip(begun, pairs, strict=True)) >= 4
 
 
-def test_what_is_reported_is_assigned_in_parts_and_counts_once(guarded):
+def test_a_reported_counter_is_counted_once_per_divided_step(guarded):
     keras.utils.set_random_seed(0)
     ours = guarded(Counts(), (X, Y))
     for _ in range(3):
@@ -168,7 +168,7 @@ def test_what_is_reported_is_assigned_in_parts_and_counts_once(guarded):
     assert (float(ours.model.counter.numpy()), logs["count"]) == (3.0, 3.0)
 
 
-def test_no_part_assigns_anything(guarded):
+def test_no_part_assigns_a_variable_before_the_commit(guarded):
     keras.utils.set_random_seed(0)
     ours = guarded(Averaged(), (X, Y))
     before = [weight.numpy().copy() for weight in ours.model.copy.weights]
@@ -188,14 +188,14 @@ def test_no_part_assigns_anything(guarded):
         (Tells, USES),
     ],
 )
-def test_what_depends_on_more_than_updated_variables_is_refused(guarded, cls, reason):
+def test_assignments_depending_on_more_than_updated_variables_are_refused(guarded, cls, reason):
     ours = guarded(cls(), (X, Y))
     ours.divided.micro_step.trace(ours.batch)
     assert ours.divided.micro_step.reason == reason
     assert ours.find().obstacle == reason
 
 
-def test_eagerly_nobody_can_tell(guarded):
+def test_an_eager_step_with_assignments_after_the_update_is_refused(guarded):
     model = Averaged()
     model.run_eagerly = True
     ours = guarded(model, (X, Y))

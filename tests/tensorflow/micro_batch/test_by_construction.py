@@ -128,14 +128,14 @@ def test_each_layer_of_the_list_is_compared():
     ["words", VECTOR, PICTURE, *(pytest.param(each, marks=pytest.mark.slow) for each in (SERIES, VOLUME))],
     ids=str,
 )
-def test_layers(as_keras, shape):
+def test_every_listed_layer_is_exact_in_parts(as_keras, shape):
     known = {name: layers for name, (of_shape, layers) in LAYERS.items() if of_shape == shape and hasattr(L, name)}
     compare_layers(as_keras, shape, known)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["ConvLSTM1D", "ConvLSTM2D"])
-def test_recurrent_convolutions(as_keras, name):
+def test_recurrent_convolutions_are_exact_in_parts(as_keras, name):
     compare_layers(as_keras, LAYERS[name][0], {name: LAYERS[name][1]})
 
 
@@ -194,14 +194,14 @@ def batch(names, weighted=False):
         *(pytest.param(name, marks=pytest.mark.slow) for name in ("sum", "mean_with_sample_weight")),
     ],
 )
-def test_losses(as_keras, reduction):
+def test_every_listed_loss_is_exact_in_parts(as_keras, reduction):
     names = by_construction._LOSSES
     losses = {name: lambda name=name: getattr(keras.losses, name)(reduction=reduction) for name in names}
     as_keras(classifiers(losses), batch(names, weighted=True), SIZES)
 
 
 @pytest.mark.slow
-def test_functions_as_losses_and_as_metrics(as_keras):
+def test_loss_functions_are_exact_as_losses_and_as_metrics(as_keras):
     names = by_construction._LOSS_FUNCTIONS
     losses = {name: lambda name=name: getattr(keras.losses, name) for name in names}
     as_keras(classifiers(losses, lambda name: [getattr(keras.losses, name)]), batch(names), SIZES)
@@ -218,7 +218,7 @@ OPTIONS = {
 
 
 @pytest.mark.parametrize("sparse", [False, True])
-def test_metrics(as_keras, sparse):
+def test_every_listed_metric_is_exact_in_parts(as_keras, sparse):
     names = [name for name in by_construction._METRICS if ("Sparse" in name) is sparse]
     functions = [name for name in by_construction._METRIC_FUNCTIONS if "accuracy" in name]
     functions = [getattr(keras.metrics, name) for name in functions if name.startswith("sparse") is sparse]
@@ -233,7 +233,7 @@ def test_metrics(as_keras, sparse):
 
 
 @pytest.mark.parametrize("name", ["Dice", "Tversky", "Circle"])
-def test_losses_of_keras_that_look_at_the_whole_batch_are_not_of_the_list(guarded, name):
+def test_losses_over_the_whole_batch_are_not_listed_as_exact(guarded, name):
     model = keras.Sequential([keras.Input((4,)), L.Dense(3, "softmax")])
     model.compile("sgd", getattr(keras.losses, name)(), jit_compile=False)
     assert unproved_loss(model) == f"loss {name}"

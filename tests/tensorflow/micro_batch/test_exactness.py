@@ -102,7 +102,7 @@ def test_layers_that_see_each_sample_alone_are_exact(small_model, layers):
         lambda make: make(keras.layers.Dropout(0.5)),
     ],
 )
-def test_how_keras_adds_up_and_draws_is_known(small_model, make):
+def test_models_of_plain_keras_parts_are_exact(small_model, make):
     assert before(make(small_model)) == Promise(EXACT)
 
 
@@ -130,14 +130,14 @@ def test_how_keras_adds_up_and_draws_is_known(small_model, make):
         (lambda make: with_operation(), "operation Mean"),
     ],
 )
-def test_what_is_not_of_keras_is_probed(small_model, make, reason):
+def test_custom_parts_are_probed(small_model, make, reason):
     promise = before(make(small_model))
     assert promise == Promise(TO_BE_PROBED, reason)
     assert str(promise) == f"probed before a batch is divided: {reason}"
     assert not promise.refused
 
 
-def test_outputs_depend_on_the_layers_alone(small_model):
+def test_the_promise_for_predict_depends_only_on_layers_and_predict_step(small_model):
     class OwnPredict(keras.Sequential):
         def predict_step(self, data):
             return super().predict_step(data)
@@ -160,7 +160,7 @@ def test_an_own_train_step_does_not_matter_to_evaluate():
         (lambda: of_central_storage(), "CentralStorageStrategy"),
     ],
 )
-def test_another_train_function_or_several_devices_are_only_restarted(make, reason):
+def test_custom_train_functions_and_several_devices_are_restart_only(make, reason):
     promise = before(make())
     assert promise == Promise(RESTART_ONLY, reason)
     assert str(promise) == f"restart only: {reason}"
@@ -178,7 +178,7 @@ def test_another_train_function_or_several_devices_are_only_restarted(make, reas
         ([OwnLayer(), keras.layers.BatchNormalization()], True, TO_BE_PROBED),
     ],
 )
-def test_what_the_traced_step_writes_decides(small_model, layers, training, kind):
+def test_the_promise_after_tracing_follows_from_the_written_variables(small_model, layers, training, kind):
     model = small_model(*layers)
     step = tf.function(lambda x: model(x, training=training)).get_concrete_function(tf.constant(np.ones((2, 4), "f4")))
     promise = promise_after_tracing(before(model), model, written_slots(step, besides=[]))

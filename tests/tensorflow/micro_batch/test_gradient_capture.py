@@ -118,9 +118,7 @@ def test_two_optimizers_each_apply_their_gradients_once(guarded, eagerly):
     ],
 )
 @pytest.mark.parametrize("eagerly", [False, True])
-def test_the_graph_shows_why_parts_can_not_stand_for_the_batch_and_eager_steps_are_traced_for_it(
-    guarded, cls, reason, eagerly
-):
+def test_a_step_that_cannot_be_divided_names_the_reason_from_its_graph(guarded, cls, reason, eagerly):
     ours = guarded(cls.made(run_eagerly=eagerly), (X, Y))
     ours.divided.micro_step.trace(ours.batch)
     assert ours.divided.micro_step.reason == reason
@@ -138,7 +136,7 @@ def test_nothing_is_assigned_before_the_commit(guarded):
     assert any(np.any(value != variable.numpy()) for value, variable in zip(before, variables, strict=True))
 
 
-def test_the_share_is_taken_of_the_loss_where_it_is_scaled_and_of_the_gradients_elsewhere():
+def test_the_share_scales_the_loss_or_else_the_gradients():
     scaling, plain = keras.optimizers.SGD(loss_scale_factor=8), keras.optimizers.SGD()
     applied = GradientCapture(MicroBatchSlice.of(0, 1, 4))
     variable = keras.Variable(np.ones(2))
@@ -163,7 +161,7 @@ def test_the_optimizers_of_a_model_are_the_compiled_one_and_its_attributes_each_
 
 
 @pytest.mark.parametrize("clip", [{"global_clipnorm": 0.01}, {"use_ema": True, "gradient_accumulation_steps": 2}])
-def test_what_an_optimizer_does_with_gradients_it_does_with_their_sum(as_keras, clip):
+def test_gradient_clipping_applies_to_the_sum_of_the_parts(as_keras, clip):
     def make():
         model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(1)])
         model.compile(keras.optimizers.Adam(0.1, **clip), "mse", jit_compile=False)
@@ -211,7 +209,7 @@ class OncePerWord(keras.layers.Layer):
 
 
 @pytest.mark.parametrize("eagerly", [False, True])
-def test_sparse_gradients_that_name_each_row_once_do_so_for_the_batch(as_keras, eagerly):
+def test_sparse_gradients_with_distinct_rows_stay_distinct_for_the_batch(as_keras, eagerly):
     def make():
         model = keras.Sequential([keras.Input((3,), dtype="int64"), OncePerWord(), keras.layers.Dense(1)])
         model.compile(keras.optimizers.Adam(0.1, clipnorm=0.01), "mse", jit_compile=False, run_eagerly=eagerly)

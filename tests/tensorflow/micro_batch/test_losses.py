@@ -76,7 +76,7 @@ def test_a_part_without_any_valid_entry_or_weight_adds_nothing(as_keras, linear)
 
 
 @pytest.mark.parametrize("reduction", ["sum", "mean_with_sample_weight"])
-def test_in_eager_mode_too(as_keras, linear, reduction):
+def test_every_reduction_is_exact_in_eager_mode(as_keras, linear, reduction):
     make = linear(keras.losses.MeanSquaredError(reduction=reduction), run_eagerly=True)
     as_keras(make, (numbers(N, 3), numbers(N, 2), weights()), SIZES)
 
@@ -106,7 +106,7 @@ def sum_of_squares(y, p):
 
 
 @pytest.mark.parametrize("loss", [mean_of_squares, sum_of_squares])
-def test_whether_a_plain_number_is_a_mean_or_a_sum_is_found_out(as_keras, linear, loss):
+def test_a_scalar_loss_is_recognised_as_a_mean_or_a_sum(as_keras, linear, loss):
     ours = as_keras(linear(loss), (numbers(N, 3), numbers(N, 2)), SIZES, probe=True)
     assert ours.divided.summed == [float(loss is sum_of_squares)]
 
@@ -124,7 +124,7 @@ class Penalty(keras.layers.Layer):
 
 
 @pytest.mark.parametrize("how", [keras.ops.mean, keras.ops.sum])
-def test_what_add_loss_adds_is_a_mean_or_a_sum_beside_a_regulariser(as_keras, how):
+def test_an_added_loss_is_recognised_as_a_mean_or_sum_beside_a_regulariser(as_keras, how):
     def make():
         dense = keras.layers.Dense(2, kernel_regularizer="l2", activity_regularizer="l1")
         model = keras.Sequential([keras.Input((3,)), dense, Penalty(how), keras.layers.Dense(2)])
@@ -151,7 +151,7 @@ def test_only_divisors_that_depend_on_the_data_are_collected(reduction, masked, 
     assert [float(divisor) for divisor in losses.divisors] == pytest.approx(expected, abs=1e-6)
 
 
-def test_a_part_of_the_whole_size_changes_nothing():
+def test_a_part_as_large_as_the_batch_leaves_the_loss_unchanged():
     losses, values = MicroBatchLosses(MicroBatchSlice.of(0, 4, 4, [7.0], [1.0])), tf.constant(numbers(4, 1))
     loss = keras.losses.MeanSquaredError(reduction="mean_with_sample_weight")
     heavy = tf.constant([1.0, 4.0, 2.0, 0.0], tf.float64)
@@ -160,7 +160,7 @@ def test_a_part_of_the_whole_size_changes_nothing():
         assert float(loss(tf.zeros_like(values), values, heavy)) == plain
 
 
-def test_keras_is_as_it_was_afterwards_even_after_an_error():
+def test_replaced_loss_functions_are_restored_even_after_an_error():
     from keras.src.losses import loss as module
 
     def replaceable():
@@ -174,7 +174,7 @@ def test_keras_is_as_it_was_afterwards_even_after_an_error():
     assert replaceable() == before
 
 
-def test_a_frame_holds_the_place_of_a_part_on_the_host():
+def test_a_micro_batch_slice_is_kept_on_the_host():
     frame = MicroBatchSlice.of(3, 2, 8, [1.5], [1, 0])
     assert [value.numpy().tolist() for value in frame] == [0.25, 3, 8, [1.5], [1.0, 0.0]]
     for value, spec in zip(frame, MicroBatchSlice.specs(), strict=True):

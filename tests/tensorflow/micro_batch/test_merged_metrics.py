@@ -82,7 +82,7 @@ def test_metrics_of_keras_that_count_are_updated_part_by_part(as_keras):
 
 
 @pytest.mark.parametrize("static", [True, False])
-def test_several_outputs_weight_their_losses_as_keras_does_with_and_without_a_known_batch_size(guarded, static):
+def test_losses_of_several_outputs_are_weighted_as_in_keras(guarded, static):
     def make():
         keras.utils.set_random_seed(0)
         inputs = keras.Input((3,))
@@ -126,7 +126,7 @@ class OwnStep(keras.Model):
         return {"by_hand": loss, "doubled": 2 * self.tracker.result(), "tracker": self.tracker.result()}
 
 
-def test_what_an_own_train_step_logs_is_that_of_the_batch(guarded):
+def test_logs_of_a_custom_train_step_equal_those_of_the_batch(guarded):
     def make():
         keras.utils.set_random_seed(0)
         model = OwnStep()
@@ -165,7 +165,7 @@ class Returning(keras.Sequential):
         return {**logs, "pair": self.pair.result(), "features": keras.ops.mean(data[0], axis=0)}
 
 
-def test_vectors_whose_length_is_known_beforehand_are_merged_and_not_joined(guarded):
+def test_vectors_of_static_length_are_merged_and_not_joined(guarded):
     def make():
         keras.utils.set_random_seed(0)
         model = Returning([keras.Input((3,)), keras.layers.Dense(1)])

@@ -47,7 +47,7 @@ def model(small_model):
     return make
 
 
-def test_metrics_in_the_containers_of_keras_are_found_and_those_in_a_foreign_one_are_not(model):
+def test_metrics_in_keras_containers_are_found_but_not_nested_foreign_ones(model):
     own = Largest()
     made = model("mae", own)
     names = [metric.name for metric in all_metrics(made)]
@@ -65,7 +65,7 @@ def test_a_metric_is_foreign_when_its_own_code_updates_it(metric, foreign):
     assert is_foreign(metric) == foreign
 
 
-def test_a_plain_number_and_its_summed_weight_are_handed_over_and_rows_are_not(model):
+def test_scalars_and_summed_weights_are_handed_over_but_rows_are_not(model):
     mean, total = keras.metrics.Mean(), keras.metrics.Sum()
     made = model()
     part = MicroBatchMetrics(made)
@@ -80,7 +80,7 @@ def test_a_plain_number_and_its_summed_weight_are_handed_over_and_rows_are_not(m
     assert (float(mean.result()), float(mean.count.numpy()), float(total.result())) == (3.0, 3.0, 0.0)
 
 
-def test_in_a_trace_vectors_of_a_length_known_beforehand_are_no_rows_and_handed_over(model):
+def test_traced_vectors_of_static_length_are_handed_over(model):
     mean, made, handed = keras.metrics.Mean(), model(), []
     part = MicroBatchMetrics(made)
 
@@ -118,7 +118,7 @@ def test_the_source_of_a_result_is_its_metric(model):
     assert part.source_of(tf.constant(1.0)) is None
 
 
-def test_keras_is_as_it_was_afterwards_even_after_an_error(model):
+def test_replaced_metric_methods_are_restored_even_after_an_error(model):
     made = model("mae", Largest())
     before = keras.metrics.Mean.update_state
     with MicroBatchMetrics.replaced(made, lambda: MicroBatchMetrics(made)):

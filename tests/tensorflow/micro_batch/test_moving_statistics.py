@@ -40,21 +40,21 @@ def made(*layers):
     return make
 
 
-def test_counters_and_averages_move_once(as_keras):
+def test_counters_and_averages_are_updated_once_per_divided_step(as_keras):
     ours = as_keras(made(Moves), (X, X[:, :1]), SIZES)
     layer = ours.model.layers[0]
     assert (float(layer.calls.numpy()), int(layer.whole.numpy())) == (2, 2)
     np.testing.assert_allclose(layer.mean.numpy(), 0.81 + 0.19 * X.mean(0), 1e-12)
 
 
-def test_seeds_move_once(as_keras):
+def test_dropout_seeds_advance_once_per_divided_step(as_keras):
     ours = as_keras(made(lambda: keras.layers.Dropout(0.5)), (X, X[:, :1]), SIZES)
     layer = ours.model.layers[0]
     assert layer.seed_generator.state.numpy().tolist() == [layer.seed_generator.state.numpy()[0], 2]
 
 
 @pytest.mark.parametrize("sizes", [SIZES, [9, 1], [1] * N])
-def test_moving_mean_and_variance_are_those_of_the_whole_batch(guarded, sizes):
+def test_moving_mean_and_variance_equal_those_of_the_whole_batch(guarded, sizes):
     model = made(lambda: keras.layers.BatchNormalization(momentum=0.7))()
     ours = guarded(model, (X, X[:, :1]))
     ours.take(sizes)
@@ -83,12 +83,12 @@ def test_floats_are_averaged_by_the_share_of_each_part():
 
 
 @pytest.mark.parametrize("value", [0.1, 1e300, 3.3333333333333335, -0.0])
-def test_what_all_parts_agree_on_stays_to_the_last_bit(value):
+def test_a_value_that_all_parts_agree_on_is_kept_bit_for_bit(value):
     assert moved([tf.constant(value, tf.float64)] * 3, [5, 3, 2]) == value
 
 
 @pytest.mark.parametrize("value", [tf.constant([2**63 - 1, 3]), tf.constant(True), tf.constant([4, 5], tf.uint32)])
-def test_whole_numbers_are_those_of_the_first_part(value):
+def test_integer_states_are_taken_from_the_first_part(value):
     assert moved([value, value], [3, 1]) == value.numpy().tolist()
 
 
@@ -96,7 +96,7 @@ def test_one_part_leaves_the_state_alone():
     assert moved([tf.constant(0.1)], [3]) == tf.constant(0.1).numpy()
 
 
-def test_variables_of_metrics_are_no_moving_state():
+def test_metric_variables_are_not_averaged_as_moving_state():
     assert moved([tf.constant(1.0), tf.constant(7.0)], [1, 1], metrics=True) == 7
     variable = tf.Variable(1.0)
     assert MovingStatistics(keras.Sequential(), [Slot.of(variable)], [variable]).slots == []

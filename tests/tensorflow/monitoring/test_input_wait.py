@@ -37,7 +37,7 @@ def wait():
     ],
     ids=str,
 )
-def test_each_way_of_keras_to_take_a_step(small_model, dataset, measured, compiled):
+def test_input_wait_is_measured_in_every_keras_execution_mode(small_model, dataset, measured, compiled):
     small_model(**compiled).fit(dataset(DELAY), epochs=2, verbose=0, shuffle=False, callbacks=[measured])
     values = measured.values
     counted = 2 * BATCHES - compiled.get("steps_per_execution", 1)  # the first execution is left out
@@ -70,7 +70,7 @@ class Slow(keras.utils.PyDataset):
 
 
 @pytest.mark.parametrize("kind", ["PyDataset", "generator"])
-def test_data_that_python_makes(small_model, numbers, measured, kind):
+def test_input_wait_is_measured_for_data_made_in_python(small_model, numbers, measured, kind):
     """TensorFlow makes a batch ahead of them, so the wait for it is shorter by what the step takes."""
     slow = Slow(numbers)
     data = slow if kind == "PyDataset" else (slow[number] for number in range(BATCHES))
@@ -79,7 +79,7 @@ def test_data_that_python_makes(small_model, numbers, measured, kind):
     assert 0.2 < values["input_wait_seconds_total"] / values["step_seconds_total"] <= 1
 
 
-def test_a_step_that_an_earlier_fit_has_traced(small_model, dataset, measured, tmp_path):
+def test_input_wait_is_measured_in_a_step_traced_by_an_earlier_fit(small_model, dataset, measured, tmp_path):
     model, first = small_model(), Measured(tmp_path)
     for callback in (first, measured):
         model.fit(dataset(DELAY), verbose=0, shuffle=False, callbacks=[callback])
@@ -87,7 +87,7 @@ def test_a_step_that_an_earlier_fit_has_traced(small_model, dataset, measured, t
     assert measured.values["input_wait_seconds_total"] >= (BATCHES - 1) * DELAY
 
 
-def test_validation_does_not_count(small_model, dataset, measured):
+def test_validation_does_not_count_as_input_wait(small_model, dataset, measured):
     small_model().fit(
         dataset(), validation_data=dataset(DELAY), epochs=2, verbose=0, shuffle=False, callbacks=[measured]
     )
@@ -95,7 +95,7 @@ def test_validation_does_not_count(small_model, dataset, measured):
     assert measured.values["input_wait_seconds_total"] < BATCHES * DELAY
 
 
-def test_a_loop_in_python_and_one_in_a_function(wait, dataset):
+def test_input_wait_is_measured_in_python_and_traced_loops(wait, dataset):
     @tf.function
     def sum_of(iterator):
         found = 0.0
@@ -112,7 +112,7 @@ def test_a_loop_in_python_and_one_in_a_function(wait, dataset):
     assert seconds + BATCHES * DELAY <= wait.read()
 
 
-def test_another_thread_is_not_measured_and_neither_is_anything_later(wait, dataset):
+def test_input_wait_ignores_other_threads_and_anything_after_stop(wait, dataset):
     before = wait.read()
     reading = threading.Thread(target=lambda: list(dataset()))
     reading.start()
@@ -122,14 +122,14 @@ def test_another_thread_is_not_measured_and_neither_is_anything_later(wait, data
     assert wait.read() == before
 
 
-def test_an_error_of_the_pipeline_is_the_same(wait):
+def test_a_pipeline_error_is_raised_unchanged(wait):
     data = tf.data.Dataset.from_tensors([1.0]).map(lambda x: tf.debugging.check_numerics(x / 0.0, "not finite"))
     with pytest.raises(tf.errors.InvalidArgumentError):
         next(iter(data))
     assert list(tf.data.Dataset.range(2).as_numpy_iterator()) == [0, 1]
 
 
-def test_only_what_was_waited_between_counts(wait):
+def test_counted_wait_leaves_out_pauses(wait):
     counted = CountedWait(wait)
     wait.add(5.0)
     counted.leave_out_what_came()
@@ -157,7 +157,7 @@ def test_only_what_was_waited_between_counts(wait):
     ],
     ids=str,
 )
-def test_the_weights_are_the_same_bit_by_bit(dataset, measured, compiled):
+def test_measuring_input_wait_leaves_weights_identical(dataset, measured, compiled):
     """The step draws random numbers, whose seeds depend on what is traced before them."""
 
     class Noise(keras.layers.Layer):
@@ -179,7 +179,7 @@ def test_the_weights_are_the_same_bit_by_bit(dataset, measured, compiled):
 
 
 @pytest.mark.slow
-def test_two_replicas(tmp_path):
+def test_input_wait_is_measured_with_two_replicas(tmp_path):
     """A process of its own, since devices cannot be divided once they are in use."""
     script = """
         import sys, time
@@ -229,7 +229,7 @@ def listened():
     return wait, tf.function(lambda: next(numbers))
 
 
-def test_no_time_is_asked_for_while_operations_have_to_be_deterministic(deterministic):
+def test_no_timestamp_is_taken_under_deterministic_operations(deterministic):
     """TensorFlow refuses to run a timestamp then: a script that trains plainly must train here."""
     deterministic()
     wait, fetch = listened()
@@ -237,7 +237,7 @@ def test_no_time_is_asked_for_while_operations_have_to_be_deterministic(determin
     wait.stop()
 
 
-def test_nor_in_what_was_traced_before(deterministic):
+def test_no_timestamp_is_taken_in_earlier_traces_under_deterministic_operations(deterministic):
     wait, fetch = listened()
     assert int(fetch()) == 0
     assert wait.read() > 0

@@ -61,7 +61,7 @@ def test_the_first_execution_is_left_out_of_the_times(meter, clock, board):
     assert (values["epoch"], values["epochs"], values["steps_per_epoch"]) == (1, 2, 10)
 
 
-def test_an_evaluation_counts_for_nothing(meter, clock, board):
+def test_an_evaluation_is_left_out_of_the_times(meter, clock, board):
     for _ in range(2):
         clock.now += 1
         meter.wait.add(0.25)
@@ -92,7 +92,7 @@ def test_most_steps_write_nothing(meter, clock, board):
     assert board() == before
 
 
-def test_it_fails_open_and_says_so_once(meter, clock, told, monkeypatch):
+def test_a_failing_meter_reports_once_and_lets_training_continue(meter, clock, told, monkeypatch):
     monkeypatch.setattr(meter, "_write", lambda values: 1 / 0)
     for _ in range(3):
         clock.now += 5
@@ -161,7 +161,7 @@ def test_later_memory_is_noted_after_200_steps_or_a_fiftieth_of_the_time(meter, 
     assert [each.step for each in baselines] == [1, 203, 405, 505, 510]
 
 
-def test_of_a_fit(small_model, numbers, measured):
+def test_metrics_of_a_fit_are_measured(small_model, numbers, measured):
     history = small_model().fit(*numbers, batch_size=8, epochs=2, verbose=0, callbacks=[measured])
     values = measured.values
     assert values["steps_total"] == 2 * BATCHES
@@ -171,7 +171,7 @@ def test_of_a_fit(small_model, numbers, measured):
     assert values["recent_loss"] == pytest.approx(history.history["loss"][-1], rel=0.5)
 
 
-def test_weights_that_are_nan_behind_a_finite_loss(small_model, numbers, measured):
+def test_nan_weights_behind_a_finite_loss_are_counted(small_model, numbers, measured):
     """A ReLU makes 0 of NaN, so the loss stays finite, and nothing but the weights shows it."""
     x, y = numbers
     model = small_model(keras.layers.Dense(8, activation=lambda x: tf.where(x > 0, x, 0.0)), optimizer="sgd")
@@ -185,14 +185,14 @@ def test_weights_that_are_nan_behind_a_finite_loss(small_model, numbers, measure
     assert measured.values["not_finite_weights"] >= 4
 
 
-def test_a_loss_that_is_nan(small_model, numbers, measured):
+def test_a_nan_loss_is_counted(small_model, numbers, measured):
     x, y = numbers
     small_model().fit(x * np.nan, y, batch_size=8, verbose=0, callbacks=[measured])
     assert measured.values["not_finite_loss"] == 1
 
 
 @pytest.mark.alone
-def test_a_step_costs_little(tmp_path):
+def test_counting_a_step_takes_less_than_ten_microseconds(tmp_path):
     """Beside what the traced measurement of the wait takes (benchmarks/monitor_cost.py)."""
     meter = Meter(TrainingBoard(tmp_path), print)
     meter.begin()

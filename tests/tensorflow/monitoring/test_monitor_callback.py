@@ -74,7 +74,7 @@ def server():
         thread.join()
 
 
-def test_a_fit_under_its_watch(small_model, numbers, said, tmp_path):
+def test_monitor_reports_findings_of_a_fit_and_removes_itself(small_model, numbers, said, tmp_path):
     alerted, model = [], small_model()
     monitor = oomph.Monitor(tmp_path / "kept", alert=alerted.append)
     model.fit(*numbers, batch_size=8, verbose=0, callbacks=[monitor])
@@ -100,7 +100,7 @@ def test_a_fit_that_raised_is_not_watched_for_ever(small_model, numbers, said, t
     assert type(model.train_function).__name__ == "function"
 
 
-def test_a_folder_that_cannot_be_made(small_model, numbers, said, tmp_path):
+def test_an_uncreatable_monitor_folder_is_reported_and_training_continues(small_model, numbers, said, tmp_path):
     (tmp_path / "file").write_text("")
     small_model().fit(*numbers, verbose=0, callbacks=[oomph.Monitor(tmp_path / "file" / "in it")])
     assert said == [
@@ -108,7 +108,7 @@ def test_a_folder_that_cannot_be_made(small_model, numbers, said, tmp_path):
     ]
 
 
-def test_within_a_run_the_run_watches(small_model, numbers, said, tmp_path, monkeypatch):
+def test_monitor_leaves_watching_to_a_surrounding_run(small_model, numbers, said, tmp_path, monkeypatch):
     class Joined:
         run_dir = tmp_path
         say = staticmethod(said.append)
@@ -120,7 +120,7 @@ def test_within_a_run_the_run_watches(small_model, numbers, said, tmp_path, monk
 
 
 @pytest.mark.parametrize("address", ["file:///etc/passwd", "hooks.example/x", "ftp://example.org/x", "https://"])
-def test_an_address_that_is_none_of_the_web_is_refused_at_once(address):
+def test_a_webhook_that_is_no_web_address_is_refused_at_once(address):
     with pytest.raises(ValueError, match="https://"):
         oomph.Monitor(webhook=address)
 
@@ -143,7 +143,7 @@ def test_the_webhook_is_sent_everything_but_secrets(server, said):
     assert said == []
 
 
-def test_what_fails_with_an_alert_is_told_once_and_without_the_address(server, said):
+def test_a_failing_alert_is_reported_once_without_the_webhook_address(server, said):
     url, _ = server
 
     def broken(finding):
@@ -179,7 +179,7 @@ def sample(steps, waited=0.0):
     return Sample(1.0, gpus=gpus, training=training)
 
 
-def test_the_figures_are_those_since_the_last_time():
+def test_figures_cover_the_time_since_the_last_sample():
     found = dict(figures(sample(30.0, 1.5), sample(10.0, 0.5).training))
     assert found == pytest.approx({
         "training/step_seconds": 0.1, "training/input_wait_ratio": 0.5, "training/examples_per_second": 320,
@@ -198,7 +198,7 @@ def test_event_files_are_written(tmp_path):
     assert {event.step for event in events} == {0, 10, 20}
 
 
-def test_a_disk_that_is_full_ends_the_figures_only(said, tmp_path, monkeypatch):
+def test_a_full_disk_ends_only_the_tensorboard_figures(said, tmp_path, monkeypatch):
     class Full:
         def write(self, sample):
             raise OSError("no space")

@@ -11,24 +11,24 @@ from oomph.monitor.live.readings import WeightLooks, not_finite
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
-def test_each_number_counts(dtype):
+def test_every_nonfinite_number_counts(dtype):
     kernel = tf.Variable(tf.cast([[1.0, np.nan], [np.inf, -np.inf]], dtype))
     assert not_finite([kernel, tf.Variable([1.0]), tf.Variable([1])]) == 3
 
 
-def test_a_sum_that_overflows_is_no_finding():
+def test_finite_weights_whose_sum_overflows_are_not_counted():
     assert not_finite([tf.Variable(tf.fill([4], tf.float32.max)), tf.Variable(tf.fill([4], tf.float16.max))]) == 0
 
 
-def test_infinities_of_both_signs():
+def test_infinities_of_both_signs_are_counted():
     assert not_finite([tf.Variable([np.inf, -np.inf, 1.0])]) == 2
 
 
-def test_nothing_to_look_at():
+def test_no_variables_count_as_no_nonfinite_weights():
     assert not_finite([]) == 0
 
 
-def test_the_dearer_a_look_the_rarer(monkeypatch):
+def test_slow_weight_looks_are_taken_less_often(monkeypatch):
     now = [0.0]
 
     def slow(_):
@@ -46,7 +46,7 @@ def test_the_dearer_a_look_the_rarer(monkeypatch):
     assert seen > 10
 
 
-def test_a_device_without_memory_for_it_is_left_alone(monkeypatch):
+def test_weight_looks_stop_after_running_out_of_device_memory(monkeypatch):
     def full(_):
         raise tf.errors.ResourceExhaustedError(None, None, "OOM when allocating")
 

@@ -23,12 +23,12 @@ PRIVATE = [row for row in ROWS if row not in KERAS.documented]
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.path)
-def test_the_installed_versions_have_it(row):
+def test_every_row_exists_in_the_installed_versions(row):
     assert row.exists(), f"{row.path} is gone from Keras {keras.__version__} / TensorFlow {tf.__version__}"
 
 
 @pytest.mark.parametrize("row", [row for row in ROWS if isinstance(row, Global)], ids=lambda row: row.path)
-def test_a_global_name_can_be_had(row):
+def test_a_global_row_yields_its_value(row):
     assert row.value() is not None or row is TENSORFLOW.global_generator
 
 
@@ -44,12 +44,12 @@ def test_a_missing_name_switches_off_its_own_feature_and_no_other(row, monkeypat
 
 
 @pytest.mark.parametrize("cls", [Global, Attribute])
-def test_a_module_that_is_gone_takes_its_names_along(cls):
+def test_names_of_a_missing_module_do_not_exist(cls):
     assert not cls("keras.src.trainers.gone", "anything", Feature.GUARD).exists()
     assert not cls("gone.altogether", "anything", Feature.GUARD).exists()
 
 
-def test_a_name_that_replaces_another_is_not_missed():
+def test_a_replaced_name_is_not_reported_missing():
     module = "keras.src.trainers.epoch_iterator"
     assert Attribute(module, "_of_an_older_keras", Feature.RESUME, beside="_of_an_even_older_keras").exists()
     assert not Attribute(module, "_of_an_older_keras", Feature.RESUME, beside="EpochIterator").exists()
@@ -72,7 +72,7 @@ GLOBALS = [(row, alias) for row, alias in WITH_ALIAS if isinstance(row, Global)]
 
 
 @pytest.mark.parametrize(("row", "alias"), ATTRIBUTES, ids=lambda value: getattr(value, "name", value))
-def test_an_object_that_has_only_another_name_of_an_attribute_has_the_attribute(row, alias):
+def test_an_attribute_is_found_under_its_alias(row, alias):
     holder = holding(**{alias: 1})
     assert row.on(holder)
     assert (row.of(holder), row.get(holder), row.get(holder, 5), row.name_on(holder)) == (1, 1, 1, alias)
@@ -82,7 +82,7 @@ def test_an_object_that_has_only_another_name_of_an_attribute_has_the_attribute(
 
 
 @pytest.mark.parametrize(("row", "alias"), ATTRIBUTES, ids=lambda value: getattr(value, "name", value))
-def test_an_object_that_has_several_names_of_an_attribute_is_asked_by_the_first(row, alias):
+def test_an_attribute_with_several_names_is_read_by_the_first(row, alias):
     holder = holding(**{alias: 1, row.name: 2})
     assert (row.of(holder), row.get(holder), row.name_on(holder)) == (2, 2, row.name)
     row.put(holder, 3)
@@ -90,7 +90,7 @@ def test_an_object_that_has_several_names_of_an_attribute_is_asked_by_the_first(
 
 
 @pytest.mark.parametrize(("row", "alias"), ATTRIBUTES, ids=lambda value: getattr(value, "name", value))
-def test_an_object_that_has_none_of_the_names_gets_the_one_of_the_installed_module(row, alias, monkeypatch):
+def test_a_missing_attribute_is_set_under_the_installed_modules_name(row, alias, monkeypatch):
     assert not row.on(Holder())
     assert row.get(Holder(), 5) == 5
     with pytest.raises(AttributeError):
@@ -103,7 +103,7 @@ def test_an_object_that_has_none_of_the_names_gets_the_one_of_the_installed_modu
 
 
 @pytest.mark.parametrize(("row", "alias"), GLOBALS, ids=lambda value: getattr(value, "name", value))
-def test_a_module_that_has_only_another_name_of_a_global_has_the_global(row, alias, monkeypatch):
+def test_a_global_is_found_under_its_alias(row, alias, monkeypatch):
     module = ModuleType(row.module)
     vars(module)[alias] = value = object()
     monkeypatch.setitem(sys.modules, row.module, module)
@@ -113,13 +113,13 @@ def test_a_module_that_has_only_another_name_of_a_global_has_the_global(row, ali
     assert row.path == f"{row.module}.{alias}"
 
 
-def test_every_feature_is_served_by_a_row_and_has_its_words():
+def test_every_feature_has_a_row_and_a_description():
     for feature in Feature:
         assert any(feature in row.feature for row in ROWS), feature
         assert feature.meaning
 
 
-def test_nothing_is_missing_here():
+def test_no_name_is_missing_from_the_installed_versions():
     assert support.missing() == ()
 
 

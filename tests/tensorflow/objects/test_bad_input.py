@@ -174,7 +174,7 @@ def _coroutine():
 
 @pytest.mark.filterwarnings("ignore::ResourceWarning")
 @pytest.mark.parametrize("name", ODD)
-def test_an_odd_object_is_in_nobodys_way_and_what_is_beside_it_comes_back(name):
+def test_an_odd_object_does_not_stop_its_siblings_from_being_restored(name):
     RAN.clear()
 
     def make():
@@ -199,7 +199,7 @@ def test_an_odd_object_is_in_nobodys_way_and_what_is_beside_it_comes_back(name):
     assert time.monotonic() - started < 5
 
 
-def test_what_is_beside_an_object_of_the_outside_comes_back():
+def test_values_beside_a_lock_are_restored():
     """A lock or the like that is made on the way is made by the new process as well."""
     global GLOBAL_LOCK, GLOBAL_COUNT
 
@@ -240,7 +240,7 @@ def closed_over(lock):
     return lambda: lock
 
 
-def test_a_list_that_holds_an_object_of_the_outside_is_lost_by_its_name():
+def test_a_list_that_holds_a_lock_is_reported_as_lost():
     first, second = Holder([1]), Holder([1])
     before = Picture.of([("holder", first)])
     first.value.extend([threading.Lock(), 2])
@@ -251,7 +251,7 @@ def test_a_list_that_holds_an_object_of_the_outside_is_lost_by_its_name():
     assert second.value == [1]
 
 
-def test_beside_what_cannot_be_written_down_a_change_is_seen_and_comes_back():
+def test_changes_beside_an_unserializable_value_are_restored():
     def make():
         return Holder({"variant": tf.data.experimental.to_variant(tf.data.Dataset.range(3)), "n": 1})
 
@@ -268,7 +268,7 @@ def test_beside_what_cannot_be_written_down_a_change_is_seen_and_comes_back():
 @pytest.mark.parametrize(
     "name", ["special methods", "a lock", "a dict", "a list", "an object", "a map", "a structured array"]
 )
-def test_what_cannot_be_written_down_is_lost_by_its_name_or_belongs_to_the_outside(name):
+def test_unserializable_values_are_reported_by_name(name):
     first = [("holder", Holder())]
     before = Picture.of(first)
     first[0][1].value = ODD[name]()
@@ -326,21 +326,21 @@ def test_a_chain_of_any_length_takes_bounded_time_and_memory(make):
 
 
 @pytest.mark.alone
-def test_a_great_many_objects_are_looked_at_in_part():
+def test_very_many_objects_are_examined_only_in_part():
     spent, left, now = looked_at([Holder(n) for n in range(100_000)])
     assert spent < 10
     assert left < 200 << 20
     assert now.unseen
 
 
-def test_there_is_no_looking_on_when_the_time_is_over():
+def test_the_walk_stops_when_its_time_is_over():
     things = [[[n]] for n in range(15_000)]
     graph = walk([("root", things)], seconds=0.001)
     assert len(graph.nodes) < 15_000
     assert graph.unseen
 
 
-def test_what_there_was_no_time_for_is_named_once_it_matters():
+def test_objects_left_out_for_lack_of_time_are_named():
     things = [Holder([n]) for n in range(10_000)]
     before = Picture.of([("root", things)], seconds=60)
     now = Picture.of([("root", things)], before, seconds=0)
@@ -363,7 +363,7 @@ def test_an_array_of_gigabytes_is_neither_read_nor_copied(array):
     assert left < 200 << 20
 
 
-def test_a_large_number_and_a_long_text_are_no_trouble():
+def test_large_numbers_and_long_texts_are_examined_quickly():
     spent, _, _ = looked_at(Holder([1 << 1_000_000, "x" * (1 << 24), b"x" * (1 << 24)]))
     assert spent < 10
 
@@ -386,7 +386,7 @@ def test_tuples_that_are_nested_deeply_are_named_and_do_not_overflow_the_stack()
 # -- threads ----------------------------------------------------------------------------------------------------------
 
 
-def test_objects_that_another_thread_changes_meanwhile_are_no_trouble():
+def test_objects_changed_by_another_thread_do_not_break_the_walk():
     busy, over = {"dict": {}, "list": [], "set": set(), "deque": collections.deque(maxlen=50)}, threading.Event()
 
     def change():
@@ -430,7 +430,7 @@ def test_objects_that_another_thread_changes_meanwhile_are_no_trouble():
         {"changed": {"a": ["int", "x"]}, "new": {}, "lost": []},
     ],
 )
-def test_a_document_that_is_none_is_a_value_error(document):
+def test_a_malformed_document_is_a_value_error(document):
     with pytest.raises(ValueError, match=r".+"):
         Changes.from_json(document, {})
 

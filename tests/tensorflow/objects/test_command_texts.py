@@ -51,12 +51,12 @@ def test_a_text_that_a_shell_takes_for_a_command_is_refused(old):
 
 
 @pytest.mark.usefixtures("_runs_commands")
-def test_one_that_is_there_already_stays():
+def test_an_already_present_command_text_is_kept():
     assert admitted("touch x; true", "touch x; true") == "touch x; true"
     assert admitted("touch", Among(("true", "touch"))) == "touch"
 
 
-def test_a_script_that_runs_nothing_gets_any_text():
+def test_any_text_is_admitted_to_a_script_that_runs_no_commands():
     assert admitted("one; touch x\n", "two") == "one; touch x\n"
 
 

@@ -13,7 +13,7 @@ class Log:
         self.fd, self.written = fd, written
 
 
-def test_the_number_of_a_file_that_is_open_for_writing_and_nothing_else(tmp_path) -> None:
+def test_only_descriptors_open_for_writing_are_recognised(tmp_path) -> None:
     path = tmp_path / "log"
     writing = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     reading, pipe = os.open(path, os.O_RDONLY), os.pipe()
@@ -26,7 +26,7 @@ def test_the_number_of_a_file_that_is_open_for_writing_and_nothing_else(tmp_path
     assert not is_open_for_writing(writing)
 
 
-def test_the_file_of_this_attempt_stays_and_a_counter_comes_back(tmp_path) -> None:
+def test_a_counter_is_restored_but_the_open_descriptor_is_kept(tmp_path) -> None:
     fd = os.open(tmp_path / "log", os.O_WRONLY | os.O_CREAT)
     try:
         log, kind = Log(fd, written=0), instances.Instance()

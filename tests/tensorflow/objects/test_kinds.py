@@ -197,7 +197,7 @@ IN_PLACE = {
 
 
 @pytest.mark.parametrize("name", IN_PLACE)
-def test_what_changes_in_place_is_given_back_in_place(resume, name):
+def test_an_object_changed_in_place_is_restored_in_place(resume, name):
     make, change = IN_PLACE[name]
     found = resume(lambda: Holder(make()), change)
     assert found.lost == []
@@ -266,7 +266,7 @@ VALUES = {
 
 
 @pytest.mark.parametrize("name", VALUES)
-def test_what_is_put_in_place_of_another_value_comes_back(resume, name):
+def test_a_replaced_value_is_restored(resume, name):
     before, after = VALUES[name]
     found = resume(lambda: Holder(before if before is math else copy.deepcopy(before)), put(after))
     assert found.lost == []
@@ -291,7 +291,7 @@ CALLED = {
 
 
 @pytest.mark.parametrize("name", CALLED)
-def test_a_checkpoint_does_not_choose_what_is_called_and_what_is_beside_it_comes_back(resume, name):
+def test_a_checkpoint_cannot_choose_a_callable_but_restores_its_siblings(resume, name):
     before, after = CALLED[name]
 
     def change(holder):
@@ -329,7 +329,7 @@ ITERATORS = {
 
 
 @pytest.mark.parametrize("name", ITERATORS)
-def test_an_iterator_goes_on_where_it_was(resume, name):
+def test_an_iterator_resumes_where_it_was(resume, name):
     def take_four(holder):
         for _ in range(4):
             next(holder.value)
@@ -339,7 +339,7 @@ def test_an_iterator_goes_on_where_it_was(resume, name):
     assert [next(found.resumed.value) for _ in range(2)] == [next(found.killed.value) for _ in range(2)]
 
 
-def test_an_iterator_over_a_list_that_is_new_or_grows_goes_on_where_it_was(resume):
+def test_an_iterator_over_a_new_or_growing_list_resumes_where_it_was(resume):
     def change(holder):
         holder.over_new, holder.over_old = iter([[1], 2, 3]), iter(holder.value)
         holder.value.extend([1, 2, 3])
@@ -351,7 +351,7 @@ def test_an_iterator_over_a_list_that_is_new_or_grows_goes_on_where_it_was(resum
     assert (list(found.resumed.over_new), list(found.resumed.over_old)) == ([2, 3], [2, 3])
 
 
-def test_an_iterator_that_has_ended_has_ended(resume):
+def test_an_exhausted_iterator_stays_exhausted(resume):
     found = resume(lambda: Holder(iter([1])), lambda holder: list(holder.value))
     assert list(found.resumed.value) == []
 
@@ -359,7 +359,7 @@ def test_an_iterator_that_has_ended_has_ended(resume):
 # -- objects that refer to one another --------------------------------------------------------------------------------
 
 
-def test_attributes_of_containers_of_the_users_and_private_slots_come_back(resume):
+def test_attributes_and_private_slots_of_user_classes_are_restored(resume):
     def change(holder):
         tallies, rows, private = holder.value
         tallies["a"], tallies.hits = 1, 2
@@ -373,7 +373,7 @@ def test_attributes_of_containers_of_the_users_and_private_slots_come_back(resum
     assert (tallies, tallies.hits, rows, rows.total, private.counted()) == ({"a": 1}, 2, [1, 3], 3, 2)
 
 
-def test_a_new_container_of_a_class_of_the_users_is_one_of_that_class(resume):
+def test_a_new_container_is_restored_with_its_user_class(resume):
     def change(holder):
         holder.value = [Tallies(a=1), Rows(1, 2)]
         holder.value[0].hits, holder.value[1].total = 3, 4
@@ -415,7 +415,7 @@ def test_long_lists_of_numbers_come_back_with_their_types(resume, name, make):
     assert kept.dtype == object or kept.tobytes() == back.tobytes()
 
 
-def test_a_million_numbers_of_numpy_are_looked_at_in_time_and_take_their_bytes_only(resume):
+def test_a_million_numpy_numbers_take_only_their_bytes(resume):
     def put(holder):
         holder.a = [np.float32(0.1)] * 10**6
 
@@ -434,7 +434,7 @@ def test_a_new_array_comes_back_in_the_order_of_its_memory(resume):
     assert [each.tolist() for each in back] == [[[0, 1, 2], [3, 4, 5]], [[0, 1, 2], [3, 4, 5]], 1.5]
 
 
-def test_keys_that_are_the_ids_of_objects_are_those_of_the_new_objects(resume):
+def test_id_keys_are_restored_as_the_ids_of_the_new_objects(resume):
     def make():
         holder = Holder([Slotted(), Slotted()])
         holder.seen = {id(each): 0 for each in holder.value}
@@ -464,7 +464,7 @@ def test_weak_keys_come_back(resume):
     [(lambda rows: None, False), (lambda rows: rows[5].update(n=2), False), (lambda rows: rows[-1].update(n=2), True)],
     ids=["nothing", "what is within reach", "what is not"],
 )
-def test_beyond_what_the_walk_has_room_for_a_change_is_seen_and_lost_by_its_name(monkeypatch, change, is_lost):
+def test_changes_beyond_the_walks_limit_are_reported_as_lost(monkeypatch, change, is_lost):
     monkeypatch.setattr("oomph.resume.objects.walk._MOST_NODES", 500)
     holder = types.SimpleNamespace(value=[{"n": 1, "at": (number, np.zeros(2))} for number in range(600)])
     before = Picture.of([("holder", holder)], seconds=60)
@@ -474,7 +474,7 @@ def test_beyond_what_the_walk_has_room_for_a_change_is_seen_and_lost_by_its_name
     assert all("there was no time to look at it" in str(line) for line in found.lost)
 
 
-def test_a_digest_ends_for_shared_and_circular_containers_and_gives_up_on_other_objects():
+def test_digest_handles_shared_and_circular_containers():
     shared = circular = []
     for _ in range(60):
         shared = [shared, shared]
@@ -488,7 +488,7 @@ def test_a_digest_ends_for_shared_and_circular_containers_and_gives_up_on_other_
     assert bulk.digest([one, shared], {id(shared)}) == bulk.digest([one], ())
 
 
-def test_an_iterator_that_keeps_to_itself_how_far_it_has_come_is_lost_by_its_name(resume):
+def test_an_iterator_with_a_hidden_position_is_reported_as_lost(resume):
     found = resume(lambda: Holder([1]), lambda holder: setattr(holder, "tee", itertools.tee([1, 2, 3])[0]))
     assert "_tee" in found.lost[0]
 
@@ -496,19 +496,19 @@ def test_an_iterator_that_keeps_to_itself_how_far_it_has_come_is_lost_by_its_nam
 @pytest.mark.parametrize(
     "make", [lambda: re.finditer("a", "aaa"), lambda: iter([1, 2, 3].pop, 9), lambda: csv.reader(["a", "b"])]
 )
-def test_iterators_of_python_that_keep_to_themselves_are_lost(resume, make):
+def test_opaque_python_iterators_are_reported_as_lost(resume, make):
     found = resume(lambda: Holder([1]), lambda holder: setattr(holder, "reader", make()))
     assert "root.reader" in found.lost[0]
 
 
 @pytest.mark.parametrize("make", [lambda: tf.queue.FIFOQueue(10, [tf.float32])])
-def test_what_nobody_can_look_into_is_lost_by_its_name(resume, make):
+def test_an_opaque_object_is_reported_as_lost_by_name(resume, make):
     found = resume(lambda: Holder(make()), do(lambda queue: queue.enqueue(1.0)))
     assert found.lost
     assert "FIFOQueue" in found.lost[0]
 
 
-def test_what_refers_to_itself_comes_back_as_such(resume):
+def test_self_references_are_restored(resume):
     def change(holder):
         holder.value.append(holder.value)
         holder.me, holder.ring = holder, {"a": []}
@@ -520,7 +520,7 @@ def test_what_refers_to_itself_comes_back_as_such(resume):
     assert found.ring["a"][0] is found.ring
 
 
-def test_two_that_share_a_third_still_share_it(resume):
+def test_shared_objects_stay_shared_after_restoring(resume):
     def change(holder):
         shared = [1]
         holder.one, holder.other, holder.late = {"s": shared}, (shared,), holder.value
@@ -530,7 +530,7 @@ def test_two_that_share_a_third_still_share_it(resume):
     assert found.late is found.value
 
 
-def test_an_attribute_that_was_deleted_is_gone_and_one_that_was_not_there_comes(resume):
+def test_deleted_and_added_attributes_are_restored(resume):
     def change(holder):
         del holder.alias
         holder.late = 1
@@ -539,7 +539,7 @@ def test_an_attribute_that_was_deleted_is_gone_and_one_that_was_not_there_comes(
     assert vars(found.resumed) == vars(found.killed) == {"value": 1, "late": 1}
 
 
-def test_what_both_hold_in_a_swap_is_swapped(resume):
+def test_swapped_values_are_restored_swapped(resume):
     def make():
         holder = Holder([1])
         holder.alias = [2]
@@ -581,7 +581,7 @@ def remembers(x, memo={}):  # noqa: B006  (what is tested)
     return memo
 
 
-def test_globals_class_attributes_defaults_and_attributes_of_functions_come_back(resume):
+def test_globals_class_attributes_and_function_attributes_are_restored(resume):
     def make():
         global COUNT
         COUNT, STATE["n"] = 0, 0
@@ -634,7 +634,7 @@ def closure():
         lambda f: [{"deep": (f,)}],
     ],
 )
-def test_a_closure_goes_on_wherever_it_is(resume, wrapped):
+def test_closure_variables_are_restored_wherever_they_are(resume, wrapped):
     def make():
         function = closure()
         return Holder([function, wrapped(function)])
@@ -645,7 +645,7 @@ def test_a_closure_goes_on_wherever_it_is(resume, wrapped):
     assert found.resumed.value[0].__closure__[1].cell_contents == [1, 2, 3, 4]
 
 
-def test_the_object_of_a_bound_method_comes_back(resume):
+def test_the_object_of_a_bound_method_is_restored(resume):
     def make():
         entry = Entry(0, [])
         return Holder(entry.items.append)
@@ -663,7 +663,7 @@ class Scheduler:
         return rate * 0.9**self.n
 
 
-def test_an_object_that_is_called_and_the_method_of_one_come_back(resume):
+def test_a_callable_object_and_its_bound_method_are_restored(resume):
     def make():
         scheduler = Scheduler()
         return Holder([keras.callbacks.LearningRateScheduler(scheduler), scheduler.__call__])
@@ -688,19 +688,19 @@ def ending(values):
 
 
 @pytest.mark.parametrize("steps", [0, 1, 7])
-def test_a_generator_goes_on_where_it_was(resume, steps):
+def test_a_generator_resumes_where_it_was(resume, steps):
     found = resume(lambda: Holder(decaying(1.0)), lambda holder: [next(holder.value) for _ in range(steps)])
     assert found.lost == []
     assert next(found.resumed.value) == next(found.killed.value)
 
 
-def test_a_generator_that_has_ended_has_ended(resume):
+def test_an_exhausted_generator_stays_exhausted(resume):
     found = resume(lambda: Holder(x for x in [1, 2]), lambda holder: list(holder.value))
     assert found.lost == []
     assert list(found.resumed.value) == []
 
 
-def test_a_generator_that_ended_before_the_training_is_no_trouble(resume):
+def test_a_generator_exhausted_before_training_does_not_stop_restoring(resume):
     def make():
         holder = Holder(ending([1]))
         list(holder.value)
@@ -714,7 +714,7 @@ def wandering():
         yield random.SystemRandom().random()
 
 
-def test_a_generator_that_cannot_be_brought_there_is_named_in_bounded_time(resume):
+def test_a_generator_that_cannot_be_moved_is_named_in_bounded_time(resume):
     def draws():
         while True:
             number = random.SystemRandom().random()
@@ -773,7 +773,7 @@ def test_any_nest_of_values_comes_back(resume, before, after):
     assert bare(found.resumed.value) == bare(after)
 
 
-def test_what_a_library_has_read_of_a_database_is_no_state_of_this_process(resume):
+def test_a_librarys_database_cache_is_not_restored(resume):
     """A tuner's study continues in its database. Restoring an old cache would hide the newer trials."""
     cached = type("_CachedStorage", (), {"__module__": "optuna.storages._cached_storage"})
     in_memory = type("InMemoryStorage", (), {"__module__": "optuna.storages._in_memory"})
@@ -823,7 +823,7 @@ def test_a_figure_that_the_training_has_changed_is_restored(resume):
         (lambda: np.random.SeedSequence(7), lambda seeds: seeds.spawn(1)[0].generate_state(1)[0]),
     ],
 )
-def test_the_next_child_of_a_generator_is_the_one_that_follows(resume, make, draw):
+def test_seed_children_continue_in_sequence_after_restoring(resume, make, draw):
     found = resume(lambda: types.SimpleNamespace(of=make()), lambda thing: [draw(thing.of) for _ in range(3)])
     assert found.lost == []
     assert draw(found.resumed.of) == draw(found.killed.of)

@@ -133,7 +133,7 @@ def counting_function():
     return tf.function(function)
 
 
-def test_an_iterator_whose_state_grows_while_it_is_looked_at(resume, monkeypatch):
+def test_an_iterator_whose_state_grows_while_examined_is_restored(resume, monkeypatch):
     saved, looks = DatasetIterator.array, []
 
     def take_three(holder):
@@ -154,7 +154,7 @@ def test_an_iterator_whose_state_grows_while_it_is_looked_at(resume, monkeypatch
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_what_it_holds_comes_back(resume, name):
+def test_state_of_each_library_object_is_restored(resume, name):
     make, change, shown = CASES[name]
     found = resume(lambda: Holder(make()), lambda holder: change(holder.value))
     assert found.lost == []
@@ -184,7 +184,7 @@ def test_an_optimizer_that_is_built_on_the_way_has_its_slots(resume):
     np.testing.assert_array_equal(found.resumed.value[0], found.killed.value[0])
 
 
-def test_functions_that_a_dataset_maps_lead_to_what_they_hold(resume):
+def test_objects_held_by_mapped_dataset_functions_are_found(resume):
     def make():
         seen = []
         data = tf.data.Dataset.range(3).map(lambda x: tf.py_function(lambda y: seen.append(int(y)) or y, [x], tf.int64))
@@ -195,7 +195,7 @@ def test_functions_that_a_dataset_maps_lead_to_what_they_hold(resume):
     assert found.changes.changed, "what was appended"
 
 
-def test_what_a_generator_of_a_dataset_holds_comes_back(resume):
+def test_state_of_a_datasets_generator_is_restored(resume):
     class Source:
         def __init__(self):
             self.passes, self.rng = 0, np.random.default_rng(1)
@@ -217,7 +217,7 @@ def test_what_a_generator_of_a_dataset_holds_comes_back(resume):
     assert resumed.rng.random() == killed.rng.random()
 
 
-def test_what_keras_itself_notes_on_the_way_is_no_change(resume):
+def test_keras_bookkeeping_is_not_seen_as_a_change(resume):
     def use(holder):
         model = holder.value
         model.predict(np.ones((2, 2)), verbose=0)
@@ -228,7 +228,7 @@ def test_what_keras_itself_notes_on_the_way_is_no_change(resume):
     assert found.changes.changed == {} or all("seed" in key or "variables" in key for key in found.changes.changed)
 
 
-def test_what_grain_computes_when_its_data_are_read_is_none_of_their_values():
+def test_values_that_grain_caches_do_not_change_the_fingerprint():
     grain = pytest.importorskip("grain", reason="needs Grain, which Keras reads data with")
     data = grain.MapDataset.source([1, 2, 3, 4]).map(lambda number: number + 1).batch(2)
     before = Picture.of([("data", data)]).fingerprint()

@@ -43,12 +43,12 @@ def _write(file, text):
 
 
 @pytest.mark.parametrize("mode", ["w", "a", "w+", "wb", "w+b"])
-def test_a_log_holds_what_it_held_at_the_checkpoint_and_goes_on(tmp_path, mode):
+def test_an_open_log_is_truncated_to_the_checkpoint_and_continued(tmp_path, mode):
     found, lost = resumed(tmp_path, mode, "head\n", "ä 1\nä 2\n", since="3, which comes again\n")
     assert (found, lost) == ("head\nä 1\nä 2\nnext\n", [])
 
 
-def test_what_was_not_written_out_yet_belongs_to_it(tmp_path):
+def test_buffered_writes_are_flushed_before_they_are_recorded(tmp_path):
     with open(tmp_path / "log.txt", "w", buffering=1 << 16) as file:
         picture = Picture.of([("callback", Log(file))])
         file.write("in the buffer")
@@ -56,7 +56,7 @@ def test_what_was_not_written_out_yet_belongs_to_it(tmp_path):
         assert (tmp_path / "log.txt").read_text() == "in the buffer"
 
 
-def test_a_file_that_is_read_goes_on_where_it_was(tmp_path):
+def test_a_file_being_read_resumes_where_it_was(tmp_path):
     (tmp_path / "data.bin").write_bytes(b"abcdef")
     with open(tmp_path / "data.bin", "rb") as first, open(tmp_path / "data.bin", "rb") as second:
         picture = Picture.of([("callback", Log(first))])
@@ -66,14 +66,14 @@ def test_a_file_that_is_read_goes_on_where_it_was(tmp_path):
         assert second.read() == b"ef"
 
 
-def test_a_large_log_is_lost_by_its_name(tmp_path, monkeypatch):
+def test_a_log_too_large_to_keep_is_reported_as_lost(tmp_path, monkeypatch):
     monkeypatch.setattr("oomph.resume.objects.open_file._MOST_BYTES", 3)
     found, lost = resumed(tmp_path, "w", "", "1234\n")
     assert (found, len(lost)) == ("next\n", 1)
     assert "callback.file" in lost[0]
 
 
-def test_standard_streams_and_what_is_no_file_are_left_alone(capfd):
+def test_standard_streams_are_left_alone(capfd):
     thing = {"out": sys.__stdout__, "err": sys.__stderr__, "n": 1}
     picture = Picture.of([("callback", thing)])
     print("more", file=sys.__stdout__, flush=True)

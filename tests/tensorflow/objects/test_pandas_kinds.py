@@ -40,7 +40,7 @@ IN_PLACE = {
 
 
 @pytest.mark.parametrize("name", IN_PLACE)
-def test_what_changes_in_place_is_given_back_in_place(resume, name):
+def test_a_table_changed_in_place_is_restored_in_place(resume, name):
     make, change = IN_PLACE[name]
     found = resume(lambda: Holder(make()), lambda holder: change(holder.value))
     assert found.lost == []
@@ -55,7 +55,7 @@ def test_a_new_table_is_built(resume):
     _assert_equal(found.resumed.value, found.killed.value)
 
 
-def test_a_table_of_objects_and_a_large_one_are_seen_to_change_and_lost_by_their_names(resume):
+def test_changed_object_tables_and_large_tables_are_reported_as_lost(resume):
     made = {
         "objects": (lambda: pandas.DataFrame({"a": [[1], {2}]}), lambda t: t.at[0, "a"].append(3)),
         "large": (lambda: pandas.DataFrame({"a": np.zeros(3_000_000)}), lambda t: t.iloc.__setitem__((7, 0), 1.0)),

@@ -84,7 +84,7 @@ def test_other_bytes_are_admitted():
         assert admitted(content, b"") == content
 
 
-def test_what_is_too_long_to_look_into_is_refused(monkeypatch):
+def test_compressed_bytes_too_long_to_inspect_are_refused(monkeypatch):
     monkeypatch.setattr(run_when_read, "_MOST", 1000)
     for compress in COMPRESSIONS[1:]:
         assert admitted(compress(bytes(1000)), b"") == compress(bytes(1000))

@@ -204,7 +204,7 @@ def planted_iterators():
 
 
 @pytest.mark.parametrize("iterator", list(planted_iterators()), ids=str)
-def test_no_iterator_calls_what_a_checkpoint_names(iterator):
+def test_a_checkpoint_cannot_make_an_iterator_call_a_function(iterator):
     path = picture(script()).contents["callback"][0]
     for key, content in (
         ("callback", (path, "held", iterator)),
@@ -216,7 +216,7 @@ def test_no_iterator_calls_what_a_checkpoint_names(iterator):
             assert restored(script(), {key: content}) != []
 
 
-def test_an_iterator_keeps_calling_what_it_calls_here_and_nothing_else():
+def test_an_iterator_keeps_the_function_of_this_process():
     callback = script()
     now = picture(callback)
     held = key_of(now, callback.held)
@@ -253,7 +253,7 @@ def test_an_object_that_iterates_in_python_is_not_asked_to():
     ],
     ids=str,
 )
-def test_no_place_gets_what_is_called(value):
+def test_a_checkpoint_cannot_plant_a_callable_anywhere(value):
     callback = script()
     now = picture(callback)
     path = now.contents["callback"][0]
@@ -303,7 +303,7 @@ def test_a_global_that_is_no_variable_of_the_scripts_stays(content):
 @pytest.mark.parametrize(
     "name", ["filepath", "monitor", "_model", "on_epoch_end", "__class__", "__dict__", "set_model", 5]
 )
-def test_an_attribute_of_keras_a_method_and_what_python_understands_are_not_set(name):
+def test_keras_attributes_methods_and_special_names_are_not_set(name):
     callback = script()
     path = picture(callback).contents["callback"][0]
     with nothing_happens():
@@ -314,7 +314,7 @@ def test_an_attribute_of_keras_a_method_and_what_python_understands_are_not_set(
 
 
 @pytest.mark.parametrize("name", ["on_epoch_end", "__call__", "__getattribute__", "__del__", "__init__"])
-def test_what_a_class_does_is_not_its_state(name):
+def test_class_behaviour_is_not_set_as_state(name):
     before = dict(vars(Mine))
     with nothing_happens():
         assert restored(script(), {"class Mine": (name, 5)}) != []
@@ -322,7 +322,7 @@ def test_what_a_class_does_is_not_its_state(name):
 
 
 @pytest.mark.parametrize("kind", ["Runner", "Hashed", "Iterated", "nowhere", "Mine", "Watching"])
-def test_an_object_that_runs_something_by_itself_is_not_made(kind):
+def test_objects_that_run_code_by_themselves_are_not_created(kind):
     callback = script()
     numbers = key_of(picture(callback), callback.held["numbers"])
     new = {"new": ("instance", (f"{__name__}:{kind}", "command", "touch ran"))}
@@ -337,7 +337,7 @@ def test_an_object_that_runs_something_by_itself_is_not_made(kind):
 
 
 @pytest.mark.parametrize("path", ["posix:stat_result", "subprocess:Popen", "builtins:object", "threading:Thread", "x"])
-def test_types_of_others_are_not_made(path):
+def test_types_outside_the_script_are_not_created(path):
     callback = script()
     numbers = key_of(picture(callback), callback.held["numbers"])
     for tag, content in (("instance", (path,)), ("list with attributes", ((None,), (path,)))):
@@ -348,7 +348,7 @@ def test_types_of_others_are_not_made(path):
 
 
 @pytest.mark.parametrize("tag", ["variable", "tensor", "tensorflow random", "array"])
-def test_what_is_made_of_numbers_is_made_of_nothing_else(tag):
+def test_numeric_objects_are_created_only_from_numbers(tag):
     """`tf.Variable` calls a function that it is given."""
     callback = script()
     numbers = key_of(picture(callback), callback.held["numbers"])
@@ -425,7 +425,7 @@ def test_words_of_a_vocabulary_come_back():
 
 
 @pytest.mark.parametrize("word", ["/", "..", "~", "//", "/etc", "/no", "../x", "../{cwd}/x", "~root"])
-def test_no_word_is_the_part_of_a_path_that_leads_out_of_the_folders_of_the_script(tmp_path, monkeypatch, word):
+def test_no_word_can_be_a_path_part_that_leads_out_of_the_script_folders(tmp_path, monkeypatch, word):
     """The script may join the parts: os.path.join("out", "/", "etc") is /etc."""
     monkeypatch.chdir(tmp_path)
     callback, word = script(), word.format(cwd=tmp_path.name)
@@ -526,7 +526,7 @@ def replaced(content, place):
         ("array", ("large", "", "(3,)f8", (1,))),
     ],
 )
-def test_what_a_content_says_of_its_size_is_checked(name, content):
+def test_a_declared_content_size_is_checked(name, content):
     callback = script()
     key = key_of(picture(callback), callback.held[name])
     with nothing_happens():
@@ -541,7 +541,7 @@ def test_an_address_that_has_changed_is_lost_by_its_name():
     assert any("address" in line for line in [*map(str, changes.lost), *restored(script(), changes.changed)])
 
 
-def test_a_combination_does_not_take_more_memory_than_there_is():
+def test_an_oversized_combinations_iterator_is_refused():
     callback = script()
     numbers = key_of(picture(callback), callback.held["numbers"])
     content = ("made", "", "iterator", ("combinations", (("tuple", 1, 2), 1 << 40)))
@@ -581,7 +581,7 @@ def test_one_number_does_not_fill_a_table(name):
 
 
 @pytest.mark.parametrize("content", [(2, "n", 5), (10**9, "n", 5), (2, 5, 5), (2, "n"), 5, (), ("x", "n", 5)])
-def test_a_generator_is_not_run_to_a_place_that_it_does_not_have(content):
+def test_a_generator_is_not_run_to_a_position_it_does_not_have(content):
     generator = endless()
     callback = script()
     callback.held["endless"] = generator
@@ -591,7 +591,7 @@ def test_a_generator_is_not_run_to_a_place_that_it_does_not_have(content):
     assert next(generator) == 1
 
 
-def test_all_generators_together_take_no_longer_than_one(monkeypatch):
+def test_all_generators_share_one_time_allowance(monkeypatch):
     monkeypatch.setattr(forward.Allowance.__init__, "__defaults__", (0.5,))
     callback = script()
     callback.held["endless"] = generators = [endless() for _ in range(8)]
@@ -794,7 +794,7 @@ def test_ten_thousand_documents_with_one_change_run_nothing(data):
     check_mutation(data)
 
 
-def test_an_array_is_not_copied_as_often_as_a_checkpoint_likes():
+def test_a_checkpoint_cannot_make_many_copies_of_one_array():
     """A few bytes in a manifest name an array of megabytes: a list of them would fill the memory."""
     callback = script()
     key = key_of(picture(callback), callback.held["numbers"])
@@ -804,7 +804,7 @@ def test_an_array_is_not_copied_as_often_as_a_checkpoint_likes():
     assert callback.held["numbers"] == [1, 2, 3]
 
 
-def test_long_bytes_are_of_one_object():
+def test_long_bytes_cannot_be_shared_by_two_objects():
     new = {f"n{number}": ["bytearray", ["apart", 0]] for number in range(2)}
     with pytest.raises(ValueError, match="missing"):
         Changes.from_json({"changed": {}, "new": new, "lost": []}, {}, [b"a" * 1000])

@@ -31,17 +31,17 @@ def filled(make, text):
 
 
 @pytest.mark.parametrize(("make", "text"), [(io.StringIO, "ä row\n"), (io.BytesIO, b"\x00row\n")])
-def test_a_buffer_goes_on_where_it_was(make, text):
+def test_a_buffer_resumes_at_its_position(make, text):
     first, second, lost = taken_over(lambda: filled(make, text), lambda buffer: (buffer.write(text), buffer.seek(3)))
     assert (second.getvalue(), second.tell(), lost) == (first.getvalue(), 3, [])
 
 
-def test_numbers_come_back():
+def test_a_number_array_is_restored():
     _, second, lost = taken_over(lambda: array.array("d", [1.0]), lambda numbers: numbers.append(2.5))
     assert (second.tolist(), lost) == ([1.0, 2.5], [])
 
 
-def test_new_ones_are_made():
+def test_new_arrays_and_buffers_are_created():
     made = {}
     picture = Picture.of([("callback", made)])
     made |= {"numbers": array.array("i", [3]), "text": filled(io.StringIO, "a")}
@@ -52,13 +52,13 @@ def test_new_ones_are_made():
 
 
 @pytest.mark.parametrize("name", ["sha256", "blake2b", "md5", "shake_128"])
-def test_a_hash_that_has_gone_on_is_lost_by_its_name(name):
+def test_an_updated_hash_is_reported_as_lost(name):
     _, _, lost = taken_over(lambda: hashlib.new(name), lambda digest: digest.update(b"more"))
     assert len(lost) == 1
     assert lost[0].startswith("callback['held']")
 
 
-def test_a_hash_that_stays_is_no_trouble():
+def test_an_unchanged_hash_is_not_reported_as_lost():
     assert taken_over(hashlib.sha256, lambda digest: digest.digest())[2] == []
 
 
@@ -74,7 +74,7 @@ def test_a_database_in_memory_that_was_written_is_lost(make):
     assert len(lost) == 1
 
 
-def test_a_database_in_a_file_is_the_worlds_and_not_the_trainings(tmp_path):
+def test_a_database_in_a_file_is_not_treated_as_training_state(tmp_path):
     def write(connection):
         connection.execute("insert into seen values (1)")
         connection.commit()

@@ -71,7 +71,7 @@ def put(live, other):
 
 
 @pytest.mark.parametrize("steps", range(4))
-def test_a_coroutine_goes_on_as_the_other_would(steps):
+def test_a_moved_coroutine_continues_like_the_original(steps):
     other, live = controller(), advanced(controller, [1.0] * steps)
     next(other)
     for loss in LOSSES[:3]:
@@ -81,7 +81,7 @@ def test_a_coroutine_goes_on_as_the_other_would(steps):
     assert [live.send(loss) for loss in LOSSES] == [other.send(loss) for loss in LOSSES]
 
 
-def test_a_generator_that_has_not_begun_is_brought_in_without_running_what_comes_before():
+def test_a_fresh_generator_is_moved_without_running_its_beginning():
     ran = []
 
     def beginning():
@@ -115,7 +115,7 @@ def test_a_debugger_keeps_its_trace_function():
 
 
 @pytest.mark.parametrize("make", [looping, lambda: taking_from([1])])
-def test_what_a_frame_holds_besides_its_names_is_out_of_reach(make):
+def test_frames_with_hidden_stack_values_cannot_be_moved(make):
     other = make()
     if other.gi_code is looping.__code__:
         next(other)
@@ -125,7 +125,7 @@ def test_what_a_frame_holds_besides_its_names_is_out_of_reach(make):
         assert not any(suspended.can_be_put_at(other, offset) for offset in offsets), "next would be called once more"
 
 
-def test_values_are_sent_to_a_coroutine_and_not_to_a_schedule():
+def test_a_coroutine_is_recognised_as_receiving_values():
     assert suspended.receives(controller())
     assert not suspended.receives(counting(1))
     assert not suspended.receives(looping())
@@ -163,7 +163,7 @@ def given_back(make, forward, now=lambda made: None):
     return first, second, [*map(str, restored.lost)]
 
 
-def test_a_coroutine_in_a_closure_comes_back_with_what_it_holds():
+def test_a_coroutine_in_a_closure_is_restored_with_its_state():
     def feed(made):
         next(made["rates"])
         for loss in LOSSES:
@@ -210,7 +210,7 @@ def test_a_coroutine_that_cannot_be_moved_is_lost_and_still_alive():
     assert second["fed"].send(5) == 1, "nobody has sent it anything"
 
 
-def test_a_place_that_cannot_be_reached_is_an_error_of_ours():
+def test_moving_to_an_unreachable_position_raises_our_own_error():
     other, live = controller(), controller()
     next(other)
     with pytest.raises(CannotGiveBackError):

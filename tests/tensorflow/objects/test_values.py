@@ -43,31 +43,31 @@ def test_a_float_of_any_kind_is_exact(number):
 @pytest.mark.parametrize(
     "document", [["what"], ["bytes"], ["bytes", "a", "b"], ["bytes", "!"], ["int", "x"], ["float", "x"], []]
 )
-def test_what_is_no_value_is_told(document):
+def test_a_malformed_encoding_is_a_value_error(document):
     with pytest.raises(ValueError, match=r".+"):
         values.from_json(document)
 
 
 @pytest.mark.parametrize("thing", [object(), lambda: None, types.SimpleNamespace(), [1], {}])
-def test_what_has_an_identity_or_no_form_is_no_value(thing):
+def test_objects_with_identity_are_not_values(thing):
     assert not values.is_value(thing)
     with pytest.raises(CannotEncodeError):
         values.encode(thing)
 
 
 @pytest.mark.parametrize("kind", [int, dict, np.float16, type(None), collections.deque])
-def test_a_type_that_only_makes_values_is_known_by_its_path(kind):
+def test_a_value_type_is_named_by_its_path(kind):
     assert values.decode(values.named(kind)) is kind
 
 
 @pytest.mark.parametrize("thing", [os.path.join, np, print, open, type, object, np.ndarray, types.FunctionType])
-def test_nothing_else_has_a_name(thing):
+def test_other_objects_have_no_type_name(thing):
     with pytest.raises(CannotEncodeError):
         values.named(thing)
 
 
 @pytest.mark.parametrize("path", ["posix:system", "builtins:exec", "builtins:type", "os:", "", ":", "int", 5, None])
-def test_nothing_else_is_had_by_a_name(path):
+def test_other_names_are_not_decoded_to_types(path):
     with pytest.raises((ValueError, TypeError)):
         values.decode(("type", path))
 
@@ -88,7 +88,7 @@ def test_nothing_else_is_had_by_a_name(path):
         ("complex", "1", ("x",)),
     ],
 )
-def test_a_value_that_is_not_to_be_had_is_told(value):
+def test_an_undecodable_value_raises_an_error(value):
     with pytest.raises((ValueError, TypeError, KeyError), match=r".*"):
         values.decode(value) if value else values.decode(("",))
 

@@ -39,7 +39,7 @@ def keys(*roots):
     return set(walk(roots).nodes)
 
 
-def test_an_object_has_the_name_of_its_shortest_way():
+def test_an_object_is_named_by_its_shortest_path():
     shared = [1]
     found = keys(("one", Thing(Thing(Thing(shared)))), ("other", [shared]))
     assert "other[0]" in found
@@ -61,13 +61,13 @@ def test_globals_that_code_refers_to_are_reached_and_others_are_not():
     assert "class Base.registry" in found or any("registry" in key for key in found)
 
 
-def test_what_belongs_to_libraries_is_not_looked_into():
+def test_library_objects_are_not_examined():
     things = [np, tf, keras.layers.Dense, logging.getLogger("x"), print, tf.constant, object(), type, int]
     graph = walk([("root", things)])
     assert all(node.kind is OPAQUE for key, node in graph.nodes.items() if key != "root")
 
 
-def test_what_somebody_else_saves_is_known_and_not_looked_into():
+def test_objects_saved_elsewhere_are_known_but_not_examined():
     variable = tf.Variable(1.0)
     graph = walk([("root", [variable])], saved_elsewhere=frozenset([id(variable)]))
     assert graph.elsewhere == {"root[0]"}
@@ -108,13 +108,13 @@ def test_every_kind_is_found_by_its_tag(thing):
     assert type(kind_of_tag(kind.tag)) is type(kind)
 
 
-def test_a_tag_that_nobody_has_is_told():
+def test_an_unknown_tag_is_a_value_error():
     for tag in ("", "nothing", "library object"):
         with pytest.raises(ValueError, match="no kind of objects"):
             kind_of_tag(tag)
 
 
-def test_code_knows_the_names_that_it_and_the_code_in_it_use():
+def test_names_used_by_nested_code_are_found():
     def function():
         def inner():
             return SETTINGS.keys()
@@ -126,7 +126,7 @@ def test_code_knows_the_names_that_it_and_the_code_in_it_use():
     assert "keys" in found.attributes
 
 
-def test_modules_of_the_user_are_told_from_installed_ones():
+def test_user_modules_are_distinguished_from_installed_ones():
     assert code.is_users(__name__)
     assert code.is_users("__main__")
     for module in ("keras", "numpy", "random", "oomph.journal.journal", "pytest", "nowhere", "builtins"):

@@ -45,7 +45,7 @@ class TooLarge(layers.Layer):
         return x
 
 
-def test_a_model_larger_than_the_memory_of_the_machine_is_said_to_be() -> None:
+def test_a_model_larger_than_the_machines_memory_is_reported_as_such() -> None:
     model = compiled(TooLarge(), layers.Dense(1))
     with pytest.raises(ExamineError) as caught:
         subject.build(model, (tf.zeros([4, 3]), tf.zeros([4, 1])))
@@ -55,6 +55,6 @@ def test_a_model_larger_than_the_memory_of_the_machine_is_said_to_be() -> None:
     )
 
 
-def test_ragged_data_are_refused_with_what_to_do() -> None:
+def test_ragged_data_are_refused_with_a_remedy() -> None:
     with pytest.raises(ExamineError, match=r"such as ragged.to_tensor\(shape=\(None, LONGEST\)\)"):
         samples.specification((tf.ragged.constant([[1], [2, 3]]), tf.constant([1, 2])))

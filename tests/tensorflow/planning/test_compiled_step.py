@@ -69,7 +69,7 @@ def scripted(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return asked
 
 
-def test_a_compiled_step_may_fit_for_certain_and_the_engine_is_named(scripted) -> None:
+def test_a_compiled_step_gives_a_certain_verdict_and_names_its_engine(scripted) -> None:
     figures, said = planned(step_of(network()))
     assert figures.name == "xla-gpu"
     assert scripted[0] == 16
@@ -81,7 +81,7 @@ def test_a_compiled_step_may_fit_for_certain_and_the_engine_is_named(scripted) -
     assert not any("nearest" in text for text in said.compiled)
 
 
-def test_a_doubt_about_the_simulation_ends_and_one_about_the_sizes_of_a_sample_stays(scripted) -> None:
+def test_compiling_removes_doubts_about_simulation_but_not_about_sizes(scripted) -> None:
     step = step_of(network())
     said = replace(verdict(step), doubt="a loop is guessed")
     simulated = Simulated(step.engine, said.device)
@@ -93,7 +93,7 @@ def test_a_doubt_about_the_simulation_ends_and_one_about_the_sizes_of_a_sample_s
     assert not still.can_say_yes
 
 
-def test_the_plan_of_a_compiled_step_is_not_open_and_its_curve_shows_where_the_memory_ends(scripted) -> None:
+def test_plan_of_a_compiled_step_is_certain_and_its_curve_passes_the_limit(scripted) -> None:
     step = step_of(network())
     figures, said = planned(step)
     training = subject.training_of(step.model, 16)
@@ -111,7 +111,7 @@ def savers_of(step: ModelStep, size: int = 16):
     return {saver.name: saver for saver in found}, figures
 
 
-def test_a_saver_that_changes_the_step_is_compiled_anew(scripted) -> None:
+def test_a_saver_that_changes_the_step_is_recompiled(scripted) -> None:
     step = step_of(network(layers.Dense(64)))
     found, figures = savers_of(step)
     compiled = [name for name, saver in found.items() if saver.basis == "compiled"]
@@ -122,7 +122,7 @@ def test_a_saver_that_changes_the_step_is_compiled_anew(scripted) -> None:
     assert type(step.model.optimizer) is keras.optimizers.Adam
 
 
-def test_without_time_for_it_a_saver_is_scaled_to_the_compiled_step(scripted, monkeypatch) -> None:
+def test_a_saver_is_scaled_from_the_compiled_step_when_time_is_short(scripted, monkeypatch) -> None:
     step = step_of(network(layers.Dense(64)))
     monkeypatch.setattr(compiled_step, "is_time_left", lambda spent, last: False)
     found, figures = savers_of(step)
@@ -134,14 +134,14 @@ def test_without_time_for_it_a_saver_is_scaled_to_the_compiled_step(scripted, mo
     assert share > 0
 
 
-def test_micro_batches_are_those_of_the_compiled_step(scripted) -> None:
+def test_micro_batch_savings_are_derived_from_the_compiled_step(scripted) -> None:
     step = step_of(network())
     found, figures = savers_of(step)
     sums = subject.trainable_bytes(step.model)
     assert found["micro-batches of 4"].peak.expected == figures.peak(4).expected + sums
 
 
-def test_the_arrays_of_the_fit_lie_beside_the_compiled_step(scripted) -> None:
+def test_arrays_of_the_fit_are_added_to_the_compiled_step(scripted) -> None:
     step = step_of(network())
     without, _ = planned(step)
     data = (Item("arrays given to fit", Interval(5, 5, 5), "counted"),)
@@ -150,17 +150,17 @@ def test_the_arrays_of_the_fit_lie_beside_the_compiled_step(scripted) -> None:
     assert found.items(16)[-1:] == data
 
 
-def test_another_compute_capability_is_said(scripted) -> None:
+def test_a_different_compute_capability_is_reported(scripted) -> None:
     _, said = planned(step_of(network()), CARD | {"capability": "8.7"})
     assert any("8.6" in text and "the nearest target" in text for text in said.compiled)
 
 
-def test_sizes_that_were_asked_for_come_first(scripted) -> None:
+def test_requested_sizes_are_compiled_first(scripted) -> None:
     planned(step_of(network()), batches=(4, 64))
     assert scripted[:2] == [64, 4]
 
 
-def test_a_further_size_that_fails_leaves_what_is_known(scripted, monkeypatch) -> None:
+def test_a_later_size_that_fails_to_compile_keeps_earlier_figures(scripted, monkeypatch) -> None:
     first = compiled_step.compile_step
 
     def fails_later(step: bytes, *rest: object) -> Compiled:
@@ -175,7 +175,7 @@ def test_a_further_size_that_fails_leaves_what_is_known(scripted, monkeypatch) -
 
 
 @pytest.mark.parametrize("why", ["it did not finish", "pip install 'oomph[xla]'"])
-def test_without_the_compiler_everything_is_as_before_and_the_reason_is_said(scripted, monkeypatch, why: str) -> None:
+def test_a_missing_compiler_falls_back_to_simulation_with_the_reason(scripted, monkeypatch, why: str) -> None:
     def fails(*given: object) -> Compiled:
         raise NotCompiledError(why)
 
@@ -188,7 +188,7 @@ def test_without_the_compiler_everything_is_as_before_and_the_reason_is_said(scr
     assert said.not_compiled == why
 
 
-def test_neither_a_gpu_that_xla_does_not_know_nor_a_pool_of_the_cpu_is_compiled_for(scripted) -> None:
+def test_unknown_gpus_and_cpu_pools_are_not_compiled_for(scripted) -> None:
     step = step_of(network())
     _, old = planned(step, CARD | {"capability": "3.7"})
     assert "3.7" in old.not_compiled
@@ -199,7 +199,7 @@ def test_neither_a_gpu_that_xla_does_not_know_nor_a_pool_of_the_cpu_is_compiled_
 
 
 @pytest.mark.parametrize("missing", ["", "pip install 'oomph[xla]'"])
-def test_without_a_gpu_it_is_said_what_naming_one_would_do(scripted, monkeypatch, missing: str) -> None:
+def test_plan_without_a_gpu_says_what_naming_one_would_do(scripted, monkeypatch, missing: str) -> None:
     monkeypatch.setattr(compiled_step, "why_not", lambda: missing)
     step = step_of(network())
     figures, said = with_xla(Simulated(step.engine, None), FittingVerdict(None, True, 0), step, (16,))
@@ -228,7 +228,7 @@ def test_a_step_that_xla_cannot_compile_is_named() -> None:
         serialized(model, spec, 16, 16)
 
 
-def test_the_step_for_xla_has_the_size_that_was_asked_for_and_runs_nothing() -> None:
+def test_serializing_a_step_uses_the_requested_size_and_runs_nothing() -> None:
     model = network()
     step = step_of(model)
     small, large = (serialized(model, samples.specification(step.batch), 16, size) for size in (16, 48))
@@ -238,7 +238,7 @@ def test_the_step_for_xla_has_the_size_that_was_asked_for_and_runs_nothing() -> 
 
 @needs_compiler
 @pytest.mark.slow
-def test_xla_compiles_a_step_for_gpus_that_are_not_here() -> None:
+def test_xla_compiles_a_step_for_absent_gpus() -> None:
     step = step_of(network())
     figures, said = planned(step, batches=(16, 64))
     assert figures.name == "xla-gpu", said.not_compiled
@@ -260,7 +260,7 @@ def test_every_target_compiles(capability: str) -> None:
 
 @needs_compiler
 @pytest.mark.slow
-def test_a_plan_in_the_users_own_process() -> None:
+def test_plan_compiles_the_step_in_the_users_own_process() -> None:
     model = network()
     plan = oomph.plan(model, np.zeros((64, 32, 32, 3), "float32"), np.zeros((64, 10)), batch_size=32, gpu="RTX 4090")
     assert plan.engine == "xla-gpu"

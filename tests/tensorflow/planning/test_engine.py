@@ -66,7 +66,7 @@ def test_the_prediction_grows_with_the_batch_and_is_never_below_what_is_held(mak
     assert all(peak.low >= 0.9 * found.held.total for peak in peaks)
 
 
-def test_what_a_training_holds_is_counted_from_its_variables() -> None:
+def test_memory_held_by_a_training_is_counted_from_its_variables() -> None:
     model, batch = dense()
     model._symbolic_build(data_batch=batch)
     model.optimizer.build(model.trainable_variables)
@@ -77,7 +77,7 @@ def test_what_a_training_holds_is_counted_from_its_variables() -> None:
     assert subject.trainable_bytes(model) == pytest.approx(weights, rel=0.01)
 
 
-def test_a_loop_keeps_what_each_of_its_iterations_adds() -> None:
+def test_memory_kept_by_each_loop_iteration_is_counted() -> None:
     found = engine(recurrent)
     each = (found.at(256).peak.expected - found.at(64).peak.expected) / 192
     assert each > 40 * 128 * 4 * 5, "gates and states of forty iterations, for the backward pass"
@@ -91,7 +91,7 @@ class Chosen(layers.Layer):
         return tf.boolean_mask(x, x[:, 0] > 0)
 
 
-def test_a_size_that_only_the_data_know_is_assumed_and_said() -> None:
+def test_a_data_dependent_size_is_assumed_and_reported() -> None:
     def make():
         inputs = keras.Input((64,))
         chosen = Chosen()(layers.Dense(256)(inputs))
@@ -108,7 +108,7 @@ def tf_mean(x):
     return layers.Lambda(lambda value: tf.reduce_mean(value, keepdims=True), output_shape=(1,))(x)
 
 
-def test_frozen_layers_need_neither_gradients_nor_activations_and_it_ends_as_it_was() -> None:
+def test_planning_with_frozen_layers_needs_less_and_restores_the_model() -> None:
     model, batch = convolutions()
     model._symbolic_build(data_batch=batch)
     model.optimizer.build(model.trainable_variables)
@@ -122,7 +122,7 @@ def test_frozen_layers_need_neither_gradients_nor_activations_and_it_ends_as_it_
     assert model.optimizer is optimizer
 
 
-def test_half_precision_halves_the_activations_and_it_ends_as_it_was() -> None:
+def test_planning_in_half_precision_needs_less_and_restores_the_model() -> None:
     model, batch = convolutions()
     model._symbolic_build(data_batch=batch)
     model.optimizer.build(model.trainable_variables)
@@ -142,7 +142,7 @@ def test_unknown_names_are_refused_in_one_sentence() -> None:
         changes.set_optimizer(model, "adamant")
 
 
-def test_a_model_that_takes_one_batch_size_is_planned_for_that() -> None:
+def test_a_model_with_a_fixed_batch_size_is_planned_only_for_it() -> None:
     model = keras.Sequential([keras.Input(batch_shape=(4, 20, 3)), layers.LSTM(8, stateful=True), layers.Dense(1)])
     batch = (tf.zeros([4, 20, 3]), tf.zeros([4, 1]))
     compiled(model)._symbolic_build(data_batch=batch)
@@ -190,7 +190,7 @@ def test_real_steps_correct_the_simulation() -> None:
     assert found["truth"] <= found["high"]
 
 
-def test_samples_are_repeated_and_their_shape_is_that_of_another_batch() -> None:
+def test_samples_are_repeated_to_fill_a_batch_of_another_size() -> None:
     batch = ({"a": tf.constant(np.arange(6).reshape(3, 2))}, tf.constant([1, 2, 3]), tf.constant(7))
     spec = samples.specification(batch)
     bigger = samples.resized(spec, 3, 8)
@@ -240,7 +240,7 @@ class Adversarial(keras.Model):
         return {"loss": loss}
 
 
-def test_a_model_that_is_never_called_as_a_whole_is_planned_by_its_own_step() -> None:
+def test_a_model_that_is_never_called_is_planned_by_its_train_step() -> None:
     model, batch = Adversarial(), (tf.zeros([4, 32]),)
     model.compile(keras.optimizers.Adam(), keras.optimizers.Adam())
     subject.build(model, batch)
@@ -260,7 +260,7 @@ def test_a_model_that_is_never_called_as_a_whole_is_planned_by_its_own_step() ->
         ([keras.layers.Lambda(lambda x: x - tf.reduce_mean(x, 0))], "oomph compares the result"),
     ],
 )
-def test_what_micro_batches_change_is_said_of_this_model(parts: list[keras.layers.Layer], said: str) -> None:
+def test_effect_of_micro_batches_on_this_model_is_reported(parts: list[keras.layers.Layer], said: str) -> None:
     model = keras.Sequential([keras.Input((4,)), *parts, keras.layers.Dense(1)])
     model.compile("adam", "mse")
     batch = (tf.zeros([4096, 4]), tf.zeros([4096, 1]))
@@ -270,7 +270,7 @@ def test_what_micro_batches_change_is_said_of_this_model(parts: list[keras.layer
     assert said in next(saver.changes for saver in found if saver.name.startswith("micro-batches"))
 
 
-def test_sizes_that_are_asked_for_run_even_where_the_usual_ones_have_no_room(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_requested_sizes_run_even_if_the_usual_ones_have_no_room(monkeypatch: pytest.MonkeyPatch) -> None:
     model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(8), keras.layers.Dense(1)])
     model.compile("adam", "mse", jit_compile=False)
     batch = (tf.zeros([3, 4]), tf.zeros([3, 1]))
@@ -287,7 +287,7 @@ def test_sizes_that_are_asked_for_run_even_where_the_usual_ones_have_no_room(mon
     assert slow.ran == (1, 2, 3), "a step of five would take longer than half a minute"
 
 
-def test_sizes_run_by_rising_batch_and_those_of_the_plan_in_several_orders(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sizes_run_in_rising_order_and_planned_ones_in_several_orders(monkeypatch: pytest.MonkeyPatch) -> None:
     model, batch = dense()
     subject.build(model, batch)
     ran: list[int] = []
@@ -304,7 +304,7 @@ def test_sizes_run_by_rising_batch_and_those_of_the_plan_in_several_orders(monke
     assert {size: len(orders) for size, orders in step.measured.items()} == {1: 3, 2: 1, 4: 3, 8: 3, 40: 3}
 
 
-def test_a_step_in_another_order_is_the_same_step() -> None:
+def test_a_reordered_step_gives_the_same_results() -> None:
     model, batch = dense()
     subject.build(model, batch)
     traced = trace(model, samples.specification(batch), 4, 4)

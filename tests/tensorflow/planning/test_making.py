@@ -48,7 +48,7 @@ def made(memory: int | None, batches: tuple[int, ...] = (), **changes: Any) -> P
     return making.plan("train.py:1", list(batches) or [32])
 
 
-def test_nothing_that_needs_less_memory_is_offered_where_a_step_failed() -> None:
+def test_no_savers_are_offered_after_a_step_failed() -> None:
     assert made(GIB).savers == SAVERS
     assert made(GIB, failed="a real step failed").savers == ()
 
@@ -65,7 +65,7 @@ def test_a_micro_batch_is_never_larger_than_the_batch() -> None:
     ("memory", "batches", "is_xla"),
     [(4 * GIB, (), False), (4 * GIB, (20_000,), False), (4 * GIB, (), True), (20 * MIB, (), False)],
 )
-def test_the_curve_goes_up_to_what_is_planned_and_beyond_the_limit(memory, batches, is_xla) -> None:
+def test_the_curve_covers_the_planned_sizes_and_passes_the_limit(memory, batches, is_xla) -> None:
     curve = made(memory, batches, is_xla=is_xla).curve
     sizes = [batch for batch, _ in curve]
     assert sizes == [1 << n for n in range(len(sizes))]
@@ -74,23 +74,23 @@ def test_the_curve_goes_up_to_what_is_planned_and_beyond_the_limit(memory, batch
     assert sizes[-1] < 4 * max(32, *batches, memory // MIB)
 
 
-def test_the_curve_ends_where_nothing_larger_is_tried() -> None:
+def test_the_curve_ends_at_the_largest_size_tried() -> None:
     assert made(1 << 50).curve[-1][0] == MOST
     assert made(None).curve[-1][0] == 32
 
 
-def test_what_is_assumed_of_the_sizes_is_among_the_notes() -> None:
+def test_assumptions_about_sizes_appear_among_the_notes() -> None:
     plan = made(GIB, doubt="the data leave it open", sizes=OpenSizes("the data leave it open", "A note."))
     assert plan.notes[:2] == ("The data leave it open.", "A note.")
     assert plan.why_open == "the data leave it open"
     assert plan.max_batch is None
 
 
-def test_the_update_is_a_kind_of_its_own() -> None:
+def test_the_optimizer_update_is_an_item_of_its_own() -> None:
     assert [item.name for item in made(GIB).items][:2] == ["weights", "optimizer update"]
 
 
-def test_what_the_script_holds_lies_on_the_device_too() -> None:
+def test_memory_held_by_the_script_counts_on_the_device() -> None:
     pool = Device("the pool", GIB, GIB, is_card=False, is_gpu=False)
     gpu = Device("a GPU", GIB, GIB, is_card=False)
     on_pool, on_gpu = (Simulated(Straight(), device, data_on(device, [3 * MIB], 5 * MIB)) for device in (pool, gpu))
@@ -104,14 +104,14 @@ def test_what_the_script_holds_lies_on_the_device_too() -> None:
     assert not data_on(gpu, [], 0)
 
 
-def test_a_replica_needs_what_its_share_of_the_batch_needs() -> None:
+def test_a_replica_needs_memory_for_its_share_of_the_batch() -> None:
     shared, alone = made(4 * GIB, (32, 35), replicas=PlannedReplicas(4)), made(4 * GIB, (8, 9))
     assert [each.batch for each in shared.estimates] == [32, 35]
     assert [each.peak.expected for each in shared.estimates] == [each.peak.expected for each in alone.estimates]
     assert (shared.batch, shared.replicas) == (32, 4)
 
 
-def test_the_largest_batch_is_that_of_all_replicas_and_the_micro_batch_that_of_one() -> None:
+def test_max_batch_covers_all_replicas_and_micro_batch_only_one() -> None:
     shared, alone = made(60 * MIB, replicas=PlannedReplicas(4)), made(60 * MIB)
     assert shared.max_batch % 4 == 0
     assert shared.max_batch // 4 <= alone.max_batch
@@ -120,7 +120,7 @@ def test_the_largest_batch_is_that_of_all_replicas_and_the_micro_batch_that_of_o
     assert [batch for batch, _ in shared.curve][:3] == [4, 8, 16]
 
 
-def test_what_no_real_step_has_corrected_has_wider_bounds() -> None:
+def test_estimates_without_a_real_step_have_wider_bounds() -> None:
     (shared,), (alone,) = made(4 * GIB, replicas=PlannedReplicas(2)).estimates, made(4 * GIB, (16,)).estimates
     assert shared.peak.expected == alone.peak.expected
     assert shared.peak.high == round(1.4 * shared.peak.expected) > alone.peak.high
@@ -137,10 +137,10 @@ def test_replicas_on_the_cpu_share_its_pool() -> None:
     assert plan.max_batch < made(4 * GIB, replicas=PlannedReplicas(3)).max_batch
 
 
-def test_a_card_of_several_has_room_for_nccl() -> None:
+def test_nccl_buffers_are_counted_only_with_several_cards() -> None:
     assert "NCCL buffers" in [item.name for item in made(4 * GIB, replicas=PlannedReplicas(2), is_card=True).items]
     assert "NCCL buffers" not in [item.name for item in made(4 * GIB, is_card=True).items]
 
 
-def test_a_note_on_the_strategy_is_among_the_notes() -> None:
+def test_a_note_on_the_strategy_comes_first() -> None:
     assert made(GIB, note="One replica here.").notes[0] == "One replica here."

@@ -58,7 +58,7 @@ def test_a_size_that_only_the_model_leaves_open_is_named(data) -> None:
         (Own(), UNKNOWN), (Own(), np.zeros((9, 58, 3))), (Own(), dataset(58)), (Own(), (each for each in ())),
     ],
 )  # fmt: skip
-def test_nothing_is_said_where_one_of_them_has_a_size(model, data) -> None:
+def test_a_size_fixed_by_model_or_data_is_not_mentioned(model, data) -> None:
     found = open_sizes(model, data, BATCH)
     assert (found.doubt, found.note) == ("", "")
 

@@ -80,7 +80,7 @@ def _name(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("is_xla", [False, True])
-def test_what_ran_is_what_it_took_and_fits(step, is_xla) -> None:
+def test_a_size_that_ran_takes_its_measured_memory_and_fits(step, is_xla) -> None:
     found, steps = probed(step, (64, 4096), is_xla)
     assert found.figures.name == "probe"
     assert set(steps.ran) == set(found.figures.measured) >= {64, 4096}
@@ -93,7 +93,7 @@ def test_what_ran_is_what_it_took_and_fits(step, is_xla) -> None:
     assert found.verdict.fits(found.figures.peak(1 << 19)) is Fitting.NO
 
 
-def test_where_memory_was_taken_bit_by_bit_less_may_do_and_nothing_is_kept(step) -> None:
+def test_loosely_measured_memory_is_noted_and_not_kept(step) -> None:
     steps, said = Scripted(step), verdict(step)
     steps.is_loose = True
     found = Probing(steps, step, Simulated(step.engine, said.device), said).outcome([4096])
@@ -107,7 +107,7 @@ def test_where_memory_was_taken_bit_by_bit_less_may_do_and_nothing_is_kept(step)
 
 @pytest.mark.parametrize("is_xla", [False, True])
 @pytest.mark.parametrize("size", [1, 64, 300, 4096, 1 << 15])
-def test_the_items_add_up_and_say_which_were_measured(step, is_xla, size) -> None:
+def test_memory_items_add_up_and_state_their_basis(step, is_xla, size) -> None:
     figures = probed(step, (64, 4096), is_xla)[0].figures
     items = {item.name: item for item in figures.items(size)}
     assert together(item.size for item in items.values()).expected == figures.peak(size).expected
@@ -118,7 +118,7 @@ def test_the_items_add_up_and_say_which_were_measured(step, is_xla, size) -> Non
     assert last.basis == ("measured" if size in (64, 4096) else "estimated")
 
 
-def test_running_out_of_memory_is_an_answer(step) -> None:
+def test_running_out_of_memory_in_a_probe_means_not_fitting(step) -> None:
     too_large = 1 << 17
     found, steps = probed(step, (64, too_large))
     assert too_large not in steps.ran, "it was sure not to fit"
@@ -141,7 +141,7 @@ def test_running_out_of_memory_is_an_answer(step) -> None:
 
 
 @pytest.mark.parametrize("is_xla", [False, True])
-def test_where_nothing_runs_nothing_fits(step, is_xla) -> None:
+def test_no_size_fits_when_every_probe_runs_out_of_memory(step, is_xla) -> None:
     class None_(Scripted):
         def run(self, size: int) -> GpuRun:
             return GpuRun(ran_out=True)
@@ -153,7 +153,7 @@ def test_where_nothing_runs_nothing_fits(step, is_xla) -> None:
 
 
 @pytest.mark.parametrize("is_xla", [False, True])
-def test_a_step_that_fails_is_never_said_to_fit(step, is_xla) -> None:
+def test_a_failing_step_is_never_reported_as_fitting(step, is_xla) -> None:
     first = probed(step, (64,), is_xla)[1].ran[0]
     found, _ = probed(step, (64,), is_xla, failing=first)
     assert found.figures.name == "graph"
@@ -167,7 +167,7 @@ def kept(step: ModelStep, is_xla: bool = False) -> ProbeRecord:
 
 
 @pytest.mark.parametrize("is_xla", [False, True])
-def test_the_same_training_is_planned_by_what_it_took_earlier(step, is_xla) -> None:
+def test_an_earlier_measurement_is_reused_for_the_same_training(step, is_xla) -> None:
     again = step_of(network())
     said = verdict(again, is_xla)
     found = with_kept(Simulated(again.engine, said.device), said, again, [kept(step, is_xla)])
@@ -184,13 +184,13 @@ def test_the_same_training_is_planned_by_what_it_took_earlier(step, is_xla) -> N
 @pytest.mark.parametrize(
     ("other", "is_xla"), [((257, "adam"), False), ((256, "sgd"), False), ((256, "adam"), True)]
 )  # fmt: skip
-def test_another_training_is_not_taken_for_it(step, other, is_xla) -> None:
+def test_an_earlier_measurement_is_not_used_for_another_training(step, other, is_xla) -> None:
     one = step_of(network(*other))
     said = verdict(one, is_xla)
     assert with_kept(Simulated(one.engine, said.device), said, one, [kept(step)]) is None
 
 
-def test_what_others_took_widens_the_bounds_and_moves_nothing_else(step) -> None:
+def test_measurements_of_other_trainings_only_widen_the_bounds(step) -> None:
     other = step_of(network(512))
     plain = Simulated(other.engine, limit_of(CARD))
     widened = Simulated(other.engine, limit_of(CARD), evidence=evidence([kept(step)], False))
@@ -240,7 +240,7 @@ def test_real_steps_run_by_the_function_that_keras_trains_with(by_hand) -> None:
         (ZeroDivisionError("in a layer"), False),
     ],
 )
-def test_an_error_of_memory_is_told_from_others(monkeypatch, error, ran_out) -> None:
+def test_out_of_memory_is_distinguished_from_other_errors(monkeypatch, error, ran_out) -> None:
     model = network()
     one = step_of(model)
 
@@ -253,7 +253,7 @@ def test_an_error_of_memory_is_told_from_others(monkeypatch, error, ran_out) -> 
     assert (ran.ran_out, bool(ran.failed)) == (ran_out, not ran_out)
 
 
-def test_a_batch_is_as_large_as_the_data_say() -> None:
+def test_batch_size_is_open_unless_the_data_fix_it() -> None:
     data = tf.data.Dataset.from_tensor_slices(tf.zeros([10, 2]))
     assert leaves_size_open(None)
     assert leaves_size_open(data.batch(4))

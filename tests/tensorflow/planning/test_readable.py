@@ -33,7 +33,7 @@ def first(dataset, number: int = 2):
     return list(dataset.take(number).as_numpy_iterator())
 
 
-def test_a_shuffle_that_no_machine_has_room_for_is_read_with_a_small_buffer():
+def test_an_oversized_shuffle_is_read_with_a_small_buffer():
     found = readable(images().shuffle(LARGE).batch(4).prefetch(2))
     assert found.is_changed
     assert found.mixes_less

@@ -102,7 +102,7 @@ def told(child) -> list[dict[str, Any]]:
 
 
 @pytest.mark.slow
-def test_what_is_gathered_from_all_replicas_is_as_large_as_what_each_gives_together(child) -> None:
+def test_gathered_gradients_are_as_large_as_those_of_all_replicas(child) -> None:
     gathered = child[2]
     assert gathered["of_one"] == 13 * 40 * 64 * 4, "the gradient of an embedding, a row for each word"
     assert gathered["largest"] == 2 * gathered["of_one"]
@@ -115,7 +115,7 @@ def test_a_model_under_a_strategy_is_planned_from_python_too(child) -> None:
     assert most % 2 == 0
 
 
-def test_gpus_that_are_not_here_are_planned_as_if_they_were(child) -> None:
+def test_absent_gpus_are_planned_like_present_ones(child) -> None:
     """Their variables are on the CPU, and so is their update, in the same place for all replicas."""
     here, absent = child[0], child[3]
     assert absent["foreign"] == []
@@ -128,7 +128,7 @@ def test_the_first_replica_takes_the_larger_share_of_an_uneven_batch(told) -> No
     assert [(each["size"], each["share"], each["replicas"]) for each in told] == [(25, 13, 2)] * 2
 
 
-def test_one_copy_of_the_weights_and_slots_counts(told) -> None:
+def test_only_one_copy_of_weights_and_slots_is_counted(told) -> None:
     for each in told:
         assert each["weights"] == pytest.approx(WEIGHTS, rel=0.02)
         assert each["slots"] == pytest.approx(2 * WEIGHTS, rel=0.02)
@@ -141,21 +141,21 @@ def test_no_operation_of_another_replica_is_in_the_program(told) -> None:
         assert each["unknown"] == []
 
 
-def test_the_gradients_are_packed_into_one_tensor_and_added_up_in_its_place(told) -> None:
+def test_gradients_are_packed_into_one_tensor_and_reduced_in_place(told) -> None:
     collective, _ = told
     assert collective["reduced"] == [WEIGHTS]
     assert 6 * WEIGHTS <= collective["at13"] < 7.5 * WEIGHTS, "weights, slots, gradients, packed and taken apart"
     assert collective["at1300"] > collective["at13"] + 1287 * 512 * 4
 
 
-def test_where_one_device_adds_up_the_gradients_those_of_the_others_arrive_there(told) -> None:
+def test_gradients_of_other_replicas_arrive_on_the_reducing_device(told) -> None:
     collective, to_one_device = told
     assert collective["arrived"] < 100, "the logs of the step"
     assert to_one_device["reduced"] == []
     assert WEIGHTS <= to_one_device["arrived"] < 1.1 * WEIGHTS
 
 
-def test_another_optimizer_belongs_to_the_strategy_too(told) -> None:
+def test_a_replacement_optimizer_belongs_to_the_strategy(told) -> None:
     collective, _ = told
     assert collective["copies"] == [2], "its slots are on each device"
     assert collective["sgd_reduced"] == [WEIGHTS]
@@ -185,7 +185,7 @@ def mirrored(replicas: int, devices: int) -> Any:
     return Several()
 
 
-def test_what_is_not_one_model_for_each_replica_here_is_refused() -> None:
+def test_strategies_without_one_model_per_local_replica_are_refused() -> None:
     strategy.check(mirrored(2, 2), "fit")
     strategy.check(SimpleNamespace(num_replicas_in_sync=1), "train_on_batch")
     with pytest.raises(ExamineError, match="SimpleNamespace with several replicas is not planned"):
@@ -196,7 +196,7 @@ def test_what_is_not_one_model_for_each_replica_here_is_refused() -> None:
         strategy.check(mirrored(2, 2), "train_on_batch")
 
 
-def test_one_replica_here_may_be_several_elsewhere() -> None:
+def test_a_single_local_replica_gets_a_note_about_several_gpus() -> None:
     said = strategy.note(mirrored(1, 1), 256)
     assert "one replica here" in said
     assert "--batch 64 plans the share of each of 4 GPUs" in said
@@ -205,7 +205,7 @@ def test_one_replica_here_may_be_several_elsewhere() -> None:
     assert strategy.note(tf.distribute.get_strategy(), 256) == ""
 
 
-def test_under_a_strategy_keras_leaves_xla_off_unless_it_is_told_to() -> None:
+def test_keras_leaves_xla_off_under_a_strategy_unless_told_to_use_it() -> None:
     """Keras: `_resolve_auto_jit_compile`. Without a strategy, it is on."""
     with tf.distribute.MirroredStrategy(["CPU:0"]).scope():
         shared = keras.Sequential([keras.Input((4,)), keras.layers.Dense(2)])

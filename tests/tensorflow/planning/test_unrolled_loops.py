@@ -37,7 +37,7 @@ def rows(x):
     return tape.gradient(loss, x)
 
 
-def test_each_iteration_is_a_part_of_the_program() -> None:
+def test_every_loop_iteration_is_unrolled_into_the_program() -> None:
     program, unknown = program_of(rows, tf.TensorSpec([STEPS, WIDTH, WIDTH]))
     kinds = [operation.kind for operation in program.operations]
     assert kinds.count("Tanh") == STEPS
@@ -46,7 +46,7 @@ def test_each_iteration_is_a_part_of_the_program() -> None:
     assert not any("iterations" in text for text in unknown)
 
 
-def test_what_an_iteration_pushes_lives_until_the_backward_pass_has_popped_it() -> None:
+def test_tensors_pushed_by_an_iteration_live_until_the_backward_pass() -> None:
     program, _ = program_of(rows, tf.TensorSpec([STEPS, WIDTH, WIDTH]))
     tensor = WIDTH * WIDTH * 4
     peak = simulate(program, 1, Order.FIRST_READY).peak
@@ -69,7 +69,7 @@ def test_a_keras_layer_is_unrolled_forwards_and_backwards() -> None:
     assert len(iterations) == 2 * STEPS
 
 
-def test_a_loop_whose_end_only_the_data_know_is_summed_up_and_said() -> None:
+def test_a_loop_with_a_data_dependent_end_is_estimated_and_reported() -> None:
     def step(x):
         return tf.while_loop(lambda i, h: tf.reduce_sum(h) < 100.0, lambda i, h: (i + 1, h + x), (0, x))[1]
 
@@ -94,7 +94,7 @@ def test_numbers_that_follow_from_constants_are_known(make, wanted) -> None:
     assert number_of(graph.outputs[0], {}) is None
 
 
-def test_a_size_of_pairs_is_a_parabola_and_one_that_levels_off_a_line() -> None:
+def test_quadratic_growth_is_fitted_and_saturating_growth_is_linear() -> None:
     growth = SizeGrowth((2, 8, 32))
     pairs = growth.of([100 + 3 * b + 5 * b * b for b in (2, 8, 32)])
     assert pairs.at(100) == 100 + 300 + 50_000

@@ -22,12 +22,12 @@ layers = keras.layers
         ("adamant/Mul", False), ("sequential/dense/MatMul", False),
     ],
 )  # fmt: skip
-def test_a_scope_of_the_optimizer_tells(name, is_update) -> None:
+def test_an_update_is_recognised_by_its_optimizer_scope(name, is_update) -> None:
     assert is_update_of([keras.optimizers.Adam(name="adam")])(name) is is_update
 
 
 @pytest.mark.parametrize("is_scaled", [False, True])
-def test_where_the_peak_is_in_the_update_it_is_named(is_scaled) -> None:
+def test_a_peak_during_the_update_is_attributed_to_it(is_scaled) -> None:
     model = keras.Sequential([keras.Input((256,)), layers.Dense(512), layers.Dense(512), layers.Dense(10)])
     adam = keras.optimizers.Adam()
     model.compile(keras.optimizers.LossScaleOptimizer(adam) if is_scaled else adam, "mse", jit_compile=False)

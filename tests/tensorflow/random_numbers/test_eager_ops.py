@@ -42,7 +42,7 @@ def attempt(monkeypatch):
 
 
 @pytest.mark.parametrize("name", DRAWS)
-def test_two_attempts_draw_alike_and_other_runs_otherwise(attempt, name):
+def test_attempts_of_one_run_draw_alike_and_other_runs_differ(attempt, name):
     drawn = []
     for entropy in (ONE, ONE, OTHER):
         attempt(entropy)
@@ -55,7 +55,7 @@ def test_two_attempts_draw_alike_and_other_runs_otherwise(attempt, name):
 
 
 @pytest.mark.parametrize("name", DRAWS)
-def test_a_new_process_goes_on_where_the_count_was(attempt, name):
+def test_eager_draws_resume_at_the_saved_count(attempt, name):
     draws = attempt(ONE)
     DRAWS[name]()
     count, expected = draws.count, [DRAWS[name]().numpy() for _ in range(2)]
@@ -64,7 +64,7 @@ def test_a_new_process_goes_on_where_the_count_was(attempt, name):
 
 
 @pytest.mark.parametrize("name", ["normal", "shuffle", "uniform of integers"])
-def test_with_a_seed_or_within_a_function_nothing_is_changed(attempt, name):
+def test_seeded_draws_and_draws_within_functions_are_unchanged(attempt, name):
     def drawn():
         tf.random.set_seed(3)
         return [DRAWS[name]().numpy(), tf.function(DRAWS[name])().numpy()]
@@ -77,7 +77,7 @@ def test_with_a_seed_or_within_a_function_nothing_is_changed(attempt, name):
     assert draws.count == 0
 
 
-def test_the_numbers_are_of_the_distribution_that_was_asked_for(attempt):
+def test_drawn_numbers_follow_the_requested_distribution(attempt):
     attempt(ONE)
     normal, uniform = tf.random.normal((100_000,), 2, 3).numpy(), tf.random.uniform((100_000,), 1, 5).numpy()
     assert abs(normal.mean() - 2) < 0.05
@@ -89,7 +89,7 @@ def test_the_numbers_are_of_the_distribution_that_was_asked_for(attempt):
 
 
 @pytest.mark.parametrize("compiled", [False, True])
-def test_other_arguments_of_the_kernels_work_as_before(attempt, compiled):
+def test_unusual_kernel_arguments_work_as_before(attempt, compiled):
     attempt(ONE)
     wrap = tf.function if compiled else (lambda call: call)
     assert wrap(lambda: tf.random.shuffle(7))() == 7, "a single number has no rows"
@@ -100,7 +100,7 @@ def test_other_arguments_of_the_kernels_work_as_before(attempt, compiled):
         wrap(lambda: gen_random_ops.random_uniform([3], tf.string))()
 
 
-def test_a_process_that_is_forked_draws_for_itself(attempt, monkeypatch):
+def test_a_forked_process_does_not_advance_the_count(attempt, monkeypatch):
     draws = attempt(ONE)
     monkeypatch.setattr("os.getpid", lambda: -1)
     DRAWS["normal"]()

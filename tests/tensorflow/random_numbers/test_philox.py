@@ -39,7 +39,7 @@ def arguments(name, dtype, shape, counter=(2**64 - 40, 3)):
 
 
 @pytest.mark.parametrize(("name", "dtype"), EACH)
-def test_rows_from_anywhere_are_those_of_the_whole(name, dtype):
+def test_rows_drawn_from_any_offset_equal_those_of_the_whole_draw(name, dtype):
     operation, bound = getattr(operations, name), arguments(name, dtype, LARGE)
     assert philox.draws_rows(operation, bound, compiled=False)
     whole = operation(*bound.args, **bound.kwargs).numpy()
@@ -51,7 +51,7 @@ def test_rows_from_anywhere_are_those_of_the_whole(name, dtype):
 
 
 @pytest.mark.parametrize(("name", "dtype"), [each for each in EACH if each[1] in UNDER_XLA and "normal" not in each[0]])
-def test_under_xla_too(name, dtype):
+def test_rows_drawn_under_xla_equal_those_of_the_whole_draw(name, dtype):
     operation = getattr(operations, name)
 
     @tf.function(jit_compile=True)
@@ -66,19 +66,19 @@ def test_under_xla_too(name, dtype):
         np.testing.assert_array_equal(rows.numpy(), whole.numpy()[first : first + 6])
 
 
-def test_xla_draws_normals_in_pairs_that_lie_apart():
+def test_normal_rows_cannot_be_drawn_apart_under_xla():
     bound = arguments("stateless_random_normal_v2", tf.float32, [40, 7])
     assert philox.draws_rows(operations.stateless_random_normal_v2, bound, compiled=False)
     assert not philox.draws_rows(operations.stateless_random_normal_v2, bound, compiled=True)
 
 
 @pytest.mark.parametrize("compiled", [False, True])
-def test_an_operation_that_takes_as_much_as_it_needs_does_not_begin_in_the_middle(compiled):
+def test_truncated_normal_rows_cannot_be_drawn_apart(compiled):
     bound = arguments("stateless_truncated_normal_v2", tf.float32, [4, 3])
     assert not philox.draws_rows(operations.stateless_truncated_normal_v2, bound, compiled)
 
 
-def test_a_trial_without_memory_says_no_and_is_made_again(monkeypatch):
+def test_a_philox_trial_without_memory_fails_and_is_repeated_later(monkeypatch):
     trial = philox._try
 
     def without_memory(*_):
@@ -109,7 +109,7 @@ def drawn_by(draw, start, part, whole):
     return sizes[-1]
 
 
-def test_a_part_draws_its_own_numbers_and_not_those_of_the_whole_batch(monkeypatch):
+def test_a_part_draws_only_its_own_numbers(monkeypatch):
     def draw():
         tf.random.stateless_uniform([4, 1000], [1, 2])
 

@@ -47,7 +47,7 @@ def of_part(draw, start, size, kinds=None):
 
 
 @pytest.mark.parametrize("name", DRAWS)
-def test_the_rows_of_the_parts_are_those_of_the_whole_batch(name):
+def test_random_rows_of_the_parts_equal_those_of_the_whole_batch(name):
     draw = DRAWS[name]
     whole = np.asarray(draw(tf.constant(X)))
     assert len(np.unique(whole)) > WHOLE
@@ -55,7 +55,7 @@ def test_the_rows_of_the_parts_are_those_of_the_whole_batch(name):
 
 
 @pytest.mark.parametrize("name", ["dropout", "normal", "integers"])
-def test_in_eager_mode_too(name):
+def test_random_rows_equal_those_of_the_batch_in_eager_mode(name):
     draw, rows, kinds = DRAWS[name], [], []
     of_part(draw, 0, 4, kinds)
     assert kinds == [True]
@@ -65,7 +65,7 @@ def test_in_eager_mode_too(name):
     np.testing.assert_array_equal(np.concatenate(rows), np.asarray(draw(tf.constant(X))))
 
 
-def test_a_trace_finds_for_each_draw_whether_it_goes_with_the_batch_and_forgets_an_earlier_trace():
+def test_each_trace_records_anew_which_draws_depend_on_the_batch():
     kinds = [False] * 5
 
     def draw(x):
@@ -77,14 +77,14 @@ def test_a_trace_finds_for_each_draw_whether_it_goes_with_the_batch_and_forgets_
 
 
 @pytest.mark.parametrize("shape", [(4, 3), (3,), (1, 5), ()])
-def test_a_draw_of_a_static_shape_is_for_weights_and_left_alone(shape):
+def test_a_draw_of_a_static_shape_is_left_unchanged(shape):
     expected = np.asarray(keras.random.normal(shape, seed=3))
     np.testing.assert_array_equal(of_part(lambda x: keras.random.normal(shape, seed=3), 2, 4), expected)
 
 
 @pytest.mark.parametrize("shape", [(3, 2), (4, 3), (5,), ()])
 @pytest.mark.parametrize("kinds", [[False], []])
-def test_a_draw_in_eager_mode_that_no_trace_has_found_to_go_with_the_batch_is_left_alone(shape, kinds):
+def test_an_eager_draw_not_traced_as_batch_dependent_is_left_unchanged(shape, kinds):
     expected = np.asarray(keras.random.normal(shape, seed=3))
     for start, size in [*CUTS, (0, 2)]:
         with drawing(SlicedRandomOps(MicroBatchSlice.of(start, size, WHOLE), size, kinds)):
@@ -99,7 +99,7 @@ def test_a_mask_that_all_samples_share_is_the_same_in_every_part():
     np.testing.assert_array_equal(np.concatenate([of_part(draw, *cut) for cut in CUTS]), whole)
 
 
-def test_tensorflow_is_as_it_was_afterwards_even_after_an_error():
+def test_replaced_random_operations_are_restored_even_after_an_error():
     before = operations.stateless_random_normal_v2
     with drawing(SlicedRandomOps(MicroBatchSlice.of(0, 1, 2), 1, [])):
         assert operations.stateless_random_normal_v2 is not before
@@ -118,13 +118,13 @@ def test_tensorflow_is_as_it_was_afterwards_even_after_an_error():
         (lambda x: x * 2, False),
     ],
 )
-def test_draws_from_a_state_within_tensorflow_are_found_in_the_graph(draw, hidden):
+def test_draws_from_a_hidden_state_are_found_in_the_graph(draw, hidden):
     concrete = tf.function(draw).get_concrete_function(tf.TensorSpec([2], tf.float32))
     assert draws_from_hidden_state(concrete.graph) == hidden
 
 
 @pytest.mark.parametrize("eagerly", [False, True])
-def test_a_step_with_dropout_and_noise_is_the_step_of_the_whole_batch(as_keras, eagerly):
+def test_a_divided_step_with_dropout_and_noise_equals_the_whole_one(as_keras, eagerly):
     def make():
         layers = [keras.layers.Dense(8), keras.layers.Dropout(0.4), keras.layers.GaussianNoise(0.3)]
         model = keras.Sequential([keras.Input((3,)), *layers, keras.layers.Dense(1)])
@@ -135,7 +135,7 @@ def test_a_step_with_dropout_and_noise_is_the_step_of_the_whole_batch(as_keras, 
     as_keras(make, (random.normal(size=(7, 3)), random.normal(size=(7, 1))), [3, 3, 1])
 
 
-def test_a_mask_that_is_computed_after_dropout_is_that_of_the_part(as_keras):
+def test_a_mask_computed_after_dropout_is_exact_in_parts(as_keras):
     def make():
         layers = [keras.layers.Dropout(0.5), keras.layers.Masking(), keras.layers.Dense(1)]
         model = keras.Sequential([keras.Input((4, 1)), *layers])

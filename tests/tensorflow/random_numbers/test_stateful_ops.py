@@ -46,14 +46,14 @@ def stepping(draw, kept=None, seed=5):
 
 
 @pytest.mark.parametrize("name", DRAWS)
-def test_the_numbers_are_those_of_the_kernels_to_the_last_bit(name):
+def test_kept_random_operations_draw_the_same_bits_as_the_kernels(name):
     plain, ours = stepping(DRAWS[name]), stepping(DRAWS[name], KeptRandomOps())
     for _ in range(4):
         np.testing.assert_array_equal(ours(), plain())
 
 
 @pytest.mark.parametrize("name", ["several", "shuffle", "truncated normal", "uniform of integers"])
-def test_a_new_process_goes_on_where_the_counts_were(name):
+def test_kept_random_operations_resume_at_the_saved_counts(name):
     kept = KeptRandomOps()
     first = stepping(DRAWS[name], kept)
     for _ in range(3):
@@ -66,7 +66,7 @@ def test_a_new_process_goes_on_where_the_counts_were(name):
         np.testing.assert_array_equal(second(), first())
 
 
-def test_counts_of_what_is_traced_later_are_waiting_for_it():
+def test_restored_counts_wait_for_functions_traced_later():
     kept, again = KeptRandomOps(), KeptRandomOps()
     functions = [stepping(DRAWS[name], kept) for name in ("normal", "uniform")]
     for function in functions:
@@ -79,7 +79,7 @@ def test_counts_of_what_is_traced_later_are_waiting_for_it():
 
 
 @pytest.mark.parametrize("name", ["normal", "uniform", "shuffle", "dropout", "several"])
-def test_without_any_seed_the_numbers_are_new_ones_and_still_go_on(name):
+def test_unseeded_draws_differ_between_processes_but_can_be_restored(name):
     kept, again = KeptRandomOps(), KeptRandomOps()
     try:
         one, other = (stepping(DRAWS[name], draws, seed=None) for draws in (kept, again))
@@ -105,7 +105,7 @@ def test_draws_in_branches_and_loops_of_the_step_are_kept():
     np.testing.assert_array_equal(second(), first())
 
 
-def test_draws_of_another_function_that_the_step_calls_stay_as_they_are():
+def test_draws_of_a_called_function_are_left_unchanged():
     @tf.function
     def inner():
         return tf.random.normal((3,))
@@ -116,7 +116,7 @@ def test_draws_of_another_function_that_the_step_calls_stay_as_they_are():
     assert kept.variables == []
 
 
-def test_outside_of_the_block_nothing_is_replaced():
+def test_random_operations_are_replaced_only_within_the_block():
     kept = KeptRandomOps()
     with kept.replaced():
         pass

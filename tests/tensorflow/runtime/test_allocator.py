@@ -15,7 +15,7 @@ from oomph.keras_bridge.runtime.allocator import DeviceMemory
     ("use", "limit", "expected"),
     [("1", "300", 300 << 20), ("true", "2", 2 << 20), ("0", "300", None), ("1", "", None), ("", "300", None)],
 )
-def test_the_limit_of_a_cpu_is_the_one_that_was_set(monkeypatch, use, limit, expected):
+def test_cpu_memory_limit_is_read_from_the_environment(monkeypatch, use, limit, expected):
     monkeypatch.setenv("TF_CPU_ALLOCATOR_USE_BFC", use)
     monkeypatch.setenv("TF_CPU_BFC_MEM_LIMIT_IN_MB", limit)
     assert DeviceMemory.of_training_device() == DeviceMemory("CPU:0", expected)
@@ -34,14 +34,14 @@ assert memory.peak_bytes() is None or memory.peak_bytes() < 16 << 20, memory.pea
 """
 
 
-def test_the_peak_is_that_since_the_last_reset():
+def test_peak_memory_is_measured_since_the_last_reset():
     """In a process of its own: only an allocator with a limit, set before TensorFlow starts, keeps statistics."""
     limited = {"TF_CPU_ALLOCATOR_USE_BFC": "1", "TF_CPU_BFC_MEM_LIMIT_IN_MB": "40", "CUDA_VISIBLE_DEVICES": "-1"}
     done = subprocess.run([sys.executable, "-c", PEAK], env={**os.environ, **limited}, timeout=120, check=False)
     assert done.returncode == 0
 
 
-def test_a_device_that_is_not_there_says_nothing():
+def test_a_missing_device_reports_no_memory_figures():
     memory = DeviceMemory("GPU:7", None)
     memory.reset_peak()
     assert (memory.in_use_bytes(), memory.peak_bytes()) == (None, None)

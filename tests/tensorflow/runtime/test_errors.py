@@ -28,14 +28,14 @@ def test_an_error_of_the_allocator_names_the_tensor():
     assert oom.line.endswith("GPU_0_bfc")
 
 
-def test_the_gpu_that_ran_out_of_memory_is_named_where_the_line_names_it():
+def test_the_gpu_that_ran_out_of_memory_is_read_from_the_error():
     assert exhausted(BFC).gpu == "GPU:0"
     assert exhausted(BFC.replace("GPU:0", "GPU:13")).gpu == "GPU:13"
     assert exhausted(BFC.replace("device:GPU:0", "device:CPU:0")).gpu is None
     assert exhausted(XLA).gpu is None
 
 
-def test_a_strategy_s_threads_are_handled_with_the_thread_that_runs_them():
+def test_replica_threads_are_handled_with_the_thread_that_runs_them():
     class _MirroredReplicaThread(threading.Thread):
         """Named as in TensorFlow."""
 
@@ -51,7 +51,7 @@ def test_a_strategy_s_threads_are_handled_with_the_thread_that_runs_them():
     assert (being_handled(), seen(_MirroredReplicaThread)) == (False, [False])
 
 
-def test_an_error_of_a_command_buffer_is_one_too():
+def test_a_command_buffer_error_counts_as_out_of_memory():
     """A CUDA graph that XLA cannot instantiate for want of memory (cuda_command_buffer.cc)."""
     text = "Underlying backend ran out of memory trying to instantiate command buffer with 19 nodes"
     oom = exhausted(text)
@@ -69,7 +69,7 @@ def test_an_error_of_a_command_buffer_is_one_too():
         ("[2] and type unheard_of", None),
     ],
 )
-def test_the_amount_follows_from_shape_and_type(what, nbytes):
+def test_requested_bytes_follow_from_shape_and_type(what, nbytes):
     oom = exhausted(f"OOM when allocating tensor with shape{what} on /device:GPU:0 by allocator GPU_0_bfc")
     assert oom.requested_bytes == nbytes
 
@@ -78,7 +78,7 @@ def test_the_amount_follows_from_shape_and_type(what, nbytes):
     ("amount", "nbytes"),
     [("1.5GiB", 3 << 29), ("2147483648 bytes", 1 << 31), ("848.5MiB", 1697 << 19), ("64KiB", 1 << 16), ("12B", 12)],
 )
-def test_xla_names_an_amount_and_no_tensor(amount, nbytes):
+def test_an_xla_error_yields_the_requested_bytes(amount, nbytes):
     oom = exhausted(f"Out of memory while trying to allocate {amount}.")
     assert (oom.requested_bytes, oom.whole_step) == (nbytes, True)
 
@@ -95,11 +95,11 @@ def test_xla_names_an_amount_and_no_tensor(amount, nbytes):
         KeyboardInterrupt(),
     ],
 )
-def test_other_errors_are_left_alone(error):
+def test_other_errors_are_not_taken_for_out_of_memory(error):
     assert as_out_of_memory(error) is None
 
 
-def test_a_copy_to_a_full_device_is_one_too():
+def test_a_failed_copy_to_a_full_device_counts_as_out_of_memory():
     oom = as_out_of_memory(tf.errors.InternalError(None, None, "Dst tensor is not initialized."))
     assert (oom.line, oom.requested_bytes) == ("Dst tensor is not initialized.", None)
 
@@ -108,7 +108,7 @@ def test_a_long_line_is_cut():
     assert len(exhausted(XLA + "x" * 10_000).line) <= 400
 
 
-def test_ctrl_c_within_native_code_is_an_interrupt_and_no_error_of_the_model():
+def test_ctrl_c_within_native_code_is_reported_as_an_interrupt():
     def interrupted():
         try:
             raise KeyboardInterrupt

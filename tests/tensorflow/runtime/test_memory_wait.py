@@ -26,7 +26,7 @@ WAITING = "202 0x7f1 0x189 0x0 0x7ffe10 0x0 0xffffffff 0x7f 0x7f"
     ],
     ids=["it waits", "without a limit", "another kind", "another call", "another's thread", "unknown", "nobody"],
 )
-def test_a_wait_is_a_thread_of_tensorflow_that_sleeps_with_a_limit(threads, waits):
+def test_an_allocator_wait_is_recognised_by_its_timed_sleep(threads, waits):
     assert waits_with_a_limit(threads, "x86_64") is waits
 
 
@@ -49,11 +49,11 @@ def look(monkeypatch):
     return looked
 
 
-def test_it_is_told_each_time_and_said_once_a_minute(look):
+def test_a_memory_wait_is_recorded_each_time_and_printed_once_a_minute(look):
     assert look(silent=5, used=80, times=3) == (3, 1)
 
 
-def test_later_words_tell_how_long_it_has_waited(look, monkeypatch):
+def test_later_messages_give_the_time_waited_so_far(look, monkeypatch):
     monkeypatch.setattr(memory_wait, "_TOLD_SECONDS", 0.0)
     look(silent=5, used=80, times=21)
     first, *_, last = look.said
@@ -72,15 +72,15 @@ def test_later_words_tell_how_long_it_has_waited(look, monkeypatch):
     ],
     ids=["progress", "ten minutes", "room", "no figure", "it computes", "the kernel does not tell"],
 )
-def test_nothing_is_told_of_anything_else(look, silent, used, threads):
+def test_other_silences_are_not_reported_as_memory_waits(look, silent, used, threads):
     assert look(silent, used, threads) == (0, 0)
 
 
-def test_where_the_kernel_does_not_tell_memory_that_is_full_is_enough(look):
+def test_full_memory_counts_as_a_wait_when_the_kernel_shows_no_threads(look):
     assert look(silent=5, used=95, threads=()) == (1, 1)
 
 
-def test_a_word_is_no_progress_of_its_own():
+def test_a_memory_wait_message_does_not_count_as_progress():
     import os
 
     read, write = os.pipe()

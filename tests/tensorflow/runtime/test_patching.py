@@ -39,7 +39,7 @@ def test_a_method_of_a_class_is_replaced_and_restored():
     assert (Base().step(), Derived().step()) == ("base", "base")
 
 
-def test_what_a_class_has_inherited_is_inherited_again():
+def test_an_inherited_method_is_inherited_again_after_undo():
     undo = patch(Derived, "step", lambda self: "mine")
     assert (Derived().step(), Base().step()) == ("mine", "base")
     undo()
@@ -47,7 +47,7 @@ def test_what_a_class_has_inherited_is_inherited_again():
     assert "step" not in vars(Derived)
 
 
-def test_a_static_method_comes_back_as_one():
+def test_a_static_method_is_restored_as_a_static_method():
     undo = patch(Base, "fixed", staticmethod(lambda: "mine"))
     assert Base().fixed() == "mine"
     undo()
@@ -55,7 +55,7 @@ def test_a_static_method_comes_back_as_one():
     assert isinstance(vars(Base)["fixed"], staticmethod)
 
 
-def test_of_one_object_others_keep_theirs():
+def test_patching_one_object_leaves_others_unchanged():
     one, other = Base(), Base()
     with replaced(one, "step", lambda: "mine"):
         assert (one.step(), other.step()) == ("mine", "base")
@@ -63,7 +63,7 @@ def test_of_one_object_others_keep_theirs():
     assert not vars(one)
 
 
-def test_a_function_of_a_module():
+def test_a_module_function_is_replaced_and_restored():
     module = ModuleType("made_up")
     module.function = original = lambda: "original"
     with replaced(module, "function", lambda: "mine"):
@@ -74,13 +74,13 @@ def test_a_function_of_a_module():
     assert not hasattr(module, "new")
 
 
-def test_an_error_within_restores_too():
+def test_the_original_is_restored_after_an_error():
     with pytest.raises(ZeroDivisionError), replaced(Base, "step", lambda self: 1 / 0):
         Base().step()
     assert Base().step() == "base"
 
 
-def test_two_on_one_another_are_undone_in_turn():
+def test_nested_patches_are_undone_in_turn():
     with replaced(Base, "step", lambda self: "outer"):
         with replaced(Base, "step", lambda self: "inner"):
             assert Base().step() == "inner"

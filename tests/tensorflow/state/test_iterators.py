@@ -113,7 +113,7 @@ def test_an_iterator_that_writes_a_cache_file_is_not_to_be_saved(tmp_path):
         (lambda data: data.cache().shuffle(64, seed=1), None),
     ],
 )
-def test_a_full_cache_above_a_shuffle_is_why_later_epochs_are_not_saved(tmp_path, make, kind):
+def test_a_full_cache_above_a_shuffle_is_named_as_reason_for_not_saving(tmp_path, make, kind):
     data = make(tf.data.Dataset.range(64)).batch(8)
     assert list(data), "the first epoch fills the cache"
     iterator = iter(data)

@@ -48,7 +48,7 @@ def test_variables_that_keras_does_not_list_are_part_of_the_state(model):
     assert {id(Slot.of(v).handle) for v in model.variables} <= named
 
 
-def test_what_a_layer_saves_itself_comes_back(model):
+def test_state_from_save_own_variables_is_restored(model):
     layer, told = model.layers[0], []
     layer.table += 5
     arrays = layer_state.own_arrays(model, told.append)
@@ -62,7 +62,7 @@ def test_what_a_layer_saves_itself_comes_back(model):
     assert told == []
 
 
-def test_a_method_that_fails_costs_a_line_and_no_checkpoint(model, monkeypatch):
+def test_a_failing_save_own_variables_is_reported_without_stopping_the_save(model, monkeypatch):
     def broken(self, store):
         raise KeyError("table")
 
@@ -72,7 +72,7 @@ def test_a_method_that_fails_costs_a_line_and_no_checkpoint(model, monkeypatch):
     assert told == [f"layer {model.layers[0].name}: save_own_variables failed (KeyError: 'table')"]
 
 
-def test_layers_of_keras_have_nothing_more(small_model):
+def test_keras_layers_have_no_additional_state(small_model):
     model = small_model(keras.layers.BatchNormalization(), keras.layers.Dropout(0.1))
     assert layer_state.own_arrays(model, pytest.fail) == {}
     assert list(layer_state.hidden_variables(model)) == []
@@ -86,7 +86,7 @@ class Counting(keras.layers.Layer):
         return x
 
 
-def test_a_call_for_nothing_is_not_counted_by_a_layer_that_is_built():
+def test_a_built_layer_does_not_count_a_trial_call():
     model = keras.Sequential([keras.Input((2,)), Counting()])
     before, last = model.layers[0].calls, model.layers[0].last
     with layer_state.calls_not_counted(model):

@@ -112,13 +112,13 @@ def test_long_lists_and_odd_values_come_back(value):
     assert same(value, through(value))
 
 
-def test_long_lists_take_no_more_than_their_numbers():
+def test_long_lists_are_stored_as_their_numbers_only():
     document, arrays = nested.encode({"a": [0.1] * 10**5, "b": [np.float32(0.1)] * 10**5, "c": np.zeros(10**6)}, "")
     assert len(json.dumps(document)) < 300
     assert sum(array.nbytes for array in arrays.values()) == 8 * 10**5 + 4 * 10**5 + 8 * 10**6
 
 
-def test_variables_come_back_as_arrays_and_enums_as_their_numbers():
+def test_variables_are_restored_as_arrays_and_enums_as_numbers():
     class Level(enum.IntEnum):
         LOW = 3
 
@@ -143,7 +143,7 @@ class Refuses:
     ],
     ids=lambda value: type(value).__name__,
 )  # fmt: skip
-def test_what_is_neither_number_nor_text_is_refused(value):
+def test_unsupported_values_are_refused(value):
     with pytest.raises((TypeError, RuntimeError)):
         nested.encode([value], "")
 
@@ -158,7 +158,7 @@ def test_what_is_neither_number_nor_text_is_refused(value):
     ],
     ids=json.dumps,
 )  # fmt: skip
-def test_any_other_document_is_refused(document):
+def test_a_malformed_document_is_refused(document):
     with pytest.raises(ValueError, match=r".+"):
         nested.decode({"list": [document]}, {"0": np.zeros(8, np.uint8)})
 

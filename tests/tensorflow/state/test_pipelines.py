@@ -68,11 +68,11 @@ def facts(name):
         ("interleaved", KernelDraws.NONE, False, False),
     ],
 )
-def test_what_a_pipeline_depends_on_is_found_at_any_depth(name, draws, python, shuffles):
+def test_pipeline_dependencies_are_found_at_any_depth(name, draws, python, shuffles):
     assert facts(name) == (draws, python, shuffles)
 
 
-def test_without_any_seed_nobody_can_draw_the_same_again():
+def test_an_unseeded_pipeline_is_not_reproducible():
     try:
         tf.random.set_seed(None)
         assert datasets.kernel_draws(PIPELINES["random"]()) is KernelDraws.UNSEEDED
@@ -99,7 +99,7 @@ ORDERED = {
 
 
 @pytest.mark.parametrize("name", ORDERED)
-def test_without_a_seed_some_orders_are_drawn_by_chance_when_their_epoch_begins(name):
+def test_orders_drawn_by_chance_without_a_seed_are_detected(name):
     make, by_chance = ORDERED[name]
     try:
         tf.random.set_seed(None)
@@ -173,7 +173,7 @@ BEGUN = {
 
 
 @pytest.mark.parametrize("name", BEGUN)
-def test_where_making_an_iterator_is_enough_it_leads_to_the_order_of_the_epoch(name):
+def test_creating_iterators_alone_advances_to_the_epochs_order(name):
     tf.random.set_seed(1)
     expected = orders(BEGUN[name](), 3, going_through=True)
     tf.random.set_seed(1)
@@ -184,6 +184,6 @@ def test_where_making_an_iterator_is_enough_it_leads_to_the_order_of_the_epoch(n
         assert "shuffle" in name
 
 
-def test_a_plain_shuffle_need_not_be_gone_through():
+def test_a_plain_shuffle_need_not_be_replayed():
     assert datasets.is_begun_by_making(BEGUN["a shuffle"]())
     assert datasets.is_begun_by_making(BEGUN["a shuffle in batches"]())

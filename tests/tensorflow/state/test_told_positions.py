@@ -54,7 +54,7 @@ def taken(iterator, count):
 
 @pytest.mark.parametrize("name", MAKERS)
 @pytest.mark.parametrize("at", [0, 1, 5, 15])
-def test_the_batches_after_a_position_are_those_that_came_after_it(name, at):
+def test_batches_after_a_restored_position_follow_the_saved_one(name, at):
     first = TellingData(read_by_tensorflow(MAKERS[name]()))
     iterator = iter(first.dataset)
     taken(iterator, at)
@@ -89,7 +89,7 @@ def told_by(data, count=2):
     ],
     ids=str,
 )
-def test_a_position_that_the_data_do_not_have_is_refused_and_they_begin_at_the_beginning(change):
+def test_an_invalid_position_is_refused_and_data_start_at_the_beginning(change):
     data = MAKERS["MapDataset"]()
     told = told_by(data)
     assert told["state"] == {"next_index": 2}
@@ -113,6 +113,6 @@ def test_only_iterators_of_grain_are_asked():
     assert not told_positions.go_to(Mine(), told_by(loader()))
 
 
-def test_a_position_that_takes_too_long_to_tell_is_not_told(monkeypatch):
+def test_a_position_that_takes_too_long_to_read_is_not_saved(monkeypatch):
     monkeypatch.setattr(told_positions, "_SECONDS", -1)
     assert told_by(loader()) is None

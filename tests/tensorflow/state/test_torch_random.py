@@ -12,7 +12,7 @@ from oomph.resume.state import training_state
 torch = pytest.importorskip("torch", reason="needs PyTorch")
 
 
-def test_the_global_generator_goes_on_where_it_was():
+def test_the_global_torch_generator_resumes_where_it_was():
     torch.manual_seed(3)
     state = json.loads(json.dumps(training_state.random_state()))
     expected = torch.randperm(50).tolist()

@@ -57,7 +57,7 @@ def test_every_dtype_comes_back_bit_for_bit(store, value):
     assert variable.numpy().tobytes() == value.tobytes()
 
 
-def test_the_names_are_those_of_the_next_attempt_and_every_variable_has_one(small_model):
+def test_variable_names_are_complete_and_stable_across_attempts(small_model):
     def names():
         keras.backend.clear_session()
         model = small_model(keras.layers.BatchNormalization(), keras.layers.Dropout(0.1), metrics=["mae"])
@@ -86,7 +86,7 @@ def test_the_state_of_another_model_is_refused_with_nothing_assigned(store, othe
         np.testing.assert_array_equal(variable.numpy(), value)
 
 
-def test_values_are_copies_that_later_steps_do_not_reach():
+def test_saved_values_are_copies_unaffected_by_later_steps():
     variable = tf.Variable(np.arange(4.0))
     held = list(training_state.values_of([("model/0", Slot.of(variable))]))
     variable.assign_add(tf.ones(4, tf.float64))
@@ -106,7 +106,7 @@ def test_values_are_copies_that_later_steps_do_not_reach():
         ("metric", np.nan, False),
     ],
 )
-def test_only_a_useful_state_is_written(store, small_model, layer, value, refused):
+def test_a_state_that_is_not_finite_is_not_written(store, small_model, layer, value, refused):
     norm = keras.layers.BatchNormalization()
     model = small_model(norm)
     model.fit(np.ones((4, 4)), np.ones((4, 2)), verbose=0)
@@ -133,7 +133,7 @@ def test_only_a_useful_state_is_written(store, small_model, layer, value, refuse
     assert list((store._root).iterdir()) == []
 
 
-def test_every_random_generator_goes_on_where_it_was():
+def test_every_random_generator_resumes_where_it_was():
     keras.utils.set_random_seed(3)
     tf.random.get_global_generator()
     keras.random.normal((1,))
@@ -155,7 +155,7 @@ def test_every_random_generator_goes_on_where_it_was():
     assert [draw(), draw()] == expected
 
 
-def test_a_global_generator_that_the_next_process_has_not_made_yet_is_made(monkeypatch):
+def test_a_missing_global_generator_is_created_when_restoring(monkeypatch):
     """Keras and TensorFlow make theirs when something is first drawn from it, such as by a callback."""
     float(keras.random.normal(())), float(tf.random.get_global_generator().normal(()))
     saved = json.loads(json.dumps(training_state.random_state()))
@@ -167,7 +167,7 @@ def test_a_global_generator_that_the_next_process_has_not_made_yet_is_made(monke
     assert drawn == expected
 
 
-def test_a_generator_of_numpy_that_is_not_the_usual_one_is_left_out(monkeypatch):
+def test_an_unusual_numpy_global_generator_is_left_out(monkeypatch):
     monkeypatch.setattr(np.random, "get_state", lambda legacy: {"bit_generator": "PCG64", "state": {}})
     assert "numpy" not in training_state.random_state()
 
@@ -186,7 +186,7 @@ def test_slots_of_an_optimizer_have_to_be_finite_like_weights(value):
     assert training_state.not_finite(named, finite).startswith("optimizer/")
 
 
-def test_a_seed_that_was_set_while_training_is_set_again():
+def test_a_seed_set_during_training_is_restored():
     tf.random.set_seed(7)
     drawn_before = tf.random.normal([2]).numpy().tolist()
     state = json.loads(json.dumps(training_state.random_state()))

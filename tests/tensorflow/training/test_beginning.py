@@ -42,7 +42,7 @@ def compared(now: Beginning, checkpoint: Checkpoint) -> str:
     return now.compared(checkpoint, fingerprint(now._model))
 
 
-def test_nothing_has_changed_between_two_starts_of_one_script(begin):
+def test_two_starts_of_one_script_show_no_changes(begin):
     def start():
         return begin(keras.layers.Dense(3), keras.layers.Dropout(0.2), optimizer=keras.optimizers.Adam(0.1))
 
@@ -61,7 +61,7 @@ def test_nothing_has_changed_between_two_starts_of_one_script(begin):
         (lambda: [keras.layers.Dense(3, dtype="float64")], "float64"),
     ],
 )
-def test_another_model_is_told_from_an_edit_that_leaves_its_variables(begin, layers, words):
+def test_a_changed_model_is_distinguished_from_a_harmless_edit(begin, layers, words):
     checkpoint = saved(begin())
     now = begin(*layers(), edited="since")
     assert compared(now, checkpoint) == "another model"
@@ -78,7 +78,7 @@ def test_another_model_is_told_from_an_edit_that_leaves_its_variables(begin, lay
         ({"layer": lambda: keras.layers.Dense(3, activation="relu")}, "activation: linear → relu"),
     ],
 )
-def test_what_leaves_the_variables_as_they_are_is_said(begin, edit, words):
+def test_edits_that_keep_the_variables_are_reported(begin, edit, words):
     checkpoint = saved(begin())
     layers = [edit.pop("layer")()] if "layer" in edit else []
     now = begin(*layers, edited="since", **edit)
@@ -87,7 +87,7 @@ def test_what_leaves_the_variables_as_they_are_is_said(begin, edit, words):
     assert "train.py was edited" in provenance.listed(now.changes(checkpoint))
 
 
-def test_other_batches_are_other_data(begin):
+def test_a_changed_batch_size_counts_as_changed_data(begin):
     checkpoint = saved(begin())
     assert [*map(str, begin(arguments={"batch_size": 8}).changes(checkpoint, DATA))] == ["batch_size: 16 → 8"]
     assert [*map(str, begin().changes(checkpoint, DATA))] == []
@@ -98,7 +98,7 @@ def test_more_changes_than_a_line_holds_are_counted():
 
 
 @pytest.mark.parametrize(("edited", "steps", "kept"), [("", 7, 0.5), ("", 0, 0.1), ("since", 7, 0.1)])
-def test_a_learning_rate_is_what_the_script_sets_and_else_that_of_the_checkpoint(begin, edited, steps, kept):
+def test_the_scripts_learning_rate_is_kept_or_else_the_checkpoints(begin, edited, steps, kept):
     """A configuration may set it without an edit. After steps, it may come from a file of the script's own."""
     checkpoint = saved(begin(optimizer=keras.optimizers.SGD(1.0)))
     optimizer = keras.optimizers.SGD(0.1)
@@ -118,19 +118,19 @@ def test_an_unedited_learning_rate_that_a_callback_lowered_stays_lowered(begin):
     assert float(now._model.optimizer.learning_rate) == 0.5
 
 
-def test_a_schedule_has_no_rate_of_its_own(begin):
+def test_a_schedule_has_no_fixed_learning_rate(begin):
     schedule = keras.optimizers.schedules.ExponentialDecay(0.1, 10, 0.5)
     assert begin(optimizer=keras.optimizers.SGD(schedule)).learning_rate is None
 
 
-def test_an_edit_that_changes_the_result_is_meant_and_the_place_to_begin_is_none(begin):
+def test_edits_that_change_the_result_count_as_intended(begin):
     checkpoint = saved(begin())
     now = begin(edited="since", arguments={"epochs": 5, "initial_epoch": 1, "batch_size": 8})
     assert [*map(str, now.meant(checkpoint))] == ["epochs: 3 → 5", "batch_size: 16 → 8"]
     assert [*map(str, begin(edited="since").meant(checkpoint))] == [], "a comment, say"
 
 
-def test_another_setting_of_a_callback_is_meant_with_an_edit_or_without(begin):
+def test_a_changed_callback_setting_counts_as_intended_without_an_edit(begin):
     def with_patience(number, edited=""):
         beginning = begin(edited=edited)
         stopping = keras.callbacks.EarlyStopping(patience=number)
@@ -147,7 +147,7 @@ def test_another_setting_of_a_callback_is_meant_with_an_edit_or_without(begin):
     assert len(with_patience(5).changes(checkpoint, CALLBACKS)) == 1
 
 
-def test_a_turn_of_a_loop_and_the_rate_that_it_has_set_are_told_apart(begin):
+def test_loop_turns_are_distinguished_by_value_and_learning_rate(begin):
     def turn(fold, rate):
         model = begin(optimizer=keras.optimizers.SGD(rate))._model
         return Beginning(model, ARGUMENTS, [], turn={"fold": str(fold)})
@@ -158,7 +158,7 @@ def test_a_turn_of_a_loop_and_the_rate_that_it_has_set_are_told_apart(begin):
     assert [*map(str, turn(1, 0.25).changes(checkpoint))] == [], "what is of this turn alone is no change of the fit"
 
 
-def test_the_data_are_known_by_their_elements_and_their_length():
+def test_data_are_identified_by_element_spec_and_length():
     class Epochs:
         _distributed_dataset = tf.data.Dataset.range(4)
 
@@ -169,7 +169,7 @@ def test_the_data_are_known_by_their_elements_and_their_length():
     assert facts == {"elements of the data": str(Epochs._distributed_dataset.element_spec), "batches in an epoch": 4}
 
 
-def test_another_machine_and_other_versions_are_said(begin):
+def test_a_different_machine_and_other_versions_are_reported(begin):
     checkpoint = saved(begin())
     checkpoint.meta.made_by["surroundings"] |= {
         "machine": "node7",
@@ -187,7 +187,7 @@ def with_facts(beginning, group, **facts):
     return beginning
 
 
-def test_variables_and_arguments_are_meant_and_those_of_the_job_only_named(begin):
+def test_changed_variables_and_arguments_count_as_intended_unless_of_the_job(begin):
     def start(value, job, words):
         now = with_facts(begin(), ENVIRONMENT, **{"environment variable EPOCHS": value})
         with_facts(now, "surroundings", **{"environment variable SLURM_JOB_ID": job})
@@ -210,7 +210,7 @@ def test_variables_and_arguments_are_meant_and_those_of_the_job_only_named(begin
     )
 
 
-def test_a_callback_with_another_setting_is_meant_without_an_edit_unless_it_is_a_name(begin):
+def test_changed_callback_settings_count_as_intended_but_names_do_not(begin):
     def start(patience, path):
         facts = {"EarlyStopping 0: patience": patience, "TensorBoard 1: log_dir": repr(path)}
         return with_facts(begin(), CALLBACKS, **facts)
@@ -220,7 +220,7 @@ def test_a_callback_with_another_setting_is_meant_without_an_edit_unless_it_is_a
     assert [*map(str, start(5, "logs/1000").meant(checkpoint))] == ["EarlyStopping 0: patience: 3 → 5"]
 
 
-def test_another_schedule_of_the_learning_rate_is_meant(begin):
+def test_a_changed_learning_rate_schedule_counts_as_intended(begin):
     def start(steps):
         return begin(optimizer=keras.optimizers.SGD(keras.optimizers.schedules.CosineDecay(0.1, steps)))
 

@@ -52,7 +52,7 @@ fit()
 """
 
 
-def test_a_call_is_the_same_one_wherever_its_lines_have_moved(tmp_path):
+def test_a_call_keeps_its_place_when_lines_move(tmp_path):
     before = places(tmp_path, LOOP)
     edited = "import os\n\nA = 5\n" + LOOP.replace("    for fold", "    seed = 3  # a comment\n    for fold")
     after = places(tmp_path, edited)
@@ -61,7 +61,7 @@ def test_a_call_is_the_same_one_wherever_its_lines_have_moved(tmp_path):
     assert [place.site for place in after] == ["train.py:8", "train.py:8", "train.py:10"]
 
 
-def test_how_a_statement_is_written_does_not_matter(tmp_path):
+def test_reformatting_a_statement_does_not_change_its_place(tmp_path):
     (one,), (other,) = places(tmp_path, "h = fit(1, 2)"), places(tmp_path, "h = fit(  # now\n    1,\n    2,\n)")
     assert one.key == other.key
 
@@ -79,7 +79,7 @@ ONE = "def f():\n    fit(1)\nf()\n"
         "class A:\n    def f():\n        fit(1)\nA.f()\n",
     ],
 )
-def test_another_function_another_statement_and_another_way_to_it_are_other_places(tmp_path, other):
+def test_a_changed_function_statement_or_call_path_is_another_place(tmp_path, other):
     (one,), (another,) = places(tmp_path, ONE), places(tmp_path, other)
     assert one.key != another.key
     assert one.key == places(tmp_path, "a = 1\n" + ONE)[0].key
@@ -90,7 +90,7 @@ def test_another_file_is_another_place(tmp_path):
     assert one.key != other.key
 
 
-def test_the_turn_tells_loops_and_arguments(tmp_path):
+def test_a_turn_records_loop_variables_and_arguments(tmp_path):
     first, second, third = places(tmp_path, LOOP)
     assert (first.turn, second.turn, third.turn) == (
         {"width": "3", "fold": "0"}, {"width": "3", "fold": "1"}, {}
@@ -98,24 +98,24 @@ def test_the_turn_tells_loops_and_arguments(tmp_path):
     assert first == second, "it is no part of the place"
 
 
-def test_loops_around_that_are_not_of_this_function_are_not_its_turn(tmp_path):
+def test_only_enclosing_loop_variables_belong_to_the_turn(tmp_path):
     source = "for i in range(2):\n    def f():\n        while True:\n            fit()\n            return\n    f()\n"
     assert [place.turn for place in places(tmp_path, source)] == [{"i": "0"}, {"i": "1"}]
 
 
-def test_a_loop_over_things_without_plain_values_says_nothing(tmp_path):
+def test_loop_variables_without_plain_values_are_left_out_of_the_turn(tmp_path):
     source = "class A: pass\nfor model, (a, b) in [(A(), (1, 'x')), (A(), (2, 'y'))]:\n    fit()\n"
     assert [place.turn for place in places(tmp_path, source)] == [{"a": "1", "b": "'x'"}, {"a": "2", "b": "'y'"}]
 
 
-def test_source_that_cannot_be_read_gives_a_place_all_the_same(tmp_path):
+def test_a_place_is_found_without_readable_source(tmp_path):
     for name in ("gone.py", "<stdin>", "<string>", "<ipython-input-1-abc>"):
         assert [place.site for place in places(tmp_path, None, name)] == [f"{name}:2"]
     (tmp_path / "broken.py").write_text("this is ( no Python")
     assert [place.site for place in places(tmp_path, None, "broken.py")] == ["broken.py:2"]
 
 
-def test_a_deep_recursion_is_looked_at_in_part_only(tmp_path):
+def test_a_deep_recursion_is_examined_only_in_part(tmp_path):
     source = "def f(n):\n    return fit() if n == 0 else f(n - 1)\nf(300)\n"
     (place,) = places(tmp_path, source)
     assert len(place.turn) <= 1
@@ -128,7 +128,7 @@ def test_the_call_site_is_a_line_of_the_script():
     assert int(line) > 0
 
 
-def test_a_place_is_a_value():
+def test_places_are_equal_whatever_their_turn():
     assert Place("a:1", "k", "o", {"x": "1"}) == Place("a:1", "k", "o", {})
 
 
@@ -151,11 +151,11 @@ def test_a_place_is_a_value():
         (list(range(17)), ""),
     ],
 )
-def test_plain_values_tell_turns_apart_and_others_say_nothing(value, text):
+def test_only_plain_values_are_put_into_text(value, text):
     assert plain(value) == text
 
 
-def test_arrays_are_told_apart_by_what_they_hold_up_to_some_size():
+def test_small_arrays_are_distinguished_by_their_content():
     one, other = np.arange(10), np.arange(10)
     assert plain(one) == plain(other) != plain(other[::-1])
     assert plain(np.zeros(10, object)) == ""
@@ -181,5 +181,5 @@ def test_arrays_are_told_apart_by_what_they_hold_up_to_some_size():
         (os.path.join(tempfile.gettempdir(), "tmpab12", "best.keras"), os.path.join("<temporary>", "best.keras")),
     ],
 )
-def test_clocks_and_random_names_are_no_difference(text, without):
+def test_clock_values_and_random_names_are_masked(text, without):
     assert without_clock(text) == without

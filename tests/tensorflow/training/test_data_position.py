@@ -43,7 +43,7 @@ def test_the_validation_data_are_advanced_before_each_iterator_and_after_the_las
     assert before == [0, 1, 2, 3]
 
 
-def test_a_position_that_cannot_be_saved_names_the_operation_and_what_to_use_instead():
+def test_an_unsavable_position_names_the_operation_and_a_replacement():
     said = []
     position = DataPosition(types.SimpleNamespace(say=said.append), None)
     position.obstacle = because("position-not-saved", why="RandomUniform is stateful")
@@ -53,7 +53,7 @@ def test_a_position_that_cannot_be_saved_names_the_operation_and_what_to_use_ins
     assert "To have it saved, write tf.random.stateless_uniform(shape, seed) instead of tf.random.uniform" in line
 
 
-def test_what_a_resumed_run_draws_otherwise_is_told_with_the_reason_and_the_remedy_of_the_label():
+def test_unrepeatable_draws_are_reported_with_the_labels_reason_and_remedy():
     keras.utils.set_random_seed(1)
     data = tf.data.Dataset.from_tensor_slices(np.zeros((8, 4, 4, 1), "float32"))
     data = data.map(tf.image.random_flip_left_right, num_parallel_calls=2)

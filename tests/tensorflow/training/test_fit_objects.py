@@ -107,7 +107,7 @@ def test_a_known_key_is_not_saved_and_the_next_process_keeps_its_own(make, monke
     assert str(lost_now).endswith("(a key or password)")
 
 
-def test_what_a_callback_and_a_layer_hold_comes_back(make):
+def test_state_held_by_a_callback_and_a_layer_is_restored(make):
     model, callback, objects = fit(make)
     objects.begin(to_be_resumed=False)
     for _ in range(3):
@@ -125,7 +125,7 @@ def test_what_a_callback_and_a_layer_hold_comes_back(make):
     assert (again.layers[0].calls, list(again.layers[0].seen), list(again.mine)) == (7, ["x"], [1])
 
 
-def test_nothing_has_changed_in_a_fit_that_has_just_begun(make):
+def test_a_fit_that_has_just_begun_shows_no_changes(make):
     model, _, objects = fit(make)
     objects.begin(to_be_resumed=False)
     assert (objects.changed().changed, objects.changed().lost) == ({}, [])
@@ -135,7 +135,7 @@ def test_nothing_has_changed_in_a_fit_that_has_just_begun(make):
     assert objects.changed_at_end().lost == []
 
 
-def test_what_on_train_begin_does_is_no_change_within_the_fit_but_one_by_it(make):
+def test_changes_by_on_train_begin_count_only_at_the_end_of_the_fit(make):
     _, callback, objects = fit(make)
     callback.count()
     objects.begin(to_be_resumed=False)
@@ -143,7 +143,7 @@ def test_what_on_train_begin_does_is_no_change_within_the_fit_but_one_by_it(make
     assert "callback Counts" in objects.changed_at_end().changed
 
 
-def test_what_the_new_process_alone_has_changed_becomes_as_it_was(make):
+def test_changes_made_only_by_the_new_process_are_reverted(make):
     _, _, objects = fit(make)
     objects.begin(to_be_resumed=False)
     changes = through(objects.changed())
@@ -156,7 +156,7 @@ def test_what_the_new_process_alone_has_changed_becomes_as_it_was(make):
     assert callback.rng.random() == Counts().rng.random()
 
 
-def test_an_end_state_is_given_back_to_a_fit_that_is_not_run(make):
+def test_the_end_state_is_restored_to_a_fit_that_is_skipped(make):
     model, callback, objects = fit(make)
     objects.begin(to_be_resumed=False)
     callback.count()
@@ -184,7 +184,7 @@ def test_two_callbacks_of_one_class_are_not_mixed_up(make):
     assert [callback.n for callback in callbacks] == [1, 2]
 
 
-def test_data_that_change_on_the_way_are_looked_at_apart(make):
+def test_changes_in_the_data_are_restored_separately(make):
     class Pieces(keras.utils.PyDataset):
         def __init__(self):
             super().__init__()
@@ -212,7 +212,7 @@ def test_data_that_change_on_the_way_are_looked_at_apart(make):
     assert (again.order, callback_again.n) == ([2, 1, 0], 0)
 
 
-def test_the_state_of_an_object_that_was_put_right_otherwise_is_left_alone(make):
+def test_an_object_restored_by_other_means_is_left_alone(make):
     _, callback, objects = fit(make)
     objects.begin(False)
     callback.count()
@@ -226,7 +226,7 @@ def test_the_state_of_an_object_that_was_put_right_otherwise_is_left_alone(make)
     assert again.n == 1
 
 
-def test_fingerprints_tell_data_apart(make):
+def test_different_data_have_different_fingerprints(make):
     one, other = np.zeros((4, 4)), np.zeros((4, 4))
     other[0, 0] = 1
     found = [fit(make, x=x)[2].fingerprints() for x in (one, one.copy(), other)]
@@ -238,7 +238,7 @@ def test_fingerprints_tell_data_apart(make):
     assert dataset[0] != dataset[1]
 
 
-def test_variables_of_the_models_that_others_save_are_not_kept_twice(make):
+def test_model_variables_saved_elsewhere_are_not_kept_twice(make):
     model, _, objects = fit(make)
     objects.begin(True)
     model.layers[0].kernel.assign(model.layers[0].kernel + 1)
@@ -246,7 +246,7 @@ def test_variables_of_the_models_that_others_save_are_not_kept_twice(make):
     assert (objects.changed().changed, objects.changed().arrays) == ({}, {})
 
 
-def test_attributes_that_are_the_model_itself_and_callbacks_that_refuse_are_no_trouble(make):
+def test_callbacks_that_refuse_attribute_access_are_still_restored(make):
     class Refuses(keras.callbacks.Callback):
         def __getattr__(self, name):
             raise RuntimeError(name)
@@ -265,7 +265,7 @@ def test_attributes_that_are_the_model_itself_and_callbacks_that_refuse_are_no_t
     assert time.monotonic() - started < 10
 
 
-def test_nothing_of_the_users_is_kept_alive_by_having_been_looked_at(make):
+def test_examined_user_objects_are_not_kept_alive(make):
     model, callback, objects = fit(make)
     objects.begin(False)
     there = weakref.ref(callback)
@@ -275,7 +275,7 @@ def test_nothing_of_the_users_is_kept_alive_by_having_been_looked_at(make):
 
 
 @pytest.mark.parametrize("document", [None, [], "x", {}, {"arrays": ["a"]}, {"changed": 5, "new": {}, "lost": []}])
-def test_what_is_no_state_of_objects_is_told(document):
+def test_a_malformed_state_document_raises_an_error(document):
     with pytest.raises((ValueError, KeyError), match=r".+"):
         from_meta(document, {})
 
@@ -287,7 +287,7 @@ def test_arrays_are_numbered_in_the_order_of_their_names():
     assert meta["arrays"] == ["a", "b"]
 
 
-def test_long_bytes_are_arrays_of_their_own_and_come_back():
+def test_long_bytes_are_saved_as_arrays_and_restored():
     content = (None, b"short", ("numbers", "<f8", bytes(range(256)) * 4), "text")
     changes = Changes(
         changed={"a": content}, new={"b": ("list", (None, b"x" * 5000))}, arrays={"c": np.ones(3, np.uint8)}
@@ -315,7 +315,7 @@ def test_a_reference_to_bytes_that_are_not_there_is_refused(number):
 
 
 @pytest.mark.parametrize("seconds", [0.0, 1e-5])
-def test_what_the_clock_did_not_let_it_look_at_has_no_fingerprint(make, monkeypatch, seconds):
+def test_data_not_examined_in_time_have_no_fingerprint(make, monkeypatch, seconds):
     """Part of the data would be taken for other data in the next attempt."""
     data = {f"column {n}": np.zeros((4, 4)) for n in range(200)}
     monkeypatch.setattr(fit_objects, "_SECONDS", seconds)

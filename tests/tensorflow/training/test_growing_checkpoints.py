@@ -23,7 +23,7 @@ MB = 1 << 20
         ([10, 11, 12], False),
     ],
 )
-def test_growth_is_growth_from_each_checkpoint_to_the_next(last, named):
+def test_only_growth_at_every_checkpoint_is_reported(last, named):
     found = growth([{"kept": size * MB, "other": 50 * MB} for size in last])
     assert found.startswith("checkpoints grow by 10 MiB each: kept holds 30 MiB by now") == named
     assert bool(found) == named
@@ -38,7 +38,7 @@ def test_only_the_last_checkpoints_count():
     assert [bool(growing.noted({"kept": size * MB})) for size in (10, 20, 20, 30, 40, 50)] == [False] * 4 + [True] * 2
 
 
-def test_items_count_for_what_holds_them():
+def test_item_sizes_are_added_to_the_object_that_holds_them():
     changes = Changes(
         changed={"callback Own.images": (None, *(("ref", f"callback Own.images[{n}]") for n in range(2)))},
         new={f"callback Own.images[{n}]": ("array", ("large", "f", "<f8", (4,))) for n in range(2)}

@@ -15,7 +15,7 @@ def test_two_models_made_alike_have_one_fingerprint(small_model):
     assert fingerprint(small_model(optimizer=keras.optimizers.Adam(0.1))) == first
 
 
-def test_training_and_the_learning_rate_do_not_change_it(small_model):
+def test_training_and_learning_rate_do_not_change_the_fingerprint(small_model):
     model = small_model()
     before = fingerprint(model)
     model.fit(np.ones((4, 4)), np.ones((4, 2)), verbose=0)
@@ -35,11 +35,11 @@ def test_training_and_the_learning_rate_do_not_change_it(small_model):
         lambda make: make(keras.layers.Dense(3, dtype="float64")),
     ],
 )
-def test_another_model_or_optimizer_has_another_one(small_model, other):
+def test_another_model_or_optimizer_has_another_fingerprint(small_model, other):
     assert fingerprint(other(small_model)) != fingerprint(small_model())
 
 
-def test_a_model_that_keras_builds_later_has_one_as_well():
+def test_an_unbuilt_model_has_a_fingerprint():
     def make(units):
         model = keras.Sequential([keras.layers.Dense(units)])
         model.compile("adam", "mse")
@@ -73,11 +73,11 @@ def identity(**facts):
         ({"occurrence": 1}, False),
     ],
 )
-def test_a_fit_is_known_by_its_place_and_its_turn_there(facts, same):
+def test_a_fit_is_identified_by_its_place_and_turn(facts, same):
     assert (identity(**facts).key == identity().key) is same
 
 
-def test_witnesses_are_of_one_number_of_a_fit_alone():
+def test_each_fit_number_has_its_own_witness_key():
     """What has been trained anew under another number is not what the witnesses of the first one are of."""
     found = {identity().witness_key, identity(ordinal=1).witness_key, identity(occurrence=1).witness_key}
     assert len(found) == 3

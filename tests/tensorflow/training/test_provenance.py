@@ -23,7 +23,7 @@ def facts(model, *callbacks, **options):
     return json.loads(json.dumps(provenance.facts_of(model, ARGUMENTS, callbacks, **options)))
 
 
-def test_facts_are_the_same_for_the_same_and_survive_json(small_model):
+def test_equal_facts_show_no_change_and_survive_json(small_model):
     def stopping():
         return keras.callbacks.EarlyStopping(patience=3)
 
@@ -40,13 +40,13 @@ def test_facts_are_the_same_for_the_same_and_survive_json(small_model):
         (TURN, {"turn": {"fold": "2"}}, "fold: 1 → 2"),
     ],
 )
-def test_other_data_and_another_turn_are_told(small_model, group, change, words):
+def test_changed_data_and_a_changed_turn_are_reported(small_model, group, change, words):
     given = {"values": {"values of x": "a"}, "turn": {"fold": "1"}}
     before, now = facts(small_model(), **given), facts(small_model(), **{**given, **change})
     assert [*map(str, provenance.changes(before, now, group))] == [words]
 
 
-def test_a_model_that_oomph_runs_without_xla_is_still_the_one_that_was_trained(small_model):
+def test_switching_off_xla_does_not_count_as_a_changed_model(small_model):
     model, other = small_model(), small_model()
     model.jit_compile = other.jit_compile = True
     without_xla.switch_off(other)
@@ -54,7 +54,7 @@ def test_a_model_that_oomph_runs_without_xla_is_still_the_one_that_was_trained(s
     assert provenance.changes(facts(model), facts(other)) == []
 
 
-def test_callbacks_are_known_by_their_kinds_and_settings(small_model):
+def test_changed_callback_kinds_and_settings_are_reported(small_model):
     before = facts(small_model(), keras.callbacks.EarlyStopping(patience=3))
     (change,) = provenance.changes(before, facts(small_model(), keras.callbacks.EarlyStopping(patience=5)), CALLBACKS)
     assert str(change) == "EarlyStopping 0: patience: 3 → 5"
@@ -71,20 +71,20 @@ class Clocked(keras.callbacks.Callback):
         raise RuntimeError(name)
 
 
-def test_clocks_and_objects_that_refuse_are_no_settings(small_model):
+def test_clock_values_and_refusing_objects_are_not_settings(small_model):
     before = facts(small_model(), Clocked())
     time.sleep(1.01)
     assert [*map(str, provenance.changes(before, facts(small_model(), Clocked())))] == []
 
 
-def test_a_fact_that_only_one_side_knows_says_nothing_but_a_layer_more_does(small_model):
+def test_an_added_layer_is_a_change_but_a_missing_fact_is_not(small_model):
     before, now = facts(small_model()), facts(small_model(keras.layers.Dense(3), keras.layers.Dense(3)))
     del before[CONFIGURATION]["loss"]
     assert provenance.changes(before, facts(small_model()), CONFIGURATION) == []
     assert any("layer 4" in str(change) for change in provenance.changes(before, now, STRUCTURE))
 
 
-def test_what_one_turn_alone_is_about_is_no_change_unless_it_is_asked_for(small_model):
+def test_turn_differences_are_no_change_unless_requested(small_model):
     before, now = facts(small_model(), turn={"fold": "1"}), facts(small_model(), turn={"fold": "2"})
     assert provenance.changes(before, now) == []
 
@@ -98,7 +98,7 @@ class Reports(keras.callbacks.Callback):
         self.api_key, self.url, self.pin_password = key, f"https://bob:{key}@host/x", 48151623
 
 
-def test_of_keys_and_passwords_facts_hold_digests_that_tell_a_change(small_model):
+def test_changed_secrets_are_detected_by_digest_without_being_stored(small_model):
     before = facts(small_model(), Reports(), turn={"token": call_place.plain(TOKEN, "token")})
     assert not any(secret in json.dumps(before) for secret in (KEY, TOKEN, "48151623"))
     changed = provenance.changes(before, facts(small_model(), Reports("Kq93jfNEW1LmW0bb")), CALLBACKS)
@@ -119,21 +119,21 @@ def test_of_keys_and_passwords_facts_hold_digests_that_tell_a_change(small_model
         ("slack_token", np.str_(TOKEN)),
     ],
 )
-def test_arguments_on_the_way_to_fit_are_masked(monkeypatch, name, value):
+def test_secret_arguments_are_masked(monkeypatch, name, value):
     monkeypatch.setattr(redaction, "_known", {KEY})
     text = call_place.plain(value, name)
     assert "***" in text
     assert not any(secret in text for secret in (KEY, TOKEN, "aB3xY9kLmN0pQ2", "hunter2"))
 
 
-def test_ordinary_settings_stay():
+def test_ordinary_settings_are_not_masked():
     assert call_place.plain(5, "patience") == "5"
     assert call_place.plain("val_loss", "monitor") == "'val_loss'"
     assert call_place.plain(2048, "max_tokens") == "2048"
     assert call_place.plain(["a", "b"], "keys") == "('a', 'b')"
 
 
-def test_figures_that_the_script_sets_otherwise_are_meant(small_model):
+def test_figures_changed_in_the_script_count_as_intended(small_model):
     before = facts(small_model(), settings={"global of __main__: DROP": "3", "pid": "1"})
     now = facts(small_model(), settings={"global of __main__: DROP": "9"})
     assert list(map(str, provenance.what_was_given(before, now))) == ["global of __main__: DROP: 3 → 9"]
@@ -145,7 +145,7 @@ class Dropping(keras.callbacks.Callback):
         self.drop, self._options, self._every = 0.5, options, 7
 
 
-def test_settings_are_figures_of_objects_and_dicts_without_secrets_and_numbers_of_the_process(small_model):
+def test_settings_leave_out_secrets_clocks_and_process_numbers(small_model):
     options = {"warm": 3, "began": time.time(), "me": os.getpid(), "password": 123456, "many": list(range(5))}
     found = FitObjects(small_model(), {}, [Dropping(options)]).settings()
     mine = {name.rpartition("Dropping")[2]: value for name, value in found.items() if "Dropping" in name}

@@ -22,12 +22,12 @@ def known(*differing: str, finished=False, edited=False, same_fingerprint=True) 
     )
 
 
-def test_a_fit_of_which_nothing_is_known_trains():
+def test_an_unknown_fit_trains():
     for came_another_way in (True, False):
         assert recognise(None, came_another_way) == Recognised(Verdict.TRAIN)
 
 
-def test_what_is_the_same_is_resumed_or_returned():
+def test_an_unchanged_fit_is_resumed_or_returned():
     assert recognise(known(), False) == Recognised(Verdict.RESUME)
     assert recognise(known(finished=True), False) == Recognised(Verdict.RETURN)
 
@@ -38,56 +38,56 @@ def test_a_finished_fit_is_returned_only_if_everything_is_the_same(group):
     assert found == Recognised(Verdict.TRAIN, f"{group} differs", another_way=True)
 
 
-def test_a_finished_fit_with_another_optimizer_trains_and_says_so():
+def test_a_finished_fit_with_another_optimizer_trains_with_a_reason():
     found = recognise(known(finished=True, same_fingerprint=False), False)
     assert (found.verdict, found.reason) == (Verdict.TRAIN, "another model or optimizer")
 
 
 @pytest.mark.parametrize("group", [CONFIGURATION, CALLBACKS, TURN, DATA])
-def test_a_finished_fit_of_an_edited_script_trains_again_as_is_meant(group):
+def test_a_finished_fit_of_an_edited_script_trains_again(group):
     found = recognise(known(group, finished=True, edited=True), False)
     assert found == Recognised(Verdict.TRAIN, f"{group} differs", another_way=False)
 
 
-def test_an_edit_elsewhere_leaves_a_finished_fit_as_it_is():
+def test_a_finished_fit_is_returned_after_an_unrelated_edit():
     assert recognise(known(finished=True, edited=True), False).verdict is Verdict.RETURN
 
 
 @pytest.mark.parametrize("finished", [True, False])
-def test_another_model_of_an_edited_script_is_refused_in_words_and_keeps_what_is_there(finished):
+def test_another_model_of_an_edited_script_is_refused_with_a_reason(finished):
     found = recognise(known(STRUCTURE, finished=finished, edited=True), False)
     assert found == Recognised(Verdict.REFUSE, "train.py was edited; structure differs")
 
 
 @pytest.mark.parametrize("group", [STRUCTURE, DATA])
-def test_a_mismatch_of_the_same_script_is_a_refusal_and_no_permission(group):
+def test_a_mismatch_of_the_same_script_is_refused(group):
     assert recognise(known(group), False) == Recognised(Verdict.REFUSE, f"{group} differs")
 
 
-def test_another_optimizer_of_the_same_script_is_refused_and_of_an_edited_one_meant():
+def test_another_optimizer_is_refused_unless_the_script_was_edited():
     assert recognise(known(same_fingerprint=False), False).verdict is Verdict.REFUSE
     assert recognise(known(same_fingerprint=False, edited=True), False).verdict is Verdict.RESUME
 
 
 @pytest.mark.parametrize("group", [CONFIGURATION, CALLBACKS, TURN, DATA])
-def test_an_interrupted_fit_of_an_edited_script_goes_on(group):
+def test_an_interrupted_fit_of_an_edited_script_is_resumed(group):
     assert recognise(known(group, edited=True), False).verdict is Verdict.RESUME
 
 
 @pytest.mark.parametrize("group", [CONFIGURATION, CALLBACKS, TURN])
-def test_a_file_of_settings_that_was_edited_is_no_reason_to_begin_anew(group):
+def test_editing_a_settings_file_does_not_restart_the_fit(group):
     """The script is the same; more epochs, say, come from a file beside it."""
     assert recognise(known(group), False).verdict is Verdict.RESUME
 
 
 @pytest.mark.parametrize("group", GROUPS)
-def test_where_the_script_has_come_another_way_it_trains_and_is_not_refused(group):
+def test_a_fit_reached_another_way_trains_instead_of_being_refused(group):
     found = recognise(known(group), True)
     assert found == Recognised(Verdict.TRAIN, f"{group} differs", another_way=True)
     assert recognise(known(), True).verdict is Verdict.RESUME
 
 
-def test_nothing_but_the_same_is_ever_returned_and_no_other_model_ever_resumed():
+def test_only_unchanged_fits_are_returned_and_no_other_model_is_resumed():
     for size in range(len(GROUPS) + 1):
         for groups in itertools.combinations(GROUPS, size):
             for finished, edited, same, way in itertools.product((True, False), repeat=4):

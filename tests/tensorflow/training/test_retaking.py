@@ -26,7 +26,7 @@ def known(dataset):
     return [fingerprints.as_number(fingerprints.of_tensors([batch])) for batch in dataset]
 
 
-def test_as_many_as_there_are_are_skipped():
+def test_skip_stops_at_the_end_of_the_data():
     iterator = iter(data())
     assert retaking.skip(iterator, 3, quiet(), Expected()) == 3
     np.testing.assert_array_equal(next(iterator), [12, 13, 14, 15])
@@ -34,19 +34,19 @@ def test_as_many_as_there_are_are_skipped():
     assert retaking.skip(iter([]), 3, quiet(), Expected()) == 0
 
 
-def test_what_is_skipped_is_held_against_what_it_was():
+def test_skipped_batches_are_compared_with_the_recorded_ones():
     expected = Expected(5, known(data()))
     assert retaking.skip(iter(data()), 5, quiet(), expected) == 5
     assert (expected.compared, expected.differs_at) == (5, None)
 
 
-def test_the_first_batch_that_is_another_is_told():
+def test_the_first_differing_batch_is_reported():
     expected = Expected(5, known(data()))
     retaking.skip(iter(data().map(lambda x: tf.where(x == 9, -x, x))), 5, quiet(), expected)
     assert (expected.compared, expected.differs_at) == (2, 2)
 
 
-def test_of_the_last_batches_alone_the_last_are_compared():
+def test_only_the_recorded_last_batches_are_compared():
     expected = Expected(5, known(data())[3:])
     retaking.skip(iter(data()), 5, quiet(), expected)
     assert (expected.compared, expected.differs_at) == (2, None)
@@ -55,13 +55,13 @@ def test_of_the_last_batches_alone_the_last_are_compared():
     assert other.differs_at == 3
 
 
-def test_a_batch_that_nobody_knows_is_not_compared():
+def test_an_unrecorded_batch_is_not_compared():
     expected = Expected(5, [0] * 5)
     retaking.skip(iter(data()), 5, quiet(), expected)
     assert (expected.compared, expected.differs_at) == (0, None)
 
 
-def test_there_is_an_end_to_taking_batches_anew():
+def test_replaying_batches_stops_after_a_time_limit():
     def slow():
         while True:
             time.sleep(0.01)
@@ -71,7 +71,7 @@ def test_there_is_an_end_to_taking_batches_anew():
         retaking.skip(slow(), 10**6, quiet(0.05), Expected())
 
 
-def test_how_far_it_is_is_told_from_time_to_time(monkeypatch):
+def test_replay_progress_is_reported_periodically(monkeypatch):
     monkeypatch.setattr(retaking, "_TELL_SECONDS", 0.0)
     told = []
     retaking.skip(iter(data()), 2, Watched(told.append), Expected())
@@ -109,12 +109,12 @@ def order_of_epoch(number, dataset, pass_over):
         data,
     ],
 )
-def test_epochs_that_were_done_are_passed_over(dataset):
+def test_passing_over_finished_epochs_keeps_the_order(dataset):
     expected = order_of_epoch(4, dataset, pass_over=False)
     assert order_of_epoch(4, dataset, pass_over=True) == expected
 
 
-def test_iterators_that_were_made_for_nothing_are_not_gone_through():
+def test_unused_iterators_are_not_replayed():
     taken = []
 
     def note(x):
@@ -129,7 +129,7 @@ def test_iterators_that_were_made_for_nothing_are_not_gone_through():
     assert len(taken) == 3
 
 
-def test_an_iterator_that_was_made_already_is_the_first():
+def test_an_existing_iterator_is_used_as_the_first():
     made = data()
     first = iter(made)
     retaking.pass_over(Epochs(made), range(1, 2), [1], quiet(), first)
@@ -154,7 +154,7 @@ class Pieces(keras.utils.PyDataset):
         self.calls.append("end")
 
 
-def test_a_pydataset_is_told_of_the_epochs_that_were_done():
+def test_a_pydataset_gets_the_callbacks_of_finished_epochs():
     class Adapter:
         py_dataset = Pieces()
 

@@ -63,7 +63,7 @@ def own(layer, optimizer="adam", loss="mse"):
     ],
 )
 @pytest.mark.parametrize("path", ["m.keras", "m.h5"])
-def test_what_cannot_be_saved_is_what_keras_refuses(tmp_path, layer, optimizer, culprit, words, path):
+def test_a_model_is_reported_unsavable_exactly_if_keras_refuses_it(tmp_path, layer, optimizer, culprit, words, path):
     model = own(layer, optimizer)
     trouble = cannot_be_saved(model, path)
     with contextlib.nullcontext() if culprit is None else pytest.raises((NotImplementedError, TypeError)) as raised:
@@ -128,13 +128,13 @@ def asked(tmp_path, rest="", callbacks=()):
         ]),
     ],
 )  # fmt: skip
-def test_only_what_certainly_saves_this_model_counts(tmp_path, monkeypatch, rest, expected):
+def test_only_calls_that_certainly_save_this_model_count(tmp_path, monkeypatch, rest, expected):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "out").mkdir()
     assert asked(tmp_path, rest) == expected
 
 
-def test_of_checkpoints_only_those_of_the_whole_model_count():
+def test_only_whole_model_checkpoint_callbacks_count():
     callbacks = [
         keras.callbacks.ModelCheckpoint("a.keras"),
         keras.callbacks.ModelCheckpoint("b.weights.h5", save_weights_only=True),
@@ -157,7 +157,7 @@ def test_a_model_that_saves_itself_is_left_alone():
         ("Odd(3)", "unexpected keyword argument 'trainable'"),  # __init__ takes no **kwargs
     ],
 )
-def test_a_model_is_made_again_of_what_was_written(layer, words):
+def test_a_saved_model_is_loaded_again_to_find_trouble(layer, words):
     model = own(layer)
     (saved,) = saving_facts(model, [keras.callbacks.ModelCheckpoint("a.keras")], loads=True)
     assert saved.trouble == ""
@@ -175,7 +175,7 @@ class Drawing(keras.layers.Layer):
         raise NotImplementedError("of a table of my own")
 
 
-def test_a_fit_is_told_of_its_checkpoint_and_keeps_its_random_numbers():
+def test_a_failing_model_checkpoint_is_found_without_drawing_random_numbers():
     model = keras.Sequential([keras.Input((3,)), Drawing(), keras.layers.Dense(1)])
     fit = SimpleNamespace(model=model, callbacks=[keras.callbacks.ModelCheckpoint("a.keras")])
     np.random.seed(1)
@@ -185,7 +185,7 @@ def test_a_fit_is_told_of_its_checkpoint_and_keeps_its_random_numbers():
     assert "Give Drawing a get_config" in finding.remedy
 
 
-def test_trying_writes_nothing_and_leaves_the_model(tmp_path, monkeypatch):
+def test_trying_to_save_writes_nothing_and_keeps_the_model(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     model = own("Even(2.0)")
     before = model.get_weights(), json.dumps(model.get_config())
