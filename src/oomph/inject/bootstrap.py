@@ -1,7 +1,7 @@
 """Joins the run at the start of the script process, then waits for Keras.
 
 The owner joins at once. Its children join only when they import Keras: most never do, and by then TensorFlow has
-imported what joining needs.
+imported the modules needed.
 """
 
 from __future__ import annotations

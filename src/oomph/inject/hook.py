@@ -1,8 +1,8 @@
 """The import hook: installs the guard right after the script imports Keras' TensorFlow trainer.
 
-oomph never imports TensorFlow or Keras on its own, so a script that uses neither pays nothing, and one that uses
-them keeps its import order. The hook waits for one module of Keras, which `keras` and `tf.keras` both import, for
-those of trainings that oomph cannot guard, and for those that keep a random state.
+oomph never imports TensorFlow or Keras on its own, so a script that uses neither pays nothing, and one that uses them
+keeps its import order. The hook waits for one module of Keras, which `keras` and `tf.keras` both import, and for
+modules of trainings that oomph cannot guard or that keep a random state.
 """
 
 from __future__ import annotations

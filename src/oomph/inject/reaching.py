@@ -1,6 +1,6 @@
 """Waits, at the start of every Python process of the script, for the training that the parent wants examined.
 
-Unlike the guard it fails closed: where a training cannot be examined, the script ends, and does not train.
+Unlike the guard it fails closed: if a training cannot be examined, the script ends without training.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""What oomph knows of the insides of TensorFlow and Keras, in the script's process, after the script imported them."""
+"""All that oomph knows about TensorFlow's and Keras' internals. Runs in the script's process, after their import."""

@@ -58,7 +58,7 @@ _TAKES_GLOBALS_BY_TEXT = "globals"
 
 @functools.lru_cache(maxsize=4096)
 def names_in(code: CodeType) -> Names:
-    """The global names, attributes and modules that a piece of code refers to, nested code included."""
+    """The global names, attributes and modules used by a piece of code, including nested code."""
     used: dict[str, set[str]] = {"GLOBAL": set(), "NAME": set(), "ATTR": set(), "METHOD": set(), "FROM": set()}
     modules = set()
     for step in dis.get_instructions(code):

@@ -22,7 +22,7 @@ _PLAIN = frozenset((bool, int, float, complex, str, bytes, type(None)))
 
 @contextmanager
 def calls_not_counted(model: Any) -> Iterator[None]:
-    """Restore plain attribute values of layers after the block: calls of layers in it do not count."""
+    """Undo layer calls in the block: restore plain attribute values of layers afterwards."""
     before = [
         (vars(layer), _plain_attributes(layer))
         for layer in KERAS.flatten_layers.call(model)
@@ -60,7 +60,7 @@ def own_arrays(model: Any, failed: Callable[[str], object]) -> dict[str, Any]:
     """Arrays that the user's layers save beyond their variables: "<layer number>/<their key>" → array.
 
     Args:
-        failed: called for a layer whose method raises; the others are saved.
+        failed: called for a layer whose method raises; the rest are saved.
     """
     arrays: dict[str, Any] = {}
     for number, layer in _that_save(model):
@@ -74,7 +74,7 @@ def own_arrays(model: Any, failed: Callable[[str], object]) -> dict[str, Any]:
 
 
 def give_back(model: Any, arrays: dict[str, Any]) -> None:
-    """Let each layer load what it saved; its variables are already restored."""
+    """Let each layer load its saved arrays, after its variables."""
     for number, layer in _that_save(model):
         own = {key.partition("/")[2]: value for key, value in arrays.items() if key.partition("/")[0] == str(number)}
         if own:
@@ -93,7 +93,7 @@ def _that_save(model: Any) -> Iterator[tuple[int, Any]]:
 
 
 def _extra(layer: Any, saved: dict[str, Any]) -> list[str]:
-    """The keys other than those under which Keras saves the layer's variables."""
+    """The keys that are not Keras' own for the layer's variables."""
     usual = {
         str(i) for i in range(len(KERAS.trainable_variables.of(layer)) + len(KERAS.non_trainable_variables.of(layer)))
     }

@@ -30,7 +30,7 @@ def weights_of_each(model: Any) -> list[list[int]]:
 def build_as_before(model: Any, weights: Sequence[Sequence[int]]) -> None:
     """Build the optimizers that have no variables yet, for the weights that `weights_of_each` returned.
 
-    If a step is not traced, nothing else tells before the first step which optimizer trains what.
+    Without a trace, it is unknown before the first step which optimizer trains what.
     """
     variables = model.variables
     for optimizer, own in zip(optimizers_of(model), weights, strict=False):

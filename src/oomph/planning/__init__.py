@@ -1,4 +1,4 @@
-"""The memory a training needs, before a GPU is paid for: programs of operations, allocators, batches, savers; pure.
+"""Plans the memory of a training before a GPU is paid for: programs, allocators, batches, savers. Pure.
 
 Runs in `oomph plan`, and in the script process that it has stopped at a fit.
 """

@@ -30,7 +30,7 @@ class Allocator:
 
     limit: int | None = None
     in_use: int = 0
-    """The sizes of all chunks that are in use, in bytes, as `get_memory_info` counts them."""
+    """Total size of the chunks in use, in bytes, as in `get_memory_info`."""
     peak: int = 0
     reserved: int = 0
     _chunks: dict[int, _Chunk] = field(default_factory=dict)

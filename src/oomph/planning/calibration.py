@@ -20,11 +20,11 @@ from oomph.planning.estimate import Interval
 LOWER, UPPER = 0.9, 1.22
 """The interval around the expected peak, within the sizes that ran: the same step peaks differently in each process."""
 SCRATCH = 32 << 20
-"""Bytes by which the upper bound of a step with convolutions is higher: one of the backward pass takes so much scratch
-memory on the CPU, and whether two run side by side is up to the threads. It decides the peak of small models only."""
+"""Bytes by which the upper bound of a step with convolutions is higher: one in the backward pass takes that much
+scratch memory on the CPU, and threads decide whether two overlap. It matters for the peak of small models only."""
 _WIDER = 0.04
-"""Relative widening for each doubling beyond the largest size that ran. All were fitted on the models of
-docs/measurements.md that were measured by then."""
+"""Relative widening for each doubling beyond the largest size that ran. All were fitted on the models in
+docs/measurements.md at the time."""
 _MOST_DOUBLINGS = 4
 _UNCORRECTED = (0.9, 1.4)
 """The bounds without real steps. The fuller one of two GPUs of the test rig took up to 1.25 times what was
@@ -42,7 +42,7 @@ class MeasuredSteps:
 
     @property
     def factors(self) -> list[float]:
-        """The most that the steps of each order took, divided by the prediction."""
+        """For each order, the largest of its steps divided by the prediction."""
         return [max(peaks) / self.predicted for peaks in self.orders]
 
     @property
@@ -60,7 +60,7 @@ class Correction:
     """Bytes that the threads' timing may add."""
 
     def of(self, peak: Interval, batch: int, held: int) -> Interval:
-        """The corrected interval; `held` bytes are in use in any case."""
+        """The corrected interval; `held` bytes are always in use."""
         factor, wider = self.factor(batch), wider_beyond(batch, self.measured[-1].batch)
         least, most = self.range(batch)
         expected = max(held, round(peak.expected * factor))
@@ -110,7 +110,7 @@ def _doublings(batch: int, since: int) -> float:
 
 
 def uncorrected(peak: Interval) -> Interval:
-    """The simulated interval of one of several replicas that no real step has corrected: wider than a corrected one."""
+    """The wider interval of one of several replicas, simulated but not corrected by real steps."""
     low, high = (round(bound * peak.expected) for bound in _UNCORRECTED)
     return Interval(min(peak.low, low), peak.expected, max(peak.high, high))
 

@@ -117,7 +117,7 @@ def _points(spots: Sequence[tuple[float, float]]) -> str:
 
 
 def _round_up(size: float) -> float:
-    """The next size that is easily divided by four, in the unit of the size."""
+    """Round up to a number of this unit that divides easily by four."""
     unit = 1024.0 ** int(math.log(max(size, 1), 1024))
     figure = size / unit * 1.05
     step: float = 10.0 ** math.floor(math.log10(figure)) / 2

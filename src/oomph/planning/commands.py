@@ -22,7 +22,7 @@ def next_command(plan: Plan, words: Sequence[str]) -> str:
 
 
 def with_script(plan: Plan, words: Sequence[str]) -> Plan:
-    """The plan with the script in the commands of its savers; `words` are the script and its arguments."""
+    """The plan with `words`, the script and its arguments, in the commands of its savers."""
     savers = tuple(replace(saver, line=_whole(saver.line, words)) for saver in plan.savers)
     return replace(plan, savers=savers)
 

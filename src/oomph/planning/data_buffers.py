@@ -1,4 +1,4 @@
-"""Data that the stages of a pipeline keep, and the space there is."""
+"""The data that pipeline stages keep, and the space for it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class DataBuffer:
     elements: int | None
     """Number of elements in a full buffer; None if unknown."""
     element_bytes: int | None
-    """About the size of one; None where that is not known."""
+    """Approximate size of one element; None if unknown."""
     file: str = ""
     """File name of a cache on disk."""
 
@@ -31,9 +31,9 @@ class Room:
     """The space for buffers on this machine, in bytes; None if unknown."""
 
     memory: int | None = None
-    """The least of its memory and of the limits of our control groups."""
+    """The smallest of its memory and our control groups' limits."""
     disk: int | None = None
-    """Free where the caches are written."""
+    """Free space for cache files."""
 
 
 NO_ROOM_KNOWN = Room()

@@ -1,4 +1,4 @@
-"""The device that a plan is for: named, given by its memory, or the GPU of this machine."""
+"""The device of a plan: named, given by its memory, or this machine's GPU."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ Say = Callable[[str], None]
 
 
 def device_of(wanted: str | None, environ: Mapping[str, str], say: Say) -> dict[str, Any] | None:
-    """The device that a plan is for, as JSON; None if none is named and none is here.
+    """The device that a plan is for, as JSON; None if none is named or found here.
 
     It has a `name`, its `memory` in bytes, its `capability` ("8.9"; empty if it is not known), and for a bare amount
     of memory `is_card`, which is False.
 
     Args:
-        wanted: what --gpu says; None: the GPU here, if there is one.
+        wanted: the value of --gpu; None: this machine's GPU, if any.
         environ: the environment of the script.
-        say: told what is worth knowing of the choice.
+        say: called with remarks on the choice.
 
     Raises UsageError for an unknown GPU, and for "auto" without one.
     """

@@ -10,7 +10,7 @@ from oomph.planning.gpu_costs import usable
 
 
 def limit_of(asked: Mapping[str, Any] | None) -> Device | None:
-    """The device that was asked for: `name`, `memory` in bytes, `capability`, `is_card`, `is_gpu`."""
+    """The device in a request with `name`, `memory` in bytes, `capability`, `is_card`, `is_gpu`."""
     if asked is None:
         return None
     memory, is_card = int(asked["memory"]), bool(asked.get("is_card", True))

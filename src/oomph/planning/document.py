@@ -46,7 +46,7 @@ def as_document_without(reason: str) -> dict[str, Any]:
 
 
 def plan_of(document: Mapping[str, Any]) -> Plan:
-    """The plan of a document; raises ValueError if it is not one of this schema."""
+    """The plan in a document; raises ValueError for any other schema."""
     try:
         if document["schema"] != SCHEMA:
             raise ValueError(f"schema {document['schema']}")

@@ -17,7 +17,7 @@ class Fitting(Enum):
 
 @dataclass(frozen=True)
 class Interval:
-    """An amount of memory in bytes: what is expected, and the bounds within which the truth should lie."""
+    """An amount of memory in bytes: the expected value, and bounds that should hold."""
 
     low: int
     expected: int
@@ -90,7 +90,7 @@ class Saver:
     line: str
     """The line to add to the script, or the command; empty where there is none."""
     basis: str = ""
-    """`compiled` by XLA with that change, or `estimated`; empty where it was not planned."""
+    """`compiled` by XLA with that change, or `estimated`; empty if not planned."""
 
 
 @dataclass(frozen=True)
@@ -99,15 +99,15 @@ class Device:
 
     name: str
     memory: int
-    """Bytes, as the vendor states or the driver says."""
+    """Bytes, as stated by the vendor or the driver."""
     usable: int
-    """Bytes that TensorFlow's allocator gets at most: without the reserve and what CUDA itself takes."""
+    """Most bytes that TensorFlow's allocator gets, without TensorFlow's reserve and CUDA's own use."""
     is_card: bool = True
     """False for a bare amount of memory, all of which TensorFlow may use."""
     is_gpu: bool = True
     """False for TensorFlow's memory pool on the CPU, where Keras uses XLA only if it is told to."""
     capability: str = ""
-    """Its compute capability, such as "8.9"; empty where it is not known."""
+    """Its compute capability, such as "8.9"; empty if unknown."""
 
 
 @dataclass(frozen=True)
@@ -125,15 +125,15 @@ class Plan:
     batch: int
     """The batch size of the script, in samples."""
     estimates: tuple[Estimate, ...]
-    """One for each batch size asked for, rising."""
+    """One for each requested batch size, rising."""
     curve: tuple[tuple[int, Interval], ...]
     """More batch sizes and their peaks, for a picture."""
     device: Device | None
     max_batch: int | None
-    """The largest batch that fits, judged by the high end; 0 if none does; None without a device or where unknown."""
+    """The largest batch that fits, judged by the high end; 0 if none does; None without a device or if unknown."""
     micro_batch: int | None
     """The largest micro-batch that fits beside the sums of the gradients, at most the script's batch; 0 if none does;
-    None where unknown."""
+    None if unknown."""
     items: tuple[Item, ...]
     """The peak at the largest batch of `estimates`, by kind."""
     layers: tuple[Layer, ...]
@@ -147,8 +147,8 @@ class Plan:
     warnings: tuple[str, ...] = ()
     """Objections to the training on this device, or to its figures, one sentence each."""
     replicas: int = 1
-    """Replicas that share each batch. All batch sizes are of the whole batch, but `micro_batch` is a replica's; all
-    amounts of memory are those of one replica's device."""
+    """Replicas that share each batch. Batch sizes count the whole batch, except `micro_batch`, which is per replica;
+    amounts of memory are per replica's device."""
     why_open: str = ""
     """The reason it is unknown which batch fits, and how to find out, as one sentence without a full stop; or empty."""
     measured: tuple[int, ...] = ()

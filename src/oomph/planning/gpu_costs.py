@@ -11,7 +11,7 @@ from oomph.planning.estimate import Interval, Item
 
 MIB = 1 << 20
 GROWTH = "TF_FORCE_GPU_ALLOW_GROWTH"
-"""The environment variable by which TensorFlow takes a GPU's memory as it is needed."""
+"""The environment variable that makes TensorFlow take a GPU's memory only as needed."""
 _RESERVES = ((5.2, 500), (7.5, 1050), (8.6, 1536), (9.0, 1800))
 """MiB that TensorFlow leaves free, up to this compute capability; the last for all newer ones."""
 _SMALL_CARD, _SMALL_RESERVE = 2048 * MIB, 512 * MIB
@@ -61,7 +61,7 @@ def xla_workspaces(convolution: int) -> tuple[Item, ...]:
     """Memory that libraries take beyond XLA's own buffers, which already include the workspace of cuBLAS.
 
     XLA chooses the algorithms of cuDNN when it sees the device, and only then knows their workspaces. The usual ones
-    keep at most other layouts of what a convolution reads and writes.
+    at most keep a convolution's inputs and outputs in other layouts.
 
     Args:
         convolution: the bytes that the largest convolution reads and writes; 0 if there is none.

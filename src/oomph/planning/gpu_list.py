@@ -1,4 +1,4 @@
-"""GPUs by loose names, and their memory; sizes such as "24GiB". Pure, apart from reading `gpus.toml` once.
+"""Finds GPUs and their memory by loose names; parses sizes. Pure, apart from reading `gpus.toml` once.
 
 "4090", "rtx4090", "NVIDIA GeForce RTX 4090" are one GPU. "A100" is two: it has 40 or 80 GiB.
 """
@@ -41,7 +41,7 @@ class GpuModel(NamedTuple):
     source: str
     """The vendor source for the memory."""
     ecc: bool = False
-    """Error correction is on as delivered, and keeps a sixteenth of the memory."""
+    """True if error correction is on by default; it takes a sixteenth."""
     shared: bool = False
     """CPU and GPU have the same memory."""
     note: str = ""
@@ -77,7 +77,7 @@ def gpus() -> tuple[GpuModel, ...]:
 
 
 def find_gpu(text: str) -> GpuModel:
-    """The GPU of that name; raises UsageError for an unknown one, and for a name of several with different memory."""
+    """The GPU of that name; raises UsageError for an unknown name, or one shared by GPUs of different memory."""
     whole = _compact(text.lower()).removeprefix("nvidia")
     for gpu in gpus():
         if whole in map(_compact, map(str.lower, (gpu.name, *gpu.also))):
@@ -151,7 +151,7 @@ def _unknown(text: str, wanted: str) -> str:
 
 
 def _nearest(wanted: str) -> str:
-    """A question about what a mistyped name may mean."""
+    """Ask whether a mistyped name means a known one."""
     keys = {_key(gpu.name)[0]: gpu.name for gpu in reversed(gpus())}
     close = difflib.get_close_matches(wanted, list(keys), n=3, cutoff=0.5)
     return f" (did you mean {' or '.join(keys[key] for key in close)}?)" if close else ""

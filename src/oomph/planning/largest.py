@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 MOST = 1 << 20
-"""Samples; no batch beyond this is tried."""
+"""The largest batch to try, in samples."""
 
 
 def largest_batch(high: Callable[[int], int], limit: int, start: int = 1) -> int:

@@ -20,7 +20,7 @@ def is_gradient(operation: str) -> bool:
 def layer_of(operation: str, names: Collection[str]) -> str:
     """The innermost scope that is a layer's name; empty if none is.
 
-    TensorFlow numbers a scope that it enters again: `conv2d_1_2` may be the second time of `conv2d_1`.
+    TensorFlow numbers a scope entered again: `conv2d_1_2` may be `conv2d_1` for the second time.
     """
     for scope in reversed(operation.removeprefix(_GRADIENT).split("/")[:-1]):
         if scope in names:

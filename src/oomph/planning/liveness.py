@@ -15,7 +15,7 @@ from oomph.planning.program import Operation, Program, Storage
 from oomph.planning.schedule import Order, schedule
 
 _UNEVEN = (0.4, 2.5)
-"""The factors between which the time of an operation is drawn."""
+"""The range of the random factor for an operation's time."""
 _NEARLY = 1.005
 """The live tensors are recorded when the peak has grown by this factor; recording each new peak would be slow."""
 
@@ -28,7 +28,7 @@ class Lifetime:
     at: int
     """Index of the operation at the peak."""
     alive: tuple[tuple[int, int], ...]
-    """At the peak: tensors that own memory, and their bytes."""
+    """Tensors that own memory at the peak, and their bytes."""
     trace: tuple[int, ...]
     """The bytes in use when each operation has begun, in the order of `ran`."""
     ran: tuple[int, ...]
@@ -121,7 +121,7 @@ class _Run:
             self._allocator.release(buffer.handle)
 
     def _start(self, index: int) -> int | None:
-        """Give the operation its outputs and its scratch memory; returns the handle of the latter."""
+        """Allocate an operation's outputs and scratch memory; returns the handle of the latter."""
         operation = self._operations[index]
         self._make_outputs(operation)
         workspace = self._sized.workspaces[index]
@@ -191,7 +191,7 @@ def simulate(
 ) -> Lifetime:
     """Run the program `steps` times in this order, up to `workers` operations at a time, and return the largest run.
 
-    `held` bytes are in use before. Later steps find the memory in the pieces that earlier ones have left.
+    `held` bytes are in use before. Later steps find the memory as earlier ones left it.
     """
     allocator, chance = Allocator(), Random(seed)
     if held:

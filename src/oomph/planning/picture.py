@@ -1,4 +1,4 @@
-"""A plan as one page of HTML, with everything in it: nothing is loaded from elsewhere, and no script runs. Pure."""
+"""A plan as one self-contained page of HTML: it loads nothing from elsewhere, and runs no script. Pure."""
 
 from __future__ import annotations
 

@@ -16,12 +16,12 @@ _RUNS = (
     (Order.THREAD_POOL, 2), (Order.AS_TRACED, 1),
     (Order.THREAD_POOL, 2), (Order.FIRST_READY, 2),
 )  # fmt: skip
-"""Orders, and how many operations run at a time. The first ones are the most telling."""
+"""Orders, and how many operations run at a time. The most informative come first."""
 _EFFORT = 60_000
 """A prediction simulates about this many operations, and at least one run of two steps."""
 _MOST_STEPS = 3
 _ASSUMED = 1.25
-"""The bounds move apart by this factor where sizes are assumed."""
+"""Factor that widens the bounds if sizes are assumed."""
 LOWER, UPPER = 0.95, 1.12
 """The slack of the interval beyond what the orders span: fitted on the development models of docs/measurements.md."""
 
@@ -58,7 +58,7 @@ def predict(step: PredictedStep, batch: int) -> Prediction:
 
 
 def _affordable(operations: int) -> tuple[Sequence[tuple[Order, int]], int]:
-    """The runs to simulate, and the steps of each, so that a long program does not take too long."""
+    """The runs to simulate, and the steps of each, limited for long programs."""
     passes = _EFFORT // max(1, operations)
     steps = max(2, min(_MOST_STEPS, passes // len(_RUNS)))
     return _RUNS[: max(1, min(len(_RUNS), passes // steps))], steps

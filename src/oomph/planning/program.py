@@ -29,7 +29,7 @@ class Size:
     fixed: float
     per_sample: float = 0.0
     per_pair: float = 0.0
-    """For what compares each sample with each other, such as a contrastive loss."""
+    """For pairs of samples, as in a contrastive loss."""
 
     def at(self, batch: int) -> int:
         """The bytes at this batch size."""
@@ -46,10 +46,10 @@ class Operation:
     """Indices of tensors."""
     outputs: tuple[int, ...]
     before: tuple[int, ...]
-    """Indices of the operations that must have ended although they give it no tensor."""
+    """Indices of operations that must end first, although they provide no tensor."""
     storage: Storage
     workspace: Size = Size(0)
-    """Memory it takes while it runs, besides its outputs."""
+    """Scratch memory while it runs, besides its outputs."""
     is_update: bool = False
     """True if it belongs to the optimizer's update."""
     work: Size = Size(0)
@@ -69,7 +69,7 @@ class Dependences(NamedTuple):
 
 @dataclass(frozen=True)
 class Program:
-    """A step, pruned to what runs, in an order in which it may run."""
+    """A step, pruned to what runs, in a possible order."""
 
     operations: Sequence[Operation]
     sizes: Sequence[Size]

@@ -81,7 +81,7 @@ def _verdict(plan: Plan) -> str:
 
 
 def _on(device: Device) -> str:
-    """The device, and how much of it a training may use."""
+    """The device, and the memory a training may use."""
     if device.usable < device.memory:
         return (
             f"{device.name}, where TensorFlow gets {in_three_digits(device.usable)} of {in_three_digits(device.memory)}"
@@ -145,7 +145,7 @@ def _columns(rows: Sequence[tuple[str, str, str]], width: int) -> Iterator[str]:
 
 
 def _known(item: Item) -> str:
-    """Basis of the size, and its bounds where they differ."""
+    """The basis of a size, and its bounds if they differ."""
     low, high = in_three_digits(item.size.low), in_three_digits(item.size.high)
     return item.basis if low == high else f"{item.basis}, {low} to {high}"
 

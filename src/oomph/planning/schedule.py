@@ -87,7 +87,7 @@ class _Heap:
 
 
 class _ThreadPool:
-    """A queue for each worker, and what it runs without going through its queue."""
+    """A queue for each worker, and operations that it runs inline."""
 
     def __init__(self, is_cheap: Sequence[bool], workers: int, chance: Random) -> None:
         self._is_cheap, self._chance = is_cheap, chance

@@ -1,4 +1,4 @@
-"""Verdict on whether a training fits, its accuracy, and the omissions of the figures."""
+"""The verdict on whether a training fits, its accuracy, and what the figures omit."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ACCURACY = {
     "measured. On a real GPU that has not been tried yet",
     "xla-gpu": "compiled by XLA for a GPU that was not there. How far off the figures are is not known yet",
 }
-"""The errors that docs/measurements.md has of each engine."""
+"""The error of each engine, as in docs/measurements.md."""
 _XLA_SAVES = 0.7
 """XLA's programs took down to 0.86 of what the operations take one by one, on the models that were compared."""
 _XLA_ADDS = 8
@@ -38,9 +38,9 @@ class FittingVerdict:
     is_xla: bool
     """True if Keras would compile the step with XLA on that device."""
     held: int
-    """Bytes that are in use whatever the batch."""
+    """Bytes in use at any batch size."""
     doubt: str = ""
-    """An unknown that may change everything; empty if none."""
+    """An unknown that may change everything; or empty."""
     compiled: tuple[str, ...] = ()
     """Remarks on figures of the step as XLA has compiled it."""
     measured: tuple[str, ...] = ()
@@ -48,13 +48,13 @@ class FittingVerdict:
     seen: tuple[str, ...] = ()
     """Remarks on other trainings on that device."""
     failed: str = ""
-    """The real step that failed, though memory did not run out: to need less would not help; empty if none did."""
+    """A real step that failed with memory left, so that needing less would not help; empty if none did."""
     not_compiled: str = ""
     """The reason XLA has not compiled the step, if worth saying, as a clause without a full stop."""
 
     @property
     def is_hidden(self) -> bool:
-        """True if XLA decides which buffers there are, and has not been asked."""
+        """True if XLA chooses the buffers, with no compiled or measured step."""
         return self.is_xla and not self.compiled and not self.measured
 
     @property
@@ -65,7 +65,7 @@ class FittingVerdict:
     def fits(self, peak: Interval) -> Fitting:
         """Yes only if the high end fits, no only if the middle between the low end and the expected peak does not.
 
-        Where XLA decides and has not been asked, yes takes many times the room, and no much less.
+        If XLA decides and has not compiled the step, both answers need a wide margin.
         """
         if self.device is None:
             return Fitting.UNKNOWN
@@ -106,7 +106,7 @@ def room_for_xla(verdict: FittingVerdict, estimates: Sequence[Estimate]) -> str:
 
 
 def notes(verdict: FittingVerdict, unknown: Sequence[str], estimates: Sequence[Estimate] = ()) -> tuple[str, ...]:
-    """One sentence for each thing that the figures leave out or assume."""
+    """One sentence for each omission or assumption of the figures."""
     said = [*verdict.compiled, *verdict.measured, *verdict.seen]
     if verdict.is_hidden:
         said.append("The figures are those of the step without XLA, as with jit_compile=False.")

@@ -20,7 +20,7 @@ class Carried:
     text: str
     """The effect and its reason, in one sentence without a final stop."""
     better: str = ""
-    """The one change that would better it; empty where nothing needs to change."""
+    """The change that would improve it; empty if none is needed."""
 
     def as_document(self) -> dict[str, str]:
         """As plain JSON."""

@@ -43,7 +43,7 @@ class Checked:
     not_looked_at: str = ""
     """A sentence on the fits of the script outside that scope; empty if its source shows none."""
     broken: tuple[str, ...] = ()
-    """The rules that failed themselves."""
+    """The rules that raised an error."""
     carried: tuple[Carried, ...] = ()
     """The training's needs after a fault."""
     memory: str = ""

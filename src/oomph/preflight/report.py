@@ -28,7 +28,7 @@ def as_text(checked: Checked, width: int, above: Sequence[str] = ()) -> Iterator
     Args:
         checked: the findings.
         width: of the terminal, in columns.
-        above: lines on the machine and the memory, which come first.
+        above: lines on machine and memory, to come first.
     """
     for line in above:
         yield _wrapped(line, width, "  ")

@@ -60,7 +60,7 @@ class Rule:
     source: str = ""
     """Reference: an issue, a file of Keras or TensorFlow, or a paper."""
     after: str = ""
-    """The code of the rule whose findings come before its own; empty if those of the next lower code do."""
+    """The code of the rule to sort after; empty to sort by its own code."""
 
 
 def rule(

@@ -17,7 +17,7 @@ from oomph.script.pulse import inherited
 from oomph.terminal.wrapping import shortened
 
 TRAIN, EXAMINE = b"t", b"x"
-"""The turns in the pipe: every training takes one, in the order of their beginnings."""
+"""The turns in the pipe: each training takes one as it begins."""
 _PART_CHARACTERS = 1500
 """A line with a part stays below PIPE_BUF (4096), so that lines of several processes do not mix."""
 _MOST_CHARACTERS = 500
@@ -38,7 +38,7 @@ class Channel:
         return self._write(document | texts)
 
     def answer(self, document: Any) -> NoReturn:
-        """Report what the examiner has found, and end everything."""
+        """Report the examiner's result, and end everything."""
         text = json.dumps(document)
         parts = (text[start : start + _PART_CHARACTERS] for start in range(0, len(text), _PART_CHARACTERS))
         self.end(answered=all(self._write({"part": part}) for part in parts))
@@ -46,7 +46,7 @@ class Channel:
     def take_turn(self) -> bool:
         """True if the training that begins is the one to examine. Never returns if another is being examined.
 
-        Ends everything if there is no way to the parent: the training could not be examined, and must not run.
+        Ends everything if the parent cannot be reached: the training must not run unexamined.
         """
         fd = self._open(self.handover.turns, os.O_RDONLY | os.O_NONBLOCK)
         if fd is None:
@@ -61,7 +61,7 @@ class Channel:
         return turn == EXAMINE
 
     def end(self, **last: Any) -> NoReturn:
-        """Report the last line, and end every process of the script at once: no line of it runs after this one."""
+        """Report the last line, and end every process of the script at once, before it runs another line."""
         try:
             self.tell(**last)
         finally:

@@ -31,9 +31,9 @@ def outcome(heard: Heard, returncode: int | None, output: bytes, request: ReachR
     """Return the outcome of the script.
 
     Args:
-        heard: what its processes have reported.
+        heard: the reports of its processes.
         returncode: how its first process ended, as `subprocess` has it; None if oomph ended it.
-        output: the end of what it has written.
+        output: the end of its output.
         request: what was asked.
     """
     before = heard.trained
@@ -57,7 +57,7 @@ def outcome(heard: Heard, returncode: int | None, output: bytes, request: ReachR
 
 
 def ran_out(heard: Heard, took: str, request: ReachRequest) -> NotReached:
-    """The outcome of a script that was ended because it `took` the memory of the machine."""
+    """The outcome of a script ended for using `took`, too much of the machine's memory."""
     if heard.examining is not None:
         while_ = f" while {heard.progress}" if heard.progress else ""
         reason = f"the process that was examined at {heard.examining.site} took {took}{while_}, and was ended"
@@ -119,14 +119,14 @@ def _goal(request: ReachRequest) -> str:
 
 
 def last_error(output: bytes) -> str:
-    """The line that names the last error: an exception, a wrong option, what aborts the process; empty without one."""
+    """The line with the last error: an exception, a wrong option, a fatal abort; empty if there is none."""
     errors = [line for line in _lines(output) if _ERROR.match(line) or _REFUSED.match(line)]
     fatal = [line for line in output.splitlines() if (head := head_of(line)) is not None and head.severity == b"F"]
     return shortened((errors or [line.decode(errors="replace") for line in fatal] or [""])[-1], _LONGEST)
 
 
 def _last_line(output: bytes) -> str:
-    """The last line that is not indented and not one of native code."""
+    """The last line that is neither indented nor from native code."""
     return shortened(([line for line in _lines(output) if not line.startswith((" ", "\t"))] or [""])[-1], _LONGEST)
 
 

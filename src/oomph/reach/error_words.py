@@ -1,4 +1,4 @@
-"""The part of an error's message that tells what went wrong, without what Keras and TensorFlow put around it. Pure."""
+"""The telling part of an error's message, without the additions of Keras and TensorFlow. Pure."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _LAST = ("Arguments received by ", "Call arguments received by ", "Stack trace f
 
 
 def without_nodes(text: str) -> str:
-    """The text without the names of a graph's operations, such as "[[{{node dense/MatMul}}]]", and of its device."""
+    """The text without names of graph nodes, such as "[[{{node dense/MatMul}}]]", and without the device."""
     is_of_tensorflow = "{{" in text or "[Op:" in text or "/job:" in text
     return " ".join(_NODES.sub(" ", text).split()) if is_of_tensorflow else text
 
@@ -37,7 +37,7 @@ def what_went_wrong(text: str) -> str:
 
 
 def is_of_memory(error: BaseException | None) -> bool:
-    """True if the error, or the one that it came from, says that there is no memory left."""
+    """True if the error, or its cause, says that memory has run out."""
     seen = 0
     while error is not None and seen < _LONGEST_CHAIN:
         if isinstance(error, MemoryError) or type(error).__name__ == "ResourceExhaustedError" or _OOM in _text(error):

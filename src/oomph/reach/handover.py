@@ -13,7 +13,7 @@ VARIABLE = "OOMPH_REACH"
 
 @dataclass(frozen=True)
 class End:
-    """One end of a pipe of the parent: its number there, which the script inherits, and the inode it is known by."""
+    """One end of a pipe of the parent: the descriptor that the script inherits, and its inode to verify it."""
 
     fd: int
     inode: int

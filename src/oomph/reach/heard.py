@@ -22,7 +22,7 @@ class Heard:
     """The trainings that run for real."""
     examining: RequestedTraining | None = None
     pid: int = 0
-    """The process that examines."""
+    """The examining process."""
     progress: str = ""
     """The current activity of the examiner."""
     parts: tuple[str, ...] = ()

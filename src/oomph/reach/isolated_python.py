@@ -1,4 +1,4 @@
-"""Finds options of Python that keep its processes from loading oomph: a training would then run for real. Pure."""
+"""Finds Python options that keep oomph from loading, so that a training would run for real. Pure."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Marks a process of the script as joined, so that its parent can tell it from others. Standard library only.
 
-A process that oomph has joined maps a page of this name. A fork inherits it, whatever descriptors it closes; a program
-that is started instead has none until oomph joins it, which it does before TensorFlow is imported.
+A process that oomph has joined maps a page of this name. A fork inherits it, whatever descriptors it closes; a newly
+started program has none until oomph joins it, which happens before TensorFlow is imported.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Notices a script that takes the last memory of the machine, before the kernel kills it or another process."""
+"""Notices a script that is using up the machine's memory, before the kernel kills it or another process."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from oomph.terminal.amounts import as_size
 
 _EVERY_SECONDS = 0.1
 _LEAST_SHARE, _LEAST_BYTES = 0.05, 1 << 30
-"""So little of the memory may be left: the smaller of the two."""
+"""The memory that must stay free: the smaller of the two."""
 _ITS_SHARE = 0.3
-"""A script that holds less of the memory is not what fills it."""
+"""A script with a smaller share of the memory is not to blame."""
 _KILLED_FIRST = 900
-"""The kernel's score from -1000 to 1000 for a process to be killed when there is no memory left."""
+"""The kernel's score (-1000 to 1000) for which process to kill when memory runs out."""
 
 
 class MemoryGuard:
@@ -47,7 +47,7 @@ class MemoryGuard:
 
 
 def _resident(pid: int) -> int:
-    """Bytes that the process and its descendants hold in memory."""
+    """Bytes held in memory by the process and its descendants."""
     import psutil
 
     try:
@@ -65,7 +65,7 @@ def _resident(pid: int) -> int:
 
 
 def _let_it_be_killed_first(pid: int) -> None:
-    """Should the kernel be faster than we are, it takes the script, not a program that has nothing to do with it."""
+    """If the kernel is faster than we are, let it kill the script, not an unrelated program."""
     try:
         Path(f"/proc/{pid}/oom_score_adj").write_text(str(_KILLED_FIRST))
     except OSError:

@@ -1,4 +1,4 @@
-"""The fits that a script also holds, beside the training that is examined, as far as its source shows them. Pure."""
+"""The other fits in a script besides the examined training, as shown by its source. Pure."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from oomph.terminal.amounts import counted
 _OF_KERAS = frozenset(
     {"batch_size", "callbacks", "epochs", "initial_epoch", "steps_per_epoch", "validation_data", "validation_split"}
 )
-"""Arguments that tell a fit of Keras from one of scikit-learn, whose scalers are fitted in many a script."""
+"""Arguments that distinguish a Keras fit from one of scikit-learn, as for the scalers in many scripts."""
 _MOST_NAMED = 3
 
 
 def other_fits(source: str, line: int, ran: Collection[int] = ()) -> tuple[int, ...]:
-    """Return the lines of a file that call fit for another training than the one at `line`.
+    """Return the lines of a file with fits of a training other than the one at `line`.
 
-    Left out are those that `ran` before, and those of the branch of an `if` that the script has not taken.
+    Omits those that `ran` before, and those in a branch of an `if` that the script did not take.
     """
     known = {line, *ran}
     try:
@@ -44,7 +44,7 @@ def in_words(site: str, lines: Collection[int]) -> str:
 
 
 def _calls(node: ast.AST, known: Collection[int]) -> Iterator[ast.Call]:
-    """Yield the calls of a method `fit`, without those of a branch beside one that holds a known line."""
+    """Yield the calls of a `fit` method, except those in an `if` branch beside one with a known line."""
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "fit":
         yield node
     for each in ast.iter_child_nodes(node) if not isinstance(node, ast.If) else _taken(node, known):

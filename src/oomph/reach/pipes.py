@@ -1,4 +1,4 @@
-"""The parent's ends of the two pipes: what the script's processes report, and the turns that trainings take."""
+"""The parent's ends of the two pipes: reports from the script's processes, and turns for trainings."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Pipes:
     """Both pipes, with a turn for each training up to the one to examine.
 
     Args:
-        fit: which training that is; raises UsageError for one beyond MOST_FITS.
+        fit: the number of that training; raises UsageError beyond MOST_FITS.
     """
 
     def __init__(self, fit: int) -> None:

@@ -45,7 +45,7 @@ def reach(request: ReachRequest) -> TrainingReached | NotReached:
 
 
 class _Reaching:
-    """The wait for one script."""
+    """Waits for one script."""
 
     def __init__(self, request: ReachRequest, pipes: Pipes, script: StartedScript) -> None:
         self._request, self._pipes, self._script = request, pipes, script
@@ -109,7 +109,7 @@ class _Reaching:
 
 
 def _environ(request: ReachRequest, pipes: Pipes) -> dict[str, str]:
-    """Our environment, without what a run around us has put there."""
+    """Our environment, without the variables of a run around us."""
     ours = (RUN_VARIABLE, OWNER_VARIABLE, REHEARSAL_VARIABLE)
     environ = {name: value for name, value in os.environ.items() if name not in ours}
     for name, value in request.environ.items():

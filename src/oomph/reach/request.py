@@ -61,4 +61,4 @@ class NotReached:
     """One sentence."""
     before: tuple[RequestedTraining, ...] = ()
     doing: str = ""
-    """The activity of the examiner when its process ended; empty unless it ended while it examined."""
+    """What the examiner was doing when its process ended; empty if it was not examining."""

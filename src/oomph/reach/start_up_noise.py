@@ -1,4 +1,4 @@
-"""Holds back what native code of TensorFlow writes; it is worth reading only if that code crashes. Pure."""
+"""Holds back output of TensorFlow's native code, which is worth reading only after a crash. Pure."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ _MOST_BYTES = 1 << 20
 
 
 def is_noise(line: bytes) -> bool:
-    """True if native code of TensorFlow has written the line."""
+    """True if the line comes from TensorFlow's native code."""
     return head_of(line) is not None or line.startswith(_WITHOUT_HEAD)
 
 
 class StartUpNoise:
-    """Sorts the output of a script; lines of native code, reports of its allocator included, are kept."""
+    """Sorts a script's output; lines of native code, including allocator reports, are kept."""
 
     def __init__(self) -> None:
         self._kept = bytearray()
         self._held_back = HeldBack(self._keep, explains=False)
 
     def take(self, data: bytes) -> bytes:
-        """Take in what the script has written; returns what to pass on now."""
+        """Add the script's output; returns what to pass on now."""
         return self._held_back.take(data)[0]
 
     def stop_waiting(self) -> bytes:
@@ -33,7 +33,7 @@ class StartUpNoise:
         return self._held_back.stop_waiting()[0] if self._held_back.waits else b""
 
     def release(self) -> bytes:
-        """All that was kept, in its order."""
+        """All kept output, in order."""
         rest = self.stop_waiting()
         kept, self._kept = bytes(self._kept), bytearray()
         return kept + self._held_back.release() + rest

@@ -1,4 +1,4 @@
-"""The started script, as the parent has it: its output, its process group, the terminal, its end."""
+"""The started script as seen by the parent: its output, process group, terminal and end."""
 
 from __future__ import annotations
 
@@ -54,11 +54,11 @@ class StartedScript:
 
     @property
     def output(self) -> bytes:
-        """The end of what it has written."""
+        """The end of its output."""
         return self._tail.data
 
     def say(self, text: str) -> None:
-        """Write one message, on a line of its own, between what the script writes."""
+        """Write one message on a line of its own, amid the script's output."""
         self._voice.say(text)
 
     def attend(self, ready: Sequence[int]) -> None:
@@ -74,7 +74,7 @@ class StartedScript:
             process_group.send(self.pid, signal.SIGCONT)
 
     def show_the_rest(self, with_noise: bool) -> None:
-        """Show what it has written last, and with it, if asked, the lines of native code that were held back."""
+        """Show the rest of its output and, if asked, the native code's lines that were held back."""
         self._pump.drain()
         self._pump.show(self._noise.release() if with_noise else self._noise.stop_waiting())
 

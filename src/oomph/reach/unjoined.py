@@ -14,7 +14,7 @@ _MOST_CHARACTERS = 80
 
 
 class Unjoined:
-    """Looks, twice a second, for such processes among the descendants of this one."""
+    """Looks twice a second for such processes among this one's descendants."""
 
     def __init__(self) -> None:
         self._due = 0.0

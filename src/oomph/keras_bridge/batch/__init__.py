@@ -1,1 +1,1 @@
-"""A batch, and the micro-batches that it is split into."""
+"""A batch and its micro-batches."""

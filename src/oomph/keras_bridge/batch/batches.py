@@ -54,14 +54,14 @@ def length_is_known(spec: Any) -> bool:
 
 
 def is_dataset_iterator(iterator: Any) -> bool:
-    """True if TensorFlow makes the batches: the iterator of a dataset, or of a dataset distributed by a strategy."""
+    """True if TensorFlow makes the batches: `batch` iterates over a dataset, distributed by a strategy or not."""
     return isinstance(iterator, (tf.data.Iterator, tf.distribute.DistributedIterator)) or TENSORFLOW.iterator_spec.on(
         iterator
     )
 
 
 def general_spec(spec: Any, batch: Any) -> Any:
-    """The spec of a function that takes micro-batches of this batch, of any size, and all that `spec` accepts."""
+    """The spec of a function for micro-batches of this batch of any size; it also takes all that `spec` does."""
     new = tf.nest.map_structure(lambda part: None if part is None else _spec_of_parts(part), batch)
     if spec is None:
         return new
@@ -85,7 +85,7 @@ def sample_of(batch: Any, count: int) -> Any:
 def kind_of(batch: Any, with_size: bool = False) -> Any:
     """A key for traced steps: the types, dtypes and shapes of a batch, without its size unless requested.
 
-    Called for each batch that Python holds, where TensorFlow's own walk over a nest would take longer than the rest.
+    Called for each batch held in Python, where `tf.nest` would take longer than all the rest.
     """
     first = 0 if with_size else 1
 

@@ -1,4 +1,4 @@
-"""Batches of NumPy arrays, as passed to `train_on_batch`: they stay in Python, and only what a step takes is copied.
+"""Batches of NumPy arrays, as passed to `train_on_batch`: they stay in Python; only the part a step uses is copied.
 
 TensorFlow does not survive every failure to copy an array: on the CPU it continues without a tensor and crashes
 (`NdarrayToTensor` in tensorflow/python/lib/core/ndarray_tensor.cc, whose new tensor may have no buffer).
@@ -32,7 +32,7 @@ def on_device(batch: Any) -> Any:
     """The batch as tensors.
 
     Raises:
-        tf.errors.ResourceExhaustedError: there is no memory for it.
+        tf.errors.ResourceExhaustedError: it does not fit in memory.
     """
     return tf.nest.map_structure(lambda part: tensor_of(part) if _is_array(part) else part, batch)
 
@@ -41,7 +41,7 @@ def tensor_of(array: Any) -> tf.Tensor:
     """The array as a tensor on the device of the context.
 
     Raises:
-        tf.errors.ResourceExhaustedError: there is no memory for it.
+        tf.errors.ResourceExhaustedError: it does not fit in memory.
     """
     memory = DeviceMemory.of_training_device()
     if memory.limit_bytes is not None and memory.device.startswith("CPU"):

@@ -58,7 +58,7 @@ class Replicas:
         return None if None in sizes else sizes  # type: ignore[return-value]
 
     def size(self, batch: Any) -> int | None:
-        """The number of samples of the busiest replica in a batch: this must fit one device."""
+        """Samples of the busiest replica in a batch, which must fit one device."""
         sizes = self.sizes(batch)
         return None if sizes is None else max(sizes)
 

@@ -50,7 +50,7 @@ class Piece:
 
 
 ONE = (Piece(Origin.SAMPLES),)
-"""A gradient about which nothing is known."""
+"""A gradient of unknown pieces."""
 
 
 class TracedSlices:
@@ -79,7 +79,7 @@ class _OnHost(NamedTuple):
 
 
 class JoinedSlices:
-    """The slices of one sparse gradient, of all micro-batches so far. In eager mode.
+    """Joins one sparse gradient's slices of all micro-batches, in eager mode.
 
     Args:
         pieces: the pieces of the gradient.
@@ -124,7 +124,7 @@ class JoinedSlices:
         return list(map(_OnHost, np.split(values, ends), np.split(indices, ends)))
 
     def _counted(self, count: int) -> list[int]:
-        """The sizes, if at most one of them is unknown."""
+        """The piece sizes, with at most one unknown."""
         known = [piece.size for piece in self._pieces]
         if known.count(None) > 1:
             raise ValueError("an eager step looks up one table in several ways")

@@ -1,4 +1,4 @@
-"""The scope of a strategy that the script calls from: oomph's own work is done outside it.
+"""Leaves the script's strategy scope: oomph's own work is done outside it.
 
 Within `strategy.scope()`, and after `tf.distribute.experimental_set_strategy`, every variable that is created becomes
 one of all replicas, and the handle of a mirrored variable cannot be read. Guides call `fit` there. What a strategy runs

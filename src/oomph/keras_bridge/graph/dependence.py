@@ -1,4 +1,4 @@
-"""Finds out what tensors of a traced step depend on: the samples of a batch, or weights."""
+"""Finds out if tensors of a traced step depend on a batch's samples or on weights."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def divisor_in_data(number: Any) -> Any:
 
 
 def _behind_the_same(number: Any) -> Any:
-    """The first tensor that holds this single number, before operations that pass it on unchanged."""
+    """The tensor this single number comes from, skipping operations that pass it on unchanged."""
     while number.op.type in _SAME_NUMBER and number.op.inputs[0].shape.rank == 0:
         number = number.op.inputs[0]
     return number

@@ -47,7 +47,7 @@ def of_tensors(tensors: Sequence[Any]) -> Any:
 
 
 def none() -> Any:
-    """The fingerprint of nothing."""
+    """The fingerprint of no data."""
     return tf.zeros([1], tf.int64)
 
 
@@ -84,7 +84,7 @@ def of_array(array: Any) -> str:
 
 
 def _blocks(array: Any) -> Iterator[Any]:
-    """The array in the portions that are hashed: at once, in blocks of whole rows, or in samples."""
+    """The pieces of an array to hash: the whole, blocks of rows, or samples."""
     if array.nbytes > _SAMPLED_BYTES:
         yield _sampled(array)
     elif array.nbytes <= _AT_ONCE_BYTES:
@@ -125,7 +125,7 @@ class StateFingerprint:
         self._compute = compiled(self._of_all)
         self._since = time.monotonic() if since is None else since
         self._spent = 0.0
-        """The seconds that computations have taken, without the first, which includes tracing."""
+        """Seconds spent on computations so far, except the first, which includes tracing."""
         self.seconds = -1.0
         """Duration of the last computation; 0 for the first, and negative before it."""
 

@@ -75,7 +75,7 @@ class Slot:
         return int(self.dtype.size) * int(shape.num_elements() or 0)
 
     def read(self) -> tf.Tensor:
-        """The value. In a graph, the read is ordered before later writes of the same variable."""
+        """Read the value; in a graph, before later writes of the same variable."""
         if self.distributed is not None:
             return tf.convert_to_tensor(self.distributed.read_value())
         with tf.device(self.device):

@@ -131,7 +131,7 @@ class Global(Row):
         return owner, self.name_on(owner)
 
     def value(self) -> Any:
-        """The object of that name. Raises ImportError as an import would."""
+        """Return the object. Raises ImportError if it does not exist."""
         owner, name = self.place
         return getattr(owner, name) if hasattr(owner, name) else importlib.import_module(self.path)
 
@@ -157,7 +157,7 @@ class Attribute(Row):
         return hasattr(thing, self.name_on(thing))
 
     def call(self, thing: Any, *args: Any, **kwargs: Any) -> Any:
-        """The result of calling the method of that name."""
+        """Call the method and return its result."""
         return getattr(thing, self.name_on(thing))(*args, **kwargs)
 
     def put(self, thing: Any, value: Any) -> None:

@@ -1,1 +1,1 @@
-"""Pipelines of tf.data as they were built: their stages, their length, what makes an element of them fail."""
+"""Examines tf.data pipelines: their stages, their length, and the elements they fail on."""

@@ -1,4 +1,4 @@
-"""The datasets that a tf.data pipeline is made from, and the constants they were made with."""
+"""The datasets that a tf.data pipeline consists of, and their constant arguments."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def functions_of(dataset: Any) -> Iterator[Any]:
 
 
 def static(tensor: Any) -> int | None:
-    """A constant that a dataset was made with; None if it is none, or no number."""
+    """A constant argument of a dataset; None if it is not a known number."""
     try:
         value = tf.get_static_value(tensor) if tensor is not None else None
         return None if value is None else int(value)

@@ -16,9 +16,9 @@ _MOST_CHARACTERS = 200
 
 
 def corrupt_records(stages: Iterable[Any], seconds: float) -> Iterator[str]:
-    """Each file, record or element at which one of the stages fails, in words, as far as they are found in time.
+    """Each file, record or element at which one of the stages fails, in words, if found in time.
 
-    Reads what they read once more, in any order, and leaves the state of their datasets as it is.
+    Reads their input again, in any order, without changing the state of their datasets.
     """
     until = time.time() + seconds
     for stage in stages:
@@ -43,7 +43,7 @@ def _files_of(source: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _failing_number(records: Any, until: float) -> int | None:
-    """The number of the record, counted from 1, with which reading fails; None if all can be read."""
+    """The first unreadable record, counted from 1; None if none is found in time."""
     number = 1
     try:
         for _ in records:
@@ -67,7 +67,7 @@ def _failing_elements(before: Any, function: Any, until: float) -> Iterator[str]
 def _tried(before: Any, function: Any, until: float) -> Any:
     """A dataset of the elements for which the function raises, each with its number.
 
-    Each element passes through the function in a dataset of its own, in parallel, and within TensorFlow.
+    Each element is mapped in a dataset of its own, in parallel and inside TensorFlow.
     """
 
     def tried(number: Any, element: Any) -> Any:
@@ -81,7 +81,7 @@ def _tried(before: Any, function: Any, until: float) -> Any:
 
 
 def _failing_readings(before: Any, function: Any, until: float) -> Iterator[str]:
-    """The elements that the user's function turns into a dataset that fails, such as files, and where it fails."""
+    """The elements from which the user's function makes a failing dataset, such as files, and where it fails."""
     try:
         for number, element in enumerate(before, 1):
             if time.time() > until:
@@ -95,7 +95,7 @@ def _failing_readings(before: Any, function: Any, until: float) -> Iterator[str]
 
 
 def _in_words(element: Any, number: int) -> str:
-    """The name of a file where the element holds one."""
+    """The file name in an element, or its number."""
     texts = [
         part for part in tf.nest.flatten(element) if getattr(part, "dtype", None) == tf.string and part.shape.rank == 0
     ]

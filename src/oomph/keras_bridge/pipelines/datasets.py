@@ -30,9 +30,9 @@ class KernelDraws(enum.Enum):
     SEEDED = "seeded"
     """A new iterator draws the same numbers."""
     UNSEEDED = "unseeded"
-    """They cannot be drawn again."""
+    """It draws different numbers."""
     RACED = "raced"
-    """Parallel calls draw them: which element gets which number differs from iterator to iterator, seed or not."""
+    """Parallel calls draw them, so an element's number varies from iterator to iterator, even with a seed."""
 
 
 def datasets_in(dataset: Any) -> Iterator[Any]:
@@ -48,12 +48,12 @@ def datasets_in(dataset: Any) -> Iterator[Any]:
 
 
 def shuffles(dataset: Any) -> bool:
-    """True if a shuffle is among the datasets that this one is made from."""
+    """True if a pipeline contains a shuffle."""
     return any("Shuffle" in type(each).__name__ for each in datasets_in(dataset))
 
 
 def count_of_shuffles(dataset: Any) -> int:
-    """The number of shuffles among the datasets that this one is made from, less those that keep one order."""
+    """The number of shuffles in a pipeline that reorder in each epoch."""
     return sum(map(_reshuffles, datasets_in(dataset)))
 
 
@@ -111,7 +111,7 @@ def is_reproducible(dataset: Any) -> bool:
 
 
 def depends_on_python(dataset: Any) -> bool:
-    """True if the elements are made by Python, or depend on variables."""
+    """True if Python makes the elements, or they depend on variables."""
     return any(
         word in node.op for each in datasets_in(dataset) for node in _nodes_of(each) for word in _OF_PYTHON_OR_VARIABLES
     )
@@ -153,7 +153,7 @@ def lost_draws(dataset: Any) -> Reason | None:
 
 
 def drawn_call(dataset: Any, kernel: str) -> str:
-    """Return the random operation of this kernel, as scripts call it; empty if the kernel is none of a random one."""
+    """The random operation behind this kernel, as scripts call it; empty if the kernel is not random."""
     if kernel not in CALLS or kernel not in STATEFUL:
         return ""
     drawing = (each for each in datasets_in(dataset) if any(node.op == kernel for node in _nodes_of(each)))
@@ -196,7 +196,7 @@ def _written_call(dataset: Any) -> str:
 
 
 def _names_in(function: Any, depth: int) -> set[str]:
-    """The names that a function mentions, with those of functions that it calls."""
+    """The names in a function's code, and in functions that it calls."""
     plain = inspect.unwrap(getattr(function, "__func__", function)) if callable(function) else None
     code = getattr(plain, "__code__", None)
     if code is None or depth == 0:
@@ -248,7 +248,7 @@ def _maps_one_element(dataset: Any) -> bool:
 
 
 def _nodes_of(dataset: Any) -> Iterator[Any]:
-    """The operations of the functions of one dataset, and of all that these call, as nodes of a GraphDef."""
+    """The operations of all functions that one dataset calls, directly or not, as nodes of a GraphDef."""
     return itertools.chain.from_iterable(_graphs_of(dataset))
 
 

@@ -23,7 +23,7 @@ def length(dataset: Any, ignoring: Container[Any]) -> int:
 
     Args:
         dataset: the pipeline.
-        ignoring: the datasets that leave out elements that fail.
+        ignoring: the datasets that skip failing elements.
     """
     if not any(each in ignoring for each in chain(dataset)):
         return _cardinality(dataset)
@@ -54,7 +54,7 @@ def _cardinality(dataset: Any) -> int:
 
 
 def _of_length(size: int) -> Any:
-    """A dataset of so many numbers; None where that is not known."""
+    """A dataset of `size` numbers; None if the size is unknown."""
     if size == tf.data.INFINITE_CARDINALITY:
         return tf.data.Dataset.range(1).repeat()
     return None if size == _UNKNOWN else tf.data.Dataset.range(size)

@@ -16,7 +16,7 @@ Apply = Callable[[Any], Any]
 
 
 def linear(dataset: Any) -> list[Any]:
-    """The last part of the chain in which every dataset has one input; its first dataset is a source of any kind."""
+    """The end of the chain in which every dataset has one input, from a source of any kind on."""
     found: list[Any] = []
     for each in reversed(chain(dataset)):
         if found and TENSORFLOW.dataset_inputs.call(found[0]) != [each]:
@@ -26,12 +26,12 @@ def linear(dataset: Any) -> list[Any]:
 
 
 def rebuilt(datasets: Sequence[Any], changes: Mapping[int, Apply | None], last: Sequence[Apply] = ()) -> Any:
-    """The last dataset of a chain, made again; None if one of its stages is of a kind that is not known.
+    """The last dataset of a chain, rebuilt; None if the kind of a stage is unknown.
 
     Args:
         datasets: as `linear` returns them; the first is used as it is.
-        changes: for some stages, by their index, what to do instead; None leaves the stage out.
-        last: what to do after the last stage.
+        changes: replacements for stages, by index; None leaves the stage out.
+        last: stages to append.
     """
     made = datasets[0]
     for index, dataset in enumerate(datasets[1:], 1):
@@ -45,7 +45,7 @@ def rebuilt(datasets: Sequence[Any], changes: Mapping[int, Apply | None], last: 
 
 
 def in_any_order(dataset: Any) -> Any:
-    """The elements of a dataset, each once and in any order, without advancing it; None if that cannot be made.
+    """Each element of a dataset once, in any order, without advancing it; None if this is impossible.
 
     Iterating over the dataset itself would draw the orders of its shuffles.
     """
@@ -69,13 +69,13 @@ def _flattened(function: Any) -> Apply:
 
 
 def as_it_was(dataset: Any) -> Apply | None:
-    """The call that made this dataset from its input; None for a kind that is not known."""
+    """The call that made this dataset from its input; None for an unknown kind."""
     known = _KNOWN.get(kind_of(dataset))
     return None if known is None else known(dataset)
 
 
 def mapped(dataset: Any, parallel: bool | None = None) -> Apply | None:
-    """A map with the same function, parallel or as it was."""
+    """The call for the same map, parallel or as it was."""
     function = function_of(dataset)
     if function is None:
         return None
@@ -86,7 +86,7 @@ def mapped(dataset: Any, parallel: bool | None = None) -> Apply | None:
 
 
 def interleaved(dataset: Any, parallel: bool = True) -> Apply | None:
-    """An interleave with the same function and the same order, parallel or not; None if these are not known."""
+    """The call for an interleave with the same function and order, parallel or not; None if unknown."""
     function, cycle = function_of(dataset), static(TENSORFLOW.cycle_length.get(dataset))
     block = static(TENSORFLOW.block_length.get(dataset))
     if function is None or cycle is None or block is None:
@@ -106,7 +106,7 @@ def function_of(dataset: Any) -> Any:
 
 
 def batched(dataset: Any) -> Apply | None:
-    """The call that puts as many elements into a batch, padded or not."""
+    """The call that makes batches of the same size."""
     size = static(TENSORFLOW.dataset_batch_size.get(dataset))
     drops = bool(static(TENSORFLOW.drop_remainder.get(dataset)))
     return None if size is None else lambda before: before.batch(size, drop_remainder=drops)

@@ -1,9 +1,9 @@
 """Reproducible random numbers for eager `tf.random` operations in a script without a seed.
 
-Without a seed, the kernel of `tf.random.normal` takes one from the system and counts its draws where nobody can read
-the count. A restarted script would make other data and continue from another count. The stateless operations draw from
-a key and a count, with the same distribution. Here the key comes from the run (`protocol/entropy.py`). The
-count is saved and restored with the states of the global generators.
+Without a seed, the kernel of `tf.random.normal` takes one from the system and counts its draws in a hidden counter. A
+restarted script would draw other numbers. The stateless operations draw from a key and a count, with the same
+distribution. Here the key comes from the run (`protocol/entropy.py`). The count is saved and restored with the states
+of the global generators.
 
 Scripts that set a seed are not affected. Traced operations are not affected either (`stateful_ops.py`).
 """
@@ -35,7 +35,7 @@ class EagerRandomOps:
         self._key, self._upper = (int.from_bytes(half, "little") for half in (digest[:8], digest[8:]))
         self._here = Here(os.getpid())
         self.count = 0
-        """Amount drawn so far, in counts of the Philox generator."""
+        """Amount drawn so far, in Philox counter steps."""
 
     def install(self) -> None:
         """Replace the operations. They behave as before unless they are called eagerly and without a seed."""

@@ -105,7 +105,7 @@ def _rows(mine: SlicedRandomOps, original: Callable[..., Any], *args: Any, **kwa
 
 
 def _goes_with_the_batch(shape: Any) -> bool:
-    """True if the first dimension is a multiple of the batch: in a trace, it is unknown then."""
+    """True if the first dimension depends on the batch size; in a trace, it is then unknown."""
     known = TENSORFLOW.constant_value_as_shape.value()(tf.convert_to_tensor(shape))
     return known.rank is not None and known.rank > 0 and known[0] is None
 

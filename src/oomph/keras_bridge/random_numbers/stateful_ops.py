@@ -36,7 +36,7 @@ class KeptRandomOps:
         self._made: list[Any] = []
         """Variables of traces not taken yet: TensorFlow traces a function twice if the first creates variables."""
         self._to_come: list[Any] = []
-        """Values from an earlier attempt for operations that are still to be traced."""
+        """Values restored from an earlier attempt, for operations not traced yet."""
 
     def take(self, concrete: Any) -> None:
         """Keep the counts of a traced function that will be run."""
@@ -52,7 +52,7 @@ class KeptRandomOps:
         return [variable.numpy() for variable in self.variables]
 
     def restore(self, values: list[Any]) -> None:
-        """Continue from these values. By now the step may have been traced for fewer kinds of batches than then."""
+        """Continue from these values. Some of their operations may not be traced yet."""
         for variable, value in zip(self.variables, values, strict=False):
             variable.assign(value)
         self._to_come = values[len(self.variables) :]
@@ -84,7 +84,7 @@ class KeptRandomOps:
         return drawn
 
     def _counter(self, seed: int, seed2: int) -> Any:
-        """The variable of one operation. Without a seed it takes one from the system, as a kernel does."""
+        """The variable of one operation. Without a seed, its key comes from the system, as in a kernel."""
         if (seed, seed2) == (0, 0):
             seed, seed2 = secrets.randbits(63), secrets.randbits(63)
         with tf.init_scope():  # bypasses a strategy: each replica draws for itself

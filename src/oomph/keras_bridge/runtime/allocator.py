@@ -65,7 +65,7 @@ class DeviceMemory:
 
 
 def peak_bytes_of_device() -> int | None:
-    """The most bytes in use on the device that trains; None on a CPU without a limit: it has no memory of its own."""
+    """The peak in bytes of the training device; None for a CPU without a limit, which has no memory of its own."""
     memory = DeviceMemory.of_training_device()
     return memory.peak_bytes() if memory.device.startswith("GPU") or memory.limit_bytes else None
 
@@ -93,6 +93,6 @@ def _listed_limit_bytes(device: str) -> int | None:
 
 
 def run_out_of_memory(*_: Any) -> NoReturn:
-    """Request more memory than can exist, for a test: the error is TensorFlow's own."""
+    """Request an impossible amount of memory, for a test: the error is TensorFlow's."""
     tf.zeros([_TOO_MUCH // 8], tf.float64)
     raise AssertionError("an allocator has granted 64 TiB")

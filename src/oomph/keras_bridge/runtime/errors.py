@@ -117,7 +117,7 @@ def as_out_of_memory(error: BaseException) -> DeviceOutOfMemory | None:
 
 
 def was_interrupted(error: BaseException) -> bool:
-    """True if Ctrl-C is behind an error: native code that it interrupts may raise a SystemError because of it."""
+    """True if Ctrl-C caused an error: interrupted native code may raise a SystemError."""
     seen: set[int] = set()
     link: BaseException | None = error
     while link is not None and id(link) not in seen:
@@ -134,7 +134,7 @@ def outcome_of(error: BaseException) -> str:
 
 
 def lost_context(error: BaseException) -> str:
-    """The fault that destroyed the GPU context of this process; empty for other errors."""
+    """The fault that destroyed this process' GPU context; empty for other errors."""
     if not isinstance(error, (tf.errors.OpError, RuntimeError)):
         return ""
     text = str(getattr(error, "message", error))

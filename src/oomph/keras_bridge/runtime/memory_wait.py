@@ -23,7 +23,7 @@ from oomph.script.session import Session
 _LOOK_SECONDS = 0.5
 _SILENT_SECONDS = 1.0
 _LONGEST_SECONDS = 600.0
-"""After this time without progress, the supervisor may call it a hang."""
+"""Longest silence in seconds before the supervisor may report a hang."""
 _TOLD_SECONDS = 60.0
 _NEARLY_FULL, _FULL = 0.7, 0.9
 _FUTEX = {"x86_64": "202", "aarch64": "98"}
@@ -64,7 +64,7 @@ class MemoryWait:
                 return  # without this check, the limits of the supervisor still hold
 
     def look(self) -> None:
-        """Report if there is no progress because TensorFlow waits for memory."""
+        """Report a wait for memory if progress has stopped."""
         silent = self._session.pulse.silent_seconds
         if _SILENT_SECONDS <= silent < _LONGEST_SECONDS and self._waits():
             self._session.pulse.tell_power()
@@ -113,7 +113,7 @@ _started: Any = None
 
 
 def start_once(session: Session) -> None:
-    """Start watching this process, unless that has been done."""
+    """Start watching this process if it is not watched yet."""
     global _started
     if _started is None and session.is_owner_now():
         _started = session

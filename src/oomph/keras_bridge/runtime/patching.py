@@ -49,7 +49,7 @@ def while_tracing(original: Any, current: Callable[[], Any], instead: Callable[.
     """A function that calls `instead` in threads that trace, and `original` in all others.
 
     Args:
-        current: returns what this thread traces for; None if it does not trace.
+        current: returns the object this thread traces for, or None.
         instead: takes the result of `current`, `original`, and the arguments of the call.
     """
 

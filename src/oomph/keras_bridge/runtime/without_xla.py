@@ -1,4 +1,4 @@
-"""Models that oomph runs without XLA: what the script has chosen for them stays known. Runs in the script process."""
+"""Runs models without XLA, and remembers what the script had chosen for them. Runs in the script process."""
 
 from __future__ import annotations
 

@@ -17,22 +17,22 @@ from oomph.keras_bridge.pipelines.chains import chain, kind_of, static
 from oomph.planning.data_buffers import CACHE, PREFETCH, SHUFFLE, DataBuffer
 
 _MOST_MEASURED, _MEASURING_SECONDS = 32, 1.0
-"""Elements that are read to measure one stage, and for how long at most."""
+"""Most elements read to measure one stage, and the time limit for it."""
 _MANY = 1000
-"""Fewer elements fill a buffer soon enough."""
+"""A smaller buffer is soon full."""
 _OF_TEXT = 24
 """Bytes of a string besides its characters."""
 
 
 @dataclass(frozen=True)
 class Filling:
-    """A buffer of a pipeline, and how long one of its elements takes to come."""
+    """A buffer of a pipeline, and the time to get one element."""
 
     buffer: DataBuffer
     declared: int
-    """Its size as it was written; below 0: all elements."""
+    """Its declared size; negative: all elements."""
     seconds: float
-    """For one element; 0 where that was not measured."""
+    """Time per element; 0 if not measured."""
 
 
 def fillings_of(dataset: Any, readable: Callable[[Any], Any]) -> tuple[Filling, ...]:
@@ -40,7 +40,7 @@ def fillings_of(dataset: Any, readable: Callable[[Any], Any]) -> tuple[Filling, 
 
     Args:
         dataset: the pipeline.
-        readable: makes from a dataset one whose elements can be read with little memory; None if there is none.
+        readable: makes a version of a dataset that can be read with little memory, or None.
     """
     return tuple(filling for each in chain(dataset) for filling in _filling(each, readable))
 
@@ -58,7 +58,7 @@ def _filling(dataset: Any, readable: Callable[[Any], Any]) -> Iterator[Filling]:
 
 
 def declared_size(dataset: Any) -> int | None:
-    """The size of a stage's buffer as it was written, below 0 for all elements; None where tf.data chooses it."""
+    """The declared size of a stage's buffer, negative for all elements; None if tf.data chooses it."""
     if kind_of(dataset) == CACHE:
         return -1
     size = static(TENSORFLOW.buffer_size.get(dataset))
@@ -112,7 +112,7 @@ def _measured(source: Any) -> tuple[int | None, float]:
 
 
 def bytes_of_element(element: Any) -> int:
-    """The size of the tensors of an element."""
+    """The size of an element's tensors."""
     return sum(map(_bytes_of_tensor, tf.nest.flatten(element, expand_composites=True)))
 
 

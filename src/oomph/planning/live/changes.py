@@ -63,7 +63,7 @@ def optimizer(model: Any, name: str) -> Iterator[None]:
 
 @contextmanager
 def frozen_but_head(model: Any) -> Iterator[str]:
-    """Freeze all layers but the last one with weights for a while; yields the name of that one."""
+    """Freeze all layers but the last one with weights within the block; yields its name."""
     layers = KERAS.flatten_layers.of(model)(include_self=False, recursive=False)
     trained = [layer for layer in layers if layer.trainable_weights]
     before, was = [(layer, layer.trainable) for layer in trained[:-1]], model.optimizer

@@ -24,7 +24,7 @@ from oomph.process.available_memory import available_bytes
 from oomph.terminal.wrapping import shortened
 
 _MOST_SECONDS = 240.0
-"""A single compilation may take this long."""
+"""Time limit of a single compilation."""
 _NAMED = "oomph asks XLA's compiler once a GPU is named"
 _LONGEST = 200
 """Characters of an error."""
@@ -50,14 +50,14 @@ class ModelStep:
 def with_xla(
     figures: Figures, verdict: FittingVerdict, step: ModelStep, asked: Sequence[int]
 ) -> tuple[Figures, FittingVerdict]:
-    """The figures of the step as XLA compiles it, and the verdict on them; what was given where it does not.
+    """The figures and the verdict for the step as XLA compiles it; unchanged if XLA does not compile it.
 
-    Neither a doubt about the simulation nor its failed step touches what XLA has compiled. A doubt about the sizes of a
-    sample does.
+    A doubt about the simulation, or its failed step, does not affect XLA's result. A doubt about the sizes of a sample
+    does.
 
     Args:
         figures: those of the simulation.
-        verdict: what may be said of them.
+        verdict: that on the simulation.
         step: what is planned.
         asked: the batch sizes of the plan, rising.
     """
@@ -94,7 +94,7 @@ class XlaCompiler:
         self._spec, self._size = samples.specification(step.batch), samples.size_of(step.batch)
         self._done: dict[int, Compiled] = {}
         self._began, self._last = time.monotonic(), 0.0
-        """Start of the first size, and the seconds that the last one took."""
+        """When the first size began, and the seconds for the last one."""
 
     def compiled(self, asked: Sequence[int]) -> CompiledStep:
         """The step, compiled at the largest size asked for, and at one or two others if there is time.
@@ -116,9 +116,9 @@ class XlaCompiler:
         return self._step()
 
     def peak_of_changed(self, batch: int) -> Interval | None:
-        """The peak of a step of that many samples with the model as it is now, after something of it was changed.
+        """The peak of a step of `batch` samples with the model in its present, changed state.
 
-        None if there is no time left to compile it, or if it does not compile.
+        None if there is no time left, or it does not compile.
         """
         if not self._has_time:
             return None
@@ -165,7 +165,7 @@ def serialized(model: Any, spec: Any, size: int, batch: int) -> bytes:
     """The training step of `batch` samples as XLA's HLO; `spec` describes a batch of `size`.
 
     Raises:
-        NotCompiledError: the step cannot be traced, or holds what XLA cannot compile.
+        NotCompiledError: the step cannot be traced, or XLA cannot compile it.
     """
     try:
         wanted = samples.resized(spec, size, batch)

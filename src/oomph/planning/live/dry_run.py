@@ -1,4 +1,4 @@
-"""Measures real steps of a few batch sizes on the device at hand, to correct what the simulation leaves out.
+"""Runs real steps of a few batch sizes on this machine's device, to correct the simulation.
 
 The process ends after the examination, so the steps may change weights.
 """
@@ -37,12 +37,12 @@ class Ran:
 
 
 def device() -> str:
-    """The device for real steps: the first GPU if one is visible."""
+    """The device for real steps: the first visible GPU, if any."""
     return "GPU:0" if tf.config.list_logical_devices("GPU") else "CPU:0"
 
 
 def in_use() -> int:
-    """The bytes that TensorFlow's allocator has given out on that device; 0 if it does not count."""
+    """The bytes in use on that device by TensorFlow's allocator; 0 if it does not count."""
     gc.collect()  # what tracing has left
     return _reading("current") or 0
 
@@ -60,11 +60,11 @@ def _reading(which: str) -> int | None:
 
 
 def run(traced: Traced, batch: Any, foreign: int) -> Ran:
-    """Run the step a few times with this batch; ends early where a step fails or takes long.
+    """Run a few steps with this batch; stops early if one fails or takes long.
 
     Args:
         traced: the step.
-        batch: as it was traced for.
+        batch: of the traced size.
         foreign: bytes in use that do not belong to the training.
     """
     start, where = time.monotonic(), device()

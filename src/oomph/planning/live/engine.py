@@ -1,4 +1,4 @@
-"""The engines `graph` and `dry-run`: the step of a compiled model as something that can be asked for any batch size."""
+"""The engines `graph` and `dry-run`: the step of a compiled model, which predicts its memory at any batch size."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _LONG = 8000
 
 
 class Engine:
-    """One training step. The predictions of a batch size are kept, and never fall as the batch grows."""
+    """One training step. Its predictions are kept by batch size, and never fall as it grows."""
 
     def __init__(
         self,
@@ -37,13 +37,12 @@ class Engine:
         self.only = only
         """The one batch size that the model takes; None if it takes any."""
         self.doubt = doubt
-        """A real step that failed, or a loop whose graph does not say how often it runs: either may change everything;
-        one sentence, empty if there is none."""
+        """A failed real step, or a loop with an unknown number of iterations, that may change everything; one sentence,
+        or empty."""
         self.identity = identity
         """A digest by which another plan recognises this step; empty if it has none."""
         self.failed = failed
-        """The real step that failed, though memory did not run out, while none ran of a size that was asked for; one
-        sentence, empty if there is none."""
+        """A real step that failed with memory left, if none of a requested size ran; one sentence, or empty."""
         self._correction = fix
         self._known: dict[int, Prediction] = {}
         self._raw: dict[int, Prediction] = {}
@@ -64,7 +63,7 @@ class Engine:
 
     @property
     def ran(self) -> tuple[int, ...]:
-        """The batch sizes of which real steps ran."""
+        """The batch sizes that ran as real steps."""
         return () if self._correction is None else tuple(each.batch for each in self._correction.measured)
 
     @property
@@ -92,7 +91,7 @@ class Engine:
         return widened(peak, self.held.largest, bool(self.unknown))
 
     def _monotone(self, batch: int, peak: Interval) -> Interval:
-        """Not below what a smaller batch needs: chance in the simulation may say so."""
+        """Raise each bound to that of smaller batches: simulations vary by chance."""
         smaller = [known.peak for size, known in self._known.items() if size < batch]
         bounds = zip(*((each.low, each.expected, each.high) for each in (*smaller, peak)), strict=True)
         low, expected, high = (max(values) for values in bounds)
@@ -107,15 +106,15 @@ def engine_for(
     foreign: int | None = None,
     asked: Sequence[int] = (),
 ) -> Engine:
-    """Trace the step of a built model, and run it at small sizes, and at those of the plan, where that is cheap.
+    """Trace the step of a built model, and run it at small sizes and those of the plan if that is cheap.
 
     Args:
         model: a compiled model.
         batch: one batch as `train_step` takes it.
-        tell: what is being done.
+        tell: shows the user what is being done.
         runs: whether real steps may run.
-        foreign: bytes on the device that do not belong to the training; None: all that the model does not hold now.
-        asked: the batch sizes that the plan is for.
+        foreign: bytes on the device outside the training; None: everything now in use except the model.
+        asked: the batch sizes of the plan.
 
     Raises:
         ExamineError: the step cannot be traced.

@@ -1,6 +1,6 @@
 """Plans a training that has been reached: which batch fits, where the memory goes, and what would save some.
 
-Runs in the script's process, which ends afterwards, so nothing that changes here matters later.
+Runs in the script's process, which ends afterwards, so changes made here do no harm.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ def examine(reached: Reached, arguments: Mapping[str, Any]) -> dict[str, Any]:
 
     Args:
         reached: the training.
-        arguments: `batches`, `device`, `policy` and `optimizer` as `oomph plan` was asked; `is_brief` if the steps that
-            are run for real must be small ones.
+        arguments: the options `batches`, `device`, `policy` and `optimizer` of `oomph plan`; `is_brief` allows only
+            small real steps.
 
     Raises:
         ExamineError: it cannot be planned; the message says why.
@@ -61,7 +61,7 @@ def examine(reached: Reached, arguments: Mapping[str, Any]) -> dict[str, Any]:
 def _figured(
     reached: Reached, planned: _Planned, verdict: FittingVerdict, kept: Sequence[ProbeRecord], batches: Sequence[int]
 ) -> ProbeOutcome:
-    """The figures of the best engine there is, and what may be said of them."""
+    """The figures of the best engine available, and the verdict on them."""
     engine = planned.engine
     others = evidence([record for record in kept if record.training != engine.identity], planned.is_xla)
     data = _data(reached, planned, verdict.device)
@@ -96,11 +96,11 @@ class _Planned:
     batch: Any = None
     """One replica's share of a batch, as `train_step` takes it; None for a custom loop."""
     besides: int = 0
-    """The bytes in use on this machine's device that do not belong to the training."""
+    """The bytes on this machine's device that are not the training's."""
     replicas: PlannedReplicas = ALONE
     """They share each batch."""
     note: str = ""
-    """A sentence on what the figures omit of the strategy."""
+    """A remark on the strategy, as a sentence."""
     steps: GpuSteps | None = None
     """Real steps on the GPU that the plan is for, if it is here."""
 

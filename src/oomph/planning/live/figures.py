@@ -32,7 +32,7 @@ class Inside:
 
 
 class Figures(Protocol):
-    """One training step on one device. All sizes are in bytes, with everything that the device adds."""
+    """A training step on a device. Sizes are in bytes, and include what the device adds."""
 
     @property
     def name(self) -> str:
@@ -68,7 +68,7 @@ class Figures(Protocol):
         ...
 
     def inside(self, batch: int, names: Collection[str]) -> Inside:
-        """The step from within; `names` are those of the model's layers."""
+        """Details of the step; `names` are those of the model's layers."""
         ...
 
     def of_changed(self, batch: int) -> Interval | None:
@@ -76,7 +76,7 @@ class Figures(Protocol):
         ...
 
     def like(self, simulated: Interval, batch: int) -> Interval:
-        """The simulated peak of a changed step of that many samples, on the scale of this engine."""
+        """The simulated peak of a changed step, scaled to this engine's figures."""
         ...
 
 
@@ -86,9 +86,9 @@ class Simulated:
     Args:
         engine: predicts the step.
         device: what it is for.
-        data: what lies on the device beside the step.
-        replicas: they share a batch; the engine predicts the step of one. Those on the CPU share its pool, too.
-        evidence: what other trainings have taken on that GPU.
+        data: items on the device besides the step.
+        replicas: they share a batch, and on the CPU also its pool; the engine predicts one replica.
+        evidence: the memory of other trainings on that GPU.
     """
 
     measured: Collection[int] = ()
@@ -167,8 +167,8 @@ def data_on(device: Device | None, arrays: Sequence[int], besides: int) -> tuple
     Args:
         device: what the plan is for.
         arrays: the sizes of the arrays given to fit.
-        besides: bytes in use here that do not belong to the training. On a GPU, the tensors among them lie there, too;
-            the buffers of the data pipeline do not.
+        besides: bytes in use here outside the training. On a GPU, that includes tensors, but not the buffers of the
+            data pipeline.
     """
     if device is None:
         return ()
@@ -185,10 +185,10 @@ class CompiledByXla:
     """The engine `xla-gpu`. It does not see which layer a buffer belongs to.
 
     Args:
-        step: what XLA has assigned.
-        engine: the simulation of the same step. What is only simulated of a changed step is scaled by it.
-        compile_again: the peak of that many samples with the model as it is now; None if there is no time for it.
-        data: what lies on the device beside the step.
+        step: the memory assigned by XLA.
+        engine: the simulation of the same step, by which simulations of changed steps are scaled.
+        compile_again: the peak for a batch size with the model as it is now; None if there is no time.
+        data: items on the device besides the step.
     """
 
     name = "xla-gpu"

@@ -10,11 +10,11 @@ from oomph.planning.program import Storage
 
 
 def flatten(graph: Any, elsewhere: Elsewhere | None = None) -> FlatGraph:
-    """Describe a function's graph whose input shapes are all known.
+    """Describe a function's graph with fully known input shapes.
 
     Args:
         graph: the graph.
-        elsewhere: which operations are left out; what they give to the others arrives as a copy.
+        elsewhere: which operations are left out; their outputs arrive as copies.
     """
     flat = FlatGraph(elsewhere=elsewhere)
     scope = Scope(flat, "")

@@ -1,4 +1,4 @@
-"""Real steps on the GPU itself, by the function that Keras trains with, fed as `fit` feeds it.
+"""Runs real steps on the GPU itself with Keras' own train function, fed as in `fit`.
 
 The process ends after the examination, so the steps may change weights.
 """
@@ -24,7 +24,7 @@ from oomph.reach.error_words import in_words as error_in_words
 from oomph.reach.error_words import is_of_memory
 
 _STEPS = 4
-"""The first one also compiles, and tries out the libraries' algorithms."""
+"""The first step also compiles, and tries out algorithms of libraries."""
 _MOST_SECONDS = 20.0
 """No further step begins after this time, but two run in any case."""
 _LEAST_STEPS = 2
@@ -49,7 +49,7 @@ class GpuSteps:
         model: the model.
         batch: one batch as `train_step` takes it.
         given: the arguments of the call.
-        by_hand: whether the script calls `train_on_batch`, which holds the batch during the step.
+        by_hand: whether the script calls `train_on_batch`, which keeps the batch during a step.
     """
 
     def __init__(self, model: Any, batch: Any, given: Mapping[str, Any], by_hand: bool) -> None:
@@ -63,11 +63,11 @@ class GpuSteps:
         self.is_xla = bool(model.jit_compile) and not model.run_eagerly
         """True if Keras compiles the step with XLA here."""
         self.is_loose = os.environ.get(GROWTH, "").lower() == "true"
-        """True if TensorFlow takes the GPU's memory as it is needed, because oomph has told it to or the user has."""
+        """True if TensorFlow takes the GPU's memory only as needed, by oomph's setting or the user's."""
 
     @property
     def limit(self) -> int:
-        """The bytes that TensorFlow's allocator gives at most; 0 if it does not say."""
+        """The most bytes that TensorFlow's allocator gives; 0 if unknown."""
         return self._memory.limit_bytes or 0
 
     def in_use(self) -> int:
@@ -130,9 +130,9 @@ def gpu_name() -> str:
 
 
 def leaves_size_open(dataset: Any) -> bool:
-    """True if the dataset of a fit leaves open how many samples a batch has: its last one may be smaller.
+    """True if the dataset of a fit leaves the batch size open: the last batch may be smaller.
 
-    So does what is not known to Keras as a dataset, such as a generator (None).
+    Also true for a source that is no dataset, such as a generator (None).
     """
     if dataset is None:
         return True

@@ -12,11 +12,11 @@ from typing import Any, NamedTuple
 
 _CACHE = 30 << 20
 _LEAST_WORK = 256 << 10
-"""An image whose matrices take more than this for each thread is multiplied alone."""
+"""An image is multiplied alone if its matrices take more than this per thread."""
 _MOST_TIMES = 25
-"""Patches of volumes that are this many times larger than the tensors are not made (`kMaxTempAllocationOverhead`)."""
+"""Volumes get no patches that are this many times larger than the tensors (`kMaxTempAllocationOverhead`)."""
 _PER_BYTE = 5
-"""Floating-point operations in the time in which memory moves one byte; roughly, on a CPU."""
+"""Floating-point operations that take as long as moving one byte; roughly, on a CPU."""
 _PER_PATCH = {
     "Conv2DBackpropFilter": 14.0,
     "Conv3DBackpropFilterV2": 14.0,
@@ -73,7 +73,7 @@ class _Patches(NamedTuple):
 
 
 def _of_a_volume(operation: Any, kernel: Any, volumes: Any) -> int:
-    """A convolution in three dimensions takes no patches where they would be much larger than what it is given."""
+    """The patches of a 3D convolution in bytes; 0 if they would be much larger than its inputs."""
     gradient = operation.inputs[2]
     size = _Patches.of(operation, kernel, gradient).bytes(one_by_one=gradient.shape[0] == 1)
     given = sum(_bytes(tensor) for tensor in (kernel, gradient, volumes))

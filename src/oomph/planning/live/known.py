@@ -13,9 +13,9 @@ class ListItem:
     """One element of a list of tensors."""
 
     tensor: int | None = None
-    """The tensor; None if nothing was put in, or a number only."""
+    """The tensor; None for an empty element, or just a number."""
     value: Number | None = None
-    """Its value, if it is a number that is known."""
+    """Its value, if it is a known number."""
     size: int = 0
     """The bytes of this element; its tensor may hold others too."""
 

@@ -1,6 +1,6 @@
-"""TensorFlow's lists of tensors, followed while a graph is read: each item stays the tensor that was put in.
+"""TensorFlow's lists of tensors, followed while a graph is read: each item remains the tensor that was pushed.
 
-So a tensor that the forward loop pushes lives until the backward loop has used it, as in reality.
+So a tensor pushed by the forward loop lives until the backward loop has used it, as in reality.
 
 Source: tensorflow/core/kernels/list_kernels.cc; `TensorListBinaryAdd` in tensor_list.h.
 """
@@ -34,7 +34,7 @@ class Reader(Protocol):
         """Sizes of the flat tensors, in bytes."""
 
     def give(self, placeholder: Any, known: Known) -> None:
-        """Record what is known of a tensor."""
+        """Record facts about a tensor."""
 
     def known(self, tensor: Any) -> Known:
         """Known facts about a tensor."""
@@ -50,7 +50,7 @@ class Reader(Protocol):
 
 
 def follow(scope: Reader, operation: Any) -> bool:
-    """Apply an operation to a list whose items are known; False if it does not take one."""
+    """Apply an operation to a list with known items; False if it takes none."""
     kind, inputs, outputs = operation.type, operation.inputs, operation.outputs
     if kind in MAKERS:
         scope.lists[outputs[0].ref()] = ()

@@ -1,7 +1,7 @@
-"""The step of a custom training loop, planned from the graph that the script is tracing when it is reached.
+"""Plans the step of a custom training loop from the graph that the script is tracing when it is reached.
 
-The trace has reached the optimizer's update. oomph adds the update, as the script would do next; what the script does
-after it in the same step, such as updating metrics, is not in the graph.
+The trace has reached the optimizer's update. oomph adds the update, as the script would do next; later parts of the
+same step, such as metric updates, are not in the graph.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def _graph_of(gradients: list[Any]) -> Any:
 
 
 def _batch_of(graph: Any) -> int:
-    """The first dimension that most of the step's inputs have.
+    """The most common first dimension of the step's inputs.
 
     Raises:
         ExamineError: no input has a known first dimension.

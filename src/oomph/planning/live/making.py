@@ -88,7 +88,7 @@ class Making:
         return tuple(text for text in (doubt and f"{doubt[0].upper()}{doubt[1:]}.", note, self._note) if text)
 
     def _largest(self, start: int, beside: int = 0) -> int | None:
-        """The largest batch that fits beside so many bytes; None where that is not known."""
+        """The largest batch that fits beside `beside` bytes; None if unknown."""
         device, only = self._verdict.device, self._figures.only
         if device is None or not self._verdict.can_say_yes:
             return None

@@ -1,4 +1,4 @@
-"""Sizes of a sample that the model leaves open, such as the length of a sequence: which one a plan is for."""
+"""Which size a plan assumes if the model leaves sizes of a sample open, such as the length of a sequence."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class OpenSizes:
     """A plan's remarks on such sizes, one sentence each, or empty."""
 
     doubt: str = ""
-    """The data may have other sizes in other batches."""
+    """Other batches may have other sizes."""
     note: str = ""
     """The model takes any size, and the data have one."""
 
@@ -56,7 +56,7 @@ def open_sizes(model: Any, data: Any, batch: Any) -> OpenSizes:
 def _may_vary(axis: int, takes: Shape | None, says: tf.TensorShape | None) -> bool:
     """True if other batches may have another size along this axis.
 
-    Where the data say nothing, as a generator does, only an axis that the model declares as open counts.
+    If the data have no known shape, as from a generator, only axes that the model leaves open count.
     """
     if says is None:
         return False

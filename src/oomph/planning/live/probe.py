@@ -1,4 +1,4 @@
-"""The engine `probe`: runs steps on the GPU that the plan is for, if it is here, or uses what ran there earlier."""
+"""The engine `probe`: runs steps on the plan's GPU if it is here, or uses records of earlier runs on one."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def kept_records(arguments: Mapping[str, Any]) -> list[ProbeRecord]:
 
 @dataclass(frozen=True)
 class ProbeOutcome:
-    """Figures, what may be said of them, and what is worth keeping."""
+    """The figures, the verdict on them, and the record to keep."""
 
     figures: Figures
     verdict: FittingVerdict
@@ -61,7 +61,7 @@ class Probing:
         steps: runs them.
         step: what is planned.
         figures: those of the simulation.
-        verdict: what may be said of them.
+        verdict: the verdict on them.
     """
 
     steps: GpuSteps
@@ -69,7 +69,7 @@ class Probing:
     figures: Figures
     verdict: FittingVerdict
     foreign: int = field(init=False)
-    """Bytes that the script holds on the GPU besides the training: its data, and what else it has put there."""
+    """Bytes that the script holds on the GPU besides the training, such as its data."""
     _ran: dict[int, int] = field(default_factory=dict)
     _ran_out: int | None = None
     _failed: str = ""
@@ -170,9 +170,9 @@ class Probing:
 def with_kept(
     figures: Figures, verdict: FittingVerdict, step: ModelStep, records: Sequence[ProbeRecord]
 ) -> ProbeOutcome | None:
-    """The plan by what this very step took on such a GPU earlier; None if it has not run there.
+    """The plan from earlier runs of this very step on such a GPU; None if there were none.
 
-    What ran at another time is evidence, not a promise: whether it fits is decided on the high end of the interval.
+    An earlier run is evidence, not a promise: the high end of the interval decides whether it fits.
     """
     if verdict.device is None:
         return None
@@ -217,8 +217,8 @@ def probed(
 
 
 _XLA_TAKES = 1.25
-"""No compiled step should take more than this many times what its operations take one by one. Where one does, it runs
-out of memory, and that is an answer too."""
+"""No compiled step should take more than this many times what its operations take one by one. If one does, it
+runs out of memory, which is an answer too."""
 _LOOSELY = (
     "TensorFlow took the memory as it was needed, since others hold some of this GPU, and then divides it less well: "
     "much less may be enough."

@@ -99,7 +99,7 @@ def _item(name: str, size: int, basis: str) -> Item:
 
 
 def _within(simulated: list[Item], room: int) -> list[Item]:
-    """The simulated items, scaled down together where they are more than what there is."""
+    """The simulated items, all scaled down if they exceed the room."""
     total = sum(item.size.expected for item in simulated)
     if total <= room:
         return simulated

@@ -1,7 +1,7 @@
-"""Makes a pipeline readable for an examiner: with buffers that are soon filled, and nothing written to a disk.
+"""Makes a pipeline safe to read for an examiner: its buffers fill soon, and nothing is written to disk.
 
-What is too large for that is made smaller in the graph of the pipeline, which TensorFlow itself writes and reads: any
-stage, function or variable of it stays what it is.
+Buffers that are too large are made smaller in the pipeline's graph, which TensorFlow itself writes and reads. All
+stages, functions and variables stay as they are.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from oomph.planning.live.buffers import Filling, bytes_of_element, declared_size
 from oomph.process.available_memory import available_bytes, total_bytes
 
 _SHARE_OF_FREE, _MOST_BYTES = 0.25, 4 << 30
-"""Limits of all buffers of a pipeline together, before they are made smaller."""
+"""Limits of a pipeline's buffers together before they are made smaller."""
 _MOST_SECONDS = 20.0
 """Time that they may take to fill."""
 _SMALL_BYTES, _SMALL_SECONDS, _SMALL_ELEMENTS = 128 << 20, 2.0, 1000
 """Limits of a buffer made smaller."""
 _MOST_COPIED = 256 << 20
-"""The graph of a pipeline holds the arrays that it was made from; it is not written if they are larger."""
+"""A pipeline's graph holds its source arrays; it is not written if they are larger."""
 _SNAPSHOT = "snapshot"
 _WARN = 1
 """Makes DatasetToGraph only warn about state."""
@@ -53,7 +53,7 @@ _KNOWN: weakref.WeakKeyDictionary[Any, ReadableDataset] = weakref.WeakKeyDiction
 
 
 def readable(dataset: Any) -> ReadableDataset:
-    """The pipeline as it can be read; made once for each."""
+    """The pipeline in readable form; made once for each."""
     known = _KNOWN.get(dataset)
     if known is None:
         known = _KNOWN[dataset] = _readable(dataset)
@@ -114,7 +114,7 @@ def _small(filling: Filling) -> int:
 
 
 def _made_smaller(dataset: Any, sizes: Mapping[int, int]) -> Any:
-    """The pipeline with buffers of other sizes, without caches and snapshots; None if that cannot be made."""
+    """The pipeline with other buffer sizes, without caches and snapshots; None if this is impossible."""
     if _bytes_in_arrays(dataset) > _MOST_COPIED:
         return _rebuilt(dataset, sizes)
     try:
@@ -138,7 +138,7 @@ def _bytes_in_arrays(dataset: Any) -> int:
 
 
 def _rebuilt(dataset: Any, sizes: Mapping[int, int]) -> Any:
-    """The same by the methods that the user called; None for a pipeline with other stages than these know."""
+    """The same, by the methods that the user called; None if a stage is of an unknown kind."""
     datasets = linear(dataset)
     if any(kind_of(each) in (SHUFFLE, CACHE, PREFETCH, _SNAPSHOT) for each in chain(datasets[0])):
         return None
@@ -157,7 +157,7 @@ def _with_buffer(method: str, size: int) -> Apply:
 
 
 def _change(graph: Any, sizes: Mapping[int, int]) -> None:
-    """Make the buffers smaller, and let what follows a cache or a snapshot read from its input."""
+    """Make the buffers smaller, and bypass caches and snapshots."""
     nodes = {node.name: node for node in graph.node}
     left_out: dict[str, str] = {}
     for node in graph.node:

@@ -92,7 +92,7 @@ def size_of(batch: Any) -> int:
 
 
 def resized(spec: Any, size: int, batch: int) -> Any:
-    """The same structure for `batch` samples: what has `size` in its first dimension gets `batch` there."""
+    """The same structure for `batch` samples: first dimensions of `size` become `batch`."""
 
     def one(part: Any) -> Any:
         is_per_sample = len(part.shape) > 0 and part.shape[0] == size

@@ -1,4 +1,4 @@
-"""The ways to need less memory, each planned anew on the same training, in the order of what they change least."""
+"""The ways to need less memory, each planned on the same training, least intrusive first."""
 
 from __future__ import annotations
 
@@ -64,15 +64,15 @@ def savers(
 
 
 class _Replanning:
-    """Plans one model anew, with something of it changed for a while.
+    """Plans one model with a temporary change.
 
     Args:
         model: the compiled model.
         batch: one batch as `train_step` takes it.
         engine: the simulation of the model as it is.
-        figures: what the plan shows of it.
+        figures: the figures of the plan.
         size: the batch size.
-        tell: told what is being done.
+        tell: called with the current activity.
     """
 
     def __init__(self, model: Any, batch: Any, engine: Engine, figures: Figures, size: int, tell: Tell) -> None:
@@ -80,7 +80,7 @@ class _Replanning:
         self._batch, self._figures, self._size, self._tell = batch, figures, size, tell
 
     def planned(self, name: str, change: AbstractContextManager[Any], cost: str, line: str) -> Saver:
-        """The saver, with the peak after the change; without its line where the training fails with it."""
+        """The saver with its peak after the change; without peak and line if planning fails."""
         self._tell(f"planning {name}")
         try:
             with change:
@@ -154,7 +154,7 @@ def _micro_batches(
 
 
 def _change(model: Any) -> str:
-    """The effect of dividing a batch on the training of this model, before anything is probed."""
+    """How dividing a batch affects the training of this model, before probing."""
     if any(getattr(layer, "moving_variance", None) is not None for layer in KERAS.flatten_layers.of(model)()):
         return "BatchNormalization sees each part alone; nothing else changes but rounding and time"
     if promise_before_tracing(model).kind != EXACT:
@@ -163,7 +163,7 @@ def _change(model: Any) -> str:
 
 
 def _why(error: Exception) -> str:
-    """The reason a change cannot be planned, in brief."""
+    """A brief reason why a change cannot be planned."""
     words = " ".join(str(error).split())
     known = isinstance(error, OomphError) and words
     return f"since {shortened(words.rstrip('.'), _LONGEST)}" if known else type(error).__name__

@@ -1,4 +1,4 @@
-"""Numbers that a graph computes from constants alone: counters of loops, their ends, indices."""
+"""Numbers in a graph that constants alone determine: loop counters, their limits, indices."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def number_of(tensor: Any, given: Mapping[Any, Number]) -> Number | None:
 
     Args:
         tensor: of a function's graph.
-        given: by `tensor.ref()`: the values that are known already, such as those of the function's arguments.
+        given: values already known, such as the function's arguments, by `tensor.ref()`.
     """
     known = given.get(tensor.ref())
     if known is not None:

@@ -21,7 +21,7 @@ _MOST_OPERATIONS = 60_000
 
 
 class Scope:
-    """One function body: which of the flat tensors each of its tensors is.
+    """One function body: maps its tensors to flat tensors.
 
     Args:
         flat: takes the operations.
@@ -93,7 +93,7 @@ class Scope:
         return self.flat.elsewhere is not None and self.flat.elsewhere(operation)
 
     def _take_in(self, operation: Any) -> None:
-        """Add the copies of what the operation is given by other devices: they arrive when its own inputs are there."""
+        """Add copies of inputs from other devices: they arrive once the operation's own inputs are there."""
         if self.flat.elsewhere is None:
             return
         given = [tensor for tensor in operation.inputs if self._is_elsewhere(tensor.op)]
@@ -132,7 +132,7 @@ class Scope:
         self._finish(operation, results, first)
 
     def _run(self, body: Any, given: Sequence[Known], prefix: str) -> list[Known]:
-        """Add the operations of a function once; returns what is known of its results."""
+        """Add a function's operations once; returns the known facts about its results."""
         inner = Scope(self.flat, prefix)
         for placeholder, known in zip(body.inputs, given, strict=False):
             inner.give(placeholder, known)
@@ -140,7 +140,7 @@ class Scope:
         return [inner.known(result) for result in body.outputs]
 
     def _finish(self, operation: Any, results: Sequence[Known], first: int) -> None:
-        """Record what is known of the outputs of an operation whose inside has been added, from `first` on."""
+        """Record facts about the outputs of an operation whose inner ones begin at index `first`."""
         for tensor, known in zip(operation.outputs, results, strict=True):
             self.give(tensor, known)
         made = self.flat.operations[first:]
@@ -254,7 +254,7 @@ def _bytes(tensor: Any) -> int | None:
 
 
 def _all_new(body: Any) -> int:
-    """The bytes that all operations of a function allocate together: an upper bound of its peak."""
+    """The total bytes allocated by a function's operations: an upper bound of its peak."""
     inside = FlatGraph()
     scope = Scope(inside, "")
     for placeholder in body.inputs:

@@ -30,13 +30,13 @@ _MOST_SAMPLES = 8192
 _ORDERS = 3
 """A size that was asked for runs in this many orders of its operations, as far as `_ORDER_SECONDS` allow."""
 _ORDER_SECONDS = 20.0
-"""The seconds for all runs in further orders together."""
+"""Total seconds for runs in further orders."""
 _MOST_OF_MEMORY = 0.5
 """A real step may take this share of the memory that is free."""
 
 
 class StepAtSizes:
-    """The traces of a step, and what real steps of it have shown."""
+    """The traces of a step, and the results of its real steps."""
 
     def __init__(self, model: Any, batch: Any, size: int, tell: Callable[[str], None]) -> None:
         self._model, self._batch, self._size, self._tell = model, batch, size, tell
@@ -68,7 +68,7 @@ class StepAtSizes:
         return program
 
     def run(self, foreign: int, asked: Sequence[int] = ()) -> None:
-        """Run steps of small sizes and of those that the plan is for, each in a few orders of its operations.
+        """Run small sizes, then those of the plan, each in a few orders of its operations.
 
         The sizes rise: after a large step, the pool would serve small tensors from its large free chunks.
         """
@@ -83,7 +83,7 @@ class StepAtSizes:
                 self._run_in_other_orders(last)  # larger batches are judged by it
 
     def _run_small(self) -> Traced | None:
-        """Run steps of the sizes that were traced, and of larger ones while they are cheap. Sizes that were asked for
+        """Run steps of the sizes that were traced, and of larger ones while they are cheap. Requested sizes
         run before the next larger one. Returns the last one that ran."""
         program, seconds = self.program(), 0.0
         last: Traced | None = None
@@ -123,7 +123,7 @@ class StepAtSizes:
                 self._run_asked(smaller)
 
     def _run_asked(self, size: int) -> None:
-        """Run steps of a size that the plan is for, unless that takes too long or too much memory."""
+        """Run a size of the plan, unless it takes too long or too much memory."""
         each = self.seconds / self.last
         if self.failed or size in self.measured or each * size > _OWN_SECONDS:
             return
@@ -135,7 +135,7 @@ class StepAtSizes:
             self._run_in_orders(traced)
 
     def _run_in_orders(self, traced: Traced) -> float:
-        """Run a step, and in other orders too if the plan is for its size; returns the seconds of the shortest in the
+        """Run a step, and in other orders too if the plan is for its size; returns the shortest seconds in the
         first order, 0 if none succeeded."""
         seconds = self._run(traced)
         if seconds and traced.batch in self._asked:

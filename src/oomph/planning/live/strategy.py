@@ -18,8 +18,8 @@ from oomph.reach.training_kind import ON_BATCH
 _MIRRORED = (tf.distribute.MirroredStrategy, tf.distribute.MultiWorkerMirroredStrategy)
 
 _OF_ANOTHER = re.compile(r"(?:\A|/)(?:replica|update)_[1-9]\d{0,3}(?:_\d{1,4})?/")
-"""The scopes of what tensorflow/python/distribute/mirrored_run.py and mirrored_strategy.py do for the second replica
-and all after it."""
+"""The scopes that tensorflow/python/distribute/mirrored_run.py and mirrored_strategy.py use for all replicas but the
+first."""
 
 
 @dataclass(frozen=True)
@@ -65,10 +65,10 @@ def check(strategy: Any, kind: str) -> None:
 
 
 def elsewhere(strategy: Any) -> Elsewhere | None:
-    """Tells which operations are those of all replicas but the first; None if there is only one.
+    """Tells which operations belong to replicas other than the first; None if there is only one.
 
-    A script may name GPUs that are not here. TensorFlow then places variables on the CPU, and updates beside them, so
-    that these do not tell by their devices whose they are.
+    A script may name GPUs that are not here. TensorFlow then places variables on the CPU, and updates beside them:
+    their devices do not show whose they are.
     """
     if strategy.num_replicas_in_sync == 1:
         return None
@@ -90,7 +90,7 @@ def can_measure_one(strategy: Any, device: str) -> bool:
 
 
 def can_be_changed(is_xla: bool, replicas: PlannedReplicas) -> bool | None:
-    """True if XLA compiles the step; None where it does not and cannot: it refuses variables of several devices."""
+    """True if XLA compiles the step; None if it cannot, because variables are on several devices."""
     return None if replicas.count > 1 and not is_xla else is_xla
 
 

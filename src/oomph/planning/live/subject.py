@@ -29,7 +29,7 @@ class PlannedTraining:
 
     words: str
     layers: frozenset[str]
-    """The names of all layers, those inside of others included."""
+    """The names of all layers, including nested ones."""
     trainable: int
     """The size of one gradient for each trainable weight, in bytes."""
     batch: int
@@ -107,7 +107,7 @@ def parameters(model: Any) -> int:
 
 
 def layer_names(model: Any) -> frozenset[str]:
-    """The names of all layers, those inside of others included, but not the model's own."""
+    """The names of all layers, including nested ones, without the model's own."""
     return frozenset(layer.name for layer in KERAS.flatten_layers.of(model)(include_self=False))
 
 

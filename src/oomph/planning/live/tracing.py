@@ -58,8 +58,8 @@ def trace(model: Any, spec: Any, size: int, batch: int) -> Traced:
 def traced_program(traces: Sequence[Traced], is_update: Callable[[str], bool]) -> Program | None:
     """The program of traces of rising batch sizes; None if the first and the last differ too much.
 
-    It consists of the operations of the last trace. A few may be missing in the others, in which TensorFlow makes
-    constants of small tensors.
+    It consists of the operations of the last trace. A few may be missing in the others, where TensorFlow makes
+    small tensors constant.
     """
     flat, growth = traces[-1].flat, SizeGrowth(tuple(trace.batch for trace in traces))
     twins = [{made.name: made for made in trace.flat.operations} for trace in traces[:-1]]

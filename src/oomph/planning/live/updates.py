@@ -12,9 +12,9 @@ _NUMBER = re.compile(r"_\d{1,4}\Z")
 
 
 def is_update_of(optimizers: Iterable[Any]) -> Callable[[str], bool]:
-    """Tells whether an operation of this name belongs to the update of one of these optimizers.
+    """Tells if an operation of this name belongs to the update of one of these optimizers.
 
-    Loss scaling puts the update of the optimizer inside of it into a condition: "cond/cond/adam_1/Square_4".
+    Loss scaling puts its inner optimizer's update into a condition: "cond/cond/adam_1/Square_4".
     """
     inner = [(each, getattr(each, "inner_optimizer", each)) for each in optimizers]
     names = {optimizer.name for pair in inner for optimizer in pair}

@@ -1,7 +1,7 @@
 """The peak of a step at any batch size, from real steps at a few sizes on the GPU itself. Pure.
 
-The figures meet the sizes that ran, and follow a course elsewhere: that of the simulation, or, where XLA hides the
-buffers, what is known of their growth.
+The figures meet the sizes that ran, and elsewhere follow the simulation or, if XLA hides the buffers, what is known of
+their growth.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from oomph.planning.xla.growth import XlaGrowth
 _LOOSE = 0.55
 """Share of a loose allocator's count that may suffice: 160 of 276 MiB, seen on the fake GPU of tests/rig."""
 LOWER, UPPER = 0.9, 1.25
-"""The interval around a measured or corrected peak without XLA: another process lays its memory out in another way."""
+"""The interval around a measured or corrected peak without XLA: memory layout varies between processes."""
 LOWER_XLA, UPPER_XLA = 0.75, 1.25
-"""The interval around a compiled step that ran. The first step decides, in which XLA tries out algorithms, several at a
-time: on the fake GPU of tests/rig a fit took 0.84 to 0.88 of what the same size took in a probe."""
+"""The interval around a compiled step that ran. The first step, in which XLA tries out several algorithms at
+a time, decides: on the fake GPU of tests/rig a fit took 0.84 to 0.88 of what the same size took in a probe."""
 
 Course = Callable[[int], Interval]
-"""The peak at any size, with bounds that hold in another process: each lays its memory out in another way."""
+"""The peak at any size, with bounds that allow for another process's memory layout."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ def rising(measured: Mapping[int, int]) -> dict[int, int]:
 
 
 def simulated_course(measured: Mapping[int, int], predicted: Callable[[int], int], held: int) -> Course:
-    """The course of the simulation, stretched so that it meets the sizes that ran; `held` is in use in any case."""
+    """The simulation's course, stretched to meet the sizes that ran; `held` is always in use."""
     heights = rising(measured)
     sizes = sorted(heights)
 
@@ -85,13 +85,13 @@ def simulated_course(measured: Mapping[int, int], predicted: Callable[[int], int
 def grown_course(measured: Mapping[int, int], fixed: Callable[[int], int], predicted: Callable[[int], int]) -> Course:
     """The course of a step that XLA compiles: `fixed` bytes are counted, and the rest grows from what ran.
 
-    Where a single size ran, the bounds are in proportion to the batch, and what is expected between them follows the
+    If a single size ran, the bounds are in proportion to the batch, and what is expected between them follows the
     simulation, which does not see XLA's buffers but knows what does not grow.
 
     Args:
         measured: the peaks by batch size.
-        fixed: what a step of that many samples holds in any case: variables and input.
-        predicted: what the simulation says.
+        fixed: bytes that a step of that many samples always holds: variables and input.
+        predicted: the simulated peak.
     """
     heights = rising(measured)
     growth = XlaGrowth({batch: max(0, peak - fixed(batch)) for batch, peak in heights.items()})

@@ -1,6 +1,6 @@
-"""The record of a training that ran on a GPU: what its steps took, and what the simulation had said. Pure.
+"""The record of a training that ran on a GPU: the memory of its steps, measured and simulated. Pure.
 
-It is evidence of two kinds. The same step, on the same kind of GPU with the same TensorFlow, takes what it took. Of
+It is evidence of two kinds. The same step needs the same memory on the same kind of GPU with the same TensorFlow. Of
 other trainings it only says how far the simulation has been off on such a GPU, which moves bounds apart and never
 together.
 """
@@ -28,7 +28,7 @@ class Point:
     batch: int
     measured: int
     predicted: int
-    """The engine's prediction, without any correction."""
+    """The engine's uncorrected prediction."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class ProbeEvidence:
     greatest: float
 
     def widened(self, peak: Interval, simulated: int) -> Interval:
-        """The interval, with what these trainings would have taken in it; it never gets narrower.
+        """The interval, extended to what these trainings suggest; it never gets narrower.
 
         Args:
             peak: the interval of a plan.
@@ -101,7 +101,7 @@ def of_same_training(records: Iterable[ProbeRecord], training: str, xla: bool) -
 def evidence(records: Sequence[ProbeRecord], xla: bool, engine: str = "graph") -> ProbeEvidence | None:
     """The records' evidence on the simulation, for steps with XLA or without; None if there is none.
 
-    The largest size of each training counts: what libraries take in any case hides all else in the small ones.
+    The largest size of each training counts: in small ones, the libraries' fixed use hides all else.
     """
     alike = [record for record in records if record.xla == xla and record.engine == engine]
     largest = [(record, max(record.points, key=lambda point: point.batch)) for record in alike]

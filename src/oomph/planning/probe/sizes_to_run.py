@@ -22,16 +22,16 @@ def is_time_left(spent: float, last: float) -> bool:
 
 
 def sizes_wanted(is_xla: bool, asked: Sequence[int], should_fit: bool) -> tuple[int, ...]:
-    """The sizes that the plan would like to know, in their order.
+    """The sizes that the plan wants measured, in order.
 
-    A step that runs operation by operation begins with small sizes, at most half of the largest that was asked for.
-    One that XLA compiles takes long for each size, and few samples make it try out other algorithms, whose memory tells
-    little: it begins with the largest that was asked for, if that should fit, and a quarter of it comes next.
+    A step that runs operation by operation begins with small sizes, at most half of the largest that was asked for. One
+    that XLA compiles takes long for each size, and small batches use other algorithms, whose memory tells little: it
+    begins with the largest that was asked for, if that should fit, and a quarter of it comes next.
 
     Args:
         is_xla: whether XLA compiles the step.
         asked: the sizes of the plan, rising.
-        should_fit: whether the largest of them should fit, by what is simulated.
+        should_fit: whether the largest should fit, by the simulation.
     """
     most = asked[-1]
     if not is_xla:
@@ -44,7 +44,7 @@ def sizes_wanted(is_xla: bool, asked: Sequence[int], should_fit: bool) -> tuple[
 def next_to_run(
     ran: Collection[int], ran_out: int | None, wanted: Sequence[int], high: Callable[[int], int], limit: int
 ) -> int | None:
-    """The next batch size to run; None if nothing more is worth a step.
+    """The next batch size to run; None if no other is worth a step.
 
     Where a wanted size may not fit by what is known so far, a smaller one that should is run first: the bound is
     narrower after it. Where the first size runs out of memory, a much smaller one runs, if the model takes others.
@@ -52,9 +52,9 @@ def next_to_run(
     Args:
         ran: the sizes that ran.
         ran_out: the smallest size that ran out of memory.
-        wanted: the sizes that the plan would like to know, in their order; the first one runs in any case.
+        wanted: the sizes that the plan wants measured, in order; the first always runs.
         high: the most that a batch size may need, by what is known so far.
-        limit: what the device gives, in bytes.
+        limit: the device's limit in bytes.
     """
     if not ran:
         if ran_out is None:

@@ -1,4 +1,4 @@
-"""A training step compiled by XLA for a GPU, without that GPU: what it needs, and what it says of memory.
+"""A training step compiled by XLA for a GPU, without that GPU: the step itself, and its memory.
 
-Needs the extra `oomph[xla]`. jax is imported in a process of its own only, never in that of the training.
+Needs the extra `oomph[xla]`. jax is imported only in its own process, never in the training's.
 """

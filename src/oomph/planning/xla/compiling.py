@@ -1,4 +1,4 @@
-"""Has a step compiled by XLA in a process of its own, with a limit for time and memory. Standard library only."""
+"""Has XLA compile a step in its own process, with limits of time and memory. Standard library only."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _LEAST, _MOST = 1 << 30, 8 << 30
 _OLDEST_PYTHON = (3, 11)
 """The oldest Python of jax 0.10."""
 _HIDDEN = ("OOMPH_", "JAX_", "XLA_", "TF_")
-"""Variables of these beginnings are the training's: they are not passed on."""
+"""Prefixes of the training's own variables, which are not passed on."""
 _OF_ITS_PYTHON = ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV")
 PYTHON = "OOMPH_XLA_PYTHON"
 """The variable that names another Python, which has the compiler: TensorFlow imports JAX wherever it finds it."""
@@ -84,8 +84,8 @@ def compile_step(step: bytes, target: str, seconds: float, available: int | None
     Args:
         step: its serialized HLO.
         target: the GPU, as `targets.description` has it.
-        seconds: how long it may take.
-        available: the bytes of memory that are free; None if that is not known.
+        seconds: the time limit.
+        available: the bytes of free memory; None if unknown.
 
     Raises:
         NotCompiledError: it cannot be compiled, takes too long, or needs too much memory.
@@ -131,7 +131,7 @@ def answer_of(said: bytes, returncode: int) -> Mapping[str, Any]:
 
 
 def _environ(folder: Path) -> dict[str, str]:
-    """The environment of the compiler: no GPU is looked for, and nothing is taken from an installed toolkit."""
+    """The environment of the compiler, which looks for no GPU and uses no installed toolkit."""
     hidden = (*_HIDDEN, *_OF_ITS_PYTHON) if os.environ.get(PYTHON) else _HIDDEN
     passed = {name: value for name, value in os.environ.items() if not name.startswith(hidden)}
     return passed | {

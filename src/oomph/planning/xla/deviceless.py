@@ -1,4 +1,4 @@
-"""The process that compiles a step for a GPU that is not there. Run as a file; needs jax, and nothing of oomph.
+"""Compiles a step for a GPU that is not there, in its own process. Run as a file; needs jax, but not oomph.
 
     python deviceless.py STEP.hlo TARGET.txt MOST_BYTES
 
@@ -40,7 +40,7 @@ def _compiled(step: bytes, target: str) -> Any:
 
 
 def _without_copies(step: bytes) -> Any:
-    """The step as a module without `mhlo.copy`, which compilation refuses; XLA inserts the copies that it needs."""
+    """The step as a module without `mhlo.copy`, which cannot be compiled; XLA inserts the copies it needs."""
     from jax._src.interpreters.mlir import make_ir_context
     from jaxlib.mlir import ir
 

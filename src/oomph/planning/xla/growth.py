@@ -1,9 +1,9 @@
 """The memory of a compiled step at any batch size, from the sizes at which it was compiled. Pure.
 
-A part is there whatever the batch: the variables. The rest grows. Each point of the program needs so much and so much
-more for every sample, and the peak is the greatest of these lines, so it is bent upwards: between two sizes it lies
-below the straight line through them; above the largest one it lies above the line through the last two, and below what
-grows in proportion to the batch.
+Part of it is fixed: the variables. The rest grows. Each point of the program needs a fixed amount plus an amount per
+sample, and the peak is the highest of these lines, so it is convex: between two sizes it lies below the straight line
+through them; above the largest one it lies above the line through the last two, and below what grows in proportion to
+the batch.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from oomph.planning.estimate import Interval
 
 _FASTER = 1.02
-"""Growth above this multiple of the proportional one has a part that is quadratic in the batch."""
+"""Growth above this multiple of proportional growth has a quadratic part."""
 
 
 @dataclass(frozen=True)

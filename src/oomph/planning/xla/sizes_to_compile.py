@@ -10,7 +10,7 @@ MOST_SIZES = 3
 ENOUGH_SECONDS = 90.0
 """No further size is begun that would probably end later than this after the first one began."""
 _NEAR = 1 / 8
-"""A size this near to one that was compiled would tell nothing new."""
+"""A size this near to a compiled one tells nothing new."""
 
 
 def is_time_left(spent: float, last: float) -> bool:
@@ -19,13 +19,13 @@ def is_time_left(spent: float, last: float) -> bool:
 
 
 def next_size(done: Collection[int], asked: Sequence[int], high: Callable[[int], int], limit: int | None) -> int | None:
-    """The next batch size to compile; None if that would tell nothing.
+    """The next batch size to compile; None if none would tell more.
 
     Args:
         done: the sizes that were compiled.
-        asked: those that the plan is for, rising.
-        high: the most that a batch size may need, by what is known so far.
-        limit: what the device gives; None if there is none.
+        asked: the sizes of the plan, rising.
+        high: the most that a batch size may need, as far as known.
+        limit: the device's limit; None without one.
     """
     if len(done) >= MOST_SIZES:
         return None

@@ -64,7 +64,7 @@ class CompiledStep:
 
     @cached_property
     def growth(self) -> XlaGrowth:
-        """All that is neither held from step to step nor input."""
+        """The memory besides held variables and inputs."""
         variables = self.held.total
         return XlaGrowth(
             {size: max(0, each.total - variables - self.inputs(size)) for size, each in self.compiled.items()}

@@ -1,8 +1,8 @@
-"""The GPUs that XLA compiles for: one for each compute capability, as its compiler wants them described. Pure.
+"""The GPUs that XLA compiles for, one per compute capability, described for its compiler. Pure.
 
-XLA asks which instructions there are, how much of everything a multiprocessor has, and how fast it is. These figures
-are of one GPU of each compute capability, as NVIDIA publishes them; none was read off a device by this project. The
-memory is always that of the GPU that the plan is for.
+XLA asks for the instructions, the resources of a multiprocessor, and the speed. These are NVIDIA's published figures
+for one GPU of each compute capability; none was read from a device by this project. The memory is always that of the
+GPU that the plan is for.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Target(NamedTuple):
     shared: int
     """Shared memory of one multiprocessor."""
     shared_of_block: int
-    """The most of it that one block may ask for."""
+    """Most shared memory of one block."""
     lanes: int
     """Float32 units of one multiprocessor."""
     cache: int
@@ -60,11 +60,11 @@ class Chosen(NamedTuple):
 
     target: Target
     is_nearest: bool
-    """True if it has another compute capability than the GPU that is meant, or that is not known."""
+    """True if its compute capability is not that of the intended GPU, or that is unknown."""
 
 
 def choose(capability: str) -> Chosen | None:
-    """The target for a compute capability such as "8.9": its own, else the next one below; None below all of them."""
+    """The target for a compute capability such as "8.9": its own, or the next lower one; None if there is none."""
     wanted = _numbers(capability)
     if wanted is None:
         return Chosen(next(each for each in TARGETS if each.capability == _UNNAMED), True)

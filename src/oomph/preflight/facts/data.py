@@ -91,16 +91,16 @@ class Part:
     name: str
     """Name in the user's code: "x", "x['age']", "y[1]"."""
     key: str = ""
-    """Its key, where the structure is a dictionary."""
+    """Its key in a dictionary, or empty."""
     shape: Shape | None = None
     """Shape with the batch dimension; None if the rank is unknown."""
     dtype: str = "float32"
     is_ragged: bool = False
     is_sparse: bool = False
     sample: DataSample | None = None
-    """None where it was not looked at."""
+    """None if not looked at."""
     equals_target: bool = False
-    """True if its values are those of the first target, one by one."""
+    """True if its values equal those of the first target."""
     empty_share: float = 0.0
     """Share of empty strings, for text."""
     rows: int | None = None
@@ -130,7 +130,7 @@ class Stage:
     frozen_random: str = ""
     """The call by which its function draws random numbers in Python, once for all elements: "np.random.randint"."""
     moves_alone: bool = False
-    """True if it moves images at random, and not the masks that belong to them."""
+    """True if it moves images at random, but not their masks."""
     is_python: bool = False
     """True if its function runs Python for each element."""
     elements: int | None = None
@@ -138,7 +138,7 @@ class Stage:
     inputs: int = 1
     """Number of input pipelines."""
     identity: int = 0
-    """The same for stages that are one object: what two pipelines have in common."""
+    """Equal for stages that are one object, as when two pipelines share them."""
 
 
 @dataclass(frozen=True)
@@ -148,7 +148,7 @@ class Data:
     kind: str
     parts: tuple[Part, ...] = ()
     batch: int | None = None
-    """Samples in a batch; None where it is not known."""
+    """Samples in a batch; None if unknown."""
     batches: int | None = None
     """Number of batches, or ENDLESS; None if unknown."""
     samples: int | None = None
@@ -160,11 +160,11 @@ class Data:
     room: Room = NO_ROOM_KNOWN
     """Space for the buffers on this machine."""
     shuffled_apart: bool = False
-    """True if inputs and targets are shuffled each by itself, and zipped then."""
+    """True if inputs and targets are shuffled separately, then zipped."""
     same_batches: int = 0
     """Number of batches compared if all are identical, or else 0."""
     empty_batch: int | None = None
-    """The index of the first batch without a sample."""
+    """The index of the first empty batch."""
     failed: str = ""
     """The message of the exception that the data raised while being looked at."""
     failed_after: int = 0

@@ -12,21 +12,21 @@ class Callback:
     """One callback that fit was given."""
 
     kind: str
-    """The name of its class."""
+    """The class name."""
     is_keras: bool = True
     settings: Mapping[str, Any] = field(default_factory=dict)
     """monitor, mode, patience, save_best_only, save_freq, factor, ... where it has them."""
     is_class: bool = False
     """True if the class was given in place of an object."""
     rates: tuple[float, ...] = ()
-    """The learning rates that the function of a LearningRateScheduler returns, epoch by epoch."""
+    """The learning rates from a LearningRateScheduler's function, epoch by epoch."""
     no_rate: str = ""
     """The first non-float value it returns, and when: "None in epoch 1"."""
     needs_direction: bool = False
-    """True if Keras must know if a high value of its figure is better; with mode "auto" it looks for it."""
+    """True if Keras must know whether higher is better for its figure, and infers it in mode "auto"."""
 
     def __getitem__(self, name: str) -> Any:
-        """A setting; None if there is none of this name."""
+        """A setting, or None."""
         return self.settings.get(name)
 
 
@@ -42,13 +42,13 @@ class SavedWhole:
     trouble: str = ""
     """The error with which Keras would refuse to save it; empty if it can be saved."""
     culprit: str = ""
-    """The class that is to be changed: "Scale"; empty where it is not known."""
+    """The class to change: "Scale"; empty if unknown."""
     is_loaded_at: str = ""
     """The file and line that loads it again."""
     load_trouble: str = ""
     """The error with which Keras would refuse to load it; empty if it can be loaded, or that was not tried."""
     is_own_load: bool = False
-    """True if that is the error of the script's own line; False if it comes even with all classes registered."""
+    """True if the script's own line causes that error; False if registering all classes does not avoid it."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class FitFacts:
     initial_epoch: int = 0
     steps_per_epoch: int | None = None
     steps: int | None = None
-    """The steps of the whole training; None where that is not known."""
+    """The steps of the whole training; None if unknown."""
     batch_size: int | None = None
     """The `batch_size` given, or None."""
     shuffle: bool = True
@@ -71,7 +71,7 @@ class FitFacts:
     class_weight: Mapping[int, float] | None = None
     has_validation: bool = False
     has_y: bool = False
-    """True if `y` was given beside x."""
+    """True if `y` was given."""
     callbacks: tuple[Callback, ...] = ()
     place: str = ""
     """The file and line of the call."""

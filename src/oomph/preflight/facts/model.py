@@ -30,20 +30,20 @@ class Weights:
     not_finite: int = 0
     """Number of values that are NaN or infinite."""
     is_constant: bool = False
-    """True if every kernel holds one value only; False without a kernel."""
+    """True if each kernel holds a single value; False without a kernel."""
     is_fresh: bool | None = None
-    """True if its biases, or the statistics of its normalisation, are as they are created; None without these."""
+    """True if its biases, or its normalisation statistics, have their initial values; None without these."""
 
 
 @dataclass(frozen=True)
 class LayerFacts:
-    """One layer, those inside of nested models included."""
+    """One layer, including those in nested models."""
 
     name: str
     kind: str
     """The name of its class: "Dense"."""
     is_keras: bool = True
-    """True if the class is Keras' own, so that `settings` mean what Keras' documentation says."""
+    """True if the class is Keras' own, so that `settings` have their documented meaning."""
     settings: Mapping[str, Any] = field(default_factory=dict)
     """The plain values of its configuration: units, activation (by its name), rate, input_dim, axis, ..."""
     input_shapes: tuple[Shape, ...] = ()
@@ -57,14 +57,14 @@ class LayerFacts:
     untracked: tuple[str, ...] = ()
     """The attributes of the user's own layer that hold trainable tf.Variables, which Keras 3 does not train."""
     frozen_random: str = ""
-    """The call by which its `call` draws random numbers in Python, which a trace does once: "np.random.normal"."""
+    """The call by which its `call` draws Python random numbers, only once per trace: "np.random.normal"."""
     loses_mask: bool = False
     """True if its input has a mask and its output has none."""
     is_on_path: bool = True
     """True if it is a layer of the model's own graph, or of a nested functional model, so that `feeds` is known."""
 
     def __getitem__(self, name: str) -> Any:
-        """A setting; None if there is none of this name."""
+        """A setting, or None."""
         return self.settings.get(name)
 
 
@@ -123,11 +123,11 @@ class MetricFacts:
     name: str
     """Name in the logs: "accuracy"."""
     kind: str
-    """The name of its class, or of its function, in snake case: "sparse_categorical_accuracy"."""
+    """The class or function name in snake case: "sparse_categorical_accuracy"."""
     is_keras: bool = True
     settings: Mapping[str, Any] = field(default_factory=dict)
     has_direction: bool = True
-    """True if Keras knows if a high value of it is better, as it does not of the user's own and of a plain Mean."""
+    """True if Keras knows whether higher is better, which it does not for user-defined metrics and a plain Mean."""
 
 
 @dataclass(frozen=True)
@@ -138,7 +138,7 @@ class Output:
     shape: Shape | None
     dtype: str = "float32"
     layer: LayerFacts | None = None
-    """The layer that makes its values; layers that only reshape are passed over. None where it is not known."""
+    """The layer that makes its values, skipping layers that only reshape; None if unknown."""
     activation: str = ""
     """The last activation: "softmax", "sigmoid", "linear", "relu", ...; empty if unknown."""
     loss: Loss | None = None
@@ -146,7 +146,7 @@ class Output:
 
     @property
     def units(self) -> int | None:
-        """The size of the last dimension; None where it is not known."""
+        """The size of the last dimension; None if unknown."""
         return self.shape[-1] if self.shape is not None and len(self.shape) > 1 else None
 
 
@@ -162,7 +162,7 @@ class Input:
 
 @dataclass(frozen=True)
 class OptimizerFacts:
-    """The optimizer, and that inside of a loss-scaling one."""
+    """The optimizer; the inner one if it scales the loss."""
 
     kind: str
     """The name of its class: "Adam"."""
@@ -198,13 +198,13 @@ class Model:
     """The loss that a custom loop calls with the output of a model as the target; empty if there is none."""
     run_eagerly: bool = False
     pretrained: str = ""
-    """The name of a model of keras.applications in it: "efficientnetb0"."""
+    """The keras.applications model in it: "efficientnetb0"."""
     has_added_losses: bool = False
     """True if layers or the model add losses of their own: regularisers, `add_loss`, `compute_loss`."""
     operations: tuple[str, ...] = ()
     """The kinds of the operations, which are no layers, that its inputs pass before any weights: "TrueDivide"."""
     logged: tuple[str, ...] = ()
-    """The names of the metrics that layers and the model itself hold, beside those of `compile`."""
+    """The names of metrics held by layers and the model itself, besides those of `compile`."""
 
     def layer(self, name: str) -> LayerFacts | None:
         """A layer by its name."""

@@ -26,7 +26,7 @@ class PipelineChange:
     """The replacement code: ".map(decode, num_parallel_calls=tf.data.AUTOTUNE)"."""
     place: str
     before: float
-    """Seconds for one step, the wait included."""
+    """Seconds per step, including the wait."""
     after: float
     same_batches: int = 0
     """Number of first batches found identical, element by element; 0 if not compared or different."""

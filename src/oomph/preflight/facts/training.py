@@ -26,7 +26,7 @@ class Training:
     """None where the wait for data was not measured."""
 
     def pairs(self, data: Data | None = None) -> Iterator[tuple[Output, Part]]:
-        """Each output with the target that it is compared with: by key, else by order."""
+        """Each output with its target: by key, else by order."""
         targets = (data or self.data).of("y")
         for index, output in enumerate(self.model.outputs):
             by_key = [part for part in targets if part.key and part.key == output.name]

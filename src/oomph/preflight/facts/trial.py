@@ -13,7 +13,7 @@ class Gradient:
     layer: str
     """The name of the layer that owns it."""
     is_missing: bool = False
-    """True if the loss does not depend on the variable."""
+    """True if the loss is independent of the variable."""
     norm: float = 0.0
     weight_norm: float = 0.0
     is_finite: bool = True
@@ -62,7 +62,7 @@ class LossOrder:
 
 @dataclass(frozen=True)
 class OddBatch:
-    """A batch of another size than the others, with which the model fails."""
+    """A batch of unusual size on which the model fails."""
 
     samples: int
     error: str
@@ -95,7 +95,7 @@ class Trial:
     """Empty where they were not seen, as with an own train_step."""
     activities: tuple[Activity, ...] = ()
     not_finite_after: tuple[str, ...] = ()
-    """The names of the weights that were not finite after the steps, and were before."""
+    """The weights that were finite before the steps, but not after."""
     orders: tuple[LossOrder, ...] = ()
     ranges: tuple[InputRange, ...] = ()
     broadcasts: str = ""
@@ -107,9 +107,9 @@ class Trial:
     reads_ahead: bool = False
     """True if a model of next elements sees them in its input."""
     not_reset: tuple[str, ...] = ()
-    """The metrics of the user's own that `reset_state` leaves as they are."""
+    """The user-defined metrics that `reset_state` does not reset."""
     unchanged: bool = False
-    """True if the steps changed none of the trained weights; False where that was not compared."""
+    """True if the steps changed no trained weight; False if not compared."""
     differs_in_training: bool = False
     """True if outputs that are the same for all samples differ in training mode, by the statistics of the batch."""
     added_loss: float = 0.0

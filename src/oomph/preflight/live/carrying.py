@@ -78,7 +78,7 @@ def _tried(what: str, look: Callable[[], Carried | None]) -> Iterator[Carried]:
 
 
 def _micro_batches(model: Any, batch: Any) -> Carried:
-    """The label that a step in micro-batches would get: from the same probe that `oomph run` makes."""
+    """The label for a step in micro-batches, from the same probe as in `oomph run`."""
     promise = promise_before_tracing(model)
     if promise.kind != RESTART_ONLY:
         step = FullBatchStep(model, model.train_step, can_go_back=False)
@@ -131,7 +131,7 @@ def _data(model: Any, given: Mapping[str, Any]) -> Carried:
 
 
 def _are_too_large(x: Any) -> bool:
-    """True if the buffers of a pipeline cannot be filled and written for a trial."""
+    """True if a pipeline's buffers are too large to fill and write for a trial."""
     if not isinstance(x, tf.data.Dataset):
         return False
     found = readable(x)
@@ -139,7 +139,7 @@ def _are_too_large(x: Any) -> bool:
 
 
 def _told_position(data: told_positions.TellingData) -> Carried:
-    """Have data of Grain tell their position after one batch, go there again, and compare the batch that comes next."""
+    """Ask Grain for its position after one batch, return to it, and compare the next batch."""
     iterator = iter(data.dataset)
     next(iterator, None)
     told, expected = data.position(1), next(iterator, None)

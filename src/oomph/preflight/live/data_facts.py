@@ -1,4 +1,4 @@
-"""The data of a fit as facts: what they are, and a sample of them."""
+"""The data of a fit as facts, with a sample of their values."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Looked:
 
     data: Data
     batch: Any
-    """The batch as fit passes it to `train_step`: x, (x, y) or (x, y, sample_weight); None if there is none."""
+    """The batch as fit passes it to `train_step`: x, (x, y) or (x, y, sample_weight); or None."""
     rows: frozenset[int] = frozenset()
     """A hash of the x of each different sample."""
 
@@ -60,13 +60,13 @@ def look_at(
     limits: Limits = USUAL, input_rank: int | None = None,
     tell: Tell = lambda text: None,
 ) -> Looked:  # fmt: skip
-    """Look at what fit, evaluate or train_on_batch would be given.
+    """Look at the data for fit, evaluate or train_on_batch.
 
     Args:
         x, y, sample_weight, batch_size: as in fit.
         limits: how much is read.
-        input_rank: the rank of the model's first input with the batch dimension, where it is known.
-        tell: shows the user how far the reading is.
+        input_rank: the rank of the model's first input with the batch dimension, if known.
+        tell: shows the user the progress.
     """
     if x is None:
         return Looked(Data(GENERATOR), None)  # one that is not to be read
@@ -106,7 +106,7 @@ def _dataset(dataset: Any, limits: Limits, input_rank: int | None, tell: Tell) -
 
 
 def _unmixed(data: Data) -> Data:
-    """The data without their targets' values: behind a smaller shuffle they may be those of one class only."""
+    """The data without target values: with a smaller shuffle they may all be of one class."""
     parts = (replace(part, sample=None) if part.role == "y" else part for part in data.parts)
     return replace(data, parts=tuple(parts), same_batches=0)
 
@@ -200,7 +200,7 @@ def _arrays(x: Any, y: Any, sample_weight: Any, batch_size: int | None, limits: 
 
 
 def _as_keras_takes_it(part: Any) -> Any:
-    """Arrays of numbers with a fraction in Keras' usual precision."""
+    """Floating-point arrays in Keras' default precision."""
     is_float = isinstance(part, np.ndarray) and part.dtype.kind == "f"
     return part.astype(keras.config.floatx()) if is_float else part
 
@@ -268,8 +268,8 @@ def _with_samples(
         data: without them.
         arrays: the values.
         is_whole: whether these are all there are.
-        rows: the rows of x that were taken; None: all.
-        totals: for parts of the data that were read beyond what the arrays hold.
+        rows: the selected rows of x; None: all.
+        totals: for parts that were read beyond the arrays.
     """
     target = next((array for leaf, array in arrays.items() if leaf.role == "y"), None)
     number = None if target is None else _one_number(target)

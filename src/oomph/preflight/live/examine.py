@@ -67,7 +67,7 @@ _VERDICTS = {Fitting.YES: "should fit", Fitting.NO: "does not fit", Fitting.UNKN
 
 
 def held_line(model: Any, optimizer: Any = None) -> str:
-    """Say what a training holds all the time, as far as it exists, in a sentence without a final stop.
+    """Say what a training permanently holds, if it exists yet, in a sentence without a final stop.
 
     The model of a custom loop need not be compiled: the loop has its own `optimizer`.
     """

@@ -61,7 +61,7 @@ _BY_RANGE = (
     "RandomBrightness", "RandomColorJitter", "RandAugment", "AugMix", "Equalization", "Posterization",
     "RandomPosterization", "RandomInvert", "Solarization", "CLAHE",
 )  # fmt: skip
-"""Layers whose effect is as large as the range that they are told; others only clip to it."""
+"""Layers whose effect scales with their configured range; others only clip to it."""
 
 
 @dataclass
@@ -104,7 +104,7 @@ def _activation(layer: Any) -> str:
 
 
 def _told_range(layer: Any) -> tuple[float, float] | None:
-    """The range of pixels that a layer of Keras' own was told; None for one that needs none."""
+    """The pixel range configured for one of Keras' layers; None if it needs none."""
     told = getattr(layer, "value_range", None)
     if (
         not is_of_keras(type(layer))

@@ -27,8 +27,8 @@ def fit_facts(kind: str, given: Mapping[str, Any], place: str, data: Data, rate:
         kind: "fit", "train_on_batch" or "custom loop".
         given: the arguments of the call by name.
         place: its file and line.
-        data: what is known of its data.
-        rate: the learning rate before the first step; None if it is not known.
+        data: the facts about its data.
+        rate: the learning rate before the first step; None if unknown.
     """
     number = int(given.get("epochs") or 1)
     per_epoch = _whole(given.get("steps_per_epoch"))
@@ -79,7 +79,7 @@ _NEED_A_DIRECTION = ("EarlyStopping", "MonitorCallback")
 
 
 def _rates(callback: Any, rate: float | None, epochs: range) -> tuple[tuple[float, ...], str]:
-    """Return the rates that the function of a LearningRateScheduler gives, and what it gives instead of one."""
+    """Return the rates from a LearningRateScheduler's function, and the first value that is no rate."""
     if type(callback).__name__ != "LearningRateScheduler" or not is_of_keras(type(callback)) or rate is None:
         return (), ""
     found: list[float] = []
@@ -104,7 +104,7 @@ def _scheduled(schedule: Any, epoch: int, rate: float) -> Any:
 
 
 def callbacks_of(given: Mapping[str, Any]) -> list[Any]:
-    """The callbacks that fit was given, in any form that it takes."""
+    """The callbacks given to fit in any form."""
     found = given.get("callbacks")
     if isinstance(found, keras.callbacks.CallbackList):
         found = found.callbacks
@@ -127,7 +127,7 @@ def _callbacks(each: list[Any], rate: float | None, epochs: range) -> list[Callb
 
 
 _MOST_WEIGHTS = 20_000_000
-"""A model is made again from its configuration if it has no more weights."""
+"""A model with more weights is not remade from its configuration."""
 _NOT_FOUND = "Could not locate"
 """Keras says so of a class that is not in the model itself, such as a regulariser; a script may well pass it."""
 
@@ -165,7 +165,7 @@ def _load_trouble(model: Any, load: Load | None, is_for_weights: bool) -> tuple[
 
 
 def _made_again(model: Any, objects: dict[str, Any], with_compile: bool) -> str:
-    """Return the error that Keras raises when it makes a model of the configuration; empty if it makes one."""
+    """Return the error that Keras raises when remaking a model from its configuration; empty if none."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         written = json.loads(json.dumps(keras.saving.serialize_keras_object(model)))
@@ -179,7 +179,7 @@ def _made_again(model: Any, objects: dict[str, Any], with_compile: bool) -> str:
 
 
 def _own_classes(model: Any) -> dict[str, Any]:
-    """The classes of the user's own in a model, by the names that they are looked up with."""
+    """The user-defined classes in a model, by the names that Keras looks up."""
     found = {}
     for layer in KERAS.flatten_layers.of(model)(include_self=True, recursive=True):
         for each in (layer, *vars(layer).values()):

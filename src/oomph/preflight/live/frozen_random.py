@@ -1,4 +1,4 @@
-"""Finds where a function that TensorFlow traces draws random numbers in Python: it does so once, at its trace."""
+"""Finds Python random numbers in functions that TensorFlow traces: they are drawn only once, at the trace."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def _draws(code: CodeType, known: Mapping[str, Any], depth: int) -> Iterator[str
 
 
 def _attributes(code: CodeType, known: Mapping[str, Any]) -> Iterator[tuple[str, Any, str]]:
-    """Every attribute of something that is known before the call: as it is written, its value, the attribute."""
+    """Every attribute of a value known before the call: the value as written, the value, the attribute."""
     written, value = "", None
     for instruction in dis.get_instructions(code):
         name = str(instruction.argval)

@@ -16,7 +16,7 @@ from oomph.preflight.live.plain_values import is_of_keras, settings_of
 
 _WITH_VOCABULARY = ("TextVectorization", "StringLookup", "IntegerLookup")
 _MOST_NUMBERS = 50_000_000
-"""Weights are looked at up to this many in a model."""
+"""Weights of a model are looked at up to this many."""
 
 
 def layers_of(model: Any) -> tuple[LayerFacts, ...]:
@@ -58,7 +58,7 @@ def _untracked(layer: Any) -> Iterator[str]:
 
 
 def _is_weight(variable: Any) -> bool:
-    """True if it can be trained, and is more than a counter."""
+    """True if it is trainable, and not just a counter."""
     return bool(variable.trainable and variable.dtype.is_floating and variable.shape.rank)
 
 
@@ -156,7 +156,7 @@ def _weights(layer: Any, budget: list[int]) -> Weights:
 
 
 def _is_fresh(layer: Any) -> bool | None:
-    """True if a layer has not learnt yet: a bias is created as 0, a moving mean as 0 and a moving variance as 1."""
+    """True if a layer is untrained: biases and moving means start at 0, moving variances at 1."""
     if not is_of_keras(type(layer)):
         return None
     created = {"bias": 0.0, "moving_mean": 0.0, "moving_variance": 1.0}

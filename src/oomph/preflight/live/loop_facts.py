@@ -35,9 +35,9 @@ def loop_facts(
         model: the model whose weights it updates.
         given: `grads` and `trainable_variables`, as `optimizer.apply` got them.
         place: the file and line.
-        optimizer: that of the loop.
-        calls: of loss objects, before.
-        graph: that in which the step is traced; None for an eager loop.
+        optimizer: the loop's optimizer.
+        calls: earlier calls of loss objects.
+        graph: the graph being traced; None for an eager loop.
     """
     facts = Model(
         type(model).__name__,

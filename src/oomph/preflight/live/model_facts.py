@@ -35,7 +35,7 @@ def model_facts(model: Any, steps: int | None = None) -> Model:
 
 
 def optimizer_facts(optimizer: Any, steps: int | None = None) -> OptimizerFacts:
-    """An optimizer; of one that scales the loss, that inside of it."""
+    """An optimizer; the inner one if it scales the loss."""
     inner = getattr(optimizer, "inner_optimizer", optimizer)
     given = KERAS.learning_rate.get(inner)
     is_schedule = isinstance(given, keras.optimizers.schedules.LearningRateSchedule)
@@ -81,7 +81,7 @@ def _input_keys(model: Any) -> tuple[str, ...]:
 
 
 def _pretrained(model: Any) -> str:
-    """The name of a model of keras.applications: of a layer that is a model, or of the model itself."""
+    """The keras.applications model that the model is, or has as a layer; empty if there is none."""
     known = {name.lower() for name in dir(keras.applications) if name[0].isupper()}
     names = [str(each.name).lower() for each in (model, *getattr(model, "layers", ())) if hasattr(each, "layers")]
     plain = [name.replace("_", "").replace("-", "") for name in names]  # some end with a width: "mobilenetv2_0.35_96"
@@ -96,7 +96,7 @@ def _added(model: Any) -> list[Any]:
 
 
 def operations_before_weights(model: Any) -> tuple[str, ...]:
-    """Return what a graph does to its inputs before any weights by operations that are no layers: `inputs / 255.0`.
+    """Return what a graph's non-layer operations do to its inputs before any weights: `inputs / 255.0`.
 
     The kind of each such operation once, including nested models; nothing for a model without a graph.
     """
@@ -111,7 +111,7 @@ def _bare_operations(model: Any) -> Iterator[str]:
 
 
 def _operations_of_row(layers: list[Any]) -> Iterator[str]:
-    """Yield those in a Sequential model, which holds layers only, some of them models."""
+    """Yield those of a Sequential model, which holds only layers, including models."""
     for layer in layers:
         yield from _bare_operations(layer)
         if layer.weights:
@@ -119,7 +119,7 @@ def _operations_of_row(layers: list[Any]) -> Iterator[str]:
 
 
 def _operations_of_graph(model: Any, operations: list[Any]) -> Iterator[str]:
-    """Yield those in a graph, whose operations are sorted so that each comes after those that it needs."""
+    """Yield those of a graph, whose operations come after those that they need."""
     without_weights = {id(tensor) for tensor in keras.tree.flatten(model.inputs)}
     for operation in operations:
         calls = [

@@ -18,7 +18,7 @@ _ONLY_SHAPE = (
     "Reshape", "Flatten", "Permute", "Identity", "Cropping1D", "Cropping2D", "RepeatVector", "UpSampling2D",
     "ZeroPadding2D", "Squeeze", "ExpandDims", "GetItem",
 )  # fmt: skip
-"""Layers and operations that pass values on as they are."""
+"""Layers and operations that do not change values."""
 _LAYERS_OF_ACTIVATIONS = {
     "Softmax": "softmax", "ReLU": "relu", "LeakyReLU": "leaky_relu", "ELU": "elu", "PReLU": "prelu",
     "Sigmoid": "sigmoid", "Tanh": "tanh",
@@ -29,7 +29,7 @@ _UNBOUNDED = (*_LINEAR, "BatchNormalization", "LayerNormalization", "Add", "Subt
 
 
 def outputs_of(model: Any) -> tuple[Output, ...]:
-    """The outputs. Of a model without a graph, one for each loss, of unknown shape."""
+    """The outputs; for a model without a graph, one of unknown shape per loss."""
     tensors = _tensors(model)
     names = _names(model, tensors)
     losses = losses_by_output(model)
@@ -151,7 +151,7 @@ def metric_facts(given: Any) -> MetricFacts:
 
 
 def made_by(tensor: Any) -> tuple[LayerFacts | None, str]:
-    """The layer whose values a tensor has, and the activation that was applied last."""
+    """The layer that made a tensor's values, and the last activation applied."""
     for _ in range(100):
         history = KERAS.history_of_tensor.get(tensor)
         operation = getattr(history, "operation", None)

@@ -29,9 +29,9 @@ def changes_that_pay(dataset: Any, data: Data, trainer: Trainer, epochs: int) ->
 
     Args:
         dataset: what fit was given.
-        data: what is known of it.
+        data: the facts about it.
         trainer: trains on it.
-        epochs: of the training; a cache pays from the second one on.
+        epochs: of the training; a cache pays off from the second on.
     """
     datasets = linear(dataset)
     found = []
@@ -100,7 +100,7 @@ def attempts_for(datasets: Sequence[Any], data: Data, epochs: int) -> Iterator[C
 
     Args:
         datasets: the chain, as `rebuilding.linear` returns it.
-        data: what is known of it.
+        data: the facts about it.
         epochs: of the training; a cache pays from the second one on.
     """
     stages = data.stages[len(data.stages) - len(datasets) :]
@@ -130,7 +130,7 @@ _OF_ORDER = ("shuffle", "repeat", "prefetch")
 
 
 def _parallel(datasets: Sequence[Any], stages: Sequence[Stage]) -> Iterator[CandidateChange]:
-    """Every map that is not parallel, parallel."""
+    """Makes every serial map parallel."""
     serial = [index for index, stage in enumerate(stages) if stage.kind == "map" and not stage.is_parallel and index]
     serial = [index for index in serial if function_of(datasets[index]) is not None]
     if not serial:
@@ -152,7 +152,7 @@ def _name(function: str) -> str:
 
 
 def _interleaved(datasets: Sequence[Any], stages: Sequence[Stage]) -> Iterator[CandidateChange]:
-    """An interleave that is not parallel, parallel: it keeps the order."""
+    """Makes a serial interleave parallel, in the same order."""
     for index, stage in enumerate(stages):
         if stage.kind == "interleave" and not stage.is_parallel and index:
             apply = interleaved(datasets[index])
@@ -186,7 +186,7 @@ def _one_after_the_other(first: Apply, second: Apply) -> Apply:
 
 
 def _cached(datasets: Sequence[Any], stages: Sequence[Stage], epochs: int) -> Iterator[CandidateChange]:
-    """A cache behind the last stage whose elements are the same in each epoch."""
+    """Adds a cache after the last stage with the same elements in each epoch."""
     last = 0
     for index, stage in enumerate(stages):
         if stage.is_random or stage.is_python or stage.kind in ("shuffle", "repeat", "cache", "batch", "prefetch"):

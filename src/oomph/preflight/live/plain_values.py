@@ -10,7 +10,7 @@ _MOST_CHARACTERS = 200
 
 
 def plain(values: Mapping[str, Any]) -> dict[str, Any]:
-    """The numbers, texts and truth values of a configuration, and lists of them; an object by the name of its class."""
+    """The plain values of a configuration, and lists of them; other objects by class name."""
     return {str(name): value for name, given in values.items() if (value := _plain(given)) is not None}
 
 
@@ -53,7 +53,7 @@ def snake_case(name: str) -> str:
 
 
 def float_of(value: Any) -> float | None:
-    """A number, a tensor or a variable as a float; None if it is none."""
+    """A number, a tensor or a variable as a float, or None."""
     try:
         return float(value)
     except Exception:  # symbolic tensors, schedules, anything

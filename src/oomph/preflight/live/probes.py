@@ -1,4 +1,4 @@
-"""Asks a compiled model questions that need no step: what it sees, and what its losses prefer."""
+"""Probes a compiled model without a step: what it sees, and which answers its losses prefer."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _OF_DISTANCES = ("contrastive", "triplet", "siamese", "distance")
 
 
 def reads_ahead(model: Any, x: Any, y: Any) -> bool:
-    """True if a model of next elements sees them: earlier outputs change with the last element of the input."""
+    """True if a next-element model sees them: earlier outputs change with the last input element."""
     given, wanted = _sequence(x), _sequence(y)
     if given is None or wanted is None or given.shape[:2] != wanted.shape[:2] or given.shape[0] < 2:
         return False
@@ -113,7 +113,7 @@ def _value(loss: Any, target: Any, answer: Array) -> float:
 
 
 def _answers(target: Array, output: Output) -> tuple[Array, Array] | None:
-    """The right answer as this output would give it, and a wrong one; None where that is not known."""
+    """The right answer in the form of this output, and a wrong one; None if unknown."""
     shape = output.shape
     if target.dtype.kind not in "biuf" or shape is None or len(shape) < 2 or target.shape[0] < 4:
         return None
@@ -136,7 +136,7 @@ def _answers(target: Array, output: Output) -> tuple[Array, Array] | None:
 
 
 def _as_logits(probabilities: Array) -> Array:
-    """Large logits for the same answer."""
+    """The same answer as large logits."""
     logits: Array = np.where(probabilities > 0.5, _LOGIT, -_LOGIT).astype(np.float32)
     return logits
 

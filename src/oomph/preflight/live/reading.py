@@ -1,4 +1,4 @@
-"""Reads a bounded sample of batches, in the order in which fit would get them, and says how far it is."""
+"""Reads a bounded sample of batches in the order of fit, and reports its progress."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ class Limits:
     batches: int = 2000
     samples: int = 50_000
     epoch: int | None = None
-    """The batches of an epoch, where the user gives them: of data without an end no more are read."""
+    """The user's number of batches in an epoch; endless data are read no further."""
     reads_on: bool = False
     """True to read the rest too, for statistics that need not keep it; without a limit of seconds."""
 
     def of_an_epoch(self) -> Limits:
-        """These limits for data that may have no end."""
+        """These limits for potentially endless data."""
         epoch = self.epoch or USUAL.batches
         return replace(self, reads_on=False, seconds=inf, batches=epoch) if self.reads_on else self
 
@@ -71,7 +71,7 @@ class Read:
     seconds: float = 0.0
 
     def joined(self) -> dict[Leaf, Array]:
-        """One array for each part, all batches concatenated; parts whose batches do not fit together are flattened."""
+        """One array for each part, all batches concatenated; flattened if they do not fit together."""
         return {leaf: _joined(arrays) for leaf, arrays in self.arrays.items() if arrays}
 
 
@@ -115,7 +115,7 @@ def read(
 
 
 def _take(found: Read, leaf: Leaf, array: Array, limits: Limits, keeps: bool) -> int:
-    """Note one part of a batch; returns the bytes that are kept of it."""
+    """Record one part of a batch; returns the number of bytes kept."""
     shapes = found.shapes.setdefault(leaf, set())
     if len(shapes) < _MOST_SHAPES:
         shapes.add(tuple(array.shape))
@@ -168,8 +168,8 @@ class ReadingProgress:
     """Report how many batches were read, at most twice a second.
 
     Args:
-        batches: how many there are; None or ENDLESS where that is not known.
-        tell: takes the words.
+        batches: how many there are; None or ENDLESS if unknown.
+        tell: shows the text.
     """
 
     def __init__(self, batches: int | None, tell: Callable[[str], None]) -> None:
@@ -190,8 +190,8 @@ def in_words(read: int, batches: int | None, seconds: float) -> str:
 
     Args:
         read: the batches that were read.
-        batches: how many there are; None: not known.
-        seconds: how long that took.
+        batches: how many there are; None if unknown.
+        seconds: the time spent.
     """
     if batches is None or batches < read:
         return f"reading the data: {read:,} batches"

@@ -20,7 +20,7 @@ _MOVES = ("ReverseV2", "ImageProjectiveTransformV2", "ImageProjectiveTransformV3
 
 
 def stages_of(dataset: Any) -> tuple[Stage, ...]:
-    """The chain of stages. Where a stage has several inputs, as of zip, all come before it."""
+    """The chain of stages. A stage with several inputs, such as zip, follows all of them."""
     return tuple(_stage(each) for each in chain(dataset))
 
 
@@ -141,7 +141,7 @@ def _bodies(graph: Any) -> Mapping[str, Any]:
 
 
 def _operations_behind(tensor: Any, bodies: Mapping[str, Any]) -> Iterator[str]:
-    """The types of all operations that a tensor comes from, those within functions included."""
+    """The types of all operations behind a tensor, including those in functions."""
     waiting, seen = [tensor.op], set()
     while waiting:
         operation = waiting.pop()

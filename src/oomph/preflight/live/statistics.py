@@ -13,13 +13,13 @@ from oomph.preflight.facts.data import CLASSES, DataSample, Features
 _MOST_FEATURES = 4096
 _OVERLAP = 0.5
 _FAR = 10.0
-"""A value so many deviations from 0 may be far from all others."""
+"""A value this many deviations from 0 may be an outlier."""
 _DETERMINES = 0.99999
 """A feature whose correlation with the target is above this is the target."""
 WIDEST = 1e9
-"""Values are counted if the largest is no further than this from the smallest."""
+"""Values are counted if their range is at most this."""
 _DIFFERENT_ROWS = 20_000
-"""Rows are compared with one another up to this many."""
+"""The most rows to compare with one another."""
 
 Array = np.ndarray[Any, Any]
 
@@ -29,9 +29,9 @@ def sample_of(array: Array, target: Array | None = None, is_whole: bool = False,
 
     Args:
         array: numbers; text gives its number of rows only.
-        target: for features, one number for each sample: the class, or the value to predict.
+        target: for features, one number per sample: the class, or the value to predict.
         is_whole: whether the samples are all there are.
-        is_target: whether it is what the model is to predict.
+        is_target: whether the array is the target.
     """
     rows = int(array.shape[0]) if array.ndim else 0
     if array.dtype.kind not in "biuf" or not array.size:

@@ -17,7 +17,7 @@ class Leaf(NamedTuple):
     name: str
     """As the user would write it: "x['age']"."""
     key: str = ""
-    """Its key, where the structure is a dictionary."""
+    """Its key in a dictionary, or empty."""
 
 
 def leaves_of(element: Any) -> Iterator[tuple[Leaf, Any]]:

@@ -46,7 +46,7 @@ class Totals:
         self._rows += rows
 
     def merged(self, sample: DataSample) -> DataSample:
-        """The statistics of a part of the data, with those that are known of all of them in their place."""
+        """The statistics of a sample, replaced by those of all data where these are known."""
         if self._high < self._low:
             return replace(sample, rows=self._rows)
         is_wide = float(self._high) - float(self._low) > WIDEST

@@ -47,11 +47,11 @@ def training_facts(
         place: its file and line.
         limits: how much of the data is read.
         tell: shows the user what is being done.
-        optimizer: that of a custom loop.
-        tries: whether a few steps are tried, which change the model.
-        before_trial: called with the first batch before that.
+        optimizer: of a custom loop.
+        tries: whether to try a few steps, which change the model.
+        before_trial: called with the first batch before the steps.
         loss_calls: of a custom loop.
-        graph: in which the step of a custom loop is traced.
+        graph: of a custom loop's traced step.
         ends: whether the process ends afterwards, so that a schedule of the user's may be called, which may count.
     """
     if kind == LOOP:
@@ -89,7 +89,7 @@ def _fixed_rate(model: Any) -> float | None:
 
 
 def _batch(model: Any, kind: str, given: Mapping[str, Any], looked: Looked) -> tuple[Any, Trial | None]:
-    """The first batch as fit would give it to `train_step`; for arrays that Keras refuses None, and how it does so."""
+    """The first batch as fit would give it to `train_step`; or None and Keras' error, if it refuses the arrays."""
     if kind != FIT or looked.data.kind != ARRAYS or not looked.data.samples:
         return looked.batch, None
     try:
@@ -100,7 +100,7 @@ def _batch(model: Any, kind: str, given: Mapping[str, Any], looked: Looked) -> t
 
 
 def with_waiting(training: Training, model: Any, given: Mapping[str, Any], tunes: bool) -> Training:
-    """The same training with its measured wait for data: of a tf.data pipeline that can be read as it is, and whose
+    """The same training with its wait for data, measured if the tf.data pipeline can be read unchanged and the
     model trains without an error."""
     dataset = given.get("x")
     if not isinstance(dataset, tf.data.Dataset) or training.data.failed or readable(dataset).is_changed:
@@ -115,7 +115,7 @@ def with_waiting(training: Training, model: Any, given: Mapping[str, Any], tunes
 
 
 def _halves(given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any] | None]:
-    """The training data, and the last samples, which `validation_split` sets apart."""
+    """The training data, and the last samples, set apart by `validation_split`."""
     share = given.get("validation_split") or 0.0
     parts = {name: given[name] for name in _SPLIT if given.get(name) is not None}
     arrays = keras.tree.flatten(list(parts.values()))
@@ -176,7 +176,7 @@ def _input_rank(model: Any) -> int | None:
 
 
 def _build(model: Any, looked: Looked) -> None:
-    """Create the weights as the first step would; what fails here fails in the trial too, which says why."""
+    """Create the weights as the first step would; a failure recurs in the trial, which reports it."""
     if getattr(model, "built", False) or looked.batch is None:
         return
     try:

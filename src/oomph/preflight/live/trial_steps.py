@@ -25,7 +25,7 @@ from oomph.terminal.wrapping import shortened
 
 _SAMPLES, _STEPS, _SECONDS = 32, 6, 4.0
 _SAME = 1e-6
-"""Outputs that differ by less than this share of the largest are looked at in training mode too."""
+"""Outputs that differ by a smaller share of the largest are also compared in training mode."""
 _ROUNDING_SHARE = 1e-7
 _MEMORY = ("ResourceExhaustedError", "MemoryError")
 _MOST_CHARACTERS, _MOST_NUMBERS = 600, 50_000_000
@@ -47,8 +47,8 @@ def try_steps(model: Any, batch: Any, outputs: Sequence[Output], specification: 
     Args:
         model: the model.
         batch: as fit gives it to `train_step`.
-        outputs: what is known of its outputs.
-        specification: the element_spec of the data, where they have one: what it leaves open is unknown to a step.
+        outputs: the facts about its outputs.
+        specification: the element_spec of the data, if any: a step does not know the sizes it leaves open.
     """
     keras.random.uniform(())  # Keras' own seed: a trace that fails would create it, and leave it without a value
     trial = _trial(model, first_samples(batch, _SAMPLES), outputs, specification)
@@ -103,7 +103,7 @@ def _is_same(prediction: TrialPrediction) -> bool:
 
 
 def _digests(model: Any) -> list[int] | None:
-    """A hash of each trained weight; None where there are none, or so many that it would take long."""
+    """A hash of each trained weight; None if there are none, or too many to hash quickly."""
     variables = list(model.trainable_variables)
     if not variables or sum(int(np.prod(variable.shape)) for variable in variables) > _MOST_NUMBERS:
         return None
@@ -111,7 +111,7 @@ def _digests(model: Any) -> list[int] | None:
 
 
 def _own_metrics(model: Any) -> Iterator[Any]:
-    """The metrics of classes of the user's own."""
+    """The user-defined metrics."""
     for metric in model.metrics:
         inner = metric.metrics if type(metric).__name__ == "CompileMetrics" else [metric]
         yield from (each for each in inner if not is_of_keras(type(each)))
@@ -132,7 +132,7 @@ def _not_reset(model: Any) -> Iterator[str]:
 
 
 def _train(model: Any, batch: Any, specification: Any) -> tuple[list[float], tuple[str, str]]:
-    """The losses of a few steps on one batch, by the function that fit calls, and how the first step failed."""
+    """The losses of a few steps on one batch, as in fit, and the error of the step that failed."""
     losses: list[float] = []
     until = time.monotonic() + _SECONDS
     try:
@@ -162,14 +162,14 @@ def _train_function(model: Any, specification: Any = None) -> Callable[[Any], An
 
 
 def _shape_if_open(part: Any) -> tf.TensorShape | None:
-    """The shape that the data declare, if they leave some of it open; else None."""
+    """The declared shape of the data if it is partly open; else None."""
     if not isinstance(part, tf.TensorSpec) or part.shape.is_fully_defined():
         return None
     return part.shape
 
 
 def _without_shapes(parts: Any, unknown: Sequence[tf.TensorShape | None]) -> Any:
-    """The same tensors; a trace knows no more of their shapes than the data declare."""
+    """The same tensors, with only as much known of their shapes as the data declare."""
     hidden = [
         part if shape is None else tf.compat.v1.placeholder_with_default(part, shape)
         for part, shape in zip(tf.nest.flatten(parts), unknown, strict=True)
@@ -178,7 +178,7 @@ def _without_shapes(parts: Any, unknown: Sequence[tf.TensorShape | None]) -> Any
 
 
 def decisive(text: str) -> str:
-    """An error's own words, without the trace that TensorFlow and Keras put around them."""
+    """An error's own words, without the trace around them from TensorFlow and Keras."""
     lines = [line.strip() for line in _COLOURS.sub("", text).splitlines() if line.strip()]
     kept = [line for line in lines if not line.startswith(_AROUND)]
     return shortened(" ".join(kept), _MOST_CHARACTERS)
@@ -253,11 +253,11 @@ def rows_of(x: Any) -> int:
 
 
 def differ_in_training(model: Any, x: Any) -> bool:
-    """True if the outputs of a model that trains BatchNormalization differ for the samples, in training mode.
+    """True if, in training mode, the outputs of a model that trains BatchNormalization differ between samples.
 
-    Moving statistics that have not been trained leave small values as they are, so that in inference mode nothing of
-    the input may be left after many layers; in training mode each layer brings its values back to a deviation of 1.
-    What dropout adds to samples is no difference between them: it stays off.
+    Moving statistics that have not been trained leave small values as they are, so that in inference mode the input
+    may vanish after many layers; in training mode each layer restores a deviation of 1.
+    Differences from dropout do not count: it stays off.
     """
     layers = KERAS.flatten_layers.of(model)(include_self=False)
     if not any(isinstance(layer, keras.layers.BatchNormalization) and layer.trainable for layer in layers):
@@ -297,9 +297,9 @@ def _draws_random(layer: Any) -> bool:
 
 
 def odd_batches(model: Any, batch: Any, data: Data, validation: Data | None) -> Iterator[OddBatch]:
-    """Yield the batches that fail where a whole batch works.
+    """Yield the batches that fail although a whole batch works.
 
-    Only of models that may be written for one size: with a state, a fixed size, or code of the user's own.
+    Tried only for models that may depend on one size: with a state, a fixed size, or user code.
 
     Args:
         model: the model, with which a step on a batch has worked.
@@ -333,7 +333,7 @@ def _may_be_fixed(model: Any) -> bool:
 
 
 def _batch_sizes(data: Data) -> set[int]:
-    """The sizes of its batches, as far as they are known."""
+    """The known sizes of its batches."""
     if data.kind == ARRAYS:
         rest = data.samples % data.batch if data.samples and data.batch else 0
         return {rest, data.batch or 0}

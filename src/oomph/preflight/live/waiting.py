@@ -30,7 +30,7 @@ _MOST_ELEMENTS = 1_000_000
 
 
 class Trainer:
-    """Keras' own train function, over data of any kind."""
+    """Keras' own train function for any kind of data."""
 
     def __init__(self, model: Any) -> None:
         model.train_function = None  # one that has seen a smaller batch would take the size of a batch as unknown
@@ -38,7 +38,7 @@ class Trainer:
         self._model = model
 
     def over(self, dataset: Any) -> Iterator[float]:
-        """The seconds of each step of one epoch, the fetch of its batch included."""
+        """Seconds per step of one epoch, including fetching the batch."""
         strategy = self._model.distribute_strategy
         if strategy.num_replicas_in_sync > 1:
             dataset = strategy.experimental_distribute_dataset(dataset)
@@ -59,7 +59,7 @@ def measure(dataset: Any, data: Data, trainer: Trainer) -> Waiting | None:
 
     Args:
         dataset: what fit was given.
-        data: what is known of it.
+        data: the facts about it.
         trainer: trains on it.
     """
     alone = seconds_of_step_alone(dataset, trainer)
@@ -100,7 +100,7 @@ def seconds_of_step(dataset: Any, trainer: Trainer, seconds: float = _SECONDS) -
 
 
 def _until(steps: Iterator[float], seconds: float) -> list[float]:
-    """The durations of steps until so many seconds have passed, and of a few in any case."""
+    """Durations of steps for `seconds`, but at least a few."""
     found: list[float] = []
     until = time.monotonic() + seconds
     for spent in steps:
@@ -114,7 +114,7 @@ def _until(steps: Iterator[float], seconds: float) -> list[float]:
 
 
 def _costs(dataset: Any, data: Data) -> tuple[StageCost, ...]:
-    """The time of each stage for one batch: of the pipeline up to it, less that up to the one before."""
+    """Seconds per batch for each stage: the pipeline's time up to it, less that up to the one before."""
     datasets = linear(dataset)
     offset = len(data.stages) - len(datasets)
     costs, before = [], 0.0
@@ -132,7 +132,7 @@ def _costs(dataset: Any, data: Data) -> tuple[StageCost, ...]:
 
 
 def _elements_of_batch(after: Sequence[Any]) -> int:
-    """The number of elements of a stage in one batch at the end."""
+    """The number of a stage's elements in one final batch."""
     return math.prod(size for each in after if (size := _batch_size(each)) is not None)
 
 

@@ -321,7 +321,7 @@ def hidden_softmax(training: Training) -> Iterator[CheckFinding]:
 
 
 def _feeds_dense(model: Model, layer: LayerFacts) -> bool:
-    """True if only a layer with a kernel takes the values of the layer."""
+    """True if the values of a layer go only to a layer with a kernel."""
     for _ in model.layers:
         if len(layer.feeds) != 1:
             return False

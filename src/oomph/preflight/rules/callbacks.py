@@ -259,7 +259,7 @@ def saved_model_not_loadable(training: Training) -> Iterator[CheckFinding]:
 
 
 def _figures(training: Training) -> list[str]:
-    """Return the names of the figures of an epoch, without those of the validation."""
+    """Return the names of an epoch's figures, without validation."""
     model = training.model
     names = ["loss"]
     for output in model.outputs:

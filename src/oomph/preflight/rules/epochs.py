@@ -77,9 +77,9 @@ def _training_runs_out(fit: FitFacts, data: Data, batches: int) -> Iterator[Chec
 def _steps_of_epochs(batches: int, per_epoch: int, epochs: int, data: Data) -> list[int]:
     """Return the number of steps that Keras takes in each epoch.
 
-    One iterator serves several epochs. Keras makes the next one when an epoch meets its end: in the epoch that takes
-    the last batch if it knows the length of the data, else in the one that asks for another batch. After the end of a
-    generator only the two batches that Keras has kept are left.
+    One iterator serves several epochs. Keras makes the next one in the epoch that reaches its end: the one that takes
+    the last batch if the length of the data is known, else the one that asks for another. After the end of a
+    generator, only the two batches kept by Keras are left.
     """
     steps, left = [], batches
     for _ in range(epochs):

@@ -287,7 +287,7 @@ def varying_shapes(training: Training) -> Iterator[CheckFinding]:
 
 _FLOAT64 = 8
 _FEWEST_BYTES = 256 << 10
-"""Converting less than this in an epoch costs nothing."""
+"""Converting less than this per epoch is negligible."""
 
 
 @rule(

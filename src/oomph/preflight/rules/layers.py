@@ -251,7 +251,7 @@ def vocabulary_exceeds_embedding(training: Training) -> Iterator[CheckFinding]:
 
 
 def _followers(model: Model, source: LayerFacts) -> Iterator[LayerFacts]:
-    """Yield the layers that take the output of the source; in a model that is not built, the next layer."""
+    """Yield the layers that take the source's output; in an unbuilt model, the next layer."""
     if source.feeds:
         yield from (layer for name in source.feeds if (layer := model.layer(name)) is not None)
     elif model.kind == "Sequential":

@@ -33,7 +33,7 @@ _STEP_IS_RATE = ("Adam", "AdamW", "Adamax", "Nadam", "RMSprop", "Lion", "Lamb", 
 """Optimizers whose steps are about as long as the rate."""
 _HIGH, _FAR_TOO_HIGH, _LOW = 0.1, 0.5, 1e-7
 _SGD_HIGH, _SGD_LOW = 20.0, 1e-8
-"""The steps of SGD are as long as the gradient; the tried steps show whether they are too long."""
+"""SGD's steps are as long as the gradient; trial steps show if that is too long."""
 
 
 @rule(
@@ -230,7 +230,7 @@ def rate_set_twice(training: Training) -> Iterator[CheckFinding]:
 
 
 _NEXT_TO_NOTHING_AT_HALF = 1.01e-3
-"""The same share, and a little for rounding."""
+"""The same share with room for rounding."""
 
 
 @rule(

@@ -106,7 +106,7 @@ def _is_denoising(data: Data) -> bool:
 
 _RUN_BATCHES = 3
 _BEYOND_CHANCE = 6.0
-"""A run this many times longer than the longest that chance gives is no chance."""
+"""A run this many times the longest expected by chance is not chance."""
 
 
 @rule(
@@ -211,7 +211,7 @@ def _other_columns(data: Data, held: Data) -> Iterator[CheckFinding]:
 
 _FEWEST_NEW = 5
 _MOST_ABSENT = 0.3
-"""The share of the training samples whose classes the validation data do not have."""
+"""Share of training samples whose classes the validation data lack."""
 _NEW_SHARE = 0.1
 """A smaller share of the validation samples may be a rare class that fell on one side by chance."""
 
@@ -264,7 +264,7 @@ def validation_lacks_classes(training: Training) -> Iterator[CheckFinding]:
 
 _FEWEST_ROWS, _NEARLY_ALL, _SOME_SHARE = 20, 0.95, 0.02
 _MOST_ALIKE = 0.05
-"""If more of the training samples repeat one another, there are few different ones anyway."""
+"""If more of the training samples are repeated, few are distinct anyway."""
 
 
 @rule(

@@ -10,7 +10,7 @@ from oomph.preflight.facts.training import Training
 from oomph.preflight.rule import ERROR, WARNING, CheckFinding, rule
 
 _TAKE_NAN = ("Normalization", "Masking", "Lambda")
-"""Layers behind which NaN may have been taken care of; the trial shows whether it was."""
+"""Layers that may have handled NaN before later ones; the trial shows if so."""
 
 
 @rule(

@@ -67,9 +67,9 @@ class Arrivals:
     def begin(
         self, kind: str, owner: Any, optimizer: Any, arguments: Mapping[str, Any], model: Callable[[], Any]
     ) -> None:
-        """Return if the training that begins runs for real. If it is the one to examine, this never returns.
+        """Return if this training runs for real; never return if it is the one to examine.
 
-        Every call of `fit` is a training. Of the other kinds, the calls of one `owner` at one line are a single one.
+        Each call of `fit` is a training. For other kinds, all calls of one `owner` at one line are a single one.
         """
         line = calling()
         key = (kind, "" if line is None else line.place, id(owner))
@@ -88,7 +88,7 @@ class Arrivals:
         self._examine(Reached(kind, found, arguments, optimizer, given, line, others, calls, graph, self._progress))
 
     def _others(self, site: str, frame: FrameType) -> str:
-        """The sentence on the fits that the file of the training also calls."""
+        """A sentence on other fits in the training's file."""
         path, source = frame.f_code.co_filename, linecache.getlines(frame.f_code.co_filename, frame.f_globals)
         ran = {line for file, line in self._ran if file == path}
         return in_words(site, other_fits("".join(source), frame.f_lineno, ran))
@@ -153,7 +153,7 @@ def _keep_the_script_still() -> None:
 
 
 def _mark_started_threads() -> None:
-    """Let the threads that an examining thread starts examine, too: those of a strategy do its work."""
+    """Let threads started by an examining thread examine too: a strategy's threads do its work."""
     original = threading.Thread.start
 
     def start(self: threading.Thread) -> None:
@@ -171,7 +171,7 @@ def _named(name: str) -> Callable[[Reached, dict[str, Any]], Any]:
 
 
 def _flush() -> None:
-    """Write out what the script has printed; not through an object of its own, which may do anything."""
+    """Flush the script's output; not through its own objects, which may do anything."""
     for stream in (sys.__stdout__, sys.__stderr__):
         try:
             if stream is not None:
@@ -187,7 +187,7 @@ def _told(line: ScriptLine | None) -> dict[str, str]:
 
 
 def _in_words(error: BaseException) -> str:
-    """The message of the error, on one line; what oomph raises on purpose needs no name."""
+    """The error's message on one line, without the class name for oomph's own errors."""
     try:
         text = " ".join(str(error).split())
     except Exception:

@@ -17,9 +17,9 @@ from oomph.reach.training_kind import FIT, LOOP, ON_BATCH
 
 
 def install(trainer: Any, channel: Channel) -> Arrivals:
-    """Intercept every training of this process, and return what meets them.
+    """Intercept every training of this process, and return the handler.
 
-    Raises UnsupportedError for a Keras without what that needs.
+    Raises UnsupportedError if Keras lacks a name for it.
     """
     try:
         cls, optimizer = KERAS.trainer.value(), KERAS.optimizer.value()
@@ -53,7 +53,7 @@ def _replace_training(cls: Any, name: str, kind: str, arrivals: Arrivals) -> Non
 
 
 def _replace_compile(cls: Any, arrivals: Arrivals) -> None:
-    """Note `jit_compile`: "auto" becomes False where no GPU is visible, and cannot be told from False later."""
+    """Note `jit_compile`: without a visible GPU, "auto" becomes False and is lost."""
     original = cls.compile
     signature = inspect.signature(inspect.unwrap(original))
 

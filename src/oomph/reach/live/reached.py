@@ -1,4 +1,4 @@
-"""Reached: a training that was about to begin, as an examiner gets it."""
+"""Reached: a training about to begin, as passed to an examiner."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ class Reached:
     kind: str
     """"fit", "train_on_batch" or "custom loop"."""
     model: Any
-    """The compiled model; of a custom loop the one whose weights it trains, None if there is no such model."""
+    """The compiled model; for a custom loop the model whose weights it trains, or None."""
     fit_arguments: Mapping[str, Any]
-    """Every argument of the call by its name, the defaults included: x, y, batch_size, validation_data, ...
+    """Every argument of the call by name, including defaults: x, y, batch_size, validation_data, ...
 
-    Of a custom loop `grads` and `trainable_variables`, as `optimizer.apply` got them.
+    For a custom loop `grads` and `trainable_variables`, as `optimizer.apply` got them.
     """
     optimizer: Any
     jit_compile: str
@@ -37,4 +37,4 @@ class Reached:
     graph: Any = field(default=None, compare=False, repr=False)
     """The graph in which a custom loop's step is traced; None if it runs eagerly."""
     tell: Callable[[str], None] = field(default=lambda text: None, compare=False, repr=False)
-    """Shows the user what the examiner does at the moment."""
+    """Shows the user the current activity of the examiner."""
