@@ -8,9 +8,9 @@ OLDER := .venv-compat
 NEXT := .venv-next
 REFERENCE := docs/reference
 HOSTILE := tests/hostile tests/test_conforming.py tests/test_journal.py tests/test_redaction.py tests/doctor/test_no_files.py \
-	tests/faults/test_linear.py tests/faults/test_crafted.py tests/recovery/run_directory/test_planted.py tests/recovery/checkpoint/test_manifest.py \
-	tests/recovery/supervisor/test_effects.py tests/recovery/run_directory/test_bad_directories.py tests/recovery/script/test_closed_descriptors.py \
-	tests/recovery/posix/test_few_descriptors.py tests/recovery/posix/test_no_proc.py tests/recovery/posix/test_outlived.py \
+	tests/explain/test_linear.py tests/explain/test_crafted.py tests/run/directory/test_planted.py tests/run/checkpoint/test_manifest.py \
+	tests/run/supervisor/test_effects.py tests/run/directory/test_bad_directories.py tests/run/script/test_closed_descriptors.py \
+	tests/run/posix/test_few_descriptors.py tests/run/posix/test_no_proc.py tests/run/posix/test_outlived.py \
 	tests/end_to_end/test_forged.py tests/end_to_end/test_other_keras.py
 COMPATIBLE := tests/tensorflow/names tests/end_to_end/test_same.py tests/end_to_end/test_micro_batches.py
 

@@ -28,7 +28,7 @@ COMMAND_LINES = {
     "explain a run": ["explain", "--json", "there"],
     "explain the decisions of a run": ["explain", "--json", "there", "--decisions"],
 }
-WITH_TENSORFLOW = {"rehearse": "tests/rehearsal/test_judge.py", "demo": "tests/test_project.py"}
+WITH_TENSORFLOW = {"rehearse": "tests/rehearse/test_judge.py", "demo": "tests/test_project.py"}
 """Verbs that train for minutes: their documents are looked at where their results are."""
 
 
