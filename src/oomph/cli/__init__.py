@@ -42,7 +42,7 @@ _HEADS = dict.fromkeys(("usage:", "positional arguments:", "options:", "example:
 _OPTION_CUTOFF = 0.8
 """Options of scripts, such as --lr and --model, are two thirds like --color and --help."""
 _OBJECTS_BETWEEN_COLLECTIONS = 50_000
-"""A start makes tens of thousands of small values, none of them garbage. Python looks after every 700."""
+"""A start makes tens of thousands of small values, none of them garbage; Python's default is 700."""
 
 
 class _Parser(argparse.ArgumentParser):
@@ -157,7 +157,7 @@ def _unknown(verb: str) -> str:
 
 
 def _similar(word: str, known: Iterable[str], prefix: str = "", cutoff: float = 0.6) -> str:
-    """A question about what a mistyped word may mean; empty where nothing comes close."""
+    """A question about what a mistyped word may mean; empty if nothing is close."""
     import difflib  # for a mistyped word only
 
     close = difflib.get_close_matches(word, list(known), n=1, cutoff=cutoff)

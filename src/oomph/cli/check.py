@@ -48,7 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def count_options(words: Sequence[str]) -> int:
-    """The number of words before the script."""
+    """Count the words before the script."""
     return run_verb.count_options(words, _WITH_VALUE)
 
 
@@ -58,7 +58,7 @@ def parse_arguments(parser: argparse.ArgumentParser, words: Sequence[str]) -> ar
 
 
 def run(args: argparse.Namespace) -> int:
-    """Check; 1 if the training will fail or cannot learn. Raises ExamineError where nothing can be checked."""
+    """Check; 1 if the training will fail or cannot learn. Raises ExamineError if nothing can be checked."""
     know_secrets(args.words, os.environ)
     request = request_for(args.words, args.python, args.fit, full=args.full, tune=args.tune)
     try:

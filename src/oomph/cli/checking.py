@@ -1,4 +1,4 @@
-"""Has a training checked in the script's process: of `oomph check` and `oomph run --check`."""
+"""Checks a training in the script's process, for `oomph check` and `oomph run --check`."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ def request_for(
         words: the script and its arguments.
         python: the Python that the user names.
         fit: the number of the training.
-        full: whether all of the data are read.
-        tune: whether changes of the pipeline are tried.
+        full: whether to read all of the data.
+        tune: whether to try changes of the pipeline.
 
     Raises:
         UsageError: the script cannot be reached.
@@ -42,7 +42,7 @@ def request_for(
 
 
 def checked(request: ReachRequest) -> tuple[dict[str, Any], Checked]:
-    """Run the script up to its training and check that: as a document, and as values. Raises ExamineError."""
+    """Run the script up to its training and check it: as a document, and as values. Raises ExamineError."""
     from oomph.preflight.document import checked_of
 
     found = examining.examined(request, "check", "checked")

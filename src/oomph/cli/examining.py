@@ -1,4 +1,4 @@
-"""Has a training examined in the script's process: of `oomph plan`, `oomph check` and their forms of `oomph run`."""
+"""Examines a training in the script's process, for `oomph plan`, `oomph check` and their forms of `oomph run`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class EndedWhileExaminedError(ExamineError):
-    """The script's process has ended while it was examined; `doing` is what the examiner did at that moment."""
+    """The script's process ended while it was examined; `doing` is what the examiner was doing."""
 
     def __init__(self, said: str, doing: str) -> None:
         super().__init__(said)
@@ -51,7 +51,7 @@ def request_with(
 
 
 def examined(request: ReachRequest, verb: str, done: str) -> TrainingReached:
-    """Run the script up to its training and have it examined. Raises ExamineError: nothing was `done`."""
+    """Run the script up to its training and examine it. Raises ExamineError if nothing was `done`."""
     from oomph.reach.reach import reach
     from oomph.reach.request import NotReached
 

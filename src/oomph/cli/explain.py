@@ -140,7 +140,7 @@ def _is_piped() -> bool:
 
 
 def _runs(target: str | None) -> list[Path]:
-    """The runs in a folder of runs, or in the folder where a script was started; empty for other targets."""
+    """The runs in a folder of runs, or where a script was started; empty for other targets."""
     if target in (None, "-") or not Path(str(target)).is_dir() or is_run(Path(str(target))):
         return []
     from oomph.cli.runs import runs_in
@@ -199,7 +199,7 @@ def _diagnoses(args: argparse.Namespace) -> tuple[Diagnosis, ...]:
 
 
 def _with_command(target: str | None, diagnoses: Sequence[Diagnosis]) -> Sequence[Diagnosis]:
-    """The diagnoses of a run, whose remedies then name its own command; those of a log as they are."""
+    """The diagnoses of a run, with its own command in their remedies; those of a log unchanged."""
     if target is None or not Path(target).is_dir():
         return diagnoses
     from oomph.cli.run_story import command_of_run
@@ -299,7 +299,7 @@ def _exists(path: Path) -> bool:
 
 
 def _reinterpret(args: argparse.Namespace) -> None:
-    """Take a target that names nothing as an exit status or as text. Raises when it can be neither."""
+    """Take an unknown target as an exit status or as text. Raises if it can be neither."""
     status = status_of(args.target) if args.exit_status is None else None
     if status is not None:
         args.target, args.exit_status = None, status
@@ -310,7 +310,7 @@ def _reinterpret(args: argparse.Namespace) -> None:
 
 
 def _prints_page(args: argparse.Namespace) -> bool:
-    """Print the page that the target names; False when it names none."""
+    """Print the page that the target names; False if it names none."""
     from oomph.cli.page import heads_of, page_of
 
     page = page_of(args.target, width())

@@ -1,6 +1,6 @@
 """Keeps what real steps took on the GPUs of this user, for later plans: one small file of JSON per training.
 
-The folder is this user's alone. Whatever in it cannot be read, or comes from somebody else, is left out with a line.
+The folder is this user's alone. Files that are unreadable, or somebody else's, are skipped with a line.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def folder(environ: Mapping[str, str]) -> Path:
 
 
 def kept_for(gpu: str, environ: Mapping[str, str], say: Say) -> list[ProbeRecord]:
-    """The records of this kind of GPU, the newest first; none where the folder is not to be trusted."""
+    """The records of this kind of GPU, newest first; none if the folder is not to be trusted."""
     where = folder(environ)
     try:
         if not where.is_dir():
@@ -57,7 +57,7 @@ def kept_for(gpu: str, environ: Mapping[str, str], say: Say) -> list[ProbeRecord
 
 
 def keep(record: ProbeRecord, environ: Mapping[str, str], say: Say) -> None:
-    """Keep a record in place of an older one of the same training."""
+    """Keep a record, replacing an older one of the same training."""
     where = folder(environ)
     try:
         where.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
@@ -71,13 +71,13 @@ def keep(record: ProbeRecord, environ: Mapping[str, str], say: Say) -> None:
 
 
 def _name(record: ProbeRecord) -> str:
-    """The same for each measurement of one training on one kind of GPU."""
+    """One name for all measurements of a training on one kind of GPU."""
     told = (record.gpu, record.tensorflow, record.engine, str(record.xla), record.training)
     return hashlib.sha256("\0".join(told).encode()).hexdigest()[:32] + _ENDING
 
 
 def _newest(where: Path, after: int = 0) -> list[str]:
-    """The names of the files, newest first: the first ones, or those that come after so many."""
+    """The names of the files, newest first: the first ones, or those after the first `after`."""
     with os.scandir(where) as entries:
         dated = [(_date(entry), entry.name) for entry in entries if entry.name.endswith(_ENDING)]
     names = [name for _, name in sorted(dated, reverse=True)]

@@ -1,4 +1,4 @@
-"""Recognises the log of a run under `oomph run` that finished, and so survived its faults."""
+"""Recognises the log of an `oomph run` that finished, and so survived its faults."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _FINISHED = re.compile(rb"^oomph: the end {1,20}the script finished(?:, (\d{1,12
 
 
 def survived(target: str | None) -> str:
-    """A clause that says how the run of a log ended; empty unless its last account says that the script finished."""
+    """A clause that says how a log's run ended; empty unless its last account says that it finished."""
     if target is None or not Path(target).is_file():
         return ""
     try:

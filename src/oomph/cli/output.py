@@ -18,7 +18,7 @@ from oomph.terminal.wrapping import reflowed
 
 
 def check() -> None:
-    """Raise OutputError if there is no standard output. Called before the work, so that none is wasted."""
+    """Raise OutputError without standard output. Called before the work, so that none is wasted."""
     if sys.stdout is None:
         raise OutputError("standard output is closed: there is nowhere to print to")
 
@@ -43,7 +43,7 @@ def width_of_told() -> int:
 
 
 def one_event(line: str) -> str:
-    """A line of progress for `write`: it is wrapped on a terminal, and stays one line on a pipe."""
+    """A line of progress for `write`: wrapped on a terminal, but one line on a pipe."""
     screen = screen_of_stream(sys.stdout)
     return reflowed(shown(line), screen.width) if screen.terminal else line
 
@@ -73,7 +73,7 @@ def say(text: str) -> None:
 
 
 def tell(text: str, heads: Heads = MappingProxyType({})) -> None:
-    """Print to standard error, wrapped on a terminal; never raises, since there is no place to report it."""
+    """Print to standard error, wrapped on a terminal; never raises, as nothing could report it."""
     ticking.clear()
     try:
         sys.stderr.write(laid_out(shown(text), screen_of_stream(sys.stderr), heads))

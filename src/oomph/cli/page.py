@@ -26,7 +26,7 @@ _SURE = 0.5
 
 
 def page_of(word: str, width: int) -> tuple[str, dict[str, Any]] | None:
-    """The page as text and as a document; None for a word that names nothing."""
+    """The page as text and as a document; None for an unknown word."""
     fault = find(word)
     if fault is not None:
         return render.page_text(fault, width), render.page_document(fault)
@@ -41,7 +41,7 @@ def page_of(word: str, width: int) -> tuple[str, dict[str, Any]] | None:
 
 
 def heads_of(word: str, width: int) -> Heads:
-    """The beginnings of lines in bold of that page."""
+    """The bold beginnings of that page's lines."""
     fault = find(word)
     if fault is not None:
         titles = (line for title in fault.sections for line in wrapped(title, width).split("\n"))

@@ -35,7 +35,7 @@ script's own, does not fit; 2 a wrong command line; 3 nothing could be planned: 
 or has none"""
 _WITH_VALUE = ("--fit", "--batch", "--gpu", "--policy", "--optimizer", "--python", "--html", "--color")
 _OWN = ("--gpu", "--html", "--json")
-"""Options that, behind the script, were probably meant for oomph; others are often the script's own."""
+"""Options that are probably oomph's even behind the script; others are often the script's own."""
 _MOST_BATCHES = 32
 _NEGATIVE = re.compile(r"-[\d.]")
 _POLICIES = ("float32", "float64", "float16", "bfloat16", "mixed_float16", "mixed_bfloat16")
@@ -66,7 +66,7 @@ def parse_arguments(parser: argparse.ArgumentParser, words: Sequence[str]) -> ar
 
 
 def _with_negative_values(words: Sequence[str]) -> list[str]:
-    """The words, with "--gpu -1GiB" as "--gpu=-1GiB": argparse would take the value for an option."""
+    """The words, with "--gpu -1GiB" as "--gpu=-1GiB": argparse would read the value as an option."""
     joined: list[str] = []
     count = count_options(words)
     for word in words[:count]:
@@ -78,7 +78,7 @@ def _with_negative_values(words: Sequence[str]) -> list[str]:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Plan; 0 if what was asked for fits, 1 if it does not. Raises ExamineError where nothing can be planned."""
+    """Plan; 0 if what was asked for fits, else 1. Raises ExamineError if nothing can be planned."""
     from oomph.planning.commands import with_script
     from oomph.planning.document import as_document, as_document_without
     from oomph.planning.report import HEADS, as_text
@@ -117,7 +117,7 @@ def _request(args: argparse.Namespace) -> ReachRequest:
 
 
 def _tell_late_options(words: Sequence[str]) -> None:
-    """Say which words behind the script are options of this verb: they go to the script."""
+    """Report options of this verb behind the script: they go to the script."""
     late = [word for word in words[1:] if word.split("=")[0] in _OWN]
     if late:
         say(f"{late[0].split('=')[0]} comes after the script, so the script gets it; put options of oomph plan first")
@@ -136,7 +136,7 @@ def _batches(text: str | None) -> list[int]:
 
 
 def _fit(text: str) -> int:
-    """The number of --fit; raises UsageError for anything but a number that a script may reach."""
+    """The number of --fit; raises UsageError for anything but a plausible number."""
     from oomph.reach.pipes import MOST_FITS
 
     if not text.isdecimal() or not 1 <= int(text) <= MOST_FITS:

@@ -13,8 +13,8 @@ from oomph.errors import OomphError
 def planned_micro_batch(words: Sequence[str], python: str | None) -> int | None:
     """The largest micro-batch that fits the device of this run, for the script's first training.
 
-    None, after a line that says so, where its batch fits as it is and where nothing can be planned: the run then begins
-    as it would without a plan.
+    None, after a line that says so, if its batch fits or nothing can be planned: the run then begins as it would
+    without a plan.
     """
     from oomph.planning.device import device_of, pool_of
 

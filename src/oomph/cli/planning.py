@@ -1,4 +1,4 @@
-"""Has a training planned in the script's process: of `oomph plan` and `oomph run --plan`."""
+"""Plans a training in the script's process, for `oomph plan` and `oomph run --plan`."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ def request_with(words: Sequence[str], python: str | None, arguments: dict[str, 
 
 
 def planned(request: ReachRequest) -> Plan:
-    """Run the script up to its training and plan that. Raises ExamineError.
+    """Run the script up to its training and plan it. Raises ExamineError.
 
-    A step on the GPU may end the script's process, as a library does that does not fit the driver. The script is then
-    planned once more, without such steps.
+    A step on the GPU may end the script's process, as with a library that does not fit the driver. Then plan once more,
+    without such steps.
     """
     from oomph.planning.document import plan_of
     from oomph.planning.probe.sizes_to_run import PROBING

@@ -198,7 +198,7 @@ def _guarding(args: argparse.Namespace) -> Guarding:
 
 
 def with_script(parser: argparse.ArgumentParser, words: Sequence[str], with_value: Sequence[str]) -> argparse.Namespace:
-    """The options of a verb that takes a script, and in `words` everything from the script on, untouched."""
+    """The options of a verb that takes a script, and in `words` the script and the rest, untouched."""
     count = count_options(words, with_value)
     args = parser.parse_args(words[:count])
     args.words = list(words[count:])

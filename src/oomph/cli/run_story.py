@@ -22,7 +22,7 @@ _MORE = "the evidence of every fault, and what to do about it"
 
 
 def story_of_run(run: Path) -> Story | None:
-    """The story of a run; None when its journal tells none."""
+    """The story of a run; None if its journal has none."""
     events = read_journal(run)
     if not facts(events, AttemptStarted):
         return None
@@ -82,7 +82,7 @@ def headline(fault: str) -> str:
 
 
 def _exit_code(events: Sequence[Event]) -> int | None:
-    """The exit code of the newest call of oomph; None if it has not ended, whatever an earlier call ended with."""
+    """The exit code of the newest call of oomph; None if it has not ended, even if earlier calls have."""
     newest = max((event.attempt for event in events), default=0)
     ended = [each.exit_code for each in facts((event for event in events if event.attempt == newest), RunEnded)]
     return ended[-1] if ended and isinstance(ended[-1], int) else None

@@ -18,7 +18,7 @@ _MOST_SHOWN = 20
 
 
 def runs_in(folder: Path) -> list[Path]:
-    """All run directories of a folder, the newest first: those that --run-dir named, and those below `.oomph`."""
+    """All run directories of a folder, the newest first: those named by --run-dir, and those below `.oomph`."""
     places = (folder, folder / "runs", folder / ".oomph" / "runs", *_inside(folder, ".oomph/runs"))
     runs = {run: at for place in places for run in _inside(place) if (at := _changed(run)) is not None}
     return sorted(sorted(runs), key=lambda run: runs[run], reverse=True)
@@ -33,7 +33,7 @@ def _inside(folder: Path, name: str = "") -> list[Path]:
 
 
 def _changed(run: Path) -> float | None:
-    """The time of a run's last change; None if it is no run. One whose run.json is lost counts."""
+    """The time of a run's last change; None if it is not a run. A lost run.json is allowed."""
     for name in ("run.json", "journal"):
         try:
             found = (run / name).stat()
@@ -82,7 +82,7 @@ def as_document(runs: Sequence[Path]) -> dict[str, Any]:
 
 
 def _state(path: Path, record: RunRecord) -> str:
-    """The state that `oomph explain RUN --json` names; of a run that is over, what run.json says."""
+    """The state named by `oomph explain RUN --json`; for a run that is over, the one in run.json."""
     from oomph.run.directory.unfinished import unfinished
 
     left = unfinished(path)

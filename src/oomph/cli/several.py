@@ -11,7 +11,7 @@ from oomph.errors import ExamineError, OomphError, UsageError
 
 
 def explain_each(args: argparse.Namespace, targets: Sequence[str], explain: Callable[[argparse.Namespace], int]) -> int:
-    """Explain one target after another; those that cannot be explained are named, and the others explained.
+    """Explain one target after another; name those that cannot be explained, and go on.
 
     Returns the highest exit code. Raises UsageError for options that only one target can have.
     """

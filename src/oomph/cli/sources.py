@@ -32,7 +32,7 @@ def evidence(
         target: a file, "-", a run directory; with `is_text` the log itself.
         kernel_log: a file, or THIS_MACHINE.
         exit_status: how the program ended.
-        is_text: whether the target is no name.
+        is_text: whether the target is text.
     """
     parts: list[Iterator[Evidence]] = []
     if kernel_log is not None:
@@ -56,7 +56,7 @@ def _kernel(where: str) -> Iterator[Evidence]:
 
 
 def tell_what_the_kernel_shows(diagnoses: Sequence[Diagnosis]) -> None:
-    """Report that the kernel's log was read and shows nothing, unless it is the evidence of a fault."""
+    """Report that the kernel's log was read without result, unless it is the evidence of a fault."""
     from oomph.explain.reading.kernel_log import ORIGIN
 
     if not any(fact.origin == ORIGIN for diagnosis in diagnoses for fact in diagnosis.evidence):
@@ -90,7 +90,7 @@ def _check_file(name: str) -> None:
 
 
 def _is_terminal(path: Path) -> bool:
-    """True if somebody can type a log into it; devices such as /dev/null are empty or endless."""
+    """True if somebody can type a log there; devices such as /dev/null are empty or endless."""
     with path.open("rb") as device:
         return device.isatty()
 

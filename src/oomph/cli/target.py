@@ -87,7 +87,7 @@ def _codes_beside(code: str) -> str:
 
 
 def _page_of_xid(code: int) -> str:
-    """A hint to the fault of this Xid in the kernel's log."""
+    """A hint to the fault of this Xid."""
     from oomph.explain.reading.kernel_log import ORIGIN  # which can start processes
 
     line = f"NVRM: Xid (PCI:0000:01:00): {code}, pid=1, name=python\n".encode()

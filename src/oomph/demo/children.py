@@ -24,7 +24,7 @@ from oomph.terminal.message import PREFIX
 from oomph.terminal.ticking import Ticking
 
 LONGEST_SECONDS = 240.0
-"""A child that takes longer is stuck; none normally comes near."""
+"""A child that takes longer is stuck; none normally does."""
 _POLL_SECONDS = 0.01
 _GRACE_SECONDS = 10.0
 
@@ -144,7 +144,7 @@ def _wait(child: Child, started: float, watch: Callable[[], None]) -> int:
 
 
 def _error_in(log: Path) -> str:
-    """The line that names the error of the child, with the size of the failed allocation."""
+    """The line with the child's error, and the size of the failed allocation."""
     lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
     name = next((line for line in lines if OUT_OF_MEMORY in line), "")
     request = next((line.strip().split(" on /job:")[0] for line in lines if "OOM when allocating" in line), "")

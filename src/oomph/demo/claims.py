@@ -10,11 +10,11 @@ from oomph.demo.scenario import BATCH, CHECKPOINT_EVERY, STEPS
 
 OUT_OF_MEMORY = "ResourceExhaustedError"
 LEARNED = 0.9
-"""Below this test accuracy the training does not work at all, and equal results prove nothing."""
+"""Below this test accuracy the training has failed, and equal results prove nothing."""
 NOISE_FACTOR = 10
-"""The float32 result may differ by this many times the difference that another order of summation makes."""
+"""The float32 result may differ by this many times the effect of summation order."""
 NOISE_LIMIT = 1e-3
-"""If the order of summation alone makes a larger difference, the training is too noisy for a comparison."""
+"""If summation order alone makes a larger difference, the training is too noisy to compare."""
 FLOAT64_LIMIT = 1e-12
 
 
@@ -86,7 +86,7 @@ class Measured:
     single: DemoTrial
     double: DemoTrial
     noise: float
-    """The largest difference between weights from another order of summation alone."""
+    """The largest difference between weights due to summation order alone."""
 
 
 @dataclass(frozen=True)

@@ -201,7 +201,7 @@ def live(command: Sequence[str], environ: Mapping[str, str], limits: SilenceLimi
 
 
 def _listen(child: Child, life: Life, limits: SilenceLimits, say: Say) -> None:
-    """Read its lines as they come, until there are no more, or none comes for too long."""
+    """Read its lines as they come, until its output ends or it is silent for too long."""
     heard, ticking = time.monotonic(), Ticking()
     while child.is_open:
         for line in child.lines(_LOOK_SECONDS):

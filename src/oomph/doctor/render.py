@@ -157,5 +157,5 @@ def _first_command(results: Sequence[DoctorResult]) -> str:
 
 
 def _wrapped(text: str, width: int, indent: str, command: str = "") -> str:
-    """A name in it may hold anything: it is cleaned before it is wrapped, which could part a key from its name."""
+    """Clean the text before wrapping it, which could split a key from its name: it may hold anything."""
     return wrapped(shown_line(text), width, indent, command=shown_line(command))

@@ -128,7 +128,7 @@ class _Reading:
         self._hits.see(fact, (self._last.story, self._position))
 
     def verdict(self) -> tuple[Diagnosis, ...]:
-        """The diagnoses from all facts, for the systems that these are from."""
+        """The diagnoses from all facts, for the systems they come from."""
         return tuple(diagnosis._replace(systems=self._systems.names) for diagnosis in self._diagnoses())
 
     def _diagnoses(self) -> tuple[Diagnosis, ...]:
@@ -150,7 +150,7 @@ class _Reading:
         return (*told, *suspicions(ranked, found, self._catalogue, guesses))
 
     def _tells_of_training(self) -> bool:
-        """True if the evidence is of a training; exceptions and exit statuses are, since oomph was there."""
+        """True if the evidence is from training; exceptions and exit statuses always are."""
         facts = self._sample.facts
         return self._went_on > 0 or any(fact.source != "log" for fact in facts) or tells_of_training(facts)
 
@@ -201,7 +201,7 @@ class _Reading:
         return Diagnosis(fault, CAUSE, 0.9, (error,), *self._narrowed(fault, (error,))) if is_behind else None
 
     def _fallback(self, found: Found) -> list[Diagnosis]:
-        """The last error under its general name, unless the catalogue explains it or something came after it."""
+        """The last error under its general name, unless the catalogue explains it or something followed it."""
         verdict = self._last.verdict()
         if verdict is None:
             return []
@@ -222,7 +222,7 @@ class _Reading:
         return [Diagnosis(fault, role, sure, evidence, *self._narrowed(fault, evidence)) for fault, sure in chosen]
 
     def _with_borrowed_advice(self, ranked: Sequence[Diagnosis]) -> list[Diagnosis]:
-        """Give the first, if it is doubtful or general and has no advice on these words, what other pages have."""
+        """Add advice from other pages to a first diagnosis that is doubtful or general and has none itself."""
         error = self._last.error
         doubtful = ranked and (ranked[0].confidence <= _DOUBTFUL or ranked[0].name in GENERAL)
         if error is None or not doubtful or ranked[0].is_advised:
@@ -236,7 +236,7 @@ class _Reading:
         return [first, *ranked[1:]]
 
     def _narrowed(self, fault: Fault, facts: Sequence[Evidence]) -> tuple[dict[str, str], tuple[Signature, ...]]:
-        """The wordings of a page in these facts and in what the last error says below its first line."""
+        """The wordings of a page in these facts and in the last error's message below its first line."""
         return narrowed(fault, (*facts, *self._last.details), self._hits.ids(fault), self._last.inside)
 
     def _behind_check(self, found: Found) -> list[Diagnosis]:
@@ -269,7 +269,7 @@ class _Reading:
 
 
 def _sure_before_doubtful(ranked: Sequence[Diagnosis]) -> list[Diagnosis]:
-    """The same order, but guesses go behind what is certain; how a program ended is certain, and explains nothing."""
+    """Keep the order, but move guesses behind certain faults, unless these only say how the program ended."""
     certain = any(diagnosis.confidence >= _CERTAIN and not diagnosis.fault.follows_any for diagnosis in ranked)
     return sorted(ranked, key=lambda diagnosis: certain and diagnosis.confidence <= _DOUBTFUL)
 
@@ -284,7 +284,7 @@ def _rank(
 
 
 def _explains_end(fault: Fault, found: Found, story: int) -> bool:
-    """True if it can have ended the process: it is of the last story, and no exit status points only to others."""
+    """True if it may have ended the process: it is in the last story, and no exit status excludes it."""
     if max(hit.last for hit in found[fault])[0] < story:
         return False
     seen_at_exit = {
@@ -311,7 +311,7 @@ def _bytes(filed: Iterable[str]) -> frozenset[bytes]:
 
 
 def _surest(fault: Fault, hits: Sequence[Hit]) -> list[Hit]:
-    """The surest first; of those that are equally sure of one fact, the first on the page."""
+    """The surest first; equally sure ones in the order observed, then in page order."""
     observed = {fact: place for place, fact in enumerate(dict.fromkeys(hit.fact for hit in hits))}
     pages = {id(signature): place for place, signature in enumerate(fault.signatures)}
     return sorted(hits, key=lambda hit: (-hit.signature.confidence, observed[hit.fact], pages[id(hit.signature)]))

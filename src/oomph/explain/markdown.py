@@ -14,7 +14,7 @@ _STRONG = re.compile(r"(?<![\w*])(\*\*?)(?=\S)([^*\n]{1,200}?)(?<=\S)\1(?![\w*])
 _ITEM = re.compile(r" *(?:[-*+]|\d{1,2}[.)]) +")
 _HEADING = re.compile(r"#{1,6} +")
 _TYPED = ("sh", "bash", "shell", "console", "python", "py")
-"""Languages of fences whose lines are pasted, and are not wrapped."""
+"""Languages of fences to paste from: their lines are not wrapped."""
 _INSET = "    "
 
 
@@ -90,7 +90,7 @@ def _table(block: Sequence[str], width: int) -> Iterator[str]:
 
 
 def _cells(row: str) -> list[str]:
-    """The cells of a row; a bar in code ends none."""
+    """The cells of a row; bars in code are text."""
     apart = _CODE.sub(lambda code: code[0].replace("|", "\0"), row.strip().strip("|")).split("|")
     return [cell.replace("\0", "|") for cell in apart]
 

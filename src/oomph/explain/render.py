@@ -148,7 +148,7 @@ def _advice(number: int, remedy: Remedy, width: int) -> Iterator[str]:
 
 
 def _clean(text: str) -> str:
-    """Text that may hold words of a log, on one line; cleaned before wrapping, which could part a key from its name."""
+    """Text from a log on one line; cleaned before wrapping, which could split a key from its name."""
     return shown_line(text.replace("\n", " "))
 
 

@@ -1,4 +1,4 @@
-"""Regular expressions that are compiled when they are first used. Used in both processes.
+"""Regular expressions compiled at their first use. Used in both processes.
 
 Compiling all that oomph knows takes longer than the rest of a start, and most logs need few of them.
 """
@@ -10,7 +10,7 @@ from typing import Any, AnyStr, cast
 
 
 class LazyPattern:
-    """Stands in for the compiled pattern: has its text, its flags, and its methods from their first use on."""
+    """Stands in for the compiled pattern: has its text and flags, and compiles at first use."""
 
     def __init__(self, pattern: str | bytes, flags: int) -> None:
         self.pattern, self.flags = pattern, flags

@@ -34,7 +34,7 @@ def pin(root: Path, expected: tuple[int, int] | None = None) -> tuple[int, int]:
     Returns which folder it is: device and inode.
 
     Args:
-        expected: the folder that it has to be; raises OSError for another one.
+        expected: the folder it must be; raises OSError for another one.
     """
     fd = os.open(root, _FOLDER)
     found = os.fstat(fd)
@@ -55,7 +55,7 @@ def unpin(root: Path) -> None:
 
 
 class OwnFile(NamedTuple):
-    """The location of a file of a run."""
+    """The location of a run's file."""
 
     root: Path
     name: str
@@ -80,7 +80,7 @@ def open_own(root: Path, name: str, flags: int) -> int:
 def read_own(root: Path, name: str, most: int = MOST_READ) -> bytes:
     """Read a whole file; raises what `open_own` raises, and OSError for more than `most` bytes.
 
-    A file with a hole is as large as its author likes, and takes no disk.
+    A file with a hole can have any size, and takes no disk.
     """
     with os.fdopen(open_own(root, name, os.O_RDONLY), "rb") as file:
         if os.fstat(file.fileno()).st_size > most:
@@ -113,7 +113,7 @@ def make_own_folder(root: Path, name: str) -> None:
 
 
 def is_own_folder(root: Path, name: str) -> bool:
-    """True if there is a folder of that name below `root` that is not a link."""
+    """True if a folder of that name, not a link, exists below `root`."""
     try:
         with _in_folder_of(root, f"{name}/.", make=False):
             return True
@@ -122,7 +122,7 @@ def is_own_folder(root: Path, name: str) -> bool:
 
 
 def set_aside(folder: int, name: str) -> None:
-    """Rename what lies in an open folder of oomph's, so that nothing reads it; raises RunDirectoryError."""
+    """Rename an entry of an open folder of oomph's, so that nothing reads it; raises RunDirectoryError."""
     try:
         os.rename(name, f"{name}.refused", src_dir_fd=folder, dst_dir_fd=folder)
     except OSError as error:  # the new name is too long, or a folder
@@ -175,7 +175,7 @@ def open_folder(root: Path, links: int = os.O_NOFOLLOW) -> int:
 
 
 def _open_again(path: str, identity: tuple[int, int]) -> int:
-    """A pinned folder whose descriptor the script has closed; raises OSError if another folder has its name."""
+    """Reopen a pinned folder whose descriptor the script has closed; raises OSError if it was replaced."""
     fd = os.open(path, _FOLDER)
     found = os.fstat(fd)
     if (found.st_dev, found.st_ino) != identity:

@@ -21,7 +21,7 @@ class Installed(NamedTuple):
 
 
 def installed(environ: Mapping[str, str]) -> tuple[tuple[Installed, ...], str]:
-    """The GPUs that the script may see, and why there are none or fewer; empty if all have answered."""
+    """The GPUs that the script may see, and why there are none or fewer; empty if all answered."""
     answer = Question("ask_nvml.py", (), environ, bare=False).answer(time.monotonic() + _LIMIT_SECONDS, _LIMIT_SECONDS)
     found = [
         Installed(str(row["name"]), int(row["total_bytes"]), int(row.get("used_bytes") or 0))

@@ -60,7 +60,7 @@ class Nvml:
         self._devices, self._events = [], None
 
     def _open(self, now: float) -> None:
-        """Start NVML, or start it anew: a GPU that was lost is found again after a reset only so."""
+        """Start or restart NVML: only that finds a lost GPU again after a reset."""
         self.asking, self._open_at = "NVML", now + _RETRY_SECONDS
         self.close()
         self.problem = self._start()
@@ -131,7 +131,7 @@ class Nvml:
         return [*readings, *(reading for uuid, reading in self._lost.items() if uuid not in read)]
 
     def _note_lost(self, reading: Reading, now: float) -> tuple[DriverEvent, ...]:
-        """Keep listing a GPU that is gone; the event that tells it, once."""
+        """Keep listing a lost GPU, with the event that reports it, once."""
         is_known = reading.uuid in self._lost
         self._lost[reading.uuid], self._open_at = reading, now + _RETRY_SECONDS
         return () if is_known else (DriverEvent("lost"),)
@@ -142,7 +142,7 @@ def _in_words(error: Any) -> str:
 
 
 def _mig_instances(nvml: Any, handle: Any, index: int, slow_at: float) -> Iterator[ListedGpu]:
-    """The MIG instances of a GPU that tell what they are."""
+    """The MIG instances of a GPU that can be identified."""
     try:
         current, _ = nvml.nvmlDeviceGetMigMode(handle)
         count = nvml.nvmlDeviceGetMaxMigDeviceCount(handle) if current else 0
@@ -159,7 +159,7 @@ _XID = 0x8
 _EVENT_KINDS = {_XID: "xid", 0x2: "ecc-double-bit", 0x4000: "unavailable"}
 """nvmlEventType* → kind."""
 _MOST_EVENTS = 64
-"""Events that are taken at one look: a GPU that reports without end must not keep the thread."""
+"""The most events taken at once: a GPU that never stops reporting must not block the thread."""
 
 
 class Events:

@@ -1,7 +1,7 @@
 """Calls of NVML that are prepared once and made every second.
 
-The functions of pynvml look up the library's function and make room for its answer at every call, which is three
-quarters of what a call costs here. These keep both; names, structures and errors are pynvml's.
+The functions of pynvml look up the library's function and allocate its answer at every call, which is three
+quarters of the cost. These keep both; names, structures and errors are pynvml's.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def field(key: str, number: int, least: float = float("-inf")) -> Bind:
 
 
 def through_pynvml(read: Callable[[Any, Any], Mapping[str, float]]) -> Bind:
-    """Bind a query to pynvml's own functions: good enough for what is asked rarely."""
+    """Bind a query to pynvml's own functions: good enough for rare queries."""
 
     def bind(nvml: Any, handle: Any) -> Ask:
         def ask(values: dict[str, float]) -> bool:

@@ -1,4 +1,4 @@
-"""One GPU or MIG instance behind NVML: asks what is due, and never again what it has refused."""
+"""One GPU or MIG instance behind NVML: runs due queries, and never again one that it refused."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ _GONE = {1: "NVML was shut down", 15: "GPU is lost", 16: "the GPU needs a reset"
 
 
 class Gone(Exception):
-    """The GPU does not answer any more; the text says why."""
+    """The GPU no longer answers; the text says why."""
 
 
 class _Asked:
-    """A query, and the first of its ways that this GPU has not refused."""
+    """A query, and the first of its ways not refused by this GPU."""
 
     def __init__(self, nvml: Any, handle: Any, query: Query) -> None:
         self._nvml, self._handle = nvml, handle
@@ -34,7 +34,7 @@ class _Asked:
         self.problem = ""
 
     def ask(self, values: dict[str, float]) -> None:
-        """Add what it gives now; raises Gone."""
+        """Add what it gives; raises Gone."""
         while self._ways:
             try:
                 if self._ask is None:
@@ -59,7 +59,7 @@ class ListedGpu:
         nvml: the module pynvml.
         handle: NVML's handle of it.
         index: as in `Reading`.
-        slow_at: when it is asked the slow queries for the second time; GPUs take turns.
+        slow_at: when to ask the slow queries for the second time; GPUs take turns.
     """
 
     def __init__(self, nvml: Any, handle: Any, index: int, slow_at: float, queries: Sequence[Query] = QUERIES) -> None:
@@ -105,7 +105,7 @@ class _Holders:
         self._asked_at, self._used = float("-inf"), 0.0
 
     def new(self, now: float, used: float) -> tuple[Holder, ...] | None:
-        """The processes, if they are asked now and answered; raises Gone."""
+        """The processes, if asked and answered now; raises Gone."""
         since = now - self._asked_at
         changed = abs(used - self._used) >= _CHANGED_BYTES
         if since < (_HOLDERS_SECONDS if changed else SLOW_SECONDS):

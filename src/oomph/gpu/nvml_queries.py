@@ -29,7 +29,7 @@ def _limits_from_margin(nvml: Any, handle: Any) -> dict[str, float]:
 
     GPUs since Ada report a margin, the degrees left to the highest operating temperature, and limits relative to it:
     a slowdown at -2 begins two degrees above it. Older ones report degrees. Some of either kind report a margin of 0 or
-    less at any temperature, which cannot be told from a GPU that is hot: a first margin has to be positive.
+    less at any temperature, just like a hot GPU: so a first margin must be positive.
     """
     margin = nvml.nvmlDeviceGetMarginTemperature(handle)
     if margin <= 0:

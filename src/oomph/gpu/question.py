@@ -32,7 +32,7 @@ class Answer:
 
 
 class Question:
-    """A question that was asked, in a process of its own. If there is no answer in time, the process is killed."""
+    """A question asked in its own process, which is killed if there is no answer in time."""
 
     def __init__(self, script: str, words: Sequence[str], environ: Mapping[str, str], bare: bool = True) -> None:
         """`bare` starts Python without site-packages, for a script that needs the standard library only."""

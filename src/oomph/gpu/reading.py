@@ -16,7 +16,7 @@ class Holder(NamedTuple):
 
 
 class DriverEvent(NamedTuple):
-    """Something that the driver reported: `kind` is "xid", "ecc-double-bit", "unavailable" or "lost"."""
+    """An event the driver reported: `kind` is "xid", "ecc-double-bit", "unavailable" or "lost"."""
 
     kind: str
     code: int = 0
@@ -28,14 +28,14 @@ class Reading:
     """One GPU, or one MIG instance. What it does not answer is absent."""
 
     index: int
-    """NVML's index of it; of a MIG instance, that of its GPU. It changes when a GPU before it disappears."""
+    """NVML's index; of a MIG instance, that of its GPU. It changes when an earlier GPU disappears."""
     uuid: str
-    """Its identity; empty if the GPU was lost before it could tell."""
+    """Its identity; empty if the GPU was lost before reporting it."""
     name: str = ""
     bus: str = ""
     """Its PCI address, as in 00000000:3B:00.0; empty if it is not known."""
     values: Mapping[str, float] = field(default_factory=dict)
-    """Values by the keys of the scope "gpu" in `monitor/metrics.py`. Slow ones are there only when read."""
+    """Values by the keys of the scope "gpu" in `monitor/metrics.py`. Slow ones only when read."""
     processes: tuple[Holder, ...] | None = None
     """None: not asked this time, or not answered."""
     events: tuple[DriverEvent, ...] = ()

@@ -1,7 +1,7 @@
 """Smi: the GPUs of this machine, asked through `nvidia-smi` where NVML cannot be loaded into this process.
 
-Names of fields changed between driver versions, and a version refuses all of a query for one field that it does not
-know. So a refused field is replaced by its older name, or dropped. Source: `nvidia-smi --help-query-gpu`.
+Names of fields changed between driver versions, and an unknown field makes a version refuse the whole
+query. So a refused field is replaced by its older name, or dropped. Source: `nvidia-smi --help-query-gpu`.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ class Smi:
                 return [] if self.problem else self._parse(said)
 
     def _replace(self, name: str) -> bool:
-        """Give up a name that this version refuses; False if it was not asked."""
+        """Drop a name that this version refuses; False if not asked for."""
         if name not in (field.names[0] for field in self._fields):
             return False
         fields = [replace(field, names=field.names[1:]) if field.names[0] == name else field for field in self._fields]

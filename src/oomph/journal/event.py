@@ -14,12 +14,12 @@ from oomph.journal.fact import BY_NAME, Fact
 
 SCHEMA = 1
 _SMALL = 2**62
-"""Larger numbers are looked at again, and so are those that are none."""
+"""Larger numbers, and non-numbers, are checked further."""
 _MOST_FIELDS, _LONGEST_NAME = 200, 200
 _MOST_UNKNOWN = 10_000
 """Limit of an unknown event's field, in bytes of memory."""
 _OBJECT, _PLACE = 64, 16
-"""About the memory of an object, and of a place for one in another, in bytes."""
+"""Rough memory of an object, and of a place for one in another, in bytes."""
 
 
 class _Type(NamedTuple):
@@ -66,7 +66,7 @@ class Event(NamedTuple):
 
     @classmethod
     def named(cls, name: str, data: Mapping[str, Any], *place: Any, **places: Any) -> Event:
-        """The event of that name with these fields, as a journal has them. Damaged fields have their default."""
+        """The event of that name with these journal fields. Damaged ones get their default."""
         return cls(fact_of(name, data), *place, **places)
 
     @classmethod
@@ -76,7 +76,7 @@ class Event(NamedTuple):
 
 
 def event_of(document: Any) -> Event:
-    """The event that a document is; raises ValueError when it is none."""
+    """Parse an event from a document; raises ValueError if it is none."""
     if not isinstance(document, dict) or document.get("schema") != SCHEMA:
         raise ValueError("not an event of this schema")
     if not _has_frame(document):
@@ -100,7 +100,7 @@ def _has_frame(document: Mapping[str, Any]) -> bool:
 
 
 def fields_of(fact: Fact) -> Mapping[str, Any]:
-    """The fields of a fact by name, without those that are None if nothing is said of them."""
+    """The fields of a fact by name, without those that are None by default."""
     if isinstance(fact, UnknownEvent):
         return fact.fields
     defaults = type(fact).defaults
@@ -108,7 +108,7 @@ def fields_of(fact: Fact) -> Mapping[str, Any]:
 
 
 def fact_of(name: str, data: Mapping[str, Any]) -> Fact:
-    """The fact with these fields; one of an unknown name keeps those that are small."""
+    """The fact with these fields; one of an unknown name keeps only small ones."""
     kind = BY_NAME.get(name)
     if kind is None:
         has_too_many = len(data) > _MOST_FIELDS
@@ -132,13 +132,13 @@ def _values(types: Sequence[_Type], data: Mapping[str, Any]) -> Iterator[Any]:
 
 @functools.cache
 def _types_of(kind: type[Fact]) -> tuple[_Type, ...]:
-    """Readers of a journal rely on the types."""
+    """The fields of a fact, with their types."""
     hints = get_type_hints(kind)
     return tuple(_Type(name, hints[name], _plain(hints[name]), default) for name, default in kind.defaults.items())
 
 
 def _plain(kind: Any) -> Any:
-    """`int` for `int` and `int | None`, and likewise for the other types without parts."""
+    """`int` for `int` and `int | None`; likewise for str, bool and float, else None."""
     found = [each for each in (int, str, bool, float) if kind in (each, each | None)]
     return found[0] if found else None
 
@@ -148,7 +148,7 @@ def _is_small(name: str, value: object) -> bool:
 
 
 def weight_of(value: Any, most: int = 1 << 62) -> int:
-    """About the memory of a value as `json.loads` returns it, in bytes; no more is looked at than comes to `most`."""
+    """The rough memory of a value from `json.loads`, in bytes; stops counting above `most`."""
     weight, waiting = 0, [value]
     while waiting and weight <= most:
         each = waiting.pop()

@@ -1,7 +1,7 @@
 """The events of a journal: one frozen class for each, read by `match`. Both processes.
 
-What does not apply is None, and so is what was not measured; the journal leaves out both. A field that is missing or
-damaged has its default. `docs/reference/run-directory.md` says what each field means.
+A field that does not apply or was not measured is None, and not in the journal. A missing or damaged field has its
+default. `docs/reference/run-directory.md` says what each field means.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class AttemptStarted(Fact, event="attempt-started"):
 
 
 class AttemptEnded(Fact, event="attempt-ended"):
-    """The script's process has ended. A return code of None: the supervisor was ended too, and could not see it."""
+    """The script's process has ended. A return code of None: the supervisor was ended too, and missed it."""
 
     returncode: int | None = 0
     seconds: float = 0.0
@@ -104,7 +104,7 @@ class KernelLogRead(Fact, event="kernel-log"):
 
 
 class GpuMemoryHeld(Fact, event="gpu-memory-held"):
-    """Memory of a GPU stays taken after the script has ended."""
+    """GPU memory stays taken after the script has ended."""
 
 
 class GpuMemoryBack(Fact, event="gpu-memory-back"):
@@ -174,7 +174,7 @@ class GuardInstalled(Fact, event="guard-installed"):
 
 
 class GuardFailed(AtStep, event="guard-failed"):
-    """Something of oomph's own failed; the training goes on without it."""
+    """A part of oomph failed; the training goes on without it."""
 
     reason: str = ""
 
@@ -200,7 +200,7 @@ class UncaughtException(Fact, event="uncaught-exception"):
 
 
 class CreatedBefore(Fact, event="created-before"):
-    """Something that an earlier attempt created counts as created by this one."""
+    """A thing created by an earlier attempt counts as created by this one."""
 
     kind: str = ""
     path: str = ""
@@ -241,7 +241,7 @@ class Interrupted(AtStep, event="interrupted"):
 
 
 class ContextLost(Fact, event="context-lost"):
-    """The GPU's context is gone: nothing is saved from this process any more."""
+    """The GPU's context is lost: nothing more is saved from this process."""
 
     fault: str = ""
     reason: str = ""
@@ -452,7 +452,7 @@ class CheckpointSkipped(AtStep, event="checkpoint-skipped"):
 
 
 class CheckpointRefused(AtStep, event="checkpoint-refused"):
-    """A checkpoint that is there was not used; without a name: the whole folder."""
+    """An existing checkpoint was not used; without a name, the whole folder."""
 
     name: str = ""
     reason: str = ""
@@ -502,7 +502,7 @@ class RepeatCompared(AtStep, event="compared"):
 
 
 class TrainsAgain(Fact, event="trains-again"):
-    """A finished fit trains again, since it has changed or its effects are not all there."""
+    """A finished fit trains again, since it has changed or some effects are missing."""
 
     key: str | None = None
     fit: int | None = None

@@ -1,6 +1,6 @@
 """Fact: the frozen value that an event of the journal carries. Both processes.
 
-Not a dataclass: sixty of them would take a third of the time in which a script's process joins a run.
+Not a dataclass: sixty of them would take a third of the time a script needs to join a run.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ def _place(at: int) -> property:
 
 
 _PLACES = tuple(map(_place, range(20)))
-"""No event has more fields. The properties are the same in all classes: to make them takes longer than the rest."""
+"""No event has more fields. All classes share these properties, as making them takes the longest."""
 
 
 @dataclass_transform(frozen_default=True, kw_only_default=True)
 class _FactType(type):
-    """Makes properties of the annotated names of a class; each has a default."""
+    """Makes a property of each annotated name of a class; each has a default."""
 
     defaults: Mapping[str, Any]
     event: str

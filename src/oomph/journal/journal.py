@@ -78,9 +78,9 @@ class Journal:
 
 
 def refuse_later(run_dir: Path, attempt: int) -> None:
-    """Rename what claims to be the journal of an attempt that has not begun, or of a later one.
+    """Rename files that claim to be journals of this attempt, not yet begun, or of a later one.
 
-    No process of this run has written it, and the reader would take its events for those of the attempt that begins.
+    No process of this run wrote them, and the reader would take their events for this attempt's.
     """
     try:
         folder = open_folder(run_dir / "journal")

@@ -1,4 +1,4 @@
-"""Reads the journal of a run as a stream, and again only what is new in it. Both processes.
+"""Reads the journal of a run as a stream, and later only what is new. Both processes.
 
 `oomph explain` needs the events of a run in six places: within `with JournalReader(run):`, all of them share it.
 """
@@ -23,15 +23,15 @@ _LONGEST_FIRST = 1 << 20
 _LONGEST = 64 << 20
 """The longest line, in bytes. A file with a hole is one line without an end."""
 _SHORT, _MOST_PARTS = 1 << 16, 1 << 17
-"""A line that is not short may have so many parts: each of "{},{}," takes twenty times its memory."""
+"""The most parts of a line that is not short: each of "{},{}," takes twenty times its memory."""
 MOST_KEPT = 256 << 20
-"""About the memory of the events of one run, in bytes; the lines beyond are only counted."""
+"""Rough memory for the events of one run, in bytes; further lines are only counted."""
 _NAME = re.compile("([0-9]{1,9})-.*")
 _Place = tuple[int, float, str, int, Event]
 
 
 class JournalReader:
-    """The journal of one run, or of one attempt of it. Each reading takes in what was written since the last one."""
+    """The journal of a run, or of one attempt. Each reading adds what was written since the last one."""
 
     def __init__(self, run_dir: Path, attempt: int | None = None) -> None:
         self._folder, self._pattern = run_dir / "journal", "*.jsonl" if attempt is None else f"{attempt}-*.jsonl"
@@ -48,7 +48,7 @@ class JournalReader:
         _shared_readers.pop(_key(self._folder.parent), None)
 
     def read(self) -> Sequence[Event]:
-        """Every readable event, as `read_journal` has them; the same object if nothing is new."""
+        """Every readable event, as from `read_journal`; the same object if nothing is new."""
         if self._update():
             places = (_in_order(file.all()) for file in self._files.values())
             self._events = [place[-1] for place in heapq.merge(*places, key=lambda place: place[:-1])]
@@ -60,7 +60,7 @@ class JournalReader:
         return sum(file.unreadable for file in self._files.values())
 
     def left_out(self) -> int:
-        """Number of lines that were not kept, since there are too many."""
+        """How many lines were not kept, as there are too many."""
         self._update()
         return sum(file.left_out for file in self._files.values())
 
@@ -94,7 +94,7 @@ def unreadable_lines(run_dir: Path) -> int:
 
 
 def lines_left_out(run_dir: Path) -> int:
-    """Number of lines of a run's journal that were not kept, since they would fill the memory."""
+    """How many lines of a run's journal were not kept, as they would fill the memory."""
     return (_shared_readers.get(_key(run_dir)) or JournalReader(run_dir)).left_out()
 
 
@@ -142,15 +142,15 @@ class _File:
         self._weight = 0
         self._events: list[Event] = []
         self._half_line: list[Event] = []
-        """A last line without an end may be an event; it is read again when it has one."""
+        """A last line without an end may be an event; it is read again once it has one."""
 
     def all(self) -> Iterator[Event]:
-        """Its events, in the order in which they were written."""
+        """Its events, in the order of writing."""
         yield from self._events
         yield from self._half_line
 
     def update(self, shared: SharedWords) -> bool:
-        """Read what is new; returns whether there is anything. What cannot be read holds one unreadable line."""
+        """Read what is new; returns whether there is anything. An unreadable file is one unreadable line."""
         try:
             with open_regular(self._path) as stream:
                 found = os.fstat(stream.fileno())
@@ -197,12 +197,12 @@ class _File:
         self._weight += shared.weight - before_all
 
     def _events_in(self, lines: list[bytes], shared: SharedWords) -> Iterator[Event]:
-        """The events in these lines that are of the attempt that the file is named after, as all that oomph writes."""
+        """The events in these lines of the attempt that the file is named after, like all oomph's own."""
         return (event for event in _events_of(lines, shared) if event.attempt == self._attempt)
 
 
 def _some_lines(stream: BinaryIO) -> list[bytes]:
-    """The next lines, the last of which may be cut off; no event is longer than that."""
+    """The next lines, the last of which may be cut off if longer than any event."""
     chunk = stream.read(_CHUNK)
     if not chunk.endswith(b"\n"):
         chunk += stream.readline(_LONGEST + 1)
@@ -210,7 +210,7 @@ def _some_lines(stream: BinaryIO) -> list[bytes]:
 
 
 def _events_of(lines: list[bytes], shared: SharedWords) -> Iterator[Event]:
-    """The events in these lines; what is none is left out: the half line of a killed writer, or another schema."""
+    """The events in these lines, without half lines of a killed writer and other schemas."""
     for document in _documents(lines):
         try:
             event = event_of(document)
@@ -220,7 +220,7 @@ def _events_of(lines: list[bytes], shared: SharedWords) -> Iterator[Event]:
 
 
 def _documents(lines: list[bytes]) -> Sequence[Any]:
-    """The documents of these lines. All at once where all are whole, which is twice as fast."""
+    """The documents of these lines, parsed all at once if whole, which is twice as fast."""
     lines = [line for line in lines if len(line) <= _SHORT or _parts_in(line) <= _MOST_PARTS]
     if all(line.startswith(b'{"') and line.endswith(b"}\n") for line in lines):
         try:

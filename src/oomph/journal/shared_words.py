@@ -1,4 +1,4 @@
-"""SharedWords: events in little memory. A long run has hundreds of thousands of them."""
+"""SharedWords: saves memory in long runs, which have hundreds of thousands of events."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from oomph.journal.event import Event, weight_of
 _LONGEST = 512
 _MOST_SHARED = 4096
 _OBJECT, _PLACE = 64, 16
-"""About the memory of an object, and of a place for one in another, in bytes."""
+"""Rough memory of an object, and of a place for one in another, in bytes."""
 _OF_AN_EVENT = 4 * _OBJECT
 
 
@@ -20,7 +20,7 @@ class SharedWords:
         self._words: dict[str, str] = {}
         self._numbers: dict[float, float] = {}
         self.weight = 0
-        """About the memory of all events so far, in bytes, without what they share."""
+        """The rough memory of all events so far, in bytes, without what they share."""
 
     def event(self, event: Event) -> Event:
         """The same event in less memory."""

@@ -1,6 +1,6 @@
 """The baselines of a training as series that can be compared: by epoch, across two fits, by fit, by step. Pure.
 
-Only the newest process counts: the one before took its memory with it.
+Only the newest process counts: the memory of earlier ones is gone.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ _WARM_UP = 2
 _MOST = 256
 """Readings per series: more would cost time and add nothing."""
 _EPOCHS = 1.1
-"""Memory that is filled in each epoch is freed when the next one begins, so readings must span more than one epoch."""
+"""Memory filled in each epoch is freed when the next one begins, so readings must span more than one epoch."""
 _SAME_PACE = 1.5
-"""By which factor the seconds of a step may differ between fits of the same model on the same machine."""
+"""By what factor the step time may differ between fits of the same model on the same machine."""
 
 _Fits = Sequence[Sequence[Baseline]]
 _Item = TypeVar("_Item")
@@ -37,11 +37,11 @@ class Series:
     planned: float | None = None
     """The place where the training ends; None if that is not known."""
     again: float = 0
-    """The place where the second of two fits begins, or from where on each fit does the same work as the last."""
+    """Where the second of two fits begins, or from where on all fits do the same work."""
     ended: int = 0
     """Epochs of the fit that have ended."""
     is_whole: bool = True
-    """False: the readings are of one epoch, and what fills in each epoch may be freed at its end."""
+    """False if all readings are of one epoch, whose end may free what fills in it."""
 
     @property
     def unit(self) -> Literal["epoch", "fit", "step"]:
@@ -77,7 +77,7 @@ def _epochs(fits: _Fits, training: Values) -> Series:
 
 
 def _across_fits(fits: _Fits) -> Series:
-    """The ends of epochs of the two newest fits, in a row."""
+    """The ends of epochs of the two newest fits, in order."""
     ends = [each for fit in fits[-2:] for each in fit] if len(fits) > 1 else []
     places = _thin(range(len(ends)))
     return Series("across fits", [ends[place] for place in places], places, again=len(fits[-2]) if ends else 0)
@@ -90,7 +90,7 @@ def _by_fit(fits: _Fits) -> Series:
 
 
 def _repeats_from(fits: _Fits) -> int:
-    """From which fit on each took as many steps for its first epoch as the last, at about the same pace."""
+    """The first fit from which all first epochs took as many steps as the last, at a similar pace."""
     paces = [(fit[0].step - before[-1].step, fit[0].time - before[-1].time) for before, fit in pairwise(fits)]
     first = len(paces)
     while first and _are_alike(paces[first - 1], paces[-1]):
@@ -103,7 +103,7 @@ def _are_alike(one: tuple[int, float], other: tuple[int, float]) -> bool:
 
 
 def _steps(fits: _Fits, within: Sequence[Baseline], training: Values) -> Series:
-    """Readings from within the epochs of the newest fit."""
+    """Readings within the epochs of the newest fit."""
     begin = fits[-2][-1].step if len(fits) > 1 else -1
     readings = [each for each in within if each.step > begin]
     ends = fits[-1] if fits and readings and fits[-1][0].step > readings[0].step else []
@@ -113,14 +113,14 @@ def _steps(fits: _Fits, within: Sequence[Baseline], training: Values) -> Series:
 
 
 def _tell_enough(readings: Sequence[Baseline], ends: Sequence[Baseline], training: Values) -> bool:
-    """True if readings cover more than what is filled in each epoch anew; a single epoch has to do by itself."""
+    """True if readings span more than memory filled anew in each epoch; a single epoch always counts."""
     if not readings or not ends:
         return training.get("epochs", 1) == 1
     return readings[-1].step - readings[0].step >= _EPOCHS * (ends[0].step - readings[0].step)
 
 
 def _last_step(ends: Sequence[Baseline], begin: int, training: Values) -> float | None:
-    """The step at which a fit ends that began after step `begin`."""
+    """The last step of the fit that began after step `begin`."""
     epochs, each = training.get("epochs"), training.get("steps_per_epoch") or _steps_of_an_epoch(ends, begin)
     if epochs is None or each is None:
         return None

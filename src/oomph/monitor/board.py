@@ -1,4 +1,4 @@
-"""The board: what the training process measures of itself, as a file of numbers that the sampler reads. Both processes.
+"""The board: the training process's own measurements, as a file of numbers for the sampler. Both processes.
 
 It is memory-mapped, as the progress board is: a write costs well under a microsecond and survives `kill -9`. Runs in
 the script's process, so it needs the standard library only.
@@ -24,7 +24,7 @@ _RING = 64
 _HEAD = struct.Struct("<3q")
 """Magic, process, number of baselines so far."""
 _NUMBERS = struct.Struct(f"<{1 + len(_KEYS)}d")
-"""The time of the last write (`time.monotonic`), and a value for each metric; NaN where nothing was measured."""
+"""The time of the last write (`time.monotonic`), and one value per metric; NaN if not measured."""
 _BASELINE = struct.Struct("<qdqd")
 """Step, bytes in use, epoch, time."""
 _SIZE = _HEAD.size + _NUMBERS.size + _RING * _BASELINE.size
@@ -52,7 +52,7 @@ class TrainingBoard:
         _NUMBER.pack_into(self._map, _PLACES[key], value)
 
     def beat(self) -> None:
-        """Note the time of what was written."""
+        """Record the time of the last write."""
         _NUMBER.pack_into(self._map, _HEAD.size, time.monotonic())
 
     def add_baseline(self, step: int, bytes_in_use: float, epoch: int = 0) -> None:
@@ -77,7 +77,7 @@ class BoardReader:
         self._pid, self._seen = 0, 0
 
     def read(self) -> tuple[dict[str, float], tuple[Baseline, ...]]:
-        """The values that were measured, and the baselines that are new since the last call."""
+        """The measured values, and the baselines added since the last call."""
         try:
             with os.fdopen(open_own(self._run_dir, BOARD, os.O_RDONLY), "rb") as file:
                 raw = file.read(_SIZE + 1)

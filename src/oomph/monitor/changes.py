@@ -1,4 +1,4 @@
-"""FindingChanges: what one sample has changed, also as lines of JSON for the parent of the sampler. Pure."""
+"""FindingChanges: what a sample has changed, also as JSON lines for the sampler's parent. Pure."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ class FindingEnded:
     subject: str
     kind: str = ""
     until: float = 0.0
-    """Unix time when it was last found."""
+    """Unix time when it was last seen."""
     seconds: float = 0.0
-    """Its duration until then, since it was told or came back."""
+    """Its duration until then, since its report or return."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class FindingChanges:
 
     told: tuple[Finding, ...] = ()
     returned: tuple[Finding, ...] = ()
-    """Findings that have come back soon after their end, which are recorded and not told again."""
+    """Findings that came back soon after their end: recorded, but not reported again."""
     ended: tuple[FindingEnded, ...] = ()
 
 
@@ -51,7 +51,7 @@ def to_lines(changes: FindingChanges) -> Iterator[str]:
 
 
 def from_documents(documents: Iterable[Any]) -> FindingChanges:
-    """The changes in what was parsed from lines, without what is something else."""
+    """The changes in parsed lines, ignoring anything else."""
     told: list[Finding] = []
     returned: list[Finding] = []
     ended: list[FindingEnded] = []

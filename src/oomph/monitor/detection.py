@@ -1,4 +1,4 @@
-"""Detection: asks the detectors when they are due, and says what is new and what is over. Pure but for its memory."""
+"""Detection: asks detectors when they are due, and returns what is new or over. Pure but for its memory."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from oomph.monitor.window import Window
 _PATIENCE_SECONDS, _LOOKS = 60.0, 3
 """A finding is over after this many seconds and this many looks without it."""
 _PAUSE_SECONDS = 600.0
-"""A finding that comes back sooner than this is not told again. It is over once it has stayed away for this long."""
+"""A finding that comes back sooner is not reported again, and must stay away for this long to be over."""
 
 _Key = tuple[str, str, str]
 """Fault, subject and kind of a finding."""
 
 
 class _Known(NamedTuple):
-    """A finding that was told."""
+    """A reported finding."""
 
     rank: int
-    """The highest severity that was told."""
+    """The highest severity reported."""
     begin: float
     last: float
-    """Unix time, as for `begin`, when it was last made."""
+    """Unix time, like `begin`, when it was last found."""
     patience: float
     is_over: bool = False
 
@@ -43,10 +43,10 @@ class Detection:
         self._known: dict[_Key, _Known] = {}
         self._failed: set[int] = set()
         self.problem = ""
-        """The error of a failed detector, which is no longer asked; the others are."""
+        """The error of a failed detector, which is skipped from then on."""
 
     def take(self, sample: Sample) -> FindingChanges:
-        """Add a sample; returns the findings to tell, and those that have come back or are over."""
+        """Add a sample; returns the findings to report, and those that came back or are over."""
         self._window.append(sample)
         now = sample.time
         self._forget(now)
@@ -67,11 +67,11 @@ class Detection:
 
     @property
     def active(self) -> list[_Key]:
-        """(fault, subject, kind) of what is wrong now or was until a short while ago."""
+        """(fault, subject, kind) of everything wrong now or a moment ago."""
         return [key for key, known in self._known.items() if not known.is_over]
 
     def _ask(self, number: int) -> list[Finding]:
-        """Return what a detector finds; one that fails is left out from now on, since it would fail every time."""
+        """Return what a detector finds; skip one that fails from now on, as it would fail every time."""
         detector = self._detectors[number]
         try:
             return list(detector.find(self._window))
@@ -90,7 +90,7 @@ class Detection:
         return [FindingEnded(*key, known.last, max(known.last - known.begin, 0.0)) for key, known in over.items()]
 
     def _forget(self, now: float) -> None:
-        """A finding that has long been over is told again when it comes back."""
+        """Forget findings that have long been over: they are reported again."""
         self._known = {
             key: known
             for key, known in self._known.items()
@@ -103,7 +103,7 @@ def _key(finding: Finding) -> _Key:
 
 
 def _made(known: _Known | None, finding: Finding, now: float, every: float) -> _Known:
-    """The record of a finding that is made now."""
+    """The record of a finding made now."""
     rank = SEVERITIES.index(finding.severity)
     if known is None:
         return _Known(rank, now, now, max(_PATIENCE_SECONDS, _LOOKS * every))

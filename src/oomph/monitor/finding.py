@@ -13,9 +13,9 @@ SEVERITIES: tuple[Severity, ...] = get_args(Severity)
 
 @dataclass(frozen=True)
 class Finding:
-    """One finding. It is told once for each fault, subject and kind.
+    """One finding. It is reported once for each fault, subject and kind.
 
-    It is told again only when it becomes more severe, or comes back after it was over for a while.
+    It is reported again only if it becomes more severe, or comes back after a while.
     """
 
     fault: str
@@ -31,4 +31,4 @@ class Finding:
     remedy: str = ""
     """The remedy, if it is more specific than the first one of the page."""
     kind: str = ""
-    """Tells apart what has the same page and subject: a GPU may report "xid 48", and then "lost"."""
+    """Tells apart findings of one page and subject: a GPU may report "xid 48", and then "lost"."""

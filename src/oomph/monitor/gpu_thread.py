@@ -1,4 +1,4 @@
-"""The thread that asks the GPUs. A call into a driver that is stuck keeps this thread, and nothing else.
+"""The thread that asks the GPUs. A stuck driver blocks only this thread.
 
 There is never a second one: it would wait for the same lock of the driver.
 """
@@ -59,7 +59,7 @@ class GpuThread:
             self._requests.put(now)
 
     def answer(self, now: float, wait_seconds: float) -> SourceAnswer | float:
-        """The answer, or for how long there has been none."""
+        """The answer, or how long it has been missing."""
         assert self._asked_at is not None
         seconds = now - self._asked_at
         try:
@@ -70,7 +70,7 @@ class GpuThread:
         return SourceAnswer(readings, problem, seconds)
 
     def close(self) -> None:
-        """Have the thread end after its call, which is not waited for."""
+        """End the thread after its current call, without waiting."""
         self._requests.put(None)
 
     def _work(self) -> None:

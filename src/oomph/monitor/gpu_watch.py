@@ -1,6 +1,6 @@
-"""The GPUs of a sample: from what the thread that asks them answered, or from its silence, and from the kernel's log.
+"""The GPUs of a sample, from the answer or silence of the thread that asks them, and from the kernel's log.
 
-Where this user may read that log, it tells of Xids that a driver does not report as events, or cannot any more.
+If readable, that log shows Xids that the driver does not, or can no longer, report as events.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class GpuWatch:
         self._thread.ask(now)
 
     def gpus(self, now: float, owns: Callable[[int], bool]) -> tuple[GpuSample, ...]:
-        """The GPUs as they answered; without values as long as they do not.
+        """The GPUs as they answered; without values until they do.
 
         Args:
             now: as for `ask`.

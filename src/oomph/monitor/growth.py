@@ -18,11 +18,11 @@ Point = tuple[float, float]
 """A place (an epoch, a step or a time) and a number of bytes."""
 PARTS = 8
 _SURE = 1.5
-"""The difference between the rates of two halves, in standard errors, that is no chance."""
+"""How many standard errors the rates of two halves must differ to rule out chance."""
 _NOW, _JUST_NOW = 0.7, 0.5
-"""The least that the newest two floors rise, and the newest one, as a share of what is usual."""
+"""The least rise of the newest two floors, and of the newest one, as a share of the usual."""
 _STOPPED, _QUIET = 0.25, 0.75
-"""A smaller rise than this share of what is usual is none, if readings differ by less than the other share of it."""
+"""A rise below this share of the usual is none, if readings vary by less than the other share."""
 _UNEVEN = 0.2
 """By how much of the usual rise one may differ from it."""
 
@@ -36,9 +36,9 @@ class Gates:
     least_bytes: float
     """Less growth than this is not worth a word."""
     still: float = 0.9
-    """The least rate in the second half, as a share of the rate over all: caches and warm-ups level off."""
+    """The least rate in the second half, as a share of the overall rate: caches and warm-ups level off."""
     straight: float = 15.0
-    """The least growth in standard deviations of the floors from a line: jumps and random walks are not straight."""
+    """The least growth in standard deviations from a line: jumps and random walks are not straight."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class Growth:
 def steady_growth(points: Sequence[Point], gates: Gates) -> Growth | None:
     """Growth that goes on, over all points or the last two thirds, four ninths, ... of them; None if there is none.
 
-    It has to hold twice: with all readings, and without the newest eighth of those that show it.
+    It must hold with all readings, and without the newest eighth of those that show it.
     """
     found = _over_some(points, gates)
     if found is None or not _grows_now(points, found):
@@ -69,7 +69,7 @@ def steady_growth(points: Sequence[Point], gates: Gates) -> Growth | None:
 
 
 def _grows_now(points: Sequence[Point], growth: Growth) -> bool:
-    """True if the newest floor, and the newest two, rose as the others did: what has just become full did not."""
+    """True if the newest one and two floors rose like the others, unlike memory that has just become full."""
     floors = [_floor(part) for part in _parts(points[-growth.readings :])]
     usual = growth.grown / (PARTS - 1)
     return (
@@ -80,7 +80,7 @@ def _grows_now(points: Sequence[Point], growth: Growth) -> bool:
 
 
 def _has_just_stopped(points: Sequence[Point], growth: Growth) -> bool:
-    """True if the newest sixteenth hardly rose over the one before it, where noise is too small to hide a rise."""
+    """True if the newest sixteenth hardly rose over the previous one, and noise is too small to hide a rise."""
     sixteenth = (growth.end - growth.begin) / (2 * PARTS)
     places = [place for place, _ in points]
     last = min(bisect_left(places, growth.end - sixteenth), len(points) - 2)
@@ -104,7 +104,7 @@ def _over_some(points: Sequence[Point], gates: Gates) -> Growth | None:
 
 
 def reaches_new_heights(earlier: Sequence[Point], points: Sequence[Point], growth: Growth) -> bool:
-    """True if half of the growth lies above all that came before it: the next tooth of a saw, or wave, does not."""
+    """True if half of the growth lies above all earlier readings, unlike the next tooth of a saw, or wave."""
     last = min(value for _, value in points[-max(1, len(points) // PARTS) :])
     return all(value <= last - growth.grown / 2 for _, value in earlier)
 
@@ -129,7 +129,7 @@ def even_rises(points: Sequence[Point], rises: int, least_bytes: float) -> Growt
     """The newest rises, as far back as they are even; None if they are fewer than `rises`.
 
     A list that keeps a model of each fit, or the outputs of each epoch, adds the same bytes each time. A few such rises
-    are no chance, where a trend of noisy readings needs ten. They have to lead to where memory never was before.
+    rule out chance, while a trend of noisy readings needs ten. They must lead to new heights of memory.
     """
     sizes = [after - before for (_, before), (_, after) in pairwise(points)]
     if len(sizes) < rises:
@@ -146,7 +146,7 @@ def even_rises(points: Sequence[Point], rises: int, least_bytes: float) -> Growt
 
 
 def rises_for_good(points: Sequence[Point], least: float) -> int:
-    """The number of rises by this much for good: a few are layers that are unfrozen, or larger images."""
+    """Count lasting rises by at least this much: unfrozen layers or larger images cause a few."""
     lowest_from_here = [*accumulate((value for _, value in reversed(points)), min)][::-1]
     rises, level = 0, lowest_from_here[0]
     for lowest in lowest_from_here:
@@ -156,7 +156,7 @@ def rises_for_good(points: Sequence[Point], least: float) -> int:
 
 
 def _levels_off(floors: Sequence[Point], still: float) -> bool:
-    """True if floors rise less in the second half, by more than chance explains; a warm-up before them is left out."""
+    """True if floors rise less in the second half than chance explains; an earlier warm-up is left out."""
     rates = [_rate(*pair) for pair in pairwise(floors[1:])]
     early, late = rates[: PARTS // 2 - 2], rates[PARTS // 2 - 2 :]
     variance = mean((after - before) ** 2 for before, after in pairwise(rates)) / 2
@@ -165,7 +165,7 @@ def _levels_off(floors: Sequence[Point], still: float) -> bool:
 
 
 def _parts(points: Sequence[Point]) -> list[list[Point]]:
-    """The points of eight equal stretches; without those that have none."""
+    """The points of eight equal stretches, without empty ones."""
     begin, length = points[0][0], points[-1][0] - points[0][0]
     parts: list[list[Point]] = [[] for _ in range(PARTS)]
     for point in points if length > 0 else ():
@@ -174,7 +174,7 @@ def _parts(points: Sequence[Point]) -> list[list[Point]]:
 
 
 def _floor(part: Sequence[Point]) -> Point:
-    """The lower quartile: below garbage and batches in flight, but above the one odd reading.
+    """The lower quartile: below garbage and batches in flight, but above an odd reading.
 
     Its place is computed from the growth, not taken from the reading, whose place is random where the noise is larger.
     """

@@ -68,7 +68,7 @@ def _amount(meminfo: bytes, name: bytes) -> int | None:
 
 
 def _opened(path: Path) -> int | None:
-    """A descriptor that is read again and again: finding the file costs more than reading it."""
+    """A descriptor to read again and again: opening the file costs more than reading it."""
     try:
         return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:

@@ -26,7 +26,7 @@ class Metric:
     """A base unit: "bytes", "seconds", "celsius", "watts", "hertz", "ratio" (0 to 1), or "" for plain counts."""
     help: str
     kind: Kind = "gauge"
-    """A counter only grows, apart from a restart of what it counts."""
+    """A counter only grows, except when what it counts restarts."""
     source: str = ""
     """The source of the value, such as "nvmlDeviceGetMemoryInfo" or "TFE_GetMemoryInfo"."""
     family: str = ""

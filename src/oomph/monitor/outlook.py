@@ -21,10 +21,10 @@ class Outlook:
     rate: float
     """Bytes for each unit."""
     room: float | None
-    """Bytes up to the limit; None if there is no limit that is known."""
+    """Bytes up to the limit; None if no limit is known."""
     seconds_per_unit: float
     unit: str = ""
-    """ "epoch", "fit"; empty where units mean nothing to people."""
+    """ "epoch", "fit"; empty if units mean nothing to people."""
     remaining: float | None = None
     """Seconds that the training still takes; None if unknown."""
 

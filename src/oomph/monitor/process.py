@@ -30,7 +30,7 @@ class SamplerProcess:
 
     def __init__(self, run_dir: Path, script_pid: int | None = None) -> None:
         self.problem = ""
-        """The reason there are no samples, in words; empty while nothing is wrong."""
+        """The reason there are no samples, in words; empty if all is well."""
         self._last: list[bytes] = []
         self._closed = False
         self._process: Child | None = None
@@ -57,11 +57,11 @@ class SamplerProcess:
         return changes
 
     def findings(self) -> tuple[Finding, ...]:
-        """Its new findings since the last call, without those that have come back or are over."""
+        """Its new findings since the last call, without those that came back or are over."""
         return self.changes().told
 
     def close(self) -> None:
-        """End it, and wait for it a second at most. What it has found can still be asked for."""
+        """End it, waiting a second at most. Its findings can still be read."""
         if self._process is None or self._closed:
             return
         self._closed = True
@@ -70,7 +70,7 @@ class SamplerProcess:
         self._process.close()
 
     def _parse(self, line: bytes) -> Any:
-        """Parse a line, and keep a problem that it reports."""
+        """Parse a line, and keep the problem in it, if any."""
         try:
             document = json.loads(line)
         except (ValueError, RecursionError):
@@ -81,9 +81,9 @@ class SamplerProcess:
 
 
 def _start(run_dir: Path, script_pid: int | None) -> Child:
-    """Start it in a session of its own: Ctrl-C in the terminal is not for it. Raises OSError.
+    """Start it in its own session, which Ctrl-C does not reach. Raises OSError.
 
-    After SIGKILL it is hardly waited for: a call into a broken driver may hold it in the kernel.
+    After SIGKILL, wait only briefly: a broken driver may hold it in the kernel.
     """
     command = isolated_command(_MODULE, os.path.abspath(run_dir), str(os.getpid()), str(script_pid or 0))
     environ = isolated_environ(_environ())
@@ -91,7 +91,7 @@ def _start(run_dir: Path, script_pid: int | None) -> Child:
 
 
 def _environ() -> dict[str, str]:
-    """The environment of this process, whose relative search paths would mean something else in another folder."""
+    """The environment of this process, without relative search paths, which differ in another folder."""
     environ = without_own_variables(os.environ)
     for name in _SEARCH_PATHS & environ.keys():
         entries = (os.path.abspath(entry) for entry in environ[name].split(os.pathsep) if entry)

@@ -1,7 +1,7 @@
 """The script's process and all it has started: memory, CPU and disk reads, from /proc once a second.
 
-The files of a process stay open: that is cheaper than finding them again, and a descriptor never turns to another
-process that was given the same pid.
+The files of a process stay open: that is cheaper than opening them again, and a descriptor never refers to
+another process with the same pid.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class ProcessTree:
 
     Args:
         script: the pid of the script; 0 if it is not known.
-        parent: whose descendants count where the script is not known, or has ended and was started again.
+        parent: whose descendants count if the script is unknown, or was started again.
         proc: "/proc", but for tests.
     """
 
@@ -31,7 +31,7 @@ class ProcessTree:
         self._root = script or parent
         self._slow_at = self._read_at = float("-inf")
         self._read_before = 0
-        """Bytes that processes which have ended had read."""
+        """Bytes read by processes that have ended."""
 
     @property
     def pids(self) -> frozenset[int]:
@@ -149,7 +149,7 @@ class _Children:
             self._of = self._scanned()  # a kernel without that file: every process has to be looked at
 
     def below(self, pid: int) -> Iterator[int]:
-        """All descendants of a process, but for this one."""
+        """All descendants of a process, except this one."""
         waiting, seen = [pid], {pid, os.getpid()}
         while waiting:
             for child in self._children(waiting.pop()):

@@ -23,7 +23,7 @@ class GpuProcess:
 
 @dataclass(frozen=True)
 class GpuEvent:
-    """Something that the driver reported of a GPU: an Xid error, or a change of its state."""
+    """An event that the driver reported of a GPU: an Xid error, or a change of its state."""
 
     kind: str
     """ "xid", "ecc-double-bit", "unavailable", "lost"."""
@@ -44,9 +44,9 @@ class GpuSample:
     name: str = ""
     values: Values = field(default_factory=dict)
     processes: tuple[GpuProcess, ...] | None = None
-    """None: not asked at this moment, or not allowed."""
+    """None: not asked this time, or not allowed."""
     events: tuple[GpuEvent, ...] = ()
-    """The events since the sample before."""
+    """The events since the last sample."""
     problem: str = ""
     """The reason it did not answer: "GPU is lost", "no answer for 12 s". Its values are then absent."""
 
@@ -58,7 +58,7 @@ class GpuSample:
 
 @dataclass(frozen=True)
 class Baseline:
-    """The allocator's bytes in use at the same point of an epoch, or every so many steps: what stays allocated."""
+    """The allocator's bytes in use at the same point of epochs, or every so many steps: what stays allocated."""
 
     step: int
     bytes_in_use: float
@@ -67,7 +67,7 @@ class Baseline:
     time: float = 0.0
     """Unix time in seconds."""
     process: int = 0
-    """The process that trains: another one begins with memory that is empty."""
+    """The training process: another one begins with empty memory."""
 
 
 @dataclass(frozen=True)
@@ -83,6 +83,6 @@ class Sample:
     training: Values = field(default_factory=dict)
     """From within the training process; empty until it reports."""
     baselines: tuple[Baseline, ...] = ()
-    """New since the sample before; see `Baseline`."""
+    """New since the last sample; see `Baseline`."""
     problems: Mapping[str, str] = field(default_factory=dict)
-    """The reason a source gives nothing, in words: {"nvml": "the driver does not let this user ask"}."""
+    """The reason a source has no values, in words: {"nvml": "the driver does not let this user ask"}."""

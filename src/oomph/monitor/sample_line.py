@@ -5,8 +5,8 @@ A line holds values only; the header, the first line of a file, says which metri
     {"schema": 1, "at": 0, "gpu": ["memory_used_bytes", ...], "host": [...], "process": [...], "training": [...]}
     [time, [[index, uuid, name, values, more], ...], host, process, training, more]
 
-Slow metrics come last and are cut off where they were not read. `more` is absent when empty. Values are rounded to
-what their source can tell (`_DIGITS`); NaN and infinity are words, since JSON cannot express them.
+Slow metrics come last and are cut off if they were not read. `more` is absent when empty. Values are rounded to
+their source's precision (`_DIGITS`); NaN and infinity are words, since JSON cannot express them.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ def _short(value: float, digits: int | None) -> float | str:
 
 
 def read_header(line: bytes) -> Header | None:
-    """The header that a line is, or None if it is none of this schema."""
+    """Parse the header; None if the line is none of this schema."""
     document = _parsed(line)
     if not isinstance(document, dict) or document.get("schema") != SCHEMA:
         return None
@@ -113,7 +113,7 @@ def read_header(line: bytes) -> Header | None:
 
 
 def read_sample(line: bytes, header: Header) -> Sample | None:
-    """The sample that a line holds, or None if it holds none: half a line, or not ours."""
+    """Parse one line; None if it is incomplete or not a sample."""
     document = _parsed(line)
     if not isinstance(document, list):
         return None

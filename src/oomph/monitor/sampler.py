@@ -38,7 +38,7 @@ _MOST_UNSAID_BYTES = 1 << 20
 
 
 class Parent:
-    """The process that started the sampler, told by one line of JSON for each change or problem, never waiting.
+    """The process that started the sampler: gets a line of JSON for each change or problem, without waiting.
 
     Args:
         pid: its process.
@@ -59,12 +59,12 @@ class Parent:
         return os.getppid() != self._pid or not self._listens
 
     def tell(self, changes: FindingChanges) -> None:
-        """Tell it what has changed in what is found."""
+        """Report what has changed in the findings."""
         for line in to_lines(changes):
             self._say(line)
 
     def tell_problem(self, problem: str) -> None:
-        """Tell it why there are no samples, once for each change; empty: there are again."""
+        """Report why there are no samples, at each change; empty once there are again."""
         if problem != self._problem:
             self._problem = problem
             self._say(json.dumps({"problem": problem}) + "\n")
@@ -100,7 +100,7 @@ class Keeper(Protocol):
 
 @dataclass
 class Sampling:
-    """All sources of samples, where they are kept, and who finds faults in them."""
+    """All sources of samples, the store, and the search for faults."""
 
     gpus: GpuWatch
     host: Host
@@ -110,7 +110,7 @@ class Sampling:
     detection: Detection = field(default_factory=Detection)
 
     def take(self, now: float, unix_time: float | None = None) -> FindingChanges:
-        """Take one sample at a monotonic time, in seconds, and keep it; return what it changes in what is found."""
+        """Take one sample at a monotonic time, in seconds, and keep it; returns the changes in findings."""
         self.gpus.ask(now)  # answered by a thread while the rest is read
         host, process = self.host.read(now), self.processes.read(now)
         training, baselines = self.board.read()
@@ -174,7 +174,7 @@ def _sample(sampling: Sampling, parent: Parent, stop: threading.Event) -> None:
 
 
 def _ticks(stop: threading.Event) -> Iterator[float]:
-    """Monotonic times, a second apart. A tick that is missed, as in a laptop's sleep, is not made up for."""
+    """Monotonic times, a second apart. Missed ticks, as in a laptop's sleep, are not made up for."""
     due = time.monotonic()
     while not stop.is_set():
         yield time.monotonic()

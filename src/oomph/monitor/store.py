@@ -36,7 +36,7 @@ _LOCK = "monitor/lock"
 _TAIL_SAMPLES = 300
 _SYNC_SECONDS = 10.0
 _RETRY_SAMPLES = 30
-"""The number of samples that a failed store lets pass before it tries again."""
+"""How many samples to skip after a failure before trying again."""
 
 
 class Store:
@@ -115,7 +115,7 @@ class Store:
             os.fdatasync(self._tail)
 
     def _fail(self, error: OSError) -> None:
-        """Leave the tail, which may end in half a line; a later sample begins a new one."""
+        """Leave the tail, which may end in half a line; a later sample starts anew."""
         self.problem = f"samples are not kept: {error.strerror or error}"
         self._missed += 1
         self._release_tail()
@@ -127,7 +127,7 @@ class Store:
 
 
 def _compress_tail(run_dir: Path) -> int:
-    """Add the tail to the compressed file; returns where that ends now."""
+    """Add the tail to the compressed file; returns its new end."""
     with ExitStack() as files:
         fd = open_own(run_dir, COMPRESSED, os.O_RDWR | os.O_CREAT)
         compressed = files.enter_context(os.fdopen(fd, "r+b"))

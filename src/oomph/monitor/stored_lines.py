@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from typing import BinaryIO
 
 MOST_LINE = 256 << 10
-"""A longer line is not ours: sixteen GPUs with hundreds of processes take a part of it."""
+"""Longer lines are not ours: sixteen GPUs with hundreds of processes need far less."""
 MOST_MEMBER = 301 * MOST_LINE
 """A gzip member that holds more is not ours: a header and 300 samples."""
 GZIP = 31
@@ -18,7 +18,7 @@ _READ, _HELD = 8 << 10, 64 << 10
 
 
 def plain_lines(file: BinaryIO) -> Iterator[bytes]:
-    """The whole lines of a file from where it stands; what comes after its last newline is not a line yet."""
+    """The whole lines from the file's position; text after the last newline is not a line yet."""
     yield from _lines(iter(lambda: file.read(_HELD), b""))
 
 

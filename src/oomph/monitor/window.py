@@ -1,4 +1,4 @@
-"""Window: the last samples, as detectors look at them, and what is kept of all of a run. Pure."""
+"""Window: the last samples, as detectors see them, and what is kept of the whole run. Pure."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class Window:
         return self._resident.points
 
     def held(self, uuid: str) -> Sequence[Point]:
-        """The memory of a GPU that the script's processes hold, since the run began, wherever the driver says it."""
+        """The GPU memory held by the script's processes since the run began, if the driver reports it."""
         return self._held[uuid].points if uuid in self._held else ()
 
     def last(self, seconds: float) -> list[Sample]:
@@ -92,7 +92,7 @@ class Window:
 
     @property
     def has_seen_gpus(self) -> bool:
-        """True if any GPU was measured since the run began."""
+        """True if any GPU was read since the run began."""
         return bool(self._latest)
 
     def latest(self, uuid: str) -> Values:
@@ -108,7 +108,7 @@ class Window:
         return self._arrivals[uuid].of(pid) if uuid in self._arrivals else None
 
     def values(self, uuid: str, seconds: float) -> Iterator[tuple[float, Values]]:
-        """(time, values) of a GPU in the last `seconds`, wherever it was measured, oldest first."""
+        """(time, values) of a GPU in the last `seconds`, if measured, oldest first."""
         place = 0
         for sample in self.last(seconds):
             gpus = sample.gpus
@@ -118,7 +118,7 @@ class Window:
                 yield sample.time, gpus[place].values
 
     def series(self, uuid: str, key: str, seconds: float) -> list[tuple[float, float]]:
-        """(time, value) of a GPU's metric wherever it was measured."""
+        """(time, value) of a GPU's metric, if measured."""
         return [(time, values[key]) for time, values in self.values(uuid, seconds) if key in values]
 
     def gpus(self) -> Iterator[GpuSample]:
@@ -127,7 +127,7 @@ class Window:
 
 
 def _held_by_script(gpu: GpuSample) -> float | None:
-    """The memory of a GPU that the script's processes hold; None if the driver was not asked, or does not say."""
+    """The memory of a GPU that the script's processes hold; None if not asked, or not reported."""
     own = [each.memory_bytes for each in gpu.processes or () if each.own]
     sizes = [size for size in own if size is not None]
     return float(sum(sizes)) if own and len(sizes) == len(own) else None
@@ -140,7 +140,7 @@ def _keep(baselines: list[Baseline], newest: Baseline) -> None:
 
 
 _COMING_SECONDS = 60.0
-"""The time a process may take to allocate what it needs, and the most since a process of the script was listed."""
+"""How long a process may take to allocate, and the longest since a process of the script was listed."""
 
 
 @dataclass(frozen=True)
@@ -152,13 +152,13 @@ class ProcessArrival:
     to_the_script: bool
     """True if a process of the script was in a list shortly before."""
     used_before: float | None
-    """Memory of the GPU in use at the list before, in bytes; None where it was not measured."""
+    """Memory of the GPU in use at the previous list, in bytes; None if not measured."""
     used_most: float | None = None
     """The most in use while it may have been allocating."""
 
     @property
     def rise_bytes(self) -> float:
-        """The rise of the memory in use as it came."""
+        """How much the memory in use rose."""
         return 0.0 if self.used_before is None or self.used_most is None else self.used_most - self.used_before
 
 
@@ -196,15 +196,15 @@ def _grown(arrival: ProcessArrival, now: float, used: float | None) -> ProcessAr
 
 
 _FLOOR_SECONDS = 20.0
-"""The lowest of so many seconds is kept: garbage and batches in flight come and go within them."""
+"""Keep the lowest of so many seconds: garbage and batches in flight come and go."""
 _MOST_POINTS = 1024
 """The most points kept; beyond it, every second of the older half is dropped."""
 
 
 class History:
-    """The floor of a reading since the run began, the thinner the older it is. Append-only.
+    """The floor of a reading since the run began, thinned out with age. Append-only.
 
-    A window forgets after an hour, and the last hour of what levels off looks straight.
+    A window keeps an hour, and the last hour of a curve that levels off looks straight.
     """
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""Host memory: how much there is, how much may still be taken, and the processes the kernel has killed for it.
+"""Host memory: how much there is, how much is available, and the kernel's kills for lack of it.
 
 The cgroup of a container or a cluster job may leave a process less than the machine has. In any process; standard
 library only.
@@ -20,7 +20,7 @@ _CACHE = {1: "total_inactive_file", 2: "inactive_file"}
 _KILLS = {1: "memory.oom_control", 2: "memory.events"}
 _MOST_BYTES = 1 << 20
 _CACHE_SECONDS = 10.0
-"""The kernel sums up `memory.stat` over all cores for each reader."""
+"""The kernel sums `memory.stat` over all cores for each read."""
 
 
 def available_bytes(root: Path = _ROOT) -> int | None:
@@ -36,7 +36,7 @@ def limit_bytes(root: Path = _ROOT) -> int | None:
 
 
 def total_bytes(root: Path = _ROOT) -> int | None:
-    """The memory that a process here can have at most: that of the machine, or the limit; None if unknown."""
+    """The most memory a process here can have: the machine's, or the limit; None if unknown."""
     return limit_bytes(root) or machine_bytes(root)
 
 
@@ -46,7 +46,7 @@ def machine_bytes(root: Path = _ROOT) -> int | None:
 
 
 def oom_kills(root: Path = _ROOT) -> int | None:
-    """The number of processes of our cgroup that the kernel killed for memory; None if it does not report that.
+    """How many processes of our cgroup the kernel killed for lack of memory; None if unknown.
 
     Such a process writes nothing to stderr. Reading this before and after distinguishes that kill from a `kill -9`.
     """
@@ -71,7 +71,7 @@ class MemoryLimit:
         self._cache, self._cache_due = 0, float("-inf")
 
     def used(self, now: float) -> int | None:
-        """Bytes in use, less what the kernel would give back before it runs out; None if it does not say."""
+        """Bytes in use, minus what the kernel would reclaim before running out; None if unknown."""
         used = _number(self._folder / _USED[self._version])
         if used is None:
             return None
@@ -83,7 +83,7 @@ class MemoryLimit:
 
 
 def _limits(root: Path) -> Iterator[tuple[int, int, Path]]:
-    """(bytes, version, folder) of our group and those around it: each of them limits us."""
+    """(bytes, version, folder) of our group and its parents: each limits us."""
     for version, mount, path in _folders(root):
         for folder in (path, *path.parents):
             if not folder.is_relative_to(mount):
@@ -132,7 +132,7 @@ def _meminfo(root: Path, name: str) -> int | None:
 
 
 def _field(path: Path, name: str) -> int | None:
-    """The number behind a name, in a file with one to a line."""
+    """The number after a name, in a file with one per line."""
     for line in _text(path).splitlines():
         words = line.split()
         if words[:1] == [name]:

@@ -1,4 +1,4 @@
-"""Starts a child process, listens to it within limits of time and size, and ends it with all that it has started."""
+"""Starts a child process, reads it within limits of time and size, and ends it with all its descendants."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def returncode_of(pid: int) -> int | None:
 
 
 class Child:
-    """A child process. As a context manager it ends with the block, however the block is left.
+    """A child process. As a context manager, it ends with the block in any case.
 
     Args:
         command: the program and its arguments; raises OSError if it cannot be started.
@@ -96,11 +96,11 @@ class Child:
 
     @property
     def is_open(self) -> bool:
-        """True until its output has ended. That may be before it ends, or after: its own children have it too."""
+        """True until its output has ended, which may be before or after it ends: its own children have it too."""
         return self._output is not None and not self._output.closed
 
     def wait(self, seconds: float) -> bool:
-        """Wait until it has ended; False if it runs for longer than this."""
+        """Wait until it has ended; False if that takes longer."""
         until, look_seconds = time.monotonic() + seconds, _FIRST_LOOK_SECONDS
         while self.returncode is None:
             left = until - time.monotonic()
@@ -111,7 +111,7 @@ class Child:
         return True
 
     def read(self, seconds: float = 0.0) -> bytes:
-        """Return what it has written; wait for that if there is nothing yet. Empty if nothing comes."""
+        """Return what it has written, waiting if there is nothing yet. Empty if nothing comes."""
         if self._output is None or self._output.closed or not readable([self._output.fileno()], seconds):
             return b""
         try:
@@ -123,7 +123,7 @@ class Child:
         return data
 
     def lines(self, seconds: float = 0.0) -> list[bytes]:
-        """Return the next whole lines; at the end of its output, also a part of one. Overlong lines are dropped."""
+        """Return the next whole lines, or at the end of its output a part of one. Overlong lines are dropped."""
         *lines, self._line = (self._line + self.read(seconds)).split(b"\n")
         if not self.is_open and self._line:
             lines, self._line = [*lines, self._line], b""
@@ -132,7 +132,7 @@ class Child:
         return lines
 
     def listen(self, until: float) -> bytes:
-        """Return the end of what it writes before it ends, or until this time of the monotonic clock."""
+        """Return the end of what it writes until it ends, or until this time of the monotonic clock."""
         kept = bytearray()
         while self.is_open:
             kept += self.read(max(0.0, until - time.monotonic()))
@@ -143,7 +143,7 @@ class Child:
         return bytes(kept)
 
     def send(self, signum: int) -> None:
-        """Signal it, or its group if that is its own; not one that was reaped: the number may be another's by now."""
+        """Signal it, or its own group; not once it was reaped: the number may be another's by now."""
         if self._process.returncode is not None:
             return
         try:
@@ -152,7 +152,7 @@ class Child:
             pass  # it has ended
 
     def end(self) -> None:
-        """End it if it runs, and whatever is left of its group; what it wrote last can still be read."""
+        """End it, and whatever is left of its group; its last output can still be read."""
         if self.returncode is None and self._grace_seconds:
             self.send(signal.SIGTERM)
             self.wait(self._grace_seconds)

@@ -1,7 +1,7 @@
 """Separates TensorFlow's reports of failed allocations from the rest of the script's stderr. Pure.
 
-One failed allocation prints about two thousand lines. Everything else is passed on in its order, and at once, apart
-from a partial line that may become a line of a report: the caller says how long its end is waited for.
+One failed allocation prints about two thousand lines. Everything else is passed on at once and in order, except
+partial lines that may belong to a report: the caller says how long to wait for their end.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class HeldBack:
     """Holds the lines of reports until they are dropped or released.
 
     Args:
-        is_repeated: whether a line outside reports is not worth showing again.
+        is_repeated: whether to hide a line outside reports as a repetition.
         explains: whether reports are shown before a fatal error.
     """
 
@@ -52,7 +52,7 @@ class HeldBack:
         return bool(self._partial)
 
     def take(self, data: bytes) -> tuple[bytes, bytes]:
-        """Take in what the script has written; returns what to pass on now, and what was newly held."""
+        """Take what the script wrote; returns what to pass on now, and what was newly held."""
         whole, newline, rest = (self._partial + data).rpartition(b"\n")
         out = self._sorted((whole + newline).splitlines(keepends=True))
         self._partial = rest if self._may_be_of_a_report(rest) else b""
@@ -68,17 +68,17 @@ class HeldBack:
 
     @property
     def report(self) -> bytes:
-        """Everything that is held, in its order."""
+        """Everything held, in order."""
         return bytes(self._held)
 
     def release(self) -> bytes:
-        """Give up everything that is held, in its order."""
+        """Release everything held, in order."""
         held = self.report
         self.drop()
         return held
 
     def drop(self) -> None:
-        """Forget what is held: it is in a file, and is not worth showing."""
+        """Forget what is held, which is in a file and not worth showing."""
         self._held.clear()
         self.lines, self._continues = 0, False
 

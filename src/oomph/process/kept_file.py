@@ -41,7 +41,7 @@ def _redacted(data: bytes) -> bytes:
 
 
 class KeptFile:
-    """The last `kept_bytes` of a stream, in a file that is never longer than twice that."""
+    """The last `kept_bytes` of a stream, in a file at most twice as long."""
 
     def __init__(self, file: OwnFile, kept_bytes: int) -> None:
         self._kept_bytes = kept_bytes
@@ -50,7 +50,7 @@ class KeptFile:
         self._fd = _create(file)
 
     def feed(self, data: bytes) -> None:
-        """Append the next chunk; the file is shortened whenever it holds twice what is kept."""
+        """Append the next chunk; shorten the file whenever it holds twice what is kept."""
         self._write(self._lines.take(data))
         if self._written > 2 * self._kept_bytes:
             self._shorten()
@@ -68,7 +68,7 @@ class KeptFile:
         return self._fd is not None
 
     def _shorten(self) -> None:
-        """Keep the end of the file. It is read back: a cut through the raw stream could part a key from its name."""
+        """Keep the end of the file. It is read back: cutting the raw stream could split a key from its name."""
         if self._fd is None:
             return
         try:

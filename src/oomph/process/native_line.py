@@ -22,7 +22,7 @@ class Head(NamedTuple):
     """The head of a native line."""
 
     start: int
-    """Its start: a progress bar may stand before it."""
+    """Its start, which a progress bar may precede."""
     end: int
     severity: bytes
     """I, W, E or F; an F line reports the error that aborts the process."""
@@ -40,5 +40,5 @@ def head_of(line: bytes) -> Head | None:
 
 
 def may_become_native(partial: bytes) -> bool:
-    """True if a line that begins like this is native, or may turn out to be."""
+    """True if a line that begins like this is native, or may be."""
     return _BEGINS.match(partial) is not None or head_of(partial) is not None

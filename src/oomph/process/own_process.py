@@ -1,8 +1,8 @@
-"""Starts Python processes of oomph's own without the PYTHON* variables that are meant for the script's Python.
+"""Starts oomph's own Python processes without the PYTHON* variables meant for the script's Python.
 
 PYTHONPATH may hold a module named like one that oomph imports, PYTHONTRACEMALLOC makes all slow, PYTHONINSPECT waits at
 a prompt. With -I, Python ignores them all; they stay in the environment, and reach the script. Nothing but `os` and
-`sys` is imported here: any other module may be theirs.
+`sys` is imported here: any other may be theirs.
 """
 
 import os
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 SEARCH_PATH = "OOMPH_SEARCH_PATH"
-"""Folders, one to a line, that an isolated Python searches last, so that nothing there hides its own modules."""
+"""Folders, one per line, that an isolated Python searches last, so that they hide none of its own modules."""
 _START = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "isolated_start.py")
 _HARMLESS = frozenset((
     "PYTHONBREAKPOINT", "PYTHONCOERCECLOCALE", "PYTHONDONTWRITEBYTECODE", "PYTHONFAULTHANDLER", "PYTHONHASHSEED",
@@ -45,11 +45,11 @@ def without_own_variables(environ: "Mapping[str, str]") -> "dict[str, str]":
 
 
 def _disturbs(name: str) -> bool:
-    """True for a variable of Python. Those like PYTHON_VERSION come from images of containers."""
+    """True for a variable of Python, unlike PYTHON_VERSION and the like of container images."""
     return name.startswith("PYTHON") and name[6:7].isalpha() and name not in _HARMLESS and bool(os.environ[name])
 
 
 def _python() -> str:
-    """The Python that runs this; with PYTHONEXECUTABLE, sys.executable is another."""
+    """The Python running this; with PYTHONEXECUTABLE, sys.executable differs."""
     started = sys.orig_argv[0] if sys.orig_argv else ""
     return started if os.path.isabs(started) and "PYTHONEXECUTABLE" in os.environ else sys.executable

@@ -57,7 +57,7 @@ def is_alive(pid: int) -> bool:
 
 
 def why_it_stays(pid: int) -> str:
-    """The reason a killed process does not end, in words, as far as /proc shows."""
+    """The reason a killed process does not end, in words, if /proc shows it."""
     thread = _living_thread(pid) or Path(f"/proc/{pid}")
     status = _status(thread)
     tracer, state = status.get("TracerPid", "0"), status.get("State", "?")[:1]
@@ -101,13 +101,13 @@ class Patience:
     interrupt_seconds: float = 5.0
     """After the second Ctrl-C (SIGTERM), until SIGKILL."""
     double_seconds: float = 15.0
-    """Two Ctrl-C within this time are a request to stop; a later one counts as a new Ctrl-C for the script."""
+    """Two Ctrl-C within this time request a stop; a later one is a new Ctrl-C for the script."""
     echo_seconds: float = 0.5
-    """Schedulers send SIGTERM to every process of a job and to its steps: within this time these are one signal."""
+    """Schedulers signal every process of a job and its steps: within this time, SIGTERMs count as one."""
     hang_seconds: float = 5.0
     """After the SIGTERM that ends a hang, until SIGKILL."""
     unkillable_seconds: float = 60.0
-    """After SIGKILL, until the process is given up as unkillable; Slurm waits as long."""
+    """After SIGKILL, until the process counts as unkillable; Slurm waits as long."""
 
 
 class ProcessGroup:
@@ -133,7 +133,7 @@ class ProcessGroup:
         send(self._leader, signum)
 
     def kill_by(self, at: float) -> None:
-        """Send SIGKILL at this time of the monotonic clock at the latest."""
+        """Send SIGKILL by this time of the monotonic clock."""
         self._kill_at = at if self._kill_at is None else min(at, self._kill_at)
 
     def attend(self) -> None:
@@ -158,7 +158,7 @@ class ProcessGroup:
         return True
 
     def held(self, pid: int) -> str:
-        """The reason a killed process of the group does not end; empty if it has ended."""
+        """The reason a killed process of the group does not end; empty if it has."""
         return f"process {pid}: {why_it_stays(pid)}" if is_in(pid, self._leader) else ""
 
     def _look_for_death(self, waited: float) -> None:

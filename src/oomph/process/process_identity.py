@@ -19,7 +19,7 @@ class ProcessIdentity:
     boot: str = _UNKNOWN
     """The kernel's id of this boot: after another boot, the pid belongs to another process."""
     began: str = _UNKNOWN
-    """The start of the process, in ticks since boot: another one with the same pid began later."""
+    """The start of the process, in ticks since boot: one that reuses its pid began later."""
 
     @classmethod
     def here(cls, pid: int | None = None) -> ProcessIdentity:

@@ -1,4 +1,4 @@
-"""Starts the script, and sees to it that nothing of it outlives the supervisor, should that be killed.
+"""Starts the script, and ensures that nothing of it outlives the supervisor if that is killed.
 
 The kernel ends the script itself (PR_SET_PDEATHSIG), but not the workers that the script started, which would keep
 holding the GPU. The watchdog ends those; if it is killed too, the tripwire does.
@@ -37,7 +37,7 @@ def spawn(
         stderr_fd: where its stderr goes.
         inherited: descriptors that it inherits.
         restore_signals: runs between fork and exec.
-        stdout_fd: where its stdout goes; None: where ours goes.
+        stdout_fd: where its stdout goes; None for ours.
     """
     parent = os.getpid()
 
@@ -59,7 +59,7 @@ def spawn(
 
 
 def die_with(parent: int) -> None:
-    """From now on, SIGKILL ends this process when its parent has ended."""
+    """Have SIGKILL end this process when its parent ends."""
     _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if os.getppid() != parent:
         os._exit(128 + signal.SIGKILL)  # it died before prctl: nothing else would ever end this process
@@ -119,7 +119,7 @@ class Tripwire:
         self.script_fd, self._held_fd = os.pipe()
 
     def set(self, group: int) -> None:
-        """From now on, the group does not outlive this process."""
+        """Make the group end with this process from now on."""
         with contextlib.suppress(OSError):  # a kernel without this: the watchdog remains
             fcntl.fcntl(self.script_fd, fcntl.F_SETOWN, -group)
             fcntl.fcntl(self.script_fd, fcntl.F_SETSIG, signal.SIGKILL)

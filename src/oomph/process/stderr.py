@@ -1,4 +1,4 @@
-"""Passes the script's stderr through the supervisor process at once, all or part of it, and keeps its end."""
+"""Passes the script's stderr through the supervisor at once, in full or in part, and keeps its end."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class Pump:
         self._voice.shared.writers_began()
 
     def carry(self) -> bool:
-        """Pass on one chunk; False if there is none now, or the stream has ended."""
+        """Pass on one chunk; False if there is none, or the stream has ended."""
         try:
             data = os.read(self.source_fd, _CHUNK)
         except BlockingIOError:
@@ -108,7 +108,7 @@ class Pump:
                 break
 
     def follow_window(self) -> None:
-        """Give the script's stderr the size of our terminal, so that progress bars are as wide as it is."""
+        """Give the script's stderr the size of our terminal, so that progress bars fit."""
         if self.is_terminal:
             try:
                 size = fcntl.ioctl(2, termios.TIOCGWINSZ, bytes(_WINDOW.size))

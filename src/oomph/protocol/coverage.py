@@ -1,7 +1,7 @@
 """Coverage: how many of the steps that a resumed training repeats were compared, and how far that reaches. Pure.
 
-Each step rests on all before it, so one comparison covers every repeated step up to it. What comes after the last one
-is known of by nothing. On a GPU not every step is read, and a killed process may have written less than it did.
+Each step rests on all before it, so one comparison covers every repeated step up to it. Nothing is known of the
+steps after the last one. On a GPU not every step is read, and a killed process may have written less than it did.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _ENOUGH = 0.75
 
 
 class Range(NamedTuple):
-    """The least and the most that a number may be."""
+    """The least and the most a number may be."""
 
     least: float = 0
     most: float = inf
@@ -61,7 +61,7 @@ class Coverage(NamedTuple):
         return self.is_any and self.covered >= _ENOUGH * self.repeated
 
     def reasons(self) -> tuple[Reason, ...]:
-        """The reason to state beside a label; empty if every repeated step was compared, or none."""
+        """The reason to give beside a label; empty if all repeated steps were compared, or none."""
         if self.is_complete or not self.is_any:
             return ()
         return (because("partly-compared", compared=self.compared, repeated=self.repeated, epochs=self.epochs),)

@@ -37,14 +37,14 @@ _FIELDS: Mapping[str, Any] = {
     "inode": int | None,
 }
 _MOST_NOTES = 10_000
-"""Per attempt: a script that creates a million files must not pay for a million notes."""
+"""The most notes per attempt: creating a million files must stay cheap."""
 
 
 _MOST_INODES = 16
-"""The most inodes kept for one path, the last ones: many processes or attempts may have put a file there."""
+"""The most inodes kept per path, the newest: many processes or attempts may have put a file there."""
 
 _TICK_NS = 1_000_000_000
-"""The clocks of file systems tick in seconds at worst."""
+"""File system clocks tick in seconds at worst."""
 
 
 class Creation(NamedTuple):
@@ -56,7 +56,7 @@ class Creation(NamedTuple):
     place: str
     """The line of the script, as `ScriptLine.place`."""
     number: int
-    """Number of times this path has been created at that line: 1 for the first time."""
+    """How often this path has been created at that line: 1 for the first time."""
 
 
 class _Time(NamedTuple):
@@ -74,11 +74,11 @@ class Notes:
         self._pid, self._numbers = os.getpid(), itertools.count(1)
 
     def begin(self) -> None:
-        """Create the file: what the script renames later is born while it is there."""
+        """Create the file: what the script renames later is born while it exists."""
         self._append(b"")
 
     def about_to(self, creation: Creation) -> str:
-        """Note that this is about to be created; returns the name to pass to `ended`, empty if nothing was noted."""
+        """Note that this is about to be created; returns the name for `ended`, empty if not noted."""
         number = next(self._numbers)
         if number > _MOST_NOTES:
             return ""
@@ -87,11 +87,11 @@ class Notes:
         return name
 
     def ended(self, name: str, inode: int | None) -> None:
-        """Note that it exists now; `inode` None: creating it failed."""
+        """Note that it now exists; `inode` None: creating it failed."""
         self._write({"id": name, "inode": inode})
 
     def renamed(self, path: str, inode: int) -> None:
-        """Note that another file takes the name of something created."""
+        """Note that another file takes a created one's name."""
         if next(self._numbers) <= _MOST_NOTES:
             self._write({"path": path, "inode": inode})
 
@@ -99,7 +99,7 @@ class Notes:
         self._append(json.dumps({"schema": SCHEMA, **document}, separators=(",", ":")).encode() + b"\n")
 
     def _append(self, line: bytes) -> None:
-        """Opens the file each time: a script may close every descriptor and reuse the number."""
+        """Open the file each time: a script may close every descriptor and reuse the number."""
         try:
             fd = self._file.open(os.O_WRONLY | os.O_APPEND | os.O_CREAT)
         except OSError:
@@ -120,13 +120,13 @@ class Earlier:
         """The paths that were created."""
         self._known: set[Creation] = set()
         self._inodes: dict[str, tuple[tuple[int, _Time | None], ...]] = {}
-        """Path → inodes that the script put there, and when each was noted; None: in this process."""
+        """Path → inodes that the script put there, and when each was noted; None for this process."""
         self._unsure: dict[str, _Time] = {}
         """Paths that were about to be created when the process ended."""
 
     @classmethod
     def read(cls, run_dir: Path, before: int | None = None, others: Iterable[str] = ()) -> Earlier:
-        """Read the notes of the attempts before this one (None: of all), and all notes of other run directories."""
+        """Read the notes of earlier attempts (None: of all), and all notes of other run directories."""
         earlier = cls()
         for path in (*_files(run_dir, before), *(path for other in others for path in _files(Path(other)))):
             earlier._add(path)
@@ -135,7 +135,7 @@ class Earlier:
 
     @property
     def kinds(self) -> frozenset[str]:
-        """The kinds of what was created."""
+        """The kinds of created things."""
         return frozenset(creation.kind for creation in self._known)
 
     def has(self, creation: Creation) -> bool:
@@ -143,7 +143,7 @@ class Earlier:
         return creation in self._known
 
     def is_still(self, path: str, inode: int) -> bool:
-        """True if the path still holds what the script put there, not something put there before or since."""
+        """True if the path still holds what the script put there, nothing older or newer."""
         noted = [time for known, time in self._inodes.get(path, ()) if known == inode]
         if None in noted:
             return True
@@ -155,11 +155,11 @@ class Earlier:
         return any(t is not None and t.born - _TICK_NS <= born <= t.last + _TICK_NS for t in noted)
 
     def renamed(self, path: str, inode: int) -> None:
-        """Accept another file that the script puts under the name of something created."""
+        """Accept another file that the script puts under a created one's name."""
         self._keep(path, inode, None)
 
     def _keep(self, path: str, inode: int, time: _Time | None) -> None:
-        """The last ones only: notes from elsewhere could name every number that a file may have."""
+        """Keep the last ones only: foreign notes could name every number a file may have."""
         kept = [each for each in self._inodes.get(path, ()) if each[0] != inode]
         self._inodes[path] = (*kept[1 - _MOST_INODES :], (inode, time))
 
@@ -194,7 +194,7 @@ def _files(folder: Path, before: int | None = None) -> list[Path]:
 
 
 def refuse_later(run_dir: Path, attempt: int) -> None:
-    """Rename what claims to be the notes of an attempt that has not begun, or of a later one."""
+    """Rename files that claim to be notes of this attempt or a later one."""
     try:
         folder = open_folder(run_dir)
     except OSError:

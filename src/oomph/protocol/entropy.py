@@ -36,7 +36,7 @@ def hash_seed(entropy: str, environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def seeding(entropy: str) -> dict[str, Callable[[ModuleType], None]]:
-    """By module name, how to seed the module right after its import."""
+    """How to seed each module right after its import, by name."""
     if not entropy:
         return {}
     here = Here(os.getpid())

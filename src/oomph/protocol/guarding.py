@@ -16,13 +16,13 @@ class Guarding:
     checkpoint_seconds: float | None = None
     """Checkpoint after this many seconds; None (with no steps either): bound the cost to a share of time."""
     micro_batch: int | None = None
-    """Start with micro-batches of this many samples; None: start with the full batch."""
+    """Start with micro-batches of this many samples; None: with the full batch."""
     inexact: str | None = None
     """"allow" or "refuse" micro-batches that change the result; None: allow the known, usual kinds."""
     smaller_batch: bool = False
     """Train a batch that neither fits nor may be divided as smaller batches, each with its own update."""
     verify: int | None = None
-    """Take this many first steps of every fit beside plain Keras."""
+    """Compare so many first steps of every fit with plain Keras."""
     ignore_before: float | None = None
     """Use no checkpoint taken before this time, in seconds since 1970; None: any. They stay until the run has
     finished."""

@@ -25,7 +25,7 @@ class Handover:
     run_dir: str | None
     """The run directory; None when the default one could not be written."""
     run_dir_is: tuple[int, int] | None = None
-    """The identity of that folder: its device and inode. Another one of the same name is not used."""
+    """That folder's device and inode. Another folder of the same name is not used."""
     attempt: int = 1
     """1 for the first process of the script; `--resume` continues the count."""
     guarding: Guarding = field(default_factory=Guarding)
@@ -42,7 +42,7 @@ class Handover:
     most_samples: int | None = None
     """Take at most this many samples at once; None: no limit."""
     entropy: str = ""
-    """Replaces the system's entropy in every attempt of the run (`entropy.py`); empty: use the system's."""
+    """Replaces the system's entropy in every attempt of the run (`entropy.py`), unless empty."""
     changes: tuple[tuple[str, str], ...] = ()
     """(name, value) of each change from a plain start: "no-xla", "prefetch", "precision", "skip-batch"."""
 

@@ -28,9 +28,9 @@ class Injection:
     stop: int | None = None
     """End the rehearsal at this many steps; None: when the script ends."""
     earlier: tuple[str, ...] = ()
-    """The directories of earlier runs: what the script created in them is in the way when it creates it again."""
+    """The directories of earlier runs: what the script created in them is in its way later."""
     entropy: str = ""
-    """The number that unseeded generators start from in the undisturbed run, so that the results can be compared."""
+    """The number that seeds unseeded generators in the undisturbed run, so that results are comparable."""
 
     def to_environment(self) -> dict[str, str]:
         """The environment variable that carries it."""

@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 SHARE = 0.85
 """Share of the room that a need reported by XLA may use."""
 _MEASURED_SHARE = 0.75
-"""Share to use of the size that measurements predict to fit exactly: many tensors leave many gaps."""
+"""Share to use of the size predicted to fit exactly: many tensors leave many gaps."""
 _LASTING_SHARE = 0.8
 """Share of the room that a lasting size may use: a tighter fit runs out of memory again a few steps later."""
 _START_DIVISOR = 128
@@ -28,14 +28,14 @@ with one sample."""
 _LEAP = 8
 """A prediction is trusted up to this multiple of the measured size: memory may grow faster than the size."""
 _WORTH_IT = 1.25
-"""A smaller growth of the size or the room is not worth another shape, which is traced or compiled again."""
+"""A smaller growth of the size or the room is not worth tracing or compiling another shape."""
 _BELOW_FAILED, _BELOW_FAILED_IN_GAPS = 0.8, 0.5
-"""The largest share of a failed size to try; and the same where the failed size should have fitted: there the memory
-is fragmented, or a kernel allocates a large block, and the measurements show neither."""
+"""The largest share of a failed size to try, and the same if that size should have fitted: then memory is fragmented,
+or a kernel allocates a large block, and the measurements show neither."""
 _USABLE = 0.7
-"""Share of the room that counts as usable from then on."""
+"""Share of the room that is usable after that."""
 _APART = 1.5
-"""Sizes closer than this are one point: allocators round, and close sizes would differ only by the rounding."""
+"""Sizes closer than this count as one: allocators round, and they would differ only by that."""
 
 
 @dataclass(frozen=True)
@@ -70,8 +70,8 @@ class MicroBatchSearch:
 
         Args:
             size: the micro-batch that failed.
-            room_bytes: the memory that a micro-batch may take, where known.
-            need_bytes: the memory that this one needed, where the error reports it (XLA's does).
+            room_bytes: the memory that a micro-batch may take, if known.
+            need_bytes: the memory that it needed, if the error reports it (XLA's does).
         """
         failed = size if self.failed is None else min(size, self.failed)
         points = tuple(point for point in self.points if point[0] < failed)
@@ -90,7 +90,7 @@ class MicroBatchSearch:
         return replace(after, size=after._within(aim))
 
     def after_fit(self, size: int, taken_bytes: int | None = None, room_bytes: int | None = None) -> MicroBatchSearch:
-        """Knowledge after a micro-batch of `size` samples fitted, taking `taken_bytes` of `room_bytes`."""
+        """Knowledge after a micro-batch of `size` samples fitted in `taken_bytes` of `room_bytes`."""
         if self.size is None or self.failed is None:
             return self
         others = tuple(point for point in self.points if not size / _APART < point[0] < size * _APART)
@@ -103,7 +103,7 @@ class MicroBatchSearch:
         return replace(after, size=larger if larger >= _WORTH_IT * self.size else self.size)
 
     def lasting(self, room_bytes: int | None) -> MicroBatchSearch:
-        """Knowledge to use for many batches: a size that fills the room too tightly is reduced."""
+        """Knowledge for use over many batches: reduces a size that fills the room too tightly."""
         measured = [(size, taken) for size, taken in self.points if taken is not None]
         if self.size is None or room_bytes is None or len(measured) < 2:
             return self
@@ -129,7 +129,7 @@ class MicroBatchSearch:
         return _MEASURED_SHARE * (large + (room_bytes - large_taken) / slope) if slope > 0 else None
 
     def _usable(self, room_bytes: int) -> int:
-        """The room, reduced where it is fragmented."""
+        """The room, reduced if it is fragmented."""
         return int(_USABLE * room_bytes) if self.gaps else room_bytes
 
     def _start(self) -> int:
@@ -143,7 +143,7 @@ class MicroBatchSearch:
 
 
 def size_of_new_process(batch: int, began_with: int | None) -> int | None:
-    """The micro-batch for a new process where nothing fit in this one, which began with full batches if None.
+    """The micro-batch for a new process if nothing fit in this one, which began with full batches if None.
 
     Returns None if a new process would not help.
     """
@@ -155,7 +155,7 @@ def size_of_new_process(batch: int, began_with: int | None) -> int | None:
 
 
 def size_after_crash(samples: int | None) -> int | None:
-    """The micro-batch after a process has died in a step of so many samples; None if they are unknown, or one."""
+    """The micro-batch after a process died in a step of so many samples; None if unknown, or one."""
     return samples // 2 if samples is not None and samples > 1 else None
 
 
@@ -172,11 +172,11 @@ class Regrowth:
     size: int
     """The micro-batch that fits."""
     room_bytes: int | None
-    """The memory that a micro-batch may take, when the size was settled."""
+    """The memory a micro-batch could take when the size was settled."""
     failed_at: float
-    """Time at which a larger micro-batch last ran out of memory."""
+    """When a larger micro-batch last ran out of memory."""
     cost: float
-    """The seconds which that failure took."""
+    """The seconds that failure took."""
     others_hold: bool = False
     """True if other processes then held memory below TensorFlow's limit."""
     setbacks: int = 0

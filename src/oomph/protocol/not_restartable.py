@@ -19,7 +19,7 @@ _TEST = re.compile(
 )
 """A line that branches on whether something exists."""
 _REFUSES = re.compile(r"^(?:if\b[^\n]*:\s*)?(?:raise (?!FileNotFoundError)|assert\b)|\bexit\s*\(|\.error\s*\(")
-"""A line that ends the script on purpose: anything else that fails after such a test fails for another reason."""
+"""A line that ends the script on purpose, as opposed to other failures after such a test."""
 _MENDS = (
     (re.compile(r"(?<!\.)\bmkdir\s*\(|\bos\.mkdir\s*\("), "write os.makedirs(..., exist_ok=True)"),
     (re.compile(r"\bmakedirs\s*\(|\.mkdir\s*\("), "give it exist_ok=True"),

@@ -49,7 +49,7 @@ VARIABLE = "OOMPH_OWNER"
 
 
 def mark_owner() -> None:
-    """Tell every process that this one starts that the attempt has an owner."""
+    """Mark all processes started by this one as not the owner."""
     os.environ[VARIABLE] = str(os.getpid())
 
 

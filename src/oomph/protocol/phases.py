@@ -29,9 +29,9 @@ class Phase(enum.IntEnum):
     CHECKPOINT = 8
     RESUMING = 9
     LOOP = 10
-    """Steps of a training loop of the script's own."""
+    """Steps of the script's own training loop."""
     RECOVERING = 11
-    """From running out of memory in a step until the step completes: each further error takes TensorFlow 10 s."""
+    """From running out of memory in a step to its completion: each further error takes TensorFlow 10 s."""
 
     @property
     def words(self) -> str:
@@ -91,7 +91,7 @@ class Beat:
     at_ns: int
     """`time.monotonic_ns()` of the sender."""
     longest_ns: int
-    """The longest time without progress since the previous record, in the phase of that record."""
+    """The longest time without progress since the last record, in that record's phase."""
 
     def pack(self) -> bytes:
         """The bytes of the record."""
@@ -99,7 +99,7 @@ class Beat:
 
 
 def unpack(data: bytes) -> list[Beat]:
-    """The records in these bytes; incomplete and unknown records are left out."""
+    """The records in these bytes, without incomplete and unknown ones."""
     whole = len(data) - len(data) % RECORD.size
     beats = []
     for phase, powers, pid, fit, at_ns, longest_ns in RECORD.iter_unpack(data[:whole]):

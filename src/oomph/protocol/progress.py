@@ -30,7 +30,7 @@ class Progress:
     """Ordinal of the current or last fit; -1: none has started."""
     epoch: int = 0
     step: int = 0
-    """The next step of the epoch: the number of steps committed in it."""
+    """The next step of the epoch: how many are committed in it."""
     steps: int = 0
     """Steps committed in all fits so far, including those of earlier attempts that were not lost."""
     saved: int = 0
@@ -67,7 +67,7 @@ class ProgressBoard:
         _LAYOUT.pack_into(self._map, 0, _MAGIC, self._attempt, fit, epoch, step, steps, saved, now, is_epoch_over)
 
     def count_step(self, restored: int = 0) -> int:
-        """Count one more step outside any fit, and return how many there are by now.
+        """Count one more step outside any fit, and return the new total.
 
         `restored`: steps that the script had done before this process began.
         """

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from oomph.files.own_descriptor import OwnDescriptor
 
 _OUT_OF_THE_WAY = 512
-"""Daemons close all descriptors up to 256, or all there are. At a crash it is too late to check whose the number is."""
+"""Daemons close descriptors up to 256, or all. At a crash it is too late to check whose the number is."""
 
 
 class StackWriter:
@@ -102,7 +102,7 @@ class Thread:
 
 
 def parse(text: str) -> tuple[Thread, ...]:
-    """The threads of a dump in order, the main thread last. Of several processes, only the first."""
+    """The threads of a dump in order, the main thread last; only of the first process."""
     own, *others = re.split(_PROCESS, text)
     threads = _dumped(own)
     return threads if threads or not others else _spied(others[0])

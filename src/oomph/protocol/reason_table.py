@@ -1,4 +1,4 @@
-"""The table of all reasons: code → sentence and remedy, causes before what follows from them. Pure.
+"""The table of all reasons: code → sentence and remedy, causes before their effects. Pure.
 
 A sentence or a remedy holds the reason's values in braces, or is a function of them.
 """
@@ -70,7 +70,7 @@ _OF_POSITIONS = {
     TAKEN_AHEAD: "declare the length of the data: dataset.apply(tf.data.experimental.assert_cardinality(number))",
 }
 NORMALIZATION, DRAWS, SUMS = "batch-normalization", "draws", "sums"
-"""Couplings between the samples of a batch, by which a division changes the result."""
+"""Couplings between the samples of a batch, by which splitting changes the result."""
 _OF_COUPLINGS = {
     NORMALIZATION: f"replace BatchNormalization with LayerNormalization or GroupNormalization, or {FITTING}",
     DRAWS: _OWN_GENERATOR,
@@ -88,7 +88,7 @@ class ReasonRow(NamedTuple):
 
 
 def _mend_object(where: str, what: str, trouble: str = "") -> str:
-    """The remedy for an object: its trouble says more than its place."""
+    """The remedy for an object, by its trouble rather than its place."""
     if trouble in _OF_TROUBLES:
         return _OF_TROUBLES[trouble]
     found = _PLACE.match(where)
@@ -112,8 +112,8 @@ def _mend_object(where: str, what: str, trouble: str = "") -> str:
 
 
 def _mend_position(why: str, kind: str = "", call: str = "") -> str:
-    """The remedy for a position that cannot be saved: of the random operation `call`, or by the obstacle, which is
-    mostly in TensorFlow's words."""
+    """The remedy for a position that cannot be saved: by the random operation `call`, or by the obstacle, mostly in
+    TensorFlow's words."""
     if kind in _OF_POSITIONS:
         return _OF_POSITIONS[kind]
     if "Variable" in why or "RngReadAndSkip" in why:
@@ -151,7 +151,7 @@ def _other_result(epoch: int, step: int, loss: float | None = None, was: float |
 
 
 def compared_part(compared: int, repeated: int, epochs: int = 0) -> str:
-    """The part of the repeated steps that was compared."""
+    """The compared part of the repeated steps."""
     steps = f"{compared} of {counted(repeated, 'repeated step')}"
     return f"{steps} and the state after {counted(epochs, 'epoch')}" if epochs else steps
 
@@ -161,7 +161,7 @@ def _no_checkpoint(steps: int = 0) -> str:
 
 
 def _take_one_before(steps: int = 0) -> str:
-    """The remedy for a training that ended after so many steps, before its first checkpoint; 0: not known."""
+    """The remedy for a training that ended after `steps`, before its first checkpoint; 0 if unknown."""
     earlier = f"{steps // 2}, a number of steps" if steps > 1 else "1m, or a number of steps"
     return f"take the first checkpoint earlier: --checkpoint-every {earlier}"
 

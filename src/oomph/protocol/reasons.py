@@ -31,16 +31,16 @@ class Reason:
 
     @property
     def remedy(self) -> str:
-        """The change that keeps the reason from arising again: one line."""
+        """The one-line change that prevents the reason."""
         return self._filled(TABLE[self.code].remedy)
 
     @property
     def rank(self) -> int:
-        """Its place in the table: the lower, the nearer to the cause."""
+        """Its place in the table: the lower, the closer to the cause."""
         return _RANKS[self.code]
 
     def value(self, name: str) -> Value:
-        """One of its values; empty if there is none of this name."""
+        """One of its values; empty if it has none of this name."""
         return dict(self.values).get(name, "")
 
     def as_data(self) -> dict[str, Value]:
@@ -70,7 +70,7 @@ def method_failed(where: str, method: str, error: Exception) -> Reason:
 
 
 def reason_from(data: object) -> Reason:
-    """Read a reason from a journal or checkpoint. A damaged one, or one of a later oomph, is shown as what it is."""
+    """Read a reason from a journal or checkpoint. A damaged or newer one is shown as it is."""
     code = data.get("code") if isinstance(data, Mapping) else None
     if isinstance(data, Mapping) and isinstance(code, str) and code in TABLE:
         values = {str(name): value for name, value in data.items() if isinstance(value, (str, int, float))}
@@ -100,7 +100,7 @@ def reason_of(fact: WithReason) -> Reason:
 
 
 def reasons_from(data: object) -> tuple[Reason, ...]:
-    """Read a list of reasons; anything else holds none."""
+    """Read a list of reasons; anything else is empty."""
     return tuple(map(reason_from, data)) if isinstance(data, (list, tuple)) else ()
 
 

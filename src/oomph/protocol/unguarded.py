@@ -1,4 +1,4 @@
-"""The kinds of training that oomph can only supervise. The script names one; the account at the end says what to do."""
+"""The kinds of training that oomph can only supervise. The script reports one; the final account says what to do."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Redaction: removes keys and passwords from everything written or shown, by their names and forms. Both processes.
 
-Scripts get keys as arguments, libraries repeat them in errors, and logs go into bug reports. What may be one is
-hidden, unless it is clearly a word, a number, a path or code: `secret_look.py`. Redacted text is not stored anywhere.
+Scripts get keys as arguments, libraries repeat them in errors, and logs go into bug reports. Possible keys are
+hidden, unless clearly a word, a number, a path or code: `secret_look.py`. Redacted text is not stored anywhere.
 """
 
 from __future__ import annotations
@@ -39,16 +39,16 @@ from oomph.redaction.secret_look import (
 
 _HINTS = tuple({hint for form in (*WHOLE, USER_AND_PASSWORD, PASSWORD_FLAG) for hint in form.hints} | {*NAME_HINTS})
 _LONGEST_IN_WORDS = 80
-"""A longer text is a name only if it is a single word."""
+"""Longer text is a name only if it is a single word."""
 _SHORTEST = 8
 """Shorter known secrets are not searched for on their own: they might be any word."""
 _NEAR = 200
-"""So many characters before a name belong to it, or show what a -p means."""
+"""How much before a name belongs to it, or shows what a -p means."""
 _LONGEST_END = 80
-"""The end of a name that says what it is."""
+"""The part of a name's end to look at."""
 
 _DIGEST_BYTES = 2
-"""Tells that a secret has changed, and is too short to find one by."""
+"""Enough to tell that a secret has changed, and too few to find it."""
 
 _known: set[str] = set()
 _around: set[str] = set()
@@ -56,7 +56,7 @@ _around: set[str] = set()
 
 
 def know_secrets(words: Iterable[str], environ: Mapping[str, str]) -> None:
-    """Remember the keys that a script gets as arguments or in its environment: errors may repeat them."""
+    """Remember the keys in a script's arguments and environment: errors may repeat them."""
     given = list(words)
     found = {given[number][start:] for number, start in _hidden(given)}
     found |= {value for name, value in environ.items() if _names_secret(name, value)}
@@ -93,7 +93,7 @@ def without_known_secrets(text: str) -> str:
 
 
 def digest_of_secret(name: str, value: str) -> str:
-    """A mark and a short digest for a value of that name that is, or holds, a secret; empty for any other."""
+    """A mark and a short digest for a value of that name that is or holds a secret; else empty."""
     if not holds_secret(name, value):
         return ""
     return f"{MARK} {hashlib.blake2b(value.encode(errors='surrogateescape'), digest_size=_DIGEST_BYTES).hexdigest()}"
@@ -168,7 +168,7 @@ def _without(text: str, spans: Iterable[tuple[int, int]]) -> str:
 
 
 def _after_names(text: str) -> Iterator[tuple[int, int]]:
-    """Yield the spans of named secrets' values. A name within a value that is no secret is looked at, too."""
+    """Yield the spans of named secrets' values. Names within other values are searched, too."""
     at = 0
     while found := NAME.search(text, at):
         at = found.end()
@@ -207,7 +207,7 @@ def _after_flags(text: str) -> Iterator[tuple[int, int]]:
 
 
 def _is_password_of(flag: str, between: str, value: str, near: str, *, is_certain: bool) -> bool:
-    """True if the value of a -p, or of a -a or -w beside a program that has such an option, is a password."""
+    """True if the value of a -p, or of a program's own -a or -w, is a password."""
     if value == MARK or value.startswith("-"):
         return False
     if ASKS_FOR_PASSWORD.search(near) is not None:
@@ -220,7 +220,7 @@ def _value_group(found: re.Match[str]) -> str:
 
 
 def _hidden(words: Sequence[str]) -> Iterator[tuple[int, int]]:
-    """Yield the words that hold a key, by what stands before them, and the offset of the key."""
+    """Yield the words that hold a key, judged by those before, and the offset of the key."""
     near = " ".join(words)
     for number, (word, following) in enumerate(itertools.pairwise(words), start=1):
         if word in ("-p", "-a", "-w"):
@@ -249,13 +249,13 @@ def _is_followed_by_secret(word: str, following: str) -> bool:
 
 
 def _names_secret(name: str, value: str) -> bool:
-    """True if JSON data or a variable of that name are a secret. The key of a mapping or a fit is none."""
+    """True if JSON data or a variable of that name are secret. The key of a mapping or a fit is not."""
     found = _whole_name(name)
     return found is not None and found.kind is not Secrecy.KEY and is_secret(found, How.ASSIGNED, value)
 
 
 def _whole_name(text: str) -> SecretName | None:
-    """The secret promised by a text that is a name as a whole, or None."""
+    """The secret promised by a text that is a whole name, or None."""
     if len(text) >= _LONGEST_IN_WORDS and any(map(str.isspace, text)):
         return None
     at, last = max(len(text) - _LONGEST_END, 0), None

@@ -17,7 +17,7 @@ _ANY_CASE = re.IGNORECASE | re.ASCII
 
 
 class SecretForm(NamedTuple):
-    """A form of secrets; `hints`: each of them holds one of these, and looking for that is ten times as fast."""
+    """A form of secrets; each holds one of `hints`, which is ten times as fast to look for."""
 
     hints: tuple[str, ...]
     pattern: re.Pattern[str]
@@ -50,9 +50,9 @@ AFTER_NAME = lazy_pattern(
     rf"""|{_QUOTE}?(?P<bare>(?:[^\s"'`,;&)\]}}\\<%│|]|%(?!2[0267])|\\(?![nrt"'u\\])|<(?!/)){{1,120}}))""",
     _ANY_CASE,
 )
-"""From the end of a name to its value, which is assigned with a sign, said in words, or only beside it."""
+"""From the end of a name to its value, which follows a sign, words, or just the name."""
 REST_OF_VALUE = lazy_pattern(r"""[^\s"'`,;&)\]}\\<%│|]*""")
-"""The rest of a value longer than what is needed to judge it."""
+"""The rest of a value longer than needed to judge it."""
 
 USER_AND_PASSWORD = SecretForm(
     ("-u", "--user", "--proxy-user"),
@@ -84,7 +84,7 @@ ASKS_FOR_PASSWORD = lazy_pattern(
     r"|\b(?:sshpass|mysql(?:dump|admin)?|mariadb|redis-cli|ldap\w+|smbclient|mongo\w*|(?:docker|podman|helm) login)\b)",
     re.ASCII,
 )
-"""Signs that the -p beside it is a password: the name of a user, or of a program that has such an option."""
+"""Signs that a nearby -p is a password: a user's name, or a program with such an option."""
 
 WHOLE = (
     SERVICE_KEY,

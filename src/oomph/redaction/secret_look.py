@@ -1,4 +1,4 @@
-"""Recognises keys and passwords by the look of a value and what is said of it. Pure; both processes."""
+"""Recognises keys and passwords by the look of a value and the words about it. Pure; both processes."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ class Secrecy(enum.Enum):
     PASSWORD = 1
     """Its value may be any word."""
     SECRET = 2
-    """Its value may be any word where it is assigned."""
+    """Its value may be any word if assigned."""
     MAYBE = 3
     """It often means something else, such as `auth=basic` and `pass=1`."""
     KEY = 4
-    """Any name of a key: of a dictionary, of a table, of a service."""
+    """Any key: of a dictionary, of a table, of a service."""
 
 
 class How(enum.Enum):
@@ -33,7 +33,7 @@ class How(enum.Enum):
 
 
 class SecretName(NamedTuple):
-    """The name of what may be a secret."""
+    """The name of a possible secret."""
 
     kind: Secrecy
     is_option: bool = False
@@ -92,11 +92,11 @@ _OF_A_NAME = lazy_pattern(r"[\w.-]*")
 _SYMBOLS = frozenset("!@#$^&*?~+%")
 _LONGEST_WORD = 24
 _CAN_READ = 120
-"""So much of a value shows what it is."""
+"""How much of a value to look at."""
 
 
 def named(word: str, before: str, *, is_several: bool, goes_on: bool) -> SecretName | None:
-    """The secret a name promises. `before`: the text up to its last word; `goes_on`: a word follows in it."""
+    """The secret that a name promises. `before`: the text up to its last word; `goes_on`: more follows."""
     if "%" in before:
         before = _ENCODED.sub(lambda found: "_" if found[0].lower() == "%5f" else " ", before)
     kind = _kind(word.lower(), before, word)
@@ -165,9 +165,9 @@ def is_secret(name: SecretName, how: How, value: str, is_quoted: bool = False) -
 
 
 def looks_like_password(value: str, is_certain: bool = False) -> bool:
-    """True if a value of unknown meaning, such as that of -p, is rather a password than a setting.
+    """True if a value of unknown meaning, as of -p, is more likely a password than a setting.
 
-    With `is_certain` only if it can hardly be anything else. Runs are told apart by their arguments: `-p fold7` and
+    With `is_certain`, only if hardly anything else is possible. Arguments distinguish runs: `-p fold7` and
     `-p fold8` must not look the same, and any word with a number at its end may be such a setting.
     """
     if is_setting(value) or _MADE.fullmatch(value) or "=" in value:
@@ -185,7 +185,7 @@ def is_setting(value: str) -> bool:
 
 
 def looks_generated(value: str) -> bool:
-    """True if no person thinks of such a word: letters and digits, or capitals, in no order."""
+    """True if nobody thinks of such a word: letters and digits, or capitals, in no order."""
     return any(map(_is_generated, _PIECES.findall(value[:_CAN_READ])))
 
 
@@ -202,7 +202,7 @@ def _is_generated(piece: str) -> bool:
 
 
 def _is_mixed(value: str) -> bool:
-    """True if letters stand beside digits or symbols, as passwords have to."""
+    """True if letters stand beside digits or symbols, as in passwords."""
     letters = any(map(str.isalpha, value))
     return len(value) > 4 and letters and (any(map(str.isdigit, value)) or _has_symbol(value)) and "/" not in value
 

@@ -10,15 +10,15 @@ from oomph.journal.fact import Fact
 
 @dataclass(frozen=True)
 class Rehearsable:
-    """One fault, what it does to the script, and what shows that oomph noticed it."""
+    """One fault, its effect on the script, and the sign that oomph noticed it."""
 
     name: str
     what: str
     """The effect on the script."""
     fault: str
-    """The name under which the summary of the run has to count it; empty when it ends no attempt."""
+    """The name under which the run's summary must count it; empty if it ends no attempt."""
     event: type[Fact] | None = None
-    """The event that the journal has to contain, if any."""
+    """The event that the journal must contain, if any."""
 
 
 FAULTS = (

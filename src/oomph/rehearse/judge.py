@@ -16,7 +16,7 @@ from oomph.run.report.causes import causes
 
 SURVIVED, LOST, NOT_TRIED = "yes", "no", "not tried"
 _LIKE_A_KILL = ("kill", "abort", "hang", "corrupt-checkpoint", "lost-gpu")
-"""Faults that end the process, those first that change nothing else."""
+"""Faults that end the process, first those that change nothing else."""
 
 
 @dataclass(frozen=True)
@@ -72,9 +72,9 @@ class FaultVerdict:
     result: str = ""
     """The final state, compared with that of the undisturbed run."""
     at_risk: int = 0
-    """Steps that a kill at the end would have cost, beyond what it would have cost the undisturbed run."""
+    """Steps that a kill at the end would have cost, beyond the undisturbed run's."""
     label: str = ""
-    """The label of its result (`labels.py`); empty where none is known."""
+    """The label of its result (`labels.py`); empty if unknown."""
     label_reasons: tuple[Reason, ...] = ()
     """The reasons it is not a better one."""
 
@@ -101,7 +101,7 @@ def judge(fault: Rehearsable, undisturbed: Rehearsed, run: Rehearsed) -> FaultVe
 
 
 def after_a_kill(verdicts: Sequence[FaultVerdict]) -> FaultVerdict | None:
-    """The verdict whose label a killed run of the script gets; None when no run was started again."""
+    """The verdict whose label a killed run of the script gets; None if no run was started again."""
     labelled = [verdict for verdict in verdicts if verdict.fault in _LIKE_A_KILL and verdict.restarts and verdict.label]
     return min(labelled, key=lambda verdict: _LIKE_A_KILL.index(verdict.fault), default=None)
 

@@ -44,7 +44,7 @@ class RehearsalPlan:
     """The script and its arguments, as for `oomph run`."""
     faults: tuple[str, ...]
     steps: int | None = 40
-    """Number of steps in each run; None: to the end of the script."""
+    """Steps in each run; None: to the end of the script."""
     at: int | None = None
     """The step after which the fault is injected; None: halfway."""
     checkpoint_every: str | None = None
@@ -113,7 +113,7 @@ def _refused(undisturbed: Rehearsed, run: Rehearsed) -> str:
 
 
 def _left(folder: Path) -> tuple[str, ...]:
-    """The outermost files and folders that the undisturbed run has created and left here."""
+    """The outermost files and folders that the undisturbed run created and left here."""
     there = sorted(path for path in Earlier.read(folder / _UNDISTURBED).paths if os.path.lexists(path))
     outermost = [path for path in there if not any(path.startswith(other + os.sep) for other in there)]
     return tuple(os.path.relpath(path) for path in outermost)
@@ -165,7 +165,7 @@ def _check(undisturbed: Rehearsed, folder: Path, limit: float | None) -> None:
 
 
 def _what_was_said(log: Path) -> tuple[list[str], list[str]]:
-    """The lines of oomph, without their prefix, and those of the script."""
+    """The lines of oomph, without prefix, and those of the script."""
     lines = log.read_text(errors="replace").splitlines()
     ours = [line.removeprefix(PREFIX) for line in lines if line.startswith(PREFIX)]
     return ours, [line for line in lines if not line.startswith(PREFIX)]

@@ -35,7 +35,7 @@ def as_size(size: float, smallest: str = "B", digits: int | None = None) -> str:
 
     Args:
         smallest: the smallest unit to use, up to GiB.
-        digits: how many follow the point; None: one in GiB, none in smaller units.
+        digits: decimal places; None: one in GiB, none in smaller units.
     """
     unit = _UNITS.index(smallest)
     size /= 1024**unit
@@ -47,7 +47,7 @@ def as_size(size: float, smallest: str = "B", digits: int | None = None) -> str:
 
 
 def in_three_digits(size: float, like: float | None = None) -> str:
-    """A number of bytes: "512 B", "1.5 GiB", "24 GiB"; in the unit of `like`, if it is given."""
+    """A number of bytes: "512 B", "1.5 GiB", "24 GiB"; in the unit of `like`, if given."""
     unit, of_unit = 0, size if like is None else like
     while of_unit >= 1000 and unit < len(_UNITS) - 1:
         size, of_unit, unit = size / 1024, of_unit / 1024, unit + 1

@@ -44,25 +44,25 @@ class Voice:
 # -- output that the script shares ------------------------------------------------------------------------------------
 
 _AT_ONCE_SECONDS = 0.1
-"""Messages in a row come that soon after each other."""
+"""The longest time between messages in a row."""
 
 
 class SharedOutput:
-    """The place that stdout and stderr share, if they do. A terminal is not one: there oomph moves the cursor."""
+    """The file or pipe that stdout and stderr share, if any. No terminal: there oomph moves the cursor."""
 
     def __init__(self, out_fd: int = 1, error_fd: int = 2) -> None:
         self._out_fd, self._error_fd = out_fd, error_fd
         there = self._there()
         self._first = 0 if there is None else there.st_mtime_ns
         self._written: int | None = None
-        """The time of oomph's last line, as the kernel notes it; None before the first."""
+        """When oomph last wrote a line, by the kernel's clock; None before the first."""
         self._until = 0.0
-        """Until when a message follows at once."""
+        """When a row of messages ends."""
         self._at_once = _AT_ONCE_SECONDS
-        """The length of that time; infinite once nobody else can write here."""
+        """The length of that time; infinite once only oomph can write here."""
 
     def is_at_line_start(self) -> bool:
-        """True if a line that is written now stands alone; False when that is unknown."""
+        """True if a line written now stands alone; False if unknown."""
         there = self._there()
         if there is None:
             return True
@@ -76,17 +76,17 @@ class SharedOutput:
         return self._written == there.st_mtime_ns
 
     def end_line(self) -> None:
-        """A line has just been written here, with its newline."""
+        """Note that a whole line was just written here."""
         there = self._there()
         if there is not None:
             self._written, self._until = there.st_mtime_ns, time.monotonic() + self._at_once
 
     def writers_began(self) -> None:
-        """The script has started, and may write here at once."""
+        """The script has started, and may write here too."""
         self._until, self._at_once = 0.0, _AT_ONCE_SECONDS
 
     def writers_ended(self) -> None:
-        """The script and all that it has started are gone: what follows oomph's next line is oomph's, too."""
+        """Note that the script and its processes are gone: only oomph writes after its next line."""
         self._at_once = math.inf
 
     def _there(self) -> os.stat_result | None:

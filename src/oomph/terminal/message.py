@@ -1,4 +1,4 @@
-"""A message of oomph as it is shown: one line on a pipe; wrapped, coloured, at a line's start on a terminal. Pure."""
+"""A message of oomph for display: one line on a pipe; wrapped, coloured, at a line's start on a terminal. Pure."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ def message(text: str, screen: Screen, at_line_start: bool = True, hang: int = 0
 def start_of_line(screen: Screen, at_line_start: bool) -> str:
     """Moves to the start of a line and keeps what is on the screen.
 
-    Where the script's stdout has left the cursor is unknown. As many blanks as the terminal is wide end in the next
-    line, unless they begin at the start of one.
+    The script's stdout may have left the cursor anywhere. As many blanks as the terminal is wide reach the next line,
+    unless they begin at the start of one.
     """
     if screen.columns:
         return " " * screen.columns + "\r"
@@ -45,7 +45,7 @@ def start_of_line(screen: Screen, at_line_start: bool) -> str:
 
 
 def from_script(data: bytes, screen: Screen, at_line_start: bool) -> bytes:
-    """The script's stderr, with the messages that oomph writes in the script's process as they are shown here.
+    """The script's stderr, with oomph's messages from the script's process formatted as here.
 
     They are recognised at the start of a line and after a carriage return. Everything else stays as it is.
     """
@@ -64,7 +64,7 @@ def from_script(data: bytes, screen: Screen, at_line_start: bool) -> bytes:
 
 
 def laid_out(text: str, screen: Screen, heads: Heads = MappingProxyType({})) -> str:
-    """Lines that are clean already: wrapped on a terminal, with colour where there is any."""
+    """Clean lines: wrapped on a terminal, and coloured if possible."""
     if screen.terminal:
         text = "\n".join(_hung(line, screen.width) for line in text.split("\n"))
     return coloured(text, screen, heads)
@@ -88,5 +88,5 @@ def _wrapped(text: str, width: int, indent: int, command: str) -> str:
 
 
 def coloured(text: str, screen: Screen, heads: Heads = MappingProxyType({})) -> str:
-    """Text that is clean already, with colour where the screen has any."""
+    """Clean text, coloured if the screen can."""
     return painted(text, {_HEAD: CYAN, **heads}) if screen.colour else text

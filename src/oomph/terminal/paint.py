@@ -6,11 +6,11 @@ from collections.abc import Mapping
 
 BOLD, RED, GREEN, YELLOW, CYAN = "1", "31", "32", "33", "36"
 Heads = Mapping[str, str]
-"""A style for each beginning of a line; a whole line is one, too."""
+"""A style for each beginning of a line, or whole line."""
 
 
 class Marked(str):
-    """A line of which one word, or several, have a style."""
+    """A line with one or several styled words."""
 
     word: str
     style: str
@@ -22,7 +22,7 @@ class Marked(str):
 
 
 def painted(text: str, heads: Heads) -> str:
-    """The text with escape codes for colour. Of several heads that a line begins with, the longest counts."""
+    """The text with escape codes for colour. The longest matching head counts."""
     return "\n".join(_line(line, heads) for line in text.split("\n"))
 
 

@@ -22,7 +22,7 @@ class Screen(NamedTuple):
     """The columns that text may fill."""
     terminal: bool = False
     columns: int = 0
-    """The terminal's own; 0 if it has no known size, or takes no control characters."""
+    """The terminal's width; 0 if it is unknown, or takes no control characters."""
     colour: bool = False
 
 
@@ -47,7 +47,7 @@ def screen_of(fd: int) -> Screen:
 
 
 def screen_of_stream(stream: object) -> Screen:
-    """The same for a stream, which may be closed, or be replaced by one without a descriptor."""
+    """The same for a stream, which may be closed, or replaced by one without a descriptor."""
     try:
         return screen_of(stream.fileno())  # type: ignore[attr-defined]
     except (AttributeError, OSError, ValueError):

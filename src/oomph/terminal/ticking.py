@@ -1,4 +1,4 @@
-"""On a terminal, a line with what oomph is doing and for how long; shown after two seconds. Used in oomph's process.
+"""On a terminal, a line that says what oomph is doing and for how long, after two seconds. Used in oomph's process.
 
 It has no thread: whoever waits calls `tick` while it polls, because the supervisor forks.
 """

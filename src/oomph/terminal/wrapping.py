@@ -31,13 +31,13 @@ def wrapped(text: str, width: int, hang: str = "", first: str = "", command: str
 
 
 def reflowed(text: str, width: int) -> str:
-    """The same for lines that are laid out: what does not fit continues under the last column of its line."""
+    """The same for lines already laid out: overflow continues under the last column of its line."""
     lines = text.split("\n")
     return "\n".join(line if len(line) <= width else wrapped(line, width, " " * _column(line, width)) for line in lines)
 
 
 def shortened(text: str, most: int) -> str:
-    """Return the text, or as many of its first words as `most` characters hold, with an ellipsis."""
+    """Return the text, or as many first words as fit into `most` characters, with an ellipsis."""
     if len(text) <= most:
         return text
     head = text[: most - 1]

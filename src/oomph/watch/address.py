@@ -14,10 +14,10 @@ _LONGEST_SHOWN = 80
 
 
 def may_be_asked_for(host: str, served: str, own_name: str) -> bool:
-    """True if a request for that host means this server, whoever resolved the name.
+    """True if a request for that host is meant for this server.
 
-    A web page can have its own name resolve to this machine, and would read the answer (DNS rebinding). So the host has
-    to be an IP address, which needs no resolving, or a name of this machine.
+    A web page can point its own name at this machine and read the answer (DNS rebinding). So the host must be an IP
+    address, which needs no resolving, or a name of this machine.
 
     Args:
         host: the Host header; empty if the client sent none, as only programs do.

@@ -13,7 +13,7 @@ SCHEMA = 1
 
 
 def as_document(view: View) -> dict[str, Any]:
-    """The document. Values have the names of the table of metrics; what was not measured is absent."""
+    """The document. Values are named as in the table of metrics; unmeasured ones are absent."""
     document = {
         "schema": SCHEMA,
         "time": view.time,
@@ -36,7 +36,7 @@ def _gpu(gpu: GpuView) -> dict[str, Any]:
 
 
 def _job(job: Job) -> dict[str, Any]:
-    """Without its incidents, which the document has, and without what was not measured."""
+    """The job without incidents, which the document has, and without unmeasured values."""
     fields = {name: value for name, value in vars(job).items() if value is not None and name != "incidents"}
     return {**fields, "training": dict(job.training), "process": dict(job.process)}
 

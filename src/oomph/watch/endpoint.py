@@ -1,7 +1,7 @@
 """`oomph watch --serve`: looks once a second, and serves the last look; a scrape never waits for a driver.
 
-Each connection has a thread and ten seconds, so a slow scraper is in nobody's way. The server of prometheus-client
-bounds neither connections nor requests, and answers whatever name it is asked for; so only the text is made by it.
+Each connection has a thread and ten seconds, so a slow scraper delays nobody. The server of prometheus-client
+limits neither connections nor requests, and answers to any host name; so it only formats the text.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from oomph.watch.view import View
 
 _EVERY_SECONDS = 1.0
 _SECONDS = 10.0
-"""A connection that takes longer is closed."""
+"""The longest a connection may take."""
 _MOST_CONNECTIONS = 32
 _MOST_BYTES = 16384
 """The most that a request may take: its line and its headers."""
@@ -53,14 +53,14 @@ def serve(address: Address, look: Callable[[], View], say: Callable[[str], None]
 
 
 def _advice(error: OSError) -> str:
-    """Say which port to choose, if the address cannot be listened at because of its port."""
+    """Say which port to choose, if the port is why the address cannot be used."""
     if error.errno == errno.EADDRINUSE:
         return "; choose another port, or 0 for a free one"
     return "; choose a port from 1024 on" if error.errno == errno.EACCES else ""
 
 
 class Server(ThreadingHTTPServer):
-    """Serves a text at /metrics. Raises UsageError if the address cannot be listened at."""
+    """Serves a text at /metrics. Raises UsageError if the address cannot be used."""
 
     daemon_threads = True
     block_on_close = False
@@ -106,7 +106,7 @@ class Server(ThreadingHTTPServer):
         super().shutdown_request(request)
 
     def service_actions(self) -> None:
-        """Called twice a second: ends the connections that take too long; their threads see the end at once."""
+        """Called twice a second: closes overdue connections, so that their threads end at once."""
         now = time.monotonic()
         with self._lock:
             late = [connection for connection, began in self._open.items() if now - began > _SECONDS]
@@ -117,17 +117,17 @@ class Server(ThreadingHTTPServer):
                 pass  # it has ended by itself
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A scraper that leaves early is nothing to report."""
+        """Ignore scrapers that leave early."""
 
 
 class _Bounded:
-    """The lines of a request, up to `_MOST_BYTES`; then it is as if nothing followed."""
+    """The lines of a request, up to `_MOST_BYTES`; then it seems to end."""
 
     def __init__(self, stream: BufferedIOBase) -> None:
         self._stream, self.left = stream, _MOST_BYTES
 
     def readline(self, most: int = _MOST_BYTES) -> bytes:
-        """The next line, or what is still allowed of it."""
+        """The next line, or the part still allowed."""
         line = self._stream.readline(min(most, self.left))
         self.left -= len(line)
         return line

@@ -20,7 +20,7 @@ from oomph.watch.view import View
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _OLD_SECONDS = 30.0
-"""Values that are older are left out: Prometheus would take them for new."""
+"""Older values are left out: Prometheus would take them for new."""
 
 
 class Family(NamedTuple):

@@ -1,4 +1,4 @@
-"""The feed: takes one look at the runs and the GPUs, as often as it is asked. It changes nothing in either."""
+"""The feed: looks at the runs and the GPUs when asked, and changes neither."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _FIRST_SECONDS = 6.0
 
 
 class Feed:
-    """Looks at one run, or at all that are going on in a folder, or else at its newest."""
+    """Looks at one run, or at all running ones in a folder, or else at its newest."""
 
     def __init__(self, asked: Path | None, folder: Path) -> None:
         self._asked, self._folder = asked, folder
@@ -46,7 +46,7 @@ class Feed:
         return view_of(now, samples, [job_of(run) for run in runs], present, problems)
 
     def first_look(self) -> View:
-        """The same, but waits some seconds for the GPUs: starting NVML may take that long."""
+        """The same, but waits some seconds for the GPUs: NVML may need that to start."""
         begin, view = time.monotonic(), self.look()
         while not (view.gpus or view.problems) and time.monotonic() - begin < _FIRST_SECONDS:
             view = self.look()
@@ -59,7 +59,7 @@ class Feed:
             self._machine = None
 
     def _samples(self, runs: Sequence[Run], now: float) -> tuple[Sequence[Sample], dict[str, str]]:
-        """The samples of a run that is going on, of the run that was asked for, or our own."""
+        """The samples of a running run, of the run asked for, or our own."""
         fresh = next((run for run in runs if run.going_on and run.samples and not silence(now, run.samples)), None)
         if fresh is not None:
             self.close()
@@ -90,7 +90,7 @@ def _silent(runs: Sequence[Run], now: float) -> dict[str, str]:
 
 
 class MachineFeed:
-    """Measures when it is asked, and then waits for the driver half a second at most."""
+    """Measures when asked, waiting half a second at most for the driver."""
 
     def __init__(self) -> None:
         self._thread = GpuThread(Gpus())
@@ -104,12 +104,12 @@ class MachineFeed:
         return Sample(time.time(), gpus, host, problems={"nvml": self._gpus.problem} if self._gpus.problem else {})
 
     def close(self) -> None:
-        """Stop measuring; a call into the driver that never returns keeps its thread until this process ends."""
+        """Stop measuring; a driver call that never returns keeps its thread until this process ends."""
         self._thread.close()
 
 
 class Present:
-    """Gives each new sample to the detectors, and remembers what they have told."""
+    """Gives new samples to the detectors, and remembers their findings."""
 
     def __init__(self) -> None:
         self._detection = Detection()
@@ -117,7 +117,7 @@ class Present:
         self._told: dict[tuple[str, str, str], ShownIncident] = {}
 
     def take(self, samples: Sequence[Sample]) -> list[ShownIncident]:
-        """The findings that are present after these samples, of which the older ones are known."""
+        """The findings present after these samples, of which older ones are known."""
         for sample in samples:
             if sample.time <= self._newest:
                 continue

@@ -1,4 +1,4 @@
-"""Figures as they are shown: short, of a fixed width where they stand in a column, or a line of blocks. Pure."""
+"""Figures for display: short, of a fixed width in columns, or as a line of blocks. Pure."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def step_time(seconds: float) -> str:
 
 
 def position(at: int | None, of: int | None) -> str:
-    """A position: "3/10"; "3" when its end is not known."""
+    """A position: "3/10"; "3" if its end is unknown."""
     if at is None:
         return UNKNOWN
     return f"{at}/{of}" if of is not None else str(at)

@@ -75,7 +75,7 @@ def _top(gpu: GpuView, key: str) -> float:
 
 
 def _style(gpu: GpuView, key: str) -> str:
-    """Red for what slows or ends a training: a temperature at the GPU's own limit, memory that is all but used up."""
+    """Red for what slows or ends a training: a temperature at the GPU's limit, or memory nearly used up."""
     values = gpu.values
     if key == "temperature_celsius" and values.get(key, 0.0) >= values.get("temperature_slowdown_celsius", 1e9):
         return _WORST

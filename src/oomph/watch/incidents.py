@@ -12,7 +12,7 @@ from oomph.run.report.found import Found, findings_of
 from oomph.terminal.amounts import counted
 
 _MOST = 100
-"""The newest incidents of a run, beside the findings that are there now; a view shows no more."""
+"""How many past incidents of a run to show, beside its current findings."""
 
 
 @dataclass(frozen=True)
@@ -29,15 +29,15 @@ class ShownIncident:
     message: str
     remedy: str = ""
     finding: bool = False
-    """True if the monitor found it; else the run went through it."""
+    """True for the monitor's findings, False for run events."""
     kind: str = ""
     """Tells apart findings of the same fault and subject."""
     ended: float | None = None
-    """Unix time at which a finding was there last; None: it is there still. Anything else happens at once."""
+    """Unix time at which a finding was last there; None if it still is. Anything else happens at once."""
 
     @property
     def is_present(self) -> bool:
-        """True if it is a finding that is there now."""
+        """True if it is a finding that still holds."""
         return self.finding and self.ended is None
 
     @property
@@ -54,7 +54,7 @@ def incident_of(finding: Finding, time: float) -> ShownIncident:
 
 
 def incidents_of(events: Sequence[Event], going_on: bool = True) -> tuple[ShownIncident, ...]:
-    """The incidents of a run, oldest first. With the run, what was found in it ends."""
+    """The incidents of a run, oldest first. Its findings end with it."""
     over = None if going_on or not events else events[-1].time
     told = [each for each in map(_incident, events) if each is not None]
     told += [_found(each, over) for each in findings_of(events)]
@@ -71,7 +71,7 @@ def _found(each: Found, over: float | None) -> ShownIncident:
 
 
 def _incident(event: Event) -> ShownIncident | None:
-    """The incident an event reports; None if it is none. Findings are gathered apart."""
+    """The incident an event reports; None if none. Findings are collected elsewhere."""
     match event.fact:
         case Diagnosed(fault=fault):
             about = ("critical", fault, "ended by this fault")

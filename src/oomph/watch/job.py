@@ -1,4 +1,4 @@
-"""Job: a run of oomph as it is shown, from what was read of it at one moment. Pure."""
+"""Job: a run of oomph for display, from what was read at one moment. Pure."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from oomph.watch.incidents import ShownIncident, incidents_of
 
 _STEPS = "steps_total"
 _SILENT_SECONDS = 5.0
-"""Samples come every second; without one for so long, their source is silent."""
+"""Samples come every second; without one this long, their source is silent."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Job:
-    """A run as it is shown. None: not known."""
+    """A run for display. None: not known."""
 
     run: str
     """Its directory."""
@@ -57,7 +57,7 @@ class Job:
     step_seconds: float | None = None
     """The mean of the last minutes."""
     input_wait_ratio: float | None = None
-    """The share of the step time in which the training waits for its next batch."""
+    """The share of the step time spent waiting for the next batch."""
     micro_batch: int | None = None
     loss: float | None = None
     restarts: int = 0
@@ -136,7 +136,7 @@ def _micro_batch(events: Sequence[Event]) -> int | None:
 
 
 def _one_attempt(samples: Sequence[Sample]) -> Sequence[Sample]:
-    """The samples in which steps are counted, since they last began anew."""
+    """The samples with steps, since the counters last restarted."""
     counted = [sample for sample in samples if _STEPS in sample.training]
     steps = [sample.training[_STEPS] for sample in counted]
     begin = max((at for at in range(1, len(steps)) if steps[at] < steps[at - 1]), default=0)
@@ -153,7 +153,7 @@ def _ratio(samples: Sequence[Sample], above: str, below: str) -> float | None:
 def _eta(
     samples: Sequence[Sample], epoch: int | None, epochs: int | None, step: int | None, per_epoch: int | None
 ) -> float | None:
-    """The seconds until the last step of the fit, if the next steps take as long as the last ones."""
+    """The seconds until the fit's last step, at the pace of the last ones."""
     if epoch is None or epochs is None or step is None or per_epoch is None or not samples:
         return None
     done = samples[-1].training[_STEPS] - samples[0].training[_STEPS]

@@ -87,7 +87,7 @@ class _Loop:
         self._live.update(Text("\n").join(lines), refresh=True)
 
     def _wait(self, seconds: float) -> None:
-        """Until a key, a signal, or the time of the next look."""
+        """Wait for a key, a signal, or the next look."""
         sources = [self._signals.fd, *([] if self._keyboard.fd is None else [self._keyboard.fd])]
         ready, _, _ = select.select(sources, [], [], max(seconds, 0.0))
         if self._keyboard.fd in ready:
@@ -98,7 +98,7 @@ class _Loop:
                 self._choice = pressed(self._choice, "q")
 
     def _obey_signals(self) -> int:
-        """The signal that ends the view; 0 if there is none."""
+        """Return the signal that ends the view, else 0."""
         for number in self._signals.taken():
             if number in ENDING:
                 return number

@@ -1,4 +1,4 @@
-"""Reads the runs of a folder again and again, and of each journal only what is new."""
+"""Reads the runs of a folder repeatedly, and of each journal only the new part."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from oomph.run.directory.run_directory import DEFAULT_PARENT, RUNNING, RunRecord
 from oomph.watch.job import Run, silence
 
 KEPT = 120
-"""Samples that are kept of a run: two minutes."""
+"""Samples to keep of a run: two minutes."""
 MONITORED, MEASURED = "monitored", "no longer monitored"
 """The states of a training with `oomph.Monitor` that oomph does not run."""
 _MOST_LOOKED_AT = 50
@@ -78,7 +78,7 @@ class RunReader:
 
 
 def is_going_on(path: Path, record: RunRecord) -> bool:
-    """True if a run is going on, as far as can be seen without taking its lock, which would be in its way."""
+    """True if a run seems to be going on; its lock is not tried, which would be in its way."""
     if record.status != RUNNING:
         return False
     holder = _holder(path)

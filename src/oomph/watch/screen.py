@@ -22,7 +22,7 @@ _STYLES = {"critical": "red", "warning": "yellow", "notice": "cyan"}
 _HANG = " " * 10
 """The width of the time of an incident."""
 _PARTS = ((3, 2), (3, 1), (0, 5), (0, 6), (2, 3), (1, 4), (1, 0))
-"""The least rows and the rank of jobs, GPUs, host, processes, present findings, what happened, and problems."""
+"""The least rows and the rank of jobs, GPUs, host, processes, present findings, past incidents and problems."""
 
 
 def lines_of(view: View, choice: ViewChoice, width: int, height: int, marks: str = BLOCKS) -> list[Text]:
@@ -69,7 +69,7 @@ def _footer(choice: ViewChoice) -> Text:
 
 
 def _jobs(jobs: Sequence[Job]) -> list[Text]:
-    """The run that was asked for in full, the others on a line each."""
+    """The run that was asked for in full, one line for each other."""
     if not jobs:
         return [Text("no run of oomph in this folder", style="dim")]
     first, *others = jobs
@@ -100,7 +100,7 @@ def _process(each: Process) -> Text:
 
 
 def _incidents(incidents: Sequence[ShownIncident], width: int) -> list[Text]:
-    """The newest in full, with its remedy; the others on a line each."""
+    """The newest in full, with its remedy; one line for each other."""
     if not incidents:
         return []
     newest, *others = incidents
@@ -119,7 +119,7 @@ def _style(incident: ShownIncident) -> str:
 
 
 def _cut(part: Sequence[Text], rows: int) -> list[Text]:
-    """The part in so many rows; the last one counts what is left out."""
+    """The part in `rows` rows; the last one counts those left out."""
     shown, left = cut(len(part), rows)
     return [*part[:shown], *([Text(f"… {left} more", style="dim")] if left and rows else [])]
 
@@ -130,7 +130,7 @@ def _fitted(line: Text, width: int) -> Text:
 
 
 class Wish(NamedTuple):
-    """The rows that a part would like, and the least that it makes do with."""
+    """The rows that a part would like, and the least it needs."""
 
     rows: int
     least: int
@@ -141,7 +141,7 @@ class Wish(NamedTuple):
 def allot(room: int, wishes: Sequence[Wish]) -> list[int]:
     """The rows of each part, in the order given; their sum is at most `room`.
 
-    First each part gets its least, as far as there is room, then each the rest of its wish.
+    First each part gets its least while there is room, then the rest of its wish.
     """
     given = [0] * len(wishes)
     by_rank = sorted(range(len(wishes)), key=lambda part: wishes[part].rank)
@@ -154,7 +154,7 @@ def allot(room: int, wishes: Sequence[Wish]) -> list[int]:
 
 
 def cut(count: int, rows: int) -> tuple[int, int]:
-    """Return how many of `count` lines are shown in so many rows, and how many are left to a line that counts them."""
+    """Return how many of `count` lines fit into these rows, and how many the last one counts as left out."""
     if count <= rows:
         return count, 0
     shown = max(rows - 1, 0)

@@ -1,4 +1,4 @@
-"""Signals as values to wait for: what arrives is noted at once, and looked at when the work in hand is done."""
+"""Signals as values to wait for: noted on arrival, handled when the current work is done."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _NOTED = (*ENDING, signal.SIGTSTP, signal.SIGCONT, signal.SIGWINCH)
 
 
 class NotedSignals:
-    """Notes signals from entering to leaving; then their handlers are as before."""
+    """Notes signals while entered; then restores their handlers."""
 
     def __init__(self) -> None:
         self._before: dict[signal.Signals, Any] = {}

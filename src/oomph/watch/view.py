@@ -16,17 +16,17 @@ from oomph.watch.incidents import ShownIncident
 from oomph.watch.job import Job
 
 CHARTED = ("memory_used_bytes", "utilization_ratio", "temperature_celsius", "power_watts")
-"""The metrics of a GPU that are shown with their last minutes."""
+"""The metrics of a GPU shown with their last minutes."""
 _SLOW = frozenset(metric.key for metric in METRICS if metric.every_seconds > 1)
 _SLOW_SECONDS = 25.0
 """Values read every ten seconds may be absent twice."""
 _PROCESSES_SECONDS = 30.0
-"""A list of processes that is older is not shown."""
+"""Older lists of processes are not shown."""
 
 
 @dataclass(frozen=True)
 class GpuView:
-    """One GPU: its newest values, and the last ones of those that are charted."""
+    """One GPU: its newest values, and recent ones of charted metrics."""
 
     index: int
     uuid: str
@@ -68,16 +68,16 @@ class View:
     jobs: tuple[Job, ...] = ()
     """The run that was asked for first."""
     incidents: tuple[ShownIncident, ...] = ()
-    """The newest first, among them the findings that are there now."""
+    """The newest first, including current findings."""
     problems: Mapping[str, str] = field(default_factory=dict)
-    """The reason a source gives nothing."""
+    """The reason a source has no values."""
     host: Values = field(default_factory=dict)
     sampled: float | None = None
     """Time of the newest GPU sample, or None."""
 
     @property
     def alerts(self) -> tuple[ShownIncident, ...]:
-        """The findings that are there now."""
+        """The current findings."""
         return tuple(each for each in self.incidents if each.is_present)
 
     @property

@@ -311,7 +311,7 @@ def requirements(snapshot: Snapshot) -> DoctorFinding:
 
 
 def _demands(snapshot: Snapshot) -> Iterator[tuple[Package, Requirement]]:
-    """Each installed package that TensorFlow's metadata names, also in the extra and-cuda, with its requirement."""
+    """Each installed package that TensorFlow's metadata names (and-cuda included), with its requirement."""
     tensorflow = snapshot.packages.get(snapshot.tensorflow.distribution) if snapshot.tensorflow else None
     marks = {"extra": "and-cuda", "python_version": "{}.{}".format(*snapshot.python.version[:2])}
     for line in tensorflow.requires if tensorflow else ():

@@ -1,7 +1,7 @@
 """Small trials of one device, for `oomph doctor --deep`: `python trials.py GPU:0 import list allocate matmul ...`.
 
-Runs by itself, in the script's Python. Each trial prints a line of JSON when it begins and one when it ends: of a
-process that dies or hangs, the last line that began says in which.
+Runs by itself, in the script's Python. Each trial prints a line of JSON when it begins and one when it ends: if
+the process dies or hangs, the last trial begun is to blame.
 """
 
 import json
@@ -15,7 +15,7 @@ _MEGABYTE = 1 << 20
 
 
 class Difference(Exception):
-    """The device computes something else than the CPU."""
+    """The device's result differs from the CPU's."""
 
 
 def _say(**facts: object) -> None:

@@ -108,6 +108,6 @@ def _nvml_device(row: Mapping[str, Any]) -> NvmlDevice:
 
 
 def _known(kind: Any, row: Mapping[str, Any]) -> Any:
-    """A dataclass from those keys that are its fields."""
+    """A dataclass from the keys that are its fields."""
     names = {each.name for each in fields(kind)}
     return kind(**{name: value for name, value in row.items() if name in names})

@@ -1,4 +1,4 @@
-"""Reads from an ELF file its machine, and where it looks for libraries. No library is loaded.
+"""Reads an ELF file's machine and library search path. No library is loaded.
 
 Source: the ELF-64 object file format, and ld.so(8) for the order of search.
 """

@@ -27,7 +27,7 @@ _MODULES = {
     "tf-keras": "tf_keras",
     "numpy": "numpy",
 }
-"""Distribution → the package that it contains, for those that may be half gone."""
+"""Distribution → its package, for those that may be half uninstalled."""
 _MOST_BYTES = 1 << 22
 _ALIAS = re.compile(r"[-_.]+")
 

@@ -119,7 +119,7 @@ def _loader(folder: Path) -> tuple[str, tuple[str, ...]]:
 
 
 def _unknown_flags(folder: Path, flags: str) -> tuple[str, ...]:
-    """The names in XLA_FLAGS that no library of this TensorFlow has among its strings: XLA exits over them."""
+    """Names in XLA_FLAGS that this TensorFlow does not know; XLA ends the process over them."""
     names = tuple(dict.fromkeys(_FLAG.findall(flags)))
     if not names:
         return ()
@@ -138,7 +138,7 @@ _FATBIN_MAGIC = b"\x50\xed\x55\xba"
 _FATBIN_HEADER, _FATBIN_ENTRY = struct.Struct("<IHHQ"), struct.Struct("<HHIQ")
 _ARCHITECTURE_AT = 28
 _ENOUGH = 200
-"""Files of one compilation have the same architectures, and there are hundreds of them."""
+"""How many files to look at: those of one compilation have the same architectures."""
 
 
 def architectures(path: Path) -> tuple[str, ...]:

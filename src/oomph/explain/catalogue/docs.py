@@ -1,4 +1,4 @@
-"""Writes what is made from the pages for readers, of which Git keeps docs/reference/xid.md alone.
+"""Writes the files generated from the pages; Git keeps only docs/reference/xid.md.
 
 `python -m oomph.explain.catalogue.docs docs/reference/faults`
 """
@@ -22,7 +22,7 @@ def documents(faults: Sequence[Fault]) -> dict[str, str]:
 
 
 def write(folder: Path) -> None:
-    """Write every file, and remove pages of faults that are no more."""
+    """Write every file, and remove pages of deleted faults."""
     folder.mkdir(parents=True, exist_ok=True)
     wanted = documents(load())
     for stale in {path.name for path in folder.glob("*.md")} - wanted.keys():

@@ -24,7 +24,7 @@ SYSTEMS = {
 }
 """The systems a remedy may apply to. `linux` is a Linux machine of one's own: none of the others."""
 _TYPED_SAFELY = re.compile(r"[\w./][\w.:/+,=-]*")
-"""A value from a log stands in a command only when no shell can take it for anything but a word."""
+"""Values from a log that are safe in a command: every shell reads them as plain words."""
 
 
 class Remedy(NamedTuple):
@@ -86,26 +86,26 @@ class Signature(NamedTuple):
     excludes: tuple[str, ...] = ()
     """Words that turn the same line into benign noise."""
     outlived: bool = False
-    """True if the line means nothing when training goes on after it, as on a machine that has no GPU on purpose."""
+    """True if the line means nothing once training goes on, as on a machine without a GPU by choice."""
     goes_on: bool = False
-    """True if the first or last word of the literal may go on in the text, as hipError in hipErrorUnknown."""
+    """True if the literal may begin or end within a longer word, as hipError in hipErrorUnknown."""
     rivals: tuple[str, ...] = ()
-    """Names of faults that print the same words: given after it, as a suspicion, where nothing else is found."""
+    """Names of faults that print the same words: suggested after it if nothing else is found."""
     id: str = ""
     needs: tuple[str, ...] = ()
     """Signatures of the same page (by id) that must have been seen before this one counts."""
     unless: tuple[str, ...] = ()
-    """Signatures of the same page (by id) that make this one mean nothing, wherever they stand."""
+    """Signatures of the same page (by id) that cancel this one, wherever they appear."""
     beside: tuple[str, ...] = ()
     """Signatures of the same page (by id). At least one must appear, before or after this one."""
     inside: bool = False
-    """True if it counts only for an error that an installed package's own code has raised; `inside` is its name."""
+    """True if it counts only for errors raised by an installed package's own code; `inside` is its name."""
     in_training: bool = False
-    """True if other programs write the same, so that it counts only in a log that tells of a training."""
+    """True if other programs write it too, so that it counts only in the log of a training."""
     replaces: bool = False
     """True if its remedies replace all others, which do not fit this wording."""
     advice: str = ""
-    """The remedies of this very wording as JSON: most are never read."""
+    """This wording's remedies as JSON, parsed only when needed."""
 
     def __hash__(self) -> int:
         return hash((self.literal, self.pattern))  # it is looked up for every line; the other fields would cost more
@@ -117,11 +117,11 @@ class Signature(NamedTuple):
 
     @property
     def only_prepares(self) -> bool:
-        """True if others merely ask if it was seen: its first place is all that counts."""
+        """True if it only prepares other signatures: just its first place counts."""
         return not self.alone and not self.confidence
 
     def match(self, text: str) -> Mapping[str, str] | None:
-        """The captured values if this text bears the signature, else None."""
+        """The captured values if the text matches, else None."""
         if self.literal not in text or any(word in text for word in self.excludes):
             return None
         if not self.pattern:
@@ -131,7 +131,7 @@ class Signature(NamedTuple):
 
 
 Filed: TypeAlias = tuple[str, str, Sequence[str], int]
-"""A literal, the word that is whole wherever it stands ("" if none is), its sources, and the line with the rest."""
+"""A literal, a whole word in it ("" if none), its sources, and the line of `front` with the rest."""
 
 
 class Fault(NamedTuple):
@@ -145,24 +145,24 @@ class Fault(NamedTuple):
     severity: str
     """recoverable: the process can go on; restart: a new one can; fatal: another start repeats it."""
     sticky: bool
-    """True if the CUDA context (or the process) is lost, so that nothing can be saved from it any more."""
+    """True if the CUDA context (or the process) is lost, so that nothing more can be saved."""
     since: str
     versions: str
     page: bytes
-    """As it was written."""
+    """The raw page."""
     filed: Sequence[Filed] = ()
-    """The literal of each signature, in their order: enough to find those that a line may bear."""
+    """The literal of each signature, in page order: enough to find candidates for a line."""
     front: bytes = b""
-    """The front matter as lines of JSON, of which the first has been read: most others never are."""
+    """The front matter as lines of JSON; only the first is parsed before others are needed."""
     remedies: tuple[Remedy, ...] = ()
     leads_to: tuple[str, ...] = ()
-    """Names of faults that are this one's consequence when they follow it."""
+    """Names of faults that are its consequences if they follow it."""
     follows_any: bool = False
-    """True if it is only the way in which a program ends: the consequence of any fault found before it."""
+    """True if it is merely how a program ends, and so the consequence of any earlier fault."""
     passes: bool = False
-    """True if the program goes on after it, so that an error which follows has a cause of its own."""
+    """True if the program survives it, so that a later error has a cause of its own."""
     looks_back: bool = False
-    """True if it is the cause of what it leads to even when it is seen only afterwards, as in a log of the system."""
+    """True if it causes those in `leads_to` even when it appears after them, as in a system log."""
 
     def __repr__(self) -> str:
         return f"Fault({self.code} {self.name})"

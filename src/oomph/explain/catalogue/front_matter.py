@@ -23,15 +23,15 @@ _SOURCES = ("log", "exception")
 
 
 def made(page: bytes) -> bytes | None:
-    """The result of `parse` at oomph's installation; None if the page is another one now."""
+    """What `parse` gave when oomph was installed; None if the page has changed."""
     return _made().get(crc32(page))
 
 
 def parse(page: bytes) -> bytes:
     """The front matter of a page as lines of JSON. Raises ValueError when it has none.
 
-    The first line holds its tables, with `filed` in place of the signatures, where each literal has its word, its
-    sources and its line; these lines follow, with the rest of a signature each.
+    The first line holds its tables, with `filed` in place of the signatures, as each literal's word,
+    sources and line; the lines that follow hold the rest of a signature each.
     """
     if sys.version_info >= (3, 11):
         import tomllib  # costs more than all the rest, and is only needed here
@@ -60,7 +60,7 @@ def _rest(table: Mapping[str, Any], shared: Mapping[str, Any]) -> dict[str, Any]
 
 
 def _written_out(remedies: Iterable[Mapping[str, Any]], shared: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """The remedies, each `use` replaced by the shared one that it names. Raises ValueError if there is none."""
+    """The remedies, with each `use` replaced by the shared one it names. Raises ValueError if there is none."""
     unknown = {each["use"] for each in remedies if "use" in each} - shared.keys()
     if unknown:
         raise ValueError(f"no shared remedy is called {', '.join(sorted(unknown))}")
@@ -113,10 +113,10 @@ _EVERYWHERE = frozenset(
 
 @cache
 def key(literal: str) -> str:
-    """The word to file a literal under: one that is whole wherever the literal stands, and as rare as may be.
+    """The word to file a literal under: always a whole word, and as rare as possible.
 
-    A word at the edge of the literal may go on in the text ("ut of memory"), so a rare inner one is preferred; when
-    there is none, a word at the edge counts, which must then stand in the text as a whole word. ValueError: no word.
+    A word at the edge of the literal may go on in the text ("ut of memory"), so a rare inner one is preferred; without
+    one, a word at the edge counts, which must then be a whole word of the text. Raises ValueError without a word.
     """
     words: list[str] = _WORD.findall(literal)
     if not words:

@@ -1,4 +1,4 @@
-"""NVIDIA's catalogue of Xids, the driver's reports about a GPU in the kernel's log: what each is called, what to do.
+"""NVIDIA's catalogue of Xids, the driver's reports about a GPU in the kernel's log: their names and actions.
 
 xid.csv holds the codes, mnemonics and actions of NVIDIA's spreadsheet, as published at
 https://docs.nvidia.com/deploy/xid-errors/analyzing-xid-catalog.html (edition of October 2025, Ampere and newer).
@@ -41,7 +41,7 @@ class Xid(NamedTuple):
     code: int
     mnemonic: str
     used: bool
-    """True if drivers of today report it."""
+    """True if current drivers report it."""
     immediate: str
     """NVIDIA's word for the first action: RESTART_APP, RESET_GPU, ..."""
     investigatory: str
@@ -71,6 +71,6 @@ def read_table(path: Path) -> Mapping[int, Xid]:
 
 
 def described(code: str) -> dict[str, str]:
-    """The captured values that belong to an Xid's number; empty for one that NVIDIA does not list."""
+    """The captured values for an Xid; empty if NVIDIA does not list it."""
     found = catalogue().get(int(code)) if _CODE.fullmatch(code) else None
     return {} if found is None else {"xid_name": found.mnemonic, "xid_action": found.action}

@@ -41,7 +41,7 @@ class Evidence(NamedTuple):
 
     @classmethod
     def of_exit(cls, returncode: int, oom_kills: int | None = None, origin: str = "") -> Evidence:
-        """The fact that a process ended so.
+        """A process's exit as a fact.
 
         `returncode` is that of `subprocess`: −n for death by signal n. `oom_kills` counts the cgroup's new
         OOM kills; None when the counter could not be read.
@@ -51,12 +51,12 @@ class Evidence(NamedTuple):
 
     @classmethod
     def of_progress(cls, text: str, origin: str = "") -> Evidence:
-        """The fact that training went on: what was observed before it did not end the program."""
+        """A sign that training went on: nothing before it ended the program."""
         return cls("progress", text, origin=origin)
 
 
 def message_of(error: BaseException) -> str:
-    """The words of an exception; none of one whose `__str__` fails."""
+    """The message of an exception; empty if its `__str__` fails."""
     try:
         return str(error)
     except Exception:

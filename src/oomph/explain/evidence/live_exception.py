@@ -1,4 +1,4 @@
-"""Turns an exception that was caught into evidence, without looking at anything but words and frames."""
+"""Turns a caught exception into evidence, from its words and frames alone."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ _MEANWHILE = "During handling of the above exception, another exception occurred
 
 
 def evidence_of(error: BaseException) -> Iterator[Evidence]:
-    """The exception and those it came from, the first one first, each after the frames that led to it.
+    """The exception and its causes, the earliest first, each after the frames that led to it.
 
-    In the words in which Python prints them: a guess from all words of a log comes to the same.
+    Worded as Python prints them, so that guesses from a log's words are the same.
     """
     from traceback import extract_tb  # a log needs none of it
 

@@ -29,7 +29,7 @@ _NAMES = {"Limit": "limit", "InUse": "in_use", "MaxInUse": "peak"}
 
 
 def condense(block: bytes) -> bytes:
-    """The same lines without the chunks of dumps; of the last dump, how much is free and the largest chunk instead."""
+    """The lines without the chunks of dumps, but with the last dump's free memory and largest chunk."""
     if b" of size " not in block:
         return block
     last = _last_request(block)
@@ -92,9 +92,9 @@ class MemoryMap:
         return {} if limit is None or used is None else {"free": max(limit - used, 0)}
 
     def conclusion(self) -> Evidence | None:
-        """The fact that there was room enough on a GPU, but in too small pieces; None when that does not hold.
+        """Fragmentation as a fact: enough free memory on a GPU, but in pieces too small; None otherwise.
 
-        What solves it is CUDA's own allocator. For a pool on the CPU nothing differs from any other lack of room.
+        CUDA's own allocator solves it. On the CPU, it is like any other lack of memory.
         """
         if self._on_cpu or not 0 < self.requested <= self.free or self.largest >= self.requested:
             return None

@@ -49,11 +49,11 @@ class RaisedException(NamedTuple):
     harmless: bool
     """Python only mentions it: it was raised where nobody can catch it, such as in __del__."""
     library: str = ""
-    """The package whose code raised it, such as "keras"; empty when that was the user's own or another."""
+    """The known package whose code raised it, such as "keras"; else empty."""
     importing: bool = False
     """True if that package was only just being imported."""
     inside: str = ""
-    """The installed package whose code raised it, whichever it is; empty when that was the user's own."""
+    """Any installed package whose code raised it; empty for the user's own code."""
 
 
 class _Open:
@@ -76,7 +76,7 @@ class Tracebacks:
         self.where = ""
         """The innermost line of the user's own code in the last traceback: "train.py:42 in step"."""
         self.node = ""
-        """The last node of a graph that an error has named."""
+        """The last graph node that an error named."""
         self._open: dict[str, _Open] = {}
         self._before: dict[str, str] = {}
 

@@ -1,4 +1,4 @@
-"""Memory that a program prints again and again, and that only ever grows."""
+"""Memory readings that a program prints and that only ever grow."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _FIGURE = lazy_pattern(
     r"(?P<size>\d+(?:\.\d+)? ?(?i:[KMGT]i?B?|bytes)\b|\d+\.\d+\b(?! ?%)|\d{7,15}\b(?! ?%))"
 )
 _NO_USE = ("trying to allocate", "available", "free", "total", "limit")
-"""Words of figures that are no readings of what is in use: requests of the allocator, what is left, what there is."""
+"""Words of figures other than memory in use: requests, free memory, totals."""
 _FEWEST = 6
 _GROWTH = 1.25
 _GROWTH_OF_MANY = {7: 1.15, 9: 1.05}
@@ -25,7 +25,7 @@ _HARDLY = 0.995
 _CALM = 0.4
 """The share of readings that need not be higher than the one before."""
 _DIP = 0.98
-"""A reading that is lower than the last one by less than this is none: a little is given back now and then."""
+"""A reading below this share of the last one is a fall; smaller dips are normal."""
 _MOST_SERIES = 16
 
 
@@ -41,7 +41,7 @@ class _Series:
         self.ever_lower = False
         """True if one was lower than the one before, if only by a little."""
         self.fell = False
-        """True if one was lower by more than what is given back now and then."""
+        """True if a reading fell below `_DIP` of the one before."""
         self.last: Evidence | None = None
         self.unit = unit
 
@@ -55,7 +55,7 @@ class _Series:
 
     @property
     def grows(self) -> bool:
-        """True if it only grew, and was printed often enough to say so."""
+        """True if it only grew, over enough readings."""
         steady = self.rises >= (1 - _CALM) * (self.readings - 1)
         enough = [_GROWTH]
         if not self.ever_lower:
@@ -90,11 +90,11 @@ class Trend:
 
     @property
     def levels_off(self) -> bool:
-        """True if memory was printed often enough to say that it grows, and does not."""
+        """True if there are enough readings to tell growth, and none was found."""
         return any(each.readings >= _FEWEST for each in self._series.values()) and self.conclusion() is None
 
     def conclusion(self) -> Evidence | None:
-        """The fact that memory only grew; None when it did not, or was not printed often enough."""
+        """Growing memory as a fact; None if it did not only grow, or there are too few readings."""
         growing = next((each for each in self._series.values() if each.grows), None)
         if growing is None or growing.last is None:
             return None

@@ -22,7 +22,7 @@ class FaultPlace(NamedTuple):
     doubt: float
     """1 minus the confidence; of two faults in the same words, the surer one comes first."""
     end: int = 0
-    """The position of the later line in which it gives its reason: `what():` of an uncaught exception."""
+    """The position of a later line with its reason, such as `what():` of an uncaught exception."""
 
 
 def consequences(places: Mapping[Fault, FaultPlace]) -> frozenset[Fault]:
@@ -55,5 +55,5 @@ def _leads(cause: Fault, fault: Fault, places: Mapping[Fault, FaultPlace]) -> bo
 
 
 def _is_of_machine(fault: Fault) -> bool:
-    """True if it is the machine's, whose own log may stand anywhere beside the program's: no epoch outlives it."""
+    """True for a machine's fault that ends programs: its log may show it before or after their errors."""
     return fault.domain == "hardware" and not fault.passes

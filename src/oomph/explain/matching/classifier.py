@@ -52,12 +52,12 @@ class EvidenceSample:
 
     @property
     def facts(self) -> list[Evidence]:
-        """They, in their order."""
+        """All kept lines."""
         return [*self._first, *self._last]
 
     @property
     def in_force(self) -> list[Evidence]:
-        """The same without what is harmless, and without failures that training has outlived."""
+        """The lines without harmless ones, and without failures that training survived."""
         went_on = max((place for place, fact in enumerate(self.facts) if goes_on(fact.text)), default=-1)
         return [
             fact
@@ -74,7 +74,7 @@ class Shares(NamedTuple):
     sound: float
     """The share of there being no fault."""
     words: int
-    """Number of the log's words that have been learned."""
+    """How many of the log's words are known."""
 
     def of(self, name: str) -> float:
         """The share of a page."""
@@ -82,7 +82,7 @@ class Shares(NamedTuple):
 
 
 def words(texts: Iterable[str]) -> list[str]:
-    """The words and numbers in them, each once, in their order; FooBar and foo_bar are two words each."""
+    """The words and numbers in the texts, each once, in order; FooBar and foo_bar are two words each."""
     return sorted({word.lower() for text in texts for word in _WORD.findall(_HUMP.sub(" ", text))})
 
 
@@ -116,7 +116,7 @@ class Classifier:
         return Shares(tuple(likeliest), parts.get(SOUND, 0.0) / whole, len(rows))
 
     def telling(self, facts: Sequence[Evidence], fault: Fault) -> Evidence | None:
-        """The line whose words speak most for the fault, the first of equals; None when none speaks for it."""
+        """The line whose words suggest the fault most, the first of equals; None if none does."""
         sums = [sum(self._spoken(word, fault.code) for word in words((fact.text,))) for fact in facts]
         most = max(sums, default=0.0)
         return facts[sums.index(most)] if most > 0 else None

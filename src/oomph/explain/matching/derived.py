@@ -8,9 +8,9 @@ from math import isqrt, prod, sqrt
 _SIZES = ("found", "needed", "columns", "found_layers", "own_layers", "array")
 _FLATTENED = 256
 _TOP = 3
-"""Up to so many layers are the top of a model: pooling, dense, activation."""
+"""The most layers in the top of a model: pooling, dense, activation."""
 _LONGEST = 18
-"""Digits of a size that is looked at; more than this is no number of values."""
+"""The most digits of a size; longer numbers count no values."""
 
 
 def derived(captured: Mapping[str, str]) -> dict[str, str]:
@@ -34,7 +34,7 @@ def derived(captured: Mapping[str, str]) -> dict[str, str]:
 
 
 def _of_layers(apart: int) -> str:
-    """Models of nearly the same number of layers differ in their top; the others are different models."""
+    """Say what to do: nearly equal models differ in their top; others are different models."""
     if apart <= _TOP:
         return (
             "load what fits by name, model.load_weights(path, by_name=True), as they differ only in the last layers; "
@@ -48,7 +48,7 @@ def _of_layers(apart: int) -> str:
 
 
 def _of_features(columns: int, needed: int) -> str:
-    """Thousands of features come out of a Flatten, and change with the size of the images."""
+    """Say what to do: thousands of features come from a Flatten, and depend on image size."""
     if min(columns, needed) < _FLATTENED:
         return (
             f"build it with input_shape=({columns},), or prepare the data as for the training (a Flatten before it "

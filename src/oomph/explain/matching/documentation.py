@@ -1,4 +1,4 @@
-"""Tells the lines of a help page, which names errors that did not happen. Pure."""
+"""Recognises a help page, which names errors that did not happen. Pure."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ _INDENTED = (" ", "\t", "|")
 
 
 class Documentation:
-    """Reads lines in order, and knows whether the present one is within a help page."""
+    """Reads lines in order, and tracks whether they are within a help page."""
 
     def __init__(self) -> None:
         self._within = False
 
     def holds(self, text: str) -> bool:
-        """True if the line is part of a help page: what stands there happened to nobody."""
+        """True if the line is part of a help page: its errors did not happen."""
         if text.startswith("Help on "):
             self._within = _BEGINS.match(text) is not None
         elif self._within:

@@ -11,7 +11,7 @@ from oomph.explain.matching.harmless import is_harmless
 from oomph.files.patterns import lazy_pattern
 
 LINES = 40
-"""So many of the last lines are kept; the reader delivers these in any case."""
+"""How many of the last lines are kept; the reader always delivers them."""
 _REPEATED = 10  # so many times as many are looked at, for lines that only repeat themselves
 
 _WITHOUT_DIGITS = {ord(digit): None for digit in "0123456789"}
@@ -43,7 +43,7 @@ _OF_TRAINING = lazy_pattern(
 
 
 class LastLines:
-    """The last lines of the evidence that are not the one before with other numbers in it."""
+    """The last lines of the evidence, without repeats that differ only in numbers."""
 
     def __init__(self) -> None:
         self._seen = deque[tuple[Evidence, int]](maxlen=_REPEATED * LINES)
@@ -53,11 +53,11 @@ class LastLines:
         self._seen.append((fact, position))
 
     def ended_on_purpose(self, went_on: int) -> bool:
-        """True if the program, or who was in front of it, has ended it on purpose, after training last went on."""
+        """True if the program or its user ended it on purpose after training last went on."""
         return any(fact.text.startswith(_ON_PURPOSE) for fact, place in self._kept() if place > went_on)
 
     def error(self, went_on: int) -> Evidence | None:
-        """The last line of TensorFlow's own that is marked as an error, since training was last seen to go on."""
+        """The last of TensorFlow's lines marked as an error since training last went on."""
         errors = (fact for fact, place in reversed(self._kept()) if place > went_on and _level(fact.text) in ("E", "F"))
         return next((fact for fact in errors if not is_harmless(fact.text)), None)
 
@@ -72,7 +72,7 @@ class LastLines:
         return kept[-LINES:]
 
     def alarming(self, went_on: int) -> tuple[Evidence, ...]:
-        """The lines from the first failure on, since training was last seen to go on; empty without a failure."""
+        """The lines from the first failure since training last went on; empty without one."""
         if not went_on and not tells_of_training(fact for fact, _ in self._kept()):
             return ()
         since = [fact for fact, place in self._kept() if place > went_on]
@@ -87,7 +87,7 @@ class LastLines:
 
 
 def tells_of_training(lines: Iterable[Evidence]) -> bool:
-    """True if one of these lines names something that training is made of."""
+    """True if any of these lines is about training."""
     return any(_OF_TRAINING.search(fact.text) for fact in lines)
 
 
@@ -98,7 +98,7 @@ def _level(text: str) -> str:
 
 
 def tells_of_failure(text: str) -> bool:
-    """True if a line says, or is marked as saying, that something failed; not where it only warns."""
+    """True if a line reports a failure, in words or by its level; False for a mere warning."""
     if is_harmless(text):
         return False
     if level := _level(text):

@@ -8,7 +8,7 @@ from oomph.explain.catalogue.fault import Signature, compiled
 from oomph.files.patterns import lazy_pattern
 
 _HEAD = 4
-"""One part in so many is left to the beginning of the line, which says who speaks."""
+"""One part in this many shows the beginning of the line, which names the speaker."""
 _CONTEXT = 24
 _GAP = " ... "
 # Compilers name the file, the line and the command first; what went wrong stands after one of these.
@@ -17,7 +17,7 @@ _VERDICT = lazy_pattern(r"\b(?:fatal|error) {0,8}: |\b[Ff]ailed\b")
 
 
 def excerpt(text: str, signatures: Sequence[Signature], most: int) -> str:
-    """At most so many characters of the text, and a mark where some were left out.
+    """Cut the text to `most` characters, and mark where some were left out.
 
     Args:
         text: one line.

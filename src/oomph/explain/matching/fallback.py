@@ -1,4 +1,4 @@
-"""The last error, ordinary or not, of a program whose words no page of the catalogue knows."""
+"""The last error of a program, ordinary or not, that no page of the catalogue knows."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ _NO_REPORT = lazy_pattern(
 )
 _MOST_BEFORE = 100
 _FEW_LINES = 4
-"""A text of no more than these may be a question about an error, which it words without naming its class."""
+"""A text this short may be a question about an error, worded without its class."""
 # What argparse and absl say of a command line before they end the program.
 _USAGE = lazy_pattern(
     r"[\w./-]{1,80}: error: (?:the following arguments|argument |unrecognized arguments|ambiguous option)"
@@ -152,7 +152,7 @@ class _Message:
         self.importing = importing
 
     def see(self, fact: Evidence) -> None:
-        """Take the line into account, when it goes on with the message; source code does not."""
+        """Add the line if it continues the message; source code does not."""
         text = fact.text
         if fact.origin != self.origin or text.startswith(_CODE) or len(self.lines) >= _MESSAGE_LINES:
             return
@@ -164,12 +164,12 @@ class _Message:
 
     @property
     def text(self) -> str:
-        """All of it, cut where it says nothing new any more."""
+        """The whole message, cut where it says nothing new."""
         return "\n".join(self.lines)[:_MESSAGE_LENGTH]
 
 
 class LastError:
-    """Reads evidence in order and remembers the error that nothing after it has outlived."""
+    """Reads evidence in order and remembers the last error not followed by training."""
 
     def __init__(self, has_advice: Callable[[Evidence], bool]) -> None:
         self._has_advice = has_advice
@@ -182,11 +182,11 @@ class LastError:
         self._pasted: _Message | None = None
         self._pasted_fact: Evidence | None = None
         self._frame = ""
-        """The last frame of a traceback whose head is not there."""
+        """The last frame of a traceback without its head."""
         self._place = ""
-        """The last of its frames that is the user's own: "train.py:42 in step"."""
+        """Its last frame in the user's own code: "train.py:42 in step"."""
         self._lines: list[Evidence] = []
-        """The first lines, as long as there are few: a question about an error whose class it does not name."""
+        """The lines while they are few: perhaps a question about an error, without its class."""
         self._inside = ""
         """The installed package whose code raised the last exception of a whole traceback."""
         self._position = 0
@@ -194,7 +194,7 @@ class LastError:
         self.story = 0
         """Number of times training has gone on; an error in an earlier story did not end the program."""
         self.first_ordinary: Evidence | None = None
-        """The first plain Python error of the story: what another rank raises afterwards may follow from it."""
+        """The first plain Python error of the story: later errors of other ranks may follow from it."""
 
     def see(self, fact: Evidence, position: int) -> None:
         """Take the next fact into account; `position` is its place in the evidence."""
@@ -209,19 +209,19 @@ class LastError:
             self._see_line(fact)
 
     def as_printed(self, fact: Evidence) -> Evidence:
-        """The fact, with the name that Python takes for meant: it prints that, and the exception does not have it."""
+        """The fact with the name that Python suggests: Python prints it, but the exception lacks it."""
         printed = "" if self._raised is None else self._raised.text
         is_corrected = fact.source == "exception" and printed.startswith(fact.text + CORRECTED)
         return fact._replace(text=printed) if is_corrected else fact
 
     @property
     def error(self) -> Evidence | None:
-        """The line of it."""
+        """Its line."""
         return self._raised or self._status or self._pasted_fact
 
     @property
     def details(self) -> tuple[Evidence, ...]:
-        """The lines of its message below the first: Keras 3 says there what its first line only announces."""
+        """Its message below the first line: Keras 3 says there what the first only announces."""
         error, said = self.error, self._message or self._pasted
         if error is None or said is None:
             return ()
@@ -229,7 +229,7 @@ class LastError:
 
     @property
     def where(self) -> str:
-        """The innermost line of the user's own code in the last traceback, also of one without its head."""
+        """The innermost line of the user's own code in the last traceback, even one without its head."""
         is_cut_out = self._raised is None and self._pasted is not None
         return self.tracebacks.where or (self._place if is_cut_out else "")
 
@@ -312,14 +312,14 @@ class LastError:
             self._pasted = self._pasted_fact = None
 
     def _see_progress(self, fact: Evidence) -> None:
-        """A step after the error, told by who raised it: with a second one, the error was caught."""
+        """Count a step by whoever raised the error: a second one shows that it was caught."""
         if self._raised is not None and fact.origin == self._raised.origin:
             self._steps_after += 1
             if self._steps_after >= _GOES_ON:
                 self._raised = self._message = self.first_ordinary = None
 
     def _went_on(self) -> None:
-        """Whatever was printed before, somebody caught it."""
+        """Forget earlier errors: somebody caught them."""
         self._raised = self._status = self._exit = self.first_ordinary = None
         self._message = self._pasted = self._pasted_fact = None
         self._frame = self._place = ""
@@ -338,7 +338,7 @@ class LastError:
 
 
 def _pasted_error(text: str) -> str:
-    """The error in a line that stands without its traceback, with its class in front; empty when it tells of none."""
+    """The error in a line without its traceback, class first; empty if there is none."""
     if "Error" in text:
         if _PASTED.match(text):
             return text
@@ -362,7 +362,7 @@ def _status_in(text: str) -> str:
 
 
 def is_ordinary(text: str) -> bool:
-    """True if "Type: message" is a plain Python error, one that no machine or library below has caused."""
+    """True if "Type: message" is a plain Python error, not caused by the machine or a library."""
     found = _RAISED.match(text)
     if found is None or _FOREIGN.search(text):
         return False

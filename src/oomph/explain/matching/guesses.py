@@ -1,4 +1,4 @@
-"""Guesses from the words of a log, where the signatures say nothing, or nothing for certain. Pure."""
+"""Guesses from the words of a log, if the signatures find nothing certain. Pure."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _LEAST, _LEAST_IN_PEACE = 0.1, 0.4  # share of a page that is guessed at all: af
 _LEAD, _LEAD_IN_PEACE = 0.0, 0.1  # before the shares of there being no fault, or only one of the script's own
 _CLEAR = 0.7  # share that outweighs what an error is only called, or resembles
 _SEEN_IN_TRAINING = ("nan-loss", "no-gradients")
-"""Faults, beside those that a training survives, that show while it goes on without a word of failure."""
+"""Faults that show in a training that goes on and reports no failure, beside those it survives."""
 _FAINT = 0.03  # below this, a page is not worth a look
 
 
 class Guesses:
-    """The pages that a log's words speak for; no word is weighed before somebody asks.
+    """The pages that a log's words suggest; words are weighed only when needed.
 
     Args:
         facts: lines of the log, in their order.
@@ -37,7 +37,7 @@ class Guesses:
         self._catalogue = catalogue
 
     def out_of_silence(self, failed: bool, set_aside: Collection[str]) -> list[Diagnosis]:
-        """The likeliest page, unless the words speak as much for there being none.
+        """The likeliest page, unless no fault at all is as likely.
 
         `failed`: the end of the log tells of a failure; `set_aside`: the names of pages that signatures have ruled out.
         """
@@ -50,7 +50,7 @@ class Guesses:
         return [best] if may_be and self._pages[0].confidence >= needed else []
 
     def reconsidered(self, ranked: Sequence[Diagnosis]) -> list[Diagnosis]:
-        """The same, whose first is a general name or a resemblance, after the page that the words clearly say."""
+        """Put the page that the words clearly suggest before a first one that is general or a likeness."""
         general, *others = ranked
         if not self._pages or self._pages[0].confidence < _CLEAR or self._pages[0].name in {d.name for d in ranked}:
             return list(ranked)
@@ -63,17 +63,17 @@ class Guesses:
 
     @property
     def likely(self) -> list[str]:
-        """The names of the pages that are worth a look, the likeliest first."""
+        """The names of pages worth a look, the likeliest first."""
         return [page.name for page in self._pages if page.confidence >= _FAINT]
 
     @property
     def is_scripts_own(self) -> bool:
-        """True if the words speak for an error of the script's own more than for any page."""
+        """True if the words suggest an error of the script's own more than any page."""
         return not self._pages or self._shares.of(UNRELATED) > self._pages[0].confidence
 
     @property
     def _trains(self) -> bool:
-        """True if a training is seen at work in it."""
+        """True if a line shows training at work."""
         return any(goes_on(fact.text) for fact in self._facts)
 
     @cached_property
@@ -85,7 +85,7 @@ class Guesses:
         return [page for page in self._shares.faults if page.name not in GENERAL] if self._facts else []
 
     def _diagnosis(self, page: Likeness) -> Diagnosis:
-        """The page, with the line that speaks most for it, and the wordings that narrow it down."""
+        """The page, with the line that suggests it most, and the wordings that narrow it down."""
         fault = next(fault for fault in self._catalogue if fault.name == page.name)
         fact = trained(self._catalogue).telling(self._facts, fault) or self._facts[-1]
         return Diagnosis(fault, CAUSE, round(min(page.confidence, SUREST), 2), (fact,), *narrowed(fault, self._facts))

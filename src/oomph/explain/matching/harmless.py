@@ -41,7 +41,7 @@ SHUTTING_DOWN = "Shutdown"
 
 @lru_cache(4096)
 def gets_by(text: str) -> bool:
-    """True if the line is one of a part of TensorFlow that does without what has failed."""
+    """True if the line is from a part of TensorFlow that copes with its failure."""
     if _CALLED_HARMLESS in text:
         return not text.partition(_CALLED_HARMLESS)[2].partition("): ")[2].startswith(_FAILURES)
     return any(part in text for part in _GETS_BY)

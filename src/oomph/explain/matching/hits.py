@@ -19,12 +19,12 @@ from oomph.files.patterns import lazy_pattern
 _KNEE, _CLAIMED, _HOLDS = 0.9, 0.99, 0.94
 _TRIES = 40
 _REMEMBERED = 4096
-"""Lines whose words are remembered: what fails again and again says the same each time."""
+"""How many lines to remember: a repeated failure uses the same words."""
 _RAISES = lazy_pattern(r"(?:[-> ]{0,12}\d{1,6})?\s{1,60}raise \w")
 
 
 class Hit(NamedTuple):
-    """The first fact that bears a signature, where it stands, and where the last one does.
+    """The first fact that matches a signature, its place, and the last one's.
 
     A place is (story, position): a story ends when training goes on after a failure.
     """
@@ -46,11 +46,11 @@ class Hits:
         self._candidates = lru_cache(_REMEMBERED)(lambda source, text: tuple(index.candidates(source, text)))
         self._seen: dict[Fault, dict[Signature, Hit]] = {}
         self._doubted: dict[tuple[Fault, Signature], list[str]] = {}
-        """The first lines that may bear a wording and stand without what it needs."""
+        """The first lines that may match a wording but lack what it needs."""
         self._got_by = False
 
     def see(self, fact: Evidence, place: tuple[int, int]) -> None:
-        """Keep the signatures that this fact bears; `place` is its story and its position in it."""
+        """Note the signatures that this fact matches; `place` is its story and position in it."""
         if fact.source == "log" and self._gets_by(fact.text):
             return
         for fault, signature in self._candidates(fact.source, fact.text):
@@ -71,7 +71,7 @@ class Hits:
     def set_aside(self, found: Found) -> frozenset[str]:
         """The names of faults for which there is some evidence, but too little, or evidence against them.
 
-        Of a fault that training survives, any of its signatures counts, since they weigh what a sound machine says too.
+        For a fault that training survives, any signature counts: they allow for what healthy machines print.
         """
         seen = {fault.name for fault, hits in self._seen.items() if any(x.alone or fault.passes for x in hits)}
         refused = {
@@ -86,13 +86,13 @@ class Hits:
         return frozenset(hit.signature.id for hit in self._seen.get(fault, {}).values()) - {""}
 
     def _gets_by(self, text: str) -> bool:
-        """True if TensorFlow does without what failed here; the node that it names on the next line belongs to it."""
+        """True if TensorFlow copes with this failure; a node named on the next line belongs to it."""
         self._got_by = gets_by(text) or (self._got_by and text.lstrip().startswith("[["))
         return self._got_by
 
     @property
     def asks_for_training(self) -> bool:
-        """True if some of it counts only in a log that tells of a training."""
+        """True if any hit counts only in the log of a training."""
         return any(signature.in_training for hits in self._seen.values() for signature in hits)
 
     def found(self, went_on: int, in_training: bool = True, inside: bool = False) -> Found:
@@ -100,7 +100,7 @@ class Hits:
 
         Args:
             went_on: the position where training was last seen to go on.
-            in_training: whether the log tells of a training.
+            in_training: whether the log is of a training.
             inside: whether an installed package's own code has raised the last error.
         """
         seen = {
@@ -112,7 +112,7 @@ class Hits:
 
 
 def _standing(hits: Sequence[Hit], went_on: int) -> tuple[Hit, ...]:
-    """The hits that neither continued training nor the other signatures of the page take back."""
+    """The hits that neither later training nor other signatures of the page cancel."""
     ids = {hit.signature.id for hit in hits} - {""}
     return tuple(hit for hit in hits if _in_company(hit.signature, ids) and _outlasts(hit, went_on))
 
@@ -130,7 +130,7 @@ def _outlasts(hit: Hit, went_on: int) -> bool:
 
 
 def _collect(hits: dict[Signature, Hit], signature: Signature, fact: Evidence, place: tuple[int, int]) -> None:
-    """Keep the first fact that bears the signature; of later ones only the place is news."""
+    """Keep the first fact that matches the signature; of later ones, only the place."""
     captured = _match(signature, fact.text)
     if captured is None:
         return
@@ -178,7 +178,7 @@ def confidence(hits: Sequence[Hit]) -> float:
 
 
 def calibrated(claimed: float) -> float:
-    """The share of such claims that is right. Below 0.99 the order of claims is kept."""
+    """The share of such claims that prove right. Keeps their order below 0.99."""
     over = max(min(claimed, _CLAIMED) - _KNEE, 0.0)
     return min(claimed, _KNEE) + over * (_HOLDS - _KNEE) / (_CLAIMED - _KNEE)
 

@@ -1,4 +1,4 @@
-"""Finds the few signatures that a text may bear: each is filed under the rarest whole word of its literal."""
+"""Finds the few signatures a text may match: each is filed under the rarest whole word of its literal."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from oomph.explain.catalogue.fault import Fault, Filed, Signature
 _WORD = re.compile(r"[A-Za-z]+")
 
 _Entry: TypeAlias = tuple[str, Fault, Filed]
-"""A literal, the page that it is of, and how it is filed there."""
+"""A literal, its page, and how it is filed there."""
 
 
 class Index(NamedTuple):
@@ -40,7 +40,7 @@ class Index(NamedTuple):
                 yield from filed[word]
 
     def words(self, source: str) -> frozenset[str]:
-        """One of these is in every text that bears a signature for this source, or one of `beginnings`."""
+        """Every text that matches a signature for this source has one of these, or of `beginnings`."""
         return frozenset(self.entries.get(source, ()))
 
     def beginnings(self, source: str) -> frozenset[str]:

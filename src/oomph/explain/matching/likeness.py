@@ -2,7 +2,7 @@
 
 TensorFlow words some thousand errors, but sorts them into sixteen classes (python/framework/errors_impl.py) and writes
 them with few nouns. Each class lends its usual pages a little weight, each noun and each operation that is named adds
-some; what comes of it is a suspicion and is given as one.
+some; the result is only a suspicion.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from oomph.explain.matching.vocabulary import AT_IMPORT, CLASSES, COMMON_WORDS, 
 from oomph.files.patterns import lazy_pattern
 
 MOST = 3
-"""So many pages are named at most."""
+"""The most pages to name."""
 SUREST = 0.5
 _THIN = 0.2  # below this nothing is said
 _THIN_FOR_PYTHON = 0.35  # a plain Python error has to sound like one of these pages, its class says little
@@ -35,7 +35,7 @@ _OPERATION, _DECODER = 0.22, 0.4
 """The weight of a named operation, and of one that only decodes, which seldom fails except by its data."""
 _ON_GPU = frozenset(("cudnn-execution-failed", "cublas-execution-failed", "cuda-library-failure"))
 _BY_LIBRARY = frozenset(("Internal", "Unknown", "NotFound", "FailedPrecondition", "XlaRuntime", "ResourceExhausted"))
-"""Classes in which the libraries on the GPU fail; in the others, an operation of theirs was only called wrongly."""
+"""Classes in which GPU libraries fail; the others mean that an operation was called wrongly."""
 
 _NODE = lazy_pattern(
     r"\{\{(?:function_)?node (?P<node>[^}\n]{1,300})\}\}|\[\[node:? (?P<old>[^\s(\]]{1,300})|\[Op:(?P<op>\w{1,80})\]",
@@ -71,17 +71,17 @@ def likely(text: str) -> tuple[Likeness, ...]:
 
 
 def is_asserted(text: str) -> bool:
-    """True if the program has checked something of its own, by tf.debugging: only its author knows what that means."""
+    """True if a tf.debugging check of the program failed: only its author can explain it."""
     return any(word in text for word in _OWN)
 
 
 def is_corrected(text: str) -> bool:
-    """True if Python has a name much like the one that it does not find: a typing mistake."""
+    """True if Python suggests a similar name for an unknown one: a typo."""
     return CORRECTED in text
 
 
 def likely_of_library(text: str, importing: bool = False) -> tuple[Likeness, ...]:
-    """The same for a plain Python error that TensorFlow or Keras itself has raised, perhaps while it was loaded."""
+    """The same for a plain Python error raised by TensorFlow or Keras itself, perhaps on import."""
     weights = _weights(kind_of(text), text)
     for name, weight in AT_IMPORT.items() if importing else ():
         weights[name] = weights.get(name, 0.0) + weight
@@ -89,7 +89,7 @@ def likely_of_library(text: str, importing: bool = False) -> tuple[Likeness, ...
 
 
 def likely_of_check(text: str) -> tuple[Likeness, ...]:
-    """The same for a failed check of TensorFlow's own code, by its words: of code for the GPU, for other code."""
+    """The same for a failed check in TensorFlow's own code, whether for the GPU or not."""
     if not _SOURCE.search(text) or _NO_THREAD in text:
         return ()
     if _GPU_SOURCE.search(text):

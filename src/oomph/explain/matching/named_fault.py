@@ -17,7 +17,7 @@ SUSPICION = 0.2
 
 
 _SOMEWHERE = "the line that raised the error"
-"""Stands for the line of the user's own code where the evidence names none."""
+"""In place of the user's own line if the evidence names none."""
 
 
 class Diagnosis(NamedTuple):
@@ -72,7 +72,7 @@ class Diagnosis(NamedTuple):
 # -- advice -----------------------------------------------------------------------------------------------------------
 
 MOST = 5
-"""More than this nobody reads."""
+"""Nobody reads more."""
 _WITHOUT_OOMPH_RUN = frozenset({"windows", "macos"})
 
 
@@ -103,7 +103,7 @@ def _applies(remedy: Remedy, systems: Set[str]) -> bool:
 
 
 def _different(remedies: Iterator[Remedy]) -> Iterator[Remedy]:
-    """The remedies without those whose text or command was there before."""
+    """The remedies, without those whose text or command is repeated."""
     said: set[str] = {""}
     for remedy in remedies:
         if remedy.text not in said and (not remedy.command or remedy.command not in said):

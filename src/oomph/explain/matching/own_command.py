@@ -15,7 +15,7 @@ class OwnCommand(NamedTuple):
     """The command that started a run: `oomph run OPTIONS WORDS`."""
 
     options: tuple[str, ...] = ()
-    """The options of `oomph run`, but for those that name the run."""
+    """The options of `oomph run`, except those that name the run."""
     words: tuple[str, ...] = ()
     """The script with its arguments, `-m` and a module, or `--` and a program; empty when it is not known."""
 

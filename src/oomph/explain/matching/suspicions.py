@@ -22,8 +22,8 @@ def suspicions(
 ) -> Iterator[Diagnosis]:
     """Fills the list up to three faults: first the same wording, then what the words suggest, then neighbours.
 
-    Rivals of a wording are always told; the others when the first diagnosis is not nearly certain. None beside what
-    was measured and not told in words, and none where nothing was found.
+    Rivals of a wording are always added; the others only if the first diagnosis is not nearly certain. Nothing is
+    added to measured faults or to an empty list.
     """
     pages = {fault.name: fault for fault in catalogue} | {fault.code: fault for fault in catalogue}
     room = MOST - len(ranked)

@@ -20,7 +20,7 @@ class _Sign(NamedTuple):
     pattern: re.Pattern[str]
 
     def stands_in(self, text: str) -> bool:
-        """True if the line bears it."""
+        """True if the line has it."""
         return any(word in text for word in self.words) and self.pattern.search(text) is not None
 
 
@@ -116,7 +116,7 @@ class Systems:
 
     @property
     def names(self) -> frozenset[str]:
-        """The systems; a machine that no line tells of is taken for Linux."""
+        """The systems; Linux if no line names the machine."""
         machine = {sign.system for sign in _MACHINES[self._surest : self._surest + 1]}
         around = self._found - {"container"} if "colab" in machine else self._found  # nobody starts Colab's container
         return frozenset(machine | around) or frozenset({LINUX})

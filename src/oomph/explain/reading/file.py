@@ -21,7 +21,7 @@ _HEAD_BYTES = 8192
 
 
 class Unreadable(ValueError):
-    """There is nothing to read in it, or it is no text; the message is one sentence for the user."""
+    """It is empty or no text; the message is one sentence for the user."""
 
 
 def read_file(path: Path, words: Words | None = None, origin: str = "") -> Iterator[Evidence]:
@@ -54,13 +54,13 @@ def read_stream(
 
 
 class _Source(Readable):
-    """A stream whose first bytes have been looked at (a pipe cannot be rewound), with an end and with progress."""
+    """A stream whose first bytes were inspected (a pipe cannot be rewound), with a limit and progress."""
 
     def __init__(self, stream: BinaryIO | FileIO, size: int | None) -> None:
         self._stream, self._size = stream, size
         self.head = self._unread = stream.read(_HEAD_BYTES)
         self.has_text = False
-        """True if any byte so far was more than NUL."""
+        """True if any byte so far was not NUL."""
         self._given, self._ticking = 0, Ticking()
 
     def read(self, size: int, /) -> bytes:
@@ -76,7 +76,7 @@ class _Source(Readable):
         return data
 
     def _pass_over_hole(self) -> None:
-        """Go on where there is something: a sparse file of a terabyte may hold a few lines."""
+        """Skip to the next data: a sparse file of a terabyte may hold a few lines."""
         if self._size is None:
             return
         try:
@@ -90,7 +90,7 @@ class _Source(Readable):
         self._given += there - here
 
     def _tell(self, ended: bool) -> None:
-        """Show how much has been read, to a person who waits."""
+        """Show a waiting user how much has been read."""
         if ended:
             clear()
             return

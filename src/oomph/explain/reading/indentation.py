@@ -1,4 +1,4 @@
-"""Takes off the indentation that a whole block of lines shares, as where a log was pasted into a list or a string."""
+"""Removes the indentation that a block of lines shares, as in a log pasted into a list or a string."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ _MOST_SPEAKERS = 512
 
 
 class Indentation:
-    """Reads lines in order; knows how far the present block of each speaker is indented."""
+    """Reads lines in order; tracks how far each speaker's current block is indented."""
 
     def __init__(self) -> None:
         self._margins: dict[str, int] = {}
 
     def without(self, fact: Evidence) -> Evidence:
-        """The line as far to the left as its block allows: a traceback begins a block, a line further left ends one."""
+        """The line without its block's indentation: a traceback begins a block, a less indented line ends it."""
         text = fact.text
         if not text.startswith((" ", "\t")):
             self._margins[fact.origin] = 0

@@ -1,4 +1,4 @@
-"""Takes records apart that stand in one line: two processes wrote at once, or a form or a mail joined the lines."""
+"""Splits records joined in one line, by two processes writing at once or by a form or a mail."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def apart(line: str) -> list[str]:
 
 
 def _ends(records: list[str]) -> list[str]:
-    """The same without what stands between the first and the last of equal records."""
+    """Keep only the first and the last of equal records."""
     first: dict[str, int] = {}
     last = {record: place for place, record in enumerate(records)}
     return [

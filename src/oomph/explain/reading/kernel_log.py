@@ -1,4 +1,4 @@
-"""The kernel's log, as far as this user may read it: all of it, or what came during an attempt.
+"""The kernel's log, if this user may read it: all of it, or the part of an attempt.
 
 Source: Documentation/ABI/testing/dev-kmsg of Linux; NVIDIA, "Xid Errors", https://docs.nvidia.com/deploy/xid-errors/.
 """
@@ -73,7 +73,7 @@ class KernelLog:
         return lines
 
     def close(self) -> None:
-        """Let go of it."""
+        """Close it."""
         if self._fd is not None:
             os.close(self._fd)
             self._fd = None
@@ -88,12 +88,12 @@ def xids(lines: Iterable[str]) -> Iterator[tuple[str, int, str]]:
 
 
 def that_concern(lines: Iterable[str], pids: Collection[int], buses: Collection[str]) -> list[str]:
-    """The lines about these processes and these GPUs; the kernel tells of everybody's.
+    """The lines about these processes and these GPUs; the log has everybody's.
 
     Args:
         lines: of the kernel's log.
         pids: processes of the script.
-        buses: PCI addresses of its GPUs; empty when they are not known: then of any GPU.
+        buses: PCI addresses of its GPUs; empty if unknown: then any GPU's.
     """
     found = []
     for line in lines:

@@ -25,7 +25,7 @@ CHUNK_BYTES = 1 << 18
 _OVERLAP = 512  # of two windows of a line that is longer than a fact may be, so that no wording falls between them
 _CONTEXT_WORDS = (b"recent", b"execution", b"invoked")
 _CONTEXT_LINES = 256
-"""So many lines after one that opens a report (traceback, failed node, memory killer) are delivered in any case."""
+"""How many lines after the head of a report (traceback, failed node, memory killer) are always kept."""
 _END_BYTES = 1 << 14  # of a log, in which its last lines stand
 
 _CONTROL = lazy_pattern(rb"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]{0,500}\x07?|[@-Z\\^_])")
@@ -54,9 +54,9 @@ class Words(NamedTuple):
     progress: frozenset[bytes] = frozenset()
     """Words in every line of a healthy training; only the first and the last such line of a block count."""
     each_counts: frozenset[bytes] = frozenset()
-    """Words of lines each of which counts, even if the next one differs in nothing but its numbers."""
+    """Words of lines that all count, even if they differ only in numbers."""
     readings: frozenset[bytes] = frozenset()
-    """Words of lines whose numbers are readings of something: more of them are delivered."""
+    """Words of lines that hold readings: more of these are delivered."""
     beginnings: frozenset[bytes] = frozenset()
     """Like `wanted`, for literals that may be the beginning of a longer word, as in `hipErrorUnknown`."""
     condense: Callable[[bytes], bytes] = bytes
@@ -239,7 +239,7 @@ def _facts(line: bytes, number: int, origin: str) -> Iterator[Evidence]:
 
 @lru_cache(4096)
 def _said(line: bytes) -> tuple[tuple[str, str], ...]:
-    """The records of a line, each with who said it; lines that repeat themselves to the letter are frequent."""
+    """The records of a line, each with who said it; cached, as identical lines are frequent."""
     text = line.decode("utf-8", "replace")
     if text.lstrip().startswith('{"') and text.rstrip().endswith("}"):
         message = _plain(from_json(text).encode("utf-8", "replace")).decode("utf-8", "replace")
@@ -271,7 +271,7 @@ def _lines(block: bytes, first: int) -> Iterator[tuple[int, bytes]]:
 
 
 def _blocks(stream: Readable) -> Iterator[tuple[int, bytes]]:
-    """Whole lines of UTF-8 without terminal control, so many at a time, with the number of the first one."""
+    """Whole lines of UTF-8 without terminal control, a block at a time, with the first line's number."""
     number, rest = 1, deque[bytes]()
     held = 0
     for data in _without_nuls(_utf8(stream)):
@@ -305,7 +305,7 @@ def _cut(line: bytes) -> tuple[bytes, bytes]:
 
 
 def _plain(data: bytes) -> bytes:
-    """Without colours and other control of terminals."""
+    """Remove colours and other terminal control."""
     if b"\x1b" in data:
         data = _CONTROL.sub(b"", data)
     if any(escape in data for escape in _ESCAPES):

@@ -85,7 +85,7 @@ def from_json(text: str) -> str:
 
 
 def _raised(fields: Mapping[str, object]) -> Iterator[str]:
-    """Yield what a logger's line tells of an error; nothing if it only warns."""
+    """Yield the error in a logger's line; nothing if it only warns."""
     levels = [value.lower() for key in _JSON_LEVELS if isinstance(value := fields.get(key), str)]
     if not levels or levels[0].startswith(_GRAVE):  # a number means something else to each logger
         for value in (fields[key] for key in _JSON_ERRORS if key in fields):

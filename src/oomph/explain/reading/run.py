@@ -33,14 +33,14 @@ from oomph.journal.journal import Event, facts, foreign_format, lines_left_out, 
 
 _ATTEMPT = re.compile(r"[0-9]{1,9}")
 _MOST_OF_A_LOG = 16 << 20
-"""Many times what is kept of one, in bytes: a planted one may be a hole that takes hours to read."""
+"""The most bytes read of a log, far above what is kept: a planted one may be a huge hole."""
 _NOT_RESTARTABLE = "not-restartable"
 
 
 def read_run(directory: Path, words: Words | None = None) -> Iterator[Evidence]:
     """Everything that happened in the run, in order: what was printed and raised, how each attempt ended.
 
-    Raises Unreadable when there is no event in it that can be read, and nothing on stderr.
+    Raises Unreadable if it has no readable event and nothing on stderr.
     """
     yield from _memory_maps(directory)
     events = read_journal(directory)
@@ -63,7 +63,7 @@ def _is_log(path: Path) -> bool:
 
 
 def why_nothing_is_known(directory: Path) -> str:
-    """One sentence about a run without an event that can be read."""
+    """One sentence about a run without readable events."""
     if foreign := foreign_format(directory):
         return f"nothing is known of the run in {directory}: {foreign}"
     state = "cannot be read" if unreadable_lines(directory) else "is empty"
@@ -140,7 +140,7 @@ def _in_words(fact: Fact) -> str:
 
 
 def _was_wanted(decided: Decided) -> bool:
-    """True if somebody wanted the attempt to end, however hard oomph had to ask the script for it."""
+    """True if somebody asked the attempt to end, however hard oomph then had to press."""
     ending = decided.ending or {}
     return bool(ending.get("stopped") or ending.get("preempted"))
 

@@ -28,4 +28,4 @@ DETECTORS: tuple[Detector, ...] = (
     training.gpu_idle,
     training.loss_spike,
 )
-"""All detectors, in the order in which their findings are told: first what makes results wrong or ends a training."""
+"""All detectors, in the order of reporting: first what makes results wrong or ends a training."""

@@ -1,4 +1,4 @@
-"""GPUs that are slower than they could be: heat, power, their link, and one that the others wait for. Pure."""
+"""GPUs slower than they could be: heat, power, the link, and a GPU that the others wait for. Pure."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from oomph.monitor.sample import GpuSample
 from oomph.monitor.window import Window
 
 _BUSY = 0.5
-"""A GPU that is used for this share of the time works."""
+"""A GPU with at least this utilization is working."""
 _HOT_SECONDS = 2.0
-"""It has to be that hot for so long."""
+"""How long it must be that hot."""
 _SHUTDOWN_CELSIUS = 2.0
 
 
@@ -56,9 +56,9 @@ _HW_SLOWDOWN, _SW_THERMAL, _HW_THERMAL, _POWER_BRAKE = 0x8, 0x20, 0x40, 0x80
 _BITS = _HW_SLOWDOWN | _SW_THERMAL | _HW_THERMAL | _POWER_BRAKE
 _SLOWED_SECONDS = 60.0
 _SLOWED_SAMPLES = 5
-"""Samples with such a bit in these seconds."""
+"""Slowed samples needed in that time."""
 _FREE_SECONDS = 120.0
-"""Window in which to look for the clock without such a bit."""
+"""Window in which to look for the unslowed clock."""
 _WORKING = 0.1
 _SLIGHT = 0.1
 _CAUSES = {"heat": "heat", "power brake": "the brake of its power supply", "slowdown": "its hardware"}
@@ -101,7 +101,7 @@ def _seconds_seen(window: Window) -> float:
 
 
 def _free_clock(window: Window, gpu: GpuSample) -> float | None:
-    """The clock at which it works when nothing slows it; its highest one if that was not seen."""
+    """Its clock at work when nothing slows it; its highest one if never seen."""
     clocks = [
         values["sm_clock_hertz"]
         for values in _while_working(window, gpu, _FREE_SECONDS)
@@ -134,7 +134,7 @@ def _cause(bits: list[int]) -> str:
 
 _LINK_SECONDS = 75.0
 _LINK_SPAN_SECONDS = 45.0
-"""The first and the last reading have to be so far apart."""
+"""The least time between the first and last reading."""
 _REPLAYS_A_MINUTE = 60.0
 _BURSTS = 3
 _LINK_READINGS = 5
@@ -188,7 +188,7 @@ _PACE_REMEDY = "Compare the GPUs: nvidia-smi -q -d PERFORMANCE,CLOCK; the slowes
 
 
 class _Pace(NamedTuple):
-    """The pace of a GPU in the last minutes."""
+    """A GPU's pace in the last minutes."""
 
     gpu: GpuSample
     use: float
@@ -211,7 +211,7 @@ def straggler(window: Window) -> Iterable[Finding]:
 
 
 def _own(window: Window) -> list[GpuSample]:
-    """The GPUs on which the script has a process, as they were when asked last."""
+    """The GPUs on which the script has a process, as last read."""
     last: dict[str, GpuSample] = {}
     for sample in window.last(_PACE_SECONDS):
         last |= {gpu.uuid: gpu for gpu in sample.gpus if gpu.processes is not None}

@@ -1,4 +1,4 @@
-"""Memory that grows with the training: as its allocator sees it from inside, and as it is seen from outside. Pure."""
+"""Memory that grows with the training, as its allocator sees it from inside and as seen from outside. Pure."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ of the training gone. A ring of copies has a few rises as well."""
 _EPOCHS, _STEPS_SECONDS, _LEAK_LEAST_OF_ROOM = 40, 3 * 3600.0, 0.2
 """The least duration of growth, and its least share of the free memory, if the end of the training is unknown."""
 _PLANNED_STEPS_SECONDS = 5 * 60.0
-"""The least for readings within epochs where the end is known."""
+"""The least duration within epochs if the end is known."""
 _OF_FIT = 0.05
 """The memory each fit leaves, as a share of the smallest: part of a model, not of a buffer that outlives fits."""
 _FEW_EPOCHS = 10
-"""With so many, ends of epochs tell more than readings within them."""
+"""From this many on, ends of epochs tell more than readings within."""
 _EACH_FIT = 0.4
-"""The share of the growth across two fits that lies in each of them."""
+"""The least share of the growth across two fits in each of them."""
 _LEAK_SOON_SECONDS, _LEAK_LASTING_SECONDS = 3600.0, 50 * 60.0
 """Without a known end of the training, growth is reported early only if it reaches the limit within the first of these
 times, or has gone on for the second."""
 _LARGE_STEPS = 1000
-"""Growth within epochs is told for so many steps."""
+"""Growth within epochs is per this many steps."""
 
 
 @detector("memory-leak", every=10.0)
@@ -112,7 +112,7 @@ def _few_rises(series: Series, room: float | None) -> Growth | None:
 
 
 def _is_worth_a_notice(growth: Growth, series: Series, room: float | None) -> bool:
-    """True if growth that does not stop takes all memory before the training ends, as far as that is known."""
+    """True if growth would take all memory before the training ends or, if unknown, has lasted long."""
     if room is None:
         return False
     units = room / growth.rate
@@ -166,18 +166,18 @@ _GROWING_GATES = Gates(readings=16, least_bytes=96 * _MIB, still=0.94, straight=
 _GROWING_OF_ROOM = 0.8
 """Higher than for a GPU: people fill more of a machine's memory on purpose."""
 _GROWING_SECONDS, _GROWING_LEAST_OF_ROOM = 3 * 3600.0, 0.2
-"""The least duration of growth, and its least share of the free memory, if the end of the fit is unknown."""
+"""The least duration and share of the free memory of growth, if the end of the fit is unknown."""
 _GROWING_PLANNED_SECONDS = 10 * 60.0
-"""The minimum where it is known."""
+"""The least duration if known."""
 _OF_ROOM_SECONDS = 4 * 60.0
 _EARLY_SECONDS = 5 * 60.0
 _NEAR_SECONDS, _GROWING_LASTING_SECONDS = 20 * 60.0, 50 * 60.0
 """Growth that is not yet called a leak is told when the limit is as near as this, or when it has lasted so long and the
 end of the fit is not known."""
 _FAR_SECONDS = 7 * 86400.0
-"""Growth whose limit is further away than a week is not worth a word."""
+"""Growth that takes more than a week to the limit is not reported."""
 _START_SECONDS = 120.0
-"""The duration of imports, data and the first step, whose memory is no growth."""
+"""How long imports, data and the first step take; their memory is no growth."""
 
 
 @detector("memory-leak", every=60.0)
@@ -262,7 +262,7 @@ _KEPT_RISE = 0.05
 _KEPT_GROWN = 2.0
 """The least growth, in sizes of the smallest fit: more than one larger model explains."""
 _KEPT_BYTES = 32 * _MIB
-"""For fits with any work: one that frees its model may leave 1 MiB of TensorFlow itself behind (measured)."""
+"""For fits with any work: TensorFlow itself may leave 1 MiB after a fit that frees its model (measured)."""
 
 
 def kept_models(fits: Series, least_bytes: float) -> Growth | None:
@@ -300,9 +300,9 @@ def _each_is_larger(points: Sequence[Point]) -> bool:
 
 
 _OF_PLAN = 0.9
-"""The share of what was left of the training: buffers are made for a third of it, or a half, seldom for more."""
+"""The share of the remaining training: buffers fill in a third of it, or a half, seldom later."""
 _LEAST_OF_PLAN = 0.25
-"""Growth over a smaller share of the whole training tells nothing, however little is left."""
+"""Growth over less of the whole training tells nothing, however little is left."""
 
 
 def takes_most_of_the_plan(begin: float, now: float, planned: float) -> bool:
@@ -316,5 +316,5 @@ def takes_most_of_the_plan(begin: float, now: float, planned: float) -> bool:
 
 
 def share_of_room(grown: float, room: float | None) -> float:
-    """The share of the memory that was free when growth began; 0 without a known limit. `room` is what is free now."""
+    """Growth as a share of the memory free when it began; 0 without a limit. `room` is what is free now."""
     return 0.0 if room is None else grown / max(grown + room, 1.0)

@@ -13,11 +13,11 @@ from oomph.monitor.window import Window
 
 _NEAR_LIMIT = 0.95
 _RISE_OF_LIMIT = 0.02
-"""The least rise, as a share of the limit: a training that runs varies by less."""
+"""The least rise, as a share of the limit: a steady training varies by less."""
 _CLIMB_SECONDS = 120.0
 _CLIMB, _STEP, _STEPS = 0.05, 0.001, 5
-"""A climb is at least so much of the memory, in at least so many steps of at least so much, none of which is more than
-a third of it: allocators that double their pool take a half at once."""
+"""The least climb as a share of the memory, and the least size and number of its steps. None may be more than a third
+of it: allocators that double their pool take half at once."""
 
 
 @detector("device-oom", every=2.0)
@@ -37,7 +37,7 @@ def device_memory(window: Window) -> Iterable[Finding]:
 
 
 def _held(sample: Sample) -> float | None:
-    """The most that TensorFlow's tensors took so far; None if it does not say."""
+    """The most that TensorFlow's tensors took so far; None if unknown."""
     held = (sample.training.get("allocator_peak_bytes"), sample.training.get("allocator_in_use_bytes"))
     return max((amount for amount in held if amount is not None), default=None)
 
@@ -48,7 +48,7 @@ def _filling(window: Window) -> Iterator[Finding]:
         return
 
     def once_it_trains(sample: Sample) -> float | None:
-        """Without the first step, which allocates what all others take."""
+        """Skip the first step, which allocates what all others take."""
         before = _held(sample)
         return before if before is not None and before >= held / 2 else None
 

@@ -103,7 +103,7 @@ def _is_measured(sample: Sample) -> bool:
 
 
 def _of_one_process(samples: list[Sample]) -> list[Sample]:
-    """The samples since the counters last began anew."""
+    """The samples since the counters last restarted."""
     begin = 0
     for number in range(1, len(samples)):
         if samples[number].training["step_seconds_total"] < samples[number - 1].training["step_seconds_total"]:
@@ -160,7 +160,7 @@ def gpu_idle(window: Window) -> Iterable[Finding]:
 
 
 def _is_fitting(sample: Sample) -> bool:
-    """True if a fit is running: it takes this away when it is over."""
+    """True if a fit is running: it removes this key at its end."""
     return "epochs" in sample.training
 
 
@@ -170,26 +170,26 @@ def _is_idle(sample: Sample) -> bool:
 
 
 _RECENT = 30
-"""So many readings are looked at for a jump: more than come between two looks."""
+"""How many readings to search for a jump: more than come between two looks."""
 _LOSS_SECONDS = 1800.0
 _USUAL, _LEAST_USUAL = 600, 180
-"""So many readings before them show what is usual."""
+"""How many earlier readings show what is usual."""
 _WIDTH = 5
-"""A jump of more readings is not over at once."""
+"""A jump with more readings is not short."""
 _CALM = 3
-"""So many usual readings show that it is over; and so many high ones that it is not."""
+"""How many usual readings show that it is over, or high ones that it is not."""
 _FAR, _NEAR = 12.0, 6.0
-"""In deviations: from where a reading is a jump, and up to where it is usual."""
+"""Deviations from where a reading is a jump, and up to which it is usual."""
 _BEYOND = 3.0
-"""A jump is so many times as far from the median as the farthest usual reading."""
+"""The least jump, in distances of the highest usual reading from the median."""
 _TIMES = 5.0
-"""A jump is so many times the median: a hard batch has two or three times the usual loss."""
+"""The least jump in medians: a hard batch has two or three times the usual loss."""
 _LEAST_DEVIATION = 0.01
 """The least deviation, as a share of the median."""
 
 
 class _Usual(NamedTuple):
-    """The loss before: its median, its deviation, and its highest."""
+    """The loss so far: median, deviation and highest."""
 
     middle: float
     deviation: float
@@ -197,13 +197,13 @@ class _Usual(NamedTuple):
 
     @property
     def jump(self) -> float:
-        """From here on a reading is a jump."""
+        """The least loss that is a jump."""
         beyond = self.middle + _BEYOND * (self.highest - self.middle)
         return max(self.middle + _FAR * self.deviation, beyond, _TIMES * self.middle)
 
     @property
     def calm(self) -> float:
-        """Up to here a reading is usual."""
+        """The highest usual reading."""
         return max(self.middle + _NEAR * self.deviation, self.highest)
 
 

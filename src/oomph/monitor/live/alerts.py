@@ -1,4 +1,4 @@
-"""Alerts: where the findings of a training go: its terminal, a function and a web address of the user."""
+"""Alerts: pass a training's findings to its terminal, a function and a web address of the user."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from oomph.redaction.redaction import redacted_data
 
 
 class Alerts:
-    """Passes findings on. What fails there is told once, and never reaches the training.
+    """Passes findings on. Failures are reported once, and never reach the training.
 
     Args:
         say: prints a line.
@@ -68,7 +68,7 @@ class Webhook:
         self._url, self.host = url, parts.hostname
 
     def post(self, document: dict[str, Any]) -> str:
-        """Post a document without keys and passwords; returns what went wrong, or nothing."""
+        """Post a document without keys and passwords; returns the error, or empty."""
         request = urllib.request.Request(
             self._url, json.dumps(redacted_data(document), default=str).encode(), {"Content-Type": "application/json"}
         )
@@ -85,7 +85,7 @@ class Webhook:
 
 
 def _opener() -> urllib.request.OpenerDirector:
-    """Return what opens http and https only, and follows no redirection to somewhere else."""
+    """Return an opener for http and https only, which follows no redirection elsewhere."""
     opener = urllib.request.OpenerDirector()
     for handler in (
         urllib.request.ProxyHandler(),

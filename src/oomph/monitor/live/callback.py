@@ -104,7 +104,7 @@ class Monitor(keras.callbacks.Callback):  # type: ignore[misc]
             self._running.meter.go_on()
 
     def on_train_end(self, logs: Any = None) -> None:
-        """Say what was found last, and stop watching."""
+        """Report the last findings and stop watching."""
         global _left_running
         if self._running is not None:
             self._running.end()
@@ -134,7 +134,7 @@ class _Running:
 
 
 _left_running: _Running | None = None
-"""The one at work in this process: a second fit within the first is not watched for itself."""
+"""The one running in this process: a second fit within the first is not watched separately."""
 
 
 def _plain(step: Any) -> Any:
@@ -159,7 +159,7 @@ def _scalars(own: Monitor, given: str | os.PathLike[str] | None) -> Scalars | No
 
 
 def _callbacks_beside(own: Monitor) -> list[Any]:
-    """All callbacks of the fit: those of the list that is calling. Keras does not tell a callback of the others."""
+    """All callbacks of the fit, from the list that is calling: Keras does not show a callback the others."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         callbacks = getattr(frame.f_locals.get("self"), "callbacks", None)
@@ -175,13 +175,13 @@ _END_SECONDS = 3.0
 
 
 class Attendant:
-    """A thread that passes on what is found while a fit runs, so that the training need not; until `end`.
+    """A thread that passes on findings while a fit runs, so that the training need not; until `end`.
 
     Args:
         folder: where the samples are.
         findings: where findings come from.
         alerts: where they go.
-        scalars: TensorBoard's, if they are wanted.
+        scalars: TensorBoard's, if wanted.
         say: prints a line.
     """
 

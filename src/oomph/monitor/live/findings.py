@@ -1,4 +1,4 @@
-"""The sources of a training's findings: a sampler of its own, or the run that it belongs to."""
+"""The sources of a training's findings: its own sampler, or the run that it belongs to."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ class Findings(Protocol):
         """Return the findings since the last call."""
 
     def close(self) -> None:
-        """Nothing more is wanted."""
+        """End the source."""
 
 
 class OfTheRun:
-    """The findings of `oomph run`'s monitor, from the run's journal. Earlier findings are not new."""
+    """The findings of `oomph run`'s monitor, from the run's journal, without earlier ones."""
 
     problem = ""
 
@@ -42,7 +42,7 @@ class OfTheRun:
         return [finding for event in new if (finding := _finding(event)) is not None]
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing."""
 
     def _events(self) -> list[FindingMade]:
         state = [_state(path) for path in sorted((self._run_dir / "journal").glob("*-supervisor.jsonl"))]

@@ -5,8 +5,8 @@ return the next element are replaced. In Python they are timed by a clock. While
 and an addition are traced along with the fetch; its outputs keep their values: the step computes what it did before.
 XLA compiles no iterator: the fetch lies outside of what it compiles.
 
-TensorFlow refuses a timestamp while its operations have to be deterministic (`enable_op_determinism`). What is traced
-then is not measured, and what was traced before asks for no time any more.
+TensorFlow refuses a timestamp while its operations have to be deterministic (`enable_op_determinism`). Functions
+traced then are not measured, and those traced before stop asking for the time.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _FETCHING = ("get_next", "get_next_as_optional", "__next__")
 
 
 class InputWait:
-    """Adds up what one thread waits for batches, while it listens."""
+    """Adds up one thread's waits for batches, while it listens."""
 
     def __init__(self) -> None:
         self._thread: int | None = None
@@ -37,14 +37,14 @@ class InputWait:
         self._seconds = 0.0
 
     def listen(self) -> None:
-        """Measure what this thread fetches from now on, and in functions that it traces."""
+        """Measure this thread's fetches from now on, also in functions that it traces."""
         global _listening
         self._thread = threading.get_ident()
         _listening = self
         _install()
 
     def stop(self) -> None:
-        """Measure nothing more, except in functions that were traced meanwhile."""
+        """Stop measuring, except in functions traced meanwhile."""
         global _listening
         if _listening is self:
             _listening = None
@@ -54,7 +54,7 @@ class InputWait:
         self._seconds += seconds
 
     def read(self) -> float:
-        """The seconds so far: only differences mean something."""
+        """The seconds so far; only differences are meaningful."""
         return self._seconds + (0.0 if _traced is None else float(_traced.numpy()))
 
     def is_mine(self) -> bool:
@@ -62,7 +62,7 @@ class InputWait:
         return threading.get_ident() == self._thread and not self._inside
 
     def fetch(self, take: Callable[[], Any]) -> Any:
-        """Take the next element, and measure how long that takes."""
+        """Fetch the next element, and measure the time it takes."""
         self._inside = True
         try:
             if tf.executing_eagerly():
@@ -98,7 +98,7 @@ class InputWait:
 
 
 class CountedWait:
-    """The part of the wait that counts: not before the first step of a fit, and not in an evaluation."""
+    """The part of the wait that counts, without first steps of fits and evaluations."""
 
     def __init__(self, wait: InputWait) -> None:
         self._wait = wait
@@ -108,7 +108,7 @@ class CountedWait:
         """As of the last reading."""
 
     def leave_out_what_came(self) -> None:
-        """Do not count what was waited since the last reading."""
+        """Leave out the wait since the last reading."""
         self._left_out, self._paused = self._wait.read() - self.seconds, None
 
     def pause(self) -> None:
@@ -122,15 +122,15 @@ class CountedWait:
             self._paused = None
 
     def read(self) -> bool:
-        """Read the seconds waited so far; False if none were added, as for a step that was traced before."""
+        """Read the seconds waited so far; False if none were added, as in a step traced earlier."""
         before, self.seconds = self.seconds, self._wait.read() - self._left_out
         return self.seconds > before
 
 
 def _same(part: Any) -> Any:
-    """A tensor as it is, where it is, but after the addition, which would otherwise take a thread of its own.
+    """The same tensor on the same device, but after the addition, which would else take its own thread.
 
-    Waiting for it is cheaper: it halves what measuring costs a step of XLA. What is no tensor does not wait.
+    Waiting is cheaper: it halves the cost of measuring an XLA step. Only tensors wait.
     """
     if not isinstance(part, tf.Tensor):
         return part
@@ -141,8 +141,8 @@ def _same(part: Any) -> Any:
 _listening: InputWait | None = None
 _installed = False
 _traced: Any = None
-"""The seconds of all traced fetches of this process, in a variable on the CPU: a step that was traced in one fit is
-taken in the next as well."""
+"""The seconds of all traced fetches of this process, in a variable on the CPU: a step traced in
+one fit is used in the next as well."""
 
 
 _may_ask: Any = None

@@ -1,4 +1,4 @@
-"""Meter: writes what a training measures of itself to its board. At most once a second it asks what takes time."""
+"""Meter: writes a training's own measurements to its board; expensive ones at most once a second."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from oomph.monitor.live.readings import FullestDevice, Losses, WeightLooks
 
 _EVERY_SECONDS = 1.0
 _LONG_EPOCH_STEPS, _NOTED_SHARE = 200, 0.02
-"""Within an epoch, the memory in use is noted after so many steps, or after this share of the time that the fit has
-taken: a leak may take all of the memory within the first epochs."""
+"""Within an epoch, note the memory in use after so many steps, or this share of the fit's time so far: a leak may take
+all memory within the first epochs."""
 _NOTHING = float("nan")
 Method = TypeVar("Method", bound=Callable[..., None])
 
 
 def _fail_open(method: Method) -> Method:
-    """Whatever goes wrong here, the training goes on, and nothing more is measured."""
+    """On any error here, the training goes on, and measuring stops."""
 
     @functools.wraps(method)
     def never_raises(self: Meter, *args: Any, **kwargs: Any) -> None:
@@ -43,8 +43,8 @@ class Meter:
     The first execution of a fit is left out of the times: it traces, compiles, and fills the buffers of the pipeline.
 
     Args:
-        board: where the values go; None: nothing is measured.
-        tell: is told why nothing more is measured, should that happen.
+        board: where the values go; None to measure nothing.
+        tell: called with the reason if measuring stops.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class Meter:
         self._board: Any = board
         self._tell, self._clock, self._pid = tell, clock, os.getpid()
         self.is_off = board is None
-        """True if nothing is measured, or nothing any more."""
+        """True if nothing is measured, or no longer."""
         self.wait = InputWait()
         self._counted = CountedWait(self.wait)
         self._looks = WeightLooks(clock)
@@ -61,14 +61,14 @@ class Meter:
         self._model: Any = None
         self._losses: Losses | None = None
         self._examples = 0.0
-        """Samples of the fits before."""
+        """Samples of earlier fits."""
         self._steps, self._step_of_epoch, self._epoch = 0, 0, 0
         self._step_seconds, self._timed_steps = 0.0, 0
         self._noted_at = 0
-        """The step of the epoch at which the memory in use was last noted."""
+        """The step of the epoch when the memory in use was last noted."""
         self._last = self._due = self._begun_at = self._noted = clock()
         self._is_begun, self._is_first = False, True
-        """`_is_first`: the fit has not taken a step yet."""
+        """`_is_first`: no step of the fit was taken yet."""
         self._paused_at: float | None = None
 
     @property
@@ -83,7 +83,7 @@ class Meter:
 
     @_fail_open
     def begin(self, model: Any = None, epochs: int | None = None) -> None:
-        """A fit begins, or a loop, which has no model."""
+        """Begin a fit, or a loop, which has no model."""
         self._is_begun = self._is_first = True
         self._begun_at = self._noted = self._clock()
         self._model, self._losses = model, None if model is None else Losses(model)
@@ -93,11 +93,11 @@ class Meter:
 
     @_fail_open
     def begin_epoch(self, number: int, step: int = 0, steps_per_epoch: int | None = None) -> None:
-        """An epoch begins.
+        """Begin an epoch.
 
         Args:
             number: counted from 0.
-            step: the steps of it that are done already.
+            step: its steps that are already done.
             steps_per_epoch: where known.
         """
         self._epoch, self._last = number + 1, self._clock()
@@ -107,12 +107,12 @@ class Meter:
         self._write({"epoch": number + 1, "step_of_epoch": step, "steps_per_epoch": steps_per_epoch})
 
     def count(self, steps: int = 1, logs: Any = None) -> None:
-        """One more execution of one step, or of several, is complete."""
+        """Count one more execution of one or several steps."""
         self.stepped(self._step_of_epoch + steps, self._steps + steps, logs)
 
     @_fail_open
     def stepped(self, step_of_epoch: int, steps: int, logs: Any = None, micro_batch: int | None = None) -> None:
-        """An execution is complete.
+        """Count an execution.
 
         Args:
             step_of_epoch: the steps done in this epoch.
@@ -143,7 +143,7 @@ class Meter:
 
     @_fail_open
     def pause(self) -> None:
-        """An evaluation begins within the fit: nothing counts until it is over."""
+        """Stop counting for an evaluation within the fit, until it ends."""
         self._read_losses(None)
         self._write_counts()
         if self._losses is not None:
@@ -153,7 +153,7 @@ class Meter:
 
     @_fail_open
     def go_on(self) -> None:
-        """The evaluation is over."""
+        """Count from here on."""
         if self._paused_at is not None:
             self._last += self._clock() - self._paused_at
             self._paused_at = None
@@ -161,14 +161,14 @@ class Meter:
 
     @_fail_open
     def end_epoch(self) -> None:
-        """An epoch is over, and with it its validation: what is allocated now stays allocated."""
+        """End an epoch and its validation: memory in use now stays allocated."""
         self._read_losses(None)
         self._write_counts()
         self._note_memory_in_use(self._epoch)
 
     @_fail_open
     def end(self) -> None:
-        """The fit is over."""
+        """End the fit."""
         self._examples += 0.0 if self._losses is None else self._losses.examples
         self._model = self._losses = None
         self._is_begun = False
@@ -189,7 +189,7 @@ class Meter:
             self._write({key: value for key, value in self._losses.values(logs).items() if value is not None})
 
     def _write_counts(self) -> None:
-        """Write what belongs together: steps, their time, and how much of it was waiting."""
+        """Write related values together: steps, their time, and the part spent waiting."""
         counts = {
             "steps_total": self._steps,
             "step_of_epoch": self._step_of_epoch,

@@ -28,17 +28,17 @@ class Losses:
         self._tracker = None if support.lacks(Feature.LOSS) else KERAS.loss_tracker.get(model)
         self._total = self._count = 0.0
         self._is_training = True
-        """False once an evaluation has used the sums for itself."""
+        """False once an evaluation has used the sums."""
         self.examples = 0.0
-        """Samples since the fit began; 0 where the model does not count them."""
+        """Samples since the fit began; 0 if the model does not count them."""
 
     def begin_epoch(self) -> None:
-        """Keras has set its sums to 0."""
+        """Keras resets its sums here."""
         self._total = self._count = 0.0
         self._is_training = True
 
     def end_epoch(self) -> None:
-        """From now on, and until the next epoch, the sums are those of an evaluation."""
+        """From here to the next epoch, the sums are an evaluation's."""
         self._is_training = False
 
     def values(self, logs: Any) -> dict[str, float | None]:
@@ -79,7 +79,7 @@ def _number(value: Any) -> float | None:
 
 
 class FullestDevice:
-    """Reads the allocators of all GPUs; without one that of the CPU, where it reports anything."""
+    """Reads the allocators of all GPUs, or without one the CPU's, if it reports anything."""
 
     def __init__(self) -> None:
         gpus = [gpu.name.rpartition("device:")[2] for gpu in tf.config.list_logical_devices("GPU")]
@@ -87,7 +87,7 @@ class FullestDevice:
         self._devices = self._devices or [DeviceMemory.of_training_device()]
 
     def in_use_bytes(self) -> int | None:
-        """The bytes in use on the device that has most of them in use."""
+        """The bytes in use on the device that uses most."""
         return max((device.in_use_bytes() or 0 for device in self._devices), default=0) or None
 
     def values(self) -> dict[str, float | None]:
@@ -101,7 +101,7 @@ class FullestDevice:
 
 
 _COST = 200
-"""A look may take one part in so many of the time: 0.5 %."""
+"""At most one part in this many of the time: 0.5 %."""
 _LEAST_SECONDS = 2.0
 
 
@@ -115,10 +115,10 @@ class WeightLooks:
         self._clock = clock
         self._due = clock()
         self._is_first = True
-        """True if the next look is the first, which costs more than those after it."""
+        """True if the next look is the first, which costs more than later ones."""
 
     def look(self, weights: Sequence[Any]) -> int | None:
-        """Count the numbers that are NaN or infinite; None if no look is due, or memory is too short for one."""
+        """Count the numbers that are NaN or infinite; None if no look is due, or memory is too short."""
         began = self._clock()
         if began < self._due:
             return None

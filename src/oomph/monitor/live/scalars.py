@@ -16,7 +16,7 @@ FOLDER = "oomph"
 
 
 class Scalars:
-    """Writes event files; TensorFlow's errors are for the caller."""
+    """Writes event files; raises TensorFlow's errors."""
 
     def __init__(self, log_dir: str | Path) -> None:
         self._folder = str(Path(log_dir) / FOLDER)

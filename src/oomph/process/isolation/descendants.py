@@ -21,9 +21,9 @@ _ROUND_SECONDS = 0.01
 
 
 def adopt_orphans(adopts: bool = True) -> bool:
-    """From now on, descendants whose parent ends become children of this process, or no longer do.
+    """Make descendants whose parent ends children of this process, or stop doing so.
 
-    Returns whether they did before.
+    Returns whether this was on before.
     """
     before = ctypes.c_int(0)
     library = ctypes.CDLL(None)
@@ -33,7 +33,7 @@ def adopt_orphans(adopts: bool = True) -> bool:
 
 
 def strays(pid: int) -> list[psutil.Process]:
-    """The descendants of the process that are not in its group, without zombies."""
+    """The descendants of the process outside its group, without zombies."""
     import psutil
 
     try:
@@ -58,7 +58,7 @@ def kill(processes: Iterable[psutil.Process]) -> None:
 def end_own_strays(pid: int) -> list[int]:
     """Kill every stray of this process, and reap those that it has adopted; does nothing in a fork of `pid`.
 
-    Returns those that are still there: a stray may start another one as fast as it is killed.
+    Returns those still there: a stray may start another one as fast as it is killed.
     """
     if os.getpid() != pid:
         return []

@@ -28,7 +28,7 @@ PREEMPTED = "preempted"
 KEPT = "kept"
 _HOLDER_BYTES = 512
 _MOST_ATTEMPTS = 10**6
-"""A thousand times what one run may start."""
+"""Far above what one run may start."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class RunRecord:
     options: tuple[str, ...] = ()
     """The options of `oomph run` as typed last."""
     entropy: str = ""
-    """Replaces the system's entropy in every attempt; empty: nothing does."""
+    """Replaces the system's entropy in every attempt, unless empty."""
 
     def to_json(self) -> str:
         """The document of run.json."""

@@ -135,7 +135,7 @@ def _trouble_within(fd: int, folder: Path, is_reached: bool) -> str | None:
 
 
 def _entries(fd: int, under: str = "") -> Iterator[tuple[str, os.stat_result]]:
-    """Everything of oomph's below an open folder, by relative path. A script may keep its own files beside it."""
+    """Everything below an open folder that is oomph's, by relative path. A script may keep files there too."""
     with os.scandir(fd) as entries:
         names = sorted(entry.name for entry in entries if under or _OWN_NAMES.fullmatch(entry.name))
     for name in names:
@@ -153,7 +153,7 @@ def _entries(fd: int, under: str = "") -> Iterator[tuple[str, os.stat_result]]:
 
 
 def _keeps_modes(folder: Path) -> bool:
-    """True if the file system keeps modes: Windows disks and some network file systems let everyone write."""
+    """True if the file system stores modes: on Windows disks and some network shares, everyone may write."""
     try:
         with tempfile.NamedTemporaryFile(dir=folder, prefix=".oomph-") as file:  # created with 0600
             return stat.S_IMODE(os.fstat(file.fileno()).st_mode) == FILE_MODE

@@ -17,9 +17,9 @@ from oomph.run.report.next_command import command_to_go_on, names_read
 from oomph.run.report.stopped import stopped
 
 STOPPED = "stopped"
-"""The state of a run that somebody stopped: its status is that of a failure."""
+"""The state of a run that somebody stopped; recorded as a failure."""
 UNFINISHED = "unfinished"
-"""The state of a run that was ended from outside, as by kill -9: its status is "running"."""
+"""The state of a run killed from outside, as by kill -9; recorded as "running"."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Unfinished:
     preempted: bool = False
     """True if it ended in order, to be restarted elsewhere or later."""
     stopped: bool = False
-    """True if somebody stopped it, as with Ctrl-C; how is part of its story."""
+    """True if somebody stopped it, as with Ctrl-C; the story says how."""
     kept: bool = False
     """True if the script was interrupted, or finished with less than its checkpoints hold."""
     saved: bool = True
@@ -79,7 +79,7 @@ class Unfinished:
 
 
 def unfinished(run_dir: Path, in_full: bool = False) -> Unfinished | None:
-    """The state of a run that is not over, or was stopped; None for other runs, and without a record.
+    """The state of a run that is not over, or was stopped; None for any other, or without a record.
 
     Args:
         in_full: also look for what the script reads from its environment, in a journal that may be long.

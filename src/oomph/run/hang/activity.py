@@ -60,7 +60,7 @@ def was_active(before: ActivitySample, after: ActivitySample) -> bool:
 
 
 def _cpu_seconds(process: psutil.Process) -> float:
-    """Processor time to the nanosecond, from the process's clock (`clock_getcpuclockid`); psutil has hundredths."""
+    """Processor time in nanoseconds, from the process's clock (`clock_getcpuclockid`); psutil is coarser."""
     try:
         return time.clock_gettime(~process.pid << 3 | _OF_PROCESS)
     except OSError:

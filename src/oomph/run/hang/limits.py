@@ -28,7 +28,7 @@ the process tree is busy, only the longest limit applies."""
 _EARLY_SECONDS = 0.5
 """Start the check this early, so that the alarm is raised within the limit."""
 _RATIO = 1.05
-"""Between the bounds of neighbouring duration classes: the percentile is up to 5 % too high."""
+"""The ratio of neighbouring class bounds, so the percentile is up to 5 % too high."""
 
 
 @dataclass(frozen=True)

@@ -24,10 +24,10 @@ _OURS = str(Path(oomph.__file__).resolve().parent)
 _STACKS_SECONDS = 1.0
 _PY_SPY_SECONDS = 3.0
 _PAUSE_SECONDS = 2.0
-"""The supervisor's loop turns ten times a second: in a gap longer than this it did not run itself."""
+"""The supervisor looks ten times a second; after a longer gap, it was itself suspended."""
 _MOST_BYTES = 200_000
 _MOST_OTHERS = 4
-"""Processes beside the owner whose stacks are taken."""
+"""Other processes whose stacks are taken as well."""
 _SAMPLES_PER_FLOOR = 10
 _LEFT_LOOP, _OWN_AFFAIR = "left the loop", "own affair"
 
@@ -63,7 +63,7 @@ class Watch:
 
     @property
     def script_fds(self) -> tuple[int, int]:
-        """The descriptors that the script inherits."""
+        """Descriptors the script inherits."""
         return self.beat_fd, self.stacks_fd
 
     def started(self) -> None:

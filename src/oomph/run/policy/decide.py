@@ -256,7 +256,7 @@ def _may_restart(ending: Ending) -> bool:
 
 
 def _is_curable(ending: Ending, ledger: Ledger, conditions: Conditions) -> bool:
-    """True if one change cures the error that ended the script, and can still be made: then it is the script's own."""
+    """True if a change that is still possible cures the error that ended the script; else it is the script's own."""
     cures = (("no-xla", ending.not_compiled), ("allocator", ending.in_pieces))
     return any(ended and not why_not(name, conditions, ledger.changes, ()) for name, ended in cures)
 

@@ -59,7 +59,7 @@ class Decision:
 
 
 def facts(ending: Ending, conditions: Conditions, allowed: Collection[str]) -> dict[str, Any]:
-    """The facts of a decision, for the journal; the ledger follows from the earlier decisions."""
+    """The facts of a decision, for the journal; earlier decisions give the ledger."""
     return {"ending": asdict(ending), "conditions": asdict(conditions), "allowed": sorted(allowed)}
 
 
@@ -83,7 +83,7 @@ def replay(events: Sequence[Event]) -> tuple[Decision, ...]:
 
 
 def ledger_of(events: Sequence[Event]) -> Ledger:
-    """The ledger with which a run resumes: an empty one if it had ended, and its own if it was cut off or requeued."""
+    """The ledger with which a run resumes: empty if the run had ended, its own if it was cut off or requeued."""
     decisions = replay(events)
     if not decisions or isinstance(decisions[-1].action, (Finish, GiveUp)):
         return Ledger()
@@ -227,7 +227,7 @@ def _action_in(decided: Decided) -> Action | None:
 
 
 def _ledger_in(written: Mapping[str, Any]) -> Ledger:
-    """The ledger of a `decided` event; what is no ledger raises one of the errors that `_decision` catches."""
+    """Parse the ledger of a `decided` event; an invalid one raises an error that `_decision` catches."""
     changes = tuple(filter(None, (change_of(each["name"], each["value"]) for each in written.get("changes", ()))))
     counts = {name: {str(k): int(v) for k, v in written.get(name, {}).items()} for name in ("restarts", "rungs")}
     others = {name: value for name, value in written.items() if name not in (*counts, "changes")}
@@ -236,7 +236,7 @@ def _ledger_in(written: Mapping[str, Any]) -> Ledger:
 
 
 def _read(kind: type[Any], document: Mapping[str, Any]) -> Any:
-    """A frozen value from a JSON object of the journal; fields that this oomph does not know are left out.
+    """A frozen value from a JSON object of the journal; unknown fields are left out.
 
     Raises ValueError when a known field has another type.
     """

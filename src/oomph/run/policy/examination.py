@@ -102,7 +102,7 @@ def _names(trail: Trail, returncode: int) -> tuple[Named, ...]:
 
 
 def _says_so_itself(events: Sequence[Event], returncode: int) -> bool:
-    """True if the uncaught exception is the compiler's: the script may have caught one before its own mistake."""
+    """True if the uncaught exception is the compiler's, not a later mistake of the script."""
     uncaught = [event for event in events if isinstance(event.fact, UncaughtException)]
     return any(shown.name == NOT_COMPILED for shown in name_fault(returncode, None, b"", uncaught[-1:])[:1])
 

@@ -19,7 +19,7 @@ _SUSPICION = 0.5
 
 
 _ASKING = (RestartRequested, GaveUp, ContextLost)
-"""With these the guard in the script names the fault itself: that name comes first."""
+"""Events in which the guard names the fault itself: that name comes first."""
 
 
 @dataclass(frozen=True)

@@ -68,7 +68,7 @@ def change_of(name: object, value: object) -> Change | None:
 
 
 _VALUES = {"micro-batch": "[1-9][0-9]{0,17}", "older-checkpoint": r"[\w.-]*\w[\w.-]*"}
-"""Patterns for the values that are used as more than text: a size, and the name of a folder."""
+"""Patterns for values that are used as more than text: a size, a folder name."""
 
 _WORDS = {
     "micro-batch": "micro-batches of at most {}",

@@ -21,10 +21,10 @@ HEAD = 15
 """The columns of the heads of several lines."""
 _RESULT, _STOPPED, _GAVE_UP = "the result", "stopped", "gave up"
 _STYLES = {EXACT: GREEN, VERIFIED: GREEN, NOT_EQUAL: RED, FAILED: RED}
-"""The colours of labels; the others are yellow."""
+"""The colours of labels; yellow for all others."""
 _MOST_REASONS = 3
 _NOTES = (NONE_SEEN, UNKNOWN)
-"""Remarks on what was guarded that belong to the one line of a run without a fault."""
+"""Remarks about the guard that fit into the one line of a run without a fault."""
 _SPELT_OUT = {UNRELATED: "an error of the script's own"}
 """Faults whose name alone says nothing about the run."""
 
@@ -124,7 +124,7 @@ def _saved(summary: Summary) -> str:
 
 
 def _found(summary: Summary, run_dir: str | None) -> str:
-    """List the monitor's findings: each was told in full when it was found."""
+    """List the monitor's findings; each was reported in full when found."""
     more = "" if run_dir is None else f"; what to do: oomph explain {run_dir}"
     found = dict.fromkeys(f"{each.fault} ({each.subject})" for each in summary.findings)
     return f"found on the way: {', '.join(found)}{more}"
@@ -142,7 +142,7 @@ def _unrecorded(summary: Summary) -> str:
 
 
 def _result(summary: Summary, remark: str) -> str:
-    """The label with its reasons; where both tell of a training without a guard, the remark is the label."""
+    """The label with its reasons; if a training had no guard, the remark about it replaces the label."""
     result = result_in_words(summary, _MOST_REASONS)
     if not remark or not result.startswith(UNGUARDED):
         return result

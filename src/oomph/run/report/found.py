@@ -1,4 +1,4 @@
-"""The monitor's findings in a run, each with the time it was there. Pure."""
+"""The monitor's findings in a run, and how long each lasted. Pure."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from oomph.journal.events import AttemptEnded, FindingMade, FindingOver
 from oomph.journal.journal import Event
 
 NOTICE = "notice"
-"""The severity of what asks for nothing, and is no fault."""
+"""The severity of findings that need no action."""
 _SEVERITIES = (NOTICE, "warning", "critical")
 
 
 @dataclass(frozen=True)
 class Found:
-    """One finding, in its last words."""
+    """One finding, as last worded."""
 
     fault: str
     code: str
@@ -26,22 +26,22 @@ class Found:
     message: str
     remedy: str
     severity: str
-    """The highest that was told."""
+    """The highest one reported."""
     attempt: int
     begin: float
-    """The time it was first told; Unix time, as `since` and `end`."""
+    """When first reported; Unix time, like `since` and `end`."""
     since: float
-    """The time it last came: it may have been away for a while."""
+    """When it last appeared: it may have gone away in between."""
     end: float | None = None
-    """The time it was last there; None: it is there still, as far as is known."""
+    """When it was last seen; None if it may still be there."""
     seconds: float = 0.0
-    """The total time it was there, without the part after `since` if it has no end."""
+    """How long it lasted in total, without the part after `since` if it has no end."""
 
 
 def findings_of(events: Iterable[Event]) -> list[Found]:
-    """Every finding of a run, in the order in which they began. What has no end of its own ends with its attempt.
+    """Every finding of a run, in the order in which they began. One without an end ends with its attempt.
 
-    What comes back within minutes, or becomes more severe, is one finding.
+    A finding that comes back within minutes, or becomes more severe, stays one.
     """
     reading, attempt = _Reading(), 0
     for event in events:
@@ -58,7 +58,7 @@ def findings_of(events: Iterable[Event]) -> list[Found]:
 
 
 def each_once(findings: Iterable[Found]) -> tuple[Found, ...]:
-    """Merge findings of the same fault, subject and kind: the last wording, and the time of all."""
+    """Merge findings of the same fault, subject and kind: latest wording, total time."""
     once: dict[tuple[str, str, str], Found] = {}
     for each in findings:
         before = once.get(_key(each))
@@ -79,7 +79,7 @@ class _Reading:
         self._open: set[int] = set()
 
     def add(self, told: Found, again: bool) -> None:
-        """A new finding; or one that is known, which has come back or has become more severe."""
+        """Add a finding, or update one that has come back or become more severe."""
         about = (told.attempt, *_key(told))
         place = self._last.get(about, -1)
         before = self.found[place] if place >= 0 else None
@@ -95,13 +95,13 @@ class _Reading:
         self._open.add(place)
 
     def end(self, about: tuple[int, str, str, str], time: float) -> None:
-        """A finding is over."""
+        """End one finding."""
         place = self._last.get(about)
         if place in self._open:
             self._end(place, time)
 
     def end_all(self, time: float) -> None:
-        """An attempt is over, and with it what was found in it."""
+        """End all findings of an attempt, as it is over."""
         for place in tuple(self._open):
             self._end(place, time)
 

@@ -99,7 +99,7 @@ def label_of(events: Sequence[Event], exit_code: int | None) -> Labelled:
 
     Args:
         events: those of all its attempts, in order.
-        exit_code: how it ended; None while it runs, or when its end is unknown.
+        exit_code: None while it runs, or if unknown.
     """
     found = worst(
         [
@@ -195,7 +195,7 @@ def _contradicted(probed: Sequence[tuple[Event, MicroBatchesProbed]]) -> bool:
 
 
 def _resumes(events: Sequence[Event]) -> Iterator[Labelled]:
-    """The labels of fits in later attempts that an earlier attempt had begun."""
+    """The labels of fits that an earlier attempt had begun."""
     begun: set[Any] = set()
     idle: set[Any] = set()
     finished: dict[Any, Finished] = {}
@@ -239,7 +239,7 @@ def _idle(by: ByKind) -> set[Any]:
 
 
 def _after_unrecorded(events: Sequence[Event]) -> Iterator[Labelled]:
-    """The label where the journals of earlier attempts were lost: nobody can compare with them."""
+    """The label if the journals of earlier attempts are lost, so that nothing can be compared."""
     is_first_known = min((event.attempt for event in events), default=1) <= 1
     if is_first_known and not unrecorded(events):
         return
@@ -337,14 +337,14 @@ def _begun_again(fit: Event, by: ByKind, short: Container[Any], repeated: Range)
 
 
 def _resumed_itself(itself: Sequence[Reason], unequal: Sequence[Reason], coverage: Coverage) -> Labelled:
-    """The label of a fit that the script resumed by itself: what it loaded is known by comparison alone."""
+    """The label of a fit that the script resumed itself: only comparison shows what it loaded."""
     if coverage.epochs and coverage.is_enough and not unequal:
         return Labelled(VERIFIED, coverage.reasons())
     return Labelled(NOT_EQUAL, (*itself, *unequal))
 
 
 def _within_noise(label: Labelled, compared: Iterable[RepeatCompared]) -> Labelled:
-    """The label, with this training's noise where results differ in some bits."""
+    """The label, with the noise as a reason if results differ in some bits."""
     noise = max((found.noise or 0.0 for found in compared), default=0.0)
     within = (because("within-noise", noise=noise),) if noise else ()
     return Labelled(label.label, (*label.reasons, *within))
@@ -363,7 +363,7 @@ def _proved(label: str, coverage: Coverage) -> Labelled:
 
 
 def _lost(resumed: Resumed) -> tuple[Reason, ...]:
-    """The reasons for state that is known to differ."""
+    """The reasons for state known to differ."""
     reasons = [*reasons_from(resumed.lost), *reasons_from(resumed.meant)]
     if resumed.kind == "epoch":
         reasons.append(because("epoch-restarted"))
@@ -373,7 +373,7 @@ def _lost(resumed: Resumed) -> tuple[Reason, ...]:
 
 
 def _stopped(events: Sequence[Event], exit_code: int | None) -> Iterator[Labelled]:
-    """A script that was asked to stop and ended well by its own decision: an undisturbed training goes on."""
+    """A script that ended well after a request to stop: undisturbed, the training would have gone on."""
     newest = max((event.attempt for event in events), default=0)
     decided = last([event for event in events if event.attempt == newest], Decided)
     ending = (decided and decided.ending) or {}

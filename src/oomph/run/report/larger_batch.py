@@ -18,7 +18,7 @@ _USABLE = 0.9
 """Share of the device's memory to fill: an allocator leaves gaps."""
 _WORTH_SAYING = 1.1
 _MOST = 16
-"""Beyond this many times the measured batch nothing is said: kernels choose other algorithms."""
+"""The largest factor to suggest: beyond it, kernels choose other algorithms."""
 _LINEAR = ("exact", "approximate")
 """The guards of steps that treat each sample by itself, or see a batch only through its statistics."""
 
@@ -28,17 +28,17 @@ class LargerBatch:
     """The room for larger batches in a run."""
 
     times: float
-    """So many times as large as in this run."""
+    """The factor by which batches may grow."""
     batch: int | None
-    """The samples of a batch of this run; None where they are not known, or differ between its fits."""
+    """The batch size of this run; None if unknown, or if it differs between fits."""
     samples: int | None
-    """A batch that should fit, in samples; None where `batch` is. A still larger one may fit too."""
+    """A batch size that should fit; None if `batch` is. An even larger one may fit too."""
     limit_bytes: int
     """The device memory TensorFlow's allocator may use."""
 
 
 def larger_batch(events: Sequence[Event]) -> LargerBatch | None:
-    """The batch the fits of a run leave room for; None if that is unknown, or not worth saying."""
+    """The larger batch that a run leaves room for; None if unknown, or not worth saying."""
     fits = facts(events, FitFinished)
     figures = [_figures(fit) for fit in fits]
     known = [each for each in figures if each is not None]
@@ -57,7 +57,7 @@ def larger_batch(events: Sequence[Event]) -> LargerBatch | None:
 
 
 def _figures(fit: FitFinished) -> tuple[int, int, int] | None:
-    """Peak, limit, and what is kept, in bytes; None unless all are known."""
+    """Peak, limit and kept memory, in bytes; None unless all are known."""
     peak, limit, kept = fit.device_peak_bytes, fit.device_limit_bytes, fit.kept_bytes
     if peak is None or limit is None or kept is None or min(peak, limit, kept) < 0:
         return None
@@ -65,7 +65,7 @@ def _figures(fit: FitFinished) -> tuple[int, int, int] | None:
 
 
 def larger_batch_in_words(found: LargerBatch) -> str:
-    """ "batches of at least 256 should fit (64 in this run)": the bound is cautious, and larger ones may fit too."""
+    """ "batches of at least 256 should fit (64 in this run)": a cautious bound, as even larger ones may fit."""
     if found.samples is None:
         return f"batches at least {found.times:.1f} times as large should fit"
     return f"batches of at least {found.samples:,} should fit ({found.batch:,} in this run)"

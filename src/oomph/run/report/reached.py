@@ -9,10 +9,10 @@ from oomph.journal.journal import Event
 
 
 def reached(events: Sequence[Event], attempt: int) -> dict[int, int]:
-    """By the number of each fit or loop that this attempt trained, resumed or returned, the steps of the run by then.
+    """The steps of the run by the end of each fit or loop that this attempt trained, resumed or returned, by number.
 
-    It need not have finished: a script may leave a loop by `break`. One whose checkpoint holds more epochs than the
-    script asked for is not among them, nor one that was interrupted.
+    It need not have finished: a script may leave a loop by `break`. Interrupted ones are left out, and those whose
+    checkpoint holds more epochs than the script asked for.
     """
     own = [event for event in events if event.attempt == attempt and not event.role.startswith("worker")]
     over, found = interrupted(events, attempt), dict[int, int]()
@@ -30,7 +30,7 @@ def reached(events: Sequence[Event], attempt: int) -> dict[int, int]:
 
 
 def interrupted(events: Sequence[Event], attempt: int) -> set[int]:
-    """The numbers of the fits and loops that a KeyboardInterrupt ended in this attempt."""
+    """The numbers of the fits and loops of this attempt that a KeyboardInterrupt ended."""
     found: set[int] = set()
     for event in events:
         if event.attempt == attempt and not event.role.startswith("worker"):

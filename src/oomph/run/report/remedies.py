@@ -37,7 +37,7 @@ _OF_LABELS = {
 
 
 class ReasonRemedy(NamedTuple):
-    """One reason in words, and what to do about it."""
+    """A reason in words, and its remedy."""
 
     reason: str
     text: str

@@ -1,4 +1,4 @@
-"""Counts the steps of each attempt that an earlier one had done too. Pure."""
+"""Counts the steps of each attempt that repeat an earlier one's. Pure."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ class Repeat(NamedTuple):
 def repeats(events: Iterable[Event]) -> Mapping[int, Repeat]:
     """The repeated steps by attempt.
 
-    An attempt repeats the steps from where it resumed, by oomph or by the script itself, up to those that an earlier
-    one reached. One that ends sooner has repeated only what it did.
+    An attempt repeats the steps from where it resumed, by oomph or by the script itself, up to the furthest
+    step of any before, or to its own end if that comes sooner.
     """
     found, reached = {}, 0
     for attempt in by_attempt(events):
@@ -48,7 +48,7 @@ def repeats(events: Iterable[Event]) -> Mapping[int, Repeat]:
 
 
 def _in_all(attempt: Iterable[Event], reached: int, end: int) -> int:
-    """Each stretch of steps begins where a fit resumed, or at the first step, and ends before the next return."""
+    """Count all: a stretch begins where a fit resumed, or at the first step, and ends before the next return."""
     total = start = at = 0
     for event in attempt:
         match event.fact:

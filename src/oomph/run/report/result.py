@@ -8,7 +8,7 @@ from oomph.run.report.summary import Summary
 
 
 def result_in_words(summary: Summary, most_reasons: int | None = None) -> str:
-    """The label and its reasons; empty unless the script trained and finished: other runs have no result."""
+    """The label and its reasons; empty unless the script trained and finished."""
     if not summary.steps or summary.exit_code != 0:
         return ""
     if "nan-loss" in summary.faults:

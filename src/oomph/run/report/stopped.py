@@ -19,7 +19,7 @@ _SHELL = 128
 
 
 def stopped(events: Sequence[Event]) -> str:
-    """The way the newest attempt was stopped; empty if it ended by itself, was preempted, or has not ended."""
+    """How the newest attempt was stopped; empty if it ended by itself, was preempted, or has not ended."""
     newest = max((event.attempt for event in events), default=0)
     decided = last([event for event in events if event.attempt == newest], Decided)
     return "" if decided is None else _stopped(decided)

@@ -43,9 +43,9 @@ OUT_OF_MEMORY, NOT_FINITE, HANG, UNRELATED = "device-oom", "nan-loss", "hang", "
 _GOES_ON = (FitStarted, FitFinished, CheckpointSaved, LoopSeen, TrainedOutsideFit)
 """Events of a script that trains."""
 _WORTH_A_FLAG = 1.0
-"""Seconds that a run has to have lost before a flag is worth typing."""
+"""Seconds a run must have lost before a flag is worth typing."""
 _FEWER = 4
-"""Checkpoints come this many times as often when repeated steps cost more than they may."""
+"""By what factor to make checkpoints more frequent when repeated steps cost too much."""
 _SHORTEST_CHECKPOINT_SECONDS = 5
 
 
@@ -79,7 +79,7 @@ class Story:
 
     outcome: str
     failed: bool
-    """True if it ended with another exit code than 0."""
+    """True if its exit code was not 0."""
     result: str
     """The label and its reasons in words; empty unless the script trained and finished."""
     incidents: tuple[Incident, ...]
@@ -157,12 +157,12 @@ def _incidents(attempt: Sequence[Event]) -> Iterator[Incident]:
 
 
 def _guarded(failed: Sequence[Oom]) -> list[Oom]:
-    """The errors within guarded steps. Errors elsewhere are left to the script."""
+    """The errors in guarded steps. The script handles errors elsewhere."""
     return [oom for oom in failed if oom.phase != "elsewhere"]
 
 
 def _not_finite(attempt: int, skipped: Sequence[CheckpointSkipped]) -> Incident:
-    """One fault for all checkpoints that were due while the state was not finite: training continues with it."""
+    """Combine all checkpoints due while the state was not finite: training continues with that state."""
     first = skipped[0]
     kept = dict.fromkeys(each.kept for each in skipped if each.kept is not None)
     done = f"kept {', then '.join(kept)}" if kept else "took no checkpoint of it"
@@ -181,7 +181,7 @@ def _recovered(attempt: int, failed: Sequence[Oom], recovered: Recovered, kind: 
 
 
 def _divided(recovered: Recovered, kind: str | None) -> str:
-    """Describe how a batch that did not fit was run. The words depend on what the script called and on the promise."""
+    """Describe how a batch that did not fit was run, given what the script called and what was promised."""
     during, batch = recovered.during, recovered.batch
     if recovered.piece is not None:
         return f"applied the function to the batch of {batch} in calls of at most {recovered.piece} elements"
@@ -193,7 +193,7 @@ def _divided(recovered: Recovered, kind: str | None) -> str:
 
 
 def _that_ended(attempt: Sequence[Event], failed: Sequence[Oom]) -> Incident | None:
-    """The fault that ended the attempt; None when it ended well, or was asked to end."""
+    """The fault that ended the attempt; None if it ended well or on request."""
     number, ended, decided = attempt[0].attempt, last(attempt, AttemptEnded), last(attempt, Decided)
     if ended is not None and was_cut_off(ended):
         shown = f"{ALL_ENDED}, as by kill -9 of both or a power failure: nothing recorded how"
@@ -272,7 +272,7 @@ def _savings(summary: Summary, events: Sequence[Event], typed: list[str], words:
 
 
 def _seconds_repeated(summary: Summary, events: Sequence[Event]) -> float:
-    """About how long the repeated steps took, by the mean of the fits that finished."""
+    """Estimate how long the repeated steps took, from the mean of the finished fits."""
     finished = [fit for fit in facts(events, FitFinished) if fit.steps]
     steps = sum(fit.steps for fit in finished)
     seconds = summary.steps_repeated * sum(fit.seconds for fit in finished) / steps if steps else 0.0

@@ -77,11 +77,11 @@ class Summary:
     """Steps done; repeated steps count once."""
     steps_repeated: int
     steps_reached: int
-    """Steps by the end of the last attempt that trained: fewer than `steps` if it was ended while it repeated some."""
+    """Steps by the end of the last attempt that trained: fewer than `steps` if it ended while repeating some."""
     steps_saved: int
-    """Those of them up to its last checkpoint."""
+    """The part in its last checkpoint."""
     fits_not_kept: int
-    """Fits that it finished and whose end states were too expensive to keep: a resume trains them again."""
+    """Finished fits whose end states were too expensive to keep: a resume trains them again."""
     micro_batch: int | None
     """The last micro-batch of a training; None when no batch of a training was split."""
     exactness: str
@@ -104,15 +104,15 @@ class Summary:
     findings: tuple[Found, ...] = ()
     """The findings of the monitor, apart from mere notices, each once."""
     input_wait: float | None = None
-    """The share of the step time that went to waiting for batches, 0 to 1; None where it was not measured."""
+    """The share of the step time spent waiting for batches, 0 to 1; None if not measured."""
     resumes: int = 0
-    """The number of times that the user, or a scheduler, resumed the run with `--resume`."""
+    """How often the user, or a scheduler, resumed the run with `--resume`."""
     left_out: Reason | None = None
     """The records that `--skip-corrupt` left out, None when nothing was."""
     cut_off: int = 0
-    """Attempts that were ended together with oomph, from outside."""
+    """Attempts killed together with oomph, from outside."""
     steps_without_data: int = 0
-    """Steps that `fit` was asked for and did not do, because its data ran out."""
+    """Steps that `fit` was asked for but did not do, because its data ran out."""
     larger_batch: LargerBatch | None = None
     """The factor by which its batches could grow; None if unknown or small."""
 
@@ -216,7 +216,7 @@ def _reasons(labelled: Labelled, repeated: int, events: Sequence[Event]) -> tupl
 
 
 def _compared(events: Iterable[Event]) -> int:
-    """The repeated steps that comparisons have covered."""
+    """The repeated steps that were compared."""
     covered: dict[tuple[int, str | None], int] = {}
     for event, found in pairs(events, RepeatCompared):
         at = event.attempt, found.key
@@ -225,7 +225,7 @@ def _compared(events: Iterable[Event]) -> int:
 
 
 def _recovering(attempt: Iterable[Event]) -> float:
-    """The time of all steps that ran out of memory, also those that were not recovered; each error tells its step's."""
+    """The time of all steps that ran out of memory, even if not recovered. Each error reports its step's time."""
     total = failed = 0.0
     for event in attempt:
         match event.fact:
@@ -237,12 +237,12 @@ def _recovering(attempt: Iterable[Event]) -> float:
 
 
 def was_cut_off(ended: AttemptEnded) -> bool:
-    """True if oomph ended with the attempt, so that only the next `--resume` could record its end."""
+    """True if oomph died with the attempt, so that only the next `--resume` could record its end."""
     return ended.returncode is None
 
 
 def _input_wait(endings: Iterable[AttemptEnded]) -> float | None:
-    """Over the attempts in which it was measured, weighted by their time."""
+    """The mean of the attempts that measured it, weighted by duration."""
     known = [(ended.input_wait, _finite(ended.seconds)) for ended in endings if ended.input_wait is not None]
     seconds = sum(seconds for _, seconds in known)
     waited = sum(_finite(share) * seconds for share, seconds in known)
@@ -258,7 +258,7 @@ def _largest(values: Iterable[int | None]) -> int | None:
 
 
 def _device_peak(by: ByKind) -> int | None:
-    """The most that any fit took, finished or not; None where something else trained, whose memory nobody measured."""
+    """The peak of all fits, finished or not; None if anything else trained, as its memory was not measured."""
     if by.events(*_UNMEASURED):
         return None
     ended = _largest(each.device_peak_bytes for each in by.facts(AttemptEnded))
@@ -282,13 +282,13 @@ def _faults(by: ByKind) -> dict[str, int]:
 
 
 def _without_data(ended: Iterable[DataEnded]) -> int:
-    """The last word on each epoch counts: a restart repeats one."""
+    """Steps missing by the latest report on each epoch."""
     missing = {(each.fit, each.epoch): each.wanted - (each.step or 0) for each in ended}
     return sum(max(0, steps) for steps in missing.values())
 
 
 def _micro_batch(events: Iterable[Event]) -> int | None:
-    """The last one in journal order: times are not reliable if the clock was set back."""
+    """The last size in journal order: times are unreliable if the clock was set back."""
     found = None
     for event in events:
         match event.fact:
@@ -315,7 +315,7 @@ def _checkpoints(by: ByKind, seconds: float) -> Checkpoints:
 
 
 def why_uncompared(events: Iterable[Event]) -> tuple[Reason, ...]:
-    """The reasons, each once; the general one if the journal holds no other."""
+    """The reasons, each once; a general one if the journal has none."""
     found = [each.reason for each in facts(events, NoWitnesses)]
     unwritten = tuple(because("records-unwritten", error=each) for each in dict.fromkeys(found))
     return unwritten or (because("no-records"),)

@@ -1,4 +1,4 @@
-"""Training that a run only supervised, in words: the line after the account. Pure."""
+"""Unguarded training in a run, in words: the line after the account. Pure."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ def unguarded(events: Sequence[Event], guard: bool, loaded: bool, python: bool =
 
     Args:
         events: those of all attempts.
-        guard: whether the run has one.
-        loaded: whether the script's Python has loaded oomph, as far as is known.
-        python: whether it is known that a Python was started.
-        recorded: whether there is a run directory, in which the script writes events.
+        guard: whether the run has a guard.
+        loaded: whether the script's Python is known to have loaded oomph.
+        python: whether a Python is known to have started.
+        recorded: whether there is a run directory for the script's events.
     """
     if not loaded:
         return NOT_LOADED if python else NO_PYTHON

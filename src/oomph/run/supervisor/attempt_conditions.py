@@ -114,7 +114,7 @@ def _in_half_precision(events: Sequence[Event]) -> bool:
 
 
 def _resumed_from(events: Sequence[Event]) -> str:
-    """The checkpoint within a fit that the attempt resumed from; empty when it has saved one since."""
+    """The checkpoint within a fit that the attempt resumed from; empty if it saved one since."""
     name = ""
     for event in events:
         match event.fact:

@@ -40,9 +40,9 @@ from oomph.run.supervisor.machine_at_start import MachineAtStart
 
 _MOST_KERNEL_LINES = 20
 _LONGEST_START_SECONDS = 10.0
-"""Python has loaded oomph by then, even from a slow disk."""
+"""By then Python has loaded oomph, even from a slow disk."""
 _LONGEST_GAP_SECONDS = 7 * 86400.0
-"""No training is silent for longer than a week: the clock was set forward."""
+"""A longer gap between events means that the clock was set forward."""
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,7 @@ class Chronicle:
         self._journal.close()
 
     def write_hang(self, hang: Hang) -> None:
-        """Record the hang before ending anything: that may take long, or kill the supervisor too."""
+        """Record the hang before ending it: that may take long, or kill the supervisor too."""
         self.write(
             Hung(
                 phase=hang.phase.name.lower().replace("_", "-"),
@@ -157,7 +157,7 @@ class Chronicle:
         return decisions.ledger_of(read_journal(self._run_dir))
 
     def _forget_board(self) -> None:
-        """Delete the board of the attempt before."""
+        """Delete the previous attempt's board."""
         try:
             if self._run_dir is not None:
                 (self._run_dir / BOARD).unlink(missing_ok=True)
@@ -165,7 +165,7 @@ class Chronicle:
             pass  # a folder that cannot be written has no board either
 
     def _measured(self) -> dict[str, Any]:
-        """The script's own measurements: its waiting for batches as a share of the step time, and its memory."""
+        """The script's own figures: waiting for batches as a share of the step time, and peak memory."""
         measured, _ = ({}, ()) if self._run_dir is None else BoardReader(self._run_dir).read()
         seconds, waited = measured.get("step_seconds_total"), measured.get("input_wait_seconds_total")
         peak = measured.get("allocator_peak_bytes") if "allocator_limit_bytes" in measured else None
@@ -192,7 +192,7 @@ class Chronicle:
         )
 
     def events(self) -> Sequence[Event]:
-        """Every event of the run; where the journal cannot be written, the supervisor's own are added from memory."""
+        """Every event of the run; if the journal cannot be written, the supervisor's own come from memory."""
         found = [] if self._run_dir is None else read_journal(self._run_dir)
         return found if any(event.attempt == self.attempt for event in found) else [*found, *self._own]
 
@@ -218,11 +218,11 @@ class Chronicle:
         return [(str(file), int(first), int(final)) for loops in seen for file, first, final in loops]
 
     def guarded(self) -> bool:
-        """True if a Python process of the script has loaded oomph, as far as is known."""
+        """True if a Python process of the script is known to have loaded oomph."""
         return self._run_dir is None or any(self._run_dir.glob("owner-*")) or self._ended_at_once()
 
     def _ended_at_once(self) -> bool:
-        """True if the script was stopped before its Python must have loaded oomph."""
+        """True if the script was stopped before its Python was sure to load oomph."""
         ended, decided = last(self._own, AttemptEnded), last(self._own, Decided)
         if ended is None or decided is None or ended.seconds > _LONGEST_START_SECONDS:
             return False
@@ -230,7 +230,7 @@ class Chronicle:
 
 
 def _lasted(events: Sequence[Event]) -> float:
-    """The duration of an attempt: the sum of the gaps between events, without those that a clock change caused."""
+    """The duration of an attempt: the sum of the gaps between events, without clock changes."""
     times = [event.time for event in events]
     gaps = [later - earlier for earlier, later in pairwise(times)]
     return sum(gap for gap in gaps if 0 < gap < _LONGEST_GAP_SECONDS)

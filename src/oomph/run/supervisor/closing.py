@@ -88,9 +88,9 @@ class Closing:
         return RunOutcome(action.exit_code, summary)
 
     def _unused(self, events: Sequence[Event]) -> list[Record]:
-        """The checkpoints that hold more than what was trained, and those of a training that was interrupted.
+        """The checkpoints that hold more than was trained, and those of interrupted training.
 
-        With `--start-over`, those of earlier attempts are not looked at.
+        With `--start-over`, those of earlier attempts are ignored.
         """
         attempt, starts_over = self.chronicle.attempt, self.settings.guarding.ignore_before is not None
         cut, own_alone = interrupted(events, attempt), attempt == 1 or starts_over
@@ -111,7 +111,7 @@ class Closing:
         self.voice.say(f"{'kept':<{HEAD}}{names} in {shown(self.run)}/checkpoints, {more}", HEAD, again)
 
     def _keep_safely(self, folder: Path, events: Sequence[Event], summary: Summary, status: str) -> None:
-        """Keep what is left of the run. On a full disk the user still hears how it ended."""
+        """Keep what is left of the run. Even on a full disk, the user hears how it ended."""
         try:
             self._keep(folder, events, summary, status)
         except OSError as error:

@@ -18,7 +18,7 @@ from oomph.process.descriptors import close_all_but, readable
 _ANSWER_SECONDS = 10.0
 _REAP_SECONDS = 0.5
 _BACK_BYTES = 512 << 20
-"""Memory in use that still counts as given back: contexts of other processes come and go."""
+"""Memory that may still be in use: contexts of other processes come and go."""
 
 
 class PendingReading:
@@ -43,7 +43,7 @@ class PendingReading:
             return ()
 
     def listen(self, seconds: float = 0.0) -> None:
-        """Receive what has arrived. Call it while waiting for something else, or the child stays a zombie."""
+        """Receive what has arrived. Call it while waiting elsewhere, or the child stays a zombie."""
         if not self._pid:
             return
         heard = readable([self._fd], seconds)
@@ -76,7 +76,7 @@ def reap(pid: int, seconds: float) -> bool:
 
 
 def visible(gpus: Sequence[Gpu], environ: Mapping[str, str]) -> tuple[Gpu, ...]:
-    """The GPUs that CUDA_VISIBLE_DEVICES leaves to the script; its numbers are taken as NVML's."""
+    """The GPUs that CUDA_VISIBLE_DEVICES leaves to the script; its numbers are read as NVML's."""
     wanted = environ.get("CUDA_VISIBLE_DEVICES")
     if wanted is None:
         return tuple(gpus)

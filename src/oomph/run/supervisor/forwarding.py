@@ -23,7 +23,7 @@ class Forwarding:
     def __init__(
         self, signals: Signals, group: ProcessGroup, patience: Patience, watch: Watch | None, since: float
     ) -> None:
-        """What arrived before `since` (time.monotonic) was meant for an earlier attempt."""
+        """Signals before `since` (time.monotonic) were for an earlier attempt."""
         self._signals, self._group, self._patience, self._watch = signals, group, patience, watch
         self._since = since
         signals.forward = self._forward
@@ -31,7 +31,7 @@ class Forwarding:
             self._forward(arrival.signum)  # arrived while the script was starting
 
     def close(self) -> None:
-        """Forward no more."""
+        """Stop forwarding."""
         self._signals.forward = None
 
     def obey(self, arrival: Arrival) -> None:

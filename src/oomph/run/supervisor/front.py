@@ -30,28 +30,28 @@ class Front(Protocol):
     """Becomes the stderr of the process."""
 
     def started(self) -> None:
-        """The process has its end of the connection."""
+        """The process now has its end of the stream."""
 
     def sources(self) -> list[int]:
         """Descriptors that become readable when there is something to carry."""
 
     def carry(self, ready: Collection[int], phase: Phase | None) -> None:
-        """Pass on what was written, if one of these sources is ready."""
+        """Pass on what was written, if any of these sources is ready."""
 
     def drain(self) -> None:
         """Pass on what is there, without waiting for more."""
 
     def obey(self, signum: int) -> None:
-        """A signal that is about the connection: SIGTSTP, SIGCONT, SIGWINCH."""
+        """Handle a signal about the connection: SIGTSTP, SIGCONT, SIGWINCH."""
 
     def follow_stops(self, pid: int, group: ProcessGroup) -> None:
-        """If the process was stopped from here, do as a shell expects."""
+        """Stop too if the process was stopped from the terminal."""
 
     def end(self, killed: bool) -> bytes:
-        """The process has ended: show the rest, and return the end of its stderr."""
+        """Show the rest of stderr once it has ended; returns its end."""
 
     def leave_rest(self) -> None:
-        """Keep passing on what processes write that outlive the script."""
+        """Keep passing on the output of processes that outlive it."""
 
     def close(self) -> None:
         """Release the connection."""
@@ -67,7 +67,7 @@ class TerminalFront:
         reports: NativeReports | None = None,
         voice: Voice | None = None,
     ) -> None:
-        """`log` keeps the end of stderr; `reports` holds TensorFlow's reports of failed allocations back."""
+        """`log` keeps the end of stderr; `reports` holds back TensorFlow's reports of failed allocations."""
         self._terminal, self._reports, self._voice = terminal, reports, voice or Voice()
         self._tail = Tail(log)
         self._pump = Pump(2, self._tail, bytes if reports is None else reports.take, self._voice)
@@ -83,7 +83,7 @@ class TerminalFront:
         return [self._pump.source_fd] if self._pump.open else []
 
     def carry(self, ready: Collection[int], phase: Phase | None) -> None:
-        """Pass stderr on, but for the reports that are held back."""
+        """Pass stderr on, except for reports that are held back."""
         is_ready = self._pump.source_fd in ready
         if is_ready:
             self._pump.carry()
@@ -95,14 +95,14 @@ class TerminalFront:
         self._pump.drain()
 
     def obey(self, signum: int) -> None:
-        """Note that Ctrl-Z was pressed, or give the script's stderr the size of the terminal."""
+        """Note that Ctrl-Z was pressed, or resize the script's stderr with the terminal."""
         if signum == signal.SIGWINCH:
             self._pump.follow_window()
         else:
             self._suspending = signum == signal.SIGTSTP
 
     def follow_stops(self, pid: int, group: ProcessGroup) -> None:
-        """When the terminal has stopped the script, lend it the terminal, or stop too, as one job does."""
+        """If the terminal stopped the script, lend it the terminal or stop too, as one job."""
         stop = process_group.stop_signal(pid)
         if stop not in _TERMINAL_STOPS:
             return

@@ -37,7 +37,7 @@ def choose_python(wanted: str | None, say: Callable[[str], None]) -> str:
 
     Args:
         wanted: what --python names.
-        say: told when it is not oomph's own although none was named.
+        say: called if it is not oomph's own though none was named.
     """
     if wanted is None:
         if has_itself(_TENSORFLOW):
@@ -72,7 +72,7 @@ def missing_module(events: Iterable[Event]) -> str | None:
 
 
 def module_in(message: str) -> str | None:
-    """`tensorflow` or `keras`, when the message says that it is missing."""
+    """`tensorflow` or `keras`, if the message says that it is missing."""
     found = _MISSING.search(message)
     return found[1] if found and found[1] in _WANTED else None
 
@@ -91,7 +91,7 @@ def advise(module: str, python: str, command: Command, verb: str = "run") -> str
 
 
 def started_python(events: Iterable[Event]) -> str | None:
-    """The Python that ran the script; of a command line it may be any."""
+    """The Python that ran the script; a command line may start any."""
     found = facts((event for event in events if event.role == "script"), ProcessStarted)
     return next((each.python for each in found if each.python), None)
 

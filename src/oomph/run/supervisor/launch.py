@@ -131,7 +131,7 @@ def _check_directories(request: Request) -> None:
 
 
 def _resume(request: Request, command: Command) -> RunDirectory | None:
-    """The run to resume; when there is none, says so and returns None: a scheduler's first start has none."""
+    """The run to resume; without one, says so and returns None, as at a scheduler's first start."""
     named = request.resume or request.run_dir
     stored = [] if named else unfinished_runs(os.getcwd())
     path = _named(named) if named else _newest_of(command, stored)
@@ -174,7 +174,7 @@ def _newest_of(command: Command, stored: Sequence[StoredRun]) -> Path | None:
 
 
 def _offer_with_other_arguments(command: Command, stored: Sequence[StoredRun]) -> None:
-    """Name the newest idle run of the same script that was started with other arguments."""
+    """Report the newest idle run of the same script with other arguments."""
     words = tuple(redacted_words(command.words))
     others = (run for run in stored if run.record.command != words)
     same_script = (run for run in others if what_runs(run.record.command) == what_runs(words))
@@ -189,7 +189,7 @@ def _typed(command: Command) -> str:
 
 
 def _set_aside(path: Path) -> str:
-    """Rename the finished run so that the new run takes its path; returns the words that report it.
+    """Rename the finished run so that the new one takes its path; returns the words that report it.
 
     Holds the lock of the finished run: otherwise the later of two starts would move the new run of the other.
     """
@@ -210,7 +210,7 @@ def _set_aside(path: Path) -> str:
 
 
 def _anew_in(request: Request) -> str | None:
-    """The folder of `--resume=DIR` when it holds nothing yet: the next start looks for the new run there."""
+    """The folder of `--resume=DIR` if it holds nothing yet: the next start will look there."""
     return request.resume if request.resume and not _in_use(Path(request.resume)) else None
 
 

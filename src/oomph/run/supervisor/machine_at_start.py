@@ -52,7 +52,7 @@ def _said(variable: str, value: str | None, why: str) -> str:
 
 
 def other_gpus(before: Mapping[str, Any] | None, now: Mapping[str, Any] | None) -> str:
-    """The difference between the GPUs of two snapshots, in one line; empty without one, or without a snapshot."""
+    """The difference between the GPUs of two snapshots, in one line; empty if none, or a snapshot is missing."""
     old, new = _gpus_of(before), _gpus_of(now)
     if old is None or new is None or old == new:
         return ""

@@ -44,7 +44,7 @@ class MemoryOutcome:
         self._read = {path: _size(path) for path in self._journals()}
 
     def now(self) -> OutOfMemoryOutcome:
-        """The outcome since then. Reports name no process, so every process that ran out must have recovered."""
+        """The outcome since `begin`. Reports name no process, so all that ran out must have recovered."""
         for path in self._journals():
             for event in self._appended(path):
                 self._latest[path] = outcome_of(event) or self._latest.get(path, OutOfMemoryOutcome.UNKNOWN)
@@ -71,7 +71,7 @@ class MemoryOutcome:
 
 
 def outcome_of(event: Event) -> OutOfMemoryOutcome | None:
-    """The outcome of an out-of-memory error that an event records for its process; None when it records none."""
+    """The outcome that an event records for its process; None if it records none."""
     match event.fact:
         case Oom(phase=phase):
             return OutOfMemoryOutcome.LEFT if phase == "elsewhere" else OutOfMemoryOutcome.RECOVERING
@@ -83,7 +83,7 @@ def outcome_of(event: Event) -> OutOfMemoryOutcome | None:
 
 
 def of_all(outcomes: Iterable[OutOfMemoryOutcome]) -> OutOfMemoryOutcome:
-    """The outcome of several processes: the first of these that is found among them."""
+    """The outcome of several processes: the worst among them."""
     found = set(outcomes)
     order = (OutOfMemoryOutcome.LEFT, OutOfMemoryOutcome.RECOVERING, OutOfMemoryOutcome.RECOVERED)
     return next((outcome for outcome in order if outcome in found), OutOfMemoryOutcome.UNKNOWN)

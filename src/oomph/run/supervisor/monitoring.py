@@ -1,4 +1,4 @@
-"""The monitor of an attempt: starts the sampler beside the script, and tells and records what it finds."""
+"""The monitor of an attempt: starts the sampler beside the script, reports and records what it finds."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Monitoring:
         self._tell(self._sampler)
 
     def read_report(self, report: bytes) -> None:
-        """Look into TensorFlow's report of a failed allocation, after which the training goes on."""
+        """Look for fragmentation in a report of a failed allocation that training survived."""
         if self._is_fragmented:
             return
         try:
@@ -62,7 +62,7 @@ class Monitoring:
             self._note(FindingChanges(ended=(moment,)))
 
     def close(self) -> None:
-        """End the sampler, and tell what it found last."""
+        """End the sampler and report its last findings."""
         self._run_dir = None
         if self._sampler is not None:
             self._sampler.close()
@@ -82,7 +82,7 @@ class Monitoring:
         self._voice.say(in_words(finding))
 
     def _note(self, changes: FindingChanges) -> None:
-        """Record what needs no word to the user."""
+        """Record findings that need no message."""
         for finding in changes.returned:
             self._record(FindingMade(**as_data(finding), again=True))
         for ended in changes.ended:

@@ -26,31 +26,31 @@ _PARTIAL_SECONDS, _PARTIAL_SECONDS_IN_A_FLOOD = 0.05, 0.5
 """The wait for the end of a partial line: in silence, and while the script keeps writing."""
 _LOOK_SECONDS = 0.1
 _MARK_SECONDS, _MARK_SECONDS_IN_A_FLOOD = 1.0, 5.0
-"""The interval for marking the end of the journals, so that only later events count for the next report."""
+"""How often to mark the end of the journals, so that only later events count for the next report."""
 _QUIET_SECONDS, _LOUD_SECONDS = 0.5, 2.0
-"""The most time for a guard to react to an error, from the last line of its report and from the first."""
+"""How long a guard may take to react to an error, from its report's last line and from its first."""
 _STEP_SECONDS = 12.0
 """The same within a training: other operations of the step may still wait for memory, for ten seconds."""
 _SEARCH_SECONDS = 300.0
-"""The most time for a guard that does not report its phase to find a size that fits, ten seconds or more a try."""
+"""How long a guard that does not report its phase may search for a size that fits, 10 s or more a try."""
 _RECORD_SECONDS = 2.0
-"""The most time for a guard to record the outcome of a step."""
+"""How long a guard may take to record the outcome of a step."""
 _DRAIN_SECONDS = 1.0
-"""The wait for the rest of a report after its step has been recovered."""
+"""The wait for the rest of a report once its step has recovered."""
 
 
 @dataclass
 class _Report:
-    """The lines that are held: when they came, and the outcome so far."""
+    """The lines held back: when they came, and the outcome so far."""
 
     first: float
     last: float
     looked: float = -_LOOK_SECONDS
     outcome: OutOfMemoryOutcome = OutOfMemoryOutcome.UNKNOWN
     recovering: float | None = None
-    """The last turn in which the guard was recovering."""
+    """When the guard was last seen recovering."""
     recovered: float | None = None
-    """The turn in which it was found to have recovered."""
+    """When the guard was found to have recovered."""
 
 
 def _is_overdue(report: _Report, phase: Phase | None, now: float) -> bool:
@@ -96,7 +96,7 @@ class NativeReports:
         self._report: _Report | None = None
 
     def take(self, data: bytes) -> bytes:
-        """Take in what the script has written to stderr; returns what to pass on now."""
+        """Take what the script wrote to stderr; returns what to pass on now."""
         if self._ended:
             return data
         if b"\n" in data or not self._held.waits:
@@ -122,7 +122,7 @@ class NativeReports:
         return out + self._decided(phase, quiet, now)
 
     def end(self) -> bytes:
-        """The script has ended. Return the reports of failures that were not recovered; what follows is passed on."""
+        """End with the script. Returns reports of unrecovered failures; later output is passed on."""
         self._ended = True
         rest = self._written(*self._held.stop_waiting())
         if self._report is not None:
@@ -165,7 +165,7 @@ class NativeReports:
             report.outcome = OutOfMemoryOutcome.LEFT  # an error in oomph must not hide why the script fails
 
     def _written(self, out: bytes, held: bytes) -> bytes:
-        """Append what was newly held to the file; returns the rest."""
+        """Append newly held lines to the file; returns the rest."""
         if held:
             self._file = self._file or KeptFile(self._own_file, KEPT_BYTES)
             self._file.feed(held)
@@ -175,7 +175,7 @@ class NativeReports:
         return out
 
     def _kept(self) -> bytes:
-        """Leave the report to the file; returns it instead if that could not be written."""
+        """Leave the report in the file; returns it instead if that could not be written."""
         if self._file is None or not self._file.is_written:
             return self._shown()
         lines, report = self._held.lines, self._held.report
@@ -192,7 +192,7 @@ class NativeReports:
         return self._held.release()
 
     def _mark(self) -> None:
-        """Skip the events recorded until now, which are not about the next report."""
+        """Skip the events so far: they are not about the next report."""
         self._report, self._marked = None, time.monotonic()
         self._memory.begin()
 
@@ -210,7 +210,7 @@ _LONGEST = 4096
 class StartUpLines:
     """Recognises lines that an earlier attempt has shown while it started.
 
-    A line with another figure is shown: it may say why this attempt fails. So is every error.
+    Errors are shown, and lines with another figure, which may say why this attempt fails.
 
     Args:
         seen: the lines of earlier attempts. Those of this attempt are added.
@@ -219,10 +219,10 @@ class StartUpLines:
     def __init__(self, seen: set[bytes]) -> None:
         self._seen, self._before = seen, frozenset(seen)
         self.over = False
-        """True if the script has started: from then on every line is shown."""
+        """True once the script has started: then every line is shown."""
 
     def is_repeated(self, line: bytes) -> bool:
-        """True if an earlier attempt has shown the line while it started."""
+        """True if an earlier attempt showed this line while starting."""
         text = None if self.over or len(line) > _LONGEST else _comparable(line)
         if text is None:
             return False
@@ -232,7 +232,7 @@ class StartUpLines:
 
 
 def _comparable(line: bytes) -> bytes | None:
-    """The line without what differs in every process: time, thread, addresses. None for a line that is always shown."""
+    """The line without its time, thread and addresses; None if it is always shown."""
     head = head_of(line)
     if head is None:
         return line if line.startswith(_WITHOUT_HEAD) else None

@@ -89,7 +89,7 @@ class Signals:
 
 
 def presses_in_a_row(history: Sequence[Arrival], within: float) -> int:
-    """The number of latest Ctrl-C presses that each came at most `within` seconds after the one before."""
+    """The number of latest Ctrl-C presses, each at most `within` seconds after the previous one."""
     presses = [arrival.at for arrival in history if arrival.signum == signal.SIGINT]
     count = min(1, len(presses))
     for earlier, later in zip(reversed(presses[:-1]), reversed(presses), strict=False):
@@ -100,16 +100,16 @@ def presses_in_a_row(history: Sequence[Arrival], within: float) -> int:
 
 
 def announcements(history: Sequence[Arrival], since: float, usr1: bool) -> list[Arrival]:
-    """The signals since then by which a scheduler or a person announces the end.
+    """The signals after `since` by which a scheduler or a person announces the end.
 
-    `usr1`: whether SIGUSR1 is one of them: only where the script leaves it to oomph.
+    `usr1`: whether SIGUSR1 counts: only if the script leaves it to oomph.
     """
     signums = (signal.SIGTERM, signal.SIGUSR1) if usr1 else (signal.SIGTERM,)
     return [one for one in history if one.signum in signums and one.at >= since]
 
 
 def without_echoes(arrivals: Sequence[Arrival], echo: float) -> int:
-    """The number of requests: an arrival within `echo` seconds of the one before repeats that one."""
+    """The number of requests: an arrival within `echo` seconds of the previous one repeats it."""
     times = [arrival.at for arrival in arrivals]
     return sum(number == 0 or at - times[number - 1] > echo for number, at in enumerate(times))
 

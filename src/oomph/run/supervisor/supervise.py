@@ -76,7 +76,7 @@ class Supervisor:
             return closing.close(action)
 
     def _attempt(self, signals: Signals, terminal: Terminal) -> Action:
-        """One attempt, and what to do after it."""
+        """Run one attempt and act on its end."""
         starts_over = self._settings.guarding.ignore_before is not None
         self._chronicle.begin_attempt(self._command.words, self._python, self._settings.machine_at_start, starts_over)
         if self._chronicle.is_silent:
@@ -147,7 +147,7 @@ class Supervisor:
         monitoring.attend(pid)
 
     def _reports(self, number: int, monitoring: Monitoring) -> NativeReports | None:
-        """TensorFlow's reports of failed allocations, where a guard may recover from them."""
+        """TensorFlow's reports of failed allocations, if a guard may recover from them."""
         if self._run is None or not self._settings.guarding.guard:
             return None
         name = f"stderr/{number}-memory.log"
@@ -161,7 +161,7 @@ class Supervisor:
         return NativeReports(OwnFile(self._run.path, name), memory, tell, monitoring.read_report, self._native_lines)
 
     def _examine_safely(self, ended: Ended, around: KernelWatch, stacks: str) -> tuple[tuple[Named, ...], Ending]:
-        """The faults and the ending; if the examination fails, the ending holds the exit code alone."""
+        """The faults and the ending; with only the exit code if the examination fails."""
         try:
             trail = Trail(
                 ended.returncode,
@@ -230,7 +230,7 @@ class Supervisor:
             self._chronicle.write(GpuMemoryBack(seconds=round(seconds, 1)))
 
     def _prepare(self, action: Restart) -> None:
-        """Make the changes of a restart that are outside the script's environment."""
+        """Make a restart's changes outside the script's environment."""
         lost = self._stdin.rewind()
         if lost:
             self._voice.say(lost)
@@ -253,13 +253,13 @@ class Supervisor:
 
 
 def _interrupted(signals: Signals) -> bool:
-    """True if only Ctrl-C asked for the end. A second press is forwarded as SIGTERM but arrives as SIGINT."""
+    """True if only Ctrl-C asked for the end. A second press arrives as SIGINT but is forwarded as SIGTERM."""
     asked = {arrival.signum for arrival in signals.history}
     return signal.SIGINT in asked and signal.SIGTERM not in asked
 
 
 def _called_off_by(signals: Signals) -> int:
-    """The signal that asked the run to end after the script had ended; 0 when none did.
+    """The signal that asked the run to end after the script had ended; 0 if none.
 
     There was no script to forward it to. The queue holds other signals as well.
     """
