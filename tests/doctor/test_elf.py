@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from oomph.doctor.observe.elf import names_in, problem_of, read_elf
-from oomph.doctor.observe.search import SearchPath, read_cache, split_path, wheel_folders
+from oomph.doctor.observe.libraries import SearchPath, read_cache, split_path, wheel_folders
 from oomph.doctor.observe.tensorflow import architectures
 from oomph.doctor.snapshot import Candidate, Library
 

@@ -12,9 +12,9 @@ import pytest
 
 from oomph.doctor.observe.elf import problem_of
 from oomph.doctor.observe.host import observe_host
+from oomph.doctor.observe.libraries import read_cache, wheel_folders
 from oomph.doctor.observe.packages import observe_packages, requirements
 from oomph.doctor.observe.python import observe_python
-from oomph.doctor.observe.search import read_cache, wheel_folders
 from oomph.doctor.observe.tensorflow import observe_tensorflow
 
 MOST_SECONDS = 5

@@ -18,8 +18,8 @@ from oomph.checkpoint.witness import WitnessBoard
 from oomph.cli import main
 from oomph.doctor.observe.elf import names_in, problem_of, read_elf
 from oomph.doctor.observe.host import observe_host
+from oomph.doctor.observe.libraries import read_cache
 from oomph.doctor.observe.packages import observe_packages, requirements
-from oomph.doctor.observe.search import read_cache
 from oomph.doctor.observe.tensorflow import architectures, observe_tensorflow
 from oomph.doctor.recorded import behind
 from oomph.errors import OomphError

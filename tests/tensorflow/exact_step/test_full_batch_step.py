@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from oomph.exact_step.step import full_batch_step
+from oomph.exact_step.step import execution, full_batch_step
 from oomph.exact_step.step import out_of_memory as module
 from oomph.exact_step.step.full_batch_step import FullBatchStep
 from oomph.exact_step.step.out_of_memory import Failed, attempt
@@ -156,6 +156,21 @@ def test_later_steps_without_a_memory_limit_rely_on_the_checkpoint_for_repair(me
     failed = whole.run(iterator)
     assert failed.phase == ("commit" if can_go_back else "compute")
     np.testing.assert_array_equal(failed.batch[0], X[8:12])
+
+
+def test_a_lighter_step_that_cannot_be_built_leaves_the_step_as_it_is(memory, needs, monkeypatch):
+    def broken(graph):
+        raise ValueError("no such node")
+
+    monkeypatch.setattr(FullBatchStep, "_is_limited", lambda step: False)
+    monkeypatch.setattr(full_batch_step, "_PAYS_AFTER", 0)
+    monkeypatch.setattr(execution, "without_barriers", broken)
+    whole, iterator = step_of(model(needs()))
+    for _ in range(2):
+        assert not isinstance(whole.run(iterator), Failed)
+        whole.count_commits()
+    memory.room = 3
+    assert whole.run(iterator).phase == "compute"
 
 
 @pytest.mark.parametrize("failing", [1, 2, 5, 6])

@@ -76,12 +76,15 @@ class Form:
 
     def hold_less(self) -> None:
         """From now on, hold only the batch and the small state, and assign each value as soon as it exists."""
-        step = self._step
-        if not self._compiled_by_xla:
-            concrete = self._one.get_concrete_function(self.spec)
-            step = inlined(concrete, without_barriers(concrete.graph))
-        self.hold, self.run = self._compiled(step, [])
-        self.can_be_repaired, self.lighter_at = False, None
+        self.lighter_at, step = None, self._step
+        try:
+            if not self._compiled_by_xla:
+                concrete = self._one.get_concrete_function(self.spec)
+                step = inlined(concrete, without_barriers(concrete.graph))
+            lighter = self._compiled(step, [])
+        except Exception:  # oomph's own: the form works as it is
+            return
+        (self.hold, self.run), self.can_be_repaired = lighter, False
 
     def batch_held(self) -> Any:
         """The batch of the failed step, or None if the step failed before it had one."""

@@ -10,13 +10,12 @@ from collections.abc import Callable
 from typing import Any
 
 from oomph.exact_step.micro_batch.exactness import REFUSED, SMALLER, Promise
-from oomph.exact_step.step.divided_batch import DividedBatch
+from oomph.exact_step.step.divided_batch import DividedBatch, SmallerBatches
 from oomph.exact_step.step.division import Division
 from oomph.exact_step.step.full_batch_step import FullBatchStep
 from oomph.exact_step.step.out_of_memory import Failed
 from oomph.exact_step.step.probe import SAMPLES
 from oomph.exact_step.step.size_search import SizeSearch
-from oomph.exact_step.step.smaller_batches import SmallerBatches
 from oomph.exact_step.step.step_plan import Action, Observed, StepPlan, next_plan
 from oomph.exact_step.step.step_protocol import Failure, Recovery, StepWatch
 from oomph.keras_bridge.batch import batches
