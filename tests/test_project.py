@@ -101,7 +101,7 @@ def test_only_mapped_packages_import_tensorflow(folder):
 # -- mistakes put in by hand ------------------------------------------------------------------------------------------
 
 
-def test_a_public_class_name_exists_once():
+def test_public_class_names_are_unique():
     modules = {path: ast.parse(path.read_text()) for path in PACKAGE.rglob("*.py")}
     names = [node.name for tree in modules.values() for node in tree.body if isinstance(node, ast.ClassDef)]
     assert {name for name in names if names.count(name) > 1 and not name.startswith("_")} == set()

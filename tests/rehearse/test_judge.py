@@ -86,7 +86,7 @@ def test_a_run_that_continues_with_nan_is_lost_whatever_its_loss():
     assert "continued with NaN" in verdict.reason
 
 
-def test_a_hang_that_was_never_counted_as_a_fault_is_lost():
+def test_a_run_that_never_counted_its_hang_is_judged_lost():
     assert judge(BY_NAME["hang"], UNDISTURBED, run("hang")).survived == SURVIVED
     other = {"steps": 40, "faults": {"killed": 1}}
     verdict = judge(BY_NAME["hang"], UNDISTURBED, run("hang", summary=other))

@@ -11,7 +11,7 @@ SUMMARY = "say whether this machine can train on its GPU, and if not, the one th
 
 _EPILOG = """example: oomph doctor                      the problems, and the verdict
          oomph doctor --deep               also train a little on each GPU
-         eval "$(oomph doctor --fix-env)"  repair this shell, where no installation is needed
+         eval "$(oomph doctor --fix-env)"  apply the repairs that need no installation to this shell
 
 exit codes: 0 nothing stops training (warnings allowed), 1 something does, 2 wrong command line, 3 could not examine"""
 

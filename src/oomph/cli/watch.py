@@ -23,7 +23,7 @@ _EPILOG = """examples:
   oomph watch --serve 9400         metrics for Prometheus, on this machine only
 
 Without --run it shows the runs of this folder that are going on; without any, the newest one and the machine. Keys: \
-q quits, p pauses, s sorts the GPUs. Watching changes nothing, and quitting ends no training.
+q quits, p pauses, s sorts the GPUs. Watching changes nothing, and quitting does not end the training.
 
 exit codes: 0 done; 2 a wrong command line, or an address that cannot be served; 3 no such run"""
 _DUMB = ("", "dumb", "unknown")

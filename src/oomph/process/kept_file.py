@@ -68,7 +68,7 @@ class KeptFile:
         return self._fd is not None
 
     def _shorten(self) -> None:
-        """Keep the end of the file. It is read back: cutting the raw stream could split a key from its name."""
+        """Keep the end of the redacted file: a cut in the raw stream could separate a secret from its name."""
         if self._fd is None:
             return
         try:

@@ -34,7 +34,7 @@ class ProcessEnd(NamedTuple):
 
     @property
     def name(self) -> str:
-        """ "exit code 3", "SIGKILL"; "signal 70" for one without a name here."""
+        """ "exit code 3", "SIGKILL", or "signal 70" if this system has no name for it."""
         try:
             return self.number if self.returncode >= 0 else signal.Signals(-self.returncode).name
         except ValueError:

@@ -290,7 +290,7 @@ def test_output_of_leftover_processes_is_shown_after_the_end(script):
 
 
 @pytest.mark.parametrize("phase", [None, Phase.OWN_CODE, Phase.STEP])
-def test_start_up_lines_are_left_out_for_a_limited_time(tmp_path, clock, phase):
+def test_repeated_startup_lines_are_hidden_only_for_a_limited_time(tmp_path, clock, phase):
     first = Script(tmp_path, clock)
     assert first.reports.take(DEVICE) == DEVICE
     second = Script(tmp_path, clock, first.start_up)

@@ -55,7 +55,7 @@ def test_unfinished_cache_parts_of_this_run_are_removed_and_rewritten(watched, t
     assert os.path.exists(f"{name}.index")
 
 
-def test_a_cache_that_a_living_process_writes_is_left_alone(watched, tmp_path):
+def test_a_cache_still_written_by_a_running_process_is_left_alone(watched, tmp_path):
     removed, name = watched(2), left(tmp_path, *PARTS)
     with open(f"{name}_1.data-00000-of-00001.tempstate1", "a"):
         tf.data.Dataset.range(3).cache(name)

@@ -51,7 +51,7 @@ class StepOnBatch:
         """The micro-batch that this process began with; None: full batches."""
 
     def begin_with(self, start: Start) -> None:
-        """Remember what this process begins with, before its first step."""
+        """Set the micro-batch that this process starts with. Call before its first step."""
         self._began_with = start
 
     @property

@@ -81,7 +81,7 @@ def _tried(before: Any, function: Any, until: float) -> Any:
 
 
 def _failing_readings(before: Any, function: Any, until: float) -> Iterator[str]:
-    """The elements from which the user's function makes a failing dataset, such as files, and where it fails."""
+    """The elements, such as files, that the user's function turns into a failing dataset, each with its bad record."""
     try:
         for number, element in enumerate(before, 1):
             if time.time() > until:

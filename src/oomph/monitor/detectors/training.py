@@ -203,7 +203,7 @@ class _Usual(NamedTuple):
 
     @property
     def calm(self) -> float:
-        """The highest usual reading."""
+        """The highest loss that still counts as normal."""
         return max(self.middle + _NEAR * self.deviation, self.highest)
 
 

@@ -141,7 +141,7 @@ def _batch_size(dataset: Any) -> int | None:
 
 
 def _seconds_of_batch(dataset: Any, elements: int) -> float | None:
-    """The time for so many elements, counted in TensorFlow: iterating in Python would cost more than most stages."""
+    """The seconds to produce this many elements, in a loop of TensorFlow's: Python's costs more than most stages."""
     number = elements
     while True:
         began = time.perf_counter()

@@ -181,7 +181,7 @@ def _build_one(layer: Any, config: Any) -> None:
 
 
 def _tupled(config: Any) -> Any:
-    """Turn lists back into tuples: shapes are tuples, which JSON does not know."""
+    """Turn lists back into tuples: shapes are tuples, and JSON has none."""
     if isinstance(config, dict):
         return {key: _tupled(each) for key, each in config.items()}
     return tuple(map(_tupled, config)) if isinstance(config, list) else config

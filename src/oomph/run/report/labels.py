@@ -337,7 +337,7 @@ def _begun_again(fit: Event, by: ByKind, short: Container[Any], repeated: Range)
 
 
 def _resumed_itself(itself: Sequence[Reason], unequal: Sequence[Reason], coverage: Coverage) -> Labelled:
-    """The label of a fit that the script resumed itself: only comparison shows what it loaded."""
+    """The label of a fit that the script restored itself; only a comparison shows what it loaded."""
     if coverage.epochs and coverage.is_enough and not unequal:
         return Labelled(VERIFIED, coverage.reasons())
     return Labelled(NOT_EQUAL, (*itself, *unequal))
