@@ -89,7 +89,7 @@ def _copy(dataset: Any) -> Any:
 
 
 def _arguments(model: Any, x: Any, y: Any, arguments: dict[str, Any]) -> dict[str, Any]:
-    """Every argument of this call of fit by its name; a generator is left out."""
+    """Every argument of this call of `fit`, by name; a generator is left out."""
     signature = inspect.signature(inspect.unwrap(KERAS.trainer.value().fit))
     bound = signature.bind(model, None if iterators.is_one_pass(x) else x, y, **arguments)
     bound.apply_defaults()
@@ -97,7 +97,7 @@ def _arguments(model: Any, x: Any, y: Any, arguments: dict[str, Any]) -> dict[st
 
 
 def _build(model: Any, given: dict[str, Any]) -> bool:
-    """Create what fit would create before its first step; return True if all of it exists now.
+    """Create the variables that `fit` would create before its first step; return True if all of them exist now.
 
     Variables created by a trial step could not be reset to their initial values.
     """
@@ -112,7 +112,7 @@ def _build(model: Any, given: dict[str, Any]) -> bool:
 
 @contextmanager
 def _untouched(model: Any) -> Iterator[None]:
-    """Put the variables and the random generators back at the end of the block."""
+    """Restore the variables and the random generators at the end of the block."""
     random = training_state.random_state()
     values = [(variable, np.array(variable)) for variable in _variables(model)]
     try:

@@ -64,7 +64,7 @@ class Loop:
 
 
 def steps_before(optimizers: Sequence[Any], applied: bool) -> int:
-    """The number of loop steps that the script itself restored before its first step in this process."""
+    """The number of steps that the script's own checkpoint had taken before the loop's first step in this process."""
     try:
         return max(0, max(int(optimizer.iterations) for optimizer in optimizers) - applied)
     except Exception:  # not a Keras optimizer, or its count cannot be read here

@@ -73,7 +73,7 @@ class _Calls:
         self._fn = fn
         self._search = SizeSearch()
         self._before = 0
-        """Number of samples in the completed batches."""
+        """The number of samples in the completed batches."""
 
     def on(self, batch: Any) -> Iterator[Any]:
         """Yield the results for one batch, each as soon as it is available."""
@@ -124,7 +124,7 @@ class _Failures:
             session.say(f"out of memory in map_batches with {where}; retrying the same elements in smaller calls")
 
     def note_recovered(self, batch: int, piece: int) -> None:
-        """Report a completed batch's recovery if any call failed."""
+        """Report the recovery of a completed batch, if any of its calls failed."""
         if self.ooms:
             session.note(Recovered(batch=batch, piece=piece, ooms=self.ooms, seconds=round(self.seconds, 3)))
             session.say(

@@ -44,7 +44,7 @@ def steps(dataset: Any, epochs: int | range | None = 1, *, state: Any) -> Steps:
 
 
 def _watch_of(steps: Steps) -> LoopObserver:
-    """The watch of this loop; `Unwatched` outside a run."""
+    """The observer of this loop; `Unwatched` outside a run."""
     if session.current() is None or "tensorflow" not in sys.modules or steps.place is None:
         return Unwatched()
     from oomph.resume.loop import loops  # needs TensorFlow

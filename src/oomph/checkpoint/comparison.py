@@ -12,7 +12,7 @@ from oomph.protocol.reasons import Reason, because
 _MOST_NOISE = 0.01
 """A loss with a larger relative difference counts as different, however noisy the training."""
 _WITHIN = 10.0
-"""The loss may differ by this many times the noise of one step, which adds up over the repeated steps."""
+"""The loss may differ by this many times the noise of one step, since noise adds up over repeated steps."""
 
 
 class Comparison:
@@ -35,15 +35,15 @@ class Comparison:
         """The current epoch, and the steps done in it."""
         self._noise = -1.0
         self._undecided: deque[tuple[Witness, Witness, int]] = deque()
-        """Witness pairs, each with the steps done by then, that wait until the noise is known."""
+        """The pairs of witnesses that wait until the noise is known, each with the number of steps repeated by then."""
         self.steps = self.epochs = 0
-        """Steps and epochs repeated with the same result."""
+        """The numbers of steps and epochs repeated with the same result."""
         self.covered = 0
-        """Repeated steps up to the last with the same result, which covers those before it."""
+        """The number of repeated steps up to the last with the same result, which covers the steps before it."""
         self.ahead = len(self._places)
-        """Steps of an earlier attempt after that one."""
+        """The number of witnessed steps of earlier attempts that are still to be repeated."""
         self.difference: Reason | None = None
-        """The first difference found."""
+        """The first difference found; None if there is none."""
 
     @property
     def pending(self) -> bool:
@@ -57,15 +57,15 @@ class Comparison:
 
     @property
     def noise(self) -> float:
-        """The noise allowed for; 0.0 if every bit was the same."""
+        """The relative difference allowed as noise; 0.0 if every bit was the same."""
         return max(0.0, self._noise)
 
     def awaits(self, kind: int, epoch: int, step: int) -> bool:
-        """True if there is a witness to compare with."""
+        """True if an earlier attempt left a witness of this kind at this position."""
         return self.pending and (kind, epoch, step) in self._left
 
     def awaits_result(self, epoch: int, step: int) -> bool:
-        """True if there is a step's result to compare with."""
+        """True if an earlier attempt left a witness of this step that holds its result."""
         return self.awaits(STEP, epoch, step) and self._left[STEP, epoch, step].result != 0
 
     def begins_with(self, state: int) -> None:
@@ -140,7 +140,7 @@ class Comparison:
         self.covered, self.ahead = done, len(self._places) - places
 
     def _difference(self, then: Witness, now: Witness) -> Reason | None:
-        """The difference between two witnesses, or None."""
+        """The difference between two witnesses; None if they agree."""
         at = {"epoch": now.epoch + 1, **({"step": now.step + 1} if now.kind == STEP else {})}
         if then.batch and now.batch and then.batch != now.batch:
             return because("other-data", **at)
@@ -166,7 +166,7 @@ class Comparison:
 
 
 def _may_be_noise(then: Witness, now: Witness) -> bool:
-    """True if the same batch gave almost the same loss, or the same batches a different state."""
+    """True if a difference may be noise: one batch gave almost the same loss, or the same batches another state."""
     if not (then.result and now.result) or then.result == now.result:
         return False
     if now.kind != STEP:

@@ -36,13 +36,13 @@ _MANIFEST = "manifest.json"
 TENSORS = "tensors.bin"
 _CHUNK = 1 << 20
 _MOST_OF_MANIFEST, _MOST_PARTS = 64 << 20, 1 << 21
-"""In bytes and JSON values, since parsing may take 20 times as much. Arrays and long bytes are apart."""
+"""The limits of a manifest, in bytes and JSON values: parsing may take 20 times its size in memory."""
 _MOST_OF_SUMS = 1 << 22
 _SURELY_THERE = 1 << 30
-"""Up to this size, free memory is not checked."""
+"""Manifests of up to this many bytes are parsed without checking the free memory."""
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
 _NO_FLUSH_OF_FOLDERS = (errno.EINVAL, errno.ENOTSUP, errno.EBADF, errno.EACCES, errno.EISDIR)
-"""Errors of network and user-space file systems for fsync of a folder; the files in it are flushed by then."""
+"""The errors of fsync on a folder that are ignored, as on network file systems; its files are flushed by then."""
 
 
 class FormatError(CheckpointError):
@@ -81,7 +81,7 @@ class Checkpoint:
 
     @property
     def name(self) -> str:
-        """The name of its folder."""
+        """The name of the checkpoint's folder."""
         return self.path.name
 
     def read(self, tensors: Iterable[TensorEntry] | None = None) -> Iterator[tuple[TensorEntry, bytes]]:
@@ -200,7 +200,7 @@ def seal(folder: Path) -> tuple[int, dict[str, str]]:
 
 
 def _sums_in(folder: Path) -> dict[str, str]:
-    """File → its checksum."""
+    """The checksum of each file in `SHA256SUMS`, by name."""
     listed = {}
     for line in read_own(folder, _SUMS, _MOST_OF_SUMS).decode().splitlines():
         digest, separator, name = line.partition("  ")

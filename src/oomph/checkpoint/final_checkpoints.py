@@ -15,7 +15,7 @@ class FinalCheckpoints:
         self._next_bytes = _FIRST_BYTES
 
     def add(self, nbytes: int) -> str:
-        """Add one; returns the message about all of them, usually empty."""
+        """Add the bytes of one end state; returns a message about the total, usually empty."""
         self._count += 1
         self._bytes += nbytes
         if self._bytes < self._next_bytes:

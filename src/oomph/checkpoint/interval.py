@@ -23,18 +23,18 @@ from statistics import median
 SHARE = 0.02
 """The default share of the time for which checkpoints may stall the training."""
 WRITING_SHARE = 0.25
-"""The background writer may be busy for this share of the time."""
+"""The share of the time for which the background writer may be busy."""
 SHORTEST_SECONDS = 5.0
 YOUNG_SECONDS = 30.0
-"""A run is assumed to train at least this long, which may allow checkpoints early within their share."""
+"""A run is assumed to train for at least these seconds, so that an early checkpoint may be within its share."""
 EARLY_SECONDS = 25.0
-"""The first two checkpoints of a run wait no longer than this, even if they exceed their share of a short run."""
+"""The most seconds before each of a run's first two checkpoints, even if they exceed their share of the time."""
 _MOST_OF_EARLY = 0.1
-"""No early checkpoint may take more than this share of the time before."""
+"""The largest share of the time trained so far that an early checkpoint may take."""
 _PART_AT_RISK = 0.25
-"""A fault loses at most this part of the time trained, if such intervals are affordable."""
+"""The part of the time trained that a fault may lose at most, if such short intervals are affordable."""
 ASSUMED_SECONDS = 3600.0
-"""Initially, one fault in this time is assumed; observations soon outweigh it."""
+"""A new run is assumed to have one fault in these seconds; observations soon outweigh the assumption."""
 
 
 @dataclass(frozen=True)
@@ -42,22 +42,22 @@ class Cost:
     """The measured cost of checkpoints and faults in this run."""
 
     stall_seconds: float = 0.0
-    """The time for which a checkpoint stalls the training."""
+    """The seconds for which a checkpoint stalls the training."""
     write_seconds: float = 0.0
-    """The time it was then written in the background."""
+    """The seconds for which the checkpoint was then written in the background."""
     between_faults: float = ASSUMED_SECONDS
     """Mean time between two faults, in seconds."""
     trained_seconds: float = inf
-    """The time the run had trained at the last checkpoint."""
+    """The seconds that the run had trained by the last checkpoint."""
     spent_seconds: float = 0.0
-    """The part of that time taken by all checkpoints."""
+    """The seconds of that time taken by all checkpoints."""
     is_rough: bool = False
-    """True if at most one checkpoint has been measured, whose stall includes one-time work."""
+    """True if at most one checkpoint has been measured: the stall of the first includes one-time work."""
 
 
 @dataclass(frozen=True)
 class CheckpointInterval:
-    """The rule for one run."""
+    """The rule by which the checkpoints of one run are due."""
 
     steps: int | None = None
     seconds: float | None = None
@@ -71,7 +71,7 @@ class CheckpointInterval:
         return seconds >= self.seconds_between(cost)
 
     def seconds_between(self, cost: Cost) -> float:
-        """The time between two checkpoints."""
+        """The seconds between two checkpoints."""
         if self.seconds is not None:
             return self.seconds
         shortest = max(SHORTEST_SECONDS, cost.write_seconds / WRITING_SHARE)
@@ -96,7 +96,7 @@ class CheckpointInterval:
         return self.steps is not None or self.seconds is not None or spent + expected <= SHARE * seconds
 
     def describe(self, cost: Cost) -> str:
-        """The rule in words."""
+        """The rule in words, for the user."""
         if self.steps is not None:
             return f"every {self.steps} steps"
         if self.seconds is not None:
@@ -107,7 +107,7 @@ class CheckpointInterval:
 
 
 def typical(stalls: Sequence[float]) -> float:
-    """The median stall of the measured checkpoints, without the first if there are others."""
+    """The median of the measured stalls in seconds, without the first if there are others."""
     return median(stalls[1:] or stalls) if stalls else 0.0
 
 
@@ -120,7 +120,7 @@ def optimal_seconds(cost_seconds: float, between_faults: float) -> float:
 
 
 def seconds_between_faults(faults: int, seconds: float) -> float:
-    """The mean time between the faults of a run that has trained for `seconds`.
+    """The mean seconds between the faults of a run that has trained for `seconds`.
 
     Averages the observations with one assumed fault in ASSUMED_SECONDS, the starting point of a run without faults.
     """

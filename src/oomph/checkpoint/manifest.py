@@ -9,7 +9,7 @@ from typing import Any
 from oomph.files.conforming import conforms
 
 _MOST = 1 << 53
-"""Integers up to this are exact in every JSON implementation; no training counts that far."""
+"""The largest integer accepted: exact in every JSON implementation, and beyond the counts of any training."""
 _TOLD = {"class", "bytes", "state"}
 _SCALARS = (bool, int, float, str, type(None))
 Check = Callable[[Any], bool]
@@ -66,7 +66,7 @@ def tensors_trouble(entries: Any, file_bytes: int) -> str | None:
 
 
 def bytes_read_at_once(entries: Sequence[Mapping[str, Any]]) -> int:
-    """The memory for arrays that are read whole, rather than into existing variables."""
+    """The bytes of memory for arrays that are read whole, rather than into existing variables."""
     sizes: list[int] = [entry["nbytes"] for entry in entries if entry["name"].startswith((*_OF_OBJECTS, *_COPIES))]
     return sum(sizes) + max(sizes, default=0)
 
@@ -96,9 +96,9 @@ _MOST_ARRAYS = 10**6
 _LARGEST_ITEM = 16
 """The largest item of a dtype that only TensorFlow knows, in bytes."""
 _OF_OBJECTS, _MOST_OF_OBJECTS = ("object/", "data/", "file/", "own/"), 8 << 30
-"""Twice the bytes ever saved of these; holes in a tensor file take memory but no disk."""
+"""Name prefixes of objects' tensors, and the most bytes of them: twice as many as are ever saved."""
 _COPIES, _MOST_COPIES, _SMALL_COPIES = ("callback", "layer/", "history/", "draws/", "validation/"), 16, 1 << 30
-"""Limits for the state of callbacks, such as the best weights: multiples of the variables, and bytes besides."""
+"""Name prefixes of other state, and the most bytes of it: a multiple of the variables' bytes, plus a fixed amount."""
 _ENTRY = {"name": str, "dtype": str, "shape": list[int], "offset": int, "nbytes": int}
 
 
@@ -127,7 +127,7 @@ def _is_text(value: Any) -> bool:
 
 
 def _is_reason(value: Any) -> bool:
-    """True for a reason's code and values; its text is never taken from the file."""
+    """True for the code and the values of a reason; its text is never taken from the file."""
     return (
         isinstance(value, dict)
         and _is_text(value.get("code"))
@@ -168,14 +168,14 @@ def _is_flag(value: Any) -> bool:
 
 
 def _record(**checks: Check) -> Check:
-    """An object with these fields; others are ignored."""
+    """A check for a JSON object with these fields; other fields are ignored."""
     return lambda value: (
         isinstance(value, dict) and all(name in value and check(value[name]) for name, check in checks.items())
     )
 
 
 def _is_made_anew(value: Any) -> bool:
-    """True for a recreatable object: its kind and content."""
+    """True for the record of a new object that can be made again: its kind and content."""
     return isinstance(value, list) and len(value) == 2 and _is_text(value[0])
 
 
@@ -234,7 +234,7 @@ _RANDOM: dict[str, Check] = {
     "tensorflow_seed": _optional(lambda value: _is_whole(value) and abs(value) < 1 << 63),
     "tensorflow_unseeded": _is_count,
 }
-"""Global generator → check of its state; others hold numbers in lists."""
+"""Global generator → the check of its state; any other state is lists of numbers."""
 _OBJECTS = _record(
     changed=lambda value: isinstance(value, dict), new=_mapping_of(_is_made_anew), lost=_list_of(_is_reason)
 )

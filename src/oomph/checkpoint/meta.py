@@ -18,41 +18,41 @@ class Meta:
 
     # -- which training it belongs to
     site: str | None = None
-    """File and line of the call."""
+    """File and line of the call of the fit, or of the loop."""
     key: str | None = None
-    """Key of the fit or loop."""
+    """The key of the fit or loop: its place in the script and its occurrence there."""
     outline: str | None = None
-    """Its place in the script, without constants."""
+    """The place of the fit or loop in the script, without constants."""
     fingerprint: str | None = None
     """Digest of the structure of the model and its optimizer."""
     made_by: dict[str, dict[str, Any]] = field(default_factory=dict)
     """The script, its arguments and its environment, as digests and words."""
     guard: str | None = None
-    """The guarantee given for its steps."""
+    """The guarantee given for its steps, such as "exact"."""
     # -- state besides tensors
     random: dict[str, Any] | None = None
     """The states of the random generators."""
     optimizers: list[list[int]] = field(default_factory=list)
-    """Per optimizer, the numbers of the weights that it was built for."""
+    """For each optimizer, the indices of the weights that it was built for."""
     learning_rate: float | None = None
     learning_rates: dict[str, float] = field(default_factory=dict)
-    """Per optimizer of a loop."""
+    """The learning rate of each optimizer of a loop, by the path to the optimizer."""
     history: dict[str, Any] | None = None
     callbacks: list[dict[str, Any]] | None = None
-    """Class and counters of each."""
+    """The class and the counters of each callback."""
     objects: dict[str, Any] | None = None
     """Changes to the script's own objects."""
     own: Any = None
-    """The state that self-saving objects returned (loops)."""
+    """The state that a loop's objects returned from their own `get_state()` or `state_dict()`."""
     made: Any = None
-    """Variables created while a loop ran."""
+    """What a new process needs to create the variables that a loop has created."""
     trained: Any = None
     """The trainable layers, and other settings of `compile`."""
     stop_training: bool | None = None
     draws: list[int] = field(default_factory=list)
-    """Per guarded step of a loop, how many random ops keep a count."""
+    """For each guarded step of a loop, the number of random operations that keep a count."""
     hidden: list[dict[str, Any]] = field(default_factory=list)
-    """Reasons some state cannot be saved, as JSON."""
+    """The reasons some state cannot be saved, as JSON."""
     logs: dict[str, float] = field(default_factory=dict)
     """The logs of the last step."""
     # -- the position in the data
@@ -60,7 +60,7 @@ class Meta:
     """Batches taken from the current iterator."""
     iterators_made: int | None = None
     iterators_used: list[int] | None = None
-    """The iterators that batches were taken from."""
+    """The numbers of the iterators that batches were taken from, counted from 1."""
     iterator_of_dataset: bool | None = None
     """True if the seeds of the dataset's own shuffling are saved (end states)."""
     moment: dict[str, Any] | None = None
@@ -83,12 +83,12 @@ class Meta:
     """Seconds of training in the run so far."""
     fit_seconds: float | None = None
     taken_at: float | None = None
-    """Seconds since 1970."""
+    """The time of the checkpoint, in seconds since 1970."""
     fingerprint_of_state: Any = None
 
     @classmethod
     def of(cls, data: Mapping[str, Any]) -> Meta:
-        """Read it; unknown fields are ignored."""
+        """The metadata in a manifest; unknown fields are ignored."""
         known = {each.name for each in fields(cls)}
         return cls(**{name: value for name, value in data.items() if name in known and value is not None})
 

@@ -36,7 +36,7 @@ from oomph.files.run_files import FOLDER_MODE, make_own_folder
 
 T = TypeVar("T")
 KEEP = 2
-"""Number of checkpoints kept within a fit, and of refused ones."""
+"""The number of checkpoints kept within a fit, and the number of refused checkpoints kept."""
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 _READ_TRIES = 3
 _READ_PAUSE_SECONDS = 0.2
@@ -62,7 +62,7 @@ class Record:
     position: Position
     meta: Meta
     finished: bool
-    """True if it is the end state of a fit."""
+    """True if the checkpoint is the end state of a fit."""
 
 
 class CheckpointStore:
@@ -78,7 +78,7 @@ class CheckpointStore:
         self._refused = refused
         self._number = 0
         self._steps_of: dict[str, int] = {}
-        """Checkpoint name → the steps of the run it holds."""
+        """Checkpoint name → the number of steps of the run by then."""
 
     def open(self) -> None:
         """Create the folder and remove what a killed writer left; raises CheckpointError."""
@@ -91,7 +91,7 @@ class CheckpointStore:
             raise CheckpointError(f"{self._root}: {error.strerror}") from error
 
     def _last_number(self) -> int:
-        """The newest checkpoint's number, after renumbering those beyond the largest valid one."""
+        """The newest checkpoint's number, after renumbering any checkpoint above the largest valid number."""
         numbers = [int(match[1]) for path in self._root.iterdir() if (match := _STEP.search(path.name))]
         last = max((number for number in numbers if number <= _MOST_NUMBER), default=0)
         beyond = [path for path in self._steps() if _number(path.name) > _MOST_NUMBER]
@@ -127,7 +127,7 @@ class CheckpointStore:
         return records
 
     def latest_step(self, fit: int | None = None) -> Checkpoint | None:
-        """The newest checkpoint, of a fit or of all, that verifies; newer ones are set aside and reported."""
+        """The newest checkpoint of a fit, or of all fits, that verifies; newer ones are set aside and reported."""
         for path in reversed(self._steps(fit)):
             checkpoint = self._verified(path)
             if checkpoint is not None:
@@ -183,7 +183,7 @@ class CheckpointStore:
         self._forget(sorted(self._root.glob("refused-*"), key=_modified)[:-KEEP])
 
     def make_room(self) -> bool:
-        """Remove each fit's checkpoints with no more steps than its newest; return True if any."""
+        """Remove each fit's checkpoints that hold no more steps than its newest; return True if there were any."""
         fits = {int(match[2]) for path in self._steps() if (match := _STEP.fullmatch(path.name))}
         each = [self._steps(fit) for fit in fits]
         older = [path for steps in each for path in self._outdone(steps[:-1], self._held(steps[-1]))]
@@ -191,7 +191,7 @@ class CheckpointStore:
         return bool(older)
 
     def _outdone(self, folders: list[Path], steps: int) -> list[Path]:
-        """The folders that hold no more than this many steps of the run."""
+        """The folders whose checkpoints hold no more than this many steps of the run."""
         return [folder for folder in folders if self._held(folder) <= steps]
 
     def _held(self, folder: Path) -> int:
@@ -203,7 +203,7 @@ class CheckpointStore:
         return self._steps_of[folder.name]
 
     def _forget(self, folders: list[Path]) -> None:
-        """Remove folders, renaming each first: one half removed by a kill would look like a damaged checkpoint."""
+        """Remove folders, renaming each first: a folder half removed by a kill would look like a damaged checkpoint."""
         for folder in folders:
             leaving = folder.with_name(f"tmp-leaving-{folder.name}-{os.getpid()}")
             try:
@@ -213,7 +213,7 @@ class CheckpointStore:
             shutil.rmtree(leaving, ignore_errors=True)
 
     def _steps(self, fit: int | None = None) -> list[Path]:
-        """The checkpoints within all fits or one, oldest first."""
+        """The folders of the checkpoints within one fit, or within all, oldest first."""
         try:
             found = [(match, path) for path in self._root.iterdir() if (match := _STEP.fullmatch(path.name))]
         except OSError:
@@ -282,7 +282,7 @@ class Draft:
             raise
 
     def abandon(self) -> None:
-        """Remove the folder."""
+        """Give up the checkpoint and remove its folder."""
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def _completed(self, meta: Meta, write: Callable[[CheckpointWriter], None]) -> Saved:

@@ -25,18 +25,18 @@ WITNESSES = "witness"
 _CAPACITY = 8192
 _FIELDS = struct.Struct("<QIIIIQQddQQ")
 _RECORD = struct.Struct(f"<{_FIELDS.size}sI4x")
-"""The fields and their checksum, which invalidates a record that a kill cut short."""
+"""The layout of a record: its fields, and a checksum that invalidates a record that a kill cut short."""
 
 
 class Witness(NamedTuple):
-    """The record of one step or one epoch. A field of 0 is unknown."""
+    """The record of one step or one epoch. A field that is unknown is 0."""
 
     key: int
     """The key of the fit."""
     kind: int
     epoch: int
     step: int
-    """Counted from 0 within the epoch."""
+    """The number of the step, counted from 0 within the epoch."""
     batch: int = 0
     """A digest of the batch."""
     result: int = 0
@@ -80,7 +80,7 @@ class WitnessBoard:
 
 
 def _records(board: mmap.mmap) -> Iterable[tuple[int, int, Witness]]:
-    """The intact records of a ring: sequence, attempt, witness."""
+    """Yield the intact records of a ring: sequence number, attempt, witness."""
     for packed, checksum in _RECORD.iter_unpack(board[:]):
         key, kind, epoch, step, attempt, batch, result, loss, rate, random, sequence = _FIELDS.unpack(packed)
         if sequence and zlib.crc32(packed) == checksum:

@@ -18,7 +18,7 @@ from oomph.script.session import Session
 
 
 def make(session: Session) -> None:
-    """Make the changes before the script builds anything; report those that are not possible."""
+    """Make the changes of this attempt before the script builds anything; report any that are not possible."""
     for name, (needs, change) in _CHANGES.items():
         if session.handover.changed(name):
             lacking = support.lacks(needs) if needs else ""

@@ -38,12 +38,12 @@ def install(fits: Fits) -> None:
 
 
 class _FaultInjection(testing.Injector):
-    """One injection and its state."""
+    """The fault of one rehearsal, and whether it has struck."""
 
     def __init__(self, fits: Fits, injection: Injection, run_dir: Path) -> None:
         self._fits, self._injection, self._run_dir = fits, injection, run_dir
         self._room: int | None = None
-        """The samples that fit into memory, once it has run out."""
+        """The most samples that fit into the simulated memory; None until it has run out."""
         self._is_full = self._is_full_disk = False
 
     def steps_committed(self, steps: int) -> None:
@@ -58,7 +58,7 @@ class _FaultInjection(testing.Injector):
             _AT_A_BORDER[injection.fault](self)
 
     def refuses_full_batch(self, samples: int | None) -> bool:
-        """True for one step of a fit; after it, micro-batches above half of its batch fail too."""
+        """True for the one step that is to run out of memory; then micro-batches above half of its batch fail too."""
         is_due = self._injection.fault == "oom" and self.fit is not None and self._is_time(self._fits.steps)
         if is_due:
             self._fire()
@@ -72,14 +72,14 @@ class _FaultInjection(testing.Injector):
         return self._room is not None and samples > self._room
 
     def refuses_plain_step(self) -> bool:
-        """True if the plain step fails: the one that is due, and all after it."""
+        """True for the plain step that is to run out of memory, and for all steps after it."""
         if self._injection.fault == "oom" and self._is_time(self._fits.steps):
             self._fire()
             self._is_full = True
         return self._is_full
 
     def writes_tensor(self) -> None:
-        """Raise OSError once the disk is full."""
+        """Raise OSError if the simulated disk is full; called before each tensor is written."""
         if self._is_full_disk:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
@@ -107,7 +107,7 @@ class _FaultInjection(testing.Injector):
         self._fits.say(f"rehearsal: {self._injection.fault} now")
 
     def _stop(self) -> NoReturn:
-        """Record the state, and exit the completed rehearsal with 0."""
+        """Record the training state, and exit the completed rehearsal with 0."""
         fit = self.fit
         facts: dict[str, Any] = {} if fit is None else {"state": _digest(fit.model), "loss": _loss(fit.model)}
         self._fits.note(RehearsalEnded(**facts))
@@ -169,7 +169,7 @@ _AT_A_BORDER: dict[str, Callable[[_FaultInjection], None]] = {
 
 
 _IN_ANY_LOOP = ("kill", "abort", "hang", "lost-gpu")
-"""Faults that need neither a known model nor a checkpoint."""
+"""The faults that need neither a known model nor a checkpoint."""
 
 
 def _hide_a_gpu() -> None:

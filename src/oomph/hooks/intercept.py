@@ -242,7 +242,7 @@ def _with_ours(callbacks: Any, fit: Fit) -> Any:
 
 
 def _replace_logs(fits: Fits) -> None:
-    """Give an epoch resumed after its last batch that batch's logs, which Keras lacks."""
+    """Give an epoch that resumes after its last batch the logs of that batch, which Keras lacks."""
     cls = KERAS.trainer.value()
     original = KERAS.logs_of_epoch.get(cls)
     if original is None:

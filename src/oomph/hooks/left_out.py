@@ -24,11 +24,11 @@ from oomph.script.session import Session
 
 _SECONDS = 60.0
 _SECONDS_OF_THE_SUPERVISOR = 0.3
-"""Time for stderr to reach the run's log."""
+"""The seconds that stderr may take to reach the run's log."""
 _MARK = b"ignore_errors_dataset_op"
 _MOST_RECORDED = 1000
 _HIDES_WARNINGS = 2
-"""The lowest such TF_CPP_MIN_LOG_LEVEL."""
+"""The lowest TF_CPP_MIN_LOG_LEVEL that hides TensorFlow's warnings."""
 
 
 class LeftOut:

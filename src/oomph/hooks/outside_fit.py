@@ -69,7 +69,7 @@ class WatchedSteps:
 
 
 class TrainingOutsideFit(WatchedSteps):
-    """Watches training steps outside a guarded fit, and reports that once."""
+    """Watches training steps outside a guarded fit, and reports once that the script trains there."""
 
     def __init__(self, fits: Fits) -> None:
         super().__init__(fits, "train_on_batch")

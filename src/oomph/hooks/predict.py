@@ -22,7 +22,7 @@ from oomph.resume.loop import loops
 
 _SAMPLES = 8
 _FEWER_SAMPLES = 2
-"""Samples for a second try, if there was no memory for the usual number."""
+"""The number of samples for a second probe, if there was no memory for the usual number."""
 _ROUNDING = {"float64": 1e-9, "float32": 1e-3, "bfloat16": 0.1, "float16": 0.05}
 
 
@@ -112,7 +112,7 @@ class GuardedPredict:
             self._search.learn(failed, part, seconds)
 
     def _judged(self, batch: Any) -> Promise:
-        """Whether outputs of samples depend on their neighbours, probed once per layout."""
+        """The promise for batches of this layout: a probe, once per layout, shows if samples affect each other."""
         layout = batches.layout_of(self._replicas.local(batch)[0])
         if layout in self._verdicts:
             return self._verdicts[layout]

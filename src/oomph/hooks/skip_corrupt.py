@@ -29,12 +29,12 @@ _TAKE_A_SOURCE = (
 _READ_FILES = ("TFRecordDataset", "TextLineDataset", "FixedLengthRecordDataset")
 _OF_PYTHON = ("PyFunc", "EagerPyFunc")
 _OF_LIBRARIES = (str(Path("tensorflow", "python")), str(Path("keras", "src", "trainers")))
-"""Library code whose own pipelines, such as those from arrays or generators, keep their errors."""
+"""The folders of library code whose own pipelines, such as from arrays or generators, keep their errors."""
 _UNKNOWN = -2
 """`tf.data.UNKNOWN_CARDINALITY`."""
 _is_paused = _is_counting = False
 guarded: WeakSet[Any] = WeakSet()
-"""The datasets here that continue after an error."""
+"""The datasets of this process that continue after an error."""
 
 
 def install(module: Any) -> None:
@@ -67,7 +67,7 @@ def _behind_files(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _as_if_none_failed(original: Callable[..., Any]) -> Callable[..., Any]:
-    """`cardinality` without our stages, whose length TensorFlow does not know.
+    """Wrap `cardinality` to look past oomph's stages, whose length TensorFlow does not know.
 
     Keras counts steps by it, and creating more or fewer iterators would change shuffle orders.
     """
@@ -119,7 +119,7 @@ def paused() -> Iterator[None]:
 
 
 def _is_asked_for() -> bool:
-    """True if the caller, two frames up, is neither TensorFlow nor Keras' trainer."""
+    """True if the code two frames up, which creates the pipeline, is neither TensorFlow nor Keras' trainer."""
     if _is_paused:
         return False
     frame = sys._getframe(2)
@@ -129,7 +129,7 @@ def _is_asked_for() -> bool:
 
 
 def _from_python(dataset: Any) -> bool:
-    """True if a Python generator is among its sources."""
+    """True if a Python generator is among the sources of a dataset."""
     waiting = [dataset]
     while waiting:
         each = waiting.pop()

@@ -94,7 +94,7 @@ def _is_lock(path: str) -> bool:
 
 
 def _are_open(paths: Iterable[str]) -> bool:
-    """True if a process of this user has one of them open: it is still writing the cache."""
+    """True if a process of this user has one of these files open, and so is still writing the cache."""
     wanted = {os.path.realpath(path) for path in paths}
     for link in glob.iglob("/proc/[0-9]*/fd/*"):
         try:

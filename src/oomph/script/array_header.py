@@ -28,7 +28,7 @@ def follows_arrays(content: bytes) -> bool:
 
 
 def _size(content: bytes, at: int) -> int | None:
-    """The size of the array at `at`, including its header; None unless it holds plain values."""
+    """The bytes that the array at `at` takes, including its header; None unless it holds plain values."""
     start = at + len(_MARK) + 2
     width = _LENGTH_BYTES.get(content[start - 2]) if len(content) > start and content.startswith(_MARK, at) else None
     if width is None:
@@ -49,7 +49,7 @@ def _bytes_of(document: Any) -> int:
 
 
 def _bytes_in(kind: Any) -> int:
-    """The size of a value of this type: a text such as "<f4", or a list of fields."""
+    """The bytes that a value of this type takes; the type is a text such as "<f4", or a list of fields."""
     if isinstance(kind, str):
         found = _PLAIN.fullmatch(kind)
         if found is None:

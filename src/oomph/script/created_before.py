@@ -95,7 +95,7 @@ FAILS = object()
 
 
 def _is_name_of(source: Any, path: str) -> bool:
-    """True if the path is a hard link to this file, so recreating it loses nothing."""
+    """True if `path` is a hard link to `source`, so that recreating it loses nothing."""
     if source is None or os.path.abspath(os.fsdecode(source)) == path:
         return False
     one, other = os.lstat(source), os.lstat(path)
@@ -127,7 +127,7 @@ class _Replacement(ABC):
 
     @abstractmethod
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Do what the original does, or finish it."""
+        """Call the original function; if it fails because something exists, finish a creation that counts as done."""
 
     def replace(self, *places: Any) -> None:
         """Replace the original in these modules: `places` is a module, the name, and further modules."""

@@ -32,7 +32,7 @@ class Creating:
     def __init__(self, notes: Notes, earlier: Earlier) -> None:
         self._notes, self._earlier, self._pid = notes, earlier, os.getpid()
         self._pending: dict[int, tuple[str, Creation]] = {}
-        """Thread → what it is creating."""
+        """The thread's identifier → the creation that it has begun."""
         self._counts: dict[tuple[str, str, str], int] = {}
         self.paths: set[str] = set()
         """Paths that this attempt has created or counts as having created."""
@@ -58,11 +58,11 @@ class Creating:
         return os.getpid() == self._pid
 
     def next(self, kind: str, path: str, place: str) -> Creation:
-        """The next such creation, numbered."""
+        """The next creation of this kind, path and place, with its number."""
         return Creation(kind, path, place, self._counts.get((kind, path, place), 0) + 1)
 
     def done(self, creation: Creation) -> None:
-        """Record that it exists now."""
+        """Record that a creation is complete."""
         self._counts[creation[:3]] = creation.number
         self.paths.add(creation.path)
 
@@ -118,7 +118,7 @@ def is_left_alone() -> bool:
 
 
 def _asked(event: str, args: tuple[Any, ...]) -> tuple[str, str] | None:
-    """The kind and path of what the event creates; empty kind for a rename. None for nothing, or an unknown path."""
+    """The kind and path of what an event creates; the kind is empty for a rename. None if it creates nothing known."""
     if event == "open":
         new = isinstance(args[2], int) and args[2] & _EXCLUSIVE == _EXCLUSIVE
         return (FILE, _absolute(args[0])) if new and not isinstance(args[0], int) else None

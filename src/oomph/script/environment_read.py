@@ -18,7 +18,7 @@ from oomph.redaction.redaction import holds_secret
 from oomph.script.sources import is_own_code
 
 SECRET = "set"
-"""Replaces the digest of a secret, which could be found by trying."""
+"""Replaces the digest of a secret, which could be guessed from the digest."""
 _DIGEST_BYTES = 4
 _NEARLY_ALL = 0.8
 _OF_THE_JOB = frozenset((
@@ -48,7 +48,7 @@ class EnvironmentRead:
         environ.encodekey = self._encoded
 
     def values(self) -> dict[str, str | None]:
-        """By name, a digest of the value at the first read; None if it was not set."""
+        """A digest of each variable's value at its first read, by name; None for a variable that was not set."""
         names = {name for line in self._by_line.values() if not self._is_of_all(line) for name in line}
         return {name: value for name, value in self._found.items() if name in names}
 
@@ -92,17 +92,17 @@ def watch() -> None:
 
 
 def read_by_script() -> dict[str, str | None]:
-    """By name, a digest of each variable that the script itself has read; None for one that was not set."""
+    """A digest of each variable that the script itself has read, by name; None for a variable that was not set."""
     return {} if _watched is None else {k: v for k, v in _watched.values().items() if not describes_the_job(k)}
 
 
 def read_of_the_job() -> dict[str, str | None]:
-    """As `read_by_script`, for variables of the job or machine."""
+    """The same as `read_by_script`, but for variables that describe the job or the machine."""
     return {} if _watched is None else {k: v for k, v in _watched.values().items() if describes_the_job(k)}
 
 
 def describes_the_job(name: str) -> bool:
-    """True if a variable naturally differs between starts."""
+    """True for the name of a variable that describes the job, machine or libraries, and so differs between starts."""
     return name in _OF_THE_JOB or name.startswith(_OF_JOBS)
 
 

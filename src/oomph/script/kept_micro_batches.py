@@ -21,7 +21,7 @@ class Start:
 
     samples: int
     guessed: bool = False
-    """True: it almost certainly fits, and larger ones are tried from there. False: it has fitted before."""
+    """True if the size is likely to fit and larger ones are to be tried; False if it has fitted before."""
 
     def at_most(self, samples: int | None) -> Start:
         """This start, limited to `samples`; None: no limit."""

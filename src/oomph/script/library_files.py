@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 _FLAGS = {"r": os.O_RDONLY, "rb": os.O_RDONLY, "r+": os.O_RDWR, "a": os.O_RDWR, "ab": os.O_RDWR, "a+": os.O_RDWR}
-"""Modes of h5py and TensorFlow; all others truncate the file."""
+"""The flags of `os.open` for each mode of h5py and TensorFlow; all other modes truncate the file."""
 
 
 def tell_of_openings(opened: Callable[[Any, int], None]) -> None:

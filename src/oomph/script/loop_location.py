@@ -14,9 +14,9 @@ from oomph.files.user_code import is_installed
 
 _MOST_BYTES = 5_000_000
 _BARE = frozenset(("BaseException",))
-"""Classes that a bare `except` catches."""
+"""The name of the class that a bare `except` catches."""
 Lines = tuple[str, int, int]
-"""(file, first line, last line)."""
+"""The lines of a loop: file, first line, last line."""
 
 
 def enclosing_loops(frame: FrameType | None) -> list[Lines]:
@@ -41,7 +41,7 @@ def catches(frame: FrameType, names: frozenset[str]) -> bool:
 
 
 def _catches(node: ast.AST, frame: FrameType, names: frozenset[str]) -> bool:
-    """True if a statement around a frame's line in its function catches one of these."""
+    """True if `node` is around the frame's line and catches an exception with one of these names."""
     if isinstance(node, ast.Try):
         body, kinds = node.body, [handler.type for handler in node.handlers]
     elif isinstance(node, ast.With):

@@ -1,4 +1,4 @@
-"""Tells Keras model and weight files that only describe data from those that make a reader call something.
+"""Tells harmless Keras model and weight files from those that make a reader call something.
 
 A model that is read imports what its description names, such as the function of a Lambda layer, and HDF5 may hold
 pickles and lead to other files. Standard library only: HDF5 is looked at with the h5py that the script has imported.

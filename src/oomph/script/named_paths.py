@@ -20,7 +20,7 @@ _PICKLED = (".pkl", ".pickle", ".joblib", ".dill", ".pt", ".pth")
 
 
 def is_of_a_program(path: str) -> bool:
-    """True for the name of a file that Python or a shell runs."""
+    """True if the path names a file that Python or a shell runs."""
     return path.endswith(_PROGRAMS)
 
 

@@ -32,10 +32,10 @@ _MOST_FILES = 1000
 _NOT_FILES = ("/dev/", "/proc/", "/sys/")
 
 _TICK_NS = 2_000_000_000
-"""The clocks of file systems tick in seconds at worst."""
+"""Times closer than these nanoseconds may be equal: the clocks of some file systems tick in seconds."""
 
 Stamp = tuple[int, int]
-"""Size, and nanoseconds of the last change."""
+"""The size of a file in bytes, and the time of its last change in nanoseconds."""
 Origin = tuple[int, int]
 """The inodes of a file and of its folder."""
 
@@ -79,7 +79,7 @@ class FileState:
 
 
 def stamp_of(path: str) -> Stamp | None:
-    """Size and change time of a regular file; None for others."""
+    """The size and change time of a regular file; None for anything else."""
     try:
         found = os.stat(path)
     except OSError:
@@ -88,7 +88,7 @@ def stamp_of(path: str) -> Stamp | None:
 
 
 def origin_of(path: str) -> Origin | None:
-    """The inodes of a file and of its folder; None if there is none."""
+    """The inodes of a file and of its folder; None if the file does not exist."""
     try:
         return os.stat(path).st_ino, os.stat(os.path.dirname(os.path.abspath(path))).st_ino
     except OSError:
@@ -130,7 +130,7 @@ class OpenedFiles:
         self._noting = False
 
     def put_back_when_opened(self, states: Mapping[str, FileState], on_lost: Callable[[str], None]) -> None:
-        """Restore these when the script next opens them, unless it truncates or has already written them.
+        """Restore these files when the script next opens them, unless it truncates or has already written them.
 
         Args:
             states: by path; unchanged files are left alone.
@@ -181,7 +181,7 @@ class OpenedFiles:
         return len(self.written) < _MOST_FILES and is_file
 
     def _within(self, action: Callable[..., None], *arguments: Any) -> None:
-        """Do something that itself opens files."""
+        """Run an action that itself opens files, without handling those."""
         self._busy.now = True
         try:
             action(*arguments)

@@ -25,11 +25,11 @@ from oomph.script.pulse import Pulse
 EXIT_CODE = 75
 CTRL_C = signal.SIGINT.name
 SECONDS_TO_SAVE = 10.0
-"""Time that Ctrl-C waits for the end of the step and for the checkpoint."""
+"""The most seconds that Ctrl-C waits for the end of the step and for the checkpoint."""
 _ECHO_SECONDS = 0.5
-"""Schedulers signal a job and its steps: two signals within this time are one request."""
+"""Two signals within these seconds are one request, since schedulers signal a job and its steps."""
 _SILENT_SECONDS = 1.0
-"""A wait that takes longer is announced."""
+"""A wait for more seconds than this is announced."""
 _POWERS = {
     signal.SIGTERM: Power.CHECKPOINT_ON_TERM,
     signal.SIGUSR1: Power.CHECKPOINT_ON_USR1,
@@ -43,7 +43,7 @@ _DEFAULTS: dict[int, Any] = {
 
 
 class Preemption:
-    """True if this process has been asked to save and end.
+    """Catches requests to end; true once this process has been asked to save and end.
 
     Args:
         pulse: reports to the supervisor which signals are caught here.
@@ -100,7 +100,7 @@ class Preemption:
         self._pulse.tell_power(_POWERS[signum])
 
     def _release(self, signum: signal.Signals) -> bool:
-        """Stop catching a signal; True if it was caught here."""
+        """Stop catching a signal; True if oomph's handler was in place."""
         if signal.getsignal(signum) != self._receive or os.getpid() != self._pid:
             return False
         try:

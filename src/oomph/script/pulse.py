@@ -20,10 +20,10 @@ _SHORTEST_NS = int(SHORTEST_SECONDS * 1e9)
 
 
 class Pulse:
-    """The writing end. Does nothing without a pipe, in a fork, or after the supervisor has ended.
+    """Writes heartbeats to the pipe. Does nothing without a pipe, in a fork, or once the supervisor has ended.
 
     Args:
-        fd: the inherited end of the pipe; None when there is none.
+        fd: the inherited end of the pipe; None if there is no pipe.
         on_lost: called once when the pipe is lost.
     """
 

@@ -24,7 +24,7 @@ from oomph.script.model_files import HDF5, is_plain_document, is_plain_hdf5
 from oomph.script.pickled import calls_something, may_be_pickled
 
 _MOST = 64 << 20
-"""The most bytes unpacked at once."""
+"""The most bytes unpacked from one content."""
 _MOST_IN_ALL = 4 * _MOST
 """The most bytes unpacked for all values of a checkpoint, since many small ones could take hours."""
 _MOST_OF_DEFLATE = 1032
@@ -109,7 +109,7 @@ def _is_harmless(content: bytes, deep: int) -> bool:
 
 
 def _is_of_several_forms(content: bytes) -> bool:
-    """True if readers may find another form than at its beginning: an archive at the end, HDF5 further on."""
+    """True if readers may take a content for another form than its first bytes show, such as an archive at its end."""
     if content.startswith(HDF5):
         return zipfile.is_zipfile(io.BytesIO(content))  # it may hold what was in the memory before, in its gaps
     if _begins_as_tar(content) or (_ZIP_WITHIN in content and not content.startswith(_ZIP)):
@@ -133,7 +133,7 @@ def _begins_as_tar(content: bytes) -> bool:
 
 
 def _unpacked(content: bytes) -> bytes | None:
-    """The unpacked content; None if it is not compressed, a pickle mark if it cannot be unpacked."""
+    """The unpacked content; None if it is not compressed, `_UNKNOWN` if it cannot be unpacked."""
     try:
         found = _decompressed(content, _MOST)
     except _NOT_COMPRESSED:
@@ -146,7 +146,7 @@ _NOT_COMPRESSED = (OSError, EOFError, ValueError, zlib.error, lzma.LZMAError)
 
 
 def _decompressed(content: bytes, most: int) -> bytes | None:
-    """The decompressed content, up to `most` + 1 bytes; None if plain. Raises one of `_NOT_COMPRESSED`."""
+    """The decompressed content, up to `most` + 1 bytes; None if not compressed. Raises one of `_NOT_COMPRESSED`."""
     for mark, opened in _COMPRESSED:
         if content.startswith(mark):
             return bytes(opened(io.BytesIO(content)).read(most + 1))
@@ -178,7 +178,7 @@ def _is_harmless_archive(content: bytes, deep: int) -> bool:
 
 
 def _is_harmless_member(archive: zipfile.ZipFile, member: zipfile.ZipInfo, deep: int) -> bool:
-    """True if harmless and as long as stated: reading on, or bz2, would unpack everything."""
+    """True if an archive's member is harmless and as long as stated: reading on, or bz2, would unpack everything."""
     if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
         return False
     with archive.open(member) as file:

@@ -30,18 +30,18 @@ class ScriptLine(NamedTuple):
     line: int
     function: str
     source: str
-    """Its text, stripped of white space."""
+    """The text of the line, without the white space around it."""
     before: str = ""
     """The few lines before it in the same function."""
 
     @property
     def site(self) -> str:
-        """The place for messages: "train.py:42"."""
+        """The file and line for messages: "train.py:42"."""
         return f"{self.file}:{self.line}"
 
     @property
     def place(self) -> str:
-        """The same in every attempt, even if the line has moved."""
+        """The file, function and text of the line: the same in every attempt, even if the line has moved."""
         return f"{self.file} {self.function} {self.source}"
 
 

@@ -29,7 +29,7 @@ _MOST_PATHS = 1000
 
 
 def begin(session: Session) -> None:
-    """Record what the script creates, and help where an earlier attempt has created the same."""
+    """Record what the script creates, and let it create again what an earlier attempt has created."""
     if not session.owner or session.run_dir is None:
         return
     try:
@@ -114,7 +114,7 @@ def _tell_what_stopped_it(session: Session, earlier: Earlier, creating: Creating
 
 
 def _created(error: BaseException | None, message: str, earlier: Earlier, creating: Creating) -> str:
-    """The time the obstacle was created: "now", "before", or empty if unknown."""
+    """When the path in the way was created: "now" by this attempt, "before" by an earlier one, or empty if unknown."""
     path = _path_of(error)
     if not path:
         return "before" if any(map(_is_named_in(message), _few(earlier.paths))) else ""
@@ -122,7 +122,7 @@ def _created(error: BaseException | None, message: str, earlier: Earlier, creati
 
 
 def _path_of(error: BaseException | None) -> str:
-    """The path in the way: the destination if there are two."""
+    """The absolute path that an OSError names, the destination if there are two; empty if there is none."""
     if not isinstance(error, OSError):
         return ""
     path = error.filename if error.filename2 is None else error.filename2
@@ -134,7 +134,7 @@ def _few(paths: set[str]) -> list[str]:
 
 
 def _is_named_in(message: str) -> Any:
-    """True if the message contains a whole path, absolute or relative to the working directory."""
+    """A function that returns True if the message contains a path, absolute or relative to the working directory."""
 
     def is_named(path: str) -> bool:
         forms = (path, os.path.relpath(path))

@@ -47,7 +47,7 @@ class Session:
         say(text)
 
     def is_owner_now(self) -> bool:
-        """True in the owner itself, False in its forks, which inherit this object."""
+        """True in the owner process itself, False in its forks, which inherit this object."""
         return self.owner and os.getpid() == self.pid
 
     def in_this_process(self) -> Session:

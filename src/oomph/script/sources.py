@@ -83,7 +83,7 @@ def _file_of(module: ModuleType | None) -> str | None:
 
 @functools.cache
 def _own_file(given: str) -> str | None:
-    """The path if it is one of the user's Python files, else None; cached, since each fit checks thousands."""
+    """The absolute path of one of the user's Python files; None for any other. Cached: each fit checks thousands."""
     path = os.path.abspath(given)
     return path if path.endswith(".py") and is_users(path) else None
 

@@ -59,7 +59,7 @@ def behind_barrier(
 
 
 def _counted(strategy: Any, commits: tf.Variable, gradients: list[Any]) -> Any:
-    """Count a commit once the gradients of every replica exist. Returns a tensor that exists after that."""
+    """Count a commit once the gradients of every replica exist. Returns a tensor that exists once it is counted."""
     everywhere = [own for gradient in gradients for own in strategy.experimental_local_results(gradient)]
     with tf.control_dependencies(everywhere):
         return tf.identity(commits.assign_add(1))

@@ -81,7 +81,7 @@ def one_by_one(apply: Callable[[], None]) -> None:
 
 
 def _needed(writer: Any, among: dict[int, int], taken: set[int]) -> list[Any]:
-    """The writer and all that must run before it, except what is in `taken`; adds them to it."""
+    """The writer and all operations that must run before it, except those in `taken`; adds them to `taken`."""
     found, remaining = [], [writer]
     while remaining:
         operation = remaining.pop()
@@ -93,7 +93,7 @@ def _needed(writer: Any, among: dict[int, int], taken: set[int]) -> list[Any]:
 
 
 def held_bytes(graph: Any) -> int:
-    """The number of bytes that a traced step holds back; 0 if none."""
+    """The number of bytes that a traced step holds back."""
     return sum(_nbytes(value) for barrier, _ in _barriers(graph) for value in barrier.inputs)
 
 
@@ -116,7 +116,7 @@ def without_barriers(graph: Any) -> Any:
 
 
 def _barriers(graph: Any) -> list[tuple[Any, Any]]:
-    """Each operation that holds values back, and the increment of `commits` that waits for it."""
+    """Pairs of an operation that holds values back and the increment of `commits` that waits for it."""
     held = [operation for operation in graph.get_operations() if operation.type == "IdentityN"]
     users = [(operation, user) for operation in held for user in operation.outputs[-1].consumers()]
     return [(operation, user) for operation, user in users if user.type == "AssignAddVariableOp"]
@@ -128,12 +128,12 @@ def _reference(tensor: Any) -> str:
 
 
 def _nbytes(value: Any) -> int:
-    """The size of a tensor; 0 if its shape is unknown."""
+    """The bytes of a tensor; 0 if its shape is unknown."""
     return int(value.shape.num_elements() or 0) * int(value.dtype.size)
 
 
 def _writers(operations: list[Any]) -> tuple[list[Any], list[tuple[Any, int]]]:
-    """Operations that may write a variable, and their inputs that depend on no such write."""
+    """The operations that may write a variable, and their inputs that depend on no such write."""
     written: set[int] = set()
     late: set[int] = set()
     writers: list[Any] = []

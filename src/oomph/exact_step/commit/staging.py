@@ -33,7 +33,7 @@ class _Area:
             return TENSORFLOW.stage.value()(values=list(values), shared_name=self._name)
 
     def take(self) -> list[tf.Tensor] | None:
-        """The oldest item held, or None; eager mode only."""
+        """Take out the oldest item held; None if there is none. Eager mode only."""
         with tf.device(self._device):
             if int(TENSORFLOW.stage_size.value()(dtypes=self._dtypes, shared_name=self._name)) == 0:
                 return None
@@ -68,12 +68,12 @@ class Hold:
             return [_identity_where_it_is(tensor) for tensor in batch]
 
     def clear(self) -> list[tf.Operation]:
-        """Release everything held."""
+        """Add operations that release everything held, and return them."""
         areas = [area for area, _ in [*self._state, *self._pinned]]
         return [area.clear() for area in [*areas, *([self._batch_area] if self._batch_area else [])]]
 
     def take_batch(self) -> list[tf.Tensor] | None:
-        """The batch of the failed step; None if the step failed before it had one."""
+        """Take out the batch of the failed step; None if the step failed before it had a batch."""
         return self._batch_area.take() if self._batch_area is not None else None
 
     def roll_back(self) -> None:
@@ -84,7 +84,7 @@ class Hold:
 
 
 def _areas_of(slots: Sequence[Slot]) -> list[tuple[_Area, list[Slot]]]:
-    """One staging area for each device that holds slots, with those slots."""
+    """One staging area for each device that holds slots, each with its slots."""
     by_device: dict[str, list[Slot]] = defaultdict(list)
     for slot in slots:
         by_device[slot.device].append(slot)

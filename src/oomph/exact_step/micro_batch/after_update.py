@@ -48,7 +48,7 @@ class AfterUpdate:
         """Within the block, assignments of these variables are recorded.
 
         Args:
-            current: returns those of the micro-batch that this thread traces; None elsewhere and before the update.
+            current: returns the recorder of the micro-batch traced in this thread; None elsewhere or before the update.
         """
         with ExitStack() as undo:
             for variable in map(tensorflow_variable, variables):
@@ -64,7 +64,7 @@ class AfterUpdate:
         self._noted[id(variable.handle)] = len(TENSORFLOW.default_graph.value()().get_operations())
 
     def reason(self, graph: Any, before: set[str], updated: set[int]) -> str:
-        """The reason the commit cannot make these assignments, or that updated weights are used elsewhere; or empty.
+        """The reason the commit cannot make these assignments, or that updated weights are used elsewhere; else empty.
 
         Args:
             graph: the graph of the micro-batch.
@@ -121,7 +121,7 @@ class Assignments:
     """Each variable, and the name of the tensor to assign."""
 
     def make(self) -> None:
-        """Add them to the function being traced."""
+        """Add the assignments to the function being traced."""
         if not self.values:
             return
         graph = TENSORFLOW.default_graph.value()()

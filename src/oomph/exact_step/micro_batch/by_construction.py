@@ -19,7 +19,7 @@ Check = Callable[[Any], bool]
 
 
 def _along_features(thing: Any) -> bool:
-    """True if none of its axes is the batch axis."""
+    """True if none of the axes that a layer or an operation works along is the batch axis."""
     axes = getattr(thing, "axis", None)
     return axes is not None and all(int(axis) == -1 or int(axis) > 0 for axis in tf.nest.flatten(axes))
 
@@ -98,12 +98,12 @@ _METRIC_FUNCTIONS = (
     "top_k_categorical_accuracy", "sparse_top_k_categorical_accuracy",
 )  # fmt: skip
 _SHORT = ("accuracy", "acc", "crossentropy", "ce")
-"""Names for which Keras chooses a metric class by the shapes of the outputs."""
+"""The metric names for which Keras chooses a class by the shapes of the outputs."""
 _OPERATIONS: dict[str, Check] = {
     **dict.fromkeys(("Add", "Subtract", "Multiply", "Divide", "Equal", "NotEqual", "LogicalAnd"), _always),
     **dict.fromkeys(("Any", "All"), _along_features),
 }
-"""Operations of a functional model that belong to no layer. Masks are made of them."""
+"""The check of each operation of a functional model that belongs to no layer. Masks are made of them."""
 _MODELS = ("Sequential", "Functional")
 _ACTIVATIONS = ("activation", "recurrent_activation")
 

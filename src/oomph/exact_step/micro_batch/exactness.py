@@ -23,7 +23,7 @@ from oomph.protocol.reason_table import NORMALIZATION
 EXACT, APPROXIMATE, RESTART_ONLY = "exact", "approximate", "restart only"
 TO_BE_PROBED = "probed before a batch is divided"
 SMALLER = "smaller batches"
-"""Not split into micro-batches: each smaller batch has its own update."""
+"""The kind of a promise under which a batch is split into smaller batches, each with its own update."""
 REFUSED = "refused"
 BATCH_NORMALIZATION = "BatchNormalization sees each micro-batch alone"
 _STRATEGIES = (
@@ -38,7 +38,7 @@ class Promise:
 
     kind: str
     reason: str = ""
-    """As text."""
+    """The reason the promise is no better, in words."""
     coupling: str = ""
     """The known reason for a coupling of samples in a batch, if any."""
 

@@ -25,7 +25,7 @@ from oomph.keras_bridge.runtime.allocator import run_out_of_memory
 
 @dataclass(frozen=True)
 class Kinds:
-    """Whether loss and plain numbers are sums over samples (True) or means."""
+    """Which terms of the loss and plain numbers are sums over samples (True) and which are means (False)."""
 
     loss: bool
     terms: list[bool]
@@ -57,11 +57,11 @@ class AccumulatedStep:
         self._small: SmallState | None = None
         self._divisors: list[Any] = []
         self._own: list[Any] = []
-        """Each replica's samples; `_sizes` counts them."""
+        """The samples of each replica; `_sizes` holds their numbers."""
         self._sizes: list[int] = []
         self._size = 0
         self.combine: str | None = None
-        """The user's way to combine numbers in the logs, if any."""
+        """How the user wants numbers in the logs combined, "mean" or "sum"; None: the probe finds out."""
         self.compiled = True
         """False to run micro-batches without XLA: a probe is not worth a compilation."""
         self.summed: list[float] = []
@@ -82,7 +82,7 @@ class AccumulatedStep:
         return weights * (together + (not self._sums[0].exist))
 
     def start(self, batch: Any, size: int, small: SmallState) -> None:
-        """Begin a batch.
+        """Take up a batch, before its first micro-batch.
 
         Args:
             size: the samples of the replica that has the most.
@@ -120,7 +120,7 @@ class AccumulatedStep:
         self._metrics.keep(outputs, [stop - first for first, stop in cuts(self._sizes, start, samples)])
 
     def finish(self, size_is_known: bool) -> Any:
-        """Set state and metrics to the result of the full batch. Returns Keras' logs."""
+        """Set state and metrics to what the full batch would have given. Returns Keras' logs."""
         self._state.finish()
         return self._replicas.reduced(self._replicas.together(self._metrics.finish(size_is_known)))
 
@@ -154,7 +154,7 @@ class AccumulatedStep:
             self.micro_step.take_for(kinds.loss)
 
     def gradients(self) -> list[Any]:
-        """The current sums, of each replica for every variable of every optimizer; None for no gradient."""
+        """The current sums for every variable of every optimizer, replica after replica; None for no gradient."""
         return [gradient for sums in self._sums for gradient in sums.gradients(sums.sparse())]
 
     @property

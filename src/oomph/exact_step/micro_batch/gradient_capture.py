@@ -20,7 +20,7 @@ class GradientCapture:
     """The calls of `optimizer.apply` in one traced micro-batch. None of them assigns anything.
 
     Args:
-        frame: where the micro-batch lies.
+        frame: the position of the micro-batch in the full batch.
         summed: whether the loss of the step is a sum over samples. Then the gradients of micro-batches simply add up.
 
     Otherwise `optimizer.scale_loss` multiplies the loss by the share of the micro-batch before its gradients are taken,
@@ -31,7 +31,7 @@ class GradientCapture:
     def __init__(self, frame: MicroBatchSlice, summed: bool = False) -> None:
         self._frame, self._summed = frame, summed
         self.optimizers: list[Any] = []
-        """The optimizer of each call."""
+        """The optimizer of each call of `apply`."""
         self.variables: list[list[Any]] = []
         """For each call, the variables of its gradients."""
         self.gradients: list[list[Any]] = []
@@ -80,7 +80,7 @@ class GradientCapture:
         return loss if self._summed else loss * tf.cast(self._frame.share, loss.dtype)
 
     def _note_order(self, grads: list[Any]) -> None:
-        """Remember what existed before the first call; a gradient made later may depend on its update."""
+        """Record which operations existed before the first call; a gradient made later may depend on its update."""
         if tf.executing_eagerly():
             self._late = self._late or bool(self.optimizers)
             return

@@ -34,11 +34,11 @@ class GradientSums:
 
     @property
     def exist(self) -> bool:
-        """True if the variables exist."""
+        """True if the variables for the sums exist."""
         return bool(self._sums)
 
     def make(self, calls: Sequence[Gradients], variables: list[Any]) -> None:
-        """Create the variables, unless they exist. In eager mode, since a trace that fails here cannot be repeated.
+        """Create the variables unless they exist. Eager mode only, since a trace that fails here cannot be repeated.
 
         Args:
             calls: for each call of an optimizer, its gradients.
@@ -64,7 +64,7 @@ class GradientSums:
         return sparse
 
     def keep(self, sparse: dict[str, tf.IndexedSlices], sizes: Mapping[str, Any] | None = None) -> None:
-        """Keep the sparse gradients of one micro-batch. In eager mode.
+        """Keep the sparse gradients of one micro-batch. Eager mode only.
 
         Args:
             sizes: the sizes of the pieces, for gradients with several pieces.

@@ -36,7 +36,7 @@ class MicroBatchLosses:
     """The corrections for one traced micro-batch, and what the trace found.
 
     Args:
-        frame: where the micro-batch lies; None to correct nothing and only collect the divisors.
+        frame: the position of the micro-batch in the full batch; None to only collect the divisors.
         eagerly: whether the step runs eagerly. Then the divisor of a number is unknown.
     """
 
@@ -45,9 +45,9 @@ class MicroBatchLosses:
         self.divisors: list[tf.Tensor] = []
         """Divisors of this micro-batch, one for each reduction whose divisor depends on the data."""
         self.terms: list[tf.Tensor] = []
-        """Terms of the loss that are plain numbers, before their correction."""
+        """The terms of the loss that are plain numbers, before their correction."""
         self.names: list[str] = []
-        """The name of each term."""
+        """The name of each term, in the same order."""
         self._calls: list[type] = []
         """The nested losses that are being called, outermost first."""
 

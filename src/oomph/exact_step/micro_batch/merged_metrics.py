@@ -37,7 +37,7 @@ class MergedMetrics:
         return self.summed.get("values", []), self.summed.get("logs", [])
 
     def keep(self, outputs: list[MicroBatchOutputs], sizes: list[int]) -> None:
-        """Keep each replica's outputs of a micro-batch, without gradients, and its samples there."""
+        """Keep each replica's outputs of a micro-batch, without gradients, and its number of samples."""
         self._outputs.append([own._replace(gradients=[]) for own in outputs])
         self._sizes.append(sizes)
 
@@ -109,7 +109,7 @@ def _columns(parts: Sequence[MicroBatchOutputs], field: str) -> list[tuple[Any, 
 
 
 def _merged_values(column: Sequence[Any], is_sum: bool, sizes: Sequence[int], batched: bool) -> Any:
-    """Numbers, merged by the share of their micro-batch; losses of single samples, concatenated."""
+    """Numbers merged by the share of their micro-batch, or losses of single samples concatenated."""
     if not batched:
         return _summed(column) if is_sum else _mean(column, sizes)
     total = sum(sizes) or 1

@@ -30,7 +30,7 @@ class Handed:
 
     values: list[Any] = field(default_factory=list)
     weights: list[Any] = field(default_factory=list)
-    """For each value, its summed weight; None if the metric was given none."""
+    """For each value, its summed weight; None if the metric was given no weight."""
     arguments: list[Any] = field(default_factory=list)
     """(args, kwargs) of each foreign metric update."""
 
@@ -42,9 +42,9 @@ class MicroBatchMetrics:
         self._model = model
         self.handed = Handed()
         self.means: list[Any] = []
-        """The metric of each value handed over."""
+        """The metric that each value handed over belongs to."""
         self.foreign: list[Any] = []
-        """The metric of each pair of arguments handed over."""
+        """The metric that each pair of arguments handed over belongs to."""
         self._results: list[tuple[Any, Any]] = []
 
     @staticmethod
@@ -69,7 +69,7 @@ class MicroBatchMetrics:
             yield
 
     def source_of(self, leaf: Any) -> Any:
-        """The metric whose result this tensor is, or None."""
+        """The metric whose result this tensor is; None if it is no metric's result."""
         return next((metric for tensor, metric in self._results if tensor is leaf), None)
 
     def _takes(self, metric: Any, values: Any, sample_weight: Any) -> bool:
@@ -122,7 +122,7 @@ def all_metrics(model: Any) -> list[Any]:
 
 
 def is_foreign(metric: Any) -> bool:
-    """True if it is unknown how a metric adds up, because code outside Keras updates it."""
+    """True if code outside Keras updates a metric, so that it is unknown how the metric adds up."""
     return not getattr(type(metric).update_state, "__module__", "").startswith(("keras.", "oomph."))
 
 

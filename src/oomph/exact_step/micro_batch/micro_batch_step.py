@@ -46,11 +46,11 @@ class MicroBatchOutputs(NamedTuple):
     """The outputs of one micro-batch; every field is a nest of tensors."""
 
     logs: list[Any]
-    """The leaves of what the user's step returned."""
+    """The leaves of the nest that the user's step returned."""
     gradients: list[list[Any]]
     """For each call of an optimizer, the gradients of its variables times the share of the micro-batch."""
     sizes: dict[str, Any]
-    """Number of each sparse gradient with several pieces → their sizes, int64 [pieces]."""
+    """Number of each sparse gradient with several pieces → the sizes of the pieces, int64 [pieces]."""
     divisors: list[Any]
     terms: list[Any]
     values: list[Any]
@@ -77,7 +77,7 @@ class MicroBatchStep:
     Args:
         model: a compiled Keras model.
         step: its `train_step`, or its `test_step`, which applies no optimizer.
-        trains: whether the step must apply one.
+        trains: whether the step must apply an optimizer.
     """
 
     def __init__(self, model: Any, step: Callable[[Any], Any], trains: bool = True) -> None:
@@ -86,7 +86,7 @@ class MicroBatchStep:
         self._step = python_of(step)
         self.eagerly = bool(model.run_eagerly)
         self.reason = ""
-        """The reason micro-batches cannot replace the batch, as far as the traced graph shows; or empty."""
+        """The reason in the traced graph why micro-batches cannot replace the batch; empty if it shows none."""
         self.applied: GradientCapture | None = None
         self._after = AfterUpdate()
         self._defers = trains and not self.eagerly and self.replicas.count == 1
@@ -100,7 +100,7 @@ class MicroBatchStep:
         self.sources: list[Any] = []
         """For each leaf of `structure`, the metric whose result it is, or None."""
         self.batched_logs: list[bool] = []
-        """For each leaf, whether it has an entry per sample. `batched_values` and `batched_arguments`: for metrics."""
+        """For each leaf, whether it has an entry per sample; the other two lists say so of what metrics get."""
         self.batched_values: list[bool] = []
         self.pieces: dict[int, tuple[Piece, ...]] = {}
         """The pieces of each sparse gradient, by number."""
@@ -238,7 +238,7 @@ class MicroBatchStep:
             yield
 
     def _note(self, traced: _Traced, logs: Any) -> None:
-        """Keep what the first replica's trace shows, which holds for all replicas."""
+        """Keep the facts that the first replica's trace shows; they hold for all replicas."""
         self.losses, self.metrics, self.applied = traced.losses, traced.metrics, traced.applied
         self._after = traced.after
         leaves, handed = tf.nest.flatten(logs), traced.metrics.handed
@@ -264,7 +264,7 @@ class MicroBatchStep:
         return wrapped.prune(wrapped.inputs[: len(signature)], list(wrapped.structured_outputs))
 
     def _reason_in(self, concrete: Any) -> str:
-        """The reason found in the graph: the step assigns weights, or uses updated ones."""
+        """The reason, from the graph, why micro-batches cannot replace the batch; empty if there is none."""
         if not self.trains or self.applied is None:
             return ""
         weights = [v for optimizer in optimizers_of(self._model) for v in optimizer.variables]

@@ -17,7 +17,7 @@ from oomph.keras_bridge.names.keras3 import KERAS
 
 
 class MovingStatistics:
-    """The moving state of a model's step.
+    """The seeds, counters and moving averages that a model's step updates.
 
     Args:
         model: the model, for the pairs of moving mean and variance of its BatchNormalization layers.
@@ -69,7 +69,7 @@ class MovingStatistics:
 
 
 def _mean(values: Any, shares: Any) -> Any:
-    """The mean over the first dimension. Exactly the first value if all are equal, and for integers."""
+    """The share-weighted mean over the first dimension; exactly the first value if all are equal, and for integers."""
     if not values.dtype.is_floating:
         return values[0]
     first = values[0]

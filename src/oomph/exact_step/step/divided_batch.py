@@ -45,7 +45,7 @@ class DividedBatch:
         self._full_batch, self._search, self._divided = full_batch, search, divided
         self._batch, self._size, self._one_piece = batch, size, one_piece
         self._samples = 0
-        """The size of the last micro-batch."""
+        """The number of samples in the last micro-batch."""
 
     def go_on(self) -> Any:
         """Try the whole batch. Returns Keras' logs or Failed."""
@@ -103,7 +103,7 @@ class SmallerBatches:
         self._done = 0
 
     def go_on(self) -> Any:
-        """Train on the rest. Returns Keras' logs of the last step, or Failed."""
+        """Train on the samples that are left. Returns Keras' logs of the last step, or Failed."""
         while True:
             left = self._size - self._done
             samples = math.ceil(left / math.ceil(left / (self._search.next_size(self._size) or 1)))

@@ -51,7 +51,7 @@ class Division:
         self._steps, self._next_probe = 0, 2
 
     def is_time_to_probe_again(self) -> bool:
-        """True after 2, 5, 11, 23 ... divided steps, if only a probe supports the verdict.
+        """True after 2, 5, 11, 23, ... divided steps, if only a probe supports the verdict.
 
         A coupling may show only in rare samples. Counts the divided steps, so call it once for each.
         """
@@ -79,7 +79,7 @@ class Division:
         return None
 
     def settle(self, found: ProbeFinding) -> Promise:
-        """Adopt the verdict that follows from a finding. Returns it."""
+        """Adopt the verdict that follows from a finding, and return it."""
         judged = verdict.judge(self._promise, found, self._choice)
         self.rounding = found.difference if judged.kind == EXACT else 0.0
         if self.verdict is not None and judged.kind != EXACT:

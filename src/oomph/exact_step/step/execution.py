@@ -23,14 +23,14 @@ from oomph.keras_bridge.names.tensorflow2 import TENSORFLOW
 
 @dataclass(frozen=True)
 class OnlySpec:
-    """Stands in for a future iterator where only its kind matters."""
+    """Stands in for an iterator that does not exist yet, in code that needs only its kind."""
 
     _type_spec: tf.data.IteratorSpec
     """The spec of an iterator over a `tf.data.Dataset`."""
 
     @property
     def element_spec(self) -> Any:
-        """The spec of its batches."""
+        """The spec of the iterator's batches."""
         return TENSORFLOW.element_spec.of(self._type_spec)
 
 
@@ -64,13 +64,13 @@ class Form:
         self._iterator_spec = iterator_spec
         self._execution = execution
         self.proven = False
-        """True if it has fit once."""
+        """True if the form has run once without running out of memory."""
         self.can_be_repaired = True
         """True if a failure in the compute phase leaves everything as it was before."""
         self.lighter_at: float | None = None
-        """When to hold less; None: never, or already done."""
+        """The monotonic time from which to hold less; None: never, or already done."""
         self.completed = 0
-        """Steps completed before the current call."""
+        """The number of steps completed before the current call."""
         self._step = one if self._compiled_by_xla else inlined(one.get_concrete_function(spec))
         self.hold, self.run = self._compiled(self._step, pinned)
 

@@ -43,7 +43,7 @@ _HELD = 0.5
 for micro-batches, whose accumulated gradients take as many bytes again."""
 
 _PAYS_AFTER = 10
-"""A lighter form is compiled once the training has lasted this multiple of its cost."""
+"""A lighter form is compiled once the training has lasted this many times as long as compiling it takes."""
 
 
 class FullBatchStep:
@@ -71,21 +71,21 @@ class FullBatchStep:
         """True if XLA compiles the step, so that its first run must hold weights and slots."""
         self.can_go_back, self._witnessed = can_go_back, witnessed
         self.draws = KeptRandomOps()
-        """Random numbers of the step that are drawn from variables. There are none under XLA or in eager mode."""
+        """The counts of the step's random operations, kept in variables; none under XLA or in eager mode."""
         self.fingerprint: Any = None
-        """Fingerprint of the batches of the last execution of `run`."""
+        """The fingerprint of the batches of the last execution of `run`."""
         self.commits = tf.Variable(0, dtype=tf.int64, trainable=False)
         """Counts calls of `optimizer.apply`. Incremented before the first assignment of each call."""
         self.completed = tf.Variable(0, dtype=tf.int64, trainable=False)
-        """Counts complete steps if one execution takes several."""
+        """Counts the complete steps of an execution that takes several."""
         self._committed = 0
         self._per_step: int | None = None
         self._counts: set[int | None] = set()
-        """Commits per step, for each trace; None if that depends on computed values."""
+        """The number of commits per step in each trace; None if it depends on computed values."""
         self._optimizers = 0
-        """Number of optimizers when the step was last traced. The graph contains no others."""
+        """The number of optimizers when the step was last traced. The graph contains no others."""
         self._steps = 1
-        """Steps in the last complete execution."""
+        """The number of steps in the last complete execution."""
         self._forms: dict[str, Form] = {}
         self._distributed: dict[str, tuple[Any, list[Slot]]] = {}
         """For each kind of distributed iterator, the spec of its batches and what the step writes on them. Python takes
@@ -146,7 +146,7 @@ class FullBatchStep:
         return unpacked(logs)
 
     def _lighter_at(self, seconds: float) -> float | None:
-        """The time from which a form holds less, since a failure may use the checkpoint; None: never.
+        """The monotonic time from which a form holds less, as a failure may use the checkpoint; None: never.
 
         Args:
             seconds: the duration of its first step, roughly that of compiling the lighter form.
@@ -202,7 +202,7 @@ class FullBatchStep:
                 KERAS.symbolic_build.call(self._model, data_batch=batch)
 
     def _reset_new_metrics(self, state: SmallState) -> None:
-        """Reset metrics built by a failed first step of an eager model, which counted a batch."""
+        """Reset the metrics that a failed first step of an eager model has built: they already count its batch."""
         known = {id(slot.handle) for slot in state.slots}
         for metric in self._model.metrics if self.eagerly else ():
             if any(id(slot.handle) not in known for slot in Slot.each_of(metric.variables)):
@@ -254,7 +254,7 @@ class FullBatchStep:
         return [because("draws-of-kind", kind=kind, where=where) for kind in self._hidden]
 
     def _listed_state(self) -> list[Slot]:
-        """The state that the model lists, since without a graph the step's writes are unknown."""
+        """The state that the model lists: in eager mode no graph shows what the step writes."""
         model = self._model
         return Slot.each_of([*model.non_trainable_variables, *model.metrics_variables])
 

@@ -38,7 +38,7 @@ from oomph.protocol.reasons import Reason
 from oomph.script.kept_micro_batches import Start
 
 _FORWARD_ONLY = 3
-"""A step without gradients begins with this many samples per sample of training: it keeps no activations."""
+"""A step without gradients begins with this many times the micro-batch of training: it keeps no activations."""
 _SURELY_TOO_LARGE = 8
 """An evaluation batch larger than this many times the micro-batch of training is not tried whole."""
 
@@ -75,7 +75,7 @@ class GuardedStep:
         self._model, self._plain, self._watch = model, plain, watch
         self._witnessed = witnessed
         self._fingerprint: Any = None
-        """Fingerprint of the batches of the current execution."""
+        """The fingerprint of the batches of the current execution."""
         self.taken: Taken | None = None
         self._trains = trains
         self._replicas = Replicas(model.distribute_strategy)
@@ -132,11 +132,11 @@ class GuardedStep:
 
     @property
     def draws(self) -> KeptRandomOps:
-        """The restorable random numbers of the step."""
+        """The counts of the step's random operations, which can be restored."""
         return self._full_batch.draws
 
     def hidden_state(self) -> list[Reason]:
-        """The state of the step that TensorFlow hides."""
+        """The reasons some state of the step cannot be saved: TensorFlow hides it."""
         return self._full_batch.hidden_state()
 
     @property
@@ -154,11 +154,11 @@ class GuardedStep:
 
     @property
     def micro_batch(self) -> int | None:
-        """The micro-batch in use; None while batches are whole."""
+        """The micro-batch in use, in samples; None while batches are whole."""
         return self._search.chosen
 
     def verify(self, steps: int) -> None:
-        """Compare the next steps with plain Keras."""
+        """Compare the next `steps` steps with plain Keras."""
         self.verification = Verification(steps, self._plain, self._model)
 
     def begin_with(self, start: Start) -> None:
@@ -173,7 +173,7 @@ class GuardedStep:
 
     @property
     def _trained_with(self) -> int | None:
-        """The micro-batch that training uses, for an evaluation in which no full batch has fit yet."""
+        """The micro-batch of training in samples, for an evaluation in which no full batch has fit yet; else None."""
         if self._trains or self._on_batch.has_fitted or not self._is_whole:
             return None
         training = getattr(self._model, "train_function", None)

@@ -17,7 +17,7 @@ from oomph.keras_bridge.runtime.errors import DeviceOutOfMemory, as_out_of_memor
 
 END_OF_DATA = (StopIteration, tf.errors.OutOfRangeError)
 COMPUTE, COMMIT, INPUT = "compute", "commit", "input"
-"""Phases of a step: nothing assigned; something may be assigned; no batch yet."""
+"""The phases of a step: nothing is assigned; something may be assigned; there is no batch yet."""
 
 
 @dataclass(frozen=True)
@@ -27,12 +27,12 @@ class Failed:
     oom: DeviceOutOfMemory
     error: BaseException
     phase: str
-    """COMPUTE, COMMIT or INPUT."""
+    """The phase in which the step failed: COMPUTE, COMMIT or INPUT."""
     batch: Any = None
     done: int = 0
-    """Steps that the same execution (`steps_per_execution`) had completed before."""
+    """The number of steps that the same execution (`steps_per_execution`) had completed before."""
     samples: int | None = None
-    """The micro-batch that failed; None for a full batch."""
+    """The samples of the micro-batch that failed; None for a full batch."""
 
 
 def attempt(

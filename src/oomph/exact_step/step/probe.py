@@ -28,11 +28,11 @@ class ProbeFinding:
     """The result of a probe. Differences are relative: the norm of the difference over the norm of the whole."""
 
     samples: int
-    """Number of samples probed; 0 if the batch has too few."""
+    """The number of samples probed; 0 if the batch has too few."""
     gradients: float = 0.0
     state: float = 0.0
     worst: str = ""
-    """The variable whose state differs most."""
+    """The name of the state variable that differs most."""
     tolerance: float = 0.0
     returned: float = 0.0
     """The largest relative difference of a returned number, taken as a mean or as a sum over samples."""
@@ -183,9 +183,9 @@ class Probe:
 
 
 def _are_sums(numbers: list[list[Any]], share: float) -> list[bool | None]:
-    """Return True for each number whose whole is the sum of its two micro-batches rather than their mean.
+    """For each number, True if the whole's is the sum of the two micro-batches', False if it is their mean.
 
-    None if all three are zero: then the kind is unknown.
+    None if all three are zero, so that the kind is unknown.
     """
     found: list[bool | None] = []
     for whole, one, other in zip(*numbers, strict=True):
@@ -238,7 +238,7 @@ def _difference(whole: list[Any], parts: list[Any]) -> tuple[float, str]:
 
 
 def _finite(difference: float) -> float:
-    """The difference; infinite if it is NaN."""
+    """The difference, or infinity if it is NaN."""
     return difference if np.isfinite(difference) else float("inf")
 
 

@@ -22,9 +22,9 @@ from oomph.exact_step.step.recomputation import Recomputation
 from oomph.keras_bridge.graph.write_set import SmallState, components
 
 _OF_ALL = {"float64": 1e-12, "float32": 1e-6, "bfloat16": 1e-3, "float16": 1e-3}
-"""Share of all gradients' norm added to the rounding limit, by the coarsest compute type.
+"""The share of all gradients' norm that is added to the rounding limit, by the coarsest compute type.
 
-It covers gradients that are zero except for rounding, such as that of a bias before BatchNormalization.
+It covers gradients that are zero except for rounding, such as the gradient of a bias before BatchNormalization.
 """
 
 
@@ -34,11 +34,11 @@ class Inconsistent:
 
     device: str
     variable: str
-    """The variable whose gradient differs most."""
+    """The path of the variable whose gradient differs most."""
     difference: float
-    """Norm of the difference over the norm of the gradient."""
+    """The norm of the difference, relative to the norm of the gradient."""
     third: str
-    """Which one a third computation agrees with: "the first", "the second", "neither" or "both"."""
+    """The computation that a third one agrees with: "the first", "the second", "neither" or "both"."""
 
 
 class Recheck:
@@ -65,9 +65,9 @@ class Recheck:
         self._micro_step = self._recomputation.micro_step
         self._steps = 0
         self.done = 0
-        """Number of comparisons."""
+        """The number of comparisons made."""
         self.seconds = 0.0
-        """Time spent on them."""
+        """The seconds spent on comparisons."""
         self.impossible = ""
         """The reason no comparison can be made, or empty."""
 
@@ -143,7 +143,7 @@ def _norm(array: Any) -> float:
 
 
 def _difference(one: Any, other: Any) -> float:
-    """The norm of the difference; infinite if only one is finite somewhere."""
+    """The norm of the difference of two gradients; infinite if only one of them is finite somewhere."""
     one, other = one.astype(np.float64), other.astype(np.float64)
     same = (one == other) | (np.isnan(one) & np.isnan(other))
     apart = np.where(same, 0.0, one - other)

@@ -1,4 +1,4 @@
-"""The limit of rounding: the largest relative difference from adding up in another order.
+"""The limit of rounding: the largest relative difference that adding up in another order can make.
 
 Runs in the script process.
 """

@@ -13,7 +13,7 @@ from oomph.protocol.micro_batch_sizes import MicroBatchSearch, Regrowth
 from oomph.script.kept_micro_batches import Start
 
 _LOOK_AGAIN = 5.0
-"""Seconds between two checks whether memory is free again."""
+"""The seconds between two checks whether memory is free again."""
 
 
 class SizeSearch:
@@ -22,16 +22,16 @@ class SizeSearch:
     def __init__(self) -> None:
         self.known = MicroBatchSearch()
         self.chosen: int | None = None
-        """The micro-batch in use; None if batches are whole, or during the search."""
+        """The micro-batch in use, in samples; None while batches are whole, or during the search."""
         self.room_bytes: int | None = None
-        """Memory available to a micro-batch at the last failure; None: unknown."""
+        """The bytes of memory available to a micro-batch at the last failure; None if unknown."""
         self._begin: Start | None = None
-        """Start values of a new process, before its first batch."""
+        """The micro-batch that this process starts with, until its first batch."""
         self._limit_bytes: int | None = None
         self._most_bytes = 0
         self._others_hold = self._gaps = False
         self._gpu: str | None = None
-        """The GPU that ran out of memory, if an error named it, to watch among several."""
+        """The GPU that ran out of memory; None if the error did not name it."""
         self._failed_at = self._cost = 0.0
         self._regrowth: Regrowth | None = None
         self._looked_at = 0.0
@@ -63,7 +63,7 @@ class SizeSearch:
         return None if self.known.hopeless else self.known.micro_batch(batch)
 
     def run(self, samples: int, step: Callable[[], Any]) -> Any:
-        """Run `step` for a micro-batch of that size; returns its result or Failed. Measures memory during a search."""
+        """Run `step` for a micro-batch of this size; returns its result or Failed. Measures memory during a search."""
         if self.chosen is not None or self.known.failed is None:
             return attempt(step)
         memory = DeviceMemory.of_training_device(self._gpu)
@@ -78,10 +78,10 @@ class SizeSearch:
         return outcome
 
     def learn(self, failed: Failed, samples: int, seconds: float, extra_bytes: int = 0) -> None:
-        """Learn from a failure with that many samples.
+        """Learn from a failure with this many samples.
 
         Args:
-            seconds: the time it cost.
+            seconds: the time that the failure cost.
             extra_bytes: device memory that micro-batches need in addition to what the full batch needed.
         """
         self._gpu = failed.oom.gpu or self._gpu
@@ -102,7 +102,7 @@ class SizeSearch:
             self._regrowth = self._regrowth.after_failure(self._failed_at, seconds)
 
     def _limit_when_refused(self, memory: DeviceMemory, peak: int, requested: int) -> int:
-        """The memory to assume after a refusal below the limit.
+        """The bytes of memory to assume after an allocation was refused below the limit.
 
         The free memory is fragmented or, on a GPU, partly held by other processes; then between nothing and all of the
         request is free.

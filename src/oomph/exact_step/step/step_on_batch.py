@@ -43,7 +43,7 @@ class StepOnBatch:
         self._replicas = Replicas(model.distribute_strategy)
         self.search = SizeSearch()
         self.has_fitted = False
-        """True if a full batch has fit."""
+        """True if a full batch has fit into memory."""
         self._divisions: dict[str, Division] = {}
         self._division = new_division()
         """The division for the layout of the current batch."""
@@ -121,7 +121,7 @@ class StepOnBatch:
             self.search.learn(failed, samples, seconds, self._division.divided.extra_bytes())
 
     def _observed(self, plan: StepPlan, result: Any, size: int | None) -> Observed:
-        """Measure what the plan after this result depends on."""
+        """Measure the facts that the plan after this result depends on."""
         failed = result if isinstance(result, Failed) else plan.failed
         if failed is None or not size or not isinstance(result, (Failed, Promise)):
             return Observed(size, None)
@@ -148,7 +148,7 @@ class StepOnBatch:
         self._division = self._divisions[layout]
 
     def _judged(self, batch: Any, size: int, watch: StepWatch) -> Promise:
-        """The exactness of micro-batches of this batch. A probe runs before the first batch of a layout is split."""
+        """The promise for micro-batches of this batch. A probe runs before the first batch of a layout is split."""
         division, before = self._division, self._division.verdict
         if before is not None and not division.is_time_to_probe_again():
             return before
@@ -185,7 +185,7 @@ class StepOnBatch:
         return (memory.in_use_bytes() or 0) + requested <= memory.limit_bytes
 
     def _fresh_start(self, size: int) -> Start | None:
-        """The start of a new process if nothing fit in this one; None if useless.
+        """The micro-batch for a new process to start with if nothing fit in this one; None if that is useless.
 
         TensorFlow's BFC allocator never returns regions, so a kernel that needs one large block may find room in a new
         process that never tries the full batch.
@@ -195,7 +195,7 @@ class StepOnBatch:
 
 
 def _need(failed: Failed, trained_bytes: int) -> str:
-    """The requested, available and used memory, in words; empty if unknown."""
+    """The memory that was requested, available and in use at a failure, in words; empty if unknown."""
     memory, asked = DeviceMemory.of_training_device(failed.oom.gpu), failed.oom.requested_bytes
     limit, peak = memory.limit_bytes, memory.peak_bytes()
     if asked is None or limit is None:

@@ -33,11 +33,11 @@ class StepPlan:
 
     action: Action
     failed: Failed | None = None
-    """The last failure; None if nothing has failed."""
+    """The last failure of the step; None if nothing has failed."""
     ooms: int = 0
-    """The number of failures."""
+    """The number of out-of-memory errors of the step."""
     logs: Any = None
-    """Keras' logs, once it is done."""
+    """Keras' logs, once the step is done."""
     reason: str = ""
     """Why a new process is needed, in words."""
     begin: Start | None = None
@@ -60,18 +60,18 @@ class StepPlan:
 
 @dataclass(frozen=True)
 class Observed:
-    """The memory after an action that decides the next one."""
+    """The facts that decide the next action, measured after the last one."""
 
     size: int | None
     """The samples of the batch; None if its tensors disagree."""
     next_size: int | None
-    """The micro-batch that fits next; None: not even one sample does."""
+    """The micro-batch to try next, in samples; None if not even one sample fits."""
     fits_without_pins: bool = False
     """True if the batch may have failed only because the variables were held as well."""
     fresh: Start | None = None
-    """The start of a new process if nothing fits in this one; None if useless."""
+    """The micro-batch for a new process to start with if nothing fits in this one; None if that is useless."""
     need: str = ""
-    """What one sample would need, in words."""
+    """The memory that one sample would need, in words."""
 
 
 def next_plan(plan: StepPlan, result: Any, observed: Observed) -> StepPlan:
@@ -112,7 +112,7 @@ def _in_parts(plan: StepPlan, observed: Observed) -> StepPlan:
 
 
 def _begin_smaller(failed: Failed, observed: Observed) -> Start | None:
-    """The start after a failure amid the assignments."""
+    """The smaller micro-batch for a new process to start with after a failure amid the assignments."""
     if observed.size is None or observed.next_size is None:
         return None
     # Micro-batches fit, but their update did not: larger ones would leave it even less memory.

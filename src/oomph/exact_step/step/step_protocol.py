@@ -48,14 +48,14 @@ class Taken:
 
     logs: Any
     fingerprint: Any = None
-    """The fingerprint of its batches (`fingerprints.py`); None if not computed."""
+    """The fingerprint of the execution's batches (`fingerprints.py`); None if not computed."""
 
 
 class StepWatch(Protocol):
     """Receives the reports about the steps of a model: the fit that runs it, or a default."""
 
     compares_batches: bool
-    """True if it reads the fingerprints of batches."""
+    """True if the receiver compares batches, so that their fingerprints are computed."""
 
     def before_step(self, step: Step, iterator: Any) -> None: ...
 
@@ -82,7 +82,7 @@ class Step(Protocol):
     def __call__(self, iterator: Any) -> Any: ...
 
     def prepare(self, iterator: Any) -> None:
-        """Trace for this kind of input, so that every variable exists. Takes nothing from the iterator."""
+        """Trace the step for this kind of iterator, so that every variable exists. Takes no batch from the iterator."""
         ...
 
     def begin_with(self, start: Start) -> None:
@@ -95,7 +95,7 @@ class Step(Protocol):
 
     @property
     def taken(self) -> Taken | None:
-        """The last execution."""
+        """The results of the last execution; None if there are none."""
         ...
 
 

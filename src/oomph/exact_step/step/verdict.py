@@ -31,7 +31,7 @@ from oomph.protocol.reason_table import DRAWS, NORMALIZATION, SUMS
 
 METRIC = "metric "
 _FEWER_SAMPLES = (4, 2)
-"""Sample counts for retries, if there is no memory for the usual number."""
+"""The numbers of samples for further probes, if there is no memory for the usual number."""
 _OF_ANY_SIZE = "where the step holds a fixed batch size, tf.shape(x)[0] in its place is the size of any part"
 _HIDDEN_DRAWS = "random numbers that TensorFlow cannot draw again"
 
@@ -124,7 +124,7 @@ def batch_normalizations(model: Any, small: SmallState) -> list[Any]:
 
 
 def _failing(reason: str, choice: Choice) -> Promise:
-    """The promise for a step that fails on few samples; with the options, micro-batches are tried anyway."""
+    """The promise for a step that fails on few samples; micro-batches are tried anyway if an option allows it."""
     if choice.inexact == "allow" or choice.smaller_batch:
         return Promise(APPROXIMATE if choice.inexact == "allow" else SMALLER, reason)
     return Promise(REFUSED, f"{reason}; {_OF_ANY_SIZE}")
@@ -164,7 +164,7 @@ def _probed(model: Any, divided: AccumulatedStep, batch: Any, size: int, small: 
 def _probed_both_ways(
     model: Any, divided: AccumulatedStep, batch: Any, size: int, small: SmallState, samples: int
 ) -> ProbeFinding:
-    """Probe the step with its loss as a mean over samples (or its current kind), and if it differs, as the other."""
+    """Probe the step with its loss as the current kind, mean or sum; if the result differs, as the other kind."""
     probe, summed = Probe(divided, rounding.coarsest_type(model)), divided.micro_step.summed
     found = probe.run(batch, size, small, _names(model), samples)
     if found.gradients <= found.tolerance or not found.conclusive:

@@ -30,19 +30,19 @@ class Verified:
     of_change: float = 0.0
     """The largest norm of a variable's difference, relative to that of its change by plain Keras."""
     variable: str = ""
-    """The variable with that difference; empty if no variable differs."""
+    """The path of the variable with that largest norm; empty if no variable differs."""
     type: str = "float32"
     """The least precise type that the model computes in."""
     of_log: float = 0.0
     """The largest norm of the difference of a returned value, relative to that of the value."""
     rounding: float = 0.0
-    """The largest relative difference that counts as rounding in that type."""
+    """The largest relative difference that counts as rounding in the type that the model computes in."""
     stopped: str = ""
     """The reason fewer steps were compared than requested."""
 
     @property
     def same(self) -> bool:
-        """True if nothing differs."""
+        """True if no variable and no returned value differs at all."""
         return self.weights == self.logs == 0
 
     @property
@@ -117,12 +117,12 @@ def _values(slots: list[Slot]) -> list[Any]:
 
 
 def _difference(one: Any, other: Any) -> float:
-    """The largest absolute difference; infinite if only one of them is NaN or infinite somewhere."""
+    """The largest absolute difference of two values; infinite if only one of them is NaN or infinite somewhere."""
     return float(np.max(np.abs(_apart(one, other)), initial=0.0))
 
 
 def _share(apart: float, of: float) -> float:
-    """The difference relative to a norm; 1 if that is zero."""
+    """The difference relative to a norm; 1 if the norm is zero."""
     return apart if apart in (0, float("inf")) else apart / (of or apart)
 
 

@@ -156,7 +156,7 @@ def history_state(history: Any) -> tuple[dict[str, Any], list[Array], list[Reaso
 
 
 def restore_history(history: Any, checkpoint: Checkpoint) -> None:
-    """Continue a History where it was."""
+    """Give a History the epochs and values of a checkpoint."""
     if history is not None:
         saved, arrays = said(checkpoint.meta.history), read_arrays(checkpoint, HISTORY)
         history.epoch = list(saved["epoch"])
@@ -173,7 +173,7 @@ def _matched(callbacks: list[Any], saved: list[dict[str, Any]]) -> Iterator[tupl
 
 
 def _counters(callback: Any) -> Iterator[tuple[str, Any]]:
-    """The counters of the Keras class that this callback is or inherits from."""
+    """Yield the name and value of each counter that a callback has from its Keras class."""
     for name in _counted_by(callback):
         value = _plain(vars(callback).get(name))
         if name in vars(callback) and isinstance(value, _SCALARS):
@@ -181,7 +181,7 @@ def _counters(callback: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _counted_by(callback: Any) -> list[str]:
-    """The only attributes that are restored: a checkpoint must not choose where a callback writes."""
+    """The counters' names; no other attribute is restored, as a checkpoint must not choose where a callback writes."""
     kinds = [kind for kind in type(callback).__mro__ if _is_from_keras(kind)]
     return [name for kind in kinds for name in _STATE.get(kind.__name__, ())]
 

@@ -31,7 +31,7 @@ from oomph.resume.training.growing import sizes_of
 from oomph.resume.training.step_checkpoints import StateSnapshot, StepCheckpoints
 
 _LEAST_SECONDS, _BYTES_PER_SECOND = 0.02, 5e8
-"""The assumed cost of an end state until one has been measured."""
+"""The assumed cost of an end state, as least seconds and bytes per second, until one has been measured."""
 
 
 class FitCheckpoints(StepCheckpoints):
@@ -90,7 +90,7 @@ class FitCheckpoints(StepCheckpoints):
         return saved
 
     def _is_finite_at_end(self, named: training_state.Named) -> bool:
-        """Look at the weights themselves: a ReLU can hide their NaN from the loss."""
+        """True if all weights are finite; checks the weights, since a ReLU can hide their NaN from the loss."""
         broken = training_state.not_finite(named, training_state.finite_only(self._fit.model, named))
         if broken:
             self._say_not_finite(broken, self._fit.position, "the fit ended in this state", "the end state as it is")
@@ -208,7 +208,7 @@ class FitCheckpoints(StepCheckpoints):
 
 
 def _names_in(meta: Meta) -> dict[str, list[str]]:
-    """The owners of the arrays of callbacks and of the History, in words."""
+    """By prefix of an array's name, the callbacks and the History that own such arrays, in words."""
     history = [f"{document['list'][0]} in the History" for document in said(meta.history)["history"]]
     return {callbacks.HISTORY: history, "callback/": [f"callback {each['class']}" for each in meta.callbacks or ()]}
 

@@ -95,7 +95,7 @@ def _resumed_at(fit: Fit, epochs: Any) -> int:
 
 
 def _replace_ends(cls: Any, fits: Fits) -> None:
-    """Hook epoch ends. Data of unknown length end in the train function, which leaves the enumeration suspended."""
+    """Hook the end of an epoch. Data of unknown length end within the train function, and not in the enumeration."""
     catch = KERAS.catch_stop_iteration.of(cls)
 
     @functools.wraps(catch)

@@ -29,7 +29,7 @@ from oomph.keras_bridge.names.keras3 import KERAS
 _LENGTH = struct.Struct("<Q")
 _CHECKSUM_BYTES = 4
 _LATEST_NS = 60_000_000_000
-"""An event file may be created this much later than the journal's last event."""
+"""An event file may be created this many nanoseconds after the journal's last event."""
 
 
 def drop_repeated(callbacks: list[Any], run_dir: Path | None, attempt: int, fit: int, taken_at: float | None) -> None:
@@ -95,7 +95,7 @@ def _is_tensorboard(callback: Any) -> bool:
 
 
 def _origin_of(path: Path) -> tuple[int, int | None]:
-    """The time of creation, and the process: events.out.tfevents.<time>.<host>.<pid>.<number>.v2."""
+    """The creation time and process ID in a file's name: events.out.tfevents.<time>.<host>.<pid>.<number>.v2."""
     fields = path.name.split(".")
     if fields[-1] != "v2" or not fields[-3].isdigit() or not fields[3].isdigit():
         return 0, None

@@ -33,7 +33,7 @@ from oomph.resume.training.identity import FitIdentity
 from oomph.script.kept_micro_batches import Start
 
 _ITERATORS = 10
-"""More iterators over the data than any epoch makes."""
+"""A number of iterators over the data that no epoch exceeds."""
 
 
 class Fit(RunningFit):
@@ -59,7 +59,7 @@ class Fit(RunningFit):
         """False while Keras, under a strategy, reads data to build the model: nothing is skipped then."""
         self._resumed = False
         self.returns = False
-        """True if an earlier attempt finished it, so that its end state may be returned."""
+        """True if an earlier attempt finished the fit, so that its end state may be returned."""
         self._start_of_next: tuple[Any] | None = None
         """Keras' own initial epoch, once it has been replaced for this fit."""
         self._failed: Checkpoint | None = None
@@ -87,7 +87,7 @@ class Fit(RunningFit):
         return None
 
     def resume_from(self, checkpoint: Checkpoint) -> None:
-        """Start at the position of a checkpoint; its state is restored right before the first step."""
+        """Start at the position of a checkpoint; the saved state is restored right before the first step."""
         self._resumed = True
         self.epoch, self.fits.steps = checkpoint.position.epoch, checkpoint.position.steps
         self._first_step = checkpoint.position.steps
@@ -129,7 +129,7 @@ class Fit(RunningFit):
             self.resumption.pass_over_iterators(epochs)
 
     def prepare_data(self) -> bool:
-        """Before an epoch reads its data: restore what they depend on, as an earlier attempt had it.
+        """Restore the objects that the data depend on as an earlier attempt had them, before an epoch reads its data.
 
         Returns whether that state is known, so that nothing else is needed.
         """
@@ -390,7 +390,7 @@ class Fit(RunningFit):
             )  # fmt: skip
 
     def _settle_for_restarts(self) -> None:
-        """Watch steps unguarded."""
+        """Rely on restarts alone: steps of a train function that is not Keras' own are not guarded."""
         if self.promise.kind != exactness.RESTART_ONLY:
             self.promise = exactness.Promise(exactness.RESTART_ONLY, "a train function that is not Keras' own")
         if self.fits.session.handover.guarding.recheck:

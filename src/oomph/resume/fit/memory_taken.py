@@ -17,13 +17,13 @@ _MOST_STAGES = 100
 
 
 def memory_taken(model: Any, epochs: Any, data: Any, seen_peak: int) -> dict[str, int | None]:
-    """Memory of the training device, as fields of the event `fit-finished`; None if unknown.
+    """The batch size and the training device's memory in bytes, as fields of `fit-finished`; None if unknown.
 
     Args:
         model: the model that was trained.
         epochs: Keras' epoch iterator over the data.
-        data: what fit was given as `x`.
-        seen_peak: the most that was seen in use after a step.
+        data: the argument `x` of `fit`.
+        seen_peak: the most bytes that were in use after a step.
     """
     now = peak_bytes_of_device()
     peak = None if now is None else max(now, seen_peak)

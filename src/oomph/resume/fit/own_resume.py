@@ -33,7 +33,7 @@ def tell_own_resume(fit: RunningFit) -> bool:
 
 
 def begun_before(events: Iterable[Event], key: str, epoch: int) -> int | None:
-    """The number of the fit in earlier attempts, if one began it at an earlier epoch; None otherwise."""
+    """The number of the fit in earlier attempts, if any of them began the fit at an earlier epoch; else None."""
     mine = [fit for fit in facts(events, FitStarted) if fit.key == key]
     first = min((epoch if fit.first_epoch is None else fit.first_epoch for fit in mine), default=epoch)
     return mine[-1].fit if first < epoch else None

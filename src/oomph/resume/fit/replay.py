@@ -66,7 +66,7 @@ def _tell_moved_data(fits: Fits, fit: Fit) -> None:
 
 
 def _not_restorable(fit: Fit, checkpoint: Checkpoint) -> list[Reason]:
-    """The effects of the fit that were not saved or have changed since."""
+    """The reasons the fit cannot be skipped: effects that were not saved or have changed since."""
     lost = [*reasons_from((checkpoint.meta.objects or {}).get("lost")), *reasons_from(checkpoint.meta.hidden)]
     lost += [READ_AHEAD] if fit.validation.is_guessed(checkpoint) else []
     return [*lost, *written_files.changed_since(checkpoint, list(written_files.patterns(fit.callbacks)))]
@@ -177,7 +177,7 @@ def _epoch_iterator(fits: Fits, fit: Fit) -> Any:
 
 
 def _history(fit: Fit, epochs: Any, checkpoint: Checkpoint) -> Any:
-    """Create the History as `fit` leaves it, and set model and parameters of the callbacks as `fit` does."""
+    """Create the History as `fit` leaves it, and give the callbacks the model and the parameters that `fit` sets."""
     import keras
 
     own = [callback for callback in fit.callbacks if isinstance(callback, keras.callbacks.History)]

@@ -30,7 +30,7 @@ from oomph.terminal.amounts import counted
 
 
 def tell_start(fit: RunningFit, step: Step) -> None:
-    """Report, before the first step, what is promised for the fit."""
+    """Report the guarantee given for the fit, before its first step."""
     fit.fits.note(
         FitStarted(
             fit=fit.identity.ordinal,
@@ -68,7 +68,7 @@ def tell_start(fit: RunningFit, step: Step) -> None:
 
 
 def announced(promise: exactness.Promise, is_split: bool) -> str:
-    """Describe a promise before anything has happened.
+    """Describe a promise in words, before any step has run out of memory.
 
     Args:
         is_split: whether every batch is split from the start.

@@ -40,7 +40,7 @@ _MAY_PASS = (OSError, MemoryError, tf.errors.ResourceExhaustedError, tf.errors.U
 
 
 class CannotResumeError(CheckpointError):
-    """No checkpoint could be restored, and all are intact; `passing` if a later try may succeed."""
+    """No checkpoint could be restored, but all are intact. `passing` is True if a later try may succeed."""
 
     def __init__(self, reason: str, passing: bool) -> None:
         super().__init__(reason)
@@ -57,7 +57,7 @@ class Resumption:
         self.logs: dict[str, float] = {}
         """The logs of the last step before the checkpoint."""
         self._data_kind = ""
-        """Kind of the restored data position. Once it is set, batches are not skipped again."""
+        """How the data position was restored, such as "exact". Once it is set, batches are not skipped again."""
 
     @property
     def pending(self) -> bool:
@@ -66,7 +66,7 @@ class Resumption:
 
     @property
     def epochs(self) -> int | None:
-        """The number of epochs the script asks for; None if that is not a number."""
+        """The number of epochs that the script asks for; None if the argument is not a number."""
         epochs = self._fit.arguments.get("epochs")
         return epochs if isinstance(epochs, int) else None
 
@@ -111,7 +111,7 @@ class Resumption:
             self._fit.lost.append(READ_AHEAD)
 
     def restore_early(self) -> None:
-        """Restore what callbacks see in the first `on_epoch_begin`; the first step restores it again."""
+        """Restore the state that callbacks see in their first `on_epoch_begin`; the first step restores it again."""
         checkpoint = self.checkpoint
         if checkpoint is None or checkpoint.meta.objects is None:  # the first step refuses a forged one
             return
@@ -126,7 +126,7 @@ class Resumption:
         self._restore_files(checkpoint)
 
     def _trace_as_at_the_beginning(self) -> None:
-        """Trace the step now: the earlier attempt traced it before anything had changed."""
+        """Trace the step before anything is restored, as the earlier attempt traced it before anything had changed."""
         dataset = KERAS.distributed_dataset.get(self._fit.epoch_iterator)
         if isinstance(dataset, tf.data.Dataset):
             self._fit.model.train_function.prepare(OnlySpec(tf.data.IteratorSpec(dataset.element_spec)))
@@ -143,7 +143,7 @@ class Resumption:
                 model.test_function.prepare(OnlySpec(tf.data.IteratorSpec(spec)))
 
     def prepare_data(self) -> bool:
-        """Restore what the resumed iterator depends on, before it is created; False if that was not saved."""
+        """Restore the state that the resumed iterator starts from, before its creation; False if it was not saved."""
         if self.checkpoint is None or self._other_data(self.checkpoint):
             return False
         kept = self.checkpoint.meta.moment

@@ -67,14 +67,14 @@ class RunningFit:
         self.functions: WeakSet[Any] = WeakSet()
         """The `tf.function`s called while the fit runs, except its own steps."""
         self.lost: list[Reason] = []
-        """The state that is known not to be restored."""
+        """The reasons some state was not restored."""
         self.is_over = False
-        """True if an earlier attempt trained as many epochs as the script asks for now, or more."""
+        """True if an earlier attempt trained at least as many epochs as the script asks for now."""
         self.seen_peak = 0
         """Peak device memory in bytes, seen after a step, since the script may reset TensorFlow's own count."""
         self.short_epochs = ShortEpochs()
         self.aside = ""
-        """The reason the guard has stepped aside, or empty; reported once Keras' own step has worked."""
+        """The reason the guard is no longer used, or empty; reported once Keras' own step has worked."""
         self.proof: Proof = FitProof(self.weakly, fits.witnesses)
 
     @property
@@ -84,7 +84,7 @@ class RunningFit:
 
     @property
     def position(self) -> Position:
-        """The next step."""
+        """The position of the next step."""
         return Position(self.identity.ordinal, self.epoch, self.step, self.fits.steps)
 
     def note_here(self, fact: AtStep) -> None:
@@ -116,11 +116,11 @@ class RunningFit:
 
 @dataclass(frozen=True)
 class ShortEpoch:
-    """A short epoch."""
+    """An epoch whose data ran out before its last step."""
 
     epoch: int
     steps: int
-    """Number of its steps."""
+    """The number of steps that the epoch had."""
     wanted: int
 
 
@@ -132,7 +132,7 @@ class ShortEpochs:
         self._longest = 0
 
     def end(self, epoch: int, steps: int, wanted: int | None, is_one_pass: bool = False) -> ShortEpoch | None:
-        """Judge an epoch that no callback has ended.
+        """Return the epoch if it was too short. Call it for an epoch that no callback has ended.
 
         Args:
             epoch: its index.
@@ -149,7 +149,7 @@ class ShortEpochs:
         return short
 
     def finding(self) -> Finding:
-        """Describe all of them."""
+        """Describe all short epochs in one finding."""
         first, last = self.found[0], self.found[-1]
         if len(self.found) == 1:
             which = f"epoch {first.epoch + 1}, which had {last.steps} of its {counted(last.wanted, 'step')}"

@@ -18,7 +18,7 @@ _TRAINING, _VALIDATION = "draws/", "validation/"
 
 
 def as_arrays(model: Any) -> list[Array]:
-    """The count of each draw."""
+    """The count that each random operation of the model's steps keeps of its draws: int64 [3] each."""
     return [
         Array(f"{under}{number}", "int64", value)
         for under, step in _steps(model)
@@ -27,12 +27,12 @@ def as_arrays(model: Any) -> list[Array]:
 
 
 def hidden_in(model: Any) -> list[Reason]:
-    """The draws that cannot be restored."""
+    """The reasons some random operations of the model's steps cannot be restored."""
     return [line for _, step in _steps(model) for line in step.hidden_state()]
 
 
 def restore(model: Any, checkpoint: Checkpoint) -> list[Reason]:
-    """Continue the draws of a checkpoint; returns what could not be restored."""
+    """Restore the counts of the random operations from a checkpoint; returns what could not be restored."""
     kept = {under: training_state.read_arrays(checkpoint, under) for under in (_TRAINING, _VALIDATION)}
     if kept[_VALIDATION]:
         model.make_test_function()

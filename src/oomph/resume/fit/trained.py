@@ -14,7 +14,7 @@ _PLAIN = frozenset((bool, int, float, str, type(None)))
 
 
 class Trained:
-    """A model at the beginning of its training.
+    """The settings of a model at the beginning of its training, to find what callbacks change.
 
     Args:
         model: the compiled model.
@@ -46,7 +46,7 @@ class Trained:
 
 
 def is_made_anew(kept: Any) -> bool:
-    """True if the train function was recreated within the fit, and so traced with the changes so far."""
+    """True if the saved fit recreated its train function, which then was traced with the changes so far."""
     return isinstance(kept, dict) and bool(kept.get("made_anew"))
 
 
@@ -65,7 +65,7 @@ def restore(model: Any, kept: Any) -> None:
 
 
 def _is_alike(value: Any, now: Any) -> bool:
-    """True if both are numbers, or both are text."""
+    """True if a saved value and the current one are both switches, both numbers, or both texts."""
     kinds = ((bool,), (int, float, type(None)), (str, type(None)))
     return any(type(value) in each and type(now) in each for each in kinds)
 
@@ -93,7 +93,7 @@ def _settings_of(part: Any) -> dict[str, Any]:
 
 
 def _parts(model: Any) -> dict[str, Any]:
-    """Layers, optimizers and loss, by class and number in the class: building may add layers of other classes."""
+    """Layers, optimizers and loss, by class and number within the class: building may add layers of other classes."""
     loss = getattr(model, "loss", None)
     found: dict[str, Any] = {}
     counts: Counter[str] = Counter()

@@ -14,7 +14,7 @@ from oomph.resume.training.whole_models import saves_ahead
 
 
 def tell_unsavable(fit: RunningFit) -> None:
-    """Try to save the configuration, without writing a file or drawing the script's random numbers."""
+    """Warn if the model's configuration cannot be saved. Writes no file and draws no random numbers of the script."""
     for finding in _found(fit):
         fit.fits.note(FindingMade(**as_data(finding)))
         fit.fits.say_once(in_words(finding))

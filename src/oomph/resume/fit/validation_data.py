@@ -37,12 +37,12 @@ class ValidationData:
         self._steps, self._model = arguments.get("validation_steps"), model
         self._data, self._arguments = data if shuffled else given, arguments
         self.is_begun = False
-        """True if a validation has run, so its step is traced."""
+        """True if a validation has begun, so that its step is traced."""
         self.made: list[list[int]] = []
         """For each validation iterator, the training iterators made before it, and whether it was used."""
 
     def spec(self, epochs: Any) -> Any:
-        """The element spec of its batches; None if only a batch can show it.
+        """The element spec of the validation batches; None if only a batch can show it.
 
         Args:
             epochs: Keras' epoch iterator over the training data; that of `validation_split` has the same form.
@@ -63,17 +63,17 @@ class ValidationData:
         )).element_spec  # fmt: skip
 
     def note_made(self, after: int) -> None:
-        """Keras creates an iterator over the validation data."""
+        """Record a new validation iterator, created after this many training iterators."""
         if self._dataset is not None:
             self.made.append([after, 0])
 
     def note_used(self) -> None:
-        """Batches are taken from the last iterator; Keras creates some that it never uses."""
+        """Record that the last iterator is used: Keras creates some that it never takes batches from."""
         if self.made:
             self.made[-1][1] = 1
 
     def forget(self) -> None:
-        """The fit starts over."""
+        """Forget all iterators, since the fit starts over."""
         self.made.clear()
 
     def catch_up(self, checkpoint: Checkpoint, trained_on: int, watched: Watched) -> None:

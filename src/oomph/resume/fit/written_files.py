@@ -31,18 +31,18 @@ from oomph.script.opened_files import FileState, Origin, origin_of, replace_file
 
 _MOST_COPIED = 64 << 20
 _MOST_COPIED_WITHIN, _MOST_OF_ONE = 4 << 20, 1 << 20
-"""Within a fit, per checkpoint and per file."""
+"""The most bytes of files copied within a fit: per checkpoint, and per file."""
 _SETTLED_NS = 50_000_000
-"""After this time, a change gets a new modification time: file system clocks tick in milliseconds."""
+"""After these nanoseconds, a change gets a new modification time: file system clocks tick in milliseconds."""
 _MOST_READ = 1 << 30
 _PLACEHOLDER = re.compile(r"\\\{.*?\\\}")
 _GLOB = re.compile(r"\{.*?\}")
 _APPENDED = ("TensorBoard",)
-"""Callbacks whose files are logs that the script does not read back."""
+"""The callback classes whose files are logs that the script does not read back."""
 
 
 def noted(callbacks: list[Any], opened: Iterable[str], since: float) -> tuple[list[dict[str, Any]], list[Array]]:
-    """The files written since then that callbacks name or that were opened, with copies of the small ones."""
+    """The files that callbacks name or that were opened, if written after `since`, with copies of the small ones."""
     found: list[dict[str, Any]] = []
     copies: list[Array] = []
     room = _MOST_COPIED
@@ -115,7 +115,7 @@ def states_in(checkpoint: Checkpoint) -> dict[str, FileState]:
 
 
 def from_meta(document: Any, arrays: Mapping[str, Any], since_ns: int = 0) -> dict[str, FileState]:
-    """The files in the metadata of a checkpoint that was written at that time, by path; raises ValueError."""
+    """The files in the metadata of a checkpoint written at `since_ns`, by path; raises ValueError if malformed."""
     try:
         return {
             str(each["path"]): FileState(
@@ -146,7 +146,7 @@ def _written_at(checkpoint: Checkpoint) -> int:
 
 
 def changed_since(checkpoint: Checkpoint, named: Sequence[str] = ()) -> list[Reason]:
-    """The files that have changed and cannot be restored.
+    """The reasons files of a checkpoint that have changed since cannot be restored.
 
     A different file from before the checkpoint stays: a callback may only read it.
 
@@ -170,7 +170,7 @@ def changed_since(checkpoint: Checkpoint, named: Sequence[str] = ()) -> list[Rea
 
 
 def _comes_back(entry: Mapping[str, Any], copies: Mapping[str, Any], written_at: int) -> bool:
-    """True if there is a copy that may be restored now."""
+    """True if the checkpoint has a copy of the file that may be restored now."""
     copy = copies.get(str(entry["copy"])) if isinstance(entry.get("copy"), int) else None
     if copy is None or not _state(entry, None, written_at).lies_where_it_lay():
         return False
@@ -211,7 +211,7 @@ def _give_new_names(checkpoint: Checkpoint, copies: Mapping[str, Any], named: Se
 
 
 def _content_for(new: str, entry: Mapping[str, Any], copies: Mapping[str, Any]) -> bytes | None:
-    """The content for the file with this new name; None if not allowed."""
+    """The content to write to a file's new name; None if that is not allowed."""
     if not _may_be_copied(entry, new):
         return None
     if isinstance(entry.get("copy"), int):
@@ -295,7 +295,7 @@ _VARIES = re.compile(rf"(?P<clock>{CLOCK.pattern})|(?P<field>\{{.*?\}})")
 
 
 def new_names(paths: Iterable[str], named: Sequence[str]) -> dict[str, list[str]]:
-    """By its current name, the earlier names of each renamed file.
+    """The earlier names of each renamed file, by its current name.
 
     Args:
         paths: the files as the fit named them.

@@ -31,7 +31,7 @@ class LoopCheckpoints(StepCheckpoints):
             self._save()
 
     def finished(self) -> Saved | None:
-        """The loop has ended: only its last checkpoint is still needed."""
+        """Remove all but the last checkpoint of a loop that has ended, and return that checkpoint."""
         self.settle(wait=True)
         store = self._fits.store()
         if store is not None and self._last is not None:
@@ -40,7 +40,7 @@ class LoopCheckpoints(StepCheckpoints):
         return self._last
 
     def count_from(self, steps: int) -> None:
-        """Record that the newest checkpoint is at this many steps of the run."""
+        """Record that the newest checkpoint was taken after `steps` steps of the run."""
         super().count_from(steps)
         self._has_saved = True
 

@@ -51,9 +51,9 @@ class LoopData(DataPosition):
         KERAS.steps_seen.put(self.epochs, 0)
         """A stand-in for Keras' epoch iterator, with what `DataPosition` needs."""
         self.differs_at: int | None = None
-        """The first replayed batch that differs, counted from 0."""
+        """The number of the first replayed batch that differs, counted from 0; None if all match."""
         self.same = 0
-        """Number of replayed batches that matched."""
+        """The number of replayed batches that matched their fingerprints."""
 
     def begins(self) -> None:
         """Called before an iterator is created."""
@@ -130,7 +130,7 @@ class Digests:
         self._share, self._cost, self._at = share, 0.0, time.monotonic()
 
     def of(self, batch: Any, wanted: bool) -> int:
-        """The fingerprint; 0 if it is not wanted and would exceed the share of the time."""
+        """The fingerprint of a batch; 0 if it is not wanted and would exceed the share of the time."""
         started = time.monotonic()
         if not wanted and (started - self._at) * self._share < self._cost:
             return 0

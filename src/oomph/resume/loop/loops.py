@@ -59,7 +59,7 @@ def note_step() -> None:
 
 
 def begin(steps: Steps) -> LoopObserver:
-    """The watch of a loop that begins; `Unwatched` if it is nested in a fit or loop, or not in the owner process."""
+    """The observer of a loop that begins; `Unwatched` within a fit or another loop, and outside the owner process."""
     try:
         fits = _guard()
         if fits is None or fits.session.run_dir is None or not fits.own_session().is_owner_now():

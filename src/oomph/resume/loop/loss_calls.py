@@ -1,4 +1,4 @@
-"""Records the calls of Keras' loss objects in a custom loop, each with the model it gets output of."""
+"""Records the calls of Keras' loss objects in a custom loop, each with the model whose output it gets."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ class LossCall:
 
     loss: Any
     model: Any
-    """The model whose output it gets; None if it gets something else."""
+    """The model whose output the loss gets; None if it gets something else."""
     index: int
-    """Index of that output."""
+    """The index of that output among the model's outputs."""
     swaps: bool
     """True if a model's output is passed as the target instead of the prediction."""
 
 
 def listen(is_nested: Callable[[], bool]) -> Callable[[], tuple[LossCall, ...]]:
-    """Record loss calls outside `fit`; return a function that lists the last ones."""
+    """Record calls of losses outside `fit`; return a function that lists the last calls."""
     outputs: deque[tuple[Any, Any, int]] = deque(maxlen=_MOST_OUTPUTS)
     calls: deque[LossCall] = deque(maxlen=_MOST_CALLS)
     model_call, loss_call = keras.Model.__call__, keras.losses.Loss.__call__

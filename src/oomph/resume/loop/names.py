@@ -52,7 +52,7 @@ class CarriedNames:
         self._before = self._looked_at()
 
     def changed(self) -> list[str]:
-        """The variables that have changed since the loop began."""
+        """The names of the carried variables that have changed since the loop began."""
         held = self._held()
         found = [name for name, seen in self._rebound.items() if name in held and _seen(held[name]) != seen]
         now = self._looked_at()
@@ -69,20 +69,20 @@ class CarriedNames:
 
 
 def _is_changed_in_place(thing: Any) -> bool:
-    """True if this is a container, a random generator, or a plain object of one of the user's classes."""
+    """True if a thing is a container, a random generator, or a plain object of one of the user's classes."""
     kind = type(thing)
     return kind in (*_IN_PLACE, *_GENERATORS) or (is_users(kind.__module__) and kind_of(thing) is kind_of(_PLAIN))
 
 
 def _globals_assigned_by(thing: Any) -> set[str]:
-    """The globals that one of the user's functions assigns."""
+    """The names of the globals that a function of the user assigns; empty for anything else."""
     if type(thing) is not FunctionType or not is_users(thing.__module__):
         return set()
     return {step.argval for step in dis.get_instructions(thing.__code__) if step.opname == "STORE_GLOBAL"}
 
 
 def _seen(value: Any) -> tuple[str, str]:
-    """A value's text if plain, else its `id`: a reference would keep its memory."""
+    """The type of a value, and its text if plain, else its `id`: a reference would keep its memory."""
     return type(value).__name__, repr(value) if is_value(value) else str(id(value))
 
 
@@ -119,7 +119,7 @@ class _Flow:
         self.read_first: set[str] = set()
         self.assigned: set[str] = set()
         self._fresh: set[str] = set()
-        """Names certainly assigned in this step."""
+        """The names certainly assigned so far in this step."""
 
     def run(self, statements: list[ast.stmt]) -> None:
         for statement in statements:
@@ -156,7 +156,7 @@ class _Flow:
             self._compound(statement)
 
     def _either(self, first: list[ast.stmt], second: list[ast.stmt]) -> None:
-        """Names assigned in both branches are certainly assigned."""
+        """Follow two branches: names assigned in both are certainly assigned."""
         before = set(self._fresh)
         self.run(first)
         after_first, self._fresh = self._fresh, set(before)
@@ -164,7 +164,7 @@ class _Flow:
         self._fresh &= after_first
 
     def _compound(self, statement: ast.stmt) -> None:
-        """Any other statement: its blocks may or may not run."""
+        """Follow any other statement, whose blocks may or may not run."""
         before = set(self._fresh)
         if isinstance(statement, (ast.For, ast.AsyncFor)):
             self._expression(statement.iter)

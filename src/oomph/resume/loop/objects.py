@@ -17,7 +17,7 @@ OWN = "own/"
 
 
 class LoopObjects(FitObjects):
-    """The counterpart of `FitObjects` for a loop.
+    """The objects of a loop that may change, as `FitObjects` has those of a fit.
 
     Args:
         roots: the state of the loop.
@@ -41,7 +41,7 @@ class LoopObjects(FitObjects):
     # -- objects that save their own state ----------------------------------------------------------------------------
 
     def told(self) -> tuple[dict[str, Any], list[Array], list[Reason]]:
-        """The state that objects report: the JSON part, its arrays, and what could not be read."""
+        """The state that objects report by their own methods: the JSON part, its arrays, and what could not be read."""
         states: dict[str, Any] = {}
         arrays: list[Array] = []
         lost = []
@@ -56,7 +56,7 @@ class LoopObjects(FitObjects):
         return states, arrays, lost
 
     def tell(self, states: dict[str, Any], arrays: dict[str, Any]) -> list[Reason]:
-        """Restore this state; return what could not be restored."""
+        """Give objects the state that they reported; return what could not be restored."""
         lost = []
         for root in self._telling:
             if root.name not in states:

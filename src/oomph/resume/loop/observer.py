@@ -9,7 +9,7 @@ class LoopObserver(Protocol):
     """An object that is notified of the steps of a loop."""
 
     def resume(self) -> int | None:
-        """The number of the epoch to resume in, with its iterator and position restored; None to start."""
+        """Restore the loop and return the number of the epoch to resume in; None to start from the beginning."""
         ...
 
     def epoch_begins(self, number: int) -> None:
@@ -42,7 +42,7 @@ class LoopObserver(Protocol):
 
 
 class Unwatched:
-    """Does nothing: the loop is a plain one."""
+    """The observer of a loop that is not resumable: does nothing."""
 
     def resume(self) -> int | None:
         return None

@@ -17,7 +17,7 @@ from oomph.resume.training.proof import Proof, Witnessed, loss_of, random_state
 _SHARE = 0.004
 """The share of the time that fingerprints of batches may take."""
 _CHEAP_SECONDS = 0.002
-"""A state fingerprint up to this cost is taken in each of the first steps."""
+"""A state fingerprint that takes no more seconds than this is taken after each of the first steps."""
 
 
 class WitnessedLoop(Witnessed, Protocol):
@@ -25,7 +25,7 @@ class WitnessedLoop(Witnessed, Protocol):
 
     variables: LoopVariables
     last_guarded: Any
-    """The last guarded step that its body took."""
+    """The last guarded step that the loop's body took."""
 
 
 class LoopProof(Proof):
@@ -44,15 +44,15 @@ class LoopProof(Proof):
         self._batch = 0
         self._is_first = True
         self._states = 0
-        """Number of steps whose state was compared."""
+        """The number of steps whose state was compared."""
 
     def checkpointed(self) -> None:
-        """A checkpoint was taken before the next step."""
+        """Record that a checkpoint was taken before the next step."""
         super().checkpointed()
         self._is_first = True
 
     def compare_from(self, epoch: int, step: int) -> None:
-        """The loop resumes here."""
+        """Compare the steps from this position on, where the loop resumes."""
         super().compare_from(epoch, step)
         self._is_first = True
 
@@ -63,7 +63,7 @@ class LoopProof(Proof):
             self._batch = self._digests.of(batch, wanted)
 
     def stepped(self, epoch: int, step: int) -> None:
-        """The step is complete."""
+        """Write the witness of a complete step, and compare it with that of an earlier attempt."""
         self._did(epoch, step, 1)
         if self._board is None:
             return

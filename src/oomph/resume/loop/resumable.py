@@ -35,7 +35,7 @@ class ResumableLoop(RunningLoop):
         self.resumption = LoopResumption(self, self.checkpoints)
         self._lines = enclosing_loops(frame)
         self._asked = 0.0
-        """Time at which the loop asked for the batch."""
+        """The time at which the loop asked for its current batch, on the monotonic clock."""
         self._started, self._first_step, self._stepped = time.monotonic(), fits.steps, False
         self._poison = fits.session.handover.changed("skip-batch")
 
@@ -101,7 +101,7 @@ class ResumableLoop(RunningLoop):
         self.fits.say(f"guarding loop at {self.identity.site} (resumable: state=[{shown}])")
 
     def finished(self) -> None:
-        """The loop has ended by itself."""
+        """Called when the loop has ended by itself: keep its last checkpoint and report."""
         saved = self.checkpoints.finished()
         self.proof.tell(at_the_end=True)
         self.fits.note(
@@ -122,7 +122,7 @@ class ResumableLoop(RunningLoop):
             self._leave()
 
     def left(self) -> None:
-        """The loop is over: by its end, by `break`, or by an exception."""
+        """Called when the loop is over: by its end, by `break`, or by an exception."""
         self.fits.meter.end()
         self.checkpoints.settle(wait=not self.fits.preemption.is_hurried)
         self.proof.tell(at_the_end=True)

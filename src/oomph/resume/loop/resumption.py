@@ -96,7 +96,7 @@ class LoopResumption:
         return "over"
 
     def _make_iterator(self, checkpoint: Checkpoint) -> None:
-        """Restore what the data depend on, and create the iterator that the loop resumes with."""
+        """Restore the objects that the data depend on, and create the iterator that the loop resumes with."""
         loop = self._loop
         loop.data.begins_as_before(checkpoint)
         loop.steps.begin_epoch(checkpoint.position.epoch)

@@ -14,7 +14,7 @@ from oomph.resume.objects.table import OPAQUE, kind_of
 
 _PAIRS = (("get_state", "set_state"), ("state_dict", "load_state_dict"))
 _LIBRARIES = ("keras", "tensorflow", "numpy")
-"""Their classes have methods of these names that mean something else."""
+"""Libraries whose own `get_state` and similar methods mean something else."""
 
 
 @dataclass(frozen=True)
@@ -22,10 +22,10 @@ class Root:
     """One object of a loop's state."""
 
     name: str
-    """As in the call: "state[1]", or "state['model']"."""
+    """The name as in the call: "state[1]", or "state['model']"."""
     thing: Any
     pair: tuple[str, str] | None = None
-    """The methods that get and set its state; None if its parts are inspected instead."""
+    """The names of the methods that get and set its state; None if its parts are inspected instead."""
 
     @property
     def kind(self) -> str:
@@ -49,7 +49,7 @@ def roots_of(state: Any) -> list[Root]:
 
 
 def _holds_plain_values(state: dict[Any, Any]) -> bool:
-    """True if a dict is state itself, not just names for it: plain values in it change by assignment."""
+    """True if a dict is state itself, not just names for objects: it holds values that change by assignment."""
     return any(values.is_value(thing) for thing in state.values())
 
 

@@ -55,7 +55,7 @@ class RunningLoop:
         self._rates = dict(self._learning_rates())
         self.identity: FitIdentity = fits.identify_at(steps.place, f"loop over {', '.join(self.kinds())}")
         self.lost: list[Reason] = []
-        """The state that is known not to be restored."""
+        """The reasons some state was not restored."""
         self.proof = LoopProof(self, fits.witnesses)
         self.functions: WeakSet[Any] = WeakSet()
         """The `tf.function`s that the body has called."""
@@ -64,11 +64,11 @@ class RunningLoop:
         self.last_guarded: Any = None
         """The last guarded step that the body took."""
         self.sizes: Sizes = {}
-        """The sizes of its objects in the last checkpoint."""
+        """The sizes of the loop's objects in the last checkpoint, in bytes."""
         self._draws_to_come: list[list[Any]] = []
         self._new = {key for key, optimizer in self.variables.optimizers() if provenance.is_new(optimizer)}
         self.is_over = False
-        """True if an earlier attempt trained as many epochs as the script asks for now, or more."""
+        """True if an earlier attempt trained at least as many epochs as the script asks for now."""
         self._names = CarriedNames(frame, {*self.variables.seen(), *self.objects.at_entry.graph.by_id})
 
     def kinds(self) -> list[str]:
@@ -78,7 +78,7 @@ class RunningLoop:
     # -- saving and giving back ---------------------------------------------------------------------------------------
 
     def prepare_to_save(self) -> None:
-        """Find the variables and the batches ahead that are to be saved."""
+        """Find the variables and the batches taken ahead, to save them."""
         self.variables.look_again()
         held = self.steps.held()
         can_be_saved = all(map(_can_be_saved, held))
@@ -148,7 +148,7 @@ class RunningLoop:
         If an optimizer had made steps before the loop, its rate may come from the script's own file.
 
         Args:
-            before: those of the checkpoint.
+            before: the learning rates in the checkpoint.
             edited: True if the script has changed since.
         """
         found = []
@@ -179,12 +179,12 @@ class RunningLoop:
 
     @property
     def position(self) -> Position:
-        """The next step."""
+        """The position of the next step."""
         return Position(self.identity.ordinal, self.steps.number, self.steps.step, self.fits.steps)
 
     @property
     def where(self) -> str:
-        """The next step, for messages."""
+        """The position of the next step in words, for messages."""
         return f"epoch {self.steps.number + 1}, step {self.steps.step + 1}"
 
     def note_here(self, fact: AtStep) -> None:

@@ -38,7 +38,7 @@ class Source:
         return iter(self.dataset() if self.is_function else self.dataset)
 
     def length(self) -> int | None:
-        """The number of batches in an epoch, if the data know it."""
+        """The number of batches in an epoch; None if the data do not know it."""
         if self.is_one_pass or self.is_function:
             return None
         if self.is_py_dataset:

@@ -34,11 +34,11 @@ class Steps:
         self.step = 0
         """The steps done in this epoch: the number of the current one, counted from 0."""
         self.steps = 0
-        """Steps in all epochs."""
+        """The steps done in all epochs."""
         self.drawn = 0
         """Batches taken from the current iterator."""
         self.ahead: list[Any] = []
-        """A batch taken ahead to see if one is left."""
+        """The batch taken ahead to see if any is left; empty if none was taken."""
         self.iterator: Iterator[Any] = iter(())
         self.number = 0
         """The number of the current epoch, counted from 0."""
@@ -61,7 +61,7 @@ class Steps:
 
     @property
     def is_at_last_step(self) -> bool:
-        """True, between two steps, if exactly one is known to be left."""
+        """True if exactly one step of the loop is known to be left. Valid between two steps only."""
         return self.is_in_last_epoch and self.length is not None and self.step + 1 == self.length
 
     @property

@@ -38,7 +38,7 @@ class LoopVariables:
         self._unbuilt = {key for key, layer in self._layers() if not layer.built}
         self.named: training_state.Named = []
         self.finite: frozenset[str] = frozenset()
-        """The names of variables that are trained or belong to an optimizer, and so must be finite."""
+        """The names of the variables that must be finite: they are trained or belong to an optimizer."""
         self.keys: list[str] = []
         """The path to each variable, for messages and comparisons."""
         self._name()
@@ -49,12 +49,12 @@ class LoopVariables:
         self._name()
 
     def ids(self) -> Iterator[int]:
-        """The identities of the variables, and of the TensorFlow variables inside Keras variables."""
+        """Yield the `id`s of the variables, and of the TensorFlow variables inside Keras variables."""
         for node in self._nodes():
             yield from (id(node.thing), id(tensorflow_variable(node.thing)))
 
     def seen(self) -> Iterator[int]:
-        """The identities of everything that was reached."""
+        """Yield the `id`s of all objects reached from the roots."""
         return iter(self._graph.by_id)
 
     def shapes(self, under: str) -> str:
@@ -66,13 +66,13 @@ class LoopVariables:
         )
 
     def path_of(self, name: str) -> str:
-        """The path to the variable of that name."""
+        """The path to the variable with this name in a checkpoint."""
         return next((key for key, (known, _) in zip(self.keys, self.named, strict=True) if known == name), name)
 
     # -- creating them early ------------------------------------------------------------------------------------------
 
     def made_by(self) -> dict[str, Any]:
-        """JSON values with which a new process creates the variables that the loop has created."""
+        """The JSON values from which a new process creates the variables that the loop has created."""
         layers = {key: _configs_of(layer) for key, layer in self._layers() if key in self._unbuilt}
         return {"variables": self.keys, "layers": layers, "optimizers": dict(self._trained_by_each())}
 
@@ -116,7 +116,7 @@ class LoopVariables:
                 yield key, node.thing
 
     def optimizers(self) -> Iterator[tuple[str, Any]]:
-        """The Keras optimizers, with how each was reached."""
+        """Yield the Keras optimizers, each with the path to it."""
         nodes = list(self._graph.nodes.items())
         yield from ((key, node.thing) for key, node in nodes if isinstance(node.kind, OptimizerKind))
 
@@ -156,12 +156,12 @@ def _has_value(variable: Any) -> bool:
 
 
 def _configs_of(layer: Any) -> list[Any]:
-    """The build config of each layer within, in order; None for one that is not built."""
+    """The build config of each layer inside a layer, in order; None for a layer that is not built."""
     return [each.get_build_config() if each.built else None for each in KERAS.flatten_layers.call(layer)]
 
 
 def _build(layer: Any, configs: list[Any]) -> None:
-    """Build a layer, and the layers within that it does not build itself."""
+    """Build a layer, and the layers inside it that it does not build itself."""
     with ExitStack() as scopes:
         strategy = getattr(layer, "distribute_strategy", None)
         if strategy is not None:

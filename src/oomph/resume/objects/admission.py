@@ -43,7 +43,7 @@ _CODE = (
 _FILLING = frozenset(
     id(kind) for kind in HARMLESS_TYPES if issubclass(kind, (Sized, np.void)) and kind not in (str, np.str_)
 )
-"""Types that may fill the memory if an iterator calls them, such as with a huge number or an endless iterator."""
+"""The `id`s of types that may fill the memory if an iterator calls them, such as with a huge number."""
 _IN_A_HASH = frozenset(("hash", "tuple", "frozenset", "sorted", "id", "type", "str", "repr", "int", "float", "round"))
 
 
@@ -52,7 +52,7 @@ class RefusedError(CannotGiveBackError):
 
 
 def admitted(new: Any, old: Any = NOTHING, unpacking: Unpacking | None = None) -> Any:
-    """`new`, if a checkpoint may put it in place of `old`; raises RefusedError.
+    """Return `new` if a checkpoint may put it in place of `old`; raises RefusedError otherwise.
 
     Args:
         old: the current value; a tuple stands for all its items.
@@ -79,7 +79,7 @@ def _brings_pickled_objects(new: Any, old: Any, unpacking: Unpacking) -> bool:
 
 
 def admitted_to_iterator(new: Any, old: tuple[Any, ...], unpacking: Unpacking) -> Any:
-    """`new`, if a checkpoint may give it to an iterator, which may call it; raises RefusedError.
+    """Return `new` if a checkpoint may give it to an iterator, which may call it; raises RefusedError otherwise.
 
     Args:
         old: what the iterator holds now.
@@ -91,7 +91,7 @@ def admitted_to_iterator(new: Any, old: tuple[Any, ...], unpacking: Unpacking) -
 
 
 def is_called(thing: Any) -> bool:
-    """True for anything callable, or that leads to it: functions, classes, modules, objects with `__call__`.
+    """True for anything that can be called or leads to it: functions, classes, modules, objects with `__call__`.
 
     Keras' layers, losses and the like are objects with a state of their own, and count as data.
     """
@@ -109,7 +109,7 @@ def _has_call(kind: type) -> bool:
 
 
 def may_be_hashed(key: Any) -> bool:
-    """False for a key whose hash runs the script's own functions, which would get data of a checkpoint."""
+    """True unless hashing the key runs the script's own functions, which would get data of a checkpoint."""
     if issubclass(type(key), (tuple, frozenset)):
         return all(map(may_be_hashed, _items(key)))
     computed = getattr(type(key), "__hash__", None)
@@ -155,7 +155,7 @@ def may_be_global(name: Any, module: Mapping[str, Any], names: set[str]) -> bool
 
 
 def _flat(thing: Any) -> Iterator[Any]:
-    """Yield the thing, or all items of a tuple or frozenset."""
+    """Yield a thing, or the items of a tuple or frozenset, also of nested ones."""
     if issubclass(type(thing), (tuple, frozenset)):
         for each in _items(thing):
             yield from _flat(each)

@@ -38,7 +38,7 @@ class NumberArray(Kind):
         return ("large", *described, *(["F"] if in_columns else []))
 
     def array(self, thing: Any) -> Any:
-        """A copy of its values."""
+        """A copy of the array's values."""
         return np.array(thing)
 
     def give_back(self, thing: Any, content: Value, decode: Decode) -> None:
@@ -88,7 +88,7 @@ class Variable(Kind):
         return NumberArray().content(self.array(thing), encode)
 
     def array(self, thing: Any) -> Any:
-        """A copy of its value."""
+        """A copy of the value of the variable or tensor."""
         return np.array(_tensorflow_variable(thing).numpy())
 
     def give_back(self, thing: Any, content: Value, decode: Decode) -> None:
@@ -116,7 +116,7 @@ class Tensor(Kind):
         return NumberArray().content(np.asarray(array), encode)
 
     def array(self, thing: Any) -> Any:
-        """A copy of its value."""
+        """A copy of the value of the variable or tensor."""
         return np.array(thing.numpy())
 
     def build(self, content: Value, decode: Decode) -> Any:
@@ -170,7 +170,7 @@ def admit_texts(array: Any, decode: Decode, *old: Any) -> Any:
     """Return the array if a checkpoint may choose its texts.
 
     Args:
-        old: the holders so far.
+        old: the values currently in its place.
     """
     for text in texts_in(array):
         decode(text, *old)

@@ -70,7 +70,7 @@ def _with_an_identity(things: Iterable[Any]) -> Iterator[Any]:
 
 
 def _token(thing: Any) -> Any:
-    """A description of an object, without its parts."""
+    """A comparable description of an object without its parts: a container's type and length, or a value."""
     kind = type(thing)
     if kind in _CONTAINERS:
         return (kind.__name__, len(thing))

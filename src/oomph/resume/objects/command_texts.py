@@ -21,16 +21,16 @@ _RUNS = re.compile(
     rb"|__import__|import_module)\b"
 )
 _OF_A_SHELL = re.compile(r"[;|&$`<>'\"\\\n\r\0]|\A\s*-{1,2}[A-Za-z]")
-"""Characters that end a command and begin another, and program options."""
+"""Matches characters with a meaning to a shell, and program options."""
 _ASSIGNED = re.compile(r"(?:\w+=\S*\s+)*")
 _OF_SHELLS = frozenset(("eval", "exec", "source", ".", "command", "builtin", "trap", "alias", "export", "set", "cd"))
 
 
 def may_be_a_command(thing: Any, old: Any = NOTHING) -> bool:
-    """True if the script runs commands, and this is or holds a new one.
+    """True if the script runs commands, and a thing is or holds a text that may be a new command.
 
     Args:
-        old: what is there now.
+        old: the current value.
     """
     texts = list(texts_in(thing))
     if not texts or not script_runs_commands():

@@ -66,7 +66,7 @@ def bring_to(
 
 
 def _is_of_this_code(code: CodeType, content: Value) -> bool:
-    """True if the generator's code has that position; otherwise running it forward is useless."""
+    """True if the generator's code has the saved position; otherwise running it forward is useless."""
     if type(content) is not tuple or not content or type(content[0]) is not int:
         return False
     names = content[1::2]
@@ -91,7 +91,7 @@ def _run_forward(
 
 
 def _holds(generator: Any, content: Value, graph: Any, new: Mapping[str, tuple[str, Value]]) -> bool:
-    """True if it stands where the content says, and its locals have their saved values."""
+    """True if a generator stands at its saved position and its locals have their saved values."""
     frame = generator.gi_frame
     if frame is None or content == _ENDED:
         return frame is None and content == _ENDED
@@ -102,7 +102,7 @@ def _holds(generator: Any, content: Value, graph: Any, new: Mapping[str, tuple[s
 
 
 def _is(thing: Any, encoded: Value, graph: Any, new: Mapping[str, tuple[str, Value]]) -> bool:
-    """True if a thing is the encoded one. Objects created since are compared by content."""
+    """True if a thing is the object that was encoded. Objects created since are compared by content."""
     now = graph.encode(thing)
     if type(encoded) is not tuple or encoded[:1] not in (("ref",), ("made",)):
         return bool(now == encoded) and not list(unknown_in(now))

@@ -44,7 +44,7 @@ class Instance(Kind):
         yield from ((f".{name}", value) for name, value in self.attributes(thing).items())
 
     def attributes(self, thing: Any) -> dict[str, Any]:
-        """The user's own attributes, by name."""
+        """The attributes that the user's code set on the object, by name."""
         kind: Any = type(thing)
         theirs, held = code.set_by_libraries(kind), dict_of(thing)
         all_theirs = held.keys() <= theirs  # true for most layers, and asked at every checkpoint

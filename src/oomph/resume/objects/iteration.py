@@ -19,12 +19,12 @@ _CALLING = (
     *(map, filter, itertools.starmap, itertools.accumulate),
     *(itertools.takewhile, itertools.dropwhile, itertools.filterfalse),
 )
-"""Iterators that call a function; it must be the one that this process's iterator calls."""
+"""Iterator types that call a function, which must be the function that this process's iterator calls."""
 _EAGER = (
     *(itertools.product, itertools.permutations),
     *(itertools.combinations, itertools.combinations_with_replacement),
 )
-"""Iterators that read their source at once, so it must be a tuple."""
+"""Iterator types that read their source at once, so the source must be a tuple."""
 _OVER_VALUES = (itertools.count, itertools.repeat)
 _LAZY = frozenset({"iter", "reversed", *(kind.__name__ for kind in (*_OVER_ITERABLES, *_CALLING, itertools.compress))})
 MAKERS: dict[str, Callable[..., Any]] = {
@@ -73,7 +73,7 @@ class UnseenIterator(Kind):
 
 
 class Generator(Kind):
-    """A Python generator. Its frame can be read, and a new generator can be run until its frame holds the same."""
+    """A Python generator. Its frame can be read, and a new one can be run until its frame holds the same values."""
 
     tag = "generator"
     _most_steps = 1_000_000
@@ -113,7 +113,7 @@ def _is_no_iterable(thing: Any) -> bool:
 
 
 def _is_iterated_in_c(thing: Any, made_by: str) -> bool:
-    """True if iterating over it runs no Python code by itself."""
+    """True if iterating over a thing runs no Python code by itself."""
     kind: Any = type(thing)
     if issubclass(kind, tf.data.Iterator):
         return made_by != "reversed"

@@ -16,7 +16,7 @@ from oomph.resume.objects.values import Value
 from oomph.terminal.wrapping import shortened
 
 Part = tuple[str, Any]
-"""The path to a part, the same in every attempt; and the part."""
+"""The path to a part, which is the same in every attempt, and the part itself."""
 Encode = Callable[[Any], Value]
 Decode = Callable[..., Any]
 """Called with a value and, if any, the current object in its place, which may have to stay."""
@@ -25,11 +25,11 @@ TypeNamed = Callable[[str], Any]
 
 
 _LARGEST, _LONGEST = 1_000_000, 8
-"""Larger numbers are clock values; longer ones are random."""
+"""Integers this large are taken for clock values, and floats with more characters for random numbers."""
 _MOST_NAMED = 100
-"""Mappings with more names hold data, not settings."""
+"""A mapping with more names than this is taken for data, not settings."""
 _SAME = "same"
-"""Marks a number unchanged since the training began."""
+"""Marks a figure that has not changed since the training began."""
 
 
 class Figure(NamedTuple):
@@ -37,7 +37,7 @@ class Figure(NamedTuple):
 
     name: str
     where: str
-    """The path to it from the object."""
+    """The path from the object to this figure."""
     value: Value
 
 
@@ -46,7 +46,7 @@ class Setting(NamedTuple):
 
     name: str
     where: str
-    """The path to it from the object."""
+    """The path from the object to this figure."""
     was: Value
     now: Value
 
@@ -63,7 +63,7 @@ def _of_this_process() -> tuple[int, int]:
 
 
 NOTHING = object()
-"""Stands for "no current value"."""
+"""Stands for the lack of a current value."""
 
 
 class CannotGiveBackError(Exception):
@@ -98,19 +98,19 @@ class Kind:
         return f".{name}"
 
     def parts(self, thing: Any) -> Iterator[Part]:
-        """The objects in it."""
+        """Yield the objects in a thing, each with its path."""
         return iter(())
 
     def content(self, thing: Any, encode: Encode) -> Value:
-        """Its content, as a comparable value."""
+        """The content of a thing, as a comparable value."""
         return None
 
     def give_back(self, thing: Any, content: Value, decode: Decode) -> None:
-        """Restore its content; raises CannotGiveBackError."""
+        """Restore the content of a thing in place; raises CannotGiveBackError."""
         raise CannotGiveBackError(type(thing).__name__)
 
     def figures(self, content: Value) -> Iterator[Figure]:
-        """The figures in a content."""
+        """Yield the figures in a content."""
         named = self._named(content).items()
         return (Figure(name, self.at(name), value) for name, value in named if is_figure(value))
 

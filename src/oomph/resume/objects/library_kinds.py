@@ -22,7 +22,7 @@ from oomph.resume.objects.kind import CannotGiveBackError, Decode, Encode, Kind,
 from oomph.resume.objects.values import Value
 
 _WRAPPED = ("build", "quantize")
-"""Methods that Keras wraps separately in each layer."""
+"""The names of methods that Keras wraps separately in each layer."""
 _FUNCTIONS = (FunctionType, MethodType, functools.partial)
 _SERIES = ("epoch", "history")
 _OF_ITS_OWN = ("_stats", "_rng_pool", "_iterator")
@@ -65,7 +65,7 @@ class LibraryObject(Instance):
 
 
 class OptimizerKind(LibraryObject):
-    """An optimizer other than the model's own, such as one a callback trains with. Its variables are created late."""
+    """An optimizer other than the model's own, such as one of a callback. Its variables are created late."""
 
     def parts(self, thing: Any) -> Iterator[Part]:
         yield from super().parts(thing)
@@ -164,7 +164,7 @@ class RandomGenerator(Kind):
         return Variable().content(thing.state, encode)
 
     def array(self, thing: Any) -> Any:
-        """A copy of its state."""
+        """A copy of the generator's state."""
         return np.array(thing.state.numpy())
 
     def give_back(self, thing: Any, content: Value, decode: Decode) -> None:
@@ -194,7 +194,7 @@ class DatasetIterator(Kind):
         return NumberArray().content(self.array(thing), encode)
 
     def array(self, thing: Any) -> Any:
-        """The bytes of its checkpoint; empty if TensorFlow cannot save it."""
+        """The bytes of the iterator's checkpoint; empty if TensorFlow cannot save the iterator."""
         with tempfile.TemporaryDirectory() as folder:
             try:
                 tf.train.Checkpoint(iterator=thing).write(f"{folder}/iterator")

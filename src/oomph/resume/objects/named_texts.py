@@ -32,7 +32,7 @@ class Among(tuple[Any, ...]):
 
 
 class _Known(NamedTuple):
-    """The paths that this process holds there."""
+    """The paths in the value that this process currently holds in that place."""
 
     paths: frozenset[str]
     folders: tuple[str, ...]
@@ -40,7 +40,7 @@ class _Known(NamedTuple):
 
 
 class Same:
-    """A thing, compared by identity."""
+    """Wraps a thing to compare it by identity."""
 
     def __init__(self, thing: Any) -> None:
         self.thing = thing
@@ -53,7 +53,7 @@ class Same:
 
 
 def leads_elsewhere(thing: Any, old: Any = NOTHING) -> bool:
-    """True if it is or holds a path new to this process that is outside its folders, hidden, or a program.
+    """True if a thing is or holds a path that is new to this process and outside its folders, hidden, or a program.
 
     Args:
         old: the current value; its folder is allowed too.
@@ -62,7 +62,7 @@ def leads_elsewhere(thing: Any, old: Any = NOTHING) -> bool:
 
 
 def texts_in(thing: Any) -> Iterator[Any]:
-    """Yield the texts in it: itself, or those in a tuple, array or text tensor."""
+    """Yield the texts in a thing: the thing itself, or the texts in a tuple, array or text tensor."""
     kind: Any = type(thing)
     if issubclass(kind, (str, bytes, PurePath)):
         yield thing
@@ -114,7 +114,7 @@ def _known_in(same: Same) -> _Known:
 
 
 def _can_be_written(path: str) -> bool:
-    """True for a folder, or a file in a writable folder; false for mere words with a leading slash."""
+    """True for a folder, or a file in a writable folder; False for mere words with a leading slash."""
     folder = os.path.dirname(path)
     return os.path.isdir(path) or (folder != os.sep and os.access(folder, os.W_OK))
 
@@ -125,7 +125,7 @@ def _is_a_program(path: str) -> bool:
 
 
 def _is_hidden(path: str, takes_a_place: bool) -> bool:
-    """True in a hidden folder, and for a hidden file of this folder, unlike a mere word such as ".csv"."""
+    """True for a path in a hidden folder, or a hidden file; False for a mere word such as ".csv"."""
     own = os.path.normpath(path)
     if os.sep in own:
         return is_hidden(os.path.dirname(own))
@@ -144,7 +144,7 @@ def _folders() -> list[str]:
 
 
 def _as_path(text: Any) -> str:
-    """The text as a path; empty if it cannot be one."""
+    """The text as a path; empty if it cannot be a path."""
     try:
         path = os.fsdecode(text)
     except (TypeError, ValueError):

@@ -23,9 +23,9 @@ _DATA_OF_LIBRARIES = ("optuna.", "keras_tuner.")
 _BASES = (*_DATA_OF_LIBRARIES, "typing", "abc", "types")
 _CONTAINERS = (dict, list, set, collections.deque)
 _METACLASSES = (type, abc.ABCMeta, enum.EnumMeta)
-"""Other metaclasses may run the script's code on any access."""
+"""The metaclasses that run no code of the script; any other may do so on every access."""
 _RUNS_BY_ITSELF = ("__del__", "__call__", "__get__", "__set__", "__delete__", "__set_name__")
-"""Methods that run implicitly, or when the object is called as a function."""
+"""The methods of an object that run without being named, such as when it is called or discarded."""
 
 
 class OwnTypes:
@@ -69,7 +69,7 @@ def is_made_as_data(kind: type) -> bool:
 
 
 def is_data(kind: type) -> bool:
-    """True if objects of this class are only their attributes."""
+    """True if objects of this class consist only of their attributes."""
     bases = [base for base in kind.__mro__ if base is not object]
     made_by: Any = kind.__new__
     if any("__del__" in vars(base) or "__call__" in vars(base) for base in bases):

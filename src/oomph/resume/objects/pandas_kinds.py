@@ -19,7 +19,7 @@ CLASSES = (
     *("pandas.core.frame.DataFrame", "pandas.core.series.Series"),
 )
 _MOST_BYTES = 16 << 20
-"""Larger tables are fingerprinted: a change is detected, but cannot be undone."""
+"""Tables of more bytes are only fingerprinted: a change is detected, but cannot be undone."""
 _DTYPES = (
     *("boolean", "string", "str", "Float32", "Float64"),
     *(f"{sign}Int{bits}" for sign in ("", "U") for bits in (8, 16, 32, 64)),
@@ -92,7 +92,7 @@ def _fingerprint(column: Any) -> Value:
 
 
 def _made(name: str, content: Value) -> Any:
-    """A table with that content; raises CannotGiveBackError."""
+    """A new table with this content; raises CannotGiveBackError."""
     pandas = sys.modules.get("pandas")
     if pandas is None or content[0] == "large frame" or name not in ("DataFrame", "Series"):
         raise CannotGiveBackError("a table of pandas")

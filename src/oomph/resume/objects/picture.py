@@ -25,16 +25,16 @@ from oomph.resume.objects.walk import Graph, Node, walk
 from oomph.terminal.wrapping import shortened
 
 _UNKNOWN = (values.UNKNOWN,)
-"""The content of an object that holds something that can be neither referenced nor encoded."""
+"""The content of an object that has a part that can be neither referenced nor encoded."""
 _MOST_BYTES = 2 << 30
-"""Limit for arrays in one checkpoint, besides the variables of model and optimizers."""
+"""The most bytes of arrays in one checkpoint, besides the variables of model and optimizers."""
 LOST, OUTSIDE = "lost", "outside"
 """Tags of new objects that cannot be made, and of those outside the training state."""
 
 
 @dataclass
 class Picture:
-    """The objects that were reached, and their contents. An array has only a fingerprint."""
+    """The objects that a walk reached, and their contents. Arrays are kept as fingerprints only."""
 
     graph: Graph
     contents: dict[str, Value]
@@ -79,11 +79,11 @@ class Picture:
 
     @property
     def unseen(self) -> list[str]:
-        """The objects that were not reached in time."""
+        """The names of objects that were not reached within the time limit."""
         return self.graph.unseen
 
     def fingerprint(self, under: str = "") -> str:
-        """Fingerprint everything whose name begins with `under`: equal contents give the same in every process."""
+        """The fingerprint of every object whose name begins with `under`: equal for equal contents in every process."""
         digest = hashlib.blake2b(digest_size=8)
         for key in sorted(self.contents):
             if key.startswith(under):
@@ -103,10 +103,10 @@ class Changes:
     arrays: dict[str, Any] = field(default_factory=dict)
     """The bytes of large contents, uint8 [N], by the name of the object."""
     lost: list[Reason] = field(default_factory=list)
-    """The changed state that cannot be restored."""
+    """The reasons some changed state cannot be restored."""
 
     def to_json(self, apart: list[bytes] | None = None) -> dict[str, Any]:
-        """Return everything but the arrays and, if they are collected, long bytes."""
+        """The changes as JSON, without the arrays; long bytes are collected in `apart` if given."""
         return {
             "changed": {key: values.to_json(content, apart) for key, content in self.changed.items()},
             "new": {key: [tag, values.to_json(content, apart)] for key, (tag, content) in self.new.items()},

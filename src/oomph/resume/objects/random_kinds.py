@@ -17,7 +17,7 @@ _BIT_GENERATORS: dict[str, type[np.random.BitGenerator]] = {
     for kind in (np.random.MT19937, np.random.PCG64, np.random.PCG64DXSM, np.random.Philox, np.random.SFC64)
 }
 _MOST = {"pos": 624, "buffer_pos": 4, "has_uint32": 1, "has_gauss": 1}
-"""Maxima of buffer positions and flags; NumPy does not check them and would read beyond the buffer."""
+"""The largest valid buffer positions and flags; NumPy does not check them and would read beyond the buffer."""
 
 
 _MOST_SPAWNED = 100_000
@@ -129,7 +129,7 @@ def _spawned(seeds: Any) -> int:
 
 
 def _spawn_up_to(seeds: Any, wanted: Value) -> None:
-    """Spawn as many children as before, so that the next gets the next seed; raises CannotGiveBackError."""
+    """Spawn children up to the saved count, so that the next child gets the next seed; raises CannotGiveBackError."""
     more = wanted - _spawned(seeds) if type(wanted) is int else -1
     if not 0 <= more <= _MOST_SPAWNED:
         raise CannotGiveBackError("seeds that have spawned other children")

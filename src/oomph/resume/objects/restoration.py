@@ -43,8 +43,8 @@ class Restoration:
 
     Args:
         live: this process's objects, at the moment of the picture that the changes are relative to.
-        changes: what had changed since then.
-        now: their current picture, which may have new variables that are saved elsewhere.
+        changes: the objects' changes since that picture.
+        now: the objects' current picture, which may have new variables that are saved elsewhere.
         own: True for changes of this process, not a checkpoint.
     """
 
@@ -54,10 +54,10 @@ class Restoration:
         self._made: dict[str, Any] = {}
         self._allowance, self._unpacking = Allowance(), Unpacking()
         self._copied: Counter[str] = Counter()
-        """Copies made of each array, limited because a list could name one array until memory is full."""
+        """The copies made of each array, limited because a list could name one array until memory is full."""
         self._unfilled: list[tuple[str, Any, Any]] = []
         self.lost: list[Reason] = []
-        """The state that could not be restored."""
+        """The reasons some state could not be restored."""
 
     def apply_early(self) -> None:
         """Restore what can be restored more than once: everything but generators, which only run forward."""
@@ -70,7 +70,7 @@ class Restoration:
             self._give_back(key, changed[key])
 
     def _rank(self, key: str) -> int:
-        """Generators first: running them forward may change other objects that are restored.
+        """The place of an object in the order of restoring. Generators first: running them may change other objects.
 
         Iterators last: an iterator over a list that is not filled yet would be at its end.
         """
@@ -223,7 +223,7 @@ class Restoration:
         return self._made[key]
 
     def _held_by(self, key: str) -> tuple[Any, ...]:
-        """What this process's iterator with this key holds; a restored iterator may call nothing else."""
+        """The objects that this process's iterator with this key holds; a restored iterator may call nothing else."""
         node = self._live.graph.nodes.get(key)
         return () if node is None else tuple(part for _, part in node.kind.parts(node.thing))
 

@@ -15,7 +15,7 @@ from oomph.resume.objects.values import Value
 
 _MOST_BYTES = 16 << 20
 _NUMBERS = "<>=@!|0123456789xcbB?hHiIlLqQnNefdgsu"
-"""The letters of numbers and bytes in the format of a buffer (PEP 3118), without those of pointers and objects."""
+"""The characters of a buffer format (PEP 3118) for numbers and bytes, without those for pointers and objects."""
 
 
 class Buffer(Kind):
@@ -142,7 +142,7 @@ class Database(Kind):
 
 
 def _holds_addresses(thing: Any) -> bool:
-    """True if the memory holds an address, which another process cannot use and data must not set."""
+    """True if the memory holds an address, which is invalid in another process and must not come from a checkpoint."""
     return not set(memoryview(thing).format) <= set(_NUMBERS)
 
 

@@ -39,13 +39,13 @@ class Yield(NamedTuple):
 
     line: int
     depth: int
-    """Values on the frame's stack there, including the yielded one."""
+    """The number of values on the frame's stack at this `yield`, including the yielded one."""
     receives: bool
-    """True if the code uses what is sent."""
+    """True if the code uses the value sent to this `yield`."""
     is_stored: bool
-    """True if the code only stores it under a name, or drops it."""
+    """True if the code only stores the sent value under a name, or drops it."""
     is_harmless: bool
-    """True if its line may run again: it is the line's only `yield`, and only loads and operators precede it."""
+    """True if the line may run again: this is its only `yield`, and only loads and operators precede it."""
 
 
 @functools.lru_cache(maxsize=1024)
@@ -74,7 +74,7 @@ def receives(generator: GeneratorType[Any, Any, Any]) -> bool:
 
 
 def may_stand_at(code: CodeType, offset: int) -> bool:
-    """False if none of its `yield`s is at this offset."""
+    """True if a `yield` of the code is at this offset."""
     steps = _steps(code)
     if any(step.opname == "YIELD_FROM" for step in steps):  # Python 3.10: it stands before the instruction
         return True
@@ -82,7 +82,7 @@ def may_stand_at(code: CodeType, offset: int) -> bool:
 
 
 def can_be_put_at(generator: GeneratorType[Any, Any, Any], offset: int) -> bool:
-    """True if `put_at` can bring it to the `yield` at this offset."""
+    """True if `put_at` can move the generator to the `yield` at this offset."""
     frame = generator.gi_frame
     target = yields_of(generator.gi_code).get(offset)
     if frame is None or generator.gi_running or target is None or target.depth != 1:
@@ -95,7 +95,7 @@ def can_be_put_at(generator: GeneratorType[Any, Any, Any], offset: int) -> bool:
 
 
 def put_at(generator: GeneratorType[Any, Any, Any], offset: int, local: Mapping[str, Any]) -> None:
-    """Move it to the `yield` at this offset, with these locals; raises CannotGiveBackError.
+    """Move a generator to the `yield` at this offset, with these locals; raises CannotGiveBackError.
 
     Args:
         generator: one that `can_be_put_at` accepts.
@@ -111,7 +111,7 @@ def put_at(generator: GeneratorType[Any, Any, Any], offset: int, local: Mapping[
 
 
 def _move(generator: GeneratorType[Any, Any, Any], line: int, local: Mapping[str, Any]) -> None:
-    """Resume it, and jump to another line before the first one runs."""
+    """Resume a generator, and jump to another line before the first line runs."""
     code = generator.gi_code
     moved: list[bool] = []
 
@@ -161,7 +161,7 @@ def _steps(code: CodeType) -> tuple[dis.Instruction, ...]:
 
 
 def _depths(steps: list[dis.Instruction]) -> dict[int, int]:
-    """The stack depth before each instruction that can be reached without an exception."""
+    """The stack depth before each instruction that can be reached without an exception, by offset."""
     following = {one.offset: other for one, other in pairwise(steps)}
     by_offset = {step.offset: step for step in steps}
     depths: dict[int, int] = {}
@@ -189,7 +189,7 @@ _GO_ELSEWHERE = ("JUMP_FORWARD", "JUMP_BACKWARD", "JUMP_ABSOLUTE", "RETURN_VALUE
 
 
 def _lines(steps: list[dis.Instruction]) -> dict[int, int]:
-    """The line of each instruction."""
+    """The line number of each instruction, by offset."""
     found, line = {}, 0
     for step in steps:
         started = getattr(step, "line_number", step.starts_line)  # since 3.13 `starts_line` is a bool

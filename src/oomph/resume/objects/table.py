@@ -71,7 +71,7 @@ _BY_CLASS: dict[type, Kind] = {
     **dict.fromkeys((io.StringIO, io.BytesIO), standard_kinds.Buffer()),
     array.array: standard_kinds.Numbers(),
 }
-"""Known classes. Subclasses have the same kind."""
+"""The kind of each known class and of its subclasses."""
 _BY_NAME: dict[str, Kind] = {
     KERAS.variable.path: _BY_CLASS[tf.Variable],
     KERAS.history.path: library_kinds.HistoryKind(),
@@ -116,7 +116,7 @@ def kind_of(thing: Any) -> Kind:
 
 
 def _dtype_kind(thing: Any) -> str:
-    """True if an array holds numbers ("n") or Python objects ("O"); empty for anything else."""
+    """What a NumPy array holds: "n" for numbers, "O" for Python objects; empty for anything else."""
     if not issubclass(type(thing), np.ndarray):
         return ""
     return "O" if thing.dtype.kind == "O" else "n"

@@ -30,7 +30,7 @@ from oomph.redaction.redaction import holds_known_secret
 Value = Any
 """An atom, or a tuple that begins with the name of its kind."""
 UNKNOWN = "unknown"
-"""Tag of something that can be neither referenced nor encoded, followed by its type name."""
+"""The tag of a thing that can be neither referenced nor encoded; its type name follows."""
 SECRET = "a key or password"
 """Replaces the type name of a secret."""
 PLAIN = frozenset((bool, int, float, str, type(None)))
@@ -48,12 +48,12 @@ HARMLESS_TYPES = frozenset(
 )
 """Types that a checkpoint may name, since calling them only makes a value."""
 HARMLESS_IDS = frozenset(map(id, HARMLESS_TYPES))
-"""Compared by `id`, since a metaclass may compute the hash of a class."""
+"""The `id`s of those types: a lookup by hash could run the code of a metaclass."""
 _TYPES_BY_PATH = {f"{kind.__module__}:{kind.__qualname__}": kind for kind in HARMLESS_TYPES}
 _DTYPE = re.compile(
     r"[<>|=]?([?biufc]\d{1,2}|[SU]\d{1,9}|[mM]8(\[\d{0,9}[A-Za-zμ]{1,2}\])?)|[a-z]{2,10}\d{0,3}(_[a-z0-9]+)?"
 )
-"""The form that `text_of` writes: NumPy would parse other texts as Python."""
+"""Matches the dtype names that `text_of` writes: NumPy would parse other texts as Python."""
 _FRACTION = re.compile(r"-?\d{1,4000}(/\d{1,4000})?")
 _PATHS = tuple(kind for kind in vars(pathlib).values() if isinstance(kind, type) and issubclass(kind, pathlib.PurePath))
 
@@ -71,7 +71,7 @@ class CannotEncodeError(TypeError):
 
 
 def is_value(thing: Any) -> bool:
-    """True if identity does not matter, since nothing in it can change."""
+    """True if nothing in a thing can change, so that its identity does not matter."""
     kind = type(thing)
     if kind in PLAIN or kind in _VALUES:
         return True
@@ -116,7 +116,7 @@ def dtype_of(text: str) -> Any:
 
 
 def unknown_in(value: Value) -> Iterator[str]:
-    """Yield the type names of its parts that could not be encoded."""
+    """Yield the type names of the parts of a value that could not be encoded."""
     if type(value) is tuple:
         if len(value) == 2 and value[0] == UNKNOWN:
             yield str(value[1])
@@ -125,7 +125,7 @@ def unknown_in(value: Value) -> Iterator[str]:
 
 
 def without_secrets(value: Value) -> Value:
-    """The value with UNKNOWN for each text that holds a known secret; a restore leaves those as they are."""
+    """The value with UNKNOWN for each text that holds a known secret; a restore leaves those texts as they are."""
     kind = type(value)
     if kind in (str, bytes):
         return (UNKNOWN, SECRET) if holds_known_secret(value) else value
@@ -138,7 +138,7 @@ def without_secrets(value: Value) -> Value:
 
 
 def secrets_in(value: Value) -> Iterator[str | bytes]:
-    """Yield the texts with a known secret."""
+    """Yield the texts in a value that hold a known secret."""
     waiting = [value]
     while waiting:
         each = waiting.pop()
@@ -222,7 +222,7 @@ def from_json(document: Any, apart: list[bytes | None] | None = None) -> Value:
 
 
 def decode(value: Value) -> Any:
-    """Return the value that `encode` encoded; raises ValueError if it does not exist here."""
+    """Return the value that `encode` encoded; raises ValueError if this process cannot make it."""
     if type(value) is not tuple:
         return value
     tag, *rest = value
@@ -239,7 +239,7 @@ def _decode_type(path: str) -> Any:
 
 
 def member_of(kind: type, name: str) -> Any:
-    """The member of an enum; raises ValueError if it has none of that name."""
+    """The member of an enum with this name; raises ValueError if there is none."""
     members = vars(kind).get("_member_map_") if issubclass(kind, enum.Enum) else None
     if type(members) is not dict or name not in members:
         raise ValueError(f"{kind.__name__} has no {name}")

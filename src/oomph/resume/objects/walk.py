@@ -29,7 +29,7 @@ from oomph.resume.objects.values import UNKNOWN, CannotEncodeError, Value
 _MOST_NODES = 50_000
 _MOST_TRIES = 3
 _MOST_DEPTH = 40
-"""Limit for tuples within tuples."""
+"""The deepest nesting of tuples within tuples that is followed."""
 _LONGEST_KEY = 400
 _PATIENCE = 4
 _DIGEST = 2
@@ -41,12 +41,12 @@ class Node:
     """One object that was reached."""
 
     key: str
-    """The path to it; also its name in messages."""
+    """The path to the object; also its name in messages."""
     thing: Any
     kind: Kind
 
     def content(self, encode: Any) -> Value:
-        """Its content; raises CannotEncodeError if something in it can be neither referenced nor encoded."""
+        """The object's content; raises CannotEncodeError if a part of it can be neither referenced nor encoded."""
         for tried in range(1, _MOST_TRIES + 1):
             try:
                 return self.kind.content(self.thing, encode)
@@ -63,13 +63,13 @@ class Graph:
     nodes: dict[str, Node] = field(default_factory=dict)
     by_id: dict[int, Node] = field(default_factory=dict)
     unseen: list[str] = field(default_factory=list)
-    """The objects that were not reached in time."""
+    """The keys of objects that were not reached within the time limit."""
     rest: bytes | None = b""
-    """A digest of what was not reached; None if that is not just built-in containers, arrays and values."""
+    """A digest of the objects not reached; None unless they are all built-in containers, arrays and values."""
     elsewhere: set[str] = field(default_factory=set)
-    """The keys of what is saved elsewhere."""
+    """The keys of objects that are saved elsewhere."""
     types: dict[int, type] = field(default_factory=dict)
-    """By `id`, the types of the objects reached, and the classes among them."""
+    """The types of the objects reached, and the classes among those objects, by `id`."""
     out_of_time: bool = False
     """True if the time limit ended the walk: the next attempt may get further, or less far."""
 
@@ -164,7 +164,7 @@ class _Walk:
         return self._graph
 
     def _is_to_be_met(self, thing: Any) -> bool:
-        """False for a new object after a walk cut short, which may not have reached it."""
+        """True unless the object is new and an earlier walk was cut short, which may not have reached it."""
         return self._before is None or not self._before.unseen or id(thing) in self._before.by_id or _is_passing(thing)
 
     def _meet(self, key: str, thing: Any) -> None:

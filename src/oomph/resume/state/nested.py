@@ -21,7 +21,7 @@ from oomph.resume.objects import number_lists
 _SCALARS = (bool, int, float, str, type(None))
 _LARGE_INT = 1 << 1024
 _DTYPE = re.compile(r"[<>|=]?[biufcSUMm]\d+(\[\d*[a-zA-Z]+\])?")
-"""The dtypes that only NumPy knows, or in another byte order."""
+"""Matches dtypes that only NumPy knows, or that have another byte order."""
 _ERRORS = (KeyError, TypeError, AttributeError, IndexError, OverflowError, struct.error)
 
 

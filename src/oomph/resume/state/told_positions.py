@@ -27,7 +27,7 @@ _ADDRESS = re.compile(r"\b0x[0-9a-f]+")
 _LONGEST = 1 << 20
 _MOST_AHEAD = 512
 _SECONDS, _SHARE = 0.1, 0.01
-"""Limits for reporting positions: seconds, plus a share of the time."""
+"""Limits of the time that reporting positions may take: these seconds, plus this share of the training time."""
 
 
 def tells(iterator: Any) -> bool:
@@ -39,7 +39,7 @@ def tells(iterator: Any) -> bool:
 
 
 def position_of(iterator: Any) -> Told | None:
-    """The position of the iterator; None if it does not fit JSON."""
+    """The position that an iterator reports; None if JSON cannot hold it."""
     if not tells(iterator):
         return None
     try:
@@ -53,7 +53,7 @@ def position_of(iterator: Any) -> Told | None:
 
 
 def go_to(iterator: Any, told: Any) -> bool:
-    """Move a new iterator there; False if that fails and the iterator is spoiled."""
+    """Move a new iterator to a reported position; False if that fails and the iterator is spoiled."""
     now = position_of(iterator)
     if now is None or not isinstance(told, dict) or not _is_like(now, told) or now["class"] != told["class"]:
         return False
@@ -95,7 +95,7 @@ class TellingData:
         return None if self._current is None else self._current.position(taken)
 
     def go_to(self, told: Any, taken: int) -> bool:
-        """Begin the next epoch there; False if impossible."""
+        """Begin the next epoch at a reported position; False if that is impossible."""
         fresh = self._fresh()
         if fresh is None or not go_to(fresh, told):
             return False
@@ -138,7 +138,7 @@ class _Counted:
         self._spent += time.monotonic() - began
 
     def position(self, taken: int) -> Told | None:
-        """The position after `taken` batches, or None."""
+        """The position after `taken` batches; None if unknown."""
         return dict(self._noted.copy()).get(taken)
 
 
@@ -150,7 +150,7 @@ def telling(epochs: Any) -> TellingData | None:
 
 
 def _of_this_process(state: Any, now: Any) -> Any:
-    """The state with this process's object addresses, since a DataLoader reports `repr`s."""
+    """The state with this process's object addresses in its `repr`s, which a DataLoader reports."""
     if not isinstance(state, dict) or not isinstance(now, dict):
         return state
     return {name: now[name] if _is_same_text(value, now[name]) else value for name, value in state.items()}
@@ -177,7 +177,7 @@ def _is_like(one: Any, other: Any) -> bool:
 
 
 def _generator_states(dataset: Any) -> Iterator[Any]:
-    """State that `from_generator` keeps of the Python generators that a dataset reads."""
+    """Yield the objects in which `from_generator` keeps the Python generators that a dataset reads."""
     seen: set[int] = set()
     for each in datasets.datasets_in(dataset):
         for wrapper in TENSORFLOW.dataset_functions.call(each):

@@ -47,7 +47,7 @@ class Array:
 
     @property
     def nbytes(self) -> int:
-        """The size of its value."""
+        """The size of the array in bytes."""
         return int(self.value.nbytes)
 
 
@@ -160,7 +160,7 @@ def _is_acceptable(array: Array, must_be_finite: bool) -> bool:
 
 
 def restore_variables(checkpoint: Checkpoint, named: Named, finite: frozenset[str] = frozenset()) -> None:
-    """Assign the saved values; raises CheckpointError if they do not fit this model or are not usable.
+    """Assign the saved values to the variables; raises CheckpointError if they do not fit or are not usable.
 
     Args:
         finite: the names of the variables that must be finite; if empty, none must.

@@ -39,7 +39,7 @@ CLOCK = re.compile(
     rf"|1[4-9]\d{{8}}(?:\.\d+|\d{{3}}|\d{{6}}|\d{{9}})?|[0-2]\d[-_:][0-5]\d[-_:][0-5]\d{_FRACTION})(?!\d)"
     r"|\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b"
 )
-"""Dates, times and random names, as scripts put them into folder names."""
+"""Matches dates, times and random names, as scripts put them into folder names."""
 _EPOCH_SECONDS = (1.4e9, 2.2e9)
 
 
@@ -48,13 +48,13 @@ class Place:
     """One call of `fit`, or the like, in the script."""
 
     site: str
-    """For messages: "train.py:42"."""
+    """The file and line for messages: "train.py:42"."""
     key: str
     """A digest of the chain of calls: the same in every attempt, even if lines have moved."""
     outline: str = ""
     """The same digest without constants, so that editing one does not change it."""
     turn: dict[str, Any] = field(default_factory=dict, compare=False)
-    """The plain values among the loop variables and function arguments along the chain."""
+    """The plain values of the loop variables and function arguments along the chain, by name."""
 
 
 def place_of_call() -> Place:
@@ -118,7 +118,7 @@ def without_clock(text: str) -> str:
 
 
 def frames_of_the_script() -> Iterator[FrameType]:
-    """The frames outside Keras, TensorFlow and oomph, from the innermost outwards."""
+    """Yield the calling frames outside Keras, TensorFlow and oomph, innermost first."""
     frame: FrameType | None = sys._getframe(1)
     count, libraries = 0, _library_folders()
     while frame is not None and count < _MOST_FRAMES:
@@ -130,13 +130,13 @@ def frames_of_the_script() -> Iterator[FrameType]:
 
 
 def _library_folders() -> tuple[str, ...]:
-    """The folders of these packages, since a user's folder may have the same name."""
+    """The folders of Keras, TensorFlow and oomph; a user's folder may have the same name."""
     files = (getattr(sys.modules.get(name), "__file__", None) for name in _LIBRARIES)
     return (PACKAGE + os.sep, *(os.path.dirname(file) + os.sep for file in files if file))
 
 
 def _file_name(frame: FrameType) -> str:
-    """The file, relative to the script's folder or to that of the installed packages."""
+    """The file of a frame, relative to the script's folder or to that of the installed packages."""
     path = frame.f_code.co_filename
     for folder in (*sys.path[:1], *(entry for entry in sys.path if "-packages" in entry)):
         if folder and path.startswith(folder + os.sep):
@@ -166,7 +166,7 @@ class _WithoutConstants(ast.NodeTransformer):
 
 
 def _names_of_the_turn(frame: FrameType) -> list[str]:
-    """The loop variables around the current line, and the function's arguments."""
+    """The names of the function's arguments, and of the variables of the loops around its current line."""
     code = frame.f_code
     arguments = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
     return list(dict.fromkeys((*arguments, *_loop_variables(code.co_filename, frame.f_lineno, code.co_firstlineno))))
@@ -174,7 +174,7 @@ def _names_of_the_turn(frame: FrameType) -> list[str]:
 
 @functools.lru_cache(maxsize=1024)
 def _loop_variables(path: str, line: int, since: int) -> tuple[str, ...]:
-    """The variables that the loops around a line change in each iteration."""
+    """The names in the heads of the loops around a line, which change in each iteration."""
     loops = _loops_around(tree_of(path), line, since)
     heads = [loop.test if isinstance(loop, ast.While) else loop.target for loop in loops]
     return tuple(node.id for head in heads for node in ast.walk(head) if isinstance(node, ast.Name))

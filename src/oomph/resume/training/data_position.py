@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from oomph.resume.training.fits import Fits
 
 _MOST_SECONDS_ANEW = 600.0
-"""The limit for replaying batches only to restore their random numbers or the order of later batches."""
+"""The most seconds to replay batches only to restore random numbers or the order of later batches."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class DataPosition:
         self.iterators_made = 0
         """Iterators that Keras has created over the training data."""
         self.iterators_used: list[int] = []
-        """The iterators that batches were taken from, counted from 1."""
+        """The numbers of the iterators that batches were taken from, counted from 1."""
         self.told: Told | None = None
         """The position reported by the iterator at the last checkpoint, if any."""
         self.obstacle: Reason | None = None
@@ -76,14 +76,14 @@ class DataPosition:
         self._made_by_python: bool | None = None
         self._telling: told_positions.TellingData | None = None
         self._data_before: Picture | None = None
-        """State of data that report positions, when the iterator was made."""
+        """The state of the data's objects when the iterator was made, for data that report their position."""
         self._told = False
         self._drained: Reason | None = None
-        """The reason the iterator was not saved, for the last checkpoint only."""
+        """The reason the last checkpoint lacks the iterator, if that reason holds for that checkpoint only."""
         self._iterator: Any = None
         self._since = 0.0
         self._cost: tuple[float, int] | None = None
-        """Seconds and bytes of the last save."""
+        """The seconds and bytes that the last save of an iterator took."""
 
     def look_at(self, iterator: Any) -> None:
         """Note the iterator of the next batch."""
@@ -134,14 +134,14 @@ class DataPosition:
         self.iterators_made += count
 
     def pass_over_validation(self, catch_up: Callable[[Watched], None]) -> None:
-        """Advance the validation data, or note a loss if too slow."""
+        """Advance the validation data; record the loss of their position if that takes too long."""
         try:
             catch_up(Watched(self._fits.say, _MOST_SECONDS_ANEW))
         except TookTooLongError:
             self.lost.append(because("validation-too-long"))
 
     def go_back_to(self, moment: Moment) -> list[Reason]:
-        """Restore the moment before an earlier iterator; returns what could not be restored."""
+        """Restore the state before an earlier iterator was created; returns what could not be restored."""
         self.moment = moment
         lost = self._objects.restore_data(moment.objects or Changes())
         training_state.restore_random_state(moment.random)
@@ -274,7 +274,7 @@ class DataPosition:
         return "replayed" if skipped == self.taken else "epoch"
 
     def go_on(self, iterator: Any, checkpoint: Checkpoint, taken: int) -> None:
-        """Continue counting from a checkpoint."""
+        """Continue the counts of batches and iterators from a checkpoint."""
         self._iterator, self._since, self.taken = iterator, time.monotonic(), taken
         self.iterators_made = said(checkpoint.meta.iterators_made)
         self.iterators_used = used_in(checkpoint)
@@ -307,12 +307,12 @@ class DataPosition:
         return False
 
     def _replay_seconds(self) -> float:
-        """The upper bound for replaying the epoch's batches: as long as training on them has taken."""
+        """The most seconds that replaying the epoch's batches can take: as long as training on them took."""
         return time.monotonic() - self._since
 
 
 def _moved(before: Picture, after: Picture) -> set[str]:
-    """The objects that only reading the data could have changed between two pictures."""
+    """The keys of the objects that only reading the data could have changed between two pictures."""
     return {key for key, content in after.contents.items() if before.contents.get(key) != content} | {*after.troubles}
 
 

@@ -27,7 +27,7 @@ _VALIDATION = ("validation_data",)
 _SECONDS = 1.0
 _MOST_SETTINGS = 300
 _KEPT_BYTES = 16 << 20
-"""Arrays up to this size are copied before a resume, since callbacks may change them until then."""
+"""Arrays of up to this many bytes are copied when a fit begins: callbacks may change them before it resumes."""
 
 Roots = list[tuple[str, Any]]
 
@@ -38,7 +38,7 @@ class FitObjects:
     Args:
         model: the compiled model.
         arguments: the arguments of `fit`.
-        callbacks: the user's own.
+        callbacks: the user's own callbacks.
     """
 
     def __init__(self, model: Any, arguments: Mapping[str, Any], callbacks: list[Any]) -> None:
@@ -57,9 +57,9 @@ class FitObjects:
             *((f"data {name}", arguments.get(name)) for name in _VALIDATION),
         ]
         self.at_entry = self._picture()
-        """The state before the fit: what its end is compared with."""
+        """The objects before the fit; its end state is compared with them."""
         self._at_begin = self.at_entry
-        """The state after the callbacks' `on_train_begin`: what a checkpoint is compared with."""
+        """The objects after the callbacks' `on_train_begin`; a checkpoint is compared with them."""
         self._kept: dict[str, Any] = {}
 
     # -- looking ----------------------------------------------------------------------------------------------------
@@ -71,11 +71,11 @@ class FitObjects:
             self._kept = dict(self._arrays_of(self._at_begin))
 
     def changed(self) -> Changes:
-        """The changes since the beginning of the training."""
+        """The objects' changes since the callbacks' `on_train_begin`."""
         return changes_between(self._at_begin, self._picture(self._at_begin))
 
     def changed_at_end(self) -> Changes:
-        """The changes since the call of the fit."""
+        """The objects' changes since `fit` was called."""
         return changes_between(self.at_entry, self._picture(self._at_begin))
 
     def data_changed(self) -> Changes:
@@ -104,7 +104,7 @@ class FitObjects:
         return dict(itertools.islice(found, _MOST_SETTINGS))
 
     def _fingerprint(self, name: str, thing: Any) -> str:
-        """The fingerprint; empty if time ran out, since another attempt would see another part."""
+        """The fingerprint of one argument; empty if time ran out, since another attempt would reach other objects."""
         seen = "" if self.at_entry.graph.out_of_time else f"{type(thing).__name__} {self.at_entry.fingerprint(name)}"
         return plain(thing) or seen
 
@@ -127,11 +127,11 @@ class FitObjects:
     # -- giving back ------------------------------------------------------------------------------------------------
 
     def data_now(self, before: Picture | None = None) -> Picture:
-        """The current state of what the data are made from; an earlier picture tells what is new."""
+        """The current state of the objects that the data are made from; an earlier picture shows which are new."""
         return self._picture(before or self._at_begin, self._data)
 
     def restore(self, changes: Changes, except_for: frozenset[str] = frozenset()) -> list[Reason]:
-        """Restore what had changed at a checkpoint; undo what has changed only in this process.
+        """Restore the objects that had changed at a checkpoint; undo changes made only in this process.
 
         Returns what could not be restored.
         """
@@ -158,7 +158,7 @@ class FitObjects:
         Restoration(self._at_begin, changes, self._picture(self._at_begin)).apply_early()
 
     def restore_data(self, changes: Changes) -> list[Reason]:
-        """Restore what the data are made from, before the iterator over them is created."""
+        """Restore the objects that the data are made from, before an iterator over the data is created."""
         undone = Restoration(self._at_begin, self._undoing(self.data_now(), changes), own=True)
         restored = Restoration(self._at_begin, changes)
         undone.apply()
@@ -166,7 +166,7 @@ class FitObjects:
         return [*restored.lost, *undone.lost]
 
     def restore_end(self, changes: Changes) -> list[Reason]:
-        """Restore what a fit had changed when it ended, without running it."""
+        """Restore the objects that a finished fit had changed; return what could not be restored."""
         restored = Restoration(self.at_entry, changes, self._picture(self.at_entry))
         restored.apply()
         return restored.lost

@@ -47,7 +47,7 @@ from oomph.script.preemption import Preemption
 from oomph.script.session import Session
 
 _SOME = 5
-"""Lines of one kind to print before one general line replaces them."""
+"""The number of lines of one kind to print before one general line replaces the rest."""
 
 
 class Fits:
@@ -61,11 +61,11 @@ class Fits:
         """Steps committed by all fits of the run so far, including finished fits of earlier attempts."""
         self.saved = 0
         self.saving_seconds = 0.0
-        """The time the training has waited for checkpoints and end states."""
+        """The seconds for which the training has waited for checkpoints and end states."""
         self.end_state_seconds = 0.0
-        """The time it waited for the last end state; 0 before the first."""
+        """The seconds for which the training waited for the last end state; 0 before the first."""
         self.typical_stall, self.measured = 0.0, 0
-        """The typical stall of a checkpoint between steps, and how many were measured in this process."""
+        """The typical stall of a checkpoint in seconds, and the number of stalls measured in this process."""
         self.before = _progress_before(session)
         """The progress of the attempt before this one."""
         self.running: Any = None
@@ -77,7 +77,7 @@ class Fits:
         self._seconds_before = 0.0
         self._store: CheckpointStore | None = None
         self._records: list[Record] = []
-        """The states that earlier attempts saved, newest first, with end states of fits last."""
+        """The states that earlier attempts saved, newest first; the end states of fits come last."""
         self._numbers: set[int] = set()
         """The numbers of this process's fits."""
         self._visits: Counter[str] = Counter()
@@ -89,11 +89,11 @@ class Fits:
         self._end_states = FinalCheckpoints()
         self._opened = False
         self._closed = False
-        """True if checkpoints are no longer written."""
+        """True if this process no longer writes checkpoints."""
         self._said: set[str] = set()
         self._some: dict[str, set[str]] = {}
         self._read: list[str] = []
-        """The set environment variables that the script read, as last recorded."""
+        """The names of the environment variables that the script found set, as last recorded."""
         self.preemption = Preemption(session.pulse, lambda: self.steps > self.saved and self.can_save, session.say)
         self.witnesses = _witness_board(session)
         """The board for the witnesses of this process; None in workers, and without a run directory."""
@@ -176,7 +176,7 @@ class Fits:
         return sorted({record.meta.site or "?" for record in left})
 
     def number(self, identity: FitIdentity, known: Record | None) -> FitIdentity:
-        """The fit with its number in the run: that of the state that it resumes from, or an unused one."""
+        """The fit with its number in the run: the number of the state that it resumes from, or an unused number."""
         self.store()  # saved states keep their numbers, even if nothing resumes
         taken = self._numbers | {record.position.fit for record in self._records}
         if known is not None:
@@ -239,15 +239,15 @@ class Fits:
             self.say(line)
 
     def trained_seconds(self) -> float:
-        """The time the run has trained, over all attempts recorded in checkpoints."""
+        """The seconds that the run has trained, over all attempts recorded in checkpoints."""
         return self._seconds_before + time.monotonic() - self._began
 
     def seconds_between_faults(self) -> float:
-        """The mean time between interruptions of this run: each attempt but the first began with one."""
+        """The mean seconds between interruptions of this run: each attempt but the first began with one."""
         return seconds_between_faults(self.session.handover.attempt - 1, self.trained_seconds())
 
     def free_bytes(self) -> int | None:
-        """The free space on the disk of the run directory."""
+        """The free bytes on the disk of the run directory; None if unknown."""
         try:
             return None if self.session.run_dir is None else shutil.disk_usage(self.session.run_dir).free
         except OSError:
@@ -270,7 +270,7 @@ class Fits:
         return True
 
     def say_some(self, text: str, after: str) -> None:
-        """Write a line to stderr once per process; after five with the same `after`, only `after`, once."""
+        """Write a line to stderr once per process; after five lines with the same `after`, write only `after`."""
         lines = self._some.setdefault(after, set())
         lines.add(text)
         self.say_once(text if len(lines) <= _SOME else after)

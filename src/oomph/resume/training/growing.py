@@ -16,17 +16,17 @@ _IN_A_ROW = 3
 """This many ever larger checkpoints in a row count as growth; a buffer that fills up stops growing earlier."""
 
 Sizes = Mapping[str, int]
-"""Bytes of the script's objects in a checkpoint, by the name of their holder."""
+"""The bytes that the script's objects take in a checkpoint, by the name of the object that holds them."""
 
 
 class Growing:
-    """The sizes of the last checkpoints."""
+    """The sizes of the script's objects in the last checkpoints."""
 
     def __init__(self) -> None:
         self._last: list[Sizes] = []
 
     def noted(self, sizes: Sizes) -> str:
-        """Add the sizes of one more checkpoint; return what grows, or an empty string."""
+        """Add the sizes of one more checkpoint; return a message about what grows, or an empty string."""
         self._last = [*self._last, sizes][-_IN_A_ROW:]
         return growth(self._last)
 
@@ -52,11 +52,11 @@ def _grows(name: str, last: Sequence[Sizes]) -> bool:
 
 
 def sizes_of(changes: Changes, arrays: Iterable[Array] = (), names: Mapping[str, Sequence[str]] | None = None) -> Sizes:
-    """The sizes of objects, by the name of their holder.
+    """The bytes that changed objects take, by the name of the object that holds them.
 
     Args:
         arrays: the other arrays of a checkpoint.
-        names: by array name prefix, the holders that the number after it counts.
+        names: by prefix of an array's name, the holders; the number after the prefix is an index into them.
     """
     found: Counter[str] = Counter()
     for key, content in [*changes.changed.items(), *((key, made) for key, (_, made) in changes.new.items())]:
@@ -69,7 +69,7 @@ def sizes_of(changes: Changes, arrays: Iterable[Array] = (), names: Mapping[str,
 
 
 def _holder(key: str) -> str:
-    """The holder of an item: "callback Own.images" for "callback Own.images[7]"."""
+    """The name of an item's holder: "callback Own.images" for "callback Own.images[7]"."""
     return key.partition("[")[0]
 
 

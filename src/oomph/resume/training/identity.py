@@ -32,7 +32,7 @@ class FitIdentity:
 
     @property
     def key(self) -> str:
-        """The same in every attempt that reaches this fit by the same path."""
+        """The key of the fit: the same in every attempt that reaches it by the same path."""
         return f"{self.place}-{self.occurrence}"
 
     @property

@@ -23,7 +23,7 @@ def go_back_or_give_up(
     """End the process so that the supervisor restarts it from the checkpoint; otherwise raise the user's error.
 
     Args:
-        micro_batch: the smaller size that the next process begins with, if any.
+        micro_batch: the smaller micro-batch that the next process begins with, if any.
     """
     if can_restart:
         restart_from_checkpoint(fits, reason, "device-oom", micro_batch)
@@ -96,7 +96,7 @@ def leave_as_asked(fits: Fits, note_here: Callable[[AtStep], None]) -> NoReturn:
 
 
 def tell_interrupted(fits: Fits, note_here: Callable[[AtStep], None]) -> None:
-    """Report what is saved of an interrupted training; the script may continue."""
+    """Report up to which step an interrupted training is saved; the script may continue."""
     if fits.steps and fits.can_save:
         note_here(Interrupted(steps=fits.steps, saved=fits.saved))
         fits.say(f"interrupted: {fits.saved} of {fits.steps} steps are saved")

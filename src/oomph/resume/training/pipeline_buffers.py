@@ -9,26 +9,26 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 _COPIES = 3
-"""Two checkpoints are kept while a third is written."""
+"""The checkpoints on disk at once: two are kept while a third is written."""
 _SHARE_OF_DISK = 0.5
 _NEGLIGIBLE_SHARE = 0.005
 _NEGLIGIBLE_SECONDS = 0.5
-"""Saving that takes no longer, or no larger share of the training time, is always worth it: it is exact."""
+"""Buffers that are saved within these seconds, or within a small share of the training time, are always saved."""
 
 
 @dataclass(frozen=True)
 class PipelineCosts:
-    """Measured costs, in seconds and bytes."""
+    """What saving the buffers of a pipeline costs, and what replaying its batches costs."""
 
     save_seconds: float
-    """Time to save the buffers, while the training waits."""
+    """Seconds to save the buffers, while the training waits."""
     save_bytes: int
     replay_seconds: float
-    """Time to replay the batches of the epoch so far."""
+    """Seconds to replay the batches of the epoch so far."""
     between_saves: float
     between_faults: float
     free_bytes: int | None = None
-    """Free disk space; None when unknown."""
+    """Free disk space in bytes; None if unknown."""
 
 
 def has_room(costs: PipelineCosts) -> bool:

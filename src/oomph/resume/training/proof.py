@@ -29,9 +29,9 @@ from oomph.resume.training.fits import Fits
 from oomph.resume.training.identity import FitIdentity
 
 _DETAILED = 4
-"""Steps after a checkpoint that also record learning rate and random numbers."""
+"""The number of steps after a checkpoint whose witnesses also hold the learning rate and the random state."""
 _PART_UNREAD = 8
-"""At most one in this many steps since a checkpoint comes after the last one read."""
+"""Of the steps since a checkpoint, at most one in this many comes after the last whose result was read."""
 _SHARE = 0.005
 """The share of the time that fingerprints of the state may take."""
 
@@ -42,7 +42,7 @@ class Witnessed(Protocol):
     fits: Fits
     identity: FitIdentity
     lost: list[Reason]
-    """State known not to be restored."""
+    """The reasons some state was not restored."""
 
     def note_here(self, fact: AtStep) -> None:
         """Write an event with the position."""
@@ -60,9 +60,9 @@ class Proof(ABC):
         self._training, self._board = training, board
         self._detailed = _DETAILED
         self._since = self._next_read = 0
-        """Steps since the last checkpoint, and the count at which the next result is read."""
+        """The steps since the last checkpoint, and the value of that count at which the next result is read."""
         self._done, self._stride = 0, 1
-        """Steps since the resume, and steps in the last execution."""
+        """The steps since the resume, and the steps in the last execution."""
         self._on_host = not tf.config.list_logical_devices("GPU")
         self._comparison: Comparison | None = None
         self._told = False
@@ -75,13 +75,13 @@ class Proof(ABC):
     # -- leaving witnesses ------------------------------------------------------------------------------------------
 
     def checkpointed(self) -> None:
-        """A checkpoint was taken before the next step: a resume repeats the steps from there."""
+        """Record that a checkpoint was taken before the next step: a resume repeats the steps from there."""
         self._read_often()
         if self._comparison is not None and self._told:
             self._note(self._comparison)  # of what later attempts resume from, this much is known
 
     def compare_from(self, epoch: int, step: int) -> None:
-        """Resume the fit here: compare the steps that an earlier attempt has already done."""
+        """Compare the steps from this position on, which an earlier attempt has already done."""
         self._read_often()
         self._done = 0
         if self._board is not None:
@@ -98,7 +98,7 @@ class Proof(ABC):
         self._detailed, self._since, self._next_read = _DETAILED, 0, 0
 
     def step(self, epoch: int, step: int, taken: Taken | None, count: int = 1) -> None:
-        """A step is complete.
+        """Write the witness of a complete step, and compare it with that of an earlier attempt.
 
         Args:
             epoch, step: its position, counted from 0; for several steps in one execution, that of the first.
@@ -118,7 +118,7 @@ class Proof(ABC):
         self._leave(witness)
 
     def epoch_end(self, epoch: int, step: int) -> None:
-        """An epoch is over, with its validation and callbacks."""
+        """Write and compare the witness of an epoch, after its validation and callbacks."""
         if self._comparison is not None:
             self._comparison.ended(epoch, step)
             self._tell_difference()
@@ -126,7 +126,7 @@ class Proof(ABC):
             self._leave(Witness(self._key, EPOCH, epoch, step, result=self._state_now()))
 
     def end(self, epoch: int, step: int) -> None:
-        """The fit is over."""
+        """Write and compare the witness of the whole fit."""
         if self._board is not None and (self._is_affordable() or self._is_compared(END, epoch, step)):
             self.last_state = self._state_now()
             self._leave(Witness(self._key, END, epoch, step, result=self.last_state))
@@ -160,7 +160,7 @@ class Proof(ABC):
         return True
 
     def _measure_noise(self, comparison: Comparison) -> None:
-        """Measure how much two computations of the next step differ, if it is guarded."""
+        """Measure how much two computations of the next step differ if it is guarded; else assume no difference."""
         step = self._step_to_measure()
         if isinstance(step, GuardedStep):
             step.measure_noise(comparison.settle)
@@ -169,7 +169,7 @@ class Proof(ABC):
 
     @abstractmethod
     def _step_to_measure(self) -> Any:
-        """The next step, if known."""
+        """The function that runs the next step; None if unknown."""
 
     @property
     def _key(self) -> int:
@@ -178,7 +178,7 @@ class Proof(ABC):
     # -- what the comparison has shown ------------------------------------------------------------------------------
 
     def tell(self, at_the_end: bool) -> None:
-        """Report the comparison: at its first step, at the first difference, and at its end."""
+        """Report the comparison: after its first step, at the first difference, and at its end."""
         found = self._comparison
         if found is not None and found.is_in_doubt and at_the_end:
             found.settle(0.0)  # no further step to measure the noise with
@@ -233,7 +233,7 @@ class Proof(ABC):
 
     @abstractmethod
     def _newest_state(self) -> fingerprints.StateFingerprint:
-        """The last fingerprint. It may lack new variables, which matters only when it is computed."""
+        """The state fingerprint made last. It may lack new variables, which matters only when it is computed."""
 
     def _state_now(self) -> int:
         """The current fingerprint of weights and optimizers."""
@@ -241,7 +241,7 @@ class Proof(ABC):
 
     @abstractmethod
     def _state(self) -> fingerprints.StateFingerprint:
-        """The fingerprint of everything that is trained now."""
+        """The state fingerprint for everything that is trained now."""
 
     @abstractmethod
     def _rate(self) -> float:

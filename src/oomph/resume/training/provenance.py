@@ -41,7 +41,7 @@ _NUMBERED = ("name", "shared_object_id")
 _MOST_CHANGES = 6
 _LONGEST_VALUE = 60
 _LARGEST_SETTING = 1 << 31
-"""Larger numbers are clock values."""
+"""Integers of this size or larger are taken for clock values, not settings."""
 _ARGUMENTS = ("epochs", "initial_epoch", "validation_split", "validation_freq", "validation_steps")
 _DATA_ARGUMENTS = ("batch_size", "steps_per_epoch", "shuffle")
 
@@ -57,7 +57,7 @@ def facts_of(
     """The facts at the start of a fit; `data_facts` are added once Keras has created its iterator.
 
     Args:
-        callbacks: the user's own.
+        callbacks: the user's own callbacks.
         values: fingerprints of the data.
         settings: the figures that the script's objects hold.
         turn: the values that distinguish this iteration of the script's loops from others.
@@ -87,7 +87,7 @@ def data_facts(epochs: Any) -> dict[str, Any]:
 
 
 def changes(before: Facts, now: Facts, *groups: str) -> list[Reason]:
-    """The differences in these groups, or in all. A fact that only one side knows is ignored."""
+    """The differences in these groups of facts, or in all. A fact that only one side knows is ignored."""
     found: list[Reason] = []
     for group in groups or _ALL:
         old, new = before.get(group, {}), now.get(group, {})
@@ -193,7 +193,7 @@ def _surroundings() -> dict[str, Any]:
 
 @functools.cache
 def _machine() -> dict[str, Any]:
-    """The facts that do not change within a process."""
+    """The facts about machine and versions that do not change within a process."""
     import keras
 
     return {
@@ -211,7 +211,7 @@ def _name_of(thing: Any) -> str:
 
 
 def _plain(value: Any, name: str = "") -> Any:
-    """The value as JSON; unknown types as their name. Names that Keras numbers are left out.
+    """The value as JSON, or the type name of a value that JSON cannot hold. Names that Keras numbers are left out.
 
     Keys and passwords, told by name or form, become a digest.
     """
@@ -233,7 +233,7 @@ class Beginning:
     Args:
         model: the compiled model.
         arguments: the arguments of `fit`.
-        callbacks: the user's own.
+        callbacks: the user's own callbacks.
         values: fingerprints of the data.
         settings: the figures that the script's objects hold.
         turn: the values that distinguish this iteration of the script's loops from others.

@@ -44,11 +44,11 @@ class Verdict(Enum):
 
 @dataclass(frozen=True)
 class Recognised:
-    """The verdict on a fit, and the reason."""
+    """The verdict on a fit that begins, and the reason for it."""
 
     verdict: Verdict
     reason: str = ""
-    """The differences, in words."""
+    """Why this verdict: the differences, in words."""
     another_way: bool = False
     """True if the script took another path than before, so that it trains something else now."""
 

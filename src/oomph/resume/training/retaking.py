@@ -18,7 +18,7 @@ _TELL_SECONDS = 2.0
 
 
 class TookTooLongError(Exception):
-    """The batches were not taken within the time limit."""
+    """The batches could not be replayed within the time limit."""
 
 
 class Expected:
@@ -32,12 +32,12 @@ class Expected:
     def __init__(self, count: int = 0, fingerprints: Sequence[int] = ()) -> None:
         self._count, self._known = count, fingerprints
         self.compared = 0
-        """Number of batches that matched."""
+        """The number of batches that matched their fingerprints."""
         self.differs_at: int | None = None
-        """The first batch that differs, counted from 0."""
+        """The number of the first batch that differs, counted from 0; None if all match."""
 
     def see(self, number: int, batch: Any) -> None:
-        """Compare one more batch."""
+        """Compare a batch with its known fingerprint."""
         at = number - (self._count - len(self._known))
         if not 0 <= at < len(self._known) or not self._known[at] or self.differs_at is not None:
             return
@@ -91,7 +91,7 @@ class Watched:
 
 
 def skip(iterator: Any, count: int, watched: Watched, expected: Expected) -> int:
-    """Take up to `count` batches and drop them; returns how many there were. Raises TookTooLongError."""
+    """Take up to `count` batches and drop them; returns the number dropped. Raises TookTooLongError."""
     taken = -1
     for taken, batch in enumerate(watched.take(iterator, count, "replaying the batches of the epoch")):
         expected.see(taken, batch)
@@ -106,7 +106,7 @@ def pass_over(
     first: Any = None,
     before_each: Callable[[int], None] = lambda number: None,
 ) -> None:
-    """Advance the data of a Keras epoch iterator past some iterators.
+    """Advance the data of a Keras epoch iterator past the iterators with these numbers.
 
     A dataset's shuffle draws new seeds for every iterator, so a process that skips epochs must create their iterators
     too. If that is not enough, their batches are replayed. Raises TookTooLongError if that takes too long.

@@ -20,9 +20,9 @@ class Trouble(NamedTuple):
     error: str
     """The name of the class of the error."""
     words: str
-    """Its message, in one line."""
+    """The message of the error, in one line."""
     culprit: str = ""
-    """The class to change, such as "Scale"; empty if unknown."""
+    """The name of the user's class to change, such as "Scale"; empty if unknown."""
 
     def __str__(self) -> str:
         return f"{self.error}: {self.words}"
@@ -66,7 +66,7 @@ def trouble_of(error: Exception, culprit: str = "") -> Trouble:
 
 
 def _culprit(model: Any) -> str:
-    """The user's own class that cannot be saved: of a layer, schedule, optimizer or model."""
+    """The name of the user's layer, schedule, optimizer or model class that cannot be saved; empty if none is found."""
     layers = list(KERAS.flatten_layers.of(model)(include_self=False, recursive=True))
     optimizer = getattr(model, "optimizer", None)
     rate = KERAS.learning_rate.get(optimizer)

@@ -29,7 +29,7 @@ from oomph.terminal.wrapping import shortened
 
 _BACKGROUND_BYTES = 4 << 20
 _BACKGROUND_SECONDS = 0.1
-"""A state that is both smaller and faster to write is not worth a thread."""
+"""A state that is smaller than `_BACKGROUND_BYTES` and written in fewer seconds is not worth a thread."""
 _SHARE_OF_MEMORY = 0.25
 """The copy for a background write may take this share of the host's free memory."""
 _ERRORS = (CheckpointError, tf.errors.OpError, ValueError)
@@ -41,9 +41,9 @@ class StateSnapshot:
 
     at: Position
     seconds: float
-    """The time for which the training paused."""
+    """The seconds for which the training paused."""
     iterator: Reason | None
-    """The reason it lacks the data position; None if it has it."""
+    """The reason the state lacks the data position; None if it holds it."""
 
 
 class SavedTraining(Protocol):
@@ -53,7 +53,7 @@ class SavedTraining(Protocol):
 
     @property
     def position(self) -> Position:
-        """The next step."""
+        """The position of the next step."""
 
     def note_here(self, fact: AtStep) -> None:
         """Write an event with the position."""
@@ -74,9 +74,9 @@ class StepCheckpoints(ABC):
         self._saved_at_step = training.fits.steps
         self._saved_at, self._stall, self._write = time.monotonic(), 0.0, 0.0
         self._stalls: list[float] = []
-        """The stalls of all checkpoints between steps."""
+        """The seconds that the training paused for each checkpoint between steps."""
         self._typical = training.fits.typical_stall or training.fits.end_state_seconds
-        """The typical stall of a checkpoint; that of earlier trainings until one is measured."""
+        """The typical stall of a checkpoint in seconds; that of earlier trainings until one is measured."""
         self._between_saves = 0.0
         self._told_interval = self._told_not_finite = self._told_growth = False
         self._growing = Growing()
@@ -106,16 +106,16 @@ class StepCheckpoints(ABC):
         self.settle(wait=True)
 
     def count_from(self, steps: int) -> None:
-        """Record that the newest checkpoint is at this many steps of the run."""
+        """Record that the newest checkpoint was taken after `steps` steps of the run."""
         self._fits.saved = self._saved_at_step = steps
         self._saved_at = time.monotonic()
 
     def begin_at(self, steps: int) -> None:
-        """Count steps to the next checkpoint from here, after a resume by the script itself."""
+        """Count the steps to the next checkpoint from `steps`, after a resume by the script itself."""
         self._saved_at_step = steps
 
     def settle(self, wait: bool) -> None:
-        """Record the outcome of the background write."""
+        """Record the outcome of the background write, if it has ended or if told to wait for its end."""
         outcome = self._fits.background.take(wait)
         if outcome is None or self._snapshot is None:
             return

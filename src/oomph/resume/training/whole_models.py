@@ -26,14 +26,14 @@ _SCOPES = ("custom_object_scope", "CustomObjectScope")
 
 @dataclass(frozen=True)
 class Load:
-    """A line that loads the file again."""
+    """A line of the script that loads the saved file again."""
 
     site: str
-    """"train.py:15"."""
+    """The file and line: "train.py:15"."""
     with_compile: bool = True
-    """True if it surely loads the loss, the metrics and the optimizer too."""
+    """True if the line certainly loads the loss, the metrics and the optimizer too."""
     with_objects: bool = False
-    """True if it gets, or may get, custom objects."""
+    """True if the line passes custom objects to the loader, or may do so."""
 
 
 @dataclass(frozen=True)
@@ -41,13 +41,13 @@ class Save:
     """A place that will save the whole model."""
 
     by: str
-    """"ModelCheckpoint" or "model.save"."""
+    """What saves the model: "ModelCheckpoint" or "model.save"."""
     path: str
     site: str = ""
-    """"train.py:12"; empty for a callback."""
+    """The file and line, "train.py:12"; empty for a callback."""
     load: Load | None = None
     gives_weights: bool = False
-    """True if a line takes only the weights of the file, which needs no configuration."""
+    """True if a line of the script loads only weights from the file, which needs no configuration."""
 
 
 def saves_ahead(model: Any, callbacks: Sequence[Any]) -> Iterator[Save]:
@@ -161,7 +161,7 @@ def _value(node: ast.AST, frame: FrameType) -> Any:
 
 
 def _path(node: ast.AST, frame: FrameType) -> str:
-    """The path that an expression gives, or its end; empty if unknown."""
+    """The path that an expression evaluates to, or the known end of that path; empty if unknown."""
     if isinstance(node, ast.Constant):
         return node.value if isinstance(node.value, str) else ""
     if isinstance(node, ast.JoinedStr) and node.values:
