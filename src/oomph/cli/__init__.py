@@ -35,21 +35,23 @@ COMMANDS = {
         "run a small training through out of memory and a kill, and compare the result (a few minutes)",
     ),
 }
-"""Verb → (module, what it does)."""
+"""Verb → its module, and what it does."""
 
 
 _HEADS = dict.fromkeys(("usage:", "positional arguments:", "options:", "example:", "examples:", "exit codes:"), BOLD)
 _OPTION_CUTOFF = 0.8
-"""Options of scripts, such as --lr and --model, are two thirds like --color and --help."""
+"""The least similarity of a mistyped option: options of scripts, such as --lr and --model, are two thirds like
+--color and --help."""
 _OBJECTS_BETWEEN_COLLECTIONS = 50_000
-"""A start makes tens of thousands of small values, none of them garbage; Python's default is 700."""
+"""The number of new objects between garbage collections: a start makes tens of thousands, none of them garbage; the
+default is 700."""
 
 
 class _Parser(argparse.ArgumentParser):
     """An ArgumentParser whose output fits the terminal, and works even if it is closed."""
 
     about_unknown = ""
-    """The hint for an unknown option that resembles none of ours."""
+    """The hint for an unknown option that resembles none of oomph's."""
 
     def print_help(self, file: object = None) -> None:
         output.write(fitting(self.format_help()), _HEADS)
@@ -157,7 +159,7 @@ def _unknown(verb: str) -> str:
 
 
 def _similar(word: str, known: Iterable[str], prefix: str = "", cutoff: float = 0.6) -> str:
-    """A question about what a mistyped word may mean; empty if nothing is close."""
+    """The question about what a mistyped word may mean; empty if nothing is close."""
     import difflib  # for a mistyped word only
 
     close = difflib.get_close_matches(word, list(known), n=1, cutoff=cutoff)

@@ -48,7 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def count_options(words: Sequence[str]) -> int:
-    """Count the words before the script."""
+    """The number of words before the script."""
     return run_verb.count_options(words, _WITH_VALUE)
 
 

@@ -41,7 +41,7 @@ _EPILOG = """examples:
   oomph explain *.log                      several, each under its name
   oomph explain OOM101                     the page of a fault, a check (DOC204) or an exception"""
 _WITHOUT_EFFECT = ("--exit-status", "--kernel-log", "--full", "--exit-code")
-"""Options without effect on a page or a list of runs; --exit-code also applies to --decisions."""
+"""The options without effect on a page or a list of runs; --exit-code also applies to --decisions."""
 _LAST_SIGNAL, _LAST_EXIT_CODE = 64, 255
 _BREAKS = {ord("\n"): "\\n", ord("\t"): "\\t"}  # in the name of a file
 
@@ -218,7 +218,7 @@ def _story(target: str | None) -> Story | None:
 
 
 def _of_status(args: argparse.Namespace, diagnoses: Sequence[Diagnosis]) -> str:
-    """The meaning of the exit status, if neither it nor the log shows a fault."""
+    """The meaning of the exit status, in words, if neither it nor the log shows a fault; else empty."""
     if diagnoses or args.exit_status is None:
         return ""
     said = meaning(args.exit_status)
@@ -233,7 +233,7 @@ def _subject(args: argparse.Namespace) -> str:
 
 
 def _file(args: argparse.Namespace, problem: OSError) -> str:
-    """The file that could not be read: the log, or the kernel's log."""
+    """The name of the file that could not be read: the log, or the kernel's log."""
     return str(problem.filename) if isinstance(problem.filename, str | Path) else _subject(args)
 
 

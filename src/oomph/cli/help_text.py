@@ -22,7 +22,7 @@ class Formatter(argparse.RawDescriptionHelpFormatter):
 
 
 def fitting(text: str) -> str:
-    """A help text whose lines fit; the commands of its examples stay whole, to be pasted."""
+    """A help text wrapped to the width; the commands of its examples stay whole, to be pasted."""
     width = output.width()
     before, mark, after = text.partition("\nexample")
     examples, blank, after = after.partition("\n\n")

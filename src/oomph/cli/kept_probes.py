@@ -71,13 +71,13 @@ def keep(record: ProbeRecord, environ: Mapping[str, str], say: Say) -> None:
 
 
 def _name(record: ProbeRecord) -> str:
-    """One name for all measurements of a training on one kind of GPU."""
+    """The name of the file for all measurements of a training on one kind of GPU."""
     told = (record.gpu, record.tensorflow, record.engine, str(record.xla), record.training)
     return hashlib.sha256("\0".join(told).encode()).hexdigest()[:32] + _ENDING
 
 
 def _newest(where: Path, after: int = 0) -> list[str]:
-    """The names of the files, newest first: the first ones, or those after the first `after`."""
+    """The names of the files, newest first: those that are read, or those after the first `after`."""
     with os.scandir(where) as entries:
         dated = [(_date(entry), entry.name) for entry in entries if entry.name.endswith(_ENDING)]
     names = [name for _, name in sorted(dated, reverse=True)]

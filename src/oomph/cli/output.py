@@ -38,7 +38,7 @@ def width() -> int:
 
 
 def width_of_told() -> int:
-    """The width of a line of `tell`, in columns."""
+    """The width of a line that `tell` prints, in columns."""
     return screen_of_stream(sys.stderr).width
 
 

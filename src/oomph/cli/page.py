@@ -26,7 +26,7 @@ _SURE = 0.5
 
 
 def page_of(word: str, width: int) -> tuple[str, dict[str, Any]] | None:
-    """The page as text and as a document; None for an unknown word."""
+    """The page for this word, as text and as a document; None for an unknown word."""
     fault = find(word)
     if fault is not None:
         return render.page_text(fault, width), render.page_document(fault)

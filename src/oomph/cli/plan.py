@@ -35,7 +35,7 @@ script's own, does not fit; 2 a wrong command line; 3 nothing could be planned: 
 or has none"""
 _WITH_VALUE = ("--fit", "--batch", "--gpu", "--policy", "--optimizer", "--python", "--html", "--color")
 _OWN = ("--gpu", "--html", "--json")
-"""Options that are probably oomph's even behind the script; others are often the script's own."""
+"""The options that are probably meant for oomph even behind the script; others are often the script's own."""
 _MOST_BATCHES = 32
 _NEGATIVE = re.compile(r"-[\d.]")
 _POLICIES = ("float32", "float64", "float16", "bfloat16", "mixed_float16", "mixed_bfloat16")
@@ -56,7 +56,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def count_options(words: Sequence[str]) -> int:
-    """Count the words before the script."""
+    """The number of words before the script."""
     return run_verb.count_options(words, _WITH_VALUE)
 
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from oomph.reach.request import ReachRequest
 
 _IDLE_BYTES = 1 << 30
-"""The driver and a desktop hold less."""
+"""The bytes in use of an idle GPU, at most: the driver and a desktop hold less."""
 _EXAMINER = "oomph.planning.live.examine:examine"
 
 
@@ -76,7 +76,7 @@ def _kept(gpu: str) -> list[dict[str, Any]]:
 
 
 def _keep(probed: object) -> None:
-    """Keep what this plan has measured, if it has."""
+    """Keep what this plan has measured, if it has measured anything."""
     from oomph.cli.kept_probes import keep
     from oomph.planning.probe.record import record_of
 

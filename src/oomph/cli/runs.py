@@ -33,7 +33,7 @@ def _inside(folder: Path, name: str = "") -> list[Path]:
 
 
 def _changed(run: Path) -> float | None:
-    """The time of a run's last change; None if it is not a run. A lost run.json is allowed."""
+    """The Unix time of a run's last change; None if the folder is not a run. A lost run.json is allowed."""
     for name in ("run.json", "journal"):
         try:
             found = (run / name).stat()
@@ -65,7 +65,7 @@ def as_text(runs: Sequence[Path], width: int) -> str:
 
 
 def as_document(runs: Sequence[Path]) -> dict[str, Any]:
-    """The same for programs."""
+    """The runs as a JSON document."""
     from oomph.run.directory.run_directory import read_record
 
     records = [(path, read_record(path)) for path in runs]

@@ -20,7 +20,7 @@ from oomph.explain.reading.run_folder import is_run
 
 LINE_END = b"\n"
 THIS_MACHINE = ""
-"""In place of a file: the kernel's log of this machine."""
+"""The target that stands for the kernel's log of this machine, in place of a file."""
 
 
 def evidence(
@@ -90,7 +90,7 @@ def _check_file(name: str) -> None:
 
 
 def _is_terminal(path: Path) -> bool:
-    """True if somebody can type a log there; devices such as /dev/null are empty or endless."""
+    """True if somebody can type a log into this device; devices such as /dev/null are empty or endless."""
     with path.open("rb") as device:
         return device.isatty()
 

@@ -23,7 +23,7 @@ _PIPE_IT = "To explain text, pipe it in: python train.py 2>&1 | oomph explain"
 
 
 def run_of(target: str) -> str:
-    """The run directory, if the target is one of its documents or journals; else the target itself."""
+    """The run directory, if the target is a document or a journal of a run; else the target itself."""
     path = Path(target)
     of_journal = path.parent.name == "journal" and path.suffix == ".jsonl"
     if path.name not in _DOCUMENTS and not of_journal:
@@ -78,7 +78,7 @@ def _hint(target: str) -> str:
 
 
 def _codes_beside(code: str) -> str:
-    """The codes that begin as this one does, or how codes begin."""
+    """The words for the codes that begin as this code does, or for how codes begin."""
     codes = [fault.code for fault in load()]
     beside = [each for each in codes if each[:3] == code[:3].upper()]
     if beside:

@@ -24,7 +24,7 @@ from oomph.terminal.message import PREFIX
 from oomph.terminal.ticking import Ticking
 
 LONGEST_SECONDS = 240.0
-"""A child that takes longer is stuck; none normally does."""
+"""The seconds after which a child is stuck; no child normally takes that long."""
 _POLL_SECONDS = 0.01
 _GRACE_SECONDS = 10.0
 
@@ -92,7 +92,7 @@ class _Tail:
         self._readline, self._say, self._half = readline, say, ""
 
     def show(self) -> None:
-        """Pass on the lines written since the last call."""
+        """Pass on the lines of oomph written since the last call."""
         while piece := self._readline():
             self._half += piece
             if not self._half.endswith("\n"):
@@ -103,7 +103,7 @@ class _Tail:
 
 
 def _due(run_dir: Path, kill_at: int, supervisor: int) -> int | None:
-    """The process to kill now, if it is time: past `kill_at`, with a checkpoint and with steps after it."""
+    """The pid of the process to kill now; None before `kill_at`, without a checkpoint, or without steps after it."""
     progress = read_progress(run_dir)
     if progress is None or progress.steps < kill_at or not 0 < progress.saved < progress.steps:
         return None
@@ -133,7 +133,7 @@ def _started(command: Sequence[str], environ: Mapping[str, str], log: Path) -> C
 
 
 def _wait(child: Child, started: float, watch: Callable[[], None]) -> int:
-    """Wait for the exit code."""
+    """Wait for the exit code of a child; raises DemoError if it takes too long."""
     with Ticking() as ticking:
         while not child.wait(_POLL_SECONDS):
             ticking.tick("training")
@@ -144,7 +144,7 @@ def _wait(child: Child, started: float, watch: Callable[[], None]) -> int:
 
 
 def _error_in(log: Path) -> str:
-    """The line with the child's error, and the size of the failed allocation."""
+    """The line of the log that names the child's error, with the size of the failed allocation."""
     lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
     name = next((line for line in lines if OUT_OF_MEMORY in line), "")
     request = next((line.strip().split(" on /job:")[0] for line in lines if "OOM when allocating" in line), "")

@@ -10,11 +10,11 @@ from oomph.demo.scenario import BATCH, CHECKPOINT_EVERY, STEPS
 
 OUT_OF_MEMORY = "ResourceExhaustedError"
 LEARNED = 0.9
-"""Below this test accuracy the training has failed, and equal results prove nothing."""
+"""The least test accuracy: below it the training has failed, and equal results prove nothing."""
 NOISE_FACTOR = 10
-"""The float32 result may differ by this many times the effect of summation order."""
+"""The most that the float32 result may differ, in multiples of the effect of summation order."""
 NOISE_LIMIT = 1e-3
-"""If summation order alone makes a larger difference, the training is too noisy to compare."""
+"""The largest difference that summation order alone may make; beyond it, the training is too noisy to compare."""
 FLOAT64_LIMIT = 1e-12
 
 
@@ -62,7 +62,7 @@ class Compared:
     """A result compared with the undisturbed one."""
 
     accuracies: tuple[float, float]
-    """The undisturbed training's, then the other one's."""
+    """The test accuracy of the undisturbed training, then that of the other one."""
     dtypes: tuple[str, ...]
     difference: float
     """The largest difference between two weights."""

@@ -12,11 +12,11 @@ from oomph.protocol.handover import VARIABLE
 EPOCHS = 15
 BATCH = 256
 STEPS = 90
-"""Steps of the whole training: 1536 samples in batches of 256, 15 times."""
+"""The number of steps of the whole training: 1536 samples in batches of 256, 15 times."""
 CHECKPOINT_EVERY = 10
-"""Steps between two checkpoints: the most that a kill may cost."""
+"""The number of steps between two checkpoints: the most that a kill may cost."""
 KILL_AT = 45
-"""The script is killed after this many steps: halfway, and between two checkpoints."""
+"""The number of steps after which the script is killed: halfway, and between two checkpoints."""
 
 _COMMON = {
     "CUDA_VISIBLE_DEVICES": "-1",  # the limit applies to CPU memory only
@@ -35,7 +35,7 @@ class Precision:
 
     name: str
     limit_mb: int
-    """About two thirds of what the full batch needs; half of the batch fits."""
+    """The memory limit in MB: about two thirds of what the full batch needs, so that half of the batch fits."""
     options: tuple[str, ...] = ()
 
 

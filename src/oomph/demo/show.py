@@ -45,7 +45,7 @@ class Shown:
 
 
 def show(keep: str | None, say: Say, width: int) -> Shown:
-    """Run everything and report progress; raises UsageError or DemoError if that fails."""
+    """Run the whole demonstration and report progress; raises UsageError or DemoError if that fails."""
     python = choose_python(None, lambda line: say(f"{PREFIX}{line}"))
     check_installed(python)
     script = scenario.script_path()

@@ -20,17 +20,17 @@ class DoctorFinding:
     """The answer of a check."""
 
     status: str
-    """"pass", "warn", "fail", or "skip" if the question does not apply or could not be answered."""
+    """The outcome: "pass", "warn", "fail", or "skip" if the question does not apply or could not be answered."""
     message: str
     """One or two sentences of fact: what was found."""
     remedies: tuple[Remedy, ...] = ()
     """The remedies for this machine, best first."""
     fault: str = ""
-    """Name of the fault that this leads to; its page says more. Empty when all is well."""
+    """The name of the fault that this leads to; its page says more. Empty when all is well."""
     note: bool = False
-    """Worth a line even though nothing is wrong."""
+    """True if the finding is worth a line even though nothing is wrong."""
     blind: bool = False
-    """The check could not run: something that it needs could not be observed."""
+    """True if the check could not run: something that it needs could not be observed."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Check:
     faults: tuple[str, ...] = ()
     """Every fault that its findings can name."""
     needs: tuple[str, ...] = ()
-    """Parts of the snapshot without which it cannot run."""
+    """The parts of the snapshot without which the check cannot run."""
     source: str = ""
     """The source that documents it: TensorFlow's file, NVIDIA's page, an issue."""
     shown: str = ""
@@ -53,7 +53,7 @@ class Check:
 
     @property
     def summary(self) -> str:
-        """The first line of the docstring of its function: what it finds."""
+        """What the check finds: the first line of the docstring of its function."""
         return (self.look.__doc__ or "").strip().partition("\n")[0]
 
 
@@ -71,30 +71,30 @@ def check(
 
 
 def passed(message: str) -> DoctorFinding:
-    """All is well."""
+    """The finding that all is well."""
     return DoctorFinding(PASS, message)
 
 
 def noted(message: str, *remedies: Remedy) -> DoctorFinding:
-    """All is well, and something is worth knowing."""
+    """The finding that all is well, and something is worth knowing."""
     return DoctorFinding(PASS, message, remedies, note=True)
 
 
 def warned(fault: str, message: str, *remedies: Remedy) -> DoctorFinding:
-    """Training works, but worse than it could, or may fail later."""
+    """The finding that training works, but worse than it could, or may fail later."""
     return DoctorFinding(WARN, message, remedies, fault)
 
 
 def failed(fault: str, message: str, *remedies: Remedy) -> DoctorFinding:
-    """Training on the GPU cannot work like this."""
+    """The finding that training on the GPU cannot work like this."""
     return DoctorFinding(FAIL, message, remedies, fault)
 
 
 def skipped(reason: str) -> DoctorFinding:
-    """The question does not apply here."""
+    """The finding that the question does not apply to this machine."""
     return DoctorFinding(SKIP, reason)
 
 
 def blind(reason: str) -> DoctorFinding:
-    """The question applies, but cannot be answered."""
+    """The finding that the question applies, but cannot be answered."""
     return DoctorFinding(SKIP, f"could not check: {reason}", blind=True)

@@ -10,7 +10,8 @@ from oomph.doctor.snapshot import Library, Snapshot
 
 
 def install(snapshot: Snapshot, *requirements: str) -> str:
-    """The command that installs these into the script's Python, with pip, with uv, or after installing pip."""
+    """The command that installs these requirements into the script's Python, with pip, with uv, or after installing
+    pip."""
     wanted = " ".join(map(_quoted, requirements))
     python = _quoted(snapshot.python.executable)
     if snapshot.python.pip:
@@ -21,7 +22,7 @@ def install(snapshot: Snapshot, *requirements: str) -> str:
 
 
 def reinstall(snapshot: Snapshot, remove: Iterable[str], add: str) -> str:
-    """The command that uninstalls these distributions and installs one."""
+    """The command that uninstalls these distributions and installs `add`."""
     python, names = _quoted(snapshot.python.executable), " ".join(remove)
     if not snapshot.python.pip and snapshot.python.uv:
         return f"uv pip uninstall --python {python} {names} && {install(snapshot, add)}"
@@ -83,7 +84,7 @@ def container_run(snapshot: Snapshot) -> str:
 
 
 def describe(library: Library) -> str:
-    """The file that wins, and why."""
+    """The file of the library that is loaded, and why it is chosen, in words."""
     winner = library.winner
     if winner is None:
         return f"{library.soname}: not found"

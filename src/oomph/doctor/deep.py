@@ -82,7 +82,7 @@ def _environ(snapshot: Snapshot) -> dict[str, str]:
 def _device(
     snapshot: Snapshot, device: str, trials: Sequence[str], environ: Mapping[str, str], say: Say, limits: SilenceLimits
 ) -> Iterator[DoctorResult]:
-    """All trials on one device; after a death the next child continues with the rest."""
+    """Run all trials on one device; after a death the next child continues with the rest."""
     left = list(trials)
     first = True
     while left:
@@ -122,7 +122,7 @@ def _death(device: str, trial: str, life: Life) -> DoctorFinding:
 
 
 def _last_words(life: Life) -> str:
-    """The fatal line of the log, if there is one."""
+    """The fatal line of the child's log; empty if there is none."""
     lines = [line for line in life.stderr.decode(errors="replace").splitlines() if line[:1] == "F" and "] " in line]
     return f" Its log: {lines[-1].partition('] ')[2][:200]}" if lines else ""
 
@@ -201,7 +201,7 @@ def live(command: Sequence[str], environ: Mapping[str, str], limits: SilenceLimi
 
 
 def _listen(child: Child, life: Life, limits: SilenceLimits, say: Say) -> None:
-    """Read its lines as they come, until its output ends or it is silent for too long."""
+    """Read the child's lines as they come, until its output ends or it is silent for too long."""
     heard, ticking = time.monotonic(), Ticking()
     while child.is_open:
         for line in child.lines(_LOOK_SECONDS):

@@ -10,7 +10,7 @@ from oomph.doctor.checks import CHECKS
 
 
 def document() -> str:
-    """The reference, from the checks themselves."""
+    """The text of the reference, made from the checks themselves."""
     return "\n".join(_lines())
 
 

@@ -21,7 +21,7 @@ class DoctorResult:
 
     @property
     def wrong(self) -> bool:
-        """True if it failed or warns."""
+        """True if the check failed or warns."""
         return self.finding.status in (FAIL, WARN)
 
 
@@ -33,7 +33,7 @@ def examine(snapshot: Snapshot, checks: Sequence[Check] = CHECKS) -> tuple[Docto
 def choose(
     only: Sequence[str] | None = None, skip: Sequence[str] | None = None, checks: Sequence[Check] = CHECKS
 ) -> tuple[Check, ...]:
-    """The checks that `--only` and `--skip` leave; raises UsageError for an unknown one.
+    """The checks that `--only` and `--skip` leave; raises UsageError for an unknown check.
 
     Each word holds codes or names, with commas between them.
     """

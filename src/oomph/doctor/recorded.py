@@ -43,7 +43,7 @@ def as_document(results: Sequence[DoctorResult]) -> dict[str, Any]:
 
 
 def as_section(results: Sequence[DoctorResult], width: int) -> str:
-    """The same as text."""
+    """The machine's part of `oomph explain RUN` as text; empty when nothing was wrong with it."""
     if not results:
         return ""
     lines = [line for result in results for line in problem(result, width)]

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Release:
-    """One minor release."""
+    """One minor release of TensorFlow."""
 
     series: tuple[int, int]
     cuda: tuple[int, ...]
@@ -54,7 +54,7 @@ def last_for(capability: tuple[int, int]) -> Release | None:
 
 
 def runs_on(capabilities: tuple[str, ...], capability: tuple[int, int]) -> bool:
-    """True if any machine code among these runs there: the same major version, and no newer minor one."""
+    """True if any machine code among these runs on the GPU: it has the same major version, and no newer minor one."""
     return any(code[0] == capability[0] and code[1] <= capability[1] for code in machine_code(capabilities))
 
 

@@ -41,7 +41,7 @@ def as_text(snapshot: Snapshot, results: Sequence[DoctorResult], width: int = US
 
 
 def as_document(snapshot: Snapshot, results: Sequence[DoctorResult]) -> dict[str, Any]:
-    """The same for programs; the shape is a contract."""
+    """The findings as a JSON document; its shape is a public contract."""
     return {
         "schema": SCHEMA,
         "checks": [entry(result) for result in results],
@@ -53,7 +53,7 @@ def as_document(snapshot: Snapshot, results: Sequence[DoctorResult]) -> dict[str
 
 
 def as_exports(mended: Sequence[Repair], snapshot: Snapshot) -> str:
-    """The repairs as lines for a shell: `eval "$(oomph doctor --fix-env)"`."""
+    """The repairs as lines for a shell to evaluate: `eval "$(oomph doctor --fix-env)"`."""
     if not mended:
         return "# nothing to repair by environment variables\n"
     lines: list[str] = []
@@ -65,7 +65,7 @@ def as_exports(mended: Sequence[Repair], snapshot: Snapshot) -> str:
 
 
 def _preload(snapshot: Snapshot) -> list[str]:
-    """Lines for a notebook, whose process already has its environment."""
+    """Commented lines of Python that load the libraries in a notebook, whose process already has its environment."""
     lost = [
         copy.path
         for library in snapshot.libraries
@@ -79,7 +79,7 @@ def _preload(snapshot: Snapshot) -> list[str]:
 
 
 def entry(result: DoctorResult) -> dict[str, Any]:
-    """One check and what it found, for programs."""
+    """One check and what it found, as JSON."""
     check, finding = result.check, result.finding
     return {
         "code": check.code,
@@ -100,7 +100,7 @@ def _remedy(remedy: Remedy) -> dict[str, str]:
 
 
 def problem(result: DoctorResult, width: int = USUAL_WIDTH) -> Iterator[str]:
-    """One problem for people: what was found, why it matters, what to do."""
+    """One problem, in lines: what was found, why it matters, what to do."""
     check, finding = result.check, result.finding
     yield _wrapped(f"{finding.status.upper():5} {check.name} ({check.code}): {finding.message}", width, "      ")
     yield _wrapped(f"      why   {check.why}", width, " " * 12)
@@ -139,7 +139,7 @@ def _took(snapshot: Snapshot, results: Sequence[DoctorResult]) -> str:
 
 
 def _counted(results: Sequence[DoctorResult]) -> str:
-    """Number of checks and of each outcome; the numbers add up."""
+    """The number of checks and of each outcome, in words; the numbers add up."""
     became = Counter("blind" if result.finding.blind else result.finding.status for result in results)
     words = ", ".join(f"{became[how]} {_BECAME[how]}" for how in _BECAME if became[how])
     return f"{counted(len(results), 'check')}: {words}"
@@ -151,11 +151,11 @@ def has_page(fault: str) -> bool:
 
 
 def _first_command(results: Sequence[DoctorResult]) -> str:
-    """The command in the verdict, if there is one."""
+    """The first command among the remedies, for the verdict; empty if there is none."""
     remedies = [result.finding.remedies for result in results if result.finding.status == FAIL]
     return remedies[0][0].command if remedies and remedies[0] else ""
 
 
 def _wrapped(text: str, width: int, indent: str, command: str = "") -> str:
-    """Clean the text before wrapping it, which could split a key from its name: it may hold anything."""
+    """Wrap a text, cleaned beforehand: it may hold anything, and wrapping could split a key from its name."""
     return wrapped(shown_line(text), width, indent, command=shown_line(command))

@@ -24,7 +24,7 @@ class Repair:
 
     variable: str
     value: str | None
-    """None: unset it."""
+    """The corrected value; None: unset the variable."""
     why: str
 
 
@@ -62,7 +62,8 @@ def repaired_path(snapshot: Snapshot) -> str:
 
 
 def _accepted(version: str, built: tuple[int, ...]) -> bool:
-    """TensorFlow's own rule: the same major version, and no older minor one (cuda_dnn.cc)."""
+    """True if cuDNN's version passes TensorFlow's own rule: the same major version, and no older minor one
+    (cuda_dnn.cc)."""
     numbers = [int(part) for part in version.split(".") if part.isdigit()]
     return numbers[:1] == [built[0]] and tuple(numbers[:2]) >= tuple(built[:2])
 

@@ -168,7 +168,7 @@ class _Reading:
         return sorted([*named, *general], key=lambda d: _rank(d, d.name in ended, places)), general
 
     def _set_aside(self, found: Found) -> frozenset[str]:
-        """The faults that signatures have ruled out, whatever the words of the log suggest."""
+        """The names of faults that signatures have ruled out, whatever the words of the log suggest."""
         return self._hits.set_aside(found) | ({MEMORY_LEAK} if self._trend.levels_off else set())
 
     def _diagnosis(self, fault: Fault, hits: Sequence[Hit], follows: bool) -> Diagnosis:
@@ -222,7 +222,7 @@ class _Reading:
         return [Diagnosis(fault, role, sure, evidence, *self._narrowed(fault, evidence)) for fault, sure in chosen]
 
     def _with_borrowed_advice(self, ranked: Sequence[Diagnosis]) -> list[Diagnosis]:
-        """Add advice from other pages to a first diagnosis that is doubtful or general and has none itself."""
+        """The diagnoses, with other pages' advice for a first one that is doubtful or general and has none itself."""
         error = self._last.error
         doubtful = ranked and (ranked[0].confidence <= _DOUBTFUL or ranked[0].name in GENERAL)
         if error is None or not doubtful or ranked[0].is_advised:
@@ -296,7 +296,7 @@ def _explains_end(fault: Fault, found: Found, story: int) -> bool:
 
 
 def _more(captured: Mapping[str, str], dump: MemoryMap) -> dict[str, str]:
-    """Values derived from the captured ones, and values of the allocator's dump."""
+    """More values: those derived from the captured ones, and those of the allocator's dump."""
     first, _, rest = captured.get("shape", "").strip("([ ").partition(",")
     batch = {"first_dimension": first} if first and rest.strip(",") else {}
     return {**dump.captured(), **batch}
@@ -311,7 +311,7 @@ def _bytes(filed: Iterable[str]) -> frozenset[bytes]:
 
 
 def _surest(fault: Fault, hits: Sequence[Hit]) -> list[Hit]:
-    """The surest first; equally sure ones in the order observed, then in page order."""
+    """The hits, the surest first; equally sure ones in the order observed, then in page order."""
     observed = {fact: place for place, fact in enumerate(dict.fromkeys(hit.fact for hit in hits))}
     pages = {id(signature): place for place, signature in enumerate(fault.signatures)}
     return sorted(hits, key=lambda hit: (-hit.signature.confidence, observed[hit.fact], pages[id(hit.signature)]))

@@ -14,7 +14,7 @@ _STRONG = re.compile(r"(?<![\w*])(\*\*?)(?=\S)([^*\n]{1,200}?)(?<=\S)\1(?![\w*])
 _ITEM = re.compile(r" *(?:[-*+]|\d{1,2}[.)]) +")
 _HEADING = re.compile(r"#{1,6} +")
 _TYPED = ("sh", "bash", "shell", "console", "python", "py")
-"""Languages of fences to paste from: their lines are not wrapped."""
+"""The languages of fences whose code is to be pasted: their lines are not wrapped."""
 _INSET = "    "
 
 

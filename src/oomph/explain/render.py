@@ -65,7 +65,7 @@ def last_lines(text: str, width: int) -> str:
 
 
 def as_document(diagnoses: Sequence[Diagnosis]) -> dict[str, Any]:
-    """The same for programs; its shape is a public contract."""
+    """The diagnoses as a JSON document; its shape is a public contract."""
     return {"schema": SCHEMA, "diagnoses": [_entry(diagnosis) for diagnosis in diagnoses]}
 
 
@@ -127,14 +127,14 @@ def _diagnosis(rank: int, diagnosis: Diagnosis, width: int) -> Iterator[str]:
 
 
 def _otherwise(first: Fault, others: Sequence[Fault]) -> str:
-    """Other faults that fit the same evidence, and how to tell them apart."""
+    """The words for other faults that fit the same evidence, and how to tell them apart."""
     apart = neighbours(first)
     told = (f"{headline(fault)}: {apart.get(fault.code, fault.summary).rstrip('.')}" for fault in others)
     return f"If that does not fit: {'; '.join(told)}."
 
 
 def _quoted(text: str, width: int, hang: str) -> str:
-    """Text from elsewhere."""
+    """A text from elsewhere, such as a log, wrapped and cleaned."""
     return wrapped(_clean(text), width, f"     {hang}", "     ")
 
 

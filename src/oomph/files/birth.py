@@ -12,7 +12,8 @@ _SECOND_NS = 1_000_000_000
 
 
 def born_at(path: str | os.PathLike[str]) -> int | None:
-    """Nanoseconds since 1970, not following links; None if the file system does not keep it, or nothing exists.
+    """The creation time in nanoseconds since 1970; None if the file system does not keep it, or nothing exists.
+    Follows no links.
 
     Neither the owner of a file nor an archive can set it.
     """

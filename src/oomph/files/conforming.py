@@ -8,13 +8,13 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Union, get_args, get_origin
 
 _MOST = 2**63
-"""No real count is larger, and larger ones can overflow float arithmetic."""
+"""The bound of integers: no real count is larger, and larger ones can overflow float arithmetic."""
 _NOT_FINITE = ("nan", "inf", "-inf")
-"""The journal's spellings of the floats that JSON cannot express."""
+"""The words in which the journal writes the floats that JSON cannot express."""
 
 
 def conforms(value: object, kind: Any) -> bool:
-    """True if a JSON value has a type, in all its parts.
+    """True if a JSON value has this type, in all its parts.
 
     Args:
         value: as `json.loads` returns it; a list counts as a tuple.

@@ -27,13 +27,13 @@ class OwnDescriptor:
         return self._identity is not None and _identity(self.fd) == self._identity
 
     def write(self, data: bytes) -> int:
-        """Write to it; raises OSError, with EBADF if it is no longer ours."""
+        """Write to the file; raises OSError, with EBADF if the descriptor is no longer ours."""
         if not self.is_ours:
             raise OSError(errno.EBADF, "the descriptor was closed by the script")
         return os.write(self.fd, data)
 
     def close(self) -> None:
-        """Close it, if it is still ours."""
+        """Close the descriptor, if it is still ours."""
         if self.is_ours:
             os.close(self.fd)
         self._identity = None

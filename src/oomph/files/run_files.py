@@ -59,10 +59,10 @@ class OwnFile(NamedTuple):
 
     root: Path
     name: str
-    """Relative to the root, such as `stderr/1.log`."""
+    """The path relative to the root, such as `stderr/1.log`."""
 
     def open(self, flags: int) -> int:
-        """Open it; returns a descriptor. See `open_own`."""
+        """Open the file; returns a descriptor. See `open_own`."""
         return open_own(self.root, self.name, flags)
 
 

@@ -17,7 +17,7 @@ def _say(**facts: object) -> None:
 
 
 def _loaded_from(name: str) -> str:
-    """The file that the kernel has mapped for the library."""
+    """The path of the file that the kernel has mapped for the library."""
     try:
         with open("/proc/self/maps", encoding="utf-8", errors="replace") as maps:
             return next((line.split(maxsplit=5)[5].strip() for line in maps if "/" + name in line), "")

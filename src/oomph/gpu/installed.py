@@ -17,7 +17,7 @@ class Installed(NamedTuple):
     name: str
     total_bytes: int
     used_bytes: int = 0
-    """The memory all processes and the driver hold now."""
+    """The bytes that all processes and the driver hold now."""
 
 
 def installed(environ: Mapping[str, str]) -> tuple[tuple[Installed, ...], str]:

@@ -19,18 +19,18 @@ class Gpu:
     index: int
     uuid: str
     bus: str
-    """PCI address, as in 00000000:3B:00.0."""
+    """The PCI address, as in 00000000:3B:00.0."""
     used_bytes: int
 
 
 class _Memory(ctypes.Structure):
-    """nvmlMemory_t."""
+    """NVML's structure nvmlMemory_t."""
 
     _fields_ = (("total", ctypes.c_ulonglong), ("free", ctypes.c_ulonglong), ("used", ctypes.c_ulonglong))
 
 
 class _Pci(ctypes.Structure):
-    """nvmlPciInfo_t."""
+    """NVML's structure nvmlPciInfo_t."""
 
     _fields_ = (
         ("bus_id_legacy", ctypes.c_char * 16),

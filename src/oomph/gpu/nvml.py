@@ -15,7 +15,7 @@ from oomph.gpu.nvml_device import SLOW_SECONDS, ListedGpu
 from oomph.gpu.reading import DriverEvent, Reading
 
 _RETRY_SECONDS = 60.0
-"""The time between retries after a failure or a lost GPU; starting NVML may take seconds."""
+"""The seconds between retries after a failure or a lost GPU; starting NVML may take seconds."""
 _PROBLEMS = {
     4: "the NVIDIA driver does not let this user ask",
     9: "the NVIDIA driver is not loaded",
@@ -34,7 +34,7 @@ class Nvml:
         self.is_missing = False
         """True if NVML cannot be loaded here at all: `nvidia-smi` may still answer."""
         self.asking = ""
-        """The target of the current call, such as "GPU 3", to be named if the call does not return."""
+        """The name of what is being asked, such as "GPU 3", to be reported if the call does not return."""
         self._nvml: Any = None
         self._open_at = float("-inf")
         self._devices: list[ListedGpu] = []
@@ -131,7 +131,7 @@ class Nvml:
         return [*readings, *(reading for uuid, reading in self._lost.items() if uuid not in read)]
 
     def _note_lost(self, reading: Reading, now: float) -> tuple[DriverEvent, ...]:
-        """Keep listing a lost GPU, with the event that reports it, once."""
+        """List a lost GPU as before; returns the event that reports the loss, once."""
         is_known = reading.uuid in self._lost
         self._lost[reading.uuid], self._open_at = reading, now + _RETRY_SECONDS
         return () if is_known else (DriverEvent("lost"),)
@@ -157,7 +157,7 @@ def _mig_instances(nvml: Any, handle: Any, index: int, slow_at: float) -> Iterat
 
 _XID = 0x8
 _EVENT_KINDS = {_XID: "xid", 0x2: "ecc-double-bit", 0x4000: "unavailable"}
-"""nvmlEventType* → kind."""
+"""NVML's number of an event type (nvmlEventType*) → the kind of event."""
 _MOST_EVENTS = 64
 """The most events taken at once: a GPU that never stops reporting must not block the thread."""
 

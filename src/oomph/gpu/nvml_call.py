@@ -11,16 +11,16 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 Ask = Callable[[dict[str, float]], bool]
-"""Adds the current values; False if there are none. Raises pynvml.NVMLError."""
+"""A function that adds the current values to a mapping; False if there are none. Raises pynvml.NVMLError."""
 Bind = Callable[[Any, Any], Ask]
-"""Takes the module pynvml and the handle of a GPU; raises NVMLError if this driver does not have the function."""
+"""A function of the module pynvml and a GPU's handle; raises NVMLError if this driver does not have NVML's function."""
 
 _FIELD_MEMBERS = ("dVal", "uiVal", "ulVal", "ullVal", "sllVal", "siVal", "usVal")
 """The member of the union that holds a value, by NVML_VALUE_TYPE_*."""
 
 
 def number(key: str, symbol: str, *words: int, kind: Any = ctypes.c_uint, scale: float = 1) -> Bind:
-    """A function that answers with a single number."""
+    """Bind an NVML function that answers with a single number."""
 
     def bind(nvml: Any, handle: Any) -> Ask:
         function, answer = _function(nvml, symbol), kind()
@@ -38,7 +38,7 @@ def number(key: str, symbol: str, *words: int, kind: Any = ctypes.c_uint, scale:
 
 
 def structure(symbol: str, kind: str, members: Mapping[str, str], version: str = "", scale: float = 1) -> Bind:
-    """A function that fills a structure.
+    """Bind an NVML function that fills a structure.
 
     Args:
         symbol: its name in the library.
@@ -69,7 +69,7 @@ def structure(symbol: str, kind: str, members: Mapping[str, str], version: str =
 
 
 def field(key: str, number: int, least: float = float("-inf")) -> Bind:
-    """A value that NVML gives by number (NVML_FI_DEV_*); one below `least` says that there is none."""
+    """Bind a value that NVML gives by number (NVML_FI_DEV_*); a value below `least` says that there is none."""
 
     def bind(nvml: Any, handle: Any) -> Ask:
         function, answers = _function(nvml, "nvmlDeviceGetFieldValues"), (nvml.c_nvmlFieldValue_t * 1)()

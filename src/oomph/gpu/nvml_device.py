@@ -11,11 +11,11 @@ from oomph.gpu.reading import Holder, Reading
 
 SLOW_SECONDS = 10.0
 _HOLDERS_SECONDS = 2.0
-"""The time between queries for memory holders while the memory in use changes."""
+"""The seconds between queries for memory holders while the memory in use changes."""
 _CHANGED_BYTES = 64 << 20
 _REFUSED = {2, 3, 4, 13, 25, 26}
-"""Invalid argument (to a driver that does not know it yet), not supported, no permission, function not found, version
-of an argument, deprecated: the answer will not change."""
+"""The NVML errors after which a query is never repeated: invalid argument (to a driver that does not know it yet), not
+supported, no permission, function not found, version of an argument, deprecated."""
 _GONE = {1: "NVML was shut down", 15: "GPU is lost", 16: "the GPU needs a reset", 28: "the GPU is gone"}
 
 
@@ -34,7 +34,7 @@ class _Asked:
         self.problem = ""
 
     def ask(self, values: dict[str, float]) -> None:
-        """Add what it gives; raises Gone."""
+        """Add the values that the query gives; raises Gone."""
         while self._ways:
             try:
                 if self._ask is None:
@@ -72,10 +72,10 @@ class ListedGpu:
         self._slow_at, self._second_slow_at = float("-inf"), slow_at
         self._holders = _Holders(nvml, handle)
         self.gone = ""
-        """The reason it no longer answers."""
+        """The reason the GPU no longer answers; empty while it does."""
 
     def read(self, now: float) -> Reading:
-        """Ask it everything that is due at `now`, a monotonic time in seconds."""
+        """Ask the GPU everything that is due at `now`, a monotonic time in seconds."""
         try:
             values = self._values(now)
             holders = self._holders.new(now, values.get("memory_used_bytes", 0.0))

@@ -47,7 +47,8 @@ _add_slowdown, _add_shutdown = field("slowdown", _SLOWDOWN_MARGIN), field("shutd
 
 
 def _limits_from_thresholds(nvml: Any, handle: Any) -> dict[str, float]:
-    """Return these temperatures in degrees, as older GPUs report them; a GPU may have only one of them."""
+    """Return the temperatures at which an older GPU slows down and shuts down, in degrees; it may report only one of
+    them."""
     limits, refused = {}, None
     for name, threshold in (("slowdown", _SLOWDOWN), ("shutdown", _SHUTDOWN)):
         try:
@@ -67,7 +68,7 @@ class Query:
     """One query."""
 
     keys: tuple[str, ...]
-    """The metrics that it gives."""
+    """The keys of the metrics that the query gives."""
     ways: tuple[Bind, ...]
     slow: bool = False
 

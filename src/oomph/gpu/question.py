@@ -21,12 +21,12 @@ _SILENT_SECONDS = 2.0
 
 @dataclass(frozen=True)
 class Answer:
-    """A child's answer, and how the child ended."""
+    """The answer of a child process, and how the child ended."""
 
     facts: Mapping[str, Any] = field(default_factory=dict)
     """The last value of each key; repeated `row` keys are collected in `rows`."""
     rows: tuple[Mapping[str, Any], ...] = ()
-    """The rows it printed: one for each GPU or library."""
+    """The rows that the child printed: one for each GPU or library."""
     problem: str = ""
     """The reason for an incomplete answer: "no answer within 5 s", "ended by SIGSEGV"; else empty."""
 
@@ -47,7 +47,8 @@ class Question:
             self._refused = f"could not be started: {error.strerror}"
 
     def answer(self, deadline: float, limit: float, slow: Callable[[], None] = lambda: None) -> Answer:
-        """Return what it prints until the deadline (of time.monotonic). Never raises; `limit` is for the message only.
+        """Return the child's answer up to the deadline (of time.monotonic). Never raises; `limit` is for the message
+        only.
 
         `slow` is called if it takes longer than `_SILENT_SECONDS`.
         """

@@ -12,7 +12,7 @@ class Holder(NamedTuple):
 
     pid: int
     memory_bytes: int | None
-    """None where the driver does not say."""
+    """The bytes that the process holds; None where the driver does not say."""
 
 
 class DriverEvent(NamedTuple):
@@ -20,7 +20,7 @@ class DriverEvent(NamedTuple):
 
     kind: str
     code: int = 0
-    """The Xid; 0 for other kinds."""
+    """The number of the Xid; 0 for other kinds."""
 
 
 @dataclass(frozen=True)
@@ -30,14 +30,14 @@ class Reading:
     index: int
     """NVML's index; of a MIG instance, that of its GPU. It changes when an earlier GPU disappears."""
     uuid: str
-    """Its identity; empty if the GPU was lost before reporting it."""
+    """The UUID of the GPU; empty if it was lost before reporting one."""
     name: str = ""
     bus: str = ""
-    """Its PCI address, as in 00000000:3B:00.0; empty if it is not known."""
+    """The PCI address, as in 00000000:3B:00.0; empty if it is not known."""
     values: Mapping[str, float] = field(default_factory=dict)
     """Values by the keys of the scope "gpu" in `monitor/metrics.py`. Slow ones only when read."""
     processes: tuple[Holder, ...] | None = None
-    """None: not asked this time, or not answered."""
+    """The processes that hold memory; None: not asked this time, or not answered."""
     events: tuple[DriverEvent, ...] = ()
     problem: str = ""
-    """The reason it does not answer; it then has no values."""
+    """The reason the GPU does not answer; it then has no values."""

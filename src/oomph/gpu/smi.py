@@ -18,7 +18,7 @@ from oomph.gpu.reading import Reading
 from oomph.process.child import run
 
 POLL_SECONDS = 5.0
-"""Each poll is a process that takes a tenth of a second or more of a core."""
+"""The seconds between two polls: each is a process that takes a tenth of a second or more of a core."""
 _LIMIT_SECONDS = 10.0
 _IDENTITY = ("index", "uuid", "name")
 _REFUSED = re.compile(r'Field "([^"\n]{1,100})" is not a valid field')
@@ -69,7 +69,7 @@ class Smi:
         self._known: list[Reading] = []
 
     def read(self, now: float) -> list[Reading]:
-        """Read every GPU; between two polls, the GPUs without values."""
+        """Read every GPU; between two polls, return the GPUs without values."""
         if now < self._due:
             return self._known
         self._due = now + POLL_SECONDS
@@ -82,7 +82,7 @@ class Smi:
         return readings
 
     def close(self) -> None:
-        """Nothing is held between two polls."""
+        """Do nothing: no resource is held between two polls."""
 
     def _poll(self) -> list[Reading]:
         program = shutil.which("nvidia-smi")
@@ -97,7 +97,8 @@ class Smi:
                 return [] if self.problem else self._parse(said)
 
     def _replace(self, name: str) -> bool:
-        """Drop a name that this version refuses; False if not asked for."""
+        """Replace a field name that this version refuses by an older one, or drop the field; False if it was not
+        asked for."""
         if name not in (field.names[0] for field in self._fields):
             return False
         fields = [replace(field, names=field.names[1:]) if field.names[0] == name else field for field in self._fields]
@@ -124,7 +125,7 @@ class Smi:
 
 
 def _run(command: list[str]) -> tuple[str, str]:
-    """The output, and the reason it is no answer."""
+    """Run a command; returns its output, and the reason that output is no answer."""
     try:
         done = run(command, {**os.environ, "LC_ALL": "C"}, _LIMIT_SECONDS, stderr=subprocess.STDOUT)
     except TimeoutError:

@@ -14,12 +14,12 @@ from oomph.journal.fact import BY_NAME, Fact
 
 SCHEMA = 1
 _SMALL = 2**62
-"""Larger numbers, and non-numbers, are checked further."""
+"""The size from which on numbers are checked further, as are values that are no numbers."""
 _MOST_FIELDS, _LONGEST_NAME = 200, 200
 _MOST_UNKNOWN = 10_000
-"""Limit of an unknown event's field, in bytes of memory."""
+"""The most bytes of memory that a field of an unknown event may take."""
 _OBJECT, _PLACE = 64, 16
-"""Rough memory of an object, and of a place for one in another, in bytes."""
+"""The rough memory of an object, and of a place for an object in another, in bytes."""
 
 
 class _Type(NamedTuple):
@@ -47,7 +47,7 @@ class Event(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Its name in the journal."""
+        """The event's name in the journal."""
         return self.fact.name if isinstance(self.fact, UnknownEvent) else type(self.fact).event
 
     @property
@@ -138,7 +138,7 @@ def _types_of(kind: type[Fact]) -> tuple[_Type, ...]:
 
 
 def _plain(kind: Any) -> Any:
-    """`int` for `int` and `int | None`; likewise for str, bool and float, else None."""
+    """The plain type of a field: `int` for `int` and `int | None`; likewise for str, bool and float; else None."""
     found = [each for each in (int, str, bool, float) if kind in (each, each | None)]
     return found[0] if found else None
 

@@ -23,9 +23,10 @@ _LONGEST_FIRST = 1 << 20
 _LONGEST = 64 << 20
 """The longest line, in bytes. A file with a hole is one line without an end."""
 _SHORT, _MOST_PARTS = 1 << 16, 1 << 17
-"""The most parts of a line that is not short: each of "{},{}," takes twenty times its memory."""
+"""The length in bytes of a short line, and the most parts of a longer one: each of "{},{}," takes twenty times its
+memory."""
 MOST_KEPT = 256 << 20
-"""Rough memory for the events of one run, in bytes; further lines are only counted."""
+"""The rough memory for the events of one run, in bytes; further lines are only counted."""
 _NAME = re.compile("([0-9]{1,9})-.*")
 _Place = tuple[int, float, str, int, Event]
 
@@ -48,19 +49,19 @@ class JournalReader:
         _shared_readers.pop(_key(self._folder.parent), None)
 
     def read(self) -> Sequence[Event]:
-        """Every readable event, as from `read_journal`; the same object if nothing is new."""
+        """Return every readable event, as from `read_journal`; the same object if nothing is new."""
         if self._update():
             places = (_in_order(file.all()) for file in self._files.values())
             self._events = [place[-1] for place in heapq.merge(*places, key=lambda place: place[:-1])]
         return self._events
 
     def unreadable_lines(self) -> int:
-        """Number of lines that are not events, without the unfinished last line of a killed writer."""
+        """The number of lines that are not events, without the unfinished last line of a killed writer."""
         self._update()
         return sum(file.unreadable for file in self._files.values())
 
     def left_out(self) -> int:
-        """How many lines were not kept, as there are too many."""
+        """The number of lines that were not kept, as there are too many."""
         self._update()
         return sum(file.left_out for file in self._files.values())
 
@@ -89,12 +90,13 @@ def read_journal(run_dir: Path, attempt: int | None = None) -> Sequence[Event]:
 
 
 def unreadable_lines(run_dir: Path) -> int:
-    """Number of lines in a run's journal that are not events, without the unfinished last line of a killed writer."""
+    """The number of lines in a run's journal that are not events, without the unfinished last line of a killed
+    writer."""
     return (_shared_readers.get(_key(run_dir)) or JournalReader(run_dir)).unreadable_lines()
 
 
 def lines_left_out(run_dir: Path) -> int:
-    """How many lines of a run's journal were not kept, as they would fill the memory."""
+    """The number of lines of a run's journal that were not kept, as they would fill the memory."""
     return (_shared_readers.get(_key(run_dir)) or JournalReader(run_dir)).left_out()
 
 
@@ -142,10 +144,10 @@ class _File:
         self._weight = 0
         self._events: list[Event] = []
         self._half_line: list[Event] = []
-        """A last line without an end may be an event; it is read again once it has one."""
+        """The event in a last line without an end, if it is one; the line is read again once it has an end."""
 
     def all(self) -> Iterator[Event]:
-        """Its events, in the order of writing."""
+        """The events of the file, in the order of writing."""
         yield from self._events
         yield from self._half_line
 

@@ -9,7 +9,7 @@ from oomph.journal.event import Event, weight_of
 _LONGEST = 512
 _MOST_SHARED = 4096
 _OBJECT, _PLACE = 64, 16
-"""Rough memory of an object, and of a place for one in another, in bytes."""
+"""The rough memory of an object, and of a place for an object in another, in bytes."""
 _OF_AN_EVENT = 4 * _OBJECT
 
 

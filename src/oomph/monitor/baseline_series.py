@@ -15,13 +15,13 @@ from oomph.monitor.sample import Baseline, Values
 from oomph.monitor.window import Window
 
 _WARM_UP = 2
-"""Epochs, or fits, in which slots, caches and graphs are made."""
+"""The number of first epochs, or fits, in which slots, caches and graphs are made."""
 _MOST = 256
-"""Readings per series: more would cost time and add nothing."""
+"""The most readings of a series: more would cost time and add nothing."""
 _EPOCHS = 1.1
-"""Memory filled in each epoch is freed when the next one begins, so readings must span more than one epoch."""
+"""The fewest epochs that readings must span: memory filled in each epoch is freed when the next one begins."""
 _SAME_PACE = 1.5
-"""By what factor the step time may differ between fits of the same model on the same machine."""
+"""The factor by which the step time may differ between fits of the same model on the same machine."""
 
 _Fits = Sequence[Sequence[Baseline]]
 _Item = TypeVar("_Item")
@@ -37,9 +37,9 @@ class Series:
     planned: float | None = None
     """The place where the training ends; None if that is not known."""
     again: float = 0
-    """Where the second of two fits begins, or from where on all fits do the same work."""
+    """The place where the second of two fits begins, or from which on all fits do the same work."""
     ended: int = 0
-    """Epochs of the fit that have ended."""
+    """The number of epochs of the fit that have ended."""
     is_whole: bool = True
     """False if all readings are of one epoch, whose end may free what fills in it."""
 
@@ -53,7 +53,7 @@ class Series:
 
     @property
     def settled(self) -> list[Point]:
-        """Without the warm-up."""
+        """The points without those of the warm-up."""
         return self.points if self.kind == "steps" else self.points[_WARM_UP:]
 
     @property
@@ -71,26 +71,26 @@ def series_of(window: Window) -> Iterator[Series]:
 
 
 def _epochs(fits: _Fits, training: Values) -> Series:
-    """The ends of epochs of the newest fit."""
+    """The series of the ends of epochs in the newest fit."""
     ends = _thin(fits[-1]) if fits else []
     return Series("epochs", ends, [each.epoch for each in ends], training.get("epochs"))
 
 
 def _across_fits(fits: _Fits) -> Series:
-    """The ends of epochs of the two newest fits, in order."""
+    """The series of the ends of epochs in the two newest fits, in order."""
     ends = [each for fit in fits[-2:] for each in fit] if len(fits) > 1 else []
     places = _thin(range(len(ends)))
     return Series("across fits", [ends[place] for place in places], places, again=len(fits[-2]) if ends else 0)
 
 
 def _by_fit(fits: _Fits) -> Series:
-    """The first end of an epoch of each fit."""
+    """The series of the first end of an epoch in each fit."""
     places = _thin(range(len(fits)))
     return Series("fits", [fits[place][0] for place in places], places, again=_repeats_from(fits))
 
 
 def _repeats_from(fits: _Fits) -> int:
-    """The first fit from which all first epochs took as many steps as the last, at a similar pace."""
+    """The number of the first fit from which on all first epochs took as many steps as the last, at a similar pace."""
     paces = [(fit[0].step - before[-1].step, fit[0].time - before[-1].time) for before, fit in pairwise(fits)]
     first = len(paces)
     while first and _are_alike(paces[first - 1], paces[-1]):
@@ -103,7 +103,7 @@ def _are_alike(one: tuple[int, float], other: tuple[int, float]) -> bool:
 
 
 def _steps(fits: _Fits, within: Sequence[Baseline], training: Values) -> Series:
-    """Readings within the epochs of the newest fit."""
+    """The series of readings within the epochs of the newest fit."""
     begin = fits[-2][-1].step if len(fits) > 1 else -1
     readings = [each for each in within if each.step > begin]
     ends = fits[-1] if fits and readings and fits[-1][0].step > readings[0].step else []
@@ -120,7 +120,7 @@ def _tell_enough(readings: Sequence[Baseline], ends: Sequence[Baseline], trainin
 
 
 def _last_step(ends: Sequence[Baseline], begin: int, training: Values) -> float | None:
-    """The last step of the fit that began after step `begin`."""
+    """The number of the last step of the fit that began after step `begin`."""
     epochs, each = training.get("epochs"), training.get("steps_per_epoch") or _steps_of_an_epoch(ends, begin)
     if epochs is None or each is None:
         return None

@@ -22,11 +22,12 @@ _MAGIC = 0x6F6F6D7068_03  # "oomph", the third kind of board
 _KEYS = tuple(metric.key for metric in of_scope("training"))
 _RING = 64
 _HEAD = struct.Struct("<3q")
-"""Magic, process, number of baselines so far."""
+"""The head of the file: a magic number, the process, the number of baselines so far."""
 _NUMBERS = struct.Struct(f"<{1 + len(_KEYS)}d")
-"""The time of the last write (`time.monotonic`), and one value per metric; NaN if not measured."""
+"""The numbers of the file: the time of the last write (`time.monotonic`), and one value per metric, NaN if not
+measured."""
 _BASELINE = struct.Struct("<qdqd")
-"""Step, bytes in use, epoch, time."""
+"""One baseline: step, bytes in use, epoch, time."""
 _SIZE = _HEAD.size + _NUMBERS.size + _RING * _BASELINE.size
 _PLACES = {key: _HEAD.size + 8 * (1 + place) for place, key in enumerate(_KEYS)}
 _NUMBER = struct.Struct("<d")
@@ -60,7 +61,7 @@ class TrainingBoard:
 
         Args:
             step: the steps done.
-            bytes_in_use: what the allocator holds.
+            bytes_in_use: the bytes that the allocator holds.
             epoch: the epoch, from 1, that has just ended; 0 within an epoch.
         """
         place = _HEAD.size + _NUMBERS.size + self._baselines % _RING * _BASELINE.size

@@ -21,7 +21,7 @@ class FindingEnded:
     until: float = 0.0
     """Unix time when it was last seen."""
     seconds: float = 0.0
-    """Its duration until then, since its report or return."""
+    """The seconds that the finding lasted until then, since it was reported or came back."""
 
 
 @dataclass(frozen=True)

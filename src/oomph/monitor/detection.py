@@ -13,9 +13,10 @@ from oomph.monitor.sample import Sample
 from oomph.monitor.window import Window
 
 _PATIENCE_SECONDS, _LOOKS = 60.0, 3
-"""A finding is over after this many seconds and this many looks without it."""
+"""The seconds and the number of looks without a finding after which it is over."""
 _PAUSE_SECONDS = 600.0
-"""A finding that comes back sooner is not reported again, and must stay away for this long to be over."""
+"""The seconds within which a finding that comes back is not reported again; it must stay away for as long to be
+forgotten."""
 
 _Key = tuple[str, str, str]
 """Fault, subject and kind of a finding."""
@@ -28,7 +29,7 @@ class _Known(NamedTuple):
     """The highest severity reported."""
     begin: float
     last: float
-    """Unix time, like `begin`, when it was last found."""
+    """The Unix time, like `begin`, when the finding was last made."""
     patience: float
     is_over: bool = False
 
@@ -103,7 +104,7 @@ def _key(finding: Finding) -> _Key:
 
 
 def _made(known: _Known | None, finding: Finding, now: float, every: float) -> _Known:
-    """The record of a finding made now."""
+    """The record of a finding that is made now."""
     rank = SEVERITIES.index(finding.severity)
     if known is None:
         return _Known(rank, now, now, max(_PATIENCE_SECONDS, _LOOKS * every))

@@ -13,7 +13,7 @@ Find = Callable[[Window], Iterable[Finding]]
 
 @dataclass(frozen=True)
 class Detector:
-    """Finds one kind of fault.
+    """One kind of fault, and how to find it.
 
     The first line of its docstring says what it finds, the rest what counts as that, and the source of each threshold:
     docs/reference/monitor-findings.md is made of them. A detector that needs more than the newest samples asks the
@@ -21,23 +21,24 @@ class Detector:
     """
 
     find: Find
-    """Returns what is wrong now; called on the window's newest sample."""
+    """The function that returns what is wrong now; called on the window's newest sample."""
     faults: tuple[str, ...]
     """The pages of its findings."""
     every: float
-    """Seconds between two looks."""
+    """The seconds between two looks."""
 
     @property
     def name(self) -> str:
-        """Its function's qualified name."""
+        """The qualified name of the detector's function."""
         return f"{self.find.__module__}.{self.find.__qualname__}"
 
     @property
     def description(self) -> str:
-        """Its findings, in the first line, and what counts as one."""
+        """What the detector finds, in one line, and what counts as a finding."""
         return self.find.__doc__ or ""
 
 
 def detector(*faults: str, every: float) -> Callable[[Find], Detector]:
-    """Make a Detector of the function below."""
+    """Make a Detector of the function below; `faults` are the pages of its findings, `every` the seconds between two
+    looks."""
     return lambda find: Detector(find, faults, every)

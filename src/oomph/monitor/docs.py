@@ -12,7 +12,7 @@ from oomph.monitor.detectors import DETECTORS
 
 
 def document() -> str:
-    """The reference, from the detectors themselves."""
+    """The text of the reference, made from the detectors themselves."""
     return "\n".join(_lines())
 
 

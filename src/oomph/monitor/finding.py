@@ -8,7 +8,7 @@ from typing import Any, Literal, get_args
 
 Severity = Literal["notice", "warning", "critical"]
 SEVERITIES: tuple[Severity, ...] = get_args(Severity)
-"""The lowest first."""
+"""The severities, the lowest first."""
 
 
 @dataclass(frozen=True)

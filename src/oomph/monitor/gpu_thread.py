@@ -34,7 +34,7 @@ class SourceAnswer:
     readings: tuple[Reading, ...]
     problem: str
     seconds: float
-    """The time since the request."""
+    """The seconds since the request."""
 
 
 class GpuThread:
@@ -49,7 +49,7 @@ class GpuThread:
 
     @property
     def asking(self) -> str:
-        """The target of the current call."""
+        """The name of what is being asked at this moment, such as "GPU 3"; empty between two readings."""
         return self._source.asking
 
     def ask(self, now: float) -> None:
@@ -59,7 +59,7 @@ class GpuThread:
             self._requests.put(now)
 
     def answer(self, now: float, wait_seconds: float) -> SourceAnswer | float:
-        """The answer, or how long it has been missing."""
+        """The answer; or, while there is none, the seconds since the request."""
         assert self._asked_at is not None
         seconds = now - self._asked_at
         try:

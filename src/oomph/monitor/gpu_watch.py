@@ -15,9 +15,10 @@ from oomph.monitor.gpu_thread import GpuThread, SourceAnswer
 from oomph.monitor.sample import GpuEvent, GpuProcess, GpuSample
 
 _SILENT_SECONDS = 3.0
-"""An answer that takes longer is a fault; NVML answers within milliseconds, and within a second when it is busy."""
+"""The seconds after which a missing answer is a fault; NVML answers within milliseconds, and within a second when
+busy."""
 _PATIENCE_SECONDS = 0.4
-"""The time a sample waits for its GPUs; a later answer becomes part of the next sample."""
+"""The seconds that a sample waits for its GPUs; a later answer becomes part of the next sample."""
 
 
 class GpuWatch:

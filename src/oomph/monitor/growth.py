@@ -18,13 +18,13 @@ Point = tuple[float, float]
 """A place (an epoch, a step or a time) and a number of bytes."""
 PARTS = 8
 _SURE = 1.5
-"""How many standard errors the rates of two halves must differ to rule out chance."""
+"""The standard errors by which the rates of two halves must differ to rule out chance."""
 _NOW, _JUST_NOW = 0.7, 0.5
-"""The least rise of the newest two floors, and of the newest one, as a share of the usual."""
+"""The least rise of the newest two floors, and of the newest one, as a share of the usual rise."""
 _STOPPED, _QUIET = 0.25, 0.75
 """A rise below this share of the usual is none, if readings vary by less than the other share."""
 _UNEVEN = 0.2
-"""By how much of the usual rise one may differ from it."""
+"""The share of the usual rise by which a rise may differ from it."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Gates:
     readings: int
     """The fewest readings."""
     least_bytes: float
-    """Less growth than this is not worth a word."""
+    """The least growth in bytes that is worth a word."""
     still: float = 0.9
     """The least rate in the second half, as a share of the overall rate: caches and warm-ups level off."""
     straight: float = 15.0
@@ -46,14 +46,14 @@ class Growth:
     """Steady growth."""
 
     rate: float
-    """Bytes for each unit of the places: an epoch, a step, a second."""
+    """The growth in bytes for each unit of the places: an epoch, a step, a second."""
     grown: float
-    """Bytes between the first floor and the last."""
+    """The growth in bytes from the first floor to the last."""
     begin: float
     end: float
     readings: int
     goes_on: bool
-    """False: it levels off."""
+    """False if the growth levels off."""
 
 
 def steady_growth(points: Sequence[Point], gates: Gates) -> Growth | None:
@@ -146,7 +146,7 @@ def even_rises(points: Sequence[Point], rises: int, least_bytes: float) -> Growt
 
 
 def rises_for_good(points: Sequence[Point], least: float) -> int:
-    """Count lasting rises by at least this much: unfrozen layers or larger images cause a few."""
+    """The number of lasting rises by at least this many bytes: unfrozen layers or larger images cause a few."""
     lowest_from_here = [*accumulate((value for _, value in reversed(points)), min)][::-1]
     rises, level = 0, lowest_from_here[0]
     for lowest in lowest_from_here:
@@ -183,7 +183,7 @@ def _floor(part: Sequence[Point]) -> Point:
 
 
 def _spread(part: Sequence[Point]) -> float:
-    """The range of a part's readings."""
+    """The range of a part's readings, in bytes."""
     values = [value for _, value in part]
     return max(values) - min(values)
 

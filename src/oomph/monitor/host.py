@@ -9,7 +9,8 @@ from oomph.process.available_memory import MemoryLimit
 
 _SWAP_SECONDS = 10.0
 _MOST = 8192
-"""Enough for the lines that matter; the rest of /proc/stat has one for each core and interrupt."""
+"""The most bytes to read of a file: enough for the lines that matter; the rest of /proc/stat has one per core and
+interrupt."""
 _IDLE, _IOWAIT, _GUEST = 3, 4, 8
 
 
@@ -39,7 +40,7 @@ class Host:
         return values
 
     def _busy(self) -> dict[str, float]:
-        """The share of time that all cores together were busy since the last call."""
+        """The share of time, 0 to 1, that all cores together were busy since the last call."""
         words = _read(self._stat).partition(b"\n")[0].split()[1:]
         try:
             ticks = [int(word) for word in words[:_GUEST]]  # the time of guests is part of the user's
@@ -62,7 +63,7 @@ class Host:
 
 
 def _amount(meminfo: bytes, name: bytes) -> int | None:
-    """An amount of /proc/meminfo in bytes."""
+    """The amount of that name in /proc/meminfo, in bytes."""
     words = meminfo.partition(name + b":")[2].split(None, 1)
     return int(words[0]) * 1024 if words and words[0].isdigit() else None
 

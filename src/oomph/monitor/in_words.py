@@ -16,7 +16,7 @@ def in_words(finding: Finding) -> str:
 
 
 def remedy_of(finding: Finding) -> str:
-    """Its own, or the first of its page."""
+    """The finding's own remedy, or the first of its page."""
     page = find(finding.fault)
     if finding.remedy or page is None or not page.remedies:
         return finding.remedy

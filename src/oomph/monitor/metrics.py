@@ -21,7 +21,7 @@ class Metric:
     scope: Scope
     """The thing described: a GPU, the machine, the processes of the script, or the training within it."""
     key: str
-    """Its name within the scope, as in samples, the store and `oomph watch --json`."""
+    """The name of the metric within its scope, as in samples, the store and `oomph watch --json`."""
     unit: str
     """A base unit: "bytes", "seconds", "celsius", "watts", "hertz", "ratio" (0 to 1), or "" for plain counts."""
     help: str
@@ -36,7 +36,8 @@ class Metric:
     hw: str = ""
     """The OpenTelemetry name where one exists: semantic conventions, hardware metrics (`hw.*`)."""
     every_seconds: float = 1.0
-    """Time between readings. NVML takes the driver's global lock, so what changes slowly is read every 10 seconds."""
+    """The seconds between readings. NVML takes the driver's global lock, so what changes slowly is read every 10
+    seconds."""
 
     @property
     def prometheus(self) -> str:

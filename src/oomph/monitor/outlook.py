@@ -9,7 +9,7 @@ from typing import Any, Literal
 from oomph.terminal.amounts import counted
 
 _SOON_SECONDS = 24 * 3600.0
-"""A limit further away than this is not worth a warning if the end of the training is unknown."""
+"""The most seconds to a limit that is worth a warning if the end of the training is unknown."""
 _UNITS = ((86400.0, "day"), (3600.0, "hour"), (60.0, "minute"))
 _MIB, _GIB = 1 << 20, 1 << 30
 
@@ -19,28 +19,28 @@ class Outlook:
     """The outlook for steady growth."""
 
     rate: float
-    """Bytes for each unit."""
+    """The growth in bytes for each unit."""
     room: float | None
-    """Bytes up to the limit; None if no limit is known."""
+    """The bytes left up to the limit; None if no limit is known."""
     seconds_per_unit: float
     unit: str = ""
-    """ "epoch", "fit"; empty if units mean nothing to people."""
+    """The name of a unit, "epoch" or "fit"; empty if units mean nothing to people."""
     remaining: float | None = None
-    """Seconds that the training still takes; None if unknown."""
+    """The seconds that the training still takes; None if unknown."""
 
     @property
     def units(self) -> float | None:
-        """Units until the limit is reached."""
+        """The number of units until the limit is reached; None if unknown."""
         return None if self.room is None else self.room / self.rate
 
     @property
     def seconds(self) -> float | None:
-        """Seconds until the limit is reached."""
+        """The seconds until the limit is reached; None if unknown."""
         return None if self.units is None else self.units * self.seconds_per_unit
 
     @property
     def severity(self) -> Literal["notice", "warning", "critical"]:
-        """Critical: the training runs out of memory before it ends."""
+        """The severity: critical if the training runs out of memory before it ends."""
         if self.seconds is None:
             return "warning"
         if self.remaining is None:
@@ -65,7 +65,7 @@ class Outlook:
 
 
 def remaining_seconds(training: Mapping[str, float]) -> float | None:
-    """The time left in the current fit at the pace of its steps so far; None if unknown."""
+    """The seconds left in the current fit at the pace of its steps so far; None if unknown."""
     try:
         steps = (training["epochs"] - training["epoch"] + 1) * training["steps_per_epoch"] - training["step_of_epoch"]
         return max(steps, 0.0) * training["step_seconds_total"] / training["steps_total"]
@@ -74,7 +74,7 @@ def remaining_seconds(training: Mapping[str, float]) -> float | None:
 
 
 def about(seconds: float) -> str:
-    """A rough time: "about 40 minutes", "less than a minute"."""
+    """A rough duration in words: "about 40 minutes", "less than a minute"."""
     for length, name in _UNITS:
         number = round(seconds / length)
         if number >= 2 or (name == "minute" and number):

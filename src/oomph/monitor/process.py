@@ -41,7 +41,7 @@ class SamplerProcess:
 
     @property
     def alive(self) -> bool:
-        """True if it is running."""
+        """True if the sampler is running."""
         return self._process is not None and self._process.returncode is None
 
     def changes(self) -> FindingChanges:
@@ -57,11 +57,11 @@ class SamplerProcess:
         return changes
 
     def findings(self) -> tuple[Finding, ...]:
-        """Its new findings since the last call, without those that came back or are over."""
+        """Return the new findings since the last call, without those that came back or are over."""
         return self.changes().told
 
     def close(self) -> None:
-        """End it, waiting a second at most. Its findings can still be read."""
+        """End the sampler, waiting a second at most. Its findings can still be read."""
         if self._process is None or self._closed:
             return
         self._closed = True
@@ -70,7 +70,7 @@ class SamplerProcess:
         self._process.close()
 
     def _parse(self, line: bytes) -> Any:
-        """Parse a line, and keep the problem in it, if any."""
+        """Parse a line of the sampler's, and keep the problem in it, if any."""
         try:
             document = json.loads(line)
         except (ValueError, RecursionError):
@@ -81,7 +81,7 @@ class SamplerProcess:
 
 
 def _start(run_dir: Path, script_pid: int | None) -> Child:
-    """Start it in its own session, which Ctrl-C does not reach. Raises OSError.
+    """Start the sampler in its own session, which Ctrl-C does not reach. Raises OSError.
 
     After SIGKILL, wait only briefly: a broken driver may hold it in the kernel.
     """

@@ -31,15 +31,15 @@ class ProcessTree:
         self._root = script or parent
         self._slow_at = self._read_at = float("-inf")
         self._read_before = 0
-        """Bytes read by processes that have ended."""
+        """The bytes read by processes that have ended."""
 
     @property
     def pids(self) -> frozenset[int]:
-        """The processes, as last listed."""
+        """The pids of the script's processes, as last listed."""
         return frozenset(self._processes)
 
     def owns(self, pid: int) -> bool:
-        """True if it is one of them, or was started by one of them since they were listed."""
+        """True if the process is one of the script's, or was started by one of them since they were listed."""
         seen = {0, 1}
         while pid not in seen:
             if pid in self._processes or pid == self._root:

@@ -15,10 +15,10 @@ class GpuProcess:
 
     pid: int
     memory_bytes: int | None
-    """None where the driver does not say, as in some containers."""
+    """The bytes that the process holds; None where the driver does not say, as in some containers."""
     name: str = ""
     own: bool = False
-    """True if it belongs to the watched script."""
+    """True if the process belongs to the watched script."""
 
 
 @dataclass(frozen=True)
@@ -26,13 +26,13 @@ class GpuEvent:
     """An event that the driver reported of a GPU: an Xid error, or a change of its state."""
 
     kind: str
-    """ "xid", "ecc-double-bit", "unavailable", "lost"."""
+    """The kind of event: "xid", "ecc-double-bit", "unavailable" or "lost"."""
     code: int = 0
-    """The Xid; 0 for other kinds."""
+    """The number of the Xid; 0 for other kinds."""
     source: str = "nvml"
-    """ "nvml" or "kernel"."""
+    """The source of the event: "nvml" or "kernel"."""
     text: str = ""
-    """The line of the kernel's log, if it comes from there."""
+    """The line of the kernel's log, if the event comes from there."""
 
 
 @dataclass(frozen=True)
@@ -44,11 +44,11 @@ class GpuSample:
     name: str = ""
     values: Values = field(default_factory=dict)
     processes: tuple[GpuProcess, ...] | None = None
-    """None: not asked this time, or not allowed."""
+    """The processes with memory on the GPU; None: not asked this time, or not allowed."""
     events: tuple[GpuEvent, ...] = ()
     """The events since the last sample."""
     problem: str = ""
-    """The reason it did not answer: "GPU is lost", "no answer for 12 s". Its values are then absent."""
+    """The reason the GPU did not answer: "GPU is lost", "no answer for 12 s". Its values are then absent."""
 
     @property
     def title(self) -> str:
@@ -65,9 +65,9 @@ class Baseline:
     epoch: int = 0
     """The number, from 1, of the epoch that has just ended; 0 within an epoch."""
     time: float = 0.0
-    """Unix time in seconds."""
+    """The Unix time, in seconds."""
     process: int = 0
-    """The training process: another one begins with empty memory."""
+    """The pid of the training process: another process begins with empty memory."""
 
 
 @dataclass(frozen=True)
@@ -75,14 +75,14 @@ class Sample:
     """One sample. A source that does not answer leaves its part empty and says why in `problems`."""
 
     time: float
-    """Unix time in seconds."""
+    """The Unix time of the sample, in seconds."""
     gpus: tuple[GpuSample, ...] = ()
     host: Values = field(default_factory=dict)
     process: Values = field(default_factory=dict)
     """Totals of all processes of the watched script."""
     training: Values = field(default_factory=dict)
-    """From within the training process; empty until it reports."""
+    """The values from within the training process; empty until it reports."""
     baselines: tuple[Baseline, ...] = ()
-    """New since the last sample; see `Baseline`."""
+    """The baselines that are new since the last sample."""
     problems: Mapping[str, str] = field(default_factory=dict)
     """The reason a source has no values, in words: {"nvml": "the driver does not let this user ask"}."""

@@ -23,7 +23,7 @@ from oomph.monitor.sample import Baseline, GpuEvent, GpuProcess, GpuSample, Samp
 SCHEMA = 1
 _SCOPES: tuple[Scope, ...] = get_args(Scope)
 _DIGITS = {"bytes": 0, "hertz": 0, "joules": 0, "watts": 1, "celsius": 1, "ratio": 3, "seconds": 4}
-"""Decimals of each unit; other values keep six significant digits."""
+"""The decimals of each unit; values of other units keep six significant digits."""
 _NOT_FINITE = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 _MOST = 2.0**63
 _MOST_TEXT = 1000
@@ -34,7 +34,7 @@ class Header(NamedTuple):
     """The first line of a file, which describes the lines after it."""
 
     at: int
-    """The number of bytes of the compressed file before these lines."""
+    """The number of bytes of the compressed file that come before these lines."""
     columns: Mapping[Scope, Sequence[str]]
     """The keys of each scope, in the order of their values."""
 
@@ -101,7 +101,7 @@ def _short(value: float, digits: int | None) -> float | str:
 
 
 def read_header(line: bytes) -> Header | None:
-    """Parse the header; None if the line is none of this schema."""
+    """Parse the header; None if the line is not a header of this schema."""
     document = _parsed(line)
     if not isinstance(document, dict) or document.get("schema") != SCHEMA:
         return None

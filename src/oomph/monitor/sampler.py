@@ -55,7 +55,7 @@ class Parent:
 
     @property
     def is_gone(self) -> bool:
-        """True if it has ended, or closed the pipe."""
+        """True if the parent has ended, or closed the pipe."""
         return os.getppid() != self._pid or not self._listens
 
     def tell(self, changes: FindingChanges) -> None:

@@ -35,7 +35,7 @@ _LOCK = "monitor/lock"
 _TAIL_SAMPLES = 300
 _SYNC_SECONDS = 10.0
 _RETRY_SAMPLES = 30
-"""How many samples to skip after a failure before trying again."""
+"""The number of samples to skip after a failure before trying again."""
 
 
 class Store:
@@ -48,7 +48,7 @@ class Store:
         self._lock: int | None = None
         self._tail: int | None = None
         self._samples = 0
-        """In the tail."""
+        """The number of samples in the tail."""
         self._missed = 0
         self._synced = 0.0
 
@@ -68,7 +68,7 @@ class Store:
             self.problem, self._missed = "", 0
 
     def sync(self) -> None:
-        """Have the disk hold what was written, even if the machine loses power now."""
+        """Make the disk hold what was written, even if the machine loses power now."""
         try:
             self._flush()
         except OSError as error:
@@ -212,13 +212,13 @@ def _opened(run_dir: Path, name: str, files: ExitStack) -> BinaryIO | None:
 # -- the lines of a stored file ---------------------------------------------------------------------------------------
 
 MOST_LINE = 256 << 10
-"""Longer lines are not ours: sixteen GPUs with hundreds of processes need far less."""
+"""The longest line, in bytes, that is read: sixteen GPUs with hundreds of processes need far less."""
 MOST_MEMBER = 301 * MOST_LINE
-"""A gzip member that holds more is not ours: a header and 300 samples."""
+"""The most bytes in a gzip member that is read: a header and 300 samples."""
 GZIP = 31
 """zlib's number for a gzip member with a 32 KiB window."""
 _MEMBER = bytes.fromhex("1f8b080000000000")
-"""The beginning of a member of ours: no name, no time."""
+"""The first bytes of a gzip member that oomph writes: no name, no time."""
 _READ, _HELD = 8 << 10, 64 << 10
 
 
@@ -265,7 +265,7 @@ def _read(file: BinaryIO, limit: int | None) -> bytes:
 
 
 def _next_member(file: BinaryIO, begin: int, limit: int | None) -> int | None:
-    """The position of the next member, or None."""
+    """The position of the next member; None if there is none before `limit`."""
     file.seek(begin)
     kept = b""
     while chunk := _read(file, limit):

@@ -12,9 +12,10 @@ from oomph.monitor.growth import Point
 from oomph.monitor.sample import Baseline, GpuProcess, GpuSample, Sample, Values
 
 SECONDS = 3600.0
-"""The length of a window; baselines are kept for all of the run."""
+"""The length of a window in seconds; baselines are kept for all of the run."""
 _MOST_BASELINES = 2048
-"""The most baselines at ends of epochs, and also within them; beyond it, every second of the older half is dropped."""
+"""The most baselines kept of ends of epochs, and of those within them; beyond it, every second of the older half is
+dropped."""
 
 
 class Window:
@@ -73,11 +74,12 @@ class Window:
 
     @property
     def resident(self) -> Sequence[Point]:
-        """The script's resident memory since the run began, oldest first."""
+        """(time, bytes) of the script's resident memory since the run began, oldest first."""
         return self._resident.points
 
     def held(self, uuid: str) -> Sequence[Point]:
-        """The GPU memory held by the script's processes since the run began, if the driver reports it."""
+        """(time, bytes) of the GPU memory held by the script's processes since the run began, if the driver reports
+        it."""
         return self._held[uuid].points if uuid in self._held else ()
 
     def last(self, seconds: float) -> list[Sample]:
@@ -118,7 +120,7 @@ class Window:
                 yield sample.time, gpus[place].values
 
     def series(self, uuid: str, key: str, seconds: float) -> list[tuple[float, float]]:
-        """(time, value) of a GPU's metric, if measured."""
+        """(time, value) of a GPU's metric in the last `seconds`, if measured, oldest first."""
         return [(time, values[key]) for time, values in self.values(uuid, seconds) if key in values]
 
     def gpus(self) -> Iterator[GpuSample]:
@@ -127,7 +129,7 @@ class Window:
 
 
 def _held_by_script(gpu: GpuSample) -> float | None:
-    """The memory of a GPU that the script's processes hold; None if not asked, or not reported."""
+    """The bytes of a GPU that the script's processes hold; None if not asked, or not reported."""
     own = [each.memory_bytes for each in gpu.processes or () if each.own]
     sizes = [size for size in own if size is not None]
     return float(sum(sizes)) if own and len(sizes) == len(own) else None
@@ -140,25 +142,25 @@ def _keep(baselines: list[Baseline], newest: Baseline) -> None:
 
 
 _COMING_SECONDS = 60.0
-"""How long a process may take to allocate, and the longest since a process of the script was listed."""
+"""The seconds that a process may take to allocate; also the longest since a process of the script was listed."""
 
 
 @dataclass(frozen=True)
 class ProcessArrival:
-    """A process that came."""
+    """The arrival of a process at a GPU."""
 
     time: float
-    """Unix time when it was first listed."""
+    """The Unix time when the process was first listed."""
     to_the_script: bool
     """True if a process of the script was in a list shortly before."""
     used_before: float | None
-    """Memory of the GPU in use at the previous list, in bytes; None if not measured."""
+    """The memory of the GPU in use at the previous list, in bytes; None if not measured."""
     used_most: float | None = None
-    """The most in use while it may have been allocating."""
+    """The most memory in use, in bytes, while the process may have been allocating."""
 
     @property
     def rise_bytes(self) -> float:
-        """How much the memory in use rose."""
+        """The bytes by which the memory in use rose."""
         return 0.0 if self.used_before is None or self.used_most is None else self.used_most - self.used_before
 
 
@@ -196,13 +198,13 @@ def _grown(arrival: ProcessArrival, now: float, used: float | None) -> ProcessAr
 
 
 _FLOOR_SECONDS = 20.0
-"""Keep the lowest of so many seconds: garbage and batches in flight come and go."""
+"""The seconds of which only the lowest reading is kept: garbage and batches in flight come and go."""
 _MOST_POINTS = 1024
 """The most points kept; beyond it, every second of the older half is dropped."""
 
 
 class History:
-    """The floor of a reading since the run began, thinned out with age. Append-only.
+    """The floor of a reading since the run began, thinned out as it ages. Append-only.
 
     A window keeps an hour, and the last hour of a curve that levels off looks straight.
     """
@@ -223,5 +225,5 @@ class History:
 
     @property
     def points(self) -> Sequence[Point]:
-        """(time, value), oldest first."""
+        """(time, value) of each kept reading, oldest first."""
         return self._points

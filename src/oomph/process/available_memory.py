@@ -20,7 +20,7 @@ _CACHE = {1: "total_inactive_file", 2: "inactive_file"}
 _KILLS = {1: "memory.oom_control", 2: "memory.events"}
 _MOST_BYTES = 1 << 20
 _CACHE_SECONDS = 10.0
-"""The kernel sums `memory.stat` over all cores for each read."""
+"""The seconds for which a value is reused: the kernel sums `memory.stat` over all cores for each read."""
 
 
 def available_bytes(root: Path = _ROOT) -> int | None:
@@ -36,17 +36,17 @@ def limit_bytes(root: Path = _ROOT) -> int | None:
 
 
 def total_bytes(root: Path = _ROOT) -> int | None:
-    """The most memory a process here can have: the machine's, or the limit; None if unknown."""
+    """The most bytes a process here can have: the machine's memory, or the limit; None if unknown."""
     return limit_bytes(root) or machine_bytes(root)
 
 
 def machine_bytes(root: Path = _ROOT) -> int | None:
-    """The memory of the machine; None if the kernel does not report it."""
+    """The memory of the machine, in bytes; None if the kernel does not report it."""
     return _meminfo(root, "MemTotal:")
 
 
 def oom_kills(root: Path = _ROOT) -> int | None:
-    """How many processes of our cgroup the kernel killed for lack of memory; None if unknown.
+    """The number of processes of our cgroup that the kernel killed for lack of memory; None if unknown.
 
     Such a process writes nothing to stderr. Reading this before and after distinguishes that kill from a `kill -9`.
     """
@@ -83,7 +83,7 @@ class MemoryLimit:
 
 
 def _limits(root: Path) -> Iterator[tuple[int, int, Path]]:
-    """(bytes, version, folder) of our group and its parents: each limits us."""
+    """(limit in bytes, cgroup version, folder) of our group and its parents: each limits us."""
     for version, mount, path in _folders(root):
         for folder in (path, *path.parents):
             if not folder.is_relative_to(mount):
@@ -97,7 +97,7 @@ class _Folder(NamedTuple):
     """A folder in which the kernel may keep the files of our cgroup."""
 
     version: int
-    """1 or 2: its files have different names."""
+    """The version of the cgroup, 1 or 2: the files of the two have different names."""
     mount: Path
     """The folder of the outermost group."""
     path: Path
@@ -132,7 +132,7 @@ def _meminfo(root: Path, name: str) -> int | None:
 
 
 def _field(path: Path, name: str) -> int | None:
-    """The number after a name, in a file with one per line."""
+    """The number after a name in a file that has a name and a number on each line; None if the name is missing."""
     for line in _text(path).splitlines():
         words = line.split()
         if words[:1] == [name]:

@@ -17,9 +17,9 @@ from typing import IO
 from oomph.process.descriptors import readable
 
 KEPT_BYTES = 4 << 20
-"""Size of the kept end of a child's output."""
+"""The size of the kept end of a child's output, in bytes."""
 _CHUNK = 1 << 16
-"""All that a pipe holds."""
+"""The most bytes read at once: all that a pipe holds."""
 _LONGEST_LINE = 1 << 20
 _FIRST_LOOK_SECONDS, _LONGEST_LOOK_SECONDS = 0.0005, 0.05
 
@@ -86,7 +86,7 @@ class Child:
 
     @property
     def returncode(self) -> int | None:
-        """The return code, as `subprocess` has it; None while it runs."""
+        """The return code as `subprocess` has it; None while the child runs."""
         if self._process.returncode is None:
             try:
                 return returncode_of(self.pid)
@@ -100,7 +100,7 @@ class Child:
         return self._output is not None and not self._output.closed
 
     def wait(self, seconds: float) -> bool:
-        """Wait until it has ended; False if that takes longer."""
+        """Wait until the child has ended; False if that takes longer than `seconds`."""
         until, look_seconds = time.monotonic() + seconds, _FIRST_LOOK_SECONDS
         while self.returncode is None:
             left = until - time.monotonic()
@@ -111,7 +111,7 @@ class Child:
         return True
 
     def read(self, seconds: float = 0.0) -> bytes:
-        """Return what it has written, waiting if there is nothing yet. Empty if nothing comes."""
+        """Return the output that has arrived, waiting up to `seconds` if there is none yet. Empty if nothing comes."""
         if self._output is None or self._output.closed or not readable([self._output.fileno()], seconds):
             return b""
         try:
@@ -132,7 +132,7 @@ class Child:
         return lines
 
     def listen(self, until: float) -> bytes:
-        """Return the end of what it writes until it ends, or until this time of the monotonic clock."""
+        """Return the end of the child's output until it ends, or until this time of the monotonic clock."""
         kept = bytearray()
         while self.is_open:
             kept += self.read(max(0.0, until - time.monotonic()))
@@ -143,7 +143,7 @@ class Child:
         return bytes(kept)
 
     def send(self, signum: int) -> None:
-        """Signal it, or its own group; not once it was reaped: the number may be another's by now."""
+        """Signal the child, or its own group; not once it was reaped: the number may be another's by now."""
         if self._process.returncode is not None:
             return
         try:
@@ -152,7 +152,7 @@ class Child:
             pass  # it has ended
 
     def end(self) -> None:
-        """End it, and whatever is left of its group; its last output can still be read."""
+        """End the child and whatever is left of its group; its last output can still be read."""
         if self.returncode is None and self._grace_seconds:
             self.send(signal.SIGTERM)
             self.wait(self._grace_seconds)
@@ -163,7 +163,7 @@ class Child:
             self.left_behind, self._process.returncode = True, -signal.SIGKILL
 
     def close(self) -> None:
-        """End it, and forget the rest of its output."""
+        """End the child, and forget the rest of its output."""
         self.end()
         if self._output is not None:
             self._output.close()
@@ -179,11 +179,11 @@ class Child:
 
 @dataclass(frozen=True)
 class Finished:
-    """The output and return code of a child."""
+    """The output and the return code of a child."""
 
     output: bytes
     returncode: int
-    """As `subprocess` has it."""
+    """The return code as `subprocess` has it: −n for death by signal n."""
 
 
 def run(

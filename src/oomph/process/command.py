@@ -16,7 +16,7 @@ from oomph.errors import UsageError
 IS_PYTHON = re.compile(r"(?:.*/)?python[\d.]*\Z")
 _ASSIGNMENT = re.compile(r"\w+=")
 _ENDS_THE_OPTIONS = re.compile(r"-[A-VYZa-z?]*?([cmVh?])")
-"""-c code, -m module, -Vh; also after others: -Ic."""
+"""An option of Python's that ends the options: -c code, -m module, -Vh; also after others, as in -Ic."""
 _TAKE_A_MODULE = frozenset(("accelerate", "coverage", "ipython", "torchrun", "uv"))
 """Programs that accept Python's `-m module`. Elsewhere -m means something else: numactl binds memory with it."""
 _FROM_STDIN = "a script from standard input cannot be started a second time: save it to a file"
@@ -27,11 +27,11 @@ class Command:
     """A script, a module or any command line that ends in Python."""
 
     words: tuple[str, ...]
-    """As typed: `train.py --epochs 3`, `-m package.train`, `-- env A=1 python train.py`."""
+    """The words as typed: `train.py --epochs 3`, `-m package.train`, `-- env A=1 python train.py`."""
 
     @property
     def form(self) -> str:
-        """ "script", "module" or "command"."""
+        """The form of the command: "script", "module" or "command"."""
         return {"-m": "module", "--": "command"}.get(self.words[0], "script")
 
     @property
@@ -57,7 +57,7 @@ class Command:
         return (shutil.which(words[0]) or "") if words and IS_PYTHON.match(words[0]) else ""
 
     def argv(self, python: str) -> tuple[str, ...]:
-        """The words to start; `python` is used where the command does not name one itself."""
+        """The words to execute; `python` is used where the command does not name a Python itself."""
         return self.words[1:] if self.form == "command" else (python, *self.words)
 
 
@@ -164,7 +164,7 @@ def _check_script(words: Sequence[str], verb: str) -> None:
 
 
 def _is_program(words: Sequence[str], verb: str) -> str:
-    """A hint for when the first word is a program, such as `python`."""
+    """The hint for a first word that is a program, such as `python`; empty for any other."""
     if "/" in words[0] or shutil.which(words[0]) is None:
         return ""
     return f"; to run the program {words[0]}: {shlex.join(['oomph', verb, '--', *words])}"

@@ -8,7 +8,7 @@ import select
 from collections.abc import Iterable
 
 LEAST = 32
-"""The supervisor has 15 files open, and passes six to the script."""
+"""The fewest descriptors to supervise a script: the supervisor has 15 files open, and passes six to the script."""
 _MOST_WITHOUT_PROC = 4096
 
 
@@ -31,12 +31,12 @@ def are_too_few() -> bool:
 
 
 def readable(fds: Iterable[int], seconds: float) -> list[int]:
-    """Wait for the first of these to have data or end, and return all that do. Descriptors of any size."""
+    """Wait until one of these descriptors has data or ends, and return all that do. Descriptors of any number."""
     return _ready(fds, select.POLLIN, seconds)
 
 
 def wait_until_writable(fd: int, seconds: float) -> None:
-    """Return when the descriptor is writable or the time is up."""
+    """Return when the descriptor is writable, or after `seconds`."""
     _ready([fd], select.POLLOUT, seconds)
 
 
@@ -57,7 +57,7 @@ def close_all_but(*kept: int) -> None:
 
 
 def _open() -> set[int]:
-    """List the open descriptors. Counting up to the limit fails: it may be a billion, or lowered since."""
+    """The open descriptors. Counting up to the limit fails: it may be a billion, or lowered since."""
     try:
         return {int(name) for name in os.listdir("/proc/self/fd")}
     except OSError:

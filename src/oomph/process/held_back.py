@@ -42,7 +42,7 @@ class HeldBack:
         self._partial, self._held, self._newly = b"", bytearray(), bytearray()
         self._continues = False
         self.lines = 0
-        """The number of lines held."""
+        """The number of lines held back."""
         self.holding = True
         """True if reports are held. If not, they are passed on like everything else."""
 
@@ -68,11 +68,11 @@ class HeldBack:
 
     @property
     def report(self) -> bytes:
-        """Everything held, in order."""
+        """All lines held back, in order."""
         return bytes(self._held)
 
     def release(self) -> bytes:
-        """Release everything held, in order."""
+        """Release all lines held back, in order."""
         held = self.report
         self.drop()
         return held

@@ -22,10 +22,10 @@ class Head(NamedTuple):
     """The head of a native line."""
 
     start: int
-    """Its start, which a progress bar may precede."""
+    """The offset of the head in the line, which a progress bar may precede."""
     end: int
     severity: bytes
-    """I, W, E or F; an F line reports the error that aborts the process."""
+    """The severity: I, W, E or F; an F line reports the error that aborts the process."""
     file: bytes
     """The name of the source file, without its folder."""
 

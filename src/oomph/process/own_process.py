@@ -13,14 +13,15 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 SEARCH_PATH = "OOMPH_SEARCH_PATH"
-"""Folders, one per line, that an isolated Python searches last, so that they hide none of its own modules."""
+"""The variable with the folders, one per line, that an isolated Python searches last: they hide none of its own
+modules."""
 _START = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "isolated_start.py")
 _HARMLESS = frozenset((
     "PYTHONBREAKPOINT", "PYTHONCOERCECLOCALE", "PYTHONDONTWRITEBYTECODE", "PYTHONFAULTHANDLER", "PYTHONHASHSEED",
     "PYTHONIOENCODING", "PYTHONNOUSERSITE", "PYTHONPYCACHEPREFIX", "PYTHONSAFEPATH", "PYTHONSTARTUP",
     "PYTHONUNBUFFERED", "PYTHONUSERBASE", "PYTHONUTF8",
 ))  # fmt: skip
-"""Containers and users set these everywhere; they change nothing for oomph."""
+"""Variables that containers and users set everywhere; they change nothing for oomph."""
 
 
 def is_disturbed() -> bool:
@@ -45,11 +46,11 @@ def without_own_variables(environ: "Mapping[str, str]") -> "dict[str, str]":
 
 
 def _disturbs(name: str) -> bool:
-    """True for a variable of Python, unlike PYTHON_VERSION and the like of container images."""
+    """True for a variable that Python obeys, unlike PYTHON_VERSION and the like of container images."""
     return name.startswith("PYTHON") and name[6:7].isalpha() and name not in _HARMLESS and bool(os.environ[name])
 
 
 def _python() -> str:
-    """The Python running this; with PYTHONEXECUTABLE, sys.executable differs."""
+    """The path of the Python that runs this; with PYTHONEXECUTABLE, sys.executable differs."""
     started = sys.orig_argv[0] if sys.orig_argv else ""
     return started if os.path.isabs(started) and "PYTHONEXECUTABLE" in os.environ else sys.executable

@@ -23,7 +23,7 @@ def send(group: int, signum: int) -> None:
 
 
 def stop_signal(pid: int) -> int | None:
-    """The signal that has stopped the process since the last call, if any."""
+    """The number of the signal that has stopped the process since the last call; None if none has."""
     try:
         info = os.waitid(os.P_PID, pid, os.WSTOPPED | os.WNOHANG)
     except ChildProcessError:
@@ -97,17 +97,18 @@ class Patience:
     """The time allowed for the script to end after a signal."""
 
     terminate_seconds: float = 25.0
-    """After SIGTERM, until SIGKILL: Slurm and Kubernetes give 30 s by default, of which oomph needs some itself."""
+    """The seconds from SIGTERM to SIGKILL: Slurm and Kubernetes give 30 s by default, of which oomph needs some
+    itself."""
     interrupt_seconds: float = 5.0
-    """After the second Ctrl-C (SIGTERM), until SIGKILL."""
+    """The seconds from the second Ctrl-C (SIGTERM) to SIGKILL."""
     double_seconds: float = 15.0
-    """Two Ctrl-C within this time request a stop; a later one is a new Ctrl-C for the script."""
+    """The seconds within which two Ctrl-C request a stop; a later one is a new Ctrl-C for the script."""
     echo_seconds: float = 0.5
-    """Schedulers signal every process of a job and its steps: within this time, SIGTERMs count as one."""
+    """The seconds within which SIGTERMs count as one: schedulers signal every process of a job and its steps."""
     hang_seconds: float = 5.0
-    """After the SIGTERM that ends a hang, until SIGKILL."""
+    """The seconds from the SIGTERM that ends a hang to SIGKILL."""
     unkillable_seconds: float = 60.0
-    """After SIGKILL, until the process counts as unkillable; Slurm waits as long."""
+    """The seconds after SIGKILL until the process counts as unkillable; Slurm waits as long."""
 
 
 class ProcessGroup:

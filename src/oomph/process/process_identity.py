@@ -37,17 +37,17 @@ class ProcessIdentity:
             return None
 
     def to_text(self) -> str:
-        """One line."""
+        """The identity as one line of text."""
         return f"{self.pid} {self.host} {self.boot} {self.began}\n"
 
     @property
     def lives(self) -> bool:
-        """True if it is a process running now on this machine; False for one on another machine."""
+        """True if the process runs now on this machine; False for a process of another machine."""
         return self.host != _UNKNOWN and self == ProcessIdentity.here(self.pid) and self.began != _UNKNOWN
 
     @property
     def elsewhere(self) -> bool:
-        """True if it is, or was, on another machine."""
+        """True if the process is, or was, on another machine."""
         return self.host not in (_UNKNOWN, host())
 
     def __str__(self) -> str:

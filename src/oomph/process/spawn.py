@@ -72,7 +72,7 @@ class Watchdog:
     """
 
     def __init__(self, group: int) -> None:
-        """Start watching."""
+        """Start to watch the group."""
         read_fd, self._write_fd = os.pipe()
         self._pid = os.fork()
         if self._pid == 0:
@@ -80,7 +80,7 @@ class Watchdog:
         os.close(read_fd)
 
     def dismiss(self) -> None:
-        """Stop watching and leave the group alone."""
+        """Stop watching, and leave the group alone."""
         try:
             os.write(self._write_fd, b"!")
         except OSError:

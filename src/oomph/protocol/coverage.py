@@ -20,7 +20,7 @@ _ENOUGH = 0.75
 
 
 class Range(NamedTuple):
-    """The least and the most a number may be."""
+    """The least and the most that a number may be."""
 
     least: float = 0
     most: float = inf
@@ -33,11 +33,11 @@ class Coverage(NamedTuple):
     """The share of repeated steps that gave the same results."""
 
     compared: int = 0
-    """Steps whose results were compared."""
+    """The number of steps whose results were compared."""
     epochs: int = 0
-    """Ends of epochs, or of the fit, at which the whole state was compared."""
+    """The number of ends of epochs, or of the fit, at which the whole state was compared."""
     covered: int = 0
-    """The repeated steps up to the last comparison."""
+    """The number of repeated steps up to the last comparison."""
     repeated: int = 0
 
     def __str__(self) -> str:

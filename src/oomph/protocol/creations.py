@@ -44,7 +44,7 @@ _MOST_INODES = 16
 """The most inodes kept per path, the newest: many processes or attempts may have put a file there."""
 
 _TICK_NS = 1_000_000_000
-"""File system clocks tick in seconds at worst."""
+"""The longest tick of a file system's clock, in nanoseconds: a second."""
 
 
 class Creation(NamedTuple):
@@ -52,9 +52,9 @@ class Creation(NamedTuple):
 
     kind: str
     path: str
-    """Absolute and normalised."""
+    """The path, absolute and normalised."""
     place: str
-    """The line of the script, as `ScriptLine.place`."""
+    """The line of the script that created the thing, as `ScriptLine.place`."""
     number: int
     """How often this path has been created at that line: 1 for the first time."""
 
@@ -135,7 +135,7 @@ class Earlier:
 
     @property
     def kinds(self) -> frozenset[str]:
-        """The kinds of created things."""
+        """The kinds of things that were created."""
         return frozenset(creation.kind for creation in self._known)
 
     def has(self, creation: Creation) -> bool:
@@ -159,7 +159,7 @@ class Earlier:
         self._keep(path, inode, None)
 
     def _keep(self, path: str, inode: int, time: _Time | None) -> None:
-        """Keep the last ones only: foreign notes could name every number a file may have."""
+        """Keep an inode, with the newest of its path only: foreign notes could name every number a file may have."""
         kept = [each for each in self._inodes.get(path, ()) if each[0] != inode]
         self._inodes[path] = (*kept[1 - _MOST_INODES :], (inode, time))
 
@@ -188,7 +188,7 @@ class Earlier:
 
 
 def _files(folder: Path, before: int | None = None) -> list[Path]:
-    """The notes of the attempts before this one; None: of all."""
+    """The files with notes of the attempts before this one; None: of all."""
     numbered = [(path.stem.rpartition("-")[2], path) for path in sorted(folder.glob("created-*.jsonl"))]
     return [path for number, path in numbered if _NUMBER.fullmatch(number) and (before is None or int(number) < before)]
 

@@ -24,7 +24,7 @@ _MOST_HASH_SEEDS = 4294967295
 
 
 def fresh() -> str:
-    """The number of a new run, in hexadecimal."""
+    """The random number of a new run, in hexadecimal."""
     return os.urandom(16).hex()
 
 
@@ -36,7 +36,7 @@ def hash_seed(entropy: str, environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def seeding(entropy: str) -> dict[str, Callable[[ModuleType], None]]:
-    """How to seed each module right after its import, by name."""
+    """The function that seeds each module right after its import, by the module's name."""
     if not entropy:
         return {}
     here = Here(os.getpid())

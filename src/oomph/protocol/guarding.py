@@ -22,13 +22,13 @@ class Guarding:
     smaller_batch: bool = False
     """Train a batch that neither fits nor may be divided as smaller batches, each with its own update."""
     verify: int | None = None
-    """Compare so many first steps of every fit with plain Keras."""
+    """The number of first steps of every fit to compare with plain Keras; None: none."""
     ignore_before: float | None = None
     """Use no checkpoint taken before this time, in seconds since 1970; None: any. They stay until the run has
     finished."""
     trust_finished_fits: bool = False
     """Return the end state of a finished fit even if not all of its effects could be kept."""
     recheck: int | None = None
-    """Compute the gradients of every nth step twice, and compare."""
+    """The interval, in steps, at which to compute the gradients twice and compare them; None: never."""
     skip_corrupt: bool = False
     """Leave out elements at which a tf.data pipeline fails."""

@@ -21,26 +21,26 @@ class Handover:
     """The data about one attempt that the script process needs."""
 
     package: str
-    """Folder of the oomph package; the script's Python loads it from there, not from sys.path."""
+    """The folder of the oomph package; the script's Python loads it from there, not from sys.path."""
     run_dir: str | None
     """The run directory; None when the default one could not be written."""
     run_dir_is: tuple[int, int] | None = None
-    """That folder's device and inode. Another folder of the same name is not used."""
+    """The device and inode of the run directory. Another folder of the same name is not used."""
     attempt: int = 1
-    """1 for the first process of the script; `--resume` continues the count."""
+    """The number of the attempt: 1 for the first process of the script; `--resume` continues the count."""
     guarding: Guarding = field(default_factory=Guarding)
     lock_fd: int | None = None
-    """An inherited descriptor that holds the lock of the run directory while the script lives."""
+    """The inherited descriptor that holds the lock of the run directory while the script lives."""
     beat_fd: int | None = None
-    """The pipe end that heartbeats are written to; `beat_inode` shows whether it is still that pipe."""
+    """The descriptor of the pipe that heartbeats are written to; `beat_inode` shows whether it is still that pipe."""
     beat_inode: int | None = None
     stacks_fd: int | None = None
-    """A file in memory for Python stacks; `stacks_inode` shows whether it is still that file."""
+    """The descriptor of a file in memory for Python stacks; `stacks_inode` shows whether it is still that file."""
     stacks_inode: int | None = None
     stacks_signal: int | None = None
     """The signal that requests the stacks."""
     most_samples: int | None = None
-    """Take at most this many samples at once; None: no limit."""
+    """The most samples to take at once; None: no limit."""
     entropy: str = ""
     """Replaces the system's entropy in every attempt of the run (`entropy.py`), unless empty."""
     changes: tuple[tuple[str, str], ...] = ()

@@ -22,13 +22,13 @@ class Injection:
     """One fault, when to inject it, and how far the rehearsal goes."""
 
     fault: str
-    """The fault name, such as "kill"; empty for the undisturbed run."""
+    """The name of the fault, such as "kill"; empty for the undisturbed run."""
     step: int
-    """Inject the fault when this many steps are committed."""
+    """The number of committed steps after which the fault is injected."""
     stop: int | None = None
-    """End the rehearsal at this many steps; None: when the script ends."""
+    """The number of steps after which the rehearsal ends; None: when the script ends."""
     earlier: tuple[str, ...] = ()
-    """The directories of earlier runs: what the script created in them is in its way later."""
+    """The directories of earlier runs, where the script has created what is in its way now."""
     entropy: str = ""
     """The number that seeds unseeded generators in the undisturbed run, so that results are comparable."""
 

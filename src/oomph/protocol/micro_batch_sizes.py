@@ -16,26 +16,26 @@ import math
 from dataclasses import dataclass, replace
 
 SHARE = 0.85
-"""Share of the room that a need reported by XLA may use."""
+"""The share of the room that a need reported by XLA may use."""
 _MEASURED_SHARE = 0.75
-"""Share to use of the size predicted to fit exactly: many tensors leave many gaps."""
+"""The share to use of the size predicted to fit exactly: many tensors leave many gaps."""
 _LASTING_SHARE = 0.8
-"""Share of the room that a lasting size may use: a tighter fit runs out of memory again a few steps later."""
+"""The share of the room that a lasting size may use: a tighter fit runs out of memory again a few steps later."""
 _START_DIVISOR = 128
 _NEW_PROCESS_DIVISOR = 32
 """A new process, started because nothing fit in the old one, begins with this share of the batch. The next one begins
 with one sample."""
 _LEAP = 8
-"""A prediction is trusted up to this multiple of the measured size: memory may grow faster than the size."""
+"""The multiple of the measured size up to which a prediction is trusted: memory may grow faster than the size."""
 _WORTH_IT = 1.25
-"""A smaller growth of the size or the room is not worth tracing or compiling another shape."""
+"""The least factor of growth of the size or the room that is worth tracing or compiling another shape."""
 _BELOW_FAILED, _BELOW_FAILED_IN_GAPS = 0.8, 0.5
 """The largest share of a failed size to try, and the same if that size should have fitted: then memory is fragmented,
 or a kernel allocates a large block, and the measurements show neither."""
 _USABLE = 0.7
-"""Share of the room that is usable after that."""
+"""The share of the room that is usable when the free memory is in pieces."""
 _APART = 1.5
-"""Sizes closer than this count as one: allocators round, and they would differ only by that."""
+"""The factor by which two sizes must differ to count as two: allocators round."""
 
 
 @dataclass(frozen=True)
@@ -129,7 +129,7 @@ class MicroBatchSearch:
         return _MEASURED_SHARE * (large + (room_bytes - large_taken) / slope) if slope > 0 else None
 
     def _usable(self, room_bytes: int) -> int:
-        """The room, reduced if it is fragmented."""
+        """The usable part of the room, in bytes: less if the free memory is in pieces."""
         return int(_USABLE * room_bytes) if self.gaps else room_bytes
 
     def _start(self) -> int:
@@ -143,7 +143,7 @@ class MicroBatchSearch:
 
 
 def size_of_new_process(batch: int, began_with: int | None) -> int | None:
-    """The micro-batch for a new process if nothing fit in this one, which began with full batches if None.
+    """The micro-batch for a new process if nothing fit in this process, which began with full batches if None.
 
     Returns None if a new process would not help.
     """
@@ -155,14 +155,14 @@ def size_of_new_process(batch: int, began_with: int | None) -> int | None:
 
 
 def size_after_crash(samples: int | None) -> int | None:
-    """The micro-batch after a process died in a step of so many samples; None if unknown, or one."""
+    """The micro-batch after a process died in a step of this many samples; None if the number is unknown, or one."""
     return samples // 2 if samples is not None and samples > 1 else None
 
 
 _PATIENCE = 100
-"""A trial waits this many times the cost of a failure."""
+"""The wait before a trial, in multiples of the cost of a failure."""
 _RECENTLY = 60.0
-"""Seconds after a failure during which nothing larger is tried, however much memory is free."""
+"""The seconds after a failure during which nothing larger is tried, however much memory is free."""
 
 
 @dataclass(frozen=True)
@@ -172,18 +172,18 @@ class Regrowth:
     size: int
     """The micro-batch that fits."""
     room_bytes: int | None
-    """The memory a micro-batch could take when the size was settled."""
+    """The bytes that a micro-batch could take when the size was settled; None if unknown."""
     failed_at: float
-    """When a larger micro-batch last ran out of memory."""
+    """The monotonic time when a larger micro-batch last ran out of memory."""
     cost: float
-    """The seconds that failure took."""
+    """The seconds that the last failure took."""
     others_hold: bool = False
     """True if other processes then held memory below TensorFlow's limit."""
     setbacks: int = 0
-    """Failed trials of a larger size."""
+    """The number of failed trials of a larger size."""
 
     def larger(self, now: float, room_bytes: int | None) -> int | None:
-        """The size to try now, or None to keep the current one."""
+        """The size to try now; None to keep the current size."""
         waited = now - self.failed_at
         if waited < _RECENTLY * 2**self.setbacks:
             return None

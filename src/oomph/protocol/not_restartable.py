@@ -12,7 +12,7 @@ _THERE = re.compile(
     r"|\bnot empty\b|\bnon-empty\b|\bexists[.!,;:]|\bexists$|\boverwrit|EOF when reading a line|\bEEXIST\b",
     re.IGNORECASE | re.MULTILINE,
 )
-"""Programs' reports that something exists, and the error of `input()` without an answer."""
+"""The words of programs that report that something exists, and of `input()` without an answer."""
 _LOOKS = r"(?:exists|isdir|isfile|is_dir|is_file|listdir|iterdir|scandir|glob)\s*\("
 _TEST = re.compile(
     rf"^\s*(?:if|elif|while)\b(?![^\n]*\bnot\b)[^\n]*{_LOOKS}|^\s*assert\s+not\b[^\n]*{_LOOKS}", re.MULTILINE

@@ -7,24 +7,25 @@ import struct
 from dataclasses import dataclass
 
 RECORD = struct.Struct("<BBxxiixxxxqq")
-"""phase, powers, pid, fit, time in ns, longest silence in ns. Shorter than a pipe's atomic write."""
+"""The layout of a heartbeat: phase, powers, pid, fit, time in ns, longest silence in ns. Shorter than a pipe's
+atomic write."""
 
 
 class Phase(enum.IntEnum):
     """The activity of the script process. Each phase has its own time limit, learned during the run."""
 
     OWN_CODE = 0
-    """Outside any fit or loop, where oomph does not judge what the script does."""
+    """The script runs outside any fit or loop, where oomph does not judge what it does."""
     FIRST_STEP = 1
     """The first step of a fit, or a step that had to be traced and compiled again."""
     TRACING = 2
     STEP = 3
     EPOCH_START = 4
-    """Until the end of the first step of an epoch: shuffle buffers fill here."""
+    """From the beginning of an epoch to the end of its first step: shuffle buffers fill in this time."""
     EPOCH_END = 5
     """From the last step of an epoch to the next epoch: callbacks."""
     VALIDATION_START = 6
-    """Until the end of its first step."""
+    """From the beginning of a validation to the end of its first step."""
     VALIDATION = 7
     CHECKPOINT = 8
     RESUMING = 9
@@ -35,7 +36,7 @@ class Phase(enum.IntEnum):
 
     @property
     def words(self) -> str:
-        """The phase in a sentence: "in a step"."""
+        """The words for the phase within a sentence: "in a step"."""
         return _WORDS[self]
 
 
@@ -72,11 +73,11 @@ class Power(enum.IntFlag):
 
     NONE = 0
     CHECKPOINT_ON_TERM = 1
-    """After SIGTERM, save and exit between two steps."""
+    """Save and exit between two steps after SIGTERM."""
     CHECKPOINT_ON_USR1 = 2
-    """The same after SIGUSR1."""
+    """Save and exit between two steps after SIGUSR1."""
     CHECKPOINT_ON_INT = 4
-    """After SIGINT, save between two steps, then raise KeyboardInterrupt."""
+    """Save between two steps after SIGINT, then raise KeyboardInterrupt."""
 
 
 @dataclass(frozen=True)
@@ -87,11 +88,11 @@ class Beat:
     powers: Power
     pid: int
     fit: int
-    """Ordinal of the fit; −1 outside any fit."""
+    """The number of the fit, counted from 0; −1 outside any fit."""
     at_ns: int
-    """`time.monotonic_ns()` of the sender."""
+    """The `time.monotonic_ns()` of the sender."""
     longest_ns: int
-    """The longest time without progress since the last record, in that record's phase."""
+    """The longest time without progress since the last record, in that record's phase, in nanoseconds."""
 
     def pack(self) -> bytes:
         """The bytes of the record."""

@@ -27,22 +27,22 @@ class Progress:
 
     attempt: int = 0
     fit: int = -1
-    """Ordinal of the current or last fit; -1: none has started."""
+    """The number of the current or last fit, counted from 0; -1: none has started."""
     epoch: int = 0
     step: int = 0
-    """The next step of the epoch: how many are committed in it."""
+    """The number of steps committed in the epoch, which is also that of the next step."""
     steps: int = 0
-    """Steps committed in all fits so far, including those of earlier attempts that were not lost."""
+    """The number of steps committed in all fits so far, including those of earlier attempts that were not lost."""
     saved: int = 0
     """The value of `steps` in the newest checkpoint."""
     heartbeat_ns: int = 0
-    """`time.monotonic_ns()` of the last write, comparable between processes of one boot."""
+    """The `time.monotonic_ns()` of the last write, comparable between processes of one boot."""
     is_epoch_over: bool = False
     """True if the steps of the epoch are done: validation and callbacks follow."""
 
 
 def place_in_words(fit: int, epoch: int, step: int, is_epoch_over: bool = False) -> str:
-    """The place of a step, counted from 1, or the end of its epoch."""
+    """The place of a step in words, counted from 1, or the end of its epoch."""
     if is_epoch_over:
         return f"the end of epoch {epoch + 1} of fit {fit + 1}"
     return f"fit {fit + 1}, epoch {epoch + 1}, step {step + 1}"

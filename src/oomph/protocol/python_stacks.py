@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from oomph.files.own_descriptor import OwnDescriptor
 
 _OUT_OF_THE_WAY = 512
-"""Daemons close descriptors up to 256, or all. At a crash it is too late to check whose the number is."""
+"""The least number for our descriptor: daemons close those up to 256, or all; at a crash it is too late to check."""
 
 
 class StackWriter:
@@ -72,7 +72,7 @@ _SPIED_MAIN = "MainThread"
 _LIBRARY = r"/site-packages/|/dist-packages/|/lib(64)?/python3|^<frozen "
 _MACHINERY = (f"{os.sep}tensorflow{os.sep}python{os.sep}", f"{os.sep}keras{os.sep}src{os.sep}")
 _SERVES = "server_lib.py"
-"""tf.distribute.Server.join waits forever, as it should."""
+"""The file of tf.distribute.Server, whose join waits forever, as it should."""
 _TAKES_INPUT = "iterator_ops.py"
 
 
@@ -86,7 +86,7 @@ class Frame:
 
     @property
     def shown(self) -> str:
-        """ "train.py:42 in step"."""
+        """The frame as it is shown: "train.py:42 in step"."""
         return f"{os.path.basename(self.file)}:{self.line} in {self.function}"
 
 

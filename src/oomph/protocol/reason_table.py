@@ -44,7 +44,7 @@ GENERATOR, THREADS, OPEN_FILE, DATA_ITERATOR, SHAPE, OTHER_VARIABLES, GONE, RECO
     "generator", "threads", "open-file", "data-iterator", "shape", "other-variables", "gone", "records", "unseen",
     "too-large",
 )  # fmt: skip
-"""Reasons an object cannot be restored."""
+"""The codes of reasons an object cannot be restored."""
 _OF_TROUBLES = {
     UNSEEN: "let it hold less: keep large tables in NumPy arrays, which are fast to examine",
     GENERATOR: _AS_CLASS,
@@ -60,7 +60,7 @@ _OF_TROUBLES = {
 NOT_TF_DATA, TAKEN_AHEAD, SHUFFLE_OVER, EARLIER_SHUFFLE, CACHE_FILE = (
     "not-tf-data", "taken-ahead", "shuffle-over", "earlier-shuffle", "cache-file",
 )  # fmt: skip
-"""Reasons a position in the data cannot be saved, besides those that TensorFlow gives."""
+"""The codes of reasons a position in the data cannot be saved, besides those that TensorFlow gives."""
 _OF_POSITIONS = {
     NOT_TF_DATA: "in a loop of your own, iterate over a tf.data.Dataset; under a strategy there is no remedy",
     SHUFFLE_OVER: "nothing to change in the script: near the end of an epoch, after its shuffle, no position is saved",
@@ -70,14 +70,15 @@ _OF_POSITIONS = {
     TAKEN_AHEAD: "declare the length of the data: dataset.apply(tf.data.experimental.assert_cardinality(number))",
 }
 NORMALIZATION, DRAWS, SUMS = "batch-normalization", "draws", "sums"
-"""Couplings between the samples of a batch, by which splitting changes the result."""
+"""The codes of couplings between the samples of a batch, by which splitting changes the result."""
 _OF_COUPLINGS = {
     NORMALIZATION: f"replace BatchNormalization with LayerNormalization or GroupNormalization, or {FITTING}",
     DRAWS: _OWN_GENERATOR,
     SUMS: "sum over samples in update_state of the metric, and divide in result",
 }
 _PLACE = re.compile(r"(?P<place>[a-z]+)(?: \d+| of (?P<module>[^:]+):)?(?: (?P<name>[\w.]+))?")
-"""The name of an object in the walk: "callback Own.counts", "layer 3 Mine.cache", "global of __main__: best"."""
+"""The pattern of an object's name in the walk: "callback Own.counts", "layer 3 Mine.cache", "global of __main__:
+best"."""
 
 
 class ReasonRow(NamedTuple):
@@ -151,7 +152,7 @@ def _other_result(epoch: int, step: int, loss: float | None = None, was: float |
 
 
 def compared_part(compared: int, repeated: int, epochs: int = 0) -> str:
-    """The compared part of the repeated steps."""
+    """The words for how many of the repeated steps were compared."""
     steps = f"{compared} of {counted(repeated, 'repeated step')}"
     return f"{steps} and the state after {counted(epochs, 'epoch')}" if epochs else steps
 

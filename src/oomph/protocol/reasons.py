@@ -36,11 +36,11 @@ class Reason:
 
     @property
     def rank(self) -> int:
-        """Its place in the table: the lower, the closer to the cause."""
+        """The reason's place in the table: the lower, the closer to the cause."""
         return _RANKS[self.code]
 
     def value(self, name: str) -> Value:
-        """One of its values; empty if it has none of this name."""
+        """The reason's value of this name; empty if there is none."""
         return dict(self.values).get(name, "")
 
     def as_data(self) -> dict[str, Value]:
@@ -64,7 +64,7 @@ def because(code: str, **values: Value) -> Reason:
 
 
 def method_failed(where: str, method: str, error: Exception) -> Reason:
-    """A method of the script's own, by which it saves or restores its state, raised an error."""
+    """The reason for a method of the script's own, by which it saves or restores its state, that raised an error."""
     words = shortened(f"{type(error).__name__}: {error}", 200)
     return because("method-failed", where=where, method=method, error=words)
 
@@ -87,11 +87,11 @@ class WithReason(Protocol):
 
     @property
     def reason(self) -> str:
-        """In words."""
+        """The reason in words."""
 
     @property
     def why(self) -> Mapping[str, Any] | str | None:
-        """As code and values."""
+        """The reason's code and values."""
 
 
 def reason_of(fact: WithReason) -> Reason:
@@ -110,5 +110,5 @@ def as_data(reasons: Iterable[Reason]) -> list[dict[str, Any]]:
 
 
 def in_one_line(reasons: Iterable[Reason], most: int | None = None) -> str:
-    """Reasons as one sentence, the first `most` of them."""
+    """The first `most` reasons as one sentence."""
     return ", ".join(map(str, list(reasons)[:most]))

@@ -21,7 +21,7 @@ STATELESS = {
     "tf.random.shuffle": "tf.random.experimental.stateless_shuffle(value, seed)",
     "tf.random.Generator": "tf.random.stateless_uniform(shape, seed) and the like",
 }
-"""By the name that scripts call."""
+"""The function that scripts call → the stateless call to write instead."""
 CALLS = {
     "RandomCrop": "tf.image.random_crop",
     "SampleDistortedBoundingBox": "tf.image.sample_distorted_bounding_box",
@@ -38,7 +38,7 @@ CALLS = {
     "RandomShuffle": "tf.random.shuffle",
     "RngReadAndSkip": "tf.random.Generator",
 }
-"""Operation of a graph → the call in a script, if nothing else is known."""
+"""The operation of a graph → the call in a script, if nothing else is known."""
 
 
 def instead_of(call: str) -> str:

@@ -23,7 +23,7 @@ KINDS = {
     "jax": UnguardedKind("Keras on JAX", "use Keras on TensorFlow: KERAS_BACKEND=tensorflow"),
     "torch": UnguardedKind("Keras on PyTorch", "use Keras on TensorFlow: KERAS_BACKEND=tensorflow"),
 }
-"""Kinds by name, as in the event `unguarded`."""
+"""The kinds by name, as in the event `unguarded`."""
 
 
 def of_event(site: str, kind: str) -> str:

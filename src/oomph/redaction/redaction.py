@@ -39,16 +39,16 @@ from oomph.redaction.secret_look import (
 
 _HINTS = tuple({hint for form in (*WHOLE, USER_AND_PASSWORD, PASSWORD_FLAG) for hint in form.hints} | {*NAME_HINTS})
 _LONGEST_IN_WORDS = 80
-"""Longer text is a name only if it is a single word."""
+"""The most characters of a text in several words that may be a name."""
 _SHORTEST = 8
-"""Shorter known secrets are not searched for on their own: they might be any word."""
+"""The fewest characters of a known secret to search for on its own: a shorter one might be any word."""
 _NEAR = 200
-"""How much before a name belongs to it, or shows what a -p means."""
+"""The number of characters before a name to look at, for what belongs to it or shows what a -p means."""
 _LONGEST_END = 80
-"""The part of a name's end to look at."""
+"""The number of characters at the end of a name to look at."""
 
 _DIGEST_BYTES = 2
-"""Enough to tell that a secret has changed, and too few to find it."""
+"""The length of a digest in bytes: enough to tell that a secret has changed, too few to find it."""
 
 _known: set[str] = set()
 _around: set[str] = set()
@@ -79,7 +79,7 @@ def knows_secrets() -> bool:
 
 
 def holds_known_secret(text: str | bytes) -> bool:
-    """True if a key of the arguments or the environment is in the text."""
+    """True if the text holds a key from the arguments or the environment."""
     if isinstance(text, bytes):
         return any(secret.encode(errors="surrogateescape") in text for secret in _known | _around)
     return any(secret in text for secret in _known) or any(word in text for word in _around)
@@ -93,7 +93,7 @@ def without_known_secrets(text: str) -> str:
 
 
 def digest_of_secret(name: str, value: str) -> str:
-    """A mark and a short digest for a value of that name that is or holds a secret; else empty."""
+    """A mark and a short digest for a value that is or holds a secret, by its name and form; else empty."""
     if not holds_secret(name, value):
         return ""
     return f"{MARK} {hashlib.blake2b(value.encode(errors='surrogateescape'), digest_size=_DIGEST_BYTES).hexdigest()}"
@@ -255,7 +255,7 @@ def _names_secret(name: str, value: str) -> bool:
 
 
 def _whole_name(text: str) -> SecretName | None:
-    """The secret promised by a text that is a whole name, or None."""
+    """The secret promised by a text that is a name as a whole; None if it is not."""
     if len(text) >= _LONGEST_IN_WORDS and any(map(str.isspace, text)):
         return None
     at, last = max(len(text) - _LONGEST_END, 0), None

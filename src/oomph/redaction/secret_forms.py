@@ -50,7 +50,7 @@ AFTER_NAME = lazy_pattern(
     rf"""|{_QUOTE}?(?P<bare>(?:[^\s"'`,;&)\]}}\\<%│|]|%(?!2[0267])|\\(?![nrt"'u\\])|<(?!/)){{1,120}}))""",
     _ANY_CASE,
 )
-"""From the end of a name to its value, which follows a sign, words, or just the name."""
+"""The pattern from the end of a name to its value, which follows a sign, words, or just the name."""
 REST_OF_VALUE = lazy_pattern(r"""[^\s"'`,;&)\]}\\<%│|]*""")
 """The rest of a value longer than needed to judge it."""
 
@@ -155,6 +155,6 @@ WHOLE = (
         lazy_pattern(r"(?P<before>\blogin\s{1,20}[^\s,]{1,100}\s{1,20}password\s{1,20})\S{1,400}(?P<after>)"),
     ),
 )
-"""Forms that need no name: `before` and `after` stay."""
+"""The forms that need no name: their groups `before` and `after` are not redacted."""
 COLOURS = lazy_pattern(r"(?:\x1b|\\x1b|\\033|\\u001b|\\e|\x9b)\[[0-9;:]{0,40}[A-Za-z]", re.IGNORECASE)
 COLOUR_HINTS = ("\x1b[", "\\x1b[", "\\033[", "\\u001b[", "\\e[", "\x9b[")

@@ -12,16 +12,16 @@ MARK = "***"
 
 
 class Secrecy(enum.Enum):
-    """The secrecy a name promises."""
+    """The kind of secret that a name promises."""
 
     PASSWORD = 1
-    """Its value may be any word."""
+    """The name of a password, whose value may be any word."""
     SECRET = 2
-    """Its value may be any word if assigned."""
+    """The name of a secret, whose value may be any word if assigned."""
     MAYBE = 3
-    """It often means something else, such as `auth=basic` and `pass=1`."""
+    """A name that often means something else, as in `auth=basic` and `pass=1`."""
     KEY = 4
-    """Any key: of a dictionary, of a table, of a service."""
+    """The name of a key of any kind: of a dictionary, of a table, of a service."""
 
 
 class How(enum.Enum):
@@ -37,7 +37,7 @@ class SecretName(NamedTuple):
 
     kind: Secrecy
     is_option: bool = False
-    """True if it begins with a dash, so that what follows is its value."""
+    """True if the name begins with a dash, so that what follows is its value."""
 
 
 _STRONG_KEYS = (
@@ -70,7 +70,7 @@ _SAID_OF_OPTION = _SAID_OF_IT - {
     *("bad", "correct", "different", "good", "hidden", "insecure", "known", "long", "longer", "new", "old", "open"),
     *("public", "right", "safe", "same", "secure", "short", "strong", "stronger", "weak", "wrong"),
 }
-"""The same of an option, whose value may be an adjective."""
+"""Words that describe the value of an option; unlike those said of a password, they leave out adjectives."""
 _OPTION = lazy_pattern(r"--?[A-Za-z][\w.-]*", re.ASCII)
 _NUMBER = lazy_pattern(r"[-+]?[\d.,_]{1,12}(?:e[-+]?\d{1,3})?(?:\s?(?:[a-z]{1,3}|%)(?:/[a-z]{1,6})?)?", re.ASCII | re.I)
 _ADDRESS = lazy_pattern(r"[\w.-]{0,60}:\d{1,5}(?::\d{1,5})?(?:/\w{1,5})?", re.ASCII)
@@ -92,7 +92,7 @@ _OF_A_NAME = lazy_pattern(r"[\w.-]*")
 _SYMBOLS = frozenset("!@#$^&*?~+%")
 _LONGEST_WORD = 24
 _CAN_READ = 120
-"""How much of a value to look at."""
+"""The number of characters of a value to look at."""
 
 
 def named(word: str, before: str, *, is_several: bool, goes_on: bool) -> SecretName | None:

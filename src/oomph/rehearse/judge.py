@@ -24,7 +24,7 @@ class Rehearsed:
     """A finished run, undisturbed or not."""
 
     exit_code: int | None
-    """None when it did not end within its time limit."""
+    """The exit code of the run; None when it did not end within its time limit."""
     seconds: float
     summary: dict[str, Any]
     events: Sequence[Event]
@@ -33,12 +33,12 @@ class Rehearsed:
 
     @property
     def steps(self) -> int:
-        """Steps done, each counted once."""
+        """The number of steps done, each counted once."""
         return int(self.summary.get("steps") or 0)
 
     @property
     def saved(self) -> int:
-        """Steps in the last checkpoint taken within a fit."""
+        """The number of steps in the last checkpoint taken within a fit."""
         saved = facts(self.events, CheckpointSaved)
         return max((each.steps for each in saved if each.name.startswith("step")), default=0)
 
@@ -62,25 +62,25 @@ class FaultVerdict:
     survived: str
     """"yes", "no" or "not tried"."""
     reason: str
-    """The reason it did not survive; empty when it did."""
+    """The reason the run did not survive the fault; empty when it did."""
     named: tuple[str, ...] = ()
     """The faults that the run has counted."""
     restarts: int = 0
     steps_repeated: int = 0
     seconds_lost: float = 0.0
-    """Compared with the undisturbed run."""
+    """The seconds lost, compared with the undisturbed run."""
     result: str = ""
-    """The final state, compared with that of the undisturbed run."""
+    """The final state compared with that of the undisturbed run, in words."""
     at_risk: int = 0
-    """Steps that a kill at the end would have cost, beyond the undisturbed run's."""
+    """The number of steps that a kill at the end would have cost, beyond the undisturbed run's."""
     label: str = ""
     """The label of its result (`labels.py`); empty if unknown."""
     label_reasons: tuple[Reason, ...] = ()
-    """The reasons it is not a better one."""
+    """The reasons the label is not a better one."""
 
 
 def judge(fault: Rehearsable, undisturbed: Rehearsed, run: Rehearsed) -> FaultVerdict:
-    """True if the run finished in a useful state after the fault occurred and was handled."""
+    """Judge a run: it survives if it finished in a useful state after the fault occurred and was handled."""
     survived, reason = _survived(fault, undisturbed, run)
     label = "" if survived == NOT_TRIED or run.refused else str(run.summary.get("exactness") or "")
     known = (*reasons_from(run.summary.get("reasons")), *causes(label, run.events))

@@ -25,7 +25,7 @@ from oomph.terminal.message import PREFIX
 from oomph.terminal.ticking import Ticking
 
 _GRACE_SECONDS = 40.0
-"""After SIGTERM: the supervisor gives the script 30 s."""
+"""The seconds that a run may take to end after SIGTERM: the supervisor gives the script 30 s."""
 _EXTRA_SECONDS = 180.0
 _CHECKPOINTS = 8
 """The number of checkpoints in a rehearsal, unless the user sets an interval."""
@@ -44,14 +44,14 @@ class RehearsalPlan:
     """The script and its arguments, as for `oomph run`."""
     faults: tuple[str, ...]
     steps: int | None = 40
-    """Steps in each run; None: to the end of the script."""
+    """The number of steps in each run; None: to the end of the script."""
     at: int | None = None
     """The step after which the fault is injected; None: halfway."""
     checkpoint_every: str | None = None
     options: tuple[str, ...] = ()
     """Further options of `oomph run`."""
     limit_seconds: float | None = None
-    """The limit for one run; None: five times the duration of the undisturbed one, plus three minutes."""
+    """The most seconds for one run; None: five times the duration of the undisturbed run, plus three minutes."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ class Report:
 
 
 def rehearse(plan: RehearsalPlan, keep: str | None, say: Say) -> Report:
-    """Run everything; raises ExamineError when the script does not get far enough undisturbed.
+    """Run the script undisturbed and with each fault; raises ExamineError when it does not get far enough undisturbed.
 
     Raises UsageError for a command that `oomph run` refuses.
     """

@@ -26,7 +26,7 @@ _HEAD = ("fault", "survives", "restarts", "repeated", "lost", "result")
 
 
 def as_document(report: Report) -> dict[str, Any]:
-    """The document of --json."""
+    """The document that `--json` prints."""
     undisturbed = report.undisturbed
     return {
         "schema": SCHEMA,
@@ -42,12 +42,12 @@ def as_document(report: Report) -> dict[str, Any]:
 
 
 def as_document_without(reason: str) -> dict[str, Any]:
-    """The document of --json if the script does not get far enough undisturbed: no fault was tried."""
+    """The document that `--json` prints if the script does not get far enough undisturbed: no fault was tried."""
     return {"schema": SCHEMA, "survives": None, "reason": reason, "faults": []}
 
 
 def as_text(report: Report, width: int = USUAL_WIDTH) -> Iterator[str]:
-    """The lines to print."""
+    """The lines of the report to print."""
     steps = report.undisturbed.steps
     yield from table([_HEAD, *(_row(verdict, steps) for verdict in report.verdicts)], width)
     yield ""

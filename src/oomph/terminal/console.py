@@ -44,7 +44,7 @@ class Voice:
 # -- output that the script shares ------------------------------------------------------------------------------------
 
 _AT_ONCE_SECONDS = 0.1
-"""The longest time between messages in a row."""
+"""The longest time between two messages in a row, in seconds."""
 
 
 class SharedOutput:
@@ -55,11 +55,11 @@ class SharedOutput:
         there = self._there()
         self._first = 0 if there is None else there.st_mtime_ns
         self._written: int | None = None
-        """When oomph last wrote a line, by the kernel's clock; None before the first."""
+        """The time when oomph last wrote a line, in nanoseconds of the kernel's clock; None before the first."""
         self._until = 0.0
-        """When a row of messages ends."""
+        """The monotonic time when a row of messages ends."""
         self._at_once = _AT_ONCE_SECONDS
-        """The length of that time; infinite once only oomph can write here."""
+        """The longest time between two messages in a row; infinite once only oomph can write here."""
 
     def is_at_line_start(self) -> bool:
         """True if a line written now stands alone; False if unknown."""

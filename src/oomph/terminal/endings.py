@@ -6,7 +6,7 @@ import signal
 from typing import NamedTuple
 
 _FIRST_SIGNAL_CODE = 128
-"""A shell reports the death of its child by signal n as exit code 128 + n."""
+"""The number that a shell adds to n to report the death of its child by signal n."""
 
 # Linux' numbers (signal(7), x86 and ARM), whatever system reads the log: on macOS, 7 is another signal.
 _SIGNALS = {
@@ -20,7 +20,7 @@ class ProcessEnd(NamedTuple):
     """The end of a process."""
 
     returncode: int
-    """As `subprocess` has it: −n for death by signal n."""
+    """The return code as `subprocess` has it: −n for death by signal n."""
 
     @property
     def exit_code(self) -> int:
@@ -29,12 +29,12 @@ class ProcessEnd(NamedTuple):
 
     @property
     def number(self) -> str:
-        """ "exit code 3", "signal 9"."""
+        """The end as a number: "exit code 3", "signal 9"."""
         return f"exit code {self.returncode}" if self.returncode >= 0 else f"signal {-self.returncode}"
 
     @property
     def name(self) -> str:
-        """ "exit code 3", "SIGKILL", or "signal 70" if this system has no name for it."""
+        """The end as a name: "exit code 3", "SIGKILL", or "signal 70" if this system has no name for it."""
         try:
             return self.number if self.returncode >= 0 else signal.Signals(-self.returncode).name
         except ValueError:
@@ -42,7 +42,7 @@ class ProcessEnd(NamedTuple):
 
     @property
     def problem(self) -> str:
-        """ "ended with exit code 3", "ended by SIGKILL"; empty after success."""
+        """The end as a problem: "ended with exit code 3", "ended by SIGKILL"; empty after success."""
         return "" if self.returncode == 0 else f"ended {'with' if self.returncode > 0 else 'by'} {self.name}"
 
     @property
@@ -52,7 +52,7 @@ class ProcessEnd(NamedTuple):
 
     @property
     def in_full(self) -> str:
-        """For the pages of faults: "ended by signal 9 (SIGKILL)", on every system."""
+        """The end as the pages of faults name it: "ended by signal 9 (SIGKILL)", on every system."""
         if self.returncode < 0:
             return f"ended by signal {_named(-self.returncode)}"
         number = self.returncode - _FIRST_SIGNAL_CODE

@@ -34,7 +34,7 @@ def message(text: str, screen: Screen, at_line_start: bool = True, hang: int = 0
 
 
 def start_of_line(screen: Screen, at_line_start: bool) -> str:
-    """Moves to the start of a line and keeps what is on the screen.
+    """The characters that move to the start of a line and keep what is on the screen.
 
     The script's stdout may have left the cursor anywhere. As many blanks as the terminal is wide reach the next line,
     unless they begin at the start of one.
@@ -45,7 +45,7 @@ def start_of_line(screen: Screen, at_line_start: bool) -> str:
 
 
 def from_script(data: bytes, screen: Screen, at_line_start: bool) -> bytes:
-    """The script's stderr, with oomph's messages from the script's process formatted as here.
+    """The script's stderr, with oomph's messages from the script's process formatted for this screen.
 
     They are recognised at the start of a line and after a carriage return. Everything else stays as it is.
     """
@@ -64,7 +64,7 @@ def from_script(data: bytes, screen: Screen, at_line_start: bool) -> bytes:
 
 
 def laid_out(text: str, screen: Screen, heads: Heads = MappingProxyType({})) -> str:
-    """Clean lines: wrapped on a terminal, and coloured if possible."""
+    """Clean lines laid out for a screen: wrapped on a terminal, and coloured if possible."""
     if screen.terminal:
         text = "\n".join(_hung(line, screen.width) for line in text.split("\n"))
     return coloured(text, screen, heads)
@@ -79,7 +79,7 @@ def _hung(line: str, width: int) -> str:
 
 
 def _wrapped(text: str, width: int, indent: int, command: str) -> str:
-    """The text after the prefix."""
+    """The text that follows the prefix, wrapped."""
     if len(PREFIX) + len(text) <= width:
         return text
     from oomph.terminal.wrapping import wrapped

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 BOLD, RED, GREEN, YELLOW, CYAN = "1", "31", "32", "33", "36"
 Heads = Mapping[str, str]
-"""A style for each beginning of a line, or whole line."""
+"""The beginning of a line, or a whole line → its style."""
 
 
 class Marked(str):

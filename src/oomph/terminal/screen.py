@@ -19,15 +19,15 @@ class Screen(NamedTuple):
     """The place where lines are shown. The default is a pipe or a file."""
 
     width: int = USUAL_WIDTH
-    """The columns that text may fill."""
+    """The number of columns that text may fill."""
     terminal: bool = False
     columns: int = 0
-    """The terminal's width; 0 if it is unknown, or takes no control characters."""
+    """The terminal's width in columns; 0 if it is unknown, or if the terminal takes no control characters."""
     colour: bool = False
 
 
 def choose(choice: str) -> None:
-    """Set what `--color` says, for every screen from now on."""
+    """Choose when to use colour, by the value of `--color`, for every screen from now on."""
     global _chosen
     _chosen = choice
 
@@ -47,7 +47,7 @@ def screen_of(fd: int) -> Screen:
 
 
 def screen_of_stream(stream: object) -> Screen:
-    """The same for a stream, which may be closed, or replaced by one without a descriptor."""
+    """The screen behind a stream, which may be closed, or replaced by a stream without a descriptor."""
     try:
         return screen_of(stream.fileno())  # type: ignore[attr-defined]
     except (AttributeError, OSError, ValueError):

@@ -18,10 +18,10 @@ def shown(text: str) -> str:
 
 
 def shown_line(text: str) -> str:
-    """The same on one line: a second line could look like oomph's own."""
+    """Clean text on one line: a second line could look like oomph's own."""
     return shown(text).replace("\n", "\\x0a")
 
 
 def escaped(text: str) -> str:
-    """Escape terminal control characters; for text that is already redacted."""
+    """The text with terminal control characters escaped; for text that is already redacted."""
     return text.translate(_STEERING)

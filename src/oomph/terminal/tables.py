@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from oomph.terminal.wrapping import wrapped
 
 _LEAST_ROOM = 20
-"""The last column is wrapped if at least this many columns are left for it."""
+"""The fewest columns left for the last column of a table if it is to be wrapped."""
 
 
 def table(rows: Sequence[Sequence[str]], width: int) -> list[str]:

@@ -19,7 +19,7 @@ _on_screen = False
 
 
 class Ticking:
-    """One wait; as a context manager it clears its line at the end."""
+    """One wait, and the line about it; as a context manager it clears the line at the end."""
 
     def __init__(self) -> None:
         self._started = time.monotonic()

@@ -31,7 +31,7 @@ def wrapped(text: str, width: int, hang: str = "", first: str = "", command: str
 
 
 def reflowed(text: str, width: int) -> str:
-    """The same for lines already laid out: overflow continues under the last column of its line."""
+    """Lines that are already laid out, wrapped: what overflows continues under the last column of its line."""
     lines = text.split("\n")
     return "\n".join(line if len(line) <= width else wrapped(line, width, " " * _column(line, width)) for line in lines)
 
@@ -46,6 +46,6 @@ def shortened(text: str, most: int) -> str:
 
 
 def _column(line: str, width: int) -> int:
-    """The start of a line's last column: after two blanks, or after a head such as "exit codes: " or "1. "."""
+    """The offset of a line's last column: after two blanks, or after a head such as "exit codes: " or "1. "."""
     ends = (found.end() for pattern in (_LAST_COLUMN, _HEAD) if (found := pattern.match(line)))
     return next((end for end in ends if end <= width * 3 // 4), len(line) - len(line.lstrip()))

@@ -16,7 +16,7 @@ ORDERS: Mapping[str, Callable[[GpuView], float]] = MappingProxyType(
         "temperature": lambda gpu: -gpu.values.get("temperature_celsius", 0.0),
     }
 )
-"""The orders of the GPUs."""
+"""The name of each order → the key that sorts the GPUs."""
 
 
 @dataclass(frozen=True)

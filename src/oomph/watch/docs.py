@@ -18,7 +18,7 @@ _SCOPES: dict[Scope, str] = {
 
 
 def document() -> str:
-    """The reference, from the table of metrics."""
+    """The text of the reference, made from the table of metrics."""
     return "\n".join(_lines())
 
 

@@ -13,7 +13,7 @@ SCHEMA = 1
 
 
 def as_document(view: View) -> dict[str, Any]:
-    """The document. Values are named as in the table of metrics; unmeasured ones are absent."""
+    """The view as a JSON document. Values are named as in the table of metrics; unmeasured ones are absent."""
     document = {
         "schema": SCHEMA,
         "time": view.time,

@@ -26,10 +26,10 @@ from oomph.watch.view import View
 
 _EVERY_SECONDS = 1.0
 _SECONDS = 10.0
-"""The longest a connection may take."""
+"""The most seconds that a connection may take."""
 _MOST_CONNECTIONS = 32
 _MOST_BYTES = 16384
-"""The most that a request may take: its line and its headers."""
+"""The most bytes that a request may take: its line and its headers."""
 _TEXT = "text/plain; charset=utf-8"
 _Accepted = tuple[socket.socket, Any]
 

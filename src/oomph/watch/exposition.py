@@ -20,11 +20,11 @@ from oomph.watch.view import View
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _OLD_SECONDS = 30.0
-"""Older values are left out: Prometheus would take them for new."""
+"""The age in seconds from which values are left out: Prometheus would take them for new."""
 
 
 class Family(NamedTuple):
-    """Series of one name."""
+    """All series of one name."""
 
     name: str
     help: str
@@ -36,7 +36,7 @@ GPU_INFO = Family("oomph_gpu_info", "The name of each GPU; always 1.", "gauge")
 RESTARTS = Family("oomph_restarts_total", "How often oomph has restarted the script.", "counter")
 ALERT_ACTIVE = Family("oomph_alert_active", "1 for each fault that the monitor finds now.", "gauge")
 OWN = (BUILD_INFO, GPU_INFO, RESTARTS, ALERT_ACTIVE)
-"""Series beyond the table of metrics."""
+"""The families beyond the table of metrics."""
 
 _Point = tuple[Mapping[str, str], float]
 _Series = GaugeMetricFamily | CounterMetricFamily

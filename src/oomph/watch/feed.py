@@ -46,7 +46,7 @@ class Feed:
         return view_of(now, samples, [job_of(run) for run in runs], present, problems)
 
     def first_look(self) -> View:
-        """The same, but waits some seconds for the GPUs: NVML may need that to start."""
+        """Return what there is to see now, after waiting some seconds for the GPUs: NVML may need that to start."""
         begin, view = time.monotonic(), self.look()
         while not (view.gpus or view.problems) and time.monotonic() - begin < _FIRST_SECONDS:
             view = self.look()

@@ -11,7 +11,7 @@ UNKNOWN = "-"
 
 
 def memory(values: Values) -> str:
-    """Memory in use and in all: "31.2/80 GiB"."""
+    """The memory in use and in all: "31.2/80 GiB"."""
     used, total = values.get("memory_used_bytes"), values.get("memory_total_bytes")
     if used is None:
         return UNKNOWN
@@ -20,7 +20,7 @@ def memory(values: Values) -> str:
 
 
 def percent(ratio: float | None) -> str:
-    """A ratio in percent."""
+    """A ratio as a percentage."""
     return UNKNOWN if ratio is None or ratio != ratio else f"{ratio * 100:.0f}%"
 
 
@@ -40,7 +40,7 @@ def size(size_bytes: int | None) -> str:
 
 
 def step_time(seconds: float) -> str:
-    """The time of a step: "12.3 ms"."""
+    """The time of a step in words: "12.3 ms"."""
     return f"{seconds * 1e3:.1f} ms" if seconds < 1 else f"{seconds:.2f} s"
 
 
@@ -53,11 +53,12 @@ def position(at: int | None, of: int | None) -> str:
 
 BLOCKS = "▁▂▃▄▅▆▇█"
 ASCII = "_.-:=+*#"
-"""For a terminal that cannot show the blocks."""
+"""The marks for a terminal that cannot show the blocks."""
 
 
 def sparkline(values: Sequence[float], width: int, top: float, marks: str = BLOCKS) -> str:
-    """The newest `width` values from 0 to `top`, the newest last; blanks where there are none yet."""
+    """A line of marks for the newest `width` values from 0 to `top`, the newest last; blanks where there are none
+    yet."""
     shown = values[-width:] if width > 0 else ()
     line = "".join(_mark(value / top if top > 0 else 0.0, marks) for value in shown)
     return line.rjust(max(width, 0))

@@ -13,24 +13,24 @@ from oomph.watch.view import CHARTED, GpuView
 
 _HEADS = ("memory", "use", "temp", "power")
 _FIGURES = (13, 4, 6, 6)
-"""The width of each figure."""
+"""The width of each figure, in columns."""
 _INDEX = 4
 _NARROWEST, _WIDEST = 3, 16
-"""Columns of a sparkline."""
+"""The least and the most columns of a sparkline."""
 _WIDE, _NAME = 100, 25
-"""Columns from which the name of a GPU is shown, and columns for it."""
+"""The columns from which on the name of a GPU is shown, and the columns for the name."""
 _WORST = "bold red"
 
 
 def head(width: int) -> Text:
-    """The heads of the columns."""
+    """The line with the heads of the columns."""
     line = _width_of_line(width)
     cells = (f"{title:<{line + 1 + room}}" for title, room in zip(_HEADS, _FIGURES, strict=True))
     return Text(f"{'GPU':<{_INDEX}}{'  '.join(cells)}", style="bold")
 
 
 def row(gpu: GpuView, width: int, marks: str) -> Text:
-    """One GPU."""
+    """The line of one GPU."""
     text = Text(f"{gpu.label:<{_INDEX}}")
     if gpu.problem:
         return text.append(shown_line(gpu.problem), style=_WORST)
@@ -56,14 +56,15 @@ def _figures(gpu: GpuView) -> Sequence[str]:
 
 
 def _width_of_line(width: int) -> int:
-    """The sparklines share what the figures leave; on a wide screen, the name of the GPU has its room first."""
+    """The width of a sparkline in columns: a share of what the figures and, on a wide screen, the name of the GPU
+    leave."""
     fixed = _INDEX + sum(_FIGURES) + len(_FIGURES) + 2 * (len(_FIGURES) - 1)
     name = _NAME if width >= _WIDE else 0
     return min(max((width - fixed - name) // len(_FIGURES), _NARROWEST), _WIDEST)
 
 
 def _top(gpu: GpuView, key: str) -> float:
-    """The value of a full block."""
+    """The value that a full block stands for."""
     values, history = gpu.values, gpu.history.get(key, (0.0,))
     known = {
         "memory_used_bytes": values.get("memory_total_bytes"),
@@ -75,7 +76,7 @@ def _top(gpu: GpuView, key: str) -> float:
 
 
 def _style(gpu: GpuView, key: str) -> str:
-    """Red for what slows or ends a training: a temperature at the GPU's limit, or memory nearly used up."""
+    """The style of a figure: red for a temperature at the GPU's limit, and for memory nearly used up."""
     values = gpu.values
     if key == "temperature_celsius" and values.get(key, 0.0) >= values.get("temperature_slowdown_celsius", 1e9):
         return _WORST

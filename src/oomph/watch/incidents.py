@@ -12,7 +12,7 @@ from oomph.run.report.found import Found, findings_of
 from oomph.terminal.amounts import counted
 
 _MOST = 100
-"""How many past incidents of a run to show, beside its current findings."""
+"""The number of past incidents of a run to show, beside its current findings."""
 
 
 @dataclass(frozen=True)
@@ -21,11 +21,11 @@ class ShownIncident:
 
     time: float
     severity: str
-    """"notice", "warning" or "critical"."""
+    """How bad the incident is: "notice", "warning" or "critical"."""
     fault: str
     """The name of its page: `oomph explain FAULT`."""
     subject: str
-    """Its subject: "GPU 0", "attempt 2"."""
+    """The part concerned: "GPU 0", "attempt 2"."""
     message: str
     remedy: str = ""
     finding: bool = False
@@ -33,16 +33,16 @@ class ShownIncident:
     kind: str = ""
     """Tells apart findings of the same fault and subject."""
     ended: float | None = None
-    """Unix time at which a finding was last there; None if it still is. Anything else happens at once."""
+    """The Unix time when a finding was last seen; None if it still is. Anything else happens at once."""
 
     @property
     def is_present(self) -> bool:
-        """True if it is a finding that still holds."""
+        """True if the incident is a finding that still holds."""
         return self.finding and self.ended is None
 
     @property
     def key(self) -> tuple[str, str, str]:
-        """Key shared with the same finding of another source."""
+        """The key that the same finding has in another source."""
         return self.fault, self.subject, self.kind
 
 

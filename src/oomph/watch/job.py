@@ -18,12 +18,12 @@ from oomph.watch.incidents import ShownIncident, incidents_of
 
 _STEPS = "steps_total"
 _SILENT_SECONDS = 5.0
-"""Samples come every second; without one this long, their source is silent."""
+"""The seconds without a sample after which its source is silent; samples come every second."""
 
 
 @dataclass(frozen=True)
 class Run:
-    """Contents of a run directory."""
+    """The contents of a run directory."""
 
     path: str
     record: RunRecord
@@ -31,44 +31,44 @@ class Run:
     progress: Progress | None = None
     events: Sequence[Event] = ()
     samples: tuple[Sample, ...] = ()
-    """The last minutes, oldest first."""
+    """The samples of the last minutes, oldest first."""
 
 
 @dataclass(frozen=True)
 class Job:
-    """A run for display. None: not known."""
+    """A run for display. A field of None: not known."""
 
     run: str
-    """Its directory."""
+    """The path of the run directory."""
     command: str
     state: str
     """"running", "finished", "failed", "gave-up", "stopped", "preempted", "kept" or "unfinished"."""
     attempt: int = 0
     epoch: int | None = None
-    """1-based."""
+    """The number of the epoch, from 1."""
     epochs: int | None = None
     step: int | None = None
-    """Steps done in this epoch."""
+    """The number of steps done in this epoch."""
     steps_per_epoch: int | None = None
     steps: int | None = None
-    """Steps done in the whole run."""
+    """The number of steps done in the whole run."""
     eta_seconds: float | None = None
-    """Until the current fit ends."""
+    """The seconds until the current fit ends."""
     step_seconds: float | None = None
-    """The mean of the last minutes."""
+    """The mean seconds of a step in the last minutes."""
     input_wait_ratio: float | None = None
-    """The share of the step time spent waiting for the next batch."""
+    """The share of the step time spent waiting for the next batch, 0 to 1."""
     micro_batch: int | None = None
     loss: float | None = None
     restarts: int = 0
-    """Restarts of the script by oomph; a start by `--resume` does not count."""
+    """The number of restarts of the script by oomph; a start by `--resume` does not count."""
     incidents: tuple[ShownIncident, ...] = ()
     training: Values = field(default_factory=dict)
     process: Values = field(default_factory=dict)
 
 
 def job_of(run: Run) -> Job:
-    """The run as it is shown."""
+    """The run as a job for display."""
     values = run.samples[-1].training if run.samples else {}
     past = _one_attempt(run.samples)
     epoch, epochs, step = _position(run, values)
@@ -104,7 +104,7 @@ def _state(run: Run) -> str:
 
 
 def silence(now: float, samples: Sequence[Sample]) -> float:
-    """Seconds since the last sample if its source is silent; else 0."""
+    """The seconds since the last sample if its source is silent; else 0."""
     if not samples:
         return 0.0
     age = now - samples[-1].time
@@ -112,7 +112,8 @@ def silence(now: float, samples: Sequence[Sample]) -> float:
 
 
 def _position(run: Run, values: Values) -> tuple[int | None, int | None, int | None]:
-    """Epoch, epochs and step: the progress board knows them to the step, the samples to the second."""
+    """The epoch, the number of epochs and the step: the progress board knows them to the step, the samples to the
+    second."""
     epochs = _whole(values.get("epochs")) or _epochs(run.events)
     if run.progress is not None and run.progress.fit >= 0:
         return run.progress.epoch + 1, epochs, run.progress.step
@@ -144,7 +145,7 @@ def _one_attempt(samples: Sequence[Sample]) -> Sequence[Sample]:
 
 
 def _ratio(samples: Sequence[Sample], above: str, below: str) -> float | None:
-    """Growth of one counter per unit of another."""
+    """The growth of one counter per unit of another."""
     counted = [sample.training for sample in samples if above in sample.training and below in sample.training]
     grown = counted[-1][below] - counted[0][below] if counted else 0.0
     return (counted[-1][above] - counted[0][above]) / grown if grown > 0 else None
@@ -153,7 +154,7 @@ def _ratio(samples: Sequence[Sample], above: str, below: str) -> float | None:
 def _eta(
     samples: Sequence[Sample], epoch: int | None, epochs: int | None, step: int | None, per_epoch: int | None
 ) -> float | None:
-    """The seconds until the fit's last step, at the pace of the last ones."""
+    """The seconds until the fit's last step, at the pace of the last steps; None if unknown."""
     if epoch is None or epochs is None or step is None or per_epoch is None or not samples:
         return None
     done = samples[-1].training[_STEPS] - samples[0].training[_STEPS]

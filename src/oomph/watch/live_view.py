@@ -61,7 +61,7 @@ class _Loop:
         self._choice = ViewChoice()
 
     def run(self) -> int:
-        """Returns the exit code."""
+        """Show the view until it ends; returns the exit code."""
         view, due = self._look(), time.monotonic() + _EVERY_SECONDS
         while True:
             self._paint(view)
@@ -160,7 +160,7 @@ class Keyboard:
         self._before = self.fd = None
 
     def read(self) -> str:
-        """The keys that were pressed; raises EOFError if the terminal is gone."""
+        """The keys that were pressed since the last call; raises EOFError if the terminal is gone."""
         try:
             data = os.read(0, 64)
         except OSError:

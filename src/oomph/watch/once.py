@@ -15,7 +15,7 @@ _MOST_INCIDENTS = 10
 
 
 def as_text(view: View, width: int) -> str:
-    """The runs, the GPUs, their processes, and what happened."""
+    """The text of a view: the runs, the GPUs, their processes, and what happened."""
     return reflowed("\n".join(_lines(view, width)), width) + "\n"
 
 

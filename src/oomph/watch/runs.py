@@ -19,7 +19,7 @@ from oomph.run.directory.run_directory import DEFAULT_PARENT, RUNNING, RunRecord
 from oomph.watch.job import Run, silence
 
 KEPT = 120
-"""Samples to keep of a run: two minutes."""
+"""The number of newest samples to keep of a run: two minutes."""
 MONITORED, MEASURED = "monitored", "no longer monitored"
 """The states of a training with `oomph.Monitor` that oomph does not run."""
 _MOST_LOOKED_AT = 50
@@ -92,7 +92,7 @@ def is_elsewhere(path: Path) -> bool:
 
 
 def going_on(runs: Iterable[Path]) -> list[Path]:
-    """The ones that are still running."""
+    """The runs that are still going on."""
     return [path for path in runs if _is_monitored_or_going_on(path)]
 
 

@@ -20,7 +20,7 @@ from oomph.watch.view import Process, View
 LEAST_WIDTH, LEAST_HEIGHT = 60, 12
 _STYLES = {"critical": "red", "warning": "yellow", "notice": "cyan"}
 _HANG = " " * 10
-"""The width of the time of an incident."""
+"""Blanks as wide as the time of an incident, for the lines below it."""
 _PARTS = ((3, 2), (3, 1), (0, 5), (0, 6), (2, 3), (1, 4), (1, 0))
 """The least rows and the rank of jobs, GPUs, host, processes, present findings, past incidents and problems."""
 
@@ -69,7 +69,7 @@ def _footer(choice: ViewChoice) -> Text:
 
 
 def _jobs(jobs: Sequence[Job]) -> list[Text]:
-    """The run that was asked for in full, one line for each other."""
+    """The lines of the jobs: all of the run that was asked for, one line for each other run."""
     if not jobs:
         return [Text("no run of oomph in this folder", style="dim")]
     first, *others = jobs
@@ -100,7 +100,7 @@ def _process(each: Process) -> Text:
 
 
 def _incidents(incidents: Sequence[ShownIncident], width: int) -> list[Text]:
-    """The newest in full, with its remedy; one line for each other."""
+    """The lines of the incidents: all of the newest with its remedy, one line for each other."""
     if not incidents:
         return []
     newest, *others = incidents
@@ -135,11 +135,11 @@ class Wish(NamedTuple):
     rows: int
     least: int
     rank: int
-    """Parts of a lower rank are served first."""
+    """The rank of the part: parts of a lower rank are served first."""
 
 
 def allot(room: int, wishes: Sequence[Wish]) -> list[int]:
-    """The rows of each part, in the order given; their sum is at most `room`.
+    """The number of rows for each part, in the order given; their sum is at most `room`.
 
     First each part gets its least while there is room, then the rest of its wish.
     """

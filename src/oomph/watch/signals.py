@@ -18,7 +18,7 @@ class NotedSignals:
         self._before: dict[signal.Signals, Any] = {}
         self._wakeup_before = -1
         self.fd = -1
-        """Readable when a signal has arrived."""
+        """The descriptor that is readable when a signal has arrived."""
         self._writer = -1
 
     def __enter__(self) -> NotedSignals:

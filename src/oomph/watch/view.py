@@ -16,12 +16,12 @@ from oomph.watch.incidents import ShownIncident
 from oomph.watch.job import Job
 
 CHARTED = ("memory_used_bytes", "utilization_ratio", "temperature_celsius", "power_watts")
-"""The metrics of a GPU shown with their last minutes."""
+"""The metrics of a GPU that are shown with a curve of their last minutes."""
 _SLOW = frozenset(metric.key for metric in METRICS if metric.every_seconds > 1)
 _SLOW_SECONDS = 25.0
-"""Values read every ten seconds may be absent twice."""
+"""The most seconds for which a slow value is shown: those read every ten seconds may be absent twice."""
 _PROCESSES_SECONDS = 30.0
-"""Older lists of processes are not shown."""
+"""The age in seconds from which lists of processes are not shown."""
 
 
 @dataclass(frozen=True)
@@ -34,13 +34,13 @@ class GpuView:
     values: Values = field(default_factory=dict)
     history: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     problem: str = ""
-    """The reason it did not answer; it then has no values."""
+    """The reason the GPU did not answer; it then has no values."""
     instance: int | None = None
     """The number of a MIG instance; None for a whole GPU."""
 
     @property
     def label(self) -> str:
-        """Its number, and that of the MIG instance: "0", "0:1"."""
+        """The number of the GPU, and that of the MIG instance: "0", "0:1"."""
         return str(self.index) if self.instance is None else f"{self.index}:{self.instance}"
 
 
@@ -58,22 +58,22 @@ class Process:
 
 @dataclass(frozen=True)
 class View:
-    """A snapshot to show."""
+    """All that is shown at one moment."""
 
     time: float
-    """Unix time of looking."""
+    """The Unix time of the view."""
     gpus: tuple[GpuView, ...] = ()
     processes: tuple[Process, ...] = ()
-    """The ones with the most memory first."""
+    """The processes, those with the most memory first."""
     jobs: tuple[Job, ...] = ()
-    """The run that was asked for first."""
+    """The runs, the one asked for first."""
     incidents: tuple[ShownIncident, ...] = ()
-    """The newest first, including current findings."""
+    """The incidents and current findings, the newest first."""
     problems: Mapping[str, str] = field(default_factory=dict)
-    """The reason a source has no values."""
+    """The source → the reason it has no values."""
     host: Values = field(default_factory=dict)
     sampled: float | None = None
-    """Time of the newest GPU sample, or None."""
+    """The Unix time of the newest GPU sample; None without one."""
 
     @property
     def alerts(self) -> tuple[ShownIncident, ...]:

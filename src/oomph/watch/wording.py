@@ -16,13 +16,13 @@ _LATE_SECONDS = 3.0
 
 
 def state(job: Job) -> str:
-    """The job and its state."""
+    """The job and its state, in words."""
     attempt = f", attempt {job.attempt}" if job.attempt > 1 else ""
     return shown_line(f"{job.command}  {job.state}{attempt}")
 
 
 def progress(job: Job) -> str:
-    """Its progress."""
+    """How far the job has got, in words."""
     parts = []
     if job.epoch is not None:
         parts.append(f"epoch {figures.position(job.epoch, job.epochs)}")
@@ -36,7 +36,7 @@ def progress(job: Job) -> str:
 
 
 def pace(job: Job) -> str:
-    """Its pace; empty when nothing is known."""
+    """The pace of the job, in words; empty when nothing is known."""
     parts = []
     if job.step_seconds is not None:
         parts.append(f"{figures.step_time(job.step_seconds)} a step")
@@ -50,14 +50,14 @@ def pace(job: Job) -> str:
 
 
 def host(values: Values) -> str:
-    """The machine on one line; empty when it is not measured."""
+    """The load of the machine on one line; empty when it is not measured."""
     if not values:
         return ""
     return f"host  {figures.memory(values)}  CPU {figures.percent(values.get('cpu_ratio'))}"
 
 
 def age(view: View) -> str:
-    """Age of the newest sample; empty when it is new."""
+    """The age of the newest sample, in words; empty when the sample is new."""
     seconds = 0.0 if view.sampled is None else view.time - view.sampled
     return f"last sample {as_duration(seconds)} ago" if seconds > _LATE_SECONDS else ""
 
@@ -70,7 +70,7 @@ def incident(each: ShownIncident) -> str:
 
 
 def remedy(each: ShownIncident) -> str:
-    """The remedy; empty for a finding that is over."""
+    """The remedy of an incident; empty for a finding that is over."""
     return "" if each.ended is not None else shown_line(each.remedy)
 
 

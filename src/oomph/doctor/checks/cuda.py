@@ -50,7 +50,7 @@ def cuda_libraries(snapshot: Snapshot) -> DoctorFinding:
 
 
 def _missing_library(library: Library) -> str:
-    """Return its name, and any copy that cannot be loaded or lies where TensorFlow does not search."""
+    """The library's name, and any copy that cannot be loaded or lies where TensorFlow does not search."""
     broken = next((f"{c.path} is {c.problem}" for c in library.candidates if c.problem), "")
     aside = next((f"it is in {c.folder}, where TensorFlow does not look" for c in library.in_wheels), "")
     return f"{library.soname} ({aside or broken})" if aside or broken else library.soname
@@ -112,7 +112,7 @@ def _is_shadowed(library: Library) -> bool:
 _BAD_CUDNN: dict[tuple[int, ...], str] = {
     (9, 10, 0): "it numbers operations in another order than adjacent releases",
 }
-"""Known bad releases. Source: the constraints that JAX checks (jax_plugins/cuda/__init__.py)."""
+"""cuDNN releases known to be bad, and why. Source: the constraints that JAX checks (jax_plugins/cuda/__init__.py)."""
 
 
 @check(
@@ -257,7 +257,7 @@ def _without_code(capability: tuple[int, int]) -> str:
 
 
 def _only_ptx(snapshot: Snapshot, text: str) -> DoctorFinding:
-    """Only PTX: the driver compiles it at first use, if it is not older than the PTX."""
+    """The finding about a GPU with PTX only: the driver compiles it at first use, if it is not older than the PTX."""
     assert snapshot.tensorflow is not None
     number = snapshot.driver.cuda_version
     wants = tuple(snapshot.tensorflow.cuda_version[:2])
@@ -269,7 +269,7 @@ def _only_ptx(snapshot: Snapshot, text: str) -> DoctorFinding:
 
 
 def _last_release(snapshot: Snapshot, capability: tuple[int, int]) -> tuple[Remedy, ...]:
-    """The last release for an old GPU, if there is one."""
+    """A remedy that installs the last release for an old GPU, if there is one."""
     last = last_for(capability)
     newer_gpu = Remedy("Train on a GPU of compute capability 6.0 or newer")
     if last is None:
@@ -328,7 +328,8 @@ def _needs_ptx(snapshot: Snapshot, device: CudaDevice) -> bool:
 
 
 _OWN_COMPILER = (2, 21)
-"""This wheel compiles without either: it contains its own compiler and libdevice. Earlier ones were not tested."""
+"""The release since which wheels compile with neither: they contain their own compiler and libdevice. Earlier ones
+were not tested."""
 
 
 @check(

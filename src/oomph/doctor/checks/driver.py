@@ -50,13 +50,13 @@ def gpu_present(snapshot: Snapshot) -> DoctorFinding:
 
 
 def no_gpu(snapshot: Snapshot) -> str:
-    """The one line about a machine without an NVIDIA GPU."""
+    """One line of text about a machine without an NVIDIA GPU."""
     version = f"TensorFlow {snapshot.tensorflow.version}" if snapshot.tensorflow else "TensorFlow"
     return f"No NVIDIA GPU here (no driver library, no device file, none on the PCI bus): {version} trains on the CPU."
 
 
 def _give_gpu(snapshot: Snapshot) -> tuple[Remedy, ...]:
-    """Say how to give a container a GPU of its host."""
+    """The remedies that give a container a GPU of its host."""
     if not snapshot.host.container:
         return (Remedy("If there should be one, check whether the machine sees it", "lspci -d 10de:"),)
     text = (
@@ -172,7 +172,7 @@ def _after_cuinit(snapshot: Snapshot, code: int) -> tuple[Remedy, ...]:
 
 
 def _remove_foreign(snapshot: Snapshot, only_named: bool = False) -> tuple[Remedy, ...]:
-    """Take the wrong libcuda.so.1 off the path: a stub, or cuda-compat's."""
+    """The remedies that take the wrong libcuda.so.1 off the path: a stub, or cuda-compat's."""
     library = snapshot.library("libcuda.so")
     winner = library.winner if library else None
     if winner is None or (only_named and not _is_compat(winner.path)):
@@ -205,7 +205,7 @@ def _no_device(snapshot: Snapshot) -> tuple[Remedy, ...]:
 
 
 def _restart_container(snapshot: Snapshot) -> tuple[Remedy, ...]:
-    """A container loses its devices when systemd reloads on the host."""
+    """The remedies for a container that loses its devices when systemd reloads on the host."""
     if not snapshot.host.container:
         return ()
     return (Remedy("Restart the container: it may have lost its devices", container_run(snapshot)),)
@@ -271,7 +271,7 @@ def _upgrade(snapshot: Snapshot, branch: str, oldest: str) -> tuple[Remedy, ...]
 
 
 _SILENT_SINCE = (2, 21)
-"""Shown with 2.21. Which earlier release first needed NVML is not known."""
+"""The release since which TensorFlow is shown to need NVML. Which earlier one first needed it is not known."""
 _NVML_NOT_LOADED, _NVML_MISMATCH = 9, 18  # nvmlReturn_t
 
 

@@ -7,7 +7,7 @@ from oomph.doctor.snapshot import CudaDevice, NvmlDevice, Snapshot
 from oomph.explain.catalogue.fault import Remedy
 
 _MUCH, _NEARLY_ALL = 0.2, 0.95
-"""Shares of a GPU's memory: a desktop holds a few per cent of it."""
+"""Shares of a GPU's memory that are much, and nearly all: a desktop holds a few per cent."""
 
 
 @check(
@@ -107,7 +107,8 @@ def unequal_gpus(snapshot: Snapshot) -> DoctorFinding:
 
 
 def _left_out(devices: tuple[CudaDevice, ...]) -> list[CudaDevice]:
-    """TensorFlow wants 8 multiprocessors, or as many as the best GPU has if that has fewer."""
+    """The GPUs that TensorFlow leaves out: it wants 8 multiprocessors, or as many as the best GPU has if that has
+    fewer."""
     counts = [device.multiprocessors for device in devices if device.multiprocessors]
     least = min(_FEW_MULTIPROCESSORS, max(counts, default=0))
     return [device for device in devices if device.multiprocessors and device.multiprocessors < least]

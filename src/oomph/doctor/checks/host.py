@@ -7,7 +7,7 @@ from oomph.doctor.snapshot import Snapshot
 from oomph.explain.catalogue.fault import Remedy
 
 _LEAST_MEMORY_BYTES, _SHARE_OF_GPUS = 2 << 30, 4
-"""Less than this, or than a quarter of the memory of the GPUs, is too little."""
+"""The least memory in bytes, and the divisor of the GPUs' memory below which it is too little: a quarter."""
 _MORE_MEMORY = {
     "kubernetes": "resources: {limits: {memory: 32Gi}}",
     "docker": "docker run --memory=32g ...",

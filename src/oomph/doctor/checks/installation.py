@@ -374,7 +374,7 @@ def nvidia_wheels(snapshot: Snapshot) -> DoctorFinding:
 
 
 def _generation(package: Package) -> str:
-    """ "cu12" of nvidia-cudnn-cu12."""
+    """The CUDA generation in a wheel's name: "cu12" for nvidia-cudnn-cu12."""
     name, _, generation = package.name.rpartition("-")
     return generation if name.startswith("nvidia-") and generation.startswith("cu") and generation[2:].isdigit() else ""
 

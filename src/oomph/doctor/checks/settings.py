@@ -63,7 +63,8 @@ def _wrong_entry(entry: str, devices: tuple[NvmlDevice, ...], before: list[str])
 
 
 def _cut_list(value: str, entries: list[str], place: int, wrong: str, devices: tuple[NvmlDevice, ...]) -> DoctorFinding:
-    """CUDA takes the entries before the first wrong one, and none after it."""
+    """The finding about a list with a wrong entry: CUDA takes the entries before the first wrong one, and none after
+    it."""
     text = f"CUDA_VISIBLE_DEVICES={value!r}: {wrong}."
     if wrong.endswith(" twice"):
         return failed(
@@ -83,7 +84,7 @@ def _once(entries: list[str]) -> str:
 
 
 def _numbered(snapshot: Snapshot, text: str) -> DoctorFinding:
-    """CUDA numbers the fastest GPU first by default; nvidia-smi numbers by PCI bus."""
+    """The finding about device numbers: CUDA numbers the fastest GPU first by default, nvidia-smi by PCI bus."""
     names = {device.name for device in snapshot.nvml.devices}
     value = snapshot.environment.get("CUDA_VISIBLE_DEVICES", "")
     if len(names) > 1 and value[:1].isdigit() and snapshot.environment.get("CUDA_DEVICE_ORDER") != "PCI_BUS_ID":
@@ -157,7 +158,7 @@ _COMMON_FLAGS = (
     "xla_force_host_platform_device_count",
     "xla_dump_to",
 )
-"""Flags that people set, for a suggestion only."""
+"""Flags that people commonly set, used only to suggest a spelling."""
 
 
 @check(
@@ -203,7 +204,7 @@ _DEBUG_VARIABLES = {
         "no-kernel-image",
     ),
 }
-"""Variable → values that matter, what they do, the fault they lead to."""
+"""Variable → the values that matter, what they do, the fault that they lead to."""
 
 
 @check(

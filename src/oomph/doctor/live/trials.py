@@ -24,7 +24,8 @@ def _say(**facts: object) -> None:
 
 
 def _same(np: Any, there: Any, here: Any, tolerance: float = _TOLERANCE) -> str:
-    """Describe how far the device is from the CPU, relative to the largest value; raises Difference if too far."""
+    """Describe how far the device's result is from the CPU's, relative to the largest value; raises Difference if
+    too far."""
     there, here = np.asarray(there, "float64"), np.asarray(here, "float64")
     apart = float(np.max(np.abs(there - here)) / max(float(np.max(np.abs(here))), 1e-12))
     if not apart <= tolerance:  # NaN is too far as well
@@ -33,7 +34,7 @@ def _same(np: Any, there: Any, here: Any, tolerance: float = _TOLERANCE) -> str:
 
 
 def _both(tf: Any, device: str, compute: Callable[[], Any]) -> tuple[Any, Any]:
-    """The same computation on the device and on the CPU, from the same numbers."""
+    """The results of the same computation on the device and on the CPU, from the same numbers."""
     results = []
     for place in (device, "CPU:0"):
         with tf.device(place):
@@ -83,7 +84,7 @@ def _rnn(tf: Any, np: Any, device: str) -> str:
 
 
 def _fixed(tf: Any, np: Any) -> Any:
-    """Weights that are the same on every device: random ones need not be."""
+    """The weights of a layer, the same on every device: random ones need not be."""
     return lambda shape, dtype=None: tf.constant(_numbers(np, *shape) * 0.1, dtype or "float32")
 
 
@@ -124,7 +125,7 @@ def _bandwidth(tf: Any, np: Any, device: str) -> str:
 
 
 def _all_reduce(tf: Any, np: Any, device: str) -> str:
-    """The sum over two devices, as MirroredStrategy takes it in every step."""
+    """Check the sum over two devices, as MirroredStrategy takes it in every step."""
     kind = device.split(":")[0]
     devices = [found.name for found in tf.config.list_logical_devices(kind)][:2]
     strategy = tf.distribute.MirroredStrategy(devices)

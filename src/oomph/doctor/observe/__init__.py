@@ -73,7 +73,7 @@ class _Parts:
 
     def __init__(self) -> None:
         self.unread: dict[str, str] = {}
-        """Part → why it failed."""
+        """Part of the snapshot → why it could not be observed."""
 
     def take(self, name: str, look: Callable[[], _Part], otherwise: _Part) -> _Part:
         """Return what `look` returns, or `otherwise` if it fails."""

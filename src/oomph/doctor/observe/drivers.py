@@ -12,7 +12,8 @@ from oomph.gpu.question import Answer, Question
 from oomph.gpu.versions import cuda_version, cudnn_version
 
 LIMIT_SECONDS = 5.0
-"""cuInit takes well under a second on a healthy machine; a broken driver never returns."""
+"""The seconds to wait for an answer: cuInit takes well under a second on a healthy machine; a broken driver never
+returns."""
 
 
 class Questions:
@@ -108,6 +109,6 @@ def _nvml_device(row: Mapping[str, Any]) -> NvmlDevice:
 
 
 def _known(kind: Any, row: Mapping[str, Any]) -> Any:
-    """A dataclass from the keys that are its fields."""
+    """A value of type `kind`, from the keys of the row that are its fields."""
     names = {each.name for each in fields(kind)}
     return kind(**{name: value for name, value in row.items() if name in names})

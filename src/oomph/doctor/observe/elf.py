@@ -23,7 +23,7 @@ _PROGRAM = struct.Struct("<IIQQQQQQ")
 _SECTION = struct.Struct("<IIQQQQIIQQ")
 _ENTRY = struct.Struct("<qQ")
 _MOST_BYTES = 1 << 34
-"""TensorFlow's libraries are a tenth of this; a sparse file may claim any size."""
+"""The most bytes of a file to map: TensorFlow's libraries have a tenth of this; a sparse file may claim any size."""
 _MOST_DYNAMIC_BYTES, _MOST_PATH_BYTES = 1 << 20, 1 << 16
 
 
@@ -37,7 +37,7 @@ class Elf:
 
 
 def problem_of(path: Path, machine: str) -> str:
-    """The reason the loader cannot take this file, or empty."""
+    """The reason the loader cannot take this file; empty if it can."""
     try:
         with open_regular(path) as file:
             head = file.read(_HEADER.size)
@@ -76,7 +76,7 @@ def names_in(path: Path, names: tuple[str, ...]) -> set[str]:
 
 @contextmanager
 def mapped(path: Path) -> Iterator[mmap.mmap]:
-    """The bytes of a library.
+    """The bytes of a library, mapped into memory.
 
     Raises:
         OSError: it cannot be read.
@@ -123,7 +123,7 @@ def _offset(programs: list[tuple[int, ...]], address: int) -> int:
 
 
 def section(data: mmap.mmap, name: bytes) -> tuple[int, int]:
-    """The start and end of a section in an ELF file; the whole file if the sections are stripped."""
+    """The start and end of a section in an ELF file, in bytes; the whole file if the sections are stripped."""
     header = _header(data)
     sections = [_SECTION.unpack_from(data, header[6] + i * header[11]) for i in range(header[12])]
     if not sections:

@@ -17,7 +17,7 @@ _MODULES = ("nvidia", "nvidia_uvm", "nouveau", "amdgpu")
 _VENDORS = ("10de", "1002")
 _MOST_BYTES = 1 << 20
 _NO_LIMIT_BYTES = 1 << 60
-"""cgroup v1 reports a number of this size for "no limit"."""
+"""The least number of bytes that means "no limit": cgroup v1 then reports a number of this size."""
 
 
 def observe_host(environ: Mapping[str, str], root: Path = Path("/"), folder: Path | None = None) -> HostFacts:
@@ -78,7 +78,7 @@ def _container(environ: Mapping[str, str], root: Path) -> str:
 
 
 def _disk(path: Path) -> tuple[int | None, int | None]:
-    """Size and free space of this folder's file system."""
+    """The size and the free space of this folder's file system, in bytes."""
     try:
         found = shutil.disk_usage(path)
     except OSError:
@@ -126,7 +126,7 @@ def _owner(path: Path) -> str:
 
 
 def _kernel_driver(root: Path) -> str:
-    """550.54.15 from "NVRM version: NVIDIA UNIX x86_64 Kernel Module  550.54.15  Tue ..." """
+    """The driver's version: 550.54.15 from "NVRM version: NVIDIA UNIX x86_64 Kernel Module  550.54.15  Tue ..." """
     for line in _text(root / "proc/driver/nvidia/version").splitlines():
         if line.startswith("NVRM"):
             return next((word for word in line.split() if word[:1].isdigit() and word.count(".") >= 1), "")

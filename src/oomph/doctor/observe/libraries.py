@@ -32,7 +32,7 @@ _SONAMES: Mapping[int, Mapping[str, str]] = {
         "cusparse": "libcusparse.so.12",
     },
 }
-"""CUDA's major version → the names that TensorFlow passes to dlopen (tsl/platform/default/dso_loader.cc)."""
+"""CUDA's major version → the libraries' names that TensorFlow passes to dlopen (tsl/platform/default/dso_loader.cc)."""
 _OPTIONAL = {11: ("libnccl.so.2",), 12: ("libnccl.so.2", "libcupti.so.12")}
 DRIVER_LIBRARIES = ("libcuda.so.1", "libnvidia-ml.so.1")
 WHEELS = {
@@ -51,7 +51,7 @@ _SUFFIX = re.compile(r"\.so\.(\d+(?:\.\d+)+)\Z")
 
 
 def sonames(tensorflow: TensorFlow) -> list[tuple[str, bool]]:
-    """The libraries this TensorFlow loads; True for those without which it uses no GPU."""
+    """The names of the libraries this TensorFlow loads; True for those without which it uses no GPU."""
     major = tensorflow.cuda_version[0] if tensorflow.cuda_version else 0
     if major not in _SONAMES or tensorflow.cuda is False:
         return []
@@ -92,7 +92,8 @@ def _with_versions(library: Library, packages: Packages) -> Library:
 
 
 def _version(soname: str, candidate: Candidate, packages: Packages) -> str:
-    """From the metadata of the wheel that holds it, else from the name of the file behind the links."""
+    """The version from the metadata of the wheel that holds the file, else from the name of the file behind the
+    links."""
     wheel = f"nvidia-{WHEELS.get(soname.split('.')[0], '?')}-cu"
     if "/nvidia/" in candidate.path:
         site = candidate.path.rpartition("/nvidia/")[0]
@@ -155,7 +156,7 @@ def split_path(value: str | None) -> tuple[str, ...]:
 
 
 def wheel_folders(path: Sequence[str]) -> tuple[str, ...]:
-    """`nvidia/*/lib` (and CUDA 13's `nvidia/cu13/lib`) of every folder on sys.path."""
+    """The folders `nvidia/*/lib` (and CUDA 13's `nvidia/cu13/lib`) of every folder on sys.path."""
     found = [str(folder) for entry in path if entry for folder in sorted(Path(entry).glob("nvidia/*/lib"))]
     return tuple(dict.fromkeys(found))
 

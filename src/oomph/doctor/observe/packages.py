@@ -27,7 +27,7 @@ _MODULES = {
     "tf-keras": "tf_keras",
     "numpy": "numpy",
 }
-"""Distribution → its package, for those that may be half uninstalled."""
+"""Distribution → the package in it, for distributions that may be half uninstalled."""
 _MOST_BYTES = 1 << 22
 _ALIAS = re.compile(r"[-_.]+")
 
@@ -102,7 +102,7 @@ def _package(folder: Path, info: str, name: str, version: str) -> Package:
 
 
 def _missing(folder: Path, info: str, name: str) -> str:
-    """The missing part of a half-uninstalled distribution, or empty."""
+    """The missing part of a half-uninstalled distribution; empty if nothing is missing."""
     module = _MODULES.get(name)
     if module is None or not info.endswith(".dist-info") or _is_editable(folder / info):
         return ""

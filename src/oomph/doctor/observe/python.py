@@ -68,7 +68,7 @@ def _ask(executable: str, environ: Mapping[str, str]) -> list[Any]:
 
 
 def _moved_from(prefix: Path) -> str:
-    """The former place of this virtual environment by its scripts, if it has moved.
+    """The folder in which this virtual environment was created, by its scripts; empty if it has not moved.
 
     The first line of bin/pip names the Python that the environment was created with.
     """

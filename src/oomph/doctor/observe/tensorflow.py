@@ -89,7 +89,7 @@ def _version(text: Any) -> tuple[int, ...]:
 
 
 def _pinned(package: Package, wheel: str) -> tuple[int, ...]:
-    """Major and minor of the oldest version of a wheel that TensorFlow's own requirements allow."""
+    """The major and minor version of the oldest wheel of this name that TensorFlow's own requirements allow."""
     for line in package.requires:
         found = re.search(r"(?:>=|==)\s*(\d+)\.(\d+)", line) if line.startswith(wheel) else None
         if found:
@@ -119,7 +119,7 @@ def _loader(folder: Path) -> tuple[str, tuple[str, ...]]:
 
 
 def _unknown_flags(folder: Path, flags: str) -> tuple[str, ...]:
-    """Names in XLA_FLAGS that this TensorFlow does not know; XLA ends the process over them."""
+    """The names in XLA_FLAGS that this TensorFlow does not know; XLA ends the process over them."""
     names = tuple(dict.fromkeys(_FLAG.findall(flags)))
     if not names:
         return ()
@@ -138,11 +138,11 @@ _FATBIN_MAGIC = b"\x50\xed\x55\xba"
 _FATBIN_HEADER, _FATBIN_ENTRY = struct.Struct("<IHHQ"), struct.Struct("<HHIQ")
 _ARCHITECTURE_AT = 28
 _ENOUGH = 200
-"""How many files to look at: those of one compilation have the same architectures."""
+"""The number of files to look at: those of one compilation have the same architectures."""
 
 
 def architectures(path: Path) -> tuple[str, ...]:
-    """Return sm_80 for machine code, compute_90 for PTX; nothing if the library holds no code for GPUs.
+    """The architectures in a library: sm_80 for machine code, compute_90 for PTX; none if it holds no code for GPUs.
 
     A fat binary is a header of 16 bytes (magic, version, size of the header, size of what follows) and entries: kind
     (1: PTX, 2: machine code), size of the entry's header at byte 4, of its content at byte 8, architecture at byte 28.

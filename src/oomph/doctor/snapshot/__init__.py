@@ -63,9 +63,9 @@ class Snapshot:
     nvml: NvmlAnswers = field(default_factory=NvmlAnswers)
     environment: Mapping[str, str] = field(default_factory=dict)
     unread: Mapping[str, str] = field(default_factory=dict)
-    """Part → why it could not be observed."""
+    """Part of the snapshot → why it could not be observed."""
     seconds: float = 0.0
-    """The time it took, cuInit included."""
+    """The seconds that observing took, cuInit included."""
 
     def library(self, stem: str) -> Library | None:
         """The library whose name begins with `stem`, such as "libcudnn.so"."""
@@ -96,12 +96,12 @@ class Snapshot:
         return self.environment.get("CUDA_VISIBLE_DEVICES", "all").strip() in ("", "-1", "NoDevFiles")
 
     def as_document(self) -> dict[str, Any]:
-        """Plain values for JSON."""
+        """The snapshot as plain values for JSON."""
         return {"schema": SCHEMA, **asdict(self)}
 
     @classmethod
     def from_document(cls, document: Mapping[str, Any]) -> Snapshot:
-        """The snapshot of a document; raises ValueError if its schema is another."""
+        """The snapshot in a document; raises ValueError if the document has another schema."""
         if document.get("schema") != SCHEMA:
             raise ValueError("not a snapshot of this schema")
         snapshot: Snapshot = _decode(cls, document)
@@ -109,7 +109,7 @@ class Snapshot:
 
 
 def _place(pci: str) -> str:
-    """:01:00.0 for both 0000:01:00.0 (CUDA) and 00000000:01:00.0 (NVML)."""
+    """The part of a PCI address that CUDA and NVML share: :01:00.0 for both 0000:01:00.0 and 00000000:01:00.0."""
     return pci.lower().lstrip("0") or pci
 
 

@@ -20,7 +20,7 @@ class CudaDevice:
 
     @property
     def capability(self) -> tuple[int, int] | None:
-        """(8, 6): the compute capability; None when the driver did not say."""
+        """The compute capability, such as (8, 6); None when the driver did not report it."""
         return None if self.major is None or self.minor is None else (self.major, self.minor)
 
 
@@ -38,7 +38,7 @@ class Driver:
     init_seconds: float | None = None
     devices: tuple[CudaDevice, ...] = ()
     problem: str = ""
-    """"no answer within 5 s", "ended by SIGSEGV"."""
+    """The reason for an incomplete answer: "no answer within 5 s", "ended by SIGSEGV"; else empty."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,8 @@ class NvmlDevice:
     mig: bool | None = None
     ecc_uncorrected: int | None = None
     remapped_rows: tuple[int, ...] | None = None
-    """Correctable, uncorrectable, pending, failed."""
+    """The numbers of rows remapped for correctable and for uncorrectable errors, then 1 if remapping is pending, if
+    it failed."""
     retired_pending: bool | None = None
     celsius: int | None = None
     slowdown_celsius: int | None = None

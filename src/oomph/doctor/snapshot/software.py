@@ -15,9 +15,10 @@ class Package:
     name: str
     version: str
     folder: str
-    """The folder on sys.path that holds it."""
+    """The folder on sys.path that holds the distribution."""
     problem: str = ""
-    """"no METADATA", "no RECORD", "tensorflow/__init__.py is gone": half-installed or half-uninstalled."""
+    """What is half installed or half uninstalled: "no METADATA", "no RECORD", "tensorflow/__init__.py is gone"; else
+    empty."""
     requires: tuple[str, ...] = ()
     tags: tuple[str, ...] = ()
     """The tags of its wheel: cp311-cp311-manylinux_2_27_x86_64."""
@@ -45,15 +46,16 @@ class TensorFlow:
     folder: str
     """The package's folder: .../site-packages/tensorflow."""
     cuda: bool | None = None
-    """Built for CUDA; None: unknown."""
+    """True if the package was built for CUDA; None: unknown."""
     rocm: bool = False
     cuda_version: tuple[int, ...] = ()
     cudnn_version: tuple[int, ...] = ()
     """The major and minor version TensorFlow compares with the loaded cuDNN's."""
     capabilities: tuple[str, ...] = ()
-    """sm_80: machine code; compute_90: PTX, and for most kernels machine code too."""
+    """The architectures it has code for. sm_80: machine code; compute_90: PTX, and for most kernels machine code
+    too."""
     source: str = "unknown"
-    """"build_info.py", "the table of releases" or "unknown"."""
+    """The source of these facts: "build_info.py", "the table of releases" or "unknown"."""
     loader: str = ""
     """The library that loads CUDA's, libtensorflow_framework.so.2; empty if it was not found."""
     runpath: tuple[str, ...] = ()
@@ -63,7 +65,7 @@ class TensorFlow:
 
     @property
     def numbers(self) -> tuple[int, ...]:
-        """(2, 21, 0) for "2.21.0rc1"."""
+        """The numbers of the version: (2, 21, 0) for "2.21.0rc1"."""
         return _numbers(self.version)
 
 
@@ -75,11 +77,11 @@ class Candidate:
     where: str
     """The way it was found: "LD_LIBRARY_PATH", "RUNPATH", "ld.so.cache", "default folder", "wheel"."""
     folder: str
-    """The entry of the search path."""
+    """The entry of the search path that led to the file."""
     problem: str = ""
     """The reason the loader cannot take it: "broken link", "not an ELF file", "made for another machine"."""
     version: str = ""
-    """From the file's wheel, its name or the library itself; empty if unknown."""
+    """The version, from the file's wheel, its name or the library itself; empty if unknown."""
 
 
 @dataclass(frozen=True)

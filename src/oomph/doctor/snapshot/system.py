@@ -26,7 +26,7 @@ class Python:
 
     @property
     def version_text(self) -> str:
-        """3.11.2."""
+        """The version in words: "3.11.2"."""
         return ".".join(map(str, self.version))
 
 
@@ -36,7 +36,7 @@ class PciDevice:
 
     address: str
     vendor: str
-    """Vendor in hexadecimal: 10de is NVIDIA, 1002 is AMD."""
+    """The vendor's number in hexadecimal: 10de is NVIDIA, 1002 is AMD."""
     device: str
 
 
@@ -47,7 +47,7 @@ class DeviceNode:
     path: str
     readable: bool
     owner: str = ""
-    """user:group mode, as `ls -l` has them."""
+    """The owner and the mode, as `ls -l` shows them: user:group mode."""
 
 
 @dataclass(frozen=True)
@@ -58,13 +58,13 @@ class HostFacts:
     machine: str = ""
     release: str = ""
     libc: str = ""
-    """"glibc 2.36", "musl" or empty."""
+    """The C library: "glibc 2.36", "musl" or empty."""
     wsl: bool = False
     container: str = ""
-    """"docker", "podman", "kubernetes", "apptainer", "lxc", "container" or empty."""
+    """The kind of container: "docker", "podman", "kubernetes", "apptainer", "lxc", "container"; empty outside one."""
     memory_bytes: int | None = None
     memory_limit_bytes: int | None = None
-    """The limit of the control group; None when there is none."""
+    """The memory limit of the control group, in bytes; None when there is none."""
     shm_bytes: int | None = None
     disk_path: str = ""
     disk_free_bytes: int | None = None
@@ -74,6 +74,6 @@ class HostFacts:
     pci: tuple[PciDevice, ...] = ()
     nodes: tuple[DeviceNode, ...] = ()
     kernel_driver: str = ""
-    """Version of the loaded NVIDIA kernel module."""
+    """The version of the loaded NVIDIA kernel module; empty if none is loaded."""
     modules: tuple[str, ...] = ()
     """The relevant kernel modules that are loaded."""

@@ -86,14 +86,14 @@ def _fault(front: bytes, path: Path, page: bytes) -> Fault:
 
 
 def _in_body(fault: Fault, path: Path) -> Iterator[tuple[bool, str]]:
-    """Yield checks of the page's name and prose: True if the check fails, and the problem."""
+    """Yield checks of the page's name and prose: whether the check fails, and the problem."""
     yield path.stem != f"{fault.code}-{fault.name}", "the file's name must be CODE-name.md"
     yield tuple(fault.sections) != SECTIONS, f"the headings must be {SECTIONS}, in this order"
     yield not fault.title, "there must be a title"
 
 
 def _in_front(fault: Fault) -> Iterator[tuple[bool, str]]:
-    """The same for its front matter."""
+    """Yield checks of the page's front matter: whether the check fails, and the problem."""
     remedies = [*fault.remedies, *(remedy for each in fault.signatures for remedy in each.remedies)]
     yield not _NAME.match(fault.name), "the name must be kebab-case"
     yield fault.severity not in SEVERITIES, f"severity must be one of {SEVERITIES}"

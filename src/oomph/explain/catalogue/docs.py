@@ -33,7 +33,7 @@ def write(folder: Path) -> None:
 
 
 def xid_table(xids: Iterable[Xid]) -> str:
-    """docs/reference/xid.md."""
+    """The text of docs/reference/xid.md."""
     lines = [
         "# Xid",
         "",

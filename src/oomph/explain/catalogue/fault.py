@@ -22,7 +22,7 @@ SYSTEMS = {
     "slurm": "Slurm",
     LINUX: "Linux",
 }
-"""The systems a remedy may apply to. `linux` is a Linux machine of one's own: none of the others."""
+"""The systems that a remedy may apply to. `linux` is a Linux machine of one's own: none of the others."""
 _TYPED_SAFELY = re.compile(r"[\w./][\w.:/+,=-]*")
 """Values from a log that are safe in a command: every shell reads them as plain words."""
 
@@ -36,18 +36,19 @@ class Remedy(NamedTuple):
     action: str = ""
     """The recovery action by which oomph does this itself; empty when only a person can."""
     changes: str = ""
-    """Its effect on the training; empty when it has none."""
+    """The effect of the remedy on the training; empty when it has none."""
     known: str = ""
-    """The text when values were captured: "{requested} were asked for ...". Ignored when one of them is missing."""
+    """The text to use when values were captured: "{requested} were asked for ...". Ignored when one of them is
+    missing."""
     where: tuple[str, ...] = ()
-    """The systems to which it applies, of SYSTEMS; empty: all."""
+    """The systems to which the remedy applies, of SYSTEMS; empty: all."""
 
     def fits(self, systems: Set[str]) -> bool:
-        """True if it applies to a machine that is all of these."""
+        """True if the remedy applies to a machine that belongs to all of these systems."""
         return not self.where or not systems.isdisjoint(self.where)
 
     def filled(self, captured: Mapping[str, str]) -> Remedy:
-        """The same with the captured values in its text and its command."""
+        """The remedy with the captured values in its text and its command."""
         typed = {name: value for name, value in captured.items() if _TYPED_SAFELY.fullmatch(value)}
         text = _filled(self.known, captured) or self.text
         if text.endswith(".") and not text.endswith("..."):  # a value may bring a full stop of its own
@@ -143,7 +144,8 @@ class Fault(NamedTuple):
     """One sentence of fact."""
     domain: str
     severity: str
-    """recoverable: the process can go on; restart: a new one can; fatal: another start repeats it."""
+    """How bad the fault is: "recoverable" (the process can go on), "restart" (a new process can) or "fatal" (another
+    start repeats it)."""
     sticky: bool
     """True if the CUDA context (or the process) is lost, so that nothing more can be saved."""
     since: str
@@ -158,11 +160,11 @@ class Fault(NamedTuple):
     leads_to: tuple[str, ...] = ()
     """Names of faults that are its consequences if they follow it."""
     follows_any: bool = False
-    """True if it is merely how a program ends, and so the consequence of any earlier fault."""
+    """True if the fault is merely how a program ends, and so the consequence of any earlier fault."""
     passes: bool = False
-    """True if the program survives it, so that a later error has a cause of its own."""
+    """True if the program survives the fault, so that a later error has a cause of its own."""
     looks_back: bool = False
-    """True if it causes those in `leads_to` even when it appears after them, as in a system log."""
+    """True if the fault causes those in `leads_to` even when it appears after them, as in a system log."""
 
     def __repr__(self) -> str:
         return f"Fault({self.code} {self.name})"
@@ -179,7 +181,7 @@ class Fault(NamedTuple):
         return tuple(map(self.signature, self.filed))
 
     def signature(self, filed: Filed) -> Signature:
-        """One of them."""
+        """Build the signature of a filed literal from the rest of its front matter."""
         literal, _, sources, line = filed
         return _signature(literal, tuple(sources), _lines(self.front)[line])
 
@@ -195,7 +197,7 @@ class Fault(NamedTuple):
 
     @property
     def text(self) -> str:
-        """The whole page."""
+        """The whole page, as text."""
         return self.page.decode()
 
     @property
@@ -205,7 +207,7 @@ class Fault(NamedTuple):
 
 
 def sentence(text: str) -> str:
-    """The text with a full stop, unless it ends in one already, as in "..."."""
+    """The text with a full stop, unless it already ends in one, as "..." does."""
     return text if text.endswith(".") else f"{text}."
 
 
@@ -244,7 +246,7 @@ def _prose(page: bytes) -> tuple[str, Mapping[str, str]]:
 
 @cache
 def compiled(pattern: str) -> re.Pattern[str]:
-    """The pattern, compiled once, when something first asks for it."""
+    """The pattern, compiled once, when it is first needed."""
     return re.compile(pattern)
 
 

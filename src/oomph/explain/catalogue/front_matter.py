@@ -23,7 +23,7 @@ _SOURCES = ("log", "exception")
 
 
 def made(page: bytes) -> bytes | None:
-    """What `parse` gave when oomph was installed; None if the page has changed."""
+    """The lines of JSON that `parse` gave when oomph was installed; None if the page has changed."""
     return _made().get(crc32(page))
 
 
@@ -60,7 +60,7 @@ def _rest(table: Mapping[str, Any], shared: Mapping[str, Any]) -> dict[str, Any]
 
 
 def _written_out(remedies: Iterable[Mapping[str, Any]], shared: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """The remedies, with each `use` replaced by the shared one it names. Raises ValueError if there is none."""
+    """The remedies, with each `use` replaced by the shared remedy it names. Raises ValueError if there is none."""
     unknown = {each["use"] for each in remedies if "use" in each} - shared.keys()
     if unknown:
         raise ValueError(f"no shared remedy is called {', '.join(sorted(unknown))}")
@@ -68,7 +68,8 @@ def _written_out(remedies: Iterable[Mapping[str, Any]], shared: Mapping[str, Any
 
 
 def document(pages: Sequence[bytes]) -> bytes:
-    """front.jsonl: a line of checksums, of all that follows and of each page, then the lines of each page."""
+    """The content of front.jsonl: a line of checksums, of all that follows and of each page, then the lines of each
+    page."""
     parsed = [parse(page) for page in pages]
     checksums = [_checksum(parsed), *map(crc32, pages)]
     return b"\n\n".join([json.dumps(checksums).encode(), *parsed])

@@ -45,7 +45,7 @@ class Xid(NamedTuple):
     immediate: str
     """NVIDIA's word for the first action: RESTART_APP, RESET_GPU, ..."""
     investigatory: str
-    """The action if it recurs."""
+    """NVIDIA's word for the action if the Xid recurs."""
 
     @property
     def action(self) -> str:

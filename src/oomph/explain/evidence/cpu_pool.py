@@ -10,7 +10,7 @@ _LONGEST = 20
 
 
 def limit_in_words(environ: Mapping[str, Any]) -> str:
-    """The limit as a shell sets it; empty where the pool has none."""
+    """The pool's limit as a shell would set the variable; empty where the pool has none."""
     switch, limit = environ.get(_SWITCH), environ.get(_LIMIT)
     if switch not in ("1", "true", "True") or type(limit) is not str or not limit[:_LONGEST].isdigit():
         return ""

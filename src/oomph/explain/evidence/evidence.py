@@ -7,33 +7,34 @@ from typing import NamedTuple
 from oomph.terminal.endings import ProcessEnd
 
 TEXT_LIMIT = 4096
-"""Longest text of one fact, in characters; the rest of a longer line says nothing more about a fault."""
+"""The longest text of one fact, in characters; the rest of a longer line says nothing more about a fault."""
 
 _MESSAGE_LIMIT = 8 * TEXT_LIMIT
-"""Longest message of an exception; Keras puts the whole call stack into it."""
+"""The longest message of an exception, in characters; Keras puts the whole call stack into it."""
 
 
 class Evidence(NamedTuple):
     """One observed fact: a log line, an exception, an exit status, or a sign that training went on."""
 
     source: str
-    """"log", "exception", "exit" or "progress"; "memory-map" and "trend" are derived from many lines."""
+    """Where the fact comes from: "log", "exception", "exit" or "progress"; "memory-map" and "trend" sum up many
+    lines."""
     text: str
     line: int | None = None
-    """Line number in the log, counted from 1."""
+    """The line number in the log, counted from 1."""
     origin: str = ""
-    """The place it was seen, if there is more than one: "attempt 2, stderr"."""
+    """The place where the fact was seen, if there is more than one: "attempt 2, stderr"."""
 
     @classmethod
     def of_exception(cls, error: BaseException, origin: str = "") -> Evidence:
-        """The fact that this exception was raised; looks only at the type, as Python prints it, and at the message."""
+        """The fact that this exception was raised, from its type, as Python prints it, and its message only."""
         kind = type(error)
         where = "" if kind.__module__ in ("builtins", "__main__") else f"{kind.__module__}."
         return cls.of_exception_text(f"{where}{kind.__qualname__}", message_of(error), origin)
 
     @classmethod
     def of_exception_text(cls, type_name: str, message: str, origin: str = "") -> Evidence:
-        """The same from the words alone, as a journal keeps them."""
+        """The fact that an exception was raised, from the words alone, as a journal keeps them."""
         text = f"{type_name}: {message}" if message else type_name
         if len(text) > _MESSAGE_LIMIT:  # the head names it, and after pages of call stacks the end says what happened
             text = f"{text[:TEXT_LIMIT]}\n...\n{text[TEXT_LIMIT - _MESSAGE_LIMIT :]}"

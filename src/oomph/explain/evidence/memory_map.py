@@ -29,7 +29,7 @@ _NAMES = {"Limit": "limit", "InUse": "in_use", "MaxInUse": "peak"}
 
 
 def condense(block: bytes) -> bytes:
-    """The lines without the chunks of dumps, but with the last dump's free memory and largest chunk."""
+    """The lines of a block without the chunks of dumps, but with the last dump's free memory and largest chunk."""
     if b" of size " not in block:
         return block
     last = _last_request(block)
@@ -43,7 +43,8 @@ def condense(block: bytes) -> bytes:
 
 
 def _last_request(block: bytes) -> int:
-    """The offset of the last request that has a dump; 0 if the dump belongs to a request of an earlier block."""
+    """The offset of the last request in `block` that has a dump; 0 if the dump belongs to a request of an earlier
+    block."""
     block, end = block.replace(b"\r", b"\n"), len(block)
     while (place := block.rfind(_REQUESTED, 0, end)) >= 0:
         start = block.rfind(b"\n", 0, place) + 1
@@ -85,7 +86,7 @@ class MemoryMap:
         return {name: write_size(size) for name, size in (self.found | (self._free() if is_dump else {})).items()}
 
     def _free(self) -> dict[str, int]:
-        """The free memory and its largest piece; for a dump without chunks, the limit minus the use."""
+        """The free memory and its largest piece, in bytes; for a dump without chunks, the limit minus the use."""
         if self.free:
             return {"free": self.free, "largest_free": self.largest}
         limit, used = self.found.get("limit"), self.found.get("in_use")

@@ -12,7 +12,7 @@ _STEP = 1024
 
 
 def read_size(text: str) -> int | None:
-    """The bytes of "1.02GiB", "2147483648", "1.97G", "800 MiB"; None for anything else."""
+    """The number of bytes in "1.02GiB", "2147483648", "1.97G" or "800 MiB"; None for anything else."""
     found = _SIZE.match(text.strip())
     if found is None:
         return None

@@ -47,7 +47,7 @@ class RaisedException(NamedTuple):
     fact: Evidence
     type_name: str
     harmless: bool
-    """Python only mentions it: it was raised where nobody can catch it, such as in __del__."""
+    """True if Python only mentions the exception: it was raised where nobody can catch it, such as in __del__."""
     library: str = ""
     """The known package whose code raised it, such as "keras"; else empty."""
     importing: bool = False
@@ -122,7 +122,8 @@ class Tracebacks:
         return RaisedException(fact, found["type"], opened.harmless, opened.library, opened.importing, opened.inside)
 
     def _frame(self, text: str) -> tuple[str, bool] | None:
-        """The package of this frame and whether it is a module's own code; None when the line is no frame."""
+        """The package of the frame on this line and whether it is a module's own code; None when the line is no
+        frame."""
         for form in _FRAMES:
             if frame := form.match(text):
                 self._keep(frame.groupdict())

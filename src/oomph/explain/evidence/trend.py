@@ -15,7 +15,7 @@ _FIGURE = lazy_pattern(
     r"(?P<size>\d+(?:\.\d+)? ?(?i:[KMGT]i?B?|bytes)\b|\d+\.\d+\b(?! ?%)|\d{7,15}\b(?! ?%))"
 )
 _NO_USE = ("trying to allocate", "available", "free", "total", "limit")
-"""Words of figures other than memory in use: requests, free memory, totals."""
+"""Words that mark figures other than memory in use: requests, free memory, totals."""
 _FEWEST = 6
 _GROWTH = 1.25
 _GROWTH_OF_MANY = {7: 1.15, 9: 1.05}
@@ -37,16 +37,16 @@ class _Series:
         self.end = 0.0
         self.readings = self.rises = 0
         self.since_rise = 0
-        """Readings since the last one that was higher than the one before."""
+        """The number of readings since the last one that was higher than the one before."""
         self.ever_lower = False
-        """True if one was lower than the one before, if only by a little."""
+        """True if a reading was below `_HARDLY` of the one before."""
         self.fell = False
         """True if a reading fell below `_DIP` of the one before."""
         self.last: Evidence | None = None
         self.unit = unit
 
     def take(self, size: float, fact: Evidence) -> None:
-        """The next reading."""
+        """Take the next reading into account."""
         self.rises += size > self.end > 0
         self.since_rise = 0 if size > self.end else self.since_rise + 1
         self.ever_lower |= size < _HARDLY * self.end
@@ -55,7 +55,7 @@ class _Series:
 
     @property
     def grows(self) -> bool:
-        """True if it only grew, over enough readings."""
+        """True if the readings only grew, and there are enough of them."""
         steady = self.rises >= (1 - _CALM) * (self.readings - 1)
         enough = [_GROWTH]
         if not self.ever_lower:

@@ -13,7 +13,7 @@ from oomph.explain.matching.hits import narrowed
 def borrowed(
     catalogue: Sequence[Fault], facts: Sequence[Evidence], ids: Callable[[Fault], Set[str]], inside: str = ""
 ) -> tuple[dict[str, str], tuple[Signature, ...]]:
-    """The signatures that know what to do about these facts, and the values that they capture.
+    """The signatures with remedies for these facts, and the values that they capture.
 
     The first page that has any wins. Pages of plain Python errors come last, because their wordings match widely.
 

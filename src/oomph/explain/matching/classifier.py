@@ -27,7 +27,7 @@ TABLE = Path(__file__).with_name("classifier.txt")
 SOUND = "sound"
 """The code of a log of a program that did not fail."""
 ALWAYS = "*"
-"""The word that carries the weight of each fault before a word is read."""
+"""The word whose weights stand for each fault before any word is read."""
 _FIRST, _LAST = 200, 400
 _WORD = lazy_pattern(
     r"[A-Za-z]{2,}|(?<![\w.,:/-])\d{1,3}(?![\w.,:/%-])"

@@ -10,7 +10,7 @@ _FLATTENED = 256
 _TOP = 3
 """The most layers in the top of a model: pooling, dense, activation."""
 _LONGEST = 18
-"""The most digits of a size; longer numbers count no values."""
+"""The most digits of a size; a longer number does not count values."""
 
 
 def derived(captured: Mapping[str, str]) -> dict[str, str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from oomph.files.patterns import lazy_pattern
 
 WORDS = frozenset({"Help"})
-"""Words of the lines that begin one; see `oomph.explain.reading.log.Words`."""
+"""The words of the lines with which a help page begins; see `oomph.explain.reading.log.Words`."""
 
 # "Help on function fit in module keras.src.trainers.trainer:", as Python's help() and pydoc begin.
 _BEGINS = lazy_pattern(r"Help on (?:[a-z]+ ){1,3}[\w.]{1,200}(?: in [\w. ]{1,200})?:")

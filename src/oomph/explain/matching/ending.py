@@ -92,7 +92,7 @@ def tells_of_training(lines: Iterable[Evidence]) -> bool:
 
 
 def _level(text: str) -> str:
-    """I, W, E or F of a line of TensorFlow's own; empty for any other line."""
+    """The level of a line of TensorFlow's own: I, W, E or F; empty for any other line."""
     found = _LEVEL.match(text)
     return found["level"] if found else ""
 

@@ -8,7 +8,7 @@ from oomph.explain.catalogue.fault import Signature, compiled
 from oomph.files.patterns import lazy_pattern
 
 _HEAD = 4
-"""One part in this many shows the beginning of the line, which names the speaker."""
+"""One part in this many of the excerpt shows the beginning of the line, which names the speaker."""
 _CONTEXT = 24
 _GAP = " ... "
 # Compilers name the file, the line and the command first; what went wrong stands after one of these.

@@ -80,7 +80,7 @@ _NO_REPORT = lazy_pattern(
 )
 _MOST_BEFORE = 100
 _FEW_LINES = 4
-"""A text this short may be a question about an error, worded without its class."""
+"""The most lines of a text that may be a question about an error, worded without its class."""
 # What argparse and absl say of a command line before they end the program.
 _USAGE = lazy_pattern(
     r"[\w./-]{1,80}: error: (?:the following arguments|argument |unrecognized arguments|ambiguous option)"
@@ -134,7 +134,7 @@ class FallbackVerdict(NamedTuple):
     """The names, the likeliest first; never empty."""
     evidence: tuple[Evidence, ...]
     position: int
-    """Place of the last of these facts in the evidence."""
+    """The place of the last of these facts in the evidence."""
 
     @property
     def name(self) -> str:
@@ -173,7 +173,7 @@ class LastError:
 
     def __init__(self, has_advice: Callable[[Evidence], bool]) -> None:
         self._has_advice = has_advice
-        """True if the page of plain Python errors knows what to do about this one."""
+        """A function that returns True if the page of plain Python errors knows what to do about an error."""
         self.tracebacks = Tracebacks()
         self._raised: Evidence | None = None
         self._status: Evidence | None = None
@@ -186,13 +186,13 @@ class LastError:
         self._place = ""
         """Its last frame in the user's own code: "train.py:42 in step"."""
         self._lines: list[Evidence] = []
-        """The lines while they are few: perhaps a question about an error, without its class."""
+        """The lines read, while they are few: perhaps a question about an error, without its class."""
         self._inside = ""
         """The installed package whose code raised the last exception of a whole traceback."""
         self._position = 0
         self._now = self._steps_after = 0
         self.story = 0
-        """Number of times training has gone on; an error in an earlier story did not end the program."""
+        """How often training has gone on; an error in an earlier story did not end the program."""
         self.first_ordinary: Evidence | None = None
         """The first plain Python error of the story: later errors of other ranks may follow from it."""
 
@@ -216,12 +216,12 @@ class LastError:
 
     @property
     def error(self) -> Evidence | None:
-        """Its line."""
+        """The line of the last error; None without one."""
         return self._raised or self._status or self._pasted_fact
 
     @property
     def details(self) -> tuple[Evidence, ...]:
-        """Its message below the first line: Keras 3 says there what the first only announces."""
+        """The lines of the error's message below the first: Keras 3 says there what the first only announces."""
         error, said = self.error, self._message or self._pasted
         if error is None or said is None:
             return ()
@@ -312,7 +312,7 @@ class LastError:
             self._pasted = self._pasted_fact = None
 
     def _see_progress(self, fact: Evidence) -> None:
-        """Count a step by whoever raised the error: a second one shows that it was caught."""
+        """Count a step by the process that raised the error: a second one shows that it was caught."""
         if self._raised is not None and fact.origin == self._raised.origin:
             self._steps_after += 1
             if self._steps_after >= _GOES_ON:

@@ -85,7 +85,7 @@ class Guesses:
         return [page for page in self._shares.faults if page.name not in GENERAL] if self._facts else []
 
     def _diagnosis(self, page: Likeness) -> Diagnosis:
-        """The page, with the line that suggests it most, and the wordings that narrow it down."""
+        """The diagnosis for a page, with the line that suggests it most, and the wordings that narrow it down."""
         fault = next(fault for fault in self._catalogue if fault.name == page.name)
         fact = trained(self._catalogue).telling(self._facts, fault) or self._facts[-1]
         return Diagnosis(fault, CAUSE, round(min(page.confidence, SUREST), 2), (fact,), *narrowed(fault, self._facts))

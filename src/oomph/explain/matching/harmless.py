@@ -33,9 +33,9 @@ AT_START = (
     *("Attempting to register factory", "cuInit", "Nvml call failed", "NUMA node"),
     *("ACPI ", "audit: type=", "tainting kernel"),
 )
-"""Words of TensorFlow and of the kernel."""
+"""Words of lines that TensorFlow and the kernel write at the start of a healthy program."""
 AT_END = ("OUT_OF_RANGE", "CANCELLED", "ABORTED: Shutdown")
-"""Statuses: the end of a data set, a cancelled sibling, a shutdown."""
+"""Statuses that a healthy training ends with: the end of a data set, a cancelled sibling, a shutdown."""
 SHUTTING_DOWN = "Shutdown"
 
 

@@ -19,7 +19,7 @@ from oomph.files.patterns import lazy_pattern
 _KNEE, _CLAIMED, _HOLDS = 0.9, 0.99, 0.94
 _TRIES = 40
 _REMEMBERED = 4096
-"""How many lines to remember: a repeated failure uses the same words."""
+"""The number of lines to remember: a repeated failure uses the same words."""
 _RAISES = lazy_pattern(r"(?:[-> ]{0,12}\d{1,6})?\s{1,60}raise \w")
 
 

@@ -20,9 +20,9 @@ class Index(NamedTuple):
 
     entries: Mapping[str, Mapping[str, Sequence[_Entry]]]
     going_on: Mapping[str, Sequence[_Entry]]
-    """Entries that cannot be filed, as no word of their literal is whole."""
+    """The entries that cannot be filed, as no word of their literal is whole."""
     foreign: Mapping[str, Sequence[_Entry]]
-    """Such entries that are not ASCII: shells in other languages."""
+    """The entries of that kind that are not ASCII: shells in other languages."""
 
     def candidates(self, source: str, text: str) -> Iterator[tuple[Fault, Signature]]:
         """The signatures for this source whose literal is in the text."""
@@ -40,7 +40,8 @@ class Index(NamedTuple):
                 yield from filed[word]
 
     def words(self, source: str) -> frozenset[str]:
-        """Every text that matches a signature for this source has one of these, or of `beginnings`."""
+        """Words of which every text that matches a signature for this source holds one, unless it holds one of
+        `beginnings`."""
         return frozenset(self.entries.get(source, ()))
 
     def beginnings(self, source: str) -> frozenset[str]:

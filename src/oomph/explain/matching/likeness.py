@@ -32,7 +32,7 @@ class Likeness(NamedTuple):
 
 
 _OPERATION, _DECODER = 0.22, 0.4
-"""The weight of a named operation, and of one that only decodes, which seldom fails except by its data."""
+"""The weight of a named operation, and that of one that only decodes, which seldom fails except by its data."""
 _ON_GPU = frozenset(("cudnn-execution-failed", "cublas-execution-failed", "cuda-library-failure"))
 _BY_LIBRARY = frozenset(("Internal", "Unknown", "NotFound", "FailedPrecondition", "XlaRuntime", "ResourceExhausted"))
 """Classes in which GPU libraries fail; the others mean that an operation was called wrongly."""
@@ -81,7 +81,7 @@ def is_corrected(text: str) -> bool:
 
 
 def likely_of_library(text: str, importing: bool = False) -> tuple[Likeness, ...]:
-    """The same for a plain Python error raised by TensorFlow or Keras itself, perhaps on import."""
+    """The pages most like a plain Python error raised by TensorFlow or Keras itself, perhaps on import."""
     weights = _weights(kind_of(text), text)
     for name, weight in AT_IMPORT.items() if importing else ():
         weights[name] = weights.get(name, 0.0) + weight
@@ -89,7 +89,7 @@ def likely_of_library(text: str, importing: bool = False) -> tuple[Likeness, ...
 
 
 def likely_of_check(text: str) -> tuple[Likeness, ...]:
-    """The same for a failed check in TensorFlow's own code, whether for the GPU or not."""
+    """The pages most like a failed check in TensorFlow's own code, whether for the GPU or not."""
     if not _SOURCE.search(text) or _NO_THREAD in text:
         return ()
     if _GPU_SOURCE.search(text):
@@ -99,7 +99,8 @@ def likely_of_check(text: str) -> tuple[Likeness, ...]:
 
 _CHECK = "Check failed: "
 _NO_THREAD = "pthread_create() failed"
-"""The system refused a thread; the words before it are only the thread's name, such as tf_data_iterator_resource."""
+"""The words that report that the system refused a thread; those before them, as in tf_data_iterator_resource, only
+name it."""
 _SOURCE = lazy_pattern(r"[\w./\\-]{1,200}\.(?:cc|cu|h)(?:\.cc)?:\d+")
 _GPU_SOURCE = lazy_pattern(
     r"(?i)(?:gpu|cuda|cudnn|cublas|stream_executor|nvptx)[\w./\\-]{0,100}\.(?:cc|cu|h)|cuda|cudnn|cublas|gpu|stream->"

@@ -13,11 +13,11 @@ from oomph.explain.matching.own_command import OwnCommand
 
 CAUSE, CONSEQUENCE = "cause", "consequence"
 SUSPICION = 0.2
-"""Up to this confidence, a diagnosis only says what else the same evidence would fit."""
+"""The highest confidence of a diagnosis that only says what else the same evidence would fit."""
 
 
 _SOMEWHERE = "the line that raised the error"
-"""In place of the user's own line if the evidence names none."""
+"""The words in place of the user's own line if the evidence names none."""
 
 
 class Diagnosis(NamedTuple):
@@ -27,7 +27,7 @@ class Diagnosis(NamedTuple):
     role: str
     """"cause", or "consequence" of another fault that was found."""
     confidence: float
-    """0 to 1."""
+    """How sure the diagnosis is, 0 to 1."""
     evidence: tuple[Evidence, ...]
     """The facts that show it, in the order in which they were observed; never empty."""
     captured: Mapping[str, str] = MappingProxyType({})
@@ -72,7 +72,7 @@ class Diagnosis(NamedTuple):
 # -- advice -----------------------------------------------------------------------------------------------------------
 
 MOST = 5
-"""Nobody reads more."""
+"""The most remedies to show: nobody reads more."""
 _WITHOUT_OOMPH_RUN = frozenset({"windows", "macos"})
 
 

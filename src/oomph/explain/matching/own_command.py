@@ -30,7 +30,8 @@ class OwnCommand(NamedTuple):
         return f"oomph run{resume} {shlex.join((*self.options, *self.words))}"
 
     def _by_python(self, option: str) -> str:
-        """Empty for a program that takes no option of Python's."""
+        """The words for Python with this option and the script; empty for a program that takes no option of
+        Python's."""
         if self.words[0] != _PROGRAM:
             return f"python{option} {shlex.join(self.words)}"
         return "" if option else shlex.join(self.words[1:])

@@ -9,7 +9,7 @@ from oomph.explain.catalogue.fault import LINUX
 from oomph.files.patterns import lazy_pattern
 
 WORDS = frozenset({"NUMA", "microsoft", "wsl", "darwin", "dll", "colab", "kaggle", "slurmstepd", "srun", "dockerenv"})
-"""Words of lines that say it and that hold no signature; see `oomph.explain.reading.log.Words`."""
+"""Words that name a system and that hold no signature; see `oomph.explain.reading.log.Words`."""
 
 
 class _Sign(NamedTuple):
@@ -20,7 +20,7 @@ class _Sign(NamedTuple):
     pattern: re.Pattern[str]
 
     def stands_in(self, text: str) -> bool:
-        """True if the line has it."""
+        """True if the line has this sign."""
         return any(word in text for word in self.words) and self.pattern.search(text) is not None
 
 
@@ -116,7 +116,7 @@ class Systems:
 
     @property
     def names(self) -> frozenset[str]:
-        """The systems; Linux if no line names the machine."""
+        """The systems that the lines are from; Linux if no line names the machine."""
         machine = {sign.system for sign in _MACHINES[self._surest : self._surest + 1]}
         around = self._found - {"container"} if "colab" in machine else self._found  # nobody starts Colab's container
         return frozenset(machine | around) or frozenset({LINUX})

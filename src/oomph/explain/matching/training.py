@@ -9,7 +9,7 @@ from oomph.files.patterns import lazy_pattern
 SIGNS = frozenset(
     {"Epoch", "epoch", "loss", "Loss", "step", "steps", "Step", "accuracy", "acc", "iteration", "iter", "tasks"}
 )
-"""Words that stand in such lines; see `oomph.explain.reading.log.Words`."""
+"""Words in the lines that a training prints; see `oomph.explain.reading.log.Words`."""
 
 # For a line in lower case.
 _SIGN = lazy_pattern(

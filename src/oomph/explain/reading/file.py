@@ -21,7 +21,7 @@ _HEAD_BYTES = 8192
 
 
 class Unreadable(ValueError):
-    """It is empty or no text; the message is one sentence for the user."""
+    """A log is empty or no text; the message is one sentence for the user."""
 
 
 def read_file(path: Path, words: Words | None = None, origin: str = "") -> Iterator[Evidence]:

@@ -27,7 +27,7 @@ Value: TypeAlias = "int | bytes"
 
 
 def looks_like_one(data: bytes) -> bool:
-    """True if these bytes begin as such a file does: with the name of an allocator."""
+    """True if these bytes begin as a memory dump does: with the name of an allocator."""
     length = data[1] if len(data) > 2 and data[0] == (_NAME << 3 | _BYTES) else 0
     name = data[2 : 2 + length]
     return 2 < length < 100 and len(name) == length and b"bfc" in name and name.isascii()
@@ -41,7 +41,7 @@ def read_dump(path: Path) -> Evidence:
 
 
 def describe(data: bytes, origin: str = "") -> Evidence:
-    """The same from the file's bytes."""
+    """The fact that the allocator ran out, with its figures, from the bytes of the file."""
     name, peak, free, users = "", 0, [0], Counter[str]()
     for field, value in _fields(data):
         if field == _NAME and isinstance(value, bytes):

@@ -73,7 +73,7 @@ class KernelLog:
         return lines
 
     def close(self) -> None:
-        """Close it."""
+        """Close the kernel's log."""
         if self._fd is not None:
             os.close(self._fd)
             self._fd = None
@@ -113,7 +113,7 @@ def broken_bus(lines: Iterable[str], buses: Collection[str]) -> str | None:
 
 
 def known_bus(bus: str, buses: Collection[str]) -> str | None:
-    """The address in `buses` that means the same: the kernel writes 0000:3b:00, NVML 00000000:3B:00.0."""
+    """The address in `buses` that means the same as `bus`: the kernel writes 0000:3b:00, NVML 00000000:3B:00.0."""
     wanted = _short(bus)
     return next((known for known in buses if _short(known) == wanted), None)
 

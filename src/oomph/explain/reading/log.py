@@ -25,7 +25,7 @@ CHUNK_BYTES = 1 << 18
 _OVERLAP = 512  # of two windows of a line that is longer than a fact may be, so that no wording falls between them
 _CONTEXT_WORDS = (b"recent", b"execution", b"invoked")
 _CONTEXT_LINES = 256
-"""How many lines after the head of a report (traceback, failed node, memory killer) are always kept."""
+"""The number of lines after the head of a report (traceback, failed node, memory killer) that are always kept."""
 _END_BYTES = 1 << 14  # of a log, in which its last lines stand
 
 _CONTROL = lazy_pattern(rb"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]{0,500}\x07?|[@-Z\\^_])")
@@ -54,13 +54,13 @@ class Words(NamedTuple):
     progress: frozenset[bytes] = frozenset()
     """Words in every line of a healthy training; only the first and the last such line of a block count."""
     each_counts: frozenset[bytes] = frozenset()
-    """Words of lines that all count, even if they differ only in numbers."""
+    """Words of lines, all of which are kept, even if they differ only in numbers."""
     readings: frozenset[bytes] = frozenset()
-    """Words of lines that hold readings: more of these are delivered."""
+    """Words of lines that hold readings, of which more are kept than of other lines that differ only in numbers."""
     beginnings: frozenset[bytes] = frozenset()
     """Like `wanted`, for literals that may be the beginning of a longer word, as in `hipErrorUnknown`."""
     condense: Callable[[bytes], bytes] = bytes
-    """Shortens long reports in a block before anything else; keeps every line, even if it is empty."""
+    """A function that shortens long reports in a block before anything else; it keeps every line, even if empty."""
 
 
 def read_log(stream: Readable, origin: str = "", words: Words | None = None) -> Iterator[Evidence]:
@@ -206,7 +206,7 @@ def _with_end(blocks: Iterable[tuple[int, bytes]]) -> Iterator[tuple[int, bytes,
 
 
 def _start_of_end(block: bytes) -> int:
-    """The offset of the last lines."""
+    """The offset at which the last LINES lines begin."""
     place = len(block)
     for _ in range(LINES + 1):
         place = max(block.rfind(b"\n", 0, place), 0)
@@ -257,7 +257,7 @@ def _records(text: str) -> Iterator[tuple[str, str]]:
 
 
 def _numbers(block: bytes, first: int) -> Sequence[int]:
-    """The number of the line that each piece belongs to."""
+    """The number of the line that each piece of the block belongs to."""
     if b"\r" not in block:
         return range(first, first + block.count(b"\n") + 1)
     return [number for number, line in enumerate(block.split(b"\n"), first) for _ in range(line.count(b"\r") + 1)]

@@ -33,7 +33,7 @@ from oomph.journal.journal import Event, facts, foreign_format, lines_left_out, 
 
 _ATTEMPT = re.compile(r"[0-9]{1,9}")
 _MOST_OF_A_LOG = 16 << 20
-"""The most bytes read of a log, far above what is kept: a planted one may be a huge hole."""
+"""The most bytes read of a log, far above what is kept: a planted file may be a huge hole."""
 _NOT_RESTARTABLE = "not-restartable"
 
 
@@ -123,7 +123,7 @@ def _events(events: list[Event], attempt: int) -> Iterator[Evidence]:
 
 
 def _in_words(fact: Fact) -> str:
-    """A fact that explains a fault, as a line of a log; empty for all others."""
+    """A fact that explains a fault, worded as a line of a log; empty for all others."""
     match fact:
         case Hung(phase=phase, seconds=seconds, limit_seconds=limit, line=line):
             at = f", at {line}" if line else ""
@@ -151,7 +151,7 @@ def _by_oomph(returncode: int, kills: int | None, restart_requested: bool, hung:
 
 
 def _where(attempt: int, epoch: int | None, step: int | None) -> str:
-    """The attempt, epoch and step, counted from 1."""
+    """The attempt, epoch and step in words, counted from 1."""
     numbers = (("epoch", epoch), ("step", step))
     return ", ".join([f"attempt {attempt}", *(f"{name} {at + 1}" for name, at in numbers if at is not None)])
 

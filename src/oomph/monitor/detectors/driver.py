@@ -13,7 +13,7 @@ from oomph.monitor.window import Window
 _PAGES_OF_XID = {8: "kernel-timeout", 13: "illegal-memory-access", 31: "illegal-memory-access"}
 _FALLEN_OFF_THE_BUS = 79
 _XID_THAT_FOLLOWS = {43, 45}
-"""Xids that follow another error, or a kill."""
+"""Xids that only follow another error, or a kill."""
 _OTHER_EVENTS = {
     "ecc-double-bit": ("an uncorrected memory error: results may be wrong", "memory error"),
     "unavailable": ("the driver has taken it out of use", "unavailable"),

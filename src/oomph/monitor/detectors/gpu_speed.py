@@ -15,9 +15,9 @@ from oomph.monitor.sample import GpuSample
 from oomph.monitor.window import Window
 
 _BUSY = 0.5
-"""A GPU with at least this utilization is working."""
+"""The utilization, 0 to 1, from which on a GPU is working."""
 _HOT_SECONDS = 2.0
-"""How long it must be that hot."""
+"""The seconds that a GPU must be at its limit."""
 _SHUTDOWN_CELSIUS = 2.0
 
 
@@ -56,9 +56,9 @@ _HW_SLOWDOWN, _SW_THERMAL, _HW_THERMAL, _POWER_BRAKE = 0x8, 0x20, 0x40, 0x80
 _BITS = _HW_SLOWDOWN | _SW_THERMAL | _HW_THERMAL | _POWER_BRAKE
 _SLOWED_SECONDS = 60.0
 _SLOWED_SAMPLES = 5
-"""Slowed samples needed in that time."""
+"""The number of slowed samples needed in that time."""
 _FREE_SECONDS = 120.0
-"""Window in which to look for the unslowed clock."""
+"""The seconds in which to look for the unslowed clock."""
 _WORKING = 0.1
 _SLIGHT = 0.1
 _CAUSES = {"heat": "heat", "power brake": "the brake of its power supply", "slowdown": "its hardware"}
@@ -101,7 +101,7 @@ def _seconds_seen(window: Window) -> float:
 
 
 def _free_clock(window: Window, gpu: GpuSample) -> float | None:
-    """Its clock at work when nothing slows it; its highest one if never seen."""
+    """The clock at work when nothing slows the GPU, in hertz; its highest clock if that was never seen."""
     clocks = [
         values["sm_clock_hertz"]
         for values in _while_working(window, gpu, _FREE_SECONDS)
@@ -134,7 +134,7 @@ def _cause(bits: list[int]) -> str:
 
 _LINK_SECONDS = 75.0
 _LINK_SPAN_SECONDS = 45.0
-"""The least time between the first and last reading."""
+"""The least seconds between the first and the last reading."""
 _REPLAYS_A_MINUTE = 60.0
 _BURSTS = 3
 _LINK_READINGS = 5

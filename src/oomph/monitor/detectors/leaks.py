@@ -23,23 +23,25 @@ _GATES = {
 }
 _LEAK_OF_ROOM, _OF_ROOM_IN_AN_EPOCH = 0.8, 0.85
 _LAST_RISES, _RISES_OF_ROOM, _RISES_OF_PLAN = 3, 5, 6
-"""Even rises from epoch to epoch that stand for a trend: where the next does not fit, and with most of the memory or
-of the training gone. A ring of copies has a few rises as well."""
+"""The number of even rises from epoch to epoch that stand for a trend: where the next does not fit, with most of the
+memory gone, and with most of the training gone. A ring of copies has a few rises as well."""
 _EPOCHS, _STEPS_SECONDS, _LEAK_LEAST_OF_ROOM = 40, 3 * 3600.0, 0.2
-"""The least duration of growth, and its least share of the free memory, if the end of the training is unknown."""
+"""The least growth to call a leak if the end of the training is unknown: in epochs, in seconds, and as a share of
+the free memory."""
 _PLANNED_STEPS_SECONDS = 5 * 60.0
-"""The least duration within epochs if the end is known."""
+"""The least seconds of growth within epochs if the end of the training is known."""
 _OF_FIT = 0.05
-"""The memory each fit leaves, as a share of the smallest: part of a model, not of a buffer that outlives fits."""
+"""The least memory that each fit leaves, as a share of the smallest fit: part of a model, not of a buffer that
+outlives fits."""
 _FEW_EPOCHS = 10
-"""From this many on, ends of epochs tell more than readings within."""
+"""The number of ended epochs from which on ends of epochs tell more than readings within epochs."""
 _EACH_FIT = 0.4
-"""The least share of the growth across two fits in each of them."""
+"""The least share of the duration of growth across two fits that must lie in each of them."""
 _LEAK_SOON_SECONDS, _LEAK_LASTING_SECONDS = 3600.0, 50 * 60.0
 """Without a known end of the training, growth is reported early only if it reaches the limit within the first of these
 times, or has gone on for the second."""
 _LARGE_STEPS = 1000
-"""Growth within epochs is per this many steps."""
+"""The number of steps for which growth within epochs is stated."""
 
 
 @detector("memory-leak", every=10.0)
@@ -98,7 +100,7 @@ def _is_leak(growth: Growth, series: Series, room: float | None) -> bool:
 
 
 def _few_rises(series: Series, room: float | None) -> Growth | None:
-    """Growth with too few readings for a trend, but the same rise in each."""
+    """The growth that has too few readings for a trend, but the same rise in each; None if there is none."""
     if series.kind == "fits":
         return kept_models(series, _MIB)
     growth = even_rises(series.points, _LAST_RISES, _MIB) if series.kind == "epochs" else None
@@ -164,20 +166,21 @@ def _rate(rate: float, unit: str) -> str:
 
 _GROWING_GATES = Gates(readings=16, least_bytes=96 * _MIB, still=0.94, straight=20.0)
 _GROWING_OF_ROOM = 0.8
-"""Higher than for a GPU: people fill more of a machine's memory on purpose."""
+"""The share of the free memory from which on growth is a leak: higher than for a GPU, as people fill more on
+purpose."""
 _GROWING_SECONDS, _GROWING_LEAST_OF_ROOM = 3 * 3600.0, 0.2
-"""The least duration and share of the free memory of growth, if the end of the fit is unknown."""
+"""The least growth to call a leak if the end of the fit is unknown: in seconds, and as a share of the free memory."""
 _GROWING_PLANNED_SECONDS = 10 * 60.0
-"""The least duration if known."""
+"""The least seconds of growth if the end of the fit is known."""
 _OF_ROOM_SECONDS = 4 * 60.0
 _EARLY_SECONDS = 5 * 60.0
 _NEAR_SECONDS, _GROWING_LASTING_SECONDS = 20 * 60.0, 50 * 60.0
-"""Growth that is not yet called a leak is told when the limit is as near as this, or when it has lasted so long and the
+"""The seconds to the limit within which growth not yet called a leak is reported, and those that it must last if the
 end of the fit is not known."""
 _FAR_SECONDS = 7 * 86400.0
-"""Growth that takes more than a week to the limit is not reported."""
+"""The most seconds to the limit: growth that takes more than a week is not reported."""
 _START_SECONDS = 120.0
-"""How long imports, data and the first step take; their memory is no growth."""
+"""The seconds that imports, data and the first step take; their memory is no growth."""
 
 
 @detector("memory-leak", every=60.0)
@@ -254,15 +257,16 @@ def _growth_finding(subject: str, what: str, growth: Growth, outlook: Outlook) -
 
 
 _KEPT_EVEN_RISES = 4
-"""For fits with the same work: five folds."""
+"""The fewest even rises between fits with the same work: five folds."""
 _KEPT_RISES, _KEPT_OF_FITS = 7, 0.75
-"""For fits with any work."""
+"""The fewest rises between fits with any work, and their least share of all steps from fit to fit."""
 _KEPT_RISE = 0.05
-"""A rise is at least this share of the smallest fit."""
+"""The least rise, as a share of the smallest fit."""
 _KEPT_GROWN = 2.0
 """The least growth, in sizes of the smallest fit: more than one larger model explains."""
 _KEPT_BYTES = 32 * _MIB
-"""For fits with any work: TensorFlow itself may leave 1 MiB after a fit that frees its model (measured)."""
+"""The least growth in bytes for fits with any work: TensorFlow may leave 1 MiB after a fit that frees its model
+(measured)."""
 
 
 def kept_models(fits: Series, least_bytes: float) -> Growth | None:
@@ -300,9 +304,9 @@ def _each_is_larger(points: Sequence[Point]) -> bool:
 
 
 _OF_PLAN = 0.9
-"""The share of the remaining training: buffers fill in a third of it, or a half, seldom later."""
+"""The share of the remaining training that growth must last: buffers fill in a third of it, or a half, seldom later."""
 _LEAST_OF_PLAN = 0.25
-"""Growth over less of the whole training tells nothing, however little is left."""
+"""The least share of the whole training that growth must last, however little is left."""
 
 
 def takes_most_of_the_plan(begin: float, now: float, planned: float) -> bool:
@@ -316,5 +320,6 @@ def takes_most_of_the_plan(begin: float, now: float, planned: float) -> bool:
 
 
 def share_of_room(grown: float, room: float | None) -> float:
-    """Growth as a share of the memory free when it began; 0 without a limit. `room` is what is free now."""
+    """The growth as a share of the memory free when it began; 0 without a limit. `room` is the memory free now, in
+    bytes."""
     return 0.0 if room is None else grown / max(grown + room, 1.0)

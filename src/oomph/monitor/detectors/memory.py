@@ -37,7 +37,7 @@ def device_memory(window: Window) -> Iterable[Finding]:
 
 
 def _held(sample: Sample) -> float | None:
-    """The most that TensorFlow's tensors took so far; None if unknown."""
+    """The most bytes that TensorFlow's tensors have taken so far; None if unknown."""
     held = (sample.training.get("allocator_peak_bytes"), sample.training.get("allocator_in_use_bytes"))
     return max((amount for amount in held if amount is not None), default=None)
 
@@ -48,7 +48,7 @@ def _filling(window: Window) -> Iterator[Finding]:
         return
 
     def once_it_trains(sample: Sample) -> float | None:
-        """Skip the first step, which allocates what all others take."""
+        """The bytes that tensors have taken, but None until the first step has allocated what all others take."""
         before = _held(sample)
         return before if before is not None and before >= held / 2 else None
 
@@ -157,7 +157,7 @@ _AGES = (10.0, 60.0, 300.0, 600.0, 3000.0)
 
 
 class _Rise(NamedTuple):
-    """The rise of an amount, and the seconds it took."""
+    """The rise of an amount, and the seconds that it took."""
 
     amount: float
     seconds: float
@@ -170,7 +170,7 @@ class _Rise(NamedTuple):
 
 
 def _rise(window: Window, amount: Callable[[Sample], float | None], least: float) -> _Rise | None:
-    """The rise by at least `least` in the shortest time, or None."""
+    """The rise by at least `least` in the shortest time; None if there is none."""
     now = amount(window.newest)
     for seconds in _AGES if now is not None else ():
         earlier = window.ago(seconds)

@@ -40,10 +40,10 @@ def _where(epoch: float | None, step: float | None) -> str:
 
 _INPUT_SECONDS = 60.0
 _LEAST_SECONDS, _LEAST_STEPS = 30.0, 5
-"""The least that has to be measured: before that, buffers may still be filling."""
+"""The seconds and steps to measure before judging: until then, buffers may still be filling."""
 _NOTICED, _BOUND = 0.05, 0.20
 _BUSY = 0.7
-"""A GPU that is busy for this share of the time has enough to do."""
+"""The share of the time from which on a busy GPU has enough to do."""
 _INPUT_REMEDY = (
     "Prepare batches ahead: dataset.map(..., num_parallel_calls=tf.data.AUTOTUNE) and .prefetch(tf.data.AUTOTUNE) at"
     " the end, .cache() where the data fit in memory; workers= and use_multiprocessing=True for a PyDataset"
@@ -112,7 +112,7 @@ def _of_one_process(samples: list[Sample]) -> list[Sample]:
 
 
 def _gpu_use(samples: list[Sample]) -> float | None:
-    """The mean utilization of the GPUs that the script uses; None where it uses none, or none is known."""
+    """The mean utilization, 0 to 1, of the GPUs that the script uses; None where it uses none, or none is known."""
     known = [gpu for sample in samples for gpu in sample.gpus if gpu.processes is not None]
     own = {gpu.uuid for gpu in known if any(process.own for process in gpu.processes or ())}
     if known and not own:
@@ -170,26 +170,26 @@ def _is_idle(sample: Sample) -> bool:
 
 
 _RECENT = 30
-"""How many readings to search for a jump: more than come between two looks."""
+"""The number of newest readings to search for a jump: more than come between two looks."""
 _LOSS_SECONDS = 1800.0
 _USUAL, _LEAST_USUAL = 600, 180
-"""How many earlier readings show what is usual."""
+"""The number of earlier readings that show what is usual, and the fewest that do."""
 _WIDTH = 5
-"""A jump with more readings is not short."""
+"""The most readings in a short jump."""
 _CALM = 3
-"""How many usual readings show that it is over, or high ones that it is not."""
+"""The number of usual readings that show that a jump is over, or of high ones that show that it is not."""
 _FAR, _NEAR = 12.0, 6.0
-"""Deviations from where a reading is a jump, and up to which it is usual."""
+"""The deviations from the median from which on a loss has jumped, and up to which it is usual."""
 _BEYOND = 3.0
-"""The least jump, in distances of the highest usual reading from the median."""
+"""The least jump, in multiples of the distance of the highest usual loss from the median."""
 _TIMES = 5.0
-"""The least jump in medians: a hard batch has two or three times the usual loss."""
+"""The least loss after a jump, in multiples of the median: a hard batch has two or three times the usual loss."""
 _LEAST_DEVIATION = 0.01
 """The least deviation, as a share of the median."""
 
 
 class _Usual(NamedTuple):
-    """The loss so far: median, deviation and highest."""
+    """The usual loss: its median, deviation and highest value."""
 
     middle: float
     deviation: float
@@ -197,7 +197,7 @@ class _Usual(NamedTuple):
 
     @property
     def jump(self) -> float:
-        """The least loss that is a jump."""
+        """The least loss that counts as a jump."""
         beyond = self.middle + _BEYOND * (self.highest - self.middle)
         return max(self.middle + _FAR * self.deviation, beyond, _TIMES * self.middle)
 
@@ -233,7 +233,7 @@ _SPIKE_REMEDY = (
 
 
 def _jump(usual: _Usual, recent: Sequence[float]) -> str:
-    """Say so if the loss has jumped, and is back after a few readings."""
+    """The message if the loss has jumped, and is back after a few readings; else empty."""
     begin = next((n for n, loss in enumerate(recent) if loss >= usual.jump), len(recent))
     width = next((n for n, loss in enumerate(recent[begin:]) if loss <= usual.calm), len(recent))
     back = recent[begin + width : begin + width + _CALM]
@@ -243,7 +243,7 @@ def _jump(usual: _Usual, recent: Sequence[float]) -> str:
 
 
 def _rise(usual: _Usual, recent: Sequence[float]) -> str:
-    """Say so if the loss has risen above all that it was, and stays there."""
+    """The message if the loss has risen above all that it was, and stays there; else empty."""
     if min(recent[-_WIDTH - 1 :]) < usual.jump:
         return ""
     return f"the loss has risen from {usual.middle:.4g} to {recent[-1]:.4g}, above all that it was"

@@ -134,7 +134,7 @@ class _Running:
 
 
 _left_running: _Running | None = None
-"""The one running in this process: a second fit within the first is not watched separately."""
+"""The fit watched in this process, or left by an exception: a second fit within the first is not watched separately."""
 
 
 def _plain(step: Any) -> Any:
@@ -199,7 +199,7 @@ class Attendant:
         self._thread.start()
 
     def end(self) -> None:
-        """End it; a web address that does not answer is not waited for."""
+        """End the thread; a web address that does not answer is not waited for."""
         self._over.set()
         self._thread.join(_END_SECONDS)
 

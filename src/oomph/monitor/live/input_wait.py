@@ -54,7 +54,7 @@ class InputWait:
         self._seconds += seconds
 
     def read(self) -> float:
-        """The seconds so far; only differences are meaningful."""
+        """The seconds waited so far; only differences are meaningful."""
         return self._seconds + (0.0 if _traced is None else float(_traced.numpy()))
 
     def is_mine(self) -> bool:
@@ -105,7 +105,7 @@ class CountedWait:
         self._left_out = 0.0
         self._paused: float | None = None
         self.seconds = 0.0
-        """As of the last reading."""
+        """The seconds that count, as of the last reading."""
 
     def leave_out_what_came(self) -> None:
         """Leave out the wait since the last reading."""
@@ -164,7 +164,7 @@ def _on_the_cpu(value: Any, dtype: Any, name: str) -> Any:
 
 
 def _time() -> Any:
-    """The time in seconds, in a graph; always 0 while operations have to be deterministic."""
+    """The time in seconds, as a tensor of a graph; always 0 while operations have to be deterministic."""
     return tf.cond(_may_ask.read_value(), tf.timestamp, lambda: tf.zeros([], tf.float64))
 
 

@@ -21,7 +21,7 @@ Method = TypeVar("Method", bound=Callable[..., None])
 
 
 def _fail_open(method: Method) -> Method:
-    """On any error here, the training goes on, and measuring stops."""
+    """Make a method that stops measuring on any error, so that the training goes on."""
 
     @functools.wraps(method)
     def never_raises(self: Meter, *args: Any, **kwargs: Any) -> None:
@@ -61,14 +61,14 @@ class Meter:
         self._model: Any = None
         self._losses: Losses | None = None
         self._examples = 0.0
-        """Samples of earlier fits."""
+        """The number of samples in earlier fits."""
         self._steps, self._step_of_epoch, self._epoch = 0, 0, 0
         self._step_seconds, self._timed_steps = 0.0, 0
         self._noted_at = 0
         """The step of the epoch when the memory in use was last noted."""
         self._last = self._due = self._begun_at = self._noted = clock()
         self._is_begun, self._is_first = False, True
-        """`_is_first`: no step of the fit was taken yet."""
+        """Whether a fit has begun, and whether no step of it was taken yet."""
         self._paused_at: float | None = None
 
     @property
@@ -117,7 +117,7 @@ class Meter:
         Args:
             step_of_epoch: the steps done in this epoch.
             steps: the steps done in all.
-            logs: what it returned.
+            logs: the logs that the step returned.
             micro_batch: the size of its micro-batches; None if its batch was whole.
         """
         now = self._clock()

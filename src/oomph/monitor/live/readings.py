@@ -30,15 +30,15 @@ class Losses:
         self._is_training = True
         """False once an evaluation has used the sums."""
         self.examples = 0.0
-        """Samples since the fit began; 0 if the model does not count them."""
+        """The number of samples since the fit began; 0 if the model does not count them."""
 
     def begin_epoch(self) -> None:
-        """Keras resets its sums here."""
+        """Begin an epoch, for which Keras resets its sums."""
         self._total = self._count = 0.0
         self._is_training = True
 
     def end_epoch(self) -> None:
-        """From here to the next epoch, the sums are an evaluation's."""
+        """End an epoch: until the next one, the sums are an evaluation's."""
         self._is_training = False
 
     def values(self, logs: Any) -> dict[str, float | None]:
@@ -101,7 +101,7 @@ class FullestDevice:
 
 
 _COST = 200
-"""At most one part in this many of the time: 0.5 %."""
+"""The least time between two looks, in durations of a look: looks then take 0.5 % of the time at most."""
 _LEAST_SECONDS = 2.0
 
 

@@ -37,15 +37,15 @@ class Isolated:
     """
 
     ok: bool
-    """True if it returned."""
+    """True if the function returned."""
     value: Any = None
-    """The value it returned."""
+    """The value that the function returned."""
     error: BaseException | None = None
-    """The exception it raised, if any; without frames, which are gone with the process."""
+    """The exception that the function raised, if any; without frames, which are gone with the process."""
     traceback: str = ""
     """The traceback of `error`, as text."""
     diagnoses: tuple[Diagnosis, ...] = ()
-    """Diagnoses of the failure, the likeliest cause first; empty when it returned."""
+    """The diagnoses of the failure, the likeliest cause first; empty when the function returned."""
     returncode: int = 0
     """The exit code of its process, as in `subprocess`: −n for death by signal n."""
     timeout: float | None = None

@@ -30,7 +30,7 @@ _STACK_SECONDS = 0.5
 _GRACE_SECONDS = 5.0
 _KILLED_SECONDS = 10.0
 _MOST_LAST_CHUNKS = 64
-"""More than a pipe holds. Bounded, because a process in another session may keep writing to its stderr."""
+"""The most chunks of last output to read: more than a pipe holds, as a process in another session may keep writing."""
 
 
 class IsolatedProcess:
@@ -42,7 +42,7 @@ class IsolatedProcess:
         ours_err, theirs_err = os.pipe()
         self._tail, self.answer, self.timed_out = Tail(None), bytearray(), False
         self._is_late = False
-        """True if further answers are ignored."""
+        """True if the time is up, so that further answers are ignored."""
         path = [str(Path(oomph.__file__).parents[1]), *sys.path]
         try:
             self._child = Child(
@@ -98,7 +98,7 @@ class IsolatedProcess:
 
     @property
     def stderr(self) -> bytes:
-        """The end of its stderr."""
+        """The end of what the process wrote to stderr."""
         return self._tail.data
 
     def _attend_for(self, seconds: float) -> None:

@@ -22,7 +22,7 @@ _MAIN_ELSEWHERE = "__mp_main__"
 
 @dataclass(frozen=True)
 class IsolatedAnswer:
-    """The answer of the isolated process."""
+    """What the isolated process answers: a value, or an error."""
 
     ok: bool
     value: Any = None
@@ -33,7 +33,7 @@ class IsolatedAnswer:
 
 
 class LostError(Exception):
-    """Stands for an exception that cannot be pickled."""
+    """An error in place of an exception that cannot be pickled."""
 
 
 def pack_call(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> bytes:

@@ -28,7 +28,7 @@ PREEMPTED = "preempted"
 KEPT = "kept"
 _HOLDER_BYTES = 512
 _MOST_ATTEMPTS = 10**6
-"""Far above what one run may start."""
+"""The highest attempt number that is believed: far above what one run may start."""
 
 
 @dataclass(frozen=True)
@@ -45,14 +45,14 @@ class RunRecord:
     "preempted" (to be restarted elsewhere or later) or "kept" (exit code 0, with checkpoints that may be needed)."""
     attempts: int = 0
     host: str = ""
-    """The machine that runs it, or ran it last."""
+    """The name of the machine that runs the script, or ran it last."""
     options: tuple[str, ...] = ()
-    """The options of `oomph run` as typed last."""
+    """The options of `oomph run`, as the user last typed them."""
     entropy: str = ""
-    """Replaces the system's entropy in every attempt, unless empty."""
+    """The seed that replaces the system's entropy in every attempt; empty: none does."""
 
     def to_json(self) -> str:
-        """The document of run.json."""
+        """The text of run.json."""
         return json.dumps(redacted_data({"schema": SCHEMA, "oomph": __version__, **asdict(self)}), indent=2) + "\n"
 
     @classmethod
@@ -242,7 +242,7 @@ def _check_no_run(path: Path) -> None:
 
 
 def _lock(path: Path) -> int:
-    """Lock the directory for this process and those that inherit the descriptor."""
+    """Lock the directory for this process and every process that inherits the descriptor; returns the descriptor."""
     fd = open_own(path, "lock", os.O_RDWR | os.O_CREAT)
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -43,7 +43,7 @@ def _unfinished(cwd: str) -> Iterator[tuple[tuple[float, Path], RunRecord]]:
 
 
 def _folders_in(parent: Path) -> list[Path]:
-    """List the folder; empty, with a warning, if it is another user's or unreadable."""
+    """The folders in `parent`; empty, with a warning, if it is another user's or unreadable."""
     try:
         found = list(parent.iterdir())
     except (FileNotFoundError, NotADirectoryError):

@@ -27,13 +27,13 @@ class Unfinished:
     """A run that has not finished, and that neither its script nor oomph has ended for good."""
 
     going_on: bool
-    """True if a process still holds its lock; if not, the supervisor was killed, or the machine went down."""
+    """True if a process still holds the run's lock; if not, the supervisor was killed, or the machine went down."""
     command: str
-    """Resumes the run."""
+    """The command that resumes the run."""
     preempted: bool = False
-    """True if it ended in order, to be restarted elsewhere or later."""
+    """True if the run ended in order, to be restarted elsewhere or later."""
     stopped: bool = False
-    """True if somebody stopped it, as with Ctrl-C; the story says how."""
+    """True if somebody stopped the run, as with Ctrl-C; the story says how."""
     kept: bool = False
     """True if the script was interrupted, or finished with less than its checkpoints hold."""
     saved: bool = True
@@ -52,7 +52,7 @@ class Unfinished:
 
     @property
     def state(self) -> str:
-        """The state in words, appended to what was found in the run."""
+        """The state in words, to follow the number of faults found in the run."""
         if self.going_on:
             return "; the run is still in progress"
         if self.preempted:
@@ -65,7 +65,7 @@ class Unfinished:
 
     @property
     def following(self) -> str:
-        """The suggested next command."""
+        """The next command to suggest, in words."""
         anew = "no checkpoint was taken: starts from the beginning"
         when = "resumes from its last checkpoint" if self.saved else anew
         if self.going_on:
@@ -74,7 +74,7 @@ class Unfinished:
         return f"Next: {self.command}  ({when}{reads})"
 
     def as_document(self) -> dict[str, Any]:
-        """For `oomph explain RUN --json`."""
+        """The state as JSON, for `oomph explain RUN --json`."""
         return {"run": {"state": self.name, "next": self.command}}
 
 

@@ -12,7 +12,7 @@ from oomph.errors import UsageError
 
 @contextmanager
 def work_folder(keep: str | None, prefix: str) -> Iterator[Path]:
-    """The folder; raises UsageError when the user's choice is not empty or cannot be written."""
+    """The folder to work in; raises UsageError when the user's choice is not empty or cannot be written."""
     if keep is None:
         with tempfile.TemporaryDirectory(prefix=prefix, ignore_cleanup_errors=True) as folder:
             yield Path(folder)

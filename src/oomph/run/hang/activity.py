@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     import psutil
 
 _LEAST_SECONDS = 0.001
-"""Processor time between two samples that counts as activity. All threads of a waiting TensorFlow take 7 µs a second
+"""Processor seconds between two samples that count as activity. All threads of a waiting TensorFlow take 7 µs a second
 (measured: a lock, a queue, a generator, a sleep); a pipeline fed a few samples a second by a slow disk or network takes
 more."""
 _OF_PROCESS = 2
@@ -60,7 +60,7 @@ def was_active(before: ActivitySample, after: ActivitySample) -> bool:
 
 
 def _cpu_seconds(process: psutil.Process) -> float:
-    """Processor time in nanoseconds, from the process's clock (`clock_getcpuclockid`); psutil is coarser."""
+    """The processor time of a process in seconds, to the nanosecond (`clock_getcpuclockid`); psutil is coarser."""
     try:
         return time.clock_gettime(~process.pid << 3 | _OF_PROCESS)
     except OSError:

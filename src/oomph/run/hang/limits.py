@@ -26,9 +26,9 @@ _UNEVEN = (Phase.LOOP, Phase.FIRST_STEP, Phase.TRACING, Phase.EPOCH_START, Phase
 """Earlier durations of these phases do not predict the next: other functions are traced, more data is loaded. While
 the process tree is busy, only the longest limit applies."""
 _EARLY_SECONDS = 0.5
-"""Start the check this early, so that the alarm is raised within the limit."""
+"""How many seconds before the limit the check begins, so that the alarm is raised within the limit."""
 _RATIO = 1.05
-"""The ratio of neighbouring class bounds, so the percentile is up to 5 % too high."""
+"""The ratio of the bounds of neighbouring duration classes, so the percentile is up to 5 % too high."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Silence:
     fit: int
     seconds: float
     idle_seconds: float
-    """The time, up to now, in which the process tree has neither used the processor nor read or written."""
+    """The seconds, up to now, in which the process tree has neither used the processor nor read or written."""
     untimed: bool = False
     """True if earlier durations say nothing about this one: the script's own code runs, or feeds the input."""
 
@@ -53,12 +53,12 @@ class Hang:
     seconds: float
     limit_seconds: float
     line: str
-    """The hanging line: "train.py:42 in wait"; empty when unknown."""
+    """The line at which the script hangs: "train.py:42 in wait"; empty when unknown."""
     stacks: str
     """The Python stacks of the process, as faulthandler and py-spy print them."""
 
     def in_words(self) -> str:
-        """The line to print."""
+        """The message about the hang, in one line."""
         where = f", at {self.line}" if self.line else ""
         return (
             f"no progress for {self.seconds:.0f} s {self.phase.words} (limit {self.limit_seconds:.0f} s){where}: "
@@ -67,7 +67,7 @@ class Hang:
 
 
 class Timings:
-    """The durations of each phase of each fit so far, as counts."""
+    """The durations of each phase of each fit so far, counted by class of duration."""
 
     def __init__(self) -> None:
         self._counts: dict[tuple[Phase, int], dict[int, int]] = {}
@@ -79,7 +79,7 @@ class Timings:
         counts[index] = counts.get(index, 0) + 1
 
     def percentile(self, phase: Phase, fit: int) -> float | None:
-        """The 99th percentile of the phase's durations; None when it has not been timed yet."""
+        """The 99th percentile of the phase's durations, in seconds; None when it has not been timed yet."""
         counts = self._counts.get((phase, fit))
         return None if not counts else _RATIO ** _quantile(counts)
 
@@ -99,7 +99,7 @@ def _quantile(counts: Mapping[int, int]) -> int:
 
 
 def limit(timings: Timings, silence: Silence, floor: float) -> float:
-    """The longest this silence may last, given what the process tree is doing."""
+    """The longest this silence may last, in seconds, given what the process tree is doing."""
     longest = UNTIMED_FACTOR * floor
     if silence.phase is Phase.OWN_CODE:
         return longest if silence.idle_seconds >= longest - floor else math.inf
@@ -120,7 +120,7 @@ def is_idle(silence: Silence, floor: float) -> bool:
 
 
 def floor_seconds(environ: Mapping[str, str] | None = None) -> float:
-    """The floor of all limits."""
+    """The floor of all limits, in seconds."""
     try:
         wanted = float((os.environ if environ is None else environ).get(FLOOR_VARIABLE, FLOOR_SECONDS))
     except ValueError:

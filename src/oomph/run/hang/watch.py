@@ -19,15 +19,16 @@ from oomph.run.hang import activity, limits
 from oomph.run.hang.limits import Hang, Silence, Timings
 
 STACKS_SIGNAL = signal.SIGRTMIN + 20
-"""Makes the script's process write its Python stacks. SIGUSR1 and SIGUSR2 belong to schedulers and scripts."""
+"""The signal that makes the script's process write its Python stacks; SIGUSR1 and SIGUSR2 belong to schedulers and
+scripts."""
 _OURS = str(Path(oomph.__file__).resolve().parent)
 _STACKS_SECONDS = 1.0
 _PY_SPY_SECONDS = 3.0
 _PAUSE_SECONDS = 2.0
-"""The supervisor looks ten times a second; after a longer gap, it was itself suspended."""
+"""The supervisor looks ten times a second; after a gap of more seconds than this, it was itself suspended."""
 _MOST_BYTES = 200_000
 _MOST_OTHERS = 4
-"""Other processes whose stacks are taken as well."""
+"""The most processes beside the script's own whose stacks are taken."""
 _SAMPLES_PER_FLOOR = 10
 _LEFT_LOOP, _OWN_AFFAIR = "left the loop", "own affair"
 
@@ -54,16 +55,16 @@ class Watch:
         self._sample: activity.ActivitySample | None = None
         self._excuse, self._hung = "", False
         self.open = True
-        """False once no process holds the writing end."""
+        """False once no process holds the writing end of the pipe."""
 
     @property
     def inodes(self) -> tuple[int, int]:
-        """Inodes of the pipe and the stacks file, by which the script's process recognises its descriptors."""
+        """The inodes of the pipe and the stacks file, by which the script's process recognises its descriptors."""
         return os.fstat(self.beat_fd).st_ino, os.fstat(self.stacks_fd).st_ino
 
     @property
     def script_fds(self) -> tuple[int, int]:
-        """Descriptors the script inherits."""
+        """The descriptors that the script inherits."""
         return self.beat_fd, self.stacks_fd
 
     def started(self) -> None:
@@ -73,7 +74,7 @@ class Watch:
 
     @property
     def phase(self) -> Phase | None:
-        """The script's phase; None when it has not reported yet."""
+        """The phase that the script has last reported; None when it has not reported yet."""
         return None if self._last is None else self._last.phase
 
     @property

@@ -23,15 +23,15 @@ from oomph.run.policy.ladder import OPT_IN, Change, Conditions, climb, why_not
 from oomph.terminal.endings import ProcessEnd
 
 GAVE_UP_EXIT_CODE = 93
-"""oomph gave up on a fault that another start would only repeat: do not requeue."""
+"""The exit code when oomph gave up on a fault that another start would only repeat: do not requeue."""
 REQUEUE_EXIT_CODE = 75
-"""A restart elsewhere or later may help: requeue."""
+"""The exit code when a restart elsewhere or later may help: requeue."""
 MOST_WITHOUT_CHECKPOINT = 20
 MOST_IN_ALL = 1000
 MOST_NEVER_STARTED = 1
 
 CRASH_SIGNALS = frozenset((signal.SIGKILL, signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGILL, signal.SIGFPE))
-"""Signals of a crash or a kill. SIGINT, SIGTERM and the like are requests."""
+"""The signals of a crash or a kill. SIGINT, SIGTERM and the like are requests."""
 FROM_OUTSIDE = frozenset(
     (
         "killed", "host-oom", "hardware-fault", "device-oom-other-process", "nccl-failure", "worker-lost",
@@ -60,7 +60,7 @@ class Restart:
     reason: str
     change: Change | None = None
     rung: int = 0
-    """The index on the fault's ladder."""
+    """The index of the change on the fault's ladder."""
 
 
 @dataclass(frozen=True)
@@ -84,38 +84,39 @@ Action = Finish | Restart | GiveUp | Requeue
 
 @dataclass(frozen=True)
 class Ending:
-    """The end of an attempt: the diagnosis, and how far it got."""
+    """The end of an attempt: its diagnosis, and how far training got."""
 
     returncode: int
-    """As `subprocess` has it: −n for death by signal n."""
+    """The return code as `subprocess` has it: −n for death by signal n."""
     fault: str
-    """The name of what ended it: "host-oom", "device-oom", or "SIGKILL" when nothing more is known."""
+    """The name of the fault that ended the attempt: "host-oom", "device-oom", or "SIGKILL" when nothing more is
+    known."""
     started: bool = True
-    """False when no fit was reached and no step was committed."""
+    """False when the attempt reached no fit and committed no step."""
     steps: int = 0
-    """Steps committed by the end, over all attempts."""
+    """The number of steps committed by the end, over all attempts."""
     saved: int = 0
-    """Steps in the newest checkpoint."""
+    """The number of steps in the newest checkpoint."""
     stopped: bool = False
-    """The user or the scheduler requested the end."""
+    """True if the user or the scheduler requested the end."""
     interrupted: bool = False
-    """Ctrl-C requested the end, even if oomph then had to send a stronger signal."""
+    """True if Ctrl-C requested the end, even if oomph then had to send a stronger signal."""
     called_off: int = 0
     """The signal that ended the run after the script had ended; 0 when none came."""
     preempted: str = ""
     """The signal by which a scheduler preempted a training; empty otherwise."""
     hung: bool = False
-    """oomph ended it because it made no progress."""
+    """True if oomph ended the script because it made no progress."""
     context_lost: bool = False
-    """It ended by an error that makes its GPU context, or its process, unusable."""
+    """True if the attempt ended by an error that makes its GPU context, or its process, unusable."""
     not_compiled: bool = False
-    """It ended by an error of XLA's compiler, which comes again unless XLA is off."""
+    """True if the attempt ended by an error of XLA's compiler, which comes again unless XLA is off."""
     in_pieces: bool = False
-    """The guard gave up although enough memory was free, in pieces that another allocator may join."""
+    """True if the guard gave up although enough memory was free, in pieces that another allocator may join."""
     restart_requested: str = ""
     """The reason the guard in the script asked for a new process; empty when it did not."""
     micro_batch: int | None = None
-    """The micro-batch that it begins with in that process; None where batches stay as they were."""
+    """The size of the micro-batches that the new process begins with; None where batches stay as they were."""
     unkillable: str = ""
     """The reason the script's process survives SIGKILL; empty otherwise."""
     gave_up: str = ""
@@ -133,28 +134,28 @@ class Ledger:
     """The restarts so far: what they used and achieved."""
 
     restarts: Mapping[str, int] = field(default_factory=dict)
-    """Restarts per fault since the last progress."""
+    """The number of restarts for each fault since the last progress."""
     rungs: Mapping[str, int] = field(default_factory=dict)
-    """The first unused rung of each fault since the last progress."""
+    """The index of the first unused rung of each fault since the last progress."""
     changes: tuple[Change, ...] = ()
     """The differences from the first attempt; progress does not undo them."""
     failed_at: Place | None = None
     """The step at which the last attempt failed on data that will come again."""
     failed_by: str = ""
-    """The fault of that failure."""
+    """The name of the fault that made that step fail."""
     best_steps: int = 0
-    """The most committed steps at any failure."""
+    """The most committed steps at the end of any failed attempt."""
     best_saved: int = 0
-    """The most checkpointed steps at any failure."""
+    """The most checkpointed steps at the end of any failed attempt."""
     without_checkpoint: int = 0
-    """Restarts since the last newer checkpoint."""
+    """The restarts since a newer checkpoint was last saved."""
     never_started: int = 0
     """Attempts in a row that ended before their first fit."""
     total: int = 0
-    """Restarts of the whole run."""
+    """The number of restarts of the whole run."""
 
     def as_data(self) -> dict[str, Any]:
-        """For the journal."""
+        """The ledger as JSON, for the journal."""
         return asdict(self)
 
 

@@ -64,7 +64,7 @@ def facts(ending: Ending, conditions: Conditions, allowed: Collection[str]) -> d
 
 
 def in_words(action: Action) -> dict[str, Any]:
-    """An action for the journal."""
+    """An action as JSON, for the journal."""
     match action:
         case Finish(code):
             return {"action": "finish", "exit_code": code, "reason": ""}
@@ -236,7 +236,7 @@ def _ledger_in(written: Mapping[str, Any]) -> Ledger:
 
 
 def _read(kind: type[Any], document: Mapping[str, Any]) -> Any:
-    """A frozen value from a JSON object of the journal; unknown fields are left out.
+    """A frozen value of type `kind` from a JSON object of the journal; unknown fields are left out.
 
     Raises ValueError when a known field has another type.
     """

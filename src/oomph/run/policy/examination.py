@@ -21,27 +21,27 @@ _LOSE_THE_CONTEXT = frozenset(("illegal-memory-access", "kernel-launch-failure",
 
 @dataclass(frozen=True)
 class Trail:
-    """The evidence that an attempt left."""
+    """The evidence that an attempt left behind."""
 
     returncode: int
-    """As `subprocess` has it: −n for death by signal n."""
+    """The return code as `subprocess` has it: −n for death by signal n."""
     oom_kills: int | None
-    """New OOM kills in the control group; None when it does not count them."""
+    """The number of new OOM kills in the control group; None when it does not count them."""
     stderr: bytes
     stopped: bool
-    """The user or the scheduler requested the end."""
+    """True if the user or the scheduler requested the end."""
     events: Sequence[Event]
     """The journal events of the script's processes in this attempt."""
     progress: Progress | None
-    """Its progress; None when it has not committed a step."""
+    """The attempt's progress; None when it has not committed a step."""
     asked: str = ""
     """The signal by which a scheduler announced the end; empty when none did."""
     hung: bool = False
-    """oomph ended it because it made no progress."""
+    """True if oomph ended the script because it made no progress."""
     elsewhere: str = ""
-    """Other evidence of its end: the kernel's log, Python's stacks at a crash."""
+    """Other evidence of the end, as text: the kernel's log, Python's stacks at a crash."""
     unkillable: str = ""
-    """The reason it survives SIGKILL; empty when it has ended."""
+    """The reason the script's process survives SIGKILL; empty when it has ended."""
     broken_gpu: bool = False
     """True if the kernel's log calls a GPU of the script broken."""
     again: bool = False

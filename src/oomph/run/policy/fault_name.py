@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
 
 _SUSPICION = 0.5
-"""Confidence of a mere likeness (`explain/matching/likeness.py`): worth showing, but no reason for a restart."""
+"""The highest confidence of a mere likeness (`explain/matching/likeness.py`): worth showing, but no reason for a
+restart."""
 
 
 _ASKING = (RestartRequested, GaveUp, ContextLost)
@@ -66,7 +67,7 @@ def named(name: str) -> Named:
 
 
 def signal_name(returncode: int) -> str:
-    """SIGKILL for −9; "exit code 3" for 3."""
+    """The name of the signal or the exit code: SIGKILL for −9, "exit code 3" for 3."""
     return ProcessEnd(returncode).name
 
 

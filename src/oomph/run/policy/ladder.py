@@ -16,7 +16,7 @@ from oomph.protocol.micro_batch_sizes import size_after_crash
 
 SAME = "same"
 MOST_SAME = 3
-"""Unchanged restarts for a fault without a better remedy."""
+"""The number of unchanged restarts for a fault without a better remedy."""
 OPT_IN = {"skip-batch": "--skip-poison", "precision": "--allow-bfloat16"}
 """Changes that alter the mathematics → the flag that allows them."""
 _SKIPS = ("skip-batch",) * 3
@@ -48,7 +48,7 @@ class Change:
     name: str
     """The name of its rung, such as "micro-batch"."""
     value: str = ""
-    """Its value: a size, the UUID of a GPU, the name of a checkpoint, a place."""
+    """The value of the change: a size, the UUID of a GPU, the name of a checkpoint, a place."""
 
     def __str__(self) -> str:
         return _WORDS.get(self.name, self.name + " {}").format(self.value)

@@ -18,7 +18,7 @@ from oomph.terminal.amounts import as_size, counted, times
 from oomph.terminal.paint import GREEN, RED, YELLOW, Marked
 
 HEAD = 15
-"""The columns of the heads of several lines."""
+"""The width of the head of each line, in columns, where there are several lines."""
 _RESULT, _STOPPED, _GAVE_UP = "the result", "stopped", "gave up"
 _STYLES = {EXACT: GREEN, VERIFIED: GREEN, NOT_EQUAL: RED, FAILED: RED}
 """The colours of labels; yellow for all others."""

@@ -20,22 +20,22 @@ class Found:
 
     fault: str
     code: str
-    """The page's code; empty without a page."""
+    """The code of the fault's page; empty without a page."""
     subject: str
     kind: str
     message: str
     remedy: str
     severity: str
-    """The highest one reported."""
+    """The highest severity reported."""
     attempt: int
     begin: float
-    """When first reported; Unix time, like `since` and `end`."""
+    """The Unix time when the finding was first reported; `since` and `end` are Unix times too."""
     since: float
-    """When it last appeared: it may have gone away in between."""
+    """The time when the finding last appeared: it may have gone away in between."""
     end: float | None = None
-    """When it was last seen; None if it may still be there."""
+    """The time when the finding was last seen; None if the problem may still be there."""
     seconds: float = 0.0
-    """How long it lasted in total, without the part after `since` if it has no end."""
+    """The seconds that the finding lasted in total, without the part after `since` if it has no end."""
 
 
 def findings_of(events: Iterable[Event]) -> list[Found]:

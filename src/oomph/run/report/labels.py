@@ -81,13 +81,13 @@ class Labelled(NamedTuple):
 
 
 def meaning(label: str, repeated: int, reasons: Sequence[Reason]) -> str:
-    """The meaning of a label for a run that has repeated so many steps."""
+    """The meaning of a label, in words, for a run that has repeated this many steps."""
     is_unneeded = label == UNVERIFIED and not repeated and not reasons
     return _NOTHING_REPEATED if is_unneeded else MEANING.get(label, label)
 
 
 def worst(labelled: Iterable[Labelled]) -> Labelled:
-    """The worst of several, with the reasons of all that have this label or are not equal."""
+    """The worst of several labels, with the reasons of all that have this label or are not equal."""
     known = list(labelled)
     label = max((each.label for each in known), key=ORDER.index, default=EXACT)
     reasons = [reason for each in known if each.label in (label, NOT_EQUAL) for reason in each.reasons]
@@ -363,7 +363,7 @@ def _proved(label: str, coverage: Coverage) -> Labelled:
 
 
 def _lost(resumed: Resumed) -> tuple[Reason, ...]:
-    """The reasons for state known to differ."""
+    """The reasons for each piece of state that is known to differ."""
     reasons = [*reasons_from(resumed.lost), *reasons_from(resumed.meant)]
     if resumed.kind == "epoch":
         reasons.append(because("epoch-restarted"))

@@ -57,7 +57,7 @@ def larger_batch(events: Sequence[Event]) -> LargerBatch | None:
 
 
 def _figures(fit: FitFinished) -> tuple[int, int, int] | None:
-    """Peak, limit and kept memory, in bytes; None unless all are known."""
+    """The peak, the limit and the memory that is kept, in bytes; None unless all are known."""
     peak, limit, kept = fit.device_peak_bytes, fit.device_limit_bytes, fit.kept_bytes
     if peak is None or limit is None or kept is None or min(peak, limit, kept) < 0:
         return None

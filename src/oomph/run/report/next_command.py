@@ -22,9 +22,9 @@ class Variables(NamedTuple):
     """The environment variables that the script has read and that are set."""
 
     shown: tuple[str, ...] = ()
-    """Assignments, in front of the command."""
+    """The assignments to put in front of the command."""
     others: tuple[str, ...] = ()
-    """Names of those whose values are not shown."""
+    """The names of the variables whose values are not shown."""
 
 
 def names_read(events: Iterable[Event]) -> tuple[str, ...]:
@@ -42,7 +42,7 @@ def variables_read(events: Iterable[Event], environ: Mapping[str, str]) -> Varia
 
 
 def command_to_go_on(typed: Sequence[str], words: Sequence[str], run_dir: str, shown: Sequence[str] = ()) -> str:
-    """`NAME=value oomph run --resume=DIR`, the options as typed, and the script with its arguments."""
+    """The command that resumes the run: `NAME=value oomph run --resume=DIR`, the options as typed, and the script."""
     return shlex.join([*shown, "oomph", "run", f"--resume={run_dir}", *options_without_a_run(typed), *words])
 
 

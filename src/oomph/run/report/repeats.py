@@ -15,12 +15,12 @@ class Repeat(NamedTuple):
 
     steps: int = 0
     saved: int = 0
-    """The repeated steps in its last checkpoint, which later attempts build on."""
+    """The number of repeated steps in its last checkpoint, which later attempts build on."""
     in_all: int = 0
-    """All repeated steps, including those of fits that it finished before it returned to another one."""
+    """The number of all repeated steps, including those of fits that it finished before it returned to another one."""
 
     def of(self, is_last: bool) -> Range:
-        """The repeated steps that must have been compared: all, or those that are left."""
+        """The least and the most repeated steps that a comparison has to cover: all, or those that still matter."""
         return Range(least=self.steps) if is_last else Range(most=self.saved)
 
 
@@ -48,7 +48,8 @@ def repeats(events: Iterable[Event]) -> Mapping[int, Repeat]:
 
 
 def _in_all(attempt: Iterable[Event], reached: int, end: int) -> int:
-    """Count all: a stretch begins where a fit resumed, or at the first step, and ends before the next return."""
+    """Count all repeated steps: a stretch begins where a fit resumed, or at the first step, and ends before the next
+    return."""
     total = start = at = 0
     for event in attempt:
         match event.fact:

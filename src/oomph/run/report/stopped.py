@@ -15,11 +15,12 @@ _BY = {
 }
 _SOMEHOW = "stopped from outside"
 _SHELL = 128
-"""Shells show death by signal n as 128 + n."""
+"""What a shell adds to n to report death by signal n."""
 
 
 def stopped(events: Sequence[Event]) -> str:
-    """How the newest attempt was stopped; empty if it ended by itself, was preempted, or has not ended."""
+    """The words for how the newest attempt was stopped; empty if it ended by itself, was preempted, or has not
+    ended."""
     newest = max((event.attempt for event in events), default=0)
     decided = last([event for event in events if event.attempt == newest], Decided)
     return "" if decided is None else _stopped(decided)

@@ -45,7 +45,7 @@ _GOES_ON = (FitStarted, FitFinished, CheckpointSaved, LoopSeen, TrainedOutsideFi
 _WORTH_A_FLAG = 1.0
 """Seconds a run must have lost before a flag is worth typing."""
 _FEWER = 4
-"""By what factor to make checkpoints more frequent when repeated steps cost too much."""
+"""The factor by which to make checkpoints more frequent when repeated steps cost too much."""
 _SHORTEST_CHECKPOINT_SECONDS = 5
 
 
@@ -86,12 +86,12 @@ class Story:
     savings: tuple[Saving, ...]
     findings: tuple[Found, ...] = ()
     stopped: str = ""
-    """The cause of the stop, in words; empty when it ended otherwise."""
+    """The cause of the stop, in words; empty when the run ended otherwise."""
     improvement: str = ""
     """The one change to the script that gives a better result."""
 
     def as_document(self) -> dict[str, Any]:
-        """For `oomph explain RUN --json`."""
+        """The story as JSON, for `oomph explain RUN --json`."""
         return asdict(self)
 
 

@@ -54,12 +54,12 @@ class Checkpoints:
 
     count: int = 0
     bytes: int = 0
-    """The size of the largest checkpoint."""
+    """The size of the largest checkpoint, in bytes."""
     seconds: float = 0.0
     share: float = 0.0
-    """The share of the wall time, 0 to 1."""
+    """The share of the wall time that checkpoints took, 0 to 1."""
     failed: int = 0
-    """Checkpoints that could not be written, as on a full disk."""
+    """The number of checkpoints that could not be written, as on a full disk."""
 
 
 @dataclass(frozen=True)
@@ -70,26 +70,27 @@ class Summary:
     faults: Mapping[str, int]
     """The number of occurrences of each fault, by name."""
     recoveries: int
-    """Faults recovered from inside the script's process."""
+    """The number of faults recovered from inside the script's process."""
     restarts: int
     """The number of restarts by oomph."""
     steps: int
-    """Steps done; repeated steps count once."""
+    """The number of steps done; repeated steps count once."""
     steps_repeated: int
     steps_reached: int
-    """Steps by the end of the last attempt that trained: fewer than `steps` if it ended while repeating some."""
+    """The number of steps by the end of the last attempt that trained: fewer than `steps` if it ended while
+    repeating some."""
     steps_saved: int
-    """The part in its last checkpoint."""
+    """The number of steps in the last checkpoint of that attempt."""
     fits_not_kept: int
-    """Finished fits whose end states were too expensive to keep: a resume trains them again."""
+    """The number of finished fits whose end states were too expensive to keep: a resume trains them again."""
     micro_batch: int | None
-    """The last micro-batch of a training; None when no batch of a training was split."""
+    """The last size of micro-batches in a training; None when no batch of a training was split."""
     exactness: str
     """The relation of the result to that of an undisturbed run: one of `labels.ORDER`."""
     exit_code: int | None
     seconds: float
     seconds_recovering: float
-    """Time spent on faults inside the script's process, including TensorFlow's own wait of 10 s."""
+    """The seconds spent on faults inside the script's process, including TensorFlow's own wait of 10 s."""
     device_peak_bytes: int | None
     host_peak_bytes: int | None
     gave_up: str = ""
@@ -100,7 +101,7 @@ class Summary:
     reasons: tuple[Reason, ...] = ()
     """The reasons the label is not a better one, causes first."""
     unrecorded: int = 0
-    """Attempts that are missing from the journal."""
+    """The number of attempts that are missing from the journal."""
     findings: tuple[Found, ...] = ()
     """The findings of the monitor, apart from mere notices, each once."""
     input_wait: float | None = None
@@ -108,13 +109,13 @@ class Summary:
     resumes: int = 0
     """How often the user, or a scheduler, resumed the run with `--resume`."""
     left_out: Reason | None = None
-    """The records that `--skip-corrupt` left out, None when nothing was."""
+    """The reason that names the records that `--skip-corrupt` left out; None when nothing was left out."""
     cut_off: int = 0
-    """Attempts killed together with oomph, from outside."""
+    """The number of attempts killed together with oomph, from outside."""
     steps_without_data: int = 0
-    """Steps that `fit` was asked for but did not do, because its data ran out."""
+    """The number of steps that `fit` was asked for but did not do, because its data ran out."""
     larger_batch: LargerBatch | None = None
-    """The factor by which its batches could grow; None if unknown or small."""
+    """The larger batch that the run leaves room for; None if unknown, or little larger."""
 
     def __repr__(self) -> str:
         faults = sum(self.faults.values())
@@ -130,7 +131,7 @@ class Summary:
 
     @property
     def exactness_reasons(self) -> tuple[str, ...]:
-        """The reasons in words."""
+        """The reasons the label is not a better one, in words."""
         return tuple(map(str, self.reasons))
 
     @property
@@ -149,7 +150,7 @@ class Summary:
         return {"schema": SCHEMA, **asdict(self), **words}
 
     def to_json(self) -> str:
-        """The document as text."""
+        """The document of summary.json, as text."""
         return json.dumps(self.as_document(), indent=2) + "\n"
 
 
@@ -216,7 +217,7 @@ def _reasons(labelled: Labelled, repeated: int, events: Sequence[Event]) -> tupl
 
 
 def _compared(events: Iterable[Event]) -> int:
-    """The repeated steps that were compared."""
+    """The number of repeated steps that were compared."""
     covered: dict[tuple[int, str | None], int] = {}
     for event, found in pairs(events, RepeatCompared):
         at = event.attempt, found.key
@@ -225,7 +226,7 @@ def _compared(events: Iterable[Event]) -> int:
 
 
 def _recovering(attempt: Iterable[Event]) -> float:
-    """The time of all steps that ran out of memory, even if not recovered. Each error reports its step's time."""
+    """The seconds in all steps that ran out of memory, even if not recovered. Each error reports its step's time."""
     total = failed = 0.0
     for event in attempt:
         match event.fact:
@@ -242,7 +243,8 @@ def was_cut_off(ended: AttemptEnded) -> bool:
 
 
 def _input_wait(endings: Iterable[AttemptEnded]) -> float | None:
-    """The mean of the attempts that measured it, weighted by duration."""
+    """The mean share of step time spent waiting for batches, over the attempts that measured it, weighted by
+    duration."""
     known = [(ended.input_wait, _finite(ended.seconds)) for ended in endings if ended.input_wait is not None]
     seconds = sum(seconds for _, seconds in known)
     waited = sum(_finite(share) * seconds for share, seconds in known)
@@ -258,7 +260,8 @@ def _largest(values: Iterable[int | None]) -> int | None:
 
 
 def _device_peak(by: ByKind) -> int | None:
-    """The peak of all fits, finished or not; None if anything else trained, as its memory was not measured."""
+    """The peak of device memory of all fits, in bytes; None if anything else trained, as its memory was not
+    measured."""
     if by.events(*_UNMEASURED):
         return None
     ended = _largest(each.device_peak_bytes for each in by.facts(AttemptEnded))
@@ -266,7 +269,7 @@ def _device_peak(by: ByKind) -> int | None:
 
 
 def _faults(by: ByKind) -> dict[str, int]:
-    """Counts every out-of-memory error, and every other fault once for each attempt that it ended.
+    """Count every out-of-memory error, and every other fault once for each attempt that it ended.
 
     A state that was not finite counts once: training continues with it.
     """
@@ -282,13 +285,13 @@ def _faults(by: ByKind) -> dict[str, int]:
 
 
 def _without_data(ended: Iterable[DataEnded]) -> int:
-    """Steps missing by the latest report on each epoch."""
+    """The number of steps missing for lack of data, by the latest report on each epoch."""
     missing = {(each.fit, each.epoch): each.wanted - (each.step or 0) for each in ended}
     return sum(max(0, steps) for steps in missing.values())
 
 
 def _micro_batch(events: Iterable[Event]) -> int | None:
-    """The last size in journal order: times are unreliable if the clock was set back."""
+    """The last size of micro-batches in journal order: times are unreliable if the clock was set back."""
     found = None
     for event in events:
         match event.fact:
@@ -315,7 +318,7 @@ def _checkpoints(by: ByKind, seconds: float) -> Checkpoints:
 
 
 def why_uncompared(events: Iterable[Event]) -> tuple[Reason, ...]:
-    """The reasons, each once; a general one if the journal has none."""
+    """The reasons repeated steps were not compared, each once; a general one if the journal has none."""
     found = [each.reason for each in facts(events, NoWitnesses)]
     unwritten = tuple(because("records-unwritten", error=each) for each in dict.fromkeys(found))
     return unwritten or (because("no-records"),)

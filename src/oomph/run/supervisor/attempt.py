@@ -31,17 +31,17 @@ class Ended:
     """How the process ended: what the kernel reports, and the end of its stderr."""
 
     returncode: int
-    """As `subprocess` has it: −n for death by signal n."""
+    """The return code as `subprocess` has it: −n for death by signal n."""
     seconds: float
     stderr: bytes
     stopped: bool
-    """The user or the scheduler requested the end: a death after that is not a crash."""
+    """True if the user or the scheduler requested the end: a death after that is not a crash."""
     asked: str = ""
     """The signal by which a scheduler announced the end; empty when none did."""
     hang: Hang | None = None
-    """The hang for which oomph ended it; None when there was none."""
+    """The hang for which oomph ended the script; None when there was none."""
     unkillable: str = ""
-    """What keeps it alive despite SIGKILL; empty when it has ended."""
+    """What keeps the process alive despite SIGKILL; empty when it has ended."""
 
 
 class Attempt:
@@ -101,7 +101,7 @@ class Attempt:
 
     @property
     def pids(self) -> tuple[int, ...]:
-        """The started process and the reporting process: below a shell they differ."""
+        """The PIDs of the started process and the reporting process: below a shell they differ."""
         owner = None if self._watch is None else self._watch.owner
         return (self.pid,) if owner in (None, self.pid) else (self.pid, owner)
 
@@ -115,11 +115,12 @@ class Attempt:
         return ended
 
     def held(self) -> str:
-        """What keeps the reporting process, which also saves, alive despite SIGKILL; empty when it has ended."""
+        """What keeps the reporting process, which also saves, alive despite SIGKILL; empty when that process has
+        ended."""
         return self._group.held(self.pids[-1])
 
     def leave_rest(self) -> None:
-        """Let what the script left running continue, as after a plain start."""
+        """Let the processes that the script left running continue, as after a plain start."""
         self._front.leave_rest()
 
     def close(self) -> int:

@@ -30,7 +30,7 @@ class Machine:
 
     @property
     def all_gpus(self) -> tuple[Gpu, ...]:
-        """Every GPU."""
+        """Every GPU of the machine, as it was before the run."""
         return self._first.gpus()
 
     @property
@@ -39,7 +39,7 @@ class Machine:
         return visible(self.all_gpus, self.environ)
 
     def wait_for_memory(self, called_off: Callable[[], object]) -> float | None:
-        """Wait until the dead script's GPU memory is free again; returns the seconds, None on timeout.
+        """Wait until the dead script's GPU memory is free again; returns the seconds waited, None on timeout.
 
         Args:
             called_off: polled; the wait ends as soon as it returns true.
@@ -56,11 +56,11 @@ class Machine:
         return time.monotonic() - started
 
     def listen(self) -> None:
-        """Receive the answer to the first reading; costs nothing once it has arrived."""
+        """Receive the answer to the reading of GPU memory before the run; costs nothing once it has arrived."""
         self._first.listen()
 
     def close(self) -> None:
-        """Stop the first reading."""
+        """Stop the reading of GPU memory before the run."""
         self._first.close()
 
 
@@ -72,11 +72,11 @@ class KernelWatch:
         self._kernel = kernel_log.KernelLog()
         self._kills = available_memory.oom_kills()
         self.oom_kills: int | None = None
-        """New OOM kills in our control group."""
+        """The number of new OOM kills in our control group."""
         self.kernel_lines: list[str] = []
         """The lines of the kernel's log about the script and its GPUs."""
         self.broken_gpu = ""
-        """UUID of the GPU that the log calls broken; its bus address when NVML does not know it."""
+        """The UUID of the GPU that the log calls broken; its bus address when NVML does not know it; empty for none."""
 
     def look_back(self, pids: Collection[int]) -> None:
         """Collect what happened during the attempt, after its end."""

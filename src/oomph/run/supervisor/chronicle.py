@@ -40,9 +40,9 @@ from oomph.run.supervisor.machine_at_start import MachineAtStart
 
 _MOST_KERNEL_LINES = 20
 _LONGEST_START_SECONDS = 10.0
-"""By then Python has loaded oomph, even from a slow disk."""
+"""The seconds after which Python has certainly loaded oomph, even from a slow disk."""
 _LONGEST_GAP_SECONDS = 7 * 86400.0
-"""A longer gap between events means that the clock was set forward."""
+"""The longest gap between events, in seconds; a longer one means that the clock was set forward."""
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ class Chronicle:
         self._own.append(self._journal.write(fact))
 
     def close_attempt(self, exit_code: int | None = None) -> None:
-        """Close the attempt's journal; an exit code ends the run too."""
+        """Close the attempt's journal; with an exit code, record the end of the run first."""
         if exit_code is not None:
             self.write(RunEnded(exit_code=exit_code))
         self._journal.close()
@@ -157,7 +157,7 @@ class Chronicle:
         return decisions.ledger_of(read_journal(self._run_dir))
 
     def _forget_board(self) -> None:
-        """Delete the previous attempt's board."""
+        """Delete the board with the previous attempt's measurements."""
         try:
             if self._run_dir is not None:
                 (self._run_dir / BOARD).unlink(missing_ok=True)
@@ -192,7 +192,7 @@ class Chronicle:
         )
 
     def events(self) -> Sequence[Event]:
-        """Every event of the run; if the journal cannot be written, the supervisor's own come from memory."""
+        """Every event of the run; without a journal that can be written, the supervisor's own come from memory."""
         found = [] if self._run_dir is None else read_journal(self._run_dir)
         return found if any(event.attempt == self.attempt for event in found) else [*found, *self._own]
 
@@ -230,7 +230,7 @@ class Chronicle:
 
 
 def _lasted(events: Sequence[Event]) -> float:
-    """The duration of an attempt: the sum of the gaps between events, without clock changes."""
+    """The duration of an attempt in seconds: the sum of the gaps between events, without clock changes."""
     times = [event.time for event in events]
     gaps = [later - earlier for earlier, later in pairwise(times)]
     return sum(gap for gap in gaps if 0 < gap < _LONGEST_GAP_SECONDS)

@@ -18,7 +18,7 @@ from oomph.process.descriptors import close_all_but, readable
 _ANSWER_SECONDS = 10.0
 _REAP_SECONDS = 0.5
 _BACK_BYTES = 512 << 20
-"""Memory that may still be in use: contexts of other processes come and go."""
+"""The bytes that may still be in use when memory counts as free: contexts of other processes come and go."""
 
 
 class PendingReading:
@@ -43,7 +43,7 @@ class PendingReading:
             return ()
 
     def listen(self, seconds: float = 0.0) -> None:
-        """Receive what has arrived. Call it while waiting elsewhere, or the child stays a zombie."""
+        """Receive what NVML has answered. Call it while waiting elsewhere, or the child stays a zombie."""
         if not self._pid:
             return
         heard = readable([self._fd], seconds)

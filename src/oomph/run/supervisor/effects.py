@@ -39,7 +39,7 @@ def in_effect(environ: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def most_samples(changes: Iterable[Change]) -> int | None:
-    """The largest micro-batch still allowed; None when no change limits it."""
+    """The largest micro-batch still allowed, in samples; None when no change limits it."""
     return min((int(change.value) for change in changes if change.name == "micro-batch"), default=None)
 
 

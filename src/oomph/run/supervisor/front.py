@@ -27,19 +27,19 @@ class Front(Protocol):
     """What a supervised process is connected to."""
 
     script_fd: int
-    """Becomes the stderr of the process."""
+    """The descriptor that becomes the stderr of the process."""
 
     def started(self) -> None:
-        """The process now has its end of the stream."""
+        """Note that the process now has its end of the stream."""
 
     def sources(self) -> list[int]:
-        """Descriptors that become readable when there is something to carry."""
+        """The descriptors that become readable when there is something to carry."""
 
     def carry(self, ready: Collection[int], phase: Phase | None) -> None:
         """Pass on what was written, if any of these sources is ready."""
 
     def drain(self) -> None:
-        """Pass on what is there, without waiting for more."""
+        """Pass on what has been written, without waiting for more."""
 
     def obey(self, signum: int) -> None:
         """Handle a signal about the connection: SIGTSTP, SIGCONT, SIGWINCH."""
@@ -48,10 +48,10 @@ class Front(Protocol):
         """Stop too if the process was stopped from the terminal."""
 
     def end(self, killed: bool) -> bytes:
-        """Show the rest of stderr once it has ended; returns its end."""
+        """Show the rest of stderr once the process has ended; returns the end of that output."""
 
     def leave_rest(self) -> None:
-        """Keep passing on the output of processes that outlive it."""
+        """Keep passing on the output of processes that outlive the script."""
 
     def close(self) -> None:
         """Release the connection."""
@@ -79,7 +79,7 @@ class TerminalFront:
         self._pump.started()
 
     def sources(self) -> list[int]:
-        """The script's stderr, while any process has it open."""
+        """The descriptor of the script's stderr, while any process has it open."""
         return [self._pump.source_fd] if self._pump.open else []
 
     def carry(self, ready: Collection[int], phase: Phase | None) -> None:
@@ -91,7 +91,7 @@ class TerminalFront:
             self._pump.show(self._reports.attend(phase, quiet=not is_ready))
 
     def drain(self) -> None:
-        """Pass on what is there."""
+        """Pass on what has been written."""
         self._pump.drain()
 
     def obey(self, signum: int) -> None:
@@ -102,7 +102,7 @@ class TerminalFront:
             self._suspending = signum == signal.SIGTSTP
 
     def follow_stops(self, pid: int, group: ProcessGroup) -> None:
-        """If the terminal stopped the script, lend it the terminal or stop too, as one job."""
+        """If the terminal stopped the script, lend it the terminal, or stop this process too, as one job."""
         stop = process_group.stop_signal(pid)
         if stop not in _TERMINAL_STOPS:
             return

@@ -133,5 +133,5 @@ def _places(environ: Mapping[str, str]) -> Iterator[str]:
 
 
 def _identity(python: str) -> tuple[str, str]:
-    """Equal for two names of one Python, different for two environments on one Python."""
+    """A key that is equal for two names of one Python, and different for two environments on one Python."""
     return os.path.realpath(os.path.dirname(python)), os.path.realpath(python)

@@ -131,7 +131,7 @@ def _check_directories(request: Request) -> None:
 
 
 def _resume(request: Request, command: Command) -> RunDirectory | None:
-    """The run to resume; without one, says so and returns None, as at a scheduler's first start."""
+    """The run to resume; without one, say so and return None, as at a scheduler's first start."""
     named = request.resume or request.run_dir
     stored = [] if named else unfinished_runs(os.getcwd())
     path = _named(named) if named else _newest_of(command, stored)

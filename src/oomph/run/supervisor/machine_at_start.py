@@ -19,7 +19,7 @@ class MachineAtStart:
     snapshot: Mapping[str, Any] | None = None
     """The document of an `oomph.doctor.snapshot.Snapshot`; None when none could be taken."""
     changes: Mapping[str, str | None] = field(default_factory=dict)
-    """Variable → value; None: unset."""
+    """Variable of the script's environment → its value; None: unset."""
     remarks: tuple[str, ...] = ()
     """Remarks to report at the start."""
 
@@ -60,7 +60,7 @@ def other_gpus(before: Mapping[str, Any] | None, now: Mapping[str, Any] | None) 
 
 
 def _gpus_of(snapshot: Mapping[str, Any] | None) -> list[tuple[str, int]] | None:
-    """Name and memory of each GPU, from NVML."""
+    """The name of each GPU and its memory in bytes, from NVML."""
     if snapshot is None:
         return None
     try:

@@ -21,22 +21,22 @@ from oomph.run.supervisor.memory_outcome import MemoryOutcome, OutOfMemoryOutcom
 
 KEPT_BYTES = 16 << 20
 _START_SECONDS = 60.0
-"""The most time for TensorFlow's start-up lines in a script that reports no fit."""
+"""The most seconds for TensorFlow's start-up lines in a script that reports no fit."""
 _PARTIAL_SECONDS, _PARTIAL_SECONDS_IN_A_FLOOD = 0.05, 0.5
-"""The wait for the end of a partial line: in silence, and while the script keeps writing."""
+"""The seconds to wait for the end of a partial line: in silence, and while the script keeps writing."""
 _LOOK_SECONDS = 0.1
 _MARK_SECONDS, _MARK_SECONDS_IN_A_FLOOD = 1.0, 5.0
-"""How often to mark the end of the journals, so that only later events count for the next report."""
+"""The seconds between two marks at the end of the journals, so that only later events count for the next report."""
 _QUIET_SECONDS, _LOUD_SECONDS = 0.5, 2.0
-"""How long a guard may take to react to an error, from its report's last line and from its first."""
+"""The seconds a guard may take to react to an error, from its report's last line and from its first."""
 _STEP_SECONDS = 12.0
-"""The same within a training: other operations of the step may still wait for memory, for ten seconds."""
+"""The seconds instead within a training: other operations of the step may still wait for memory, for ten seconds."""
 _SEARCH_SECONDS = 300.0
-"""How long a guard that does not report its phase may search for a size that fits, 10 s or more a try."""
+"""The seconds a guard that does not report its phase may search for a size that fits, 10 s or more a try."""
 _RECORD_SECONDS = 2.0
-"""How long a guard may take to record the outcome of a step."""
+"""The seconds a guard may take to record the outcome of a step."""
 _DRAIN_SECONDS = 1.0
-"""The wait for the rest of a report once its step has recovered."""
+"""The seconds to wait for the rest of a report once its step has recovered."""
 
 
 @dataclass
@@ -48,9 +48,9 @@ class _Report:
     looked: float = -_LOOK_SECONDS
     outcome: OutOfMemoryOutcome = OutOfMemoryOutcome.UNKNOWN
     recovering: float | None = None
-    """When the guard was last seen recovering."""
+    """The monotonic time when the guard was last seen recovering."""
     recovered: float | None = None
-    """When the guard was found to have recovered."""
+    """The monotonic time when the guard was found to have recovered."""
 
 
 def _is_overdue(report: _Report, phase: Phase | None, now: float) -> bool:
@@ -201,7 +201,7 @@ class NativeReports:
 
 _WITHOUT_HEAD = (b"WARNING: All log messages before absl::InitializeLog", b"To enable the following instructions: ")
 _HARMLESS = re.compile(rb"Unable to register cu(?:BLAS|DNN|FFT) factory: Attempting to register factory for plugin ")
-"""Written with severity E by every import of TensorFlow 2.14 to 2.20 with CUDA."""
+"""A line that every import of TensorFlow 2.14 to 2.20 with CUDA writes with severity E."""
 _ADDRESS = re.compile(rb"\b0x[0-9a-f]{1,16}\b")
 _MOST_SEEN = 5000
 _LONGEST = 4096

@@ -41,7 +41,7 @@ def surrounding(settings: Settings, changes: Sequence[Change], gpus: Sequence[Gp
 
 
 def put_site_first(environ: dict[str, str]) -> None:
-    """Let every Python with this environment load our sitecustomize before its script."""
+    """Put our sitecustomize first, so that every Python with this environment loads it before its script."""
     path = environ.get("PYTHONPATH")
     environ["PYTHONPATH"] = f"{_SITE}{os.pathsep}{path}" if path else str(_SITE)
 

@@ -21,7 +21,7 @@ class StandardInput:
             pass  # closed
 
     def rewind(self) -> str:
-        """Rewind for the next attempt; returns what to report where that is impossible."""
+        """Rewind for the next attempt; returns the message to print where that is impossible."""
         if self._offset is not None:
             os.lseek(_STDIN, self._offset, os.SEEK_SET)
             return ""

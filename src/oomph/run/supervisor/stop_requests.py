@@ -33,7 +33,7 @@ class Signals:
         self.queue: deque[Arrival] = deque()
         self.history: list[Arrival] = []
         self.forward: Callable[[int], None] | None = None
-        """Called from the handler itself, so that nothing in the loop delays a signal."""
+        """The function that the handler itself calls with a signal, so that nothing in the loop delays it."""
         self._old: dict[int, Any] = {}
         self.wake_fd, self._write_fd = -1, -1
 
@@ -61,7 +61,7 @@ class Signals:
         os.close(self._write_fd)
 
     def restore_in_child(self) -> None:
-        """Runs between fork and exec: the script must not inherit the ignored SIGTTOU."""
+        """Restore the handlers between fork and exec: the script must not inherit the ignored SIGTTOU."""
         signal.signal(signal.SIGTTOU, self._old.get(signal.SIGTTOU, signal.SIG_DFL))
 
     def clear_wakeup(self) -> None:
@@ -109,13 +109,13 @@ def announcements(history: Sequence[Arrival], since: float, usr1: bool) -> list[
 
 
 def without_echoes(arrivals: Sequence[Arrival], echo: float) -> int:
-    """The number of requests: an arrival within `echo` seconds of the previous one repeats it."""
+    """The number of separate requests: an arrival within `echo` seconds of the previous one repeats it."""
     times = [arrival.at for arrival in arrivals]
     return sum(number == 0 or at - times[number - 1] > echo for number, at in enumerate(times))
 
 
 def asked_to_end(history: Sequence[Arrival], latest: float) -> bool:
-    """True if the end was requested: by SIGTERM, or by Ctrl-C or SIGHUP after `latest`."""
+    """True if somebody requested the end: by SIGTERM, or by Ctrl-C or SIGHUP after `latest`."""
     return any(
         arrival.signum == signal.SIGTERM or (arrival.signum in (signal.SIGINT, signal.SIGHUP) and arrival.at > latest)
         for arrival in history

@@ -196,7 +196,7 @@ class Supervisor:
         self._voice.say(hang.in_words())
 
     def _clear_away(self, attempt: Attempt, ending: Ending, action: Action) -> str:
-        """Before a restart, end what the script left running; otherwise let it run.
+        """End what the script left running before a restart; otherwise let it run.
 
         Returns what keeps the process that saves alive, when it cannot be ended.
         """
