@@ -28,7 +28,7 @@ from oomph.journal.fact import BY_NAME
         (list[Mapping[str, Any]], [[{}], [{"a": object()}]], [[1], {}]),
     ],
 )
-def test_value_conforms_only_if_all_its_parts_do(kind, good, bad):
+def test_nested_value_conforms_only_if_all_its_parts_do(kind, good, bad):
     assert [conforms(value, kind) for value in good] == [True] * len(good)
     assert [conforms(value, kind) for value in bad] == [False] * len(bad)
 

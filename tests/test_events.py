@@ -31,7 +31,7 @@ def test_unknown_field_of_an_event_raises_type_error():
         Oom(spam=1)  # type: ignore[call-arg]
 
 
-def test_match_statement_distinguishes_facts():
+def test_facts_can_be_distinguished_in_a_match_statement():
     match Event.named("resumed", {"kind": "finished", "steps": 5}).fact:
         case Resumed(kind="finished", steps=steps, fit=None):
             assert steps == 5
@@ -40,20 +40,20 @@ def test_match_statement_distinguishes_facts():
 
 
 @pytest.mark.parametrize("name", BY_NAME)
-def test_an_event_survives_its_journal(name):
+def test_event_is_unchanged_by_writing_and_reading_it_as_json(name):
     event = Event(BY_NAME[name](), 2, 0, "script", 7, 3.5)
     assert event.name == name
     assert Event.from_json(event.to_json()).to_json() == event.to_json()
     assert len(type(event.fact).defaults) <= len(_PLACES)
 
 
-def test_an_empty_mapping_is_written_as_one():
+def test_empty_mapping_of_an_event_is_written_as_an_empty_json_object():
     document = json.loads(Event(FindingMade(fault="hang")).to_json())
     assert document["data"]["figures"] == {}
     assert json.loads(Event(UnknownEvent(name="later")).to_json())["data"] == {}
 
 
-def test_unknown_return_code_differs_from_a_missing_one():
+def test_unknown_return_code_is_kept_as_null_and_a_missing_one_read_as_zero():
     lost = Event(AttemptEnded(returncode=None))
     assert Event.from_json(lost.to_json()).fact.returncode is None
     assert Event.named("attempt-ended", {}).fact.returncode == 0
@@ -74,7 +74,7 @@ def test_event_of_a_newer_oomph_is_kept_unchanged():
     assert Event.from_json(event.to_json()) == event
 
 
-def test_the_reference_names_every_event_and_no_other():
+def test_reference_names_exactly_the_existing_events():
     written_by = PAGE.partition("What does not apply")[0]
     assert {*re.findall(r"`([a-z-]+)`", written_by)} == {*BY_NAME}
 
@@ -91,6 +91,6 @@ def test_the_reference_names_every_field_of_an_event(name):
 
 
 @pytest.mark.parametrize("name", ROWS)
-def test_the_reference_names_no_field_that_an_event_does_not_have(name):
+def test_reference_names_no_field_missing_from_its_event(name):
     named = {*re.findall(r"`([a-z_]+)`", re.sub(r"\([^)]*\)|of its `|as in `[^`]*`", "", ROWS[name]))}
     assert named - {"train_on_batch"} <= {*BY_NAME[name].defaults}

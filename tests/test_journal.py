@@ -59,7 +59,7 @@ def test_clock_set_back_does_not_change_the_order(tmp_path):
     assert [event.name for event in read_journal(tmp_path)] == ["between", "a", "b", "c", "after"]
 
 
-def test_attempts_stay_in_order_whatever_the_clock_says(tmp_path):
+def test_attempts_stay_in_order_despite_a_clock_set_back(tmp_path):
     write_lines(tmp_path, "1-0-script.jsonl", line("first", 100.0))
     write_lines(tmp_path, "2-0-script.jsonl", line("second", 5.0, attempt=2))
     assert [event.name for event in read_journal(tmp_path)] == ["first", "second"]
@@ -138,7 +138,7 @@ def test_rewritten_or_removed_file_is_read_afresh(tmp_path):
     assert reader.unreadable_lines() == 0
 
 
-def test_lines_that_form_json_only_together_are_rejected(tmp_path):
+def test_json_split_over_two_lines_is_rejected(tmp_path):
     whole = line("a", 1.0)
     at = whole.index(',"attempt"')
     write_lines(tmp_path, "1-0-script.jsonl", whole[:at] + "\n", whole[at + 1 :], line("b", 2.0), "[]\n", "{}\n")
@@ -156,7 +156,7 @@ def test_open_reader_is_shared_by_all_readers_of_its_journal(tmp_path, monkeypat
     assert read_journal(tmp_path) is not reader.read()
 
 
-def test_a_long_journal_takes_little_time_and_memory(tmp_path):
+def test_long_journal_is_read_in_little_time_and_memory(tmp_path):
     data = {"fit": 1, "epoch": 9, "bytes": 3179673, "seconds": 0.0258, "iterator": "saved"}
     (tmp_path / "journal").mkdir()
     with (tmp_path / "journal" / "1-0-script.jsonl").open("w") as file:
@@ -178,7 +178,7 @@ def test_a_long_journal_takes_little_time_and_memory(tmp_path):
     assert memory < 3 * size  # 2 times; as dicts, 8 times
 
 
-def test_a_file_with_a_hole_does_not_fill_the_memory(tmp_path, monkeypatch):
+def test_sparse_journal_file_is_read_in_little_memory(tmp_path, monkeypatch):
     monkeypatch.setattr("oomph.journal.journal_reader._LONGEST", 1 << 20)
     write_lines(tmp_path, "1-0-script.jsonl", line("one", 1.0))
     path = tmp_path / "journal" / "1-0-script.jsonl"
@@ -215,7 +215,7 @@ def test_planted_journal_that_cannot_be_renamed_is_refused_in_one_sentence(tmp_p
         refuse_later(tmp_path, 2)
 
 
-def test_line_of_a_million_parts_is_rejected(tmp_path):
+def test_journal_line_with_half_a_million_json_values_is_rejected(tmp_path):
     planted = line("e", 1.0, zz=[]).replace("[]", "[" + "{}," * (1 << 19) + "0]")
     write_lines(tmp_path, "1-0-script.jsonl", line("a", 0.5), planted, line("b", 2.0))
     assert names(read_journal(tmp_path)) == ["a", "b"]

@@ -53,7 +53,7 @@ def run_in(folder: Path, **variables: str) -> tuple[list[str], dict[str, str], s
 
 
 @pytest.mark.parametrize("name", DISTURBING)
-def test_a_variable_reaches_the_script_and_not_oomph(tmp_path, name):
+def test_disturbing_variable_reaches_the_script_but_not_oomph(tmp_path, name):
     parent, seen, ended = run_in(tmp_path, **{name: DISTURBING[name]})
     assert ended.returncode == 0
     assert parent[1] == "-I"
@@ -91,7 +91,7 @@ def test_oomph_runs_when_found_only_on_the_search_path(tmp_path):
     assert ended.stdout.startswith("oomph "), ended.stderr
 
 
-def test_oomph_runs_although_its_python_is_gone(tmp_path):
+def test_oomph_starts_without_the_python_named_by_sys_executable(tmp_path):
     code = "import sys; sys.executable, sys.argv[1:] = '/no', ['--version']; from oomph import entry; entry.command()"
     environ = {**os.environ, "PYTHONPATH": str(SOURCE)}
     ended = subprocess.run([sys.executable, "-c", code], env=environ, capture_output=True, text=True, timeout=60)

@@ -29,5 +29,5 @@ def test_each_pitfall_has_tests():
 
 
 @pytest.mark.parametrize(("file", "name"), sorted(set(NAME.findall(PAGE))))
-def test_a_test_that_the_page_names_exists(file, name):
+def test_every_test_named_on_the_pitfalls_page_exists(file, name):
     assert name in defined_in(file)

@@ -66,7 +66,7 @@ WITH_TENSORFLOW = {"api", "exact_step", "hooks", "keras_bridge", "resume", "live
 
 
 @pytest.mark.parametrize("folder", sorted(FOLDERS))
-def test_every_folder_is_on_the_map(folder):
+def test_every_source_folder_is_listed_on_the_map(folder):
     assert folder in {named.partition("/")[0] for named in ON_THE_MAP}
 
 
@@ -107,7 +107,7 @@ def test_public_class_names_are_unique():
     assert {name for name in names if names.count(name) > 1 and not name.startswith("_")} == set()
 
 
-def test_every_mutation_of_make_mutations_still_applies():
+def test_every_listed_mutation_matches_its_source_and_tests():
     words = "import json, mutations as m; print(json.dumps([[x.file, x.right, x.tests] for x in m.MUTATIONS]))"
     listed = subprocess.run(
         [sys.executable, "-c", words], cwd=ROOT / "benchmarks", capture_output=True, check=True, timeout=LIMIT
@@ -151,19 +151,19 @@ def train(*options: str) -> str:
 @pytest.mark.parametrize(
     ("options", "kind"), [pytest.param([], "float32", marks=pytest.mark.slow), (["--float64"], "float64")]
 )
-def test_every_variable_of_the_example_has_the_precision_asked_for(options, kind):
+def test_every_variable_of_the_example_has_the_requested_precision(options, kind):
     count, kinds = train(*options).split(" ", 1)
     assert int(count) > 20  # weights, and two slots of Adam for each
     assert kinds == f"['{kind}']"
 
 
-def test_the_example_knows_nothing_of_oomph():
+def test_the_example_does_not_import_oomph():
     code = (ROOT / "examples" / "digits.py").read_text()
     assert "import oomph" not in code
     assert "from oomph" not in code
 
 
-def test_the_demo_finds_the_example():
+def test_demo_uses_the_script_in_the_examples_folder():
     assert scenario.script_path() == ROOT / "examples" / "digits.py"
 
 
@@ -220,7 +220,7 @@ def test_all_claims_hold_for_the_expected_results():
         (replace(GOOD, double=replace(DOUBLE, compared=Compared((0.95, 0.95), ("float32",), 0.0))), "float64"),
     ],
 )
-def test_each_claim_can_fail_alone(measured, words):
+def test_a_bad_measurement_fails_only_its_own_claim(measured, words):
     [text] = failed(measured)
     assert words in text
 
@@ -232,13 +232,13 @@ def test_run_without_a_result_fails_every_claim_about_it():
     assert "exit code 1" in "\n".join(table(rows(lost), 100))
 
 
-def test_the_table_shows_the_bound_beside_the_difference():
+def test_the_table_shows_each_difference_and_its_limit():
     text = "\n".join(table(rows(GOOD), 80))
     assert re.search(r"largest weight difference +0 +- +6\.0e-07 +1\.0e-15", text)
     assert re.search(r"may be at most +7\.0e-06 +1e-12", text)
 
 
-def test_a_summary_that_is_missing_counts_as_nothing():
+def test_missing_summary_gives_zero_counts():
     empty = Survived.of(ChildEnding(0, 1.0), True, {})
     assert (empty.ooms, empty.restarts, empty.steps, empty.micro_batch) == (0, 0, 0, None)
 
@@ -266,7 +266,7 @@ def results(tmp_path):
     return compared
 
 
-def test_the_largest_difference_is_found_wherever_it_is(results):
+def test_comparison_reports_the_largest_weight_difference(results):
     assert results() == Compared((0.95, 0.95), ("float32",), 0.0)
     assert results(w=([1.0, 1.75], "float32"), accuracy=(0.5, "float64")) == Compared((0.95, 0.5), ("float32",), 0.25)
 
@@ -298,13 +298,13 @@ def test_missing_package_is_named_with_its_install_command(monkeypatch, capsys):
     assert capsys.readouterr().err.strip().endswith("pip install tensorflow")
 
 
-def test_a_folder_in_use_is_refused(tmp_path):
+def test_nonempty_work_folder_is_refused(tmp_path):
     (tmp_path / "thesis.txt").touch()
     with pytest.raises(UsageError, match="not empty"), work_folder(str(tmp_path), "x-"):
         pass
 
 
-def test_the_exit_code_says_whether_every_claim_held(monkeypatch, capsys):
+def test_exit_code_of_the_demo_is_one_if_a_claim_failed(monkeypatch, capsys):
     good, bad = Claim("a", "1", True), Claim("b", "2", False)
     monkeypatch.setattr(show, "show", lambda keep, say, width: show.Shown((good,), 1.0))
     assert cli.main(["demo"]) == 0
@@ -315,14 +315,14 @@ def test_the_exit_code_says_whether_every_claim_held(monkeypatch, capsys):
     assert [claim["held"] for claim in document["claims"]] == [True, False]
 
 
-def test_a_child_that_dies_is_reported_with_its_last_line(tmp_path):
+def test_failed_child_is_reported_with_its_last_line_of_output(tmp_path):
     script = tmp_path / "s.py"
     script.write_text("raise SystemExit('no digits today')\n")
     ended = run_plain([str(script)], dict(os.environ), tmp_path / "log")
     assert (ended.returncode, ended.error) == (1, "no digits today")
 
 
-def test_an_inherited_environment_does_not_disturb_the_runs():
+def test_disturbing_variables_are_removed_from_the_environment_of_demo_runs():
     inherited = {"TF_CPU_BFC_MEM_LIMIT_IN_MB": "1", "TF_DETERMINISTIC_OPS": "0", "OOMPH_HANDOVER": "{}", "HOME": "/h"}
     free = scenario.environment(inherited, None)
     assert free["HOME"] == "/h"
@@ -332,7 +332,7 @@ def test_an_inherited_environment_does_not_disturb_the_runs():
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-def test_whole_demonstration_succeeds(tmp_path):
+def test_complete_demonstration_succeeds(tmp_path):
     done = subprocess.run(
         [sys.executable, "-m", "oomph", "demo", "--json", "--keep", str(tmp_path / "kept")],
         capture_output=True,

@@ -76,19 +76,19 @@ HARMLESS = [
 
 
 @pytest.mark.parametrize("text", NAMED)
-def test_a_key_is_known_by_the_name_before_it(text):
+def test_key_is_recognised_by_the_name_before_it(text):
     assert KEY not in redacted(text)
     assert "***" in redacted(f"so {text} it is")
     assert redacted(redacted(text)) == redacted(text)
 
 
 @pytest.mark.parametrize("key", FORMS)
-def test_a_key_is_known_by_its_form(key):
+def test_key_is_recognised_by_its_form(key):
     assert redacted(f"refused: {key}.") in ("refused: ***.", "refused: ***")
 
 
 @pytest.mark.parametrize("text", HARMLESS)
-def test_non_secret_text_is_kept(text):
+def test_text_without_a_secret_is_not_redacted(text):
     assert redacted(text) == text
 
 
@@ -99,7 +99,7 @@ def test_word_after_a_secret_option_is_redacted():
     ]  # fmt: skip
 
 
-def test_secret_given_to_a_script_is_redacted_wherever_it_appears(monkeypatch):
+def test_secret_given_to_a_script_is_redacted_everywhere(monkeypatch):
     monkeypatch.setattr(redaction, "_known", set())
     environ = {"MY_TOKEN": "abcdefgh12", "PAD_TOKEN": "something", "PASSWORD": "short", "PATH": "/usr/bin"}
     know_secrets(["train.py", "--api-key", KEY, "--hub-token=ijklmnop34"], environ)
@@ -115,7 +115,7 @@ def test_nested_data_are_redacted_at_every_level():
     assert redacted_data(None) is None
 
 
-def test_long_name_marks_a_secret_but_a_sentence_does_not():
+def test_long_variable_name_marks_a_secret_but_a_long_sentence_does_not():
     long = "OF_ALL_RUNS_OF_THE_WHOLE_TEAM_" * 3
     assert redacted_data({f"{long}PASSWORD": KEY}) == {f"{long}PASSWORD": "***"}
     said = f"{'the words of the whole team ' * 3}, and then the token"
@@ -143,7 +143,7 @@ def test_terminal_control_characters_are_shown_escaped():
 
 
 @pytest.mark.parametrize("size", [1, 7, 1000])
-def test_log_holds_no_key_however_the_output_is_split(tmp_path, size):
+def test_log_contains_no_key_even_if_the_output_is_split_inside_one(tmp_path, size):
     text = "\n".join([*NAMED, *FORMS, "the end"]).encode()
     tail = Tail(OwnFile(tmp_path, "log"))
     for start in range(0, len(text), size):
@@ -156,7 +156,7 @@ def test_log_holds_no_key_however_the_output_is_split(tmp_path, size):
     assert tail.data == text
 
 
-def test_shortened_log_holds_no_key(tmp_path):
+def test_shortened_log_contains_no_key(tmp_path):
     tail = Tail(OwnFile(tmp_path, "log"), kept_bytes=1000)
     for number in range(500):
         tail.feed(f"{number} TOKEN={KEY}\n".encode())
@@ -167,7 +167,7 @@ def test_shortened_log_holds_no_key(tmp_path):
     assert kept.endswith("499 TOKEN=***\n")
 
 
-def test_log_cut_inside_a_private_key_holds_none_of_it(tmp_path):
+def test_log_shortened_inside_a_private_key_contains_no_part_of_it(tmp_path):
     key = [b"-----BEGIN PRIVATE KEY-----", *(b"MIIEvQIBADANBgkq%04d" % number for number in range(200))]
     tail = Tail(OwnFile(tmp_path, "log"), kept_bytes=1000)
     tail.feed(b"a line of the script\n" * 96)

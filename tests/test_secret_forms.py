@@ -241,13 +241,13 @@ KEPT = [
 ]
 
 
-def test_the_table_is_large_enough():
+def test_tables_of_secret_forms_and_harmless_texts_are_large_enough():
     assert len(set(FORMS)) >= 80
     assert len(set(KEPT)) >= 40
 
 
 @pytest.mark.parametrize("text", FORMS)
-def test_no_form_of_a_secret_is_kept(text):
+def test_every_form_of_a_secret_is_redacted(text):
     for line in (text, f"so {text} it is", f"2026-11-27 [INFO] {text}\n"):
         found = redacted(line)
         for secret in (KEY, HEX, PW, WORD, ODD, "w0rd"):
@@ -257,12 +257,12 @@ def test_no_form_of_a_secret_is_kept(text):
 
 
 @pytest.mark.parametrize("text", KEPT)
-def test_text_that_only_looks_like_a_secret_is_kept(text):
+def test_text_that_only_looks_like_a_secret_is_not_redacted(text):
     assert redacted(text) == text
     assert redacted(f"so {text}\n") == f"so {text}\n"
 
 
-def test_the_words_of_a_command_are_redacted_one_by_one():
+def test_words_of_a_command_are_redacted_by_the_option_before_them():
     assert redacted_words(["a.py", "-p", KEY, "-p", "8080"]) == ["a.py", "-p", "***", "-p", "8080"]
     assert (
         redacted_words(["a.py", "-p", "S3cretPW12"])
@@ -282,7 +282,7 @@ def test_any_word_after_a_password_option_is_redacted(password):
     assert redacted_words(["a.py", "--password", password]) == ["a.py", "--password", "***"]
 
 
-def test_service_option_redacts_a_key_and_keeps_a_mode():
+def test_key_after_a_service_option_is_redacted_and_a_mode_kept():
     assert redacted_words(["a.py", "--wandb", HEX, "--wandb", "online"]) == [
         "a.py",
         "--wandb",
@@ -292,7 +292,7 @@ def test_service_option_redacts_a_key_and_keeps_a_mode():
     ]
 
 
-def test_secret_inside_a_word_is_redacted_wherever_it_appears(monkeypatch):
+def test_secret_inside_a_command_word_is_redacted_everywhere(monkeypatch):
     monkeypatch.setattr(redaction, "_known", set())
     monkeypatch.setattr(redaction, "_around", set())
     know_secrets(["a.py", "--db", f"mongodb://bob:a%40{WORD}@host", f"key={KEY}", "--pw", f"{PW}{PW}"], {})
@@ -304,17 +304,17 @@ def test_secret_inside_a_word_is_redacted_wherever_it_appears(monkeypatch):
 
 
 @pytest.mark.parametrize("value", ["fold7", "pinn12", "lr001", "ResNet50V2", "EfficientNetV2B0", "data2", "b4_s2"])
-def test_setting_after_a_short_option_is_kept(value):
+def test_setting_after_a_short_option_is_not_redacted(value):
     assert redacted_words(["train.py", "-p", value]) == ["train.py", "-p", value]
 
 
-def test_secret_after_a_short_option_is_redacted_wherever_it_appears(monkeypatch):
+def test_secret_after_a_short_option_is_redacted_everywhere(monkeypatch):
     monkeypatch.setattr(redaction, "_known", set())
     know_secrets(["a.py", "-p", f"{PW}{PW}2", "-u", f"bob:{WORD}", "--sort-key", "accuracy"], {"KEY": "something"})
     assert redacted(f"refused {PW}{PW}2 and {WORD} of accuracy") == "refused *** and *** of accuracy"
 
 
-def test_mapping_entry_named_key_is_kept():
+def test_mapping_entry_named_key_is_not_redacted():
     data = {"key": "5f4dcc3b5aa765d6", "cache_key": "a1b2c3d4e5f6a7b8", "tokens": 5}
     assert redacted_data(data) == data
 

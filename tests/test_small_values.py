@@ -31,14 +31,14 @@ VALUES = {
 
 
 @pytest.mark.parametrize("name", VALUES)
-def test_a_value_prints_on_one_short_line(name: str) -> None:
+def test_repr_of_every_value_is_one_short_line(name: str) -> None:
     text = repr(VALUES[name])
     assert len(text) < 300
     assert "\n" not in text
 
 
 @pytest.mark.parametrize("kind", [Isolated, RunOutcome])
-def test_a_repr_that_leaves_something_out_says_so(kind: type) -> None:
+def test_docstring_of_a_class_with_a_short_repr_says_so(kind: type) -> None:
     assert "Its repr is short: " in str(kind.__doc__)
 
 

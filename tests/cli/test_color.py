@@ -54,11 +54,11 @@ def test_color_accepts_its_value_as_a_separate_word() -> None:
     assert "\x1b[" not in terminal(["run", "--color", "never", "--bad", "x.py"])
 
 
-def test_color_after_help_still_applies() -> None:
+def test_color_option_after_help_still_applies() -> None:
     assert "\x1b[" not in terminal(["explain", "--help", "--color=never"])
     assert "\x1b[" in terminal(["explain", "--help", "--color=never", "--color=auto"])
 
 
-def test_color_after_the_script_belongs_to_the_script() -> None:
+def test_color_option_after_the_script_is_left_to_the_script() -> None:
     assert "\x1b[" in terminal(["run", "--bad", "x.py", "--color=never"])
     assert "\x1b[" in terminal(["rehearse", "--bad", "--", "x.py", "--color=never"])

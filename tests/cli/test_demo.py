@@ -13,7 +13,7 @@ from oomph.terminal.screen import Screen
 
 
 @pytest.mark.parametrize(("options", "width"), [([], 99), (["--json"], 55)])
-def test_the_table_is_as_wide_as_the_terminal_that_shows_it(
+def test_demo_table_has_the_width_of_its_output_terminal(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], options: list[str], width: int
 ) -> None:
     asked: list[int] = []

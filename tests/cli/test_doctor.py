@@ -39,7 +39,7 @@ def test_only_option_runs_only_the_named_checks():
     assert [entry["name"] for entry in document["checks"]] == ["gpu-growth", "gpu-allocator"]
 
 
-def test_warnings_do_not_fail_and_failures_do():
+def test_doctor_exits_with_1_for_failures_but_not_for_warnings():
     assert doctor("--only", "gpu-growth", TF_FORCE_GPU_ALLOW_GROWTH="yes").returncode == 0
     assert doctor("--only", "xla-flags", XLA_FLAGS="nonsense --x").returncode == 0  # a file's name
     assert doctor("--only", "xla-flags", XLA_FLAGS="--nonsense").returncode == 1
@@ -68,7 +68,7 @@ def test_fix_env_prints_lines_for_a_shell():
     assert doctor("--fix-env").stdout.startswith("# nothing to repair")
 
 
-def test_report_is_a_block_to_paste():
+def test_report_is_a_fenced_text_block():
     lines = doctor("--report").stdout.splitlines()
     assert (lines[0], lines[-1]) == ("```text", "```")
 
@@ -90,7 +90,7 @@ def test_doctor_takes_at_most_half_a_second_of_cpu():
     assert min(spent) < 0.5
 
 
-def test_a_machine_without_a_gpu_gets_one_clear_line():
+def test_report_of_a_machine_without_a_gpu_ends_with_one_line_saying_so():
     ended = doctor()
     if "No NVIDIA GPU" not in ended.stdout:
         pytest.skip("this machine has a GPU, or a driver for one")
@@ -107,7 +107,7 @@ def test_check_list_is_accepted_in_every_form_and_skipped_checks_are_counted():
     assert "Nothing else is wrong" not in last
 
 
-def test_deep_reports_that_there_was_nothing_to_try():
+def test_deep_option_without_a_gpu_reports_that_nothing_was_tried():
     ended = doctor("--only", "gpu-present", "--deep")
     if "No NVIDIA GPU" not in ended.stdout:
         pytest.skip("this machine has a GPU, or a driver for one")

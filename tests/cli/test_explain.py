@@ -94,7 +94,7 @@ def test_text_names_alternative_faults_in_one_line(capsys: pytest.CaptureFixture
     assert "If that does not fit" not in capsys.readouterr().out
 
 
-def test_json_has_the_shape_of_the_contract(capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_has_the_documented_keys(capsys: pytest.CaptureFixture[str]) -> None:
     found = document(capsys, OOM)
     assert found.keys() == {"schema", "diagnoses"}
     (entry,) = found["diagnoses"]
@@ -111,7 +111,7 @@ def test_json_of_a_sound_log_has_no_diagnoses(capsys: pytest.CaptureFixture[str]
 
 
 @pytest.mark.parametrize(("log", "code"), [(OOM, 1), (CLEAN, 0)])
-def test_exit_code_shows_a_fault_only_with_the_option(log: str, code: int) -> None:
+def test_fault_changes_the_exit_code_only_with_the_exit_code_option(log: str, code: int) -> None:
     assert run(log) == 0
     assert run(log, "--exit-code") == code
 
@@ -129,7 +129,7 @@ def test_a_page_is_printed_by_code_or_name(capsys: pytest.CaptureFixture[str], w
     assert "[oomph run does this by itself]" in text
 
 
-def test_a_terminal_without_unicode_gets_escapes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_terminal_without_unicode_does_not_make_explain_fail(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "café.log").write_text("Traceback (most recent call last):\nKeyError: 'é'\n")
     ascii_only = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
     monkeypatch.setattr(sys, "stdout", ascii_only)
@@ -158,7 +158,9 @@ def test_exit_code_requested_by_oomph_is_not_a_fault(capsys: pytest.CaptureFixtu
     assert document(capsys, str(tmp_path))["diagnoses"] == []
 
 
-def test_a_hang_that_oomph_ended_is_blamed_on_nobody(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_kill_that_ended_a_hang_is_reported_as_the_hang_only(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
     script, supervisor = Journal(tmp_path, 1, "script"), Journal(tmp_path, 1, "supervisor")
     script.write(ProcessStarted())
     supervisor.write(Hung(phase="step", fit=0, seconds=61.2, limit_seconds=60.0, line="train.py:12 in load"))
@@ -178,9 +180,7 @@ def test_killed_attempt_without_a_hang_is_still_reported(capsys: pytest.CaptureF
 @pytest.mark.parametrize(
     ("written", "says"), [(b"", "is empty"), (b"\x00\xff junk\n{}\n", "cannot be read"), (None, "is empty")]
 )
-def test_a_run_without_a_journal_that_can_be_read_is_not_called_sound(
-    tmp_path: Path, written: bytes | None, says: str
-) -> None:
+def test_run_without_a_readable_journal_is_refused(tmp_path: Path, written: bytes | None, says: str) -> None:
     (tmp_path / "journal").mkdir()
     if written is not None:
         (tmp_path / "journal/1-0-script.jsonl").write_bytes(written)
@@ -188,7 +188,7 @@ def test_a_run_without_a_journal_that_can_be_read_is_not_called_sound(
     assert (kind, says in sentence) == (ExamineError, True)
 
 
-def test_lines_of_a_journal_that_are_lost_are_counted(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_unreadable_journal_lines_are_counted(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     Journal(tmp_path, 1, "supervisor").write(AttemptEnded(returncode=0, oom_kills=0))
     with (tmp_path / "journal/1-0-supervisor.jsonl").open("ab") as journal:
         journal.write(b"junk\n{}\n" + b'{"schema":1,"event":"at')  # the last one is only unfinished
@@ -217,7 +217,7 @@ def fails(*words: str) -> tuple[type[OomphError], str]:
     return caught.type, str(caught.value)
 
 
-def test_unusable_input_is_named_in_one_sentence(tmp_path: Path) -> None:
+def test_unusable_input_is_refused_in_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "empty.log").touch()
     (tmp_path / "model.h5").write_bytes(bytes(range(256)))
     (tmp_path / "zeros.log").write_bytes(bytes(20_000))
@@ -236,7 +236,7 @@ def test_unusable_input_is_named_in_one_sentence(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
-def test_a_file_that_may_not_be_read_is_named(tmp_path: Path) -> None:
+def test_file_without_read_permission_is_refused_with_the_reason(tmp_path: Path) -> None:
     (tmp_path / "secret.log").write_text("x")
     (tmp_path / "secret.log").chmod(0)
     kind, message = fails(str(tmp_path / "secret.log"))
@@ -255,7 +255,7 @@ def test_extreme_exit_statuses_are_accepted(status: str) -> None:
 
 
 @pytest.mark.parametrize("word", ["DOC204", "doc204", "nvml"])
-def test_a_check_of_the_doctor_has_a_page(capsys: pytest.CaptureFixture[str], word: str) -> None:
+def test_doctor_check_is_explained_by_name_or_code(capsys: pytest.CaptureFixture[str], word: str) -> None:
     assert run(word) == 0
     text = capsys.readouterr().out
     assert text.startswith("nvml (DOC204): ")
@@ -273,7 +273,7 @@ def test_a_check_of_the_doctor_has_a_page(capsys: pytest.CaptureFixture[str], wo
         ("KeyError", "unrelated"),
     ],
 )
-def test_an_exception_is_named_with_the_faults_that_it_may_be(
+def test_exception_class_is_explained_with_its_possible_faults(
     capsys: pytest.CaptureFixture[str], exception: str, first: str
 ) -> None:
     assert run(exception) == 0
@@ -283,12 +283,12 @@ def test_an_exception_is_named_with_the_faults_that_it_may_be(
     assert document(capsys, exception)["faults"][0]["name"] == first
 
 
-def test_an_exception_that_no_page_names_is_unknown() -> None:
+def test_exception_class_on_no_page_is_refused_as_unknown() -> None:
     with pytest.raises(ExamineError, match="no file, run or fault 'FooBarError'"):
         run("FooBarError")
 
 
-def test_run_cannot_forge_a_line_in_the_list(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_status_of_a_run_cannot_forge_an_oomph_line(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     (tmp_path / "r").mkdir()
     make_record(tmp_path / "r", "finished\noomph: forged")
     assert run(str(tmp_path)) == 0
@@ -314,7 +314,7 @@ def test_a_folder_of_runs_is_listed_with_the_newest_first(capsys: pytest.Capture
         ]
 
 
-def test_a_log_that_is_piped_in_needs_no_dash(tmp_path: Path) -> None:
+def test_piped_log_needs_no_dash(tmp_path: Path) -> None:
     explain_it = [sys.executable, "-m", "oomph", "explain"]
     with Path(OOM).open("rb") as log:
         done = subprocess.run(explain_it, stdin=log, capture_output=True, text=True, timeout=60)
@@ -325,7 +325,7 @@ def test_a_log_that_is_piped_in_needs_no_dash(tmp_path: Path) -> None:
     assert (nothing.returncode, nothing.stdout) == (2, "")
 
 
-def test_a_code_that_does_not_exist_is_a_usage_error() -> None:
+def test_nonexistent_code_is_a_usage_error_that_suggests_another() -> None:
     kind, message = fails("OOM999")
     assert (kind, "OOM101" in message) == (UsageError, True)
 
@@ -352,7 +352,7 @@ print("\\n", code, used.ru_utime + used.ru_stime, ",".join(sorted(heavy)) or "no
 
 @pytest.mark.alone
 @pytest.mark.parametrize("words", [("explain", OOM), ("explain", "--help"), ("--help",)], ids=" ".join)
-def test_starting_is_cheap_and_imports_nothing_heavy(words: tuple[str, ...], tmp_path: Path) -> None:
+def test_explain_starts_quickly_without_heavy_imports(words: tuple[str, ...], tmp_path: Path) -> None:
     # As installed: pip compiles; a container that is told not to would parse our source at each start.
     installed = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
     installed["PYTHONPYCACHEPREFIX"] = str(tmp_path)
@@ -371,13 +371,15 @@ def names(capsys: pytest.CaptureFixture[str], *words: str) -> list[tuple[str, st
     return [(entry["name"], entry["role"]) for entry in document(capsys, *words)["diagnoses"]]
 
 
-def test_exit_status_is_explained_alone_or_beside_a_log(capsys: pytest.CaptureFixture[str]) -> None:
+def test_exit_status_is_explained_alone_or_with_a_log(capsys: pytest.CaptureFixture[str]) -> None:
     assert names(capsys, "--exit-status", "-11") == [("segmentation-fault", "cause")]
     assert names(capsys, "--exit-status", "0") == []
     assert names(capsys, OOM, "--exit-status", "134") == [("device-oom", "cause"), ("abort", "consequence")]
 
 
-def test_kernel_log_precedes_the_programs_output(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_kernel_log_fault_is_the_cause_of_an_error_in_the_programs_log(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
     kernel = tmp_path / "kern.log"
     kernel.write_text("[  12.000001] NVRM: Xid (PCI:0000:3b:00): 79, pid=4711, GPU has fallen off the bus.\n")
     (tmp_path / "train.log").write_text("cuda_event.cc:29] failed to query event: CUDA_ERROR_LAUNCH_FAILED\n")
@@ -450,7 +452,9 @@ def make_record(folder: Path, status: str = "running", cwd: Path | None = None, 
     Journal(folder, 1, "supervisor").write(AttemptStarted())
 
 
-def test_a_run_whose_supervisor_was_killed_has_not_finished(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_run_with_a_killed_supervisor_is_reported_as_unfinished(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
     make_record(tmp_path)
     assert run(str(tmp_path)) == 0
     text = one_line(capsys.readouterr().out)
@@ -492,22 +496,20 @@ def test_preempted_run_gets_a_resume_command(capsys: pytest.CaptureFixture[str],
     assert document(capsys, str(tmp_path))["run"]["state"] == "preempted"
 
 
-def test_unreadable_kernel_log_is_named_beside_a_readable_log(tmp_path: Path) -> None:
+def test_unreadable_kernel_log_is_refused_even_with_a_readable_log(tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
     kind, message = fails(OOM, "--kernel-log", str(tmp_path / "folder"))
     assert (kind, "folder" in message) == (ExamineError, True)
 
 
 @pytest.mark.parametrize("status", ["finished", "failed", "gave-up"])
-def test_run_that_is_over_gets_no_resume_command(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, status: str
-) -> None:
+def test_ended_run_gets_no_resume_command(capsys: pytest.CaptureFixture[str], tmp_path: Path, status: str) -> None:
     make_record(tmp_path, status)
     told = document(capsys, str(tmp_path))
     assert (told["diagnoses"], told["story"]["incidents"], "run" in told) == ([], [], False)
 
 
-def test_run_is_told_as_a_story_and_full_adds_the_evidence(capsys: pytest.CaptureFixture[str]) -> None:
+def test_run_is_told_in_order_and_full_adds_the_evidence(capsys: pytest.CaptureFixture[str]) -> None:
     recorded = Path(__file__).parents[1] / "hostile" / "run"
     assert run(str(recorded)) == 0
     text = capsys.readouterr().out
@@ -523,7 +525,7 @@ def test_run_is_told_as_a_story_and_full_adds_the_evidence(capsys: pytest.Captur
     assert [incident["fault"] for incident in story["incidents"]] == ["device-oom", "killed"]
 
 
-def test_failed_run_shows_evidence_and_remedies_of_its_end(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_failed_run_shows_its_final_fault_and_remedies(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     make_record(tmp_path, "failed")
     script, supervisor = Journal(tmp_path, 1, "script"), Journal(tmp_path, 1, "supervisor")
     script.write(UncaughtException(type="NameError", message="name 'x' is not defined"))
@@ -539,7 +541,9 @@ def test_failed_run_shows_evidence_and_remedies_of_its_end(capsys: pytest.Captur
 
 
 @pytest.mark.parametrize("name", ["summary.json", "run.json", "journal/1-0-supervisor.jsonl"])
-def test_a_file_of_a_run_stands_for_the_run(capsys: pytest.CaptureFixture[str], tmp_path: Path, name: str) -> None:
+def test_file_of_a_run_is_explained_like_the_run_itself(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, name: str
+) -> None:
     folder = make_run(tmp_path / "run")
     make_record(folder, "gave-up")
     (folder / "summary.json").write_text("{}")
@@ -564,7 +568,7 @@ def test_missing_journal_is_refused_with_and_without_decisions(tmp_path: Path) -
 
 @pytest.mark.parametrize("option", ["--exit-status=137", "--exit-status=0", "--kernel-log", "--full", "--exit-code"])
 @pytest.mark.parametrize("target", ["a page", "runs", "decisions"])
-def test_an_option_that_would_do_nothing_is_refused(tmp_path: Path, option: str, target: str) -> None:
+def test_option_without_effect_is_refused(tmp_path: Path, option: str, target: str) -> None:
     folder = make_run(tmp_path / "run")
     make_record(folder, "failed")
     words = {"a page": ["OOM101"], "runs": [str(tmp_path)], "decisions": [str(folder), "--decisions"]}[target]
@@ -576,7 +580,7 @@ def test_an_option_that_would_do_nothing_is_refused(tmp_path: Path, option: str,
 
 
 @pytest.mark.parametrize("words", [[OOM], ["--exit-status=137"]], ids=" ".join)
-def test_full_is_refused_for_anything_but_a_run(words: list[str]) -> None:
+def test_full_option_is_refused_for_anything_but_a_run(words: list[str]) -> None:
     assert fails(*words, "--full") == (UsageError, "only a run has more to show: leave --full out")
 
 
@@ -627,7 +631,9 @@ def test_exit_status_chosen_by_a_program_is_not_a_fault(capsys: pytest.CaptureFi
     assert names(capsys, "--exit-status", status) == []
 
 
-def test_run_written_by_another_oomph_is_named_as_such(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_run_in_another_journal_format_is_refused_with_its_format(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
     make_run(tmp_path)
     for path in (tmp_path / "journal").glob("*.jsonl"):
         path.write_text(path.read_text().replace('"schema":1', '"schema":7'))
@@ -636,7 +642,7 @@ def test_run_written_by_another_oomph_is_named_as_such(capsys: pytest.CaptureFix
     assert (kind, "written by another oomph, in format 7" in said) == (ExamineError, True)
 
 
-def test_a_run_without_its_journal_is_explained_by_what_it_printed(
+def test_run_without_its_journal_is_explained_from_its_stderr_log(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     make_record(tmp_path)

@@ -43,7 +43,7 @@ def test_the_command_to_paste_is_quoted(capsys: pytest.CaptureFixture[str], reco
 
 
 @pytest.mark.parametrize("options", [(), ("--full",)])
-def test_the_machine_comes_before_the_next_command(
+def test_machine_section_precedes_the_next_command(
     capsys: pytest.CaptureFixture[str], recorded: Path, options: tuple[str, ...]
 ) -> None:
     text = told(capsys, str(recorded), *options)
@@ -60,7 +60,7 @@ def test_run_without_a_story_is_printed_in_the_same_order(capsys: pytest.Capture
 
 
 @pytest.mark.parametrize("options", [(), ("--full",)])
-def test_unfinished_run_has_one_next_command_that_resumes_it(
+def test_unfinished_run_gets_a_single_next_command_to_resume_it(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, options: tuple[str, ...]
 ) -> None:
     record = RunRecord(("train.py",), "python", str(Path.cwd()), "", status="running", attempts=1)
@@ -73,7 +73,7 @@ def test_unfinished_run_has_one_next_command_that_resumes_it(
     assert last == f"oomph run --resume={tmp_path} train.py (resumes from its last checkpoint)"
 
 
-def test_the_remedies_of_a_run_name_its_own_command(capsys: pytest.CaptureFixture[str], recorded: Path) -> None:
+def test_remedies_of_a_run_contain_its_own_command(capsys: pytest.CaptureFixture[str], recorded: Path) -> None:
     record = recorded / "run.json"
     document = json.loads(record.read_text())
     document |= {"command": ["my train.py", "--epochs", "3"], "options": ["--checkpoint-every", "5m"]}

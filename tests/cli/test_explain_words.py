@@ -49,7 +49,9 @@ def test_text_gets_the_same_json_as_a_log(capsys: pytest.CaptureFixture[str]) ->
         ("sigkill", 137, "killed (CRS201)"),
     ],
 )
-def test_an_exit_status_needs_no_option(capsys: pytest.CaptureFixture[str], word: str, status: int, fault: str) -> None:
+def test_bare_number_is_explained_as_an_exit_status(
+    capsys: pytest.CaptureFixture[str], word: str, status: int, fault: str
+) -> None:
     assert one_line(capsys, word) == one_line(capsys, f"--exit-status={status}")
     assert fault in one_line(capsys, word)
 
@@ -72,7 +74,7 @@ def test_missing_file_is_not_taken_as_text(capsys: pytest.CaptureFixture[str], n
         ("devic-oom", "did you mean device-oom? To explain text, pipe it in: "),
     ],
 )
-def test_unrecognised_words_are_answered_with_a_way_to_pipe_text(
+def test_unrecognised_words_are_refused_with_advice_to_pipe_the_text(
     capsys: pytest.CaptureFixture[str], word: str, said: str
 ) -> None:
     assert said in one_line(capsys, word, status=ExamineError.exit_code)
@@ -85,7 +87,5 @@ def test_unrecognised_words_are_answered_with_a_way_to_pipe_text(
         ("XYZ123", "unknown fault XYZ123; codes begin with CKP, CRS, DAT, DST, GPU, HWD, OOM, PYT, VER, XLA"),
     ],
 )
-def test_unknown_code_is_answered_with_neighbouring_codes(
-    capsys: pytest.CaptureFixture[str], code: str, said: str
-) -> None:
+def test_unknown_code_is_refused_with_similar_codes(capsys: pytest.CaptureFixture[str], code: str, said: str) -> None:
     assert one_line(capsys, code, status=UsageError.exit_code).endswith(said)

@@ -32,7 +32,7 @@ def kept(record: ProbeRecord, environ: dict[str, str]) -> list[str]:
     return said
 
 
-def test_the_folder_is_the_users_cache(monkeypatch, tmp_path):
+def test_probe_records_are_kept_in_the_users_cache_folder(monkeypatch, tmp_path):
     monkeypatch.setenv("HOME", str(tmp_path))
     assert folder({}) == tmp_path / ".cache/oomph/probes"
     assert folder({"XDG_CACHE_HOME": "relative"}) == tmp_path / ".cache/oomph/probes"
@@ -48,7 +48,7 @@ def test_kept_record_is_returned_for_the_same_kind_of_gpu(environ):
     assert read(environ, "a card of nobody") == ([], [])
 
 
-def test_each_training_keeps_one_record(environ):
+def test_newer_record_replaces_the_older_one_of_the_same_training(environ):
     newer = replace(RECORD, points=(Point(2, 120, 100),))
     for record in (RECORD, newer, replace(RECORD, training="other"), replace(RECORD, tensorflow="2.20.0")):
         kept(record, environ)
@@ -72,7 +72,7 @@ def test_record_is_readable_by_its_owner_only(environ):
 @pytest.mark.parametrize(
     "content", ["", "{", "[]", "null", '{"schema": 1}', "[" * 10_000, "x" * 100_000, b"\xff\xfe\x00"], ids=range(8)
 )
-def test_a_damaged_file_is_left_out_with_one_line(environ, content):
+def test_damaged_records_are_ignored_with_one_line_about_them(environ, content):
     kept(RECORD, environ)
     for name in ("a.json", "b.json"):
         (folder(environ) / name).write_bytes(content if isinstance(content, bytes) else content.encode())
@@ -82,7 +82,7 @@ def test_a_damaged_file_is_left_out_with_one_line(environ, content):
     assert said[0].endswith(".json and 1 more cannot be read and is ignored: delete it")
 
 
-def test_a_link_or_a_fifo_is_not_read(environ, tmp_path):
+def test_symbolic_link_and_fifo_in_the_probe_folder_are_not_read(environ, tmp_path):
     kept(RECORD, environ)
     where = folder(environ)
     real = next(where.iterdir()).rename(tmp_path / "real.json")
@@ -93,7 +93,7 @@ def test_a_link_or_a_fifo_is_not_read(environ, tmp_path):
     assert len(said) == 1
 
 
-def test_a_folder_that_others_may_write_to_is_ignored(environ):
+def test_folder_writable_by_others_is_ignored(environ):
     kept(RECORD, environ)
     folder(environ).chmod(0o777)
     found, said = read(environ)

@@ -62,7 +62,7 @@ def state(capsys: pytest.CaptureFixture[str], run: Path) -> str:
     return str(json.loads(capsys.readouterr().out)["run"]["state"])
 
 
-def test_fully_killed_run_is_not_listed_as_running(capsys, tmp_path):
+def test_run_killed_with_its_supervisor_is_not_listed_as_running(capsys, tmp_path):
     run = make(tmp_path, "running")
     started(run, 1)
     assert listed(capsys, run) == ("unfinished", "unfinished")
@@ -72,7 +72,7 @@ def test_fully_killed_run_is_not_listed_as_running(capsys, tmp_path):
         assert listed(capsys, run) == ("running", "going-on")
 
 
-def test_outcome_comes_from_the_newest_call(capsys, tmp_path):
+def test_outcome_comes_from_the_newest_start_of_the_run(capsys, tmp_path):
     run = make(tmp_path, "running", attempts=2)
     ended(started(run, 1), 75, "requeue", "preempted by SIGTERM", preempted="SIGTERM")
     started(run, 2)
@@ -99,7 +99,7 @@ def test_outcome_comes_from_the_newest_call(capsys, tmp_path):
         (137, {"stopped": True, "returncode": -signal.SIGKILL}, "stopped from outside"),
     ],
 )
-def test_a_run_that_was_stopped_says_by_what_and_how_to_resume_it(capsys, tmp_path, code, ending, by):
+def test_stopped_run_shows_what_stopped_it_and_how_to_resume(capsys, tmp_path, code, ending, by):
     run = make(tmp_path, "failed")
     ended(started(run, 1), code, **ending)
     text = told(capsys, str(run))
@@ -110,20 +110,20 @@ def test_a_run_that_was_stopped_says_by_what_and_how_to_resume_it(capsys, tmp_pa
 
 
 @pytest.mark.parametrize("ending", [{}, {"interrupted": True}])
-def test_self_failed_script_is_not_reported_as_stopped(capsys, tmp_path, ending):
+def test_run_ended_by_a_script_failure_is_not_reported_as_stopped(capsys, tmp_path, ending):
     run = make(tmp_path, "failed")
     ended(started(run, 1), 3, **ending)
     assert f"{run}: ended with exit code 3 after 12 steps" in told(capsys, str(run))
     assert listed(capsys, run) == ("failed", "failed")
 
 
-def test_a_run_that_was_stopped_before_its_first_checkpoint_does_not_promise_one(capsys, tmp_path):
+def test_run_stopped_before_its_first_checkpoint_is_said_to_start_from_the_beginning(capsys, tmp_path):
     run = make(tmp_path, "failed", saved=False)
     ended(started(run, 1), 130, **CTRL_C)
     assert told(capsys, str(run)).endswith("(no checkpoint was taken: starts from the beginning)")
 
 
-def test_fault_of_an_earlier_attempt_is_not_blamed_for_a_stop(capsys, tmp_path):
+def test_earlier_fault_is_not_given_as_the_reason_for_a_later_stop(capsys, tmp_path):
     run = make(tmp_path, "failed", attempts=2)
     failed = started(run, 1)
     failed.write(AttemptEnded(returncode=-9, seconds=1.0, steps=5, saved=5, oom_kills=1))
@@ -135,7 +135,7 @@ def test_fault_of_an_earlier_attempt_is_not_blamed_for_a_stop(capsys, tmp_path):
     assert "the evidence:" not in text
 
 
-def test_a_folder_lists_all_of_its_runs_wherever_they_are(tmp_path, capsys, monkeypatch):
+def test_every_run_below_a_folder_is_listed(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     record = RunRecord(("train.py",), "python", str(tmp_path), "", status="finished")
     runs = [".oomph/runs/a", ".oomph/runs/b", "named", "project/.oomph/runs/c", "lost"]

@@ -22,13 +22,13 @@ def lengths(module: Path) -> Iterator[tuple[str, int]]:
 
 
 @pytest.mark.parametrize("module", MODULES, ids=lambda path: path.stem)
-def test_no_module_and_no_function_is_long(module: Path) -> None:
+def test_modules_and_functions_do_not_exceed_their_length_limits(module: Path) -> None:
     assert len(module.read_text().splitlines()) <= LONGEST_MODULE
     assert [(name, length) for name, length in lengths(module) if length > LONGEST_FUNCTION] == []
 
 
 @pytest.mark.parametrize("package", ["cli", "demo", "rehearse"])
-def test_the_prefix_of_a_message_is_typed_in_one_place(package: str) -> None:
+def test_no_module_writes_the_message_prefix_itself(package: str) -> None:
     for module in (SOURCE / package).rglob("*.py"):
         constants = [node.value for node in ast.walk(ast.parse(module.read_text())) if isinstance(node, ast.Constant)]
         assert not [text for text in constants if isinstance(text, str) and text.startswith("oomph: ")]

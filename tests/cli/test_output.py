@@ -41,7 +41,7 @@ def shell(words: str) -> subprocess.CompletedProcess[str]:
         ("explain - <&-", 3, "oomph: standard input is closed\n"),
     ],
 )
-def test_closed_or_full_stream_gives_one_sentence_and_its_own_code(words, code, said):
+def test_closed_or_full_output_stream_gives_one_sentence_and_a_distinct_exit_code(words, code, said):
     ended = shell(words)
     assert (ended.stderr, ended.returncode) == (said, code)
 

@@ -23,7 +23,7 @@ def text(word: str, width: int) -> str:
 
 
 @pytest.mark.parametrize("width", [40, 60, 80, 100])
-def test_every_line_fits_or_is_a_command(width: int) -> None:
+def test_every_page_line_fits_the_width_unless_it_is_a_command(width: int) -> None:
     for word in (*(check.code for check in CHECKS), *EXCEPTIONS):
         for line in text(word, width).splitlines():
             assert len(line) <= width or line.startswith("  fault   oomph explain "), (word, line)

@@ -75,7 +75,7 @@ def _folder(tmp_path, monkeypatch):
         (["--", sys.executable, "-I", "train.py"], "Python's option -I keeps oomph out of the script"),
     ],
 )
-def test_impossible_request_is_refused_in_one_sentence(words, said, capsys):
+def test_impossible_plan_is_refused_in_one_sentence(words, said, capsys):
     assert cli.main(["plan", *words]) == 2
     captured = capsys.readouterr()
     assert said in " ".join(captured.err.split())
@@ -83,7 +83,7 @@ def test_impossible_request_is_refused_in_one_sentence(words, said, capsys):
     assert captured.out == ""
 
 
-def test_the_report_and_the_page_hold_what_was_asked(capsys, tmp_path):
+def test_report_and_page_of_a_plan_reflect_the_requested_options(capsys, tmp_path):
     words = ["--gpu", "t4", "--batch", "64,8,8", "--policy", "mixed_bfloat16", "--optimizer", "sgd", "--html", "a.html"]
     assert cli.main(["plan", *words, "train.py", "--own", "1"]) == 1  # the batch of 512 does not fit
     said = capsys.readouterr()
@@ -99,7 +99,7 @@ def test_the_report_and_the_page_hold_what_was_asked(capsys, tmp_path):
     assert {path.name for path in tmp_path.iterdir()} == {"train.py", "no_training.py", "lacks.py", "a.html"}
 
 
-def test_an_option_behind_the_script_is_named(capsys):
+def test_plan_option_after_the_script_is_reported(capsys):
     cli.main(["plan", "train.py", "--gpu", "t4"])
     assert "oomph: --gpu comes after the script, so the script gets it" in " ".join(capsys.readouterr().err.split())
     cli.main(["plan", "--gpu", "t4", "train.py", "--batch", "4"])
@@ -115,14 +115,14 @@ def test_no_key_appears_in_the_report_or_the_page(capsys, tmp_path):
     assert "oomph run train.py --api-key" in captured.out
 
 
-def test_the_document_is_the_only_thing_on_stdout(capsys):
+def test_json_document_of_a_plan_is_the_only_output_on_stdout(capsys):
     assert cli.main(["plan", "--json", "train.py"]) == 1
     document = json.loads(capsys.readouterr().out)
     assert document["schema"] == 1
     assert document["notes"][0] == "{'batches': [], 'policy': None, 'optimizer': None, 'device': None}"
 
 
-def test_script_killed_by_a_gpu_step_is_planned_without_it(capfd, monkeypatch, tmp_path):
+def test_script_killed_during_a_gpu_step_is_planned_again_without_gpu_steps(capfd, monkeypatch, tmp_path):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("DOING", "running a few steps on the GPU: 8 samples")
     assert cli.main(["plan", "--json", "--gpu", "T4", "train.py", "--dies"]) == 1
@@ -148,7 +148,7 @@ def test_script_killed_outside_gpu_steps_is_not_started_again(capfd, monkeypatch
         (["lacks.py"], "No module named 'tensorflow'; "),
     ],
 )
-def test_a_script_that_gives_no_plan_exits_with_three(capfd, words, said):
+def test_unplannable_script_exits_with_3_and_a_reason(capfd, words, said):
     assert cli.main(["plan", "--json", *words]) == 3
     captured = capfd.readouterr()
     assert said in captured.err

@@ -25,7 +25,7 @@ from oomph.rehearse.faults import NAMES
         (["--keep", "train.py/x", "train.py"], "cannot be written"),
     ],
 )
-def test_impossible_request_is_refused_in_one_sentence(tmp_path, monkeypatch, capsys, words, said):
+def test_impossible_rehearsal_is_refused_in_one_sentence(tmp_path, monkeypatch, capsys, words, said):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "train.py").write_text("")
     (tmp_path / "no-python").write_bytes(b"\x7fELF")
@@ -53,7 +53,7 @@ def test_script_that_does_not_train_is_reported_at_once(tmp_path, monkeypatch, c
     assert [path.name for path in tmp_path.iterdir()] == ["train.py"]
 
 
-def test_script_ended_by_the_limit_is_reported_as_such(tmp_path, monkeypatch, capsys):
+def test_script_stopped_at_the_time_limit_is_reported_with_a_hint_to_raise_it(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "slow.py").write_text("import time; time.sleep(60)")
     assert cli.main(["rehearse", "--limit=1", "--json", "slow.py", "9"]) == 3
@@ -63,7 +63,7 @@ def test_script_ended_by_the_limit_is_reported_as_such(tmp_path, monkeypatch, ca
     assert json.loads(said.out) == {"schema": 1, "survives": None, "reason": reason, "faults": []}
 
 
-def test_the_help_names_every_fault(capsys):
+def test_rehearse_help_lists_every_fault(capsys):
     assert cli.main(["rehearse", "--help"]) == 0
     out = capsys.readouterr().out
     assert all(name in out for name in NAMES)

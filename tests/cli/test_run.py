@@ -39,7 +39,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[Request]:
     return requests
 
 
-def test_everything_after_the_script_is_the_scripts(asked):
+def test_every_word_after_the_script_is_passed_to_the_script(asked):
     code = cli.main(["run", "--run-dir", "d", "train.py", "--run-dir", "x", "--help", "--", "-m", ""])
     assert code == 7
     assert asked[0].words == ("train.py", "--run-dir", "x", "--help", "--", "-m", "")
@@ -57,12 +57,12 @@ def test_everything_after_the_script_is_the_scripts(asked):
         ([], ()),
     ],
 )
-def test_script_is_separated_from_the_options_of_oomph(asked, words, expected):
+def test_script_words_are_separated_from_the_options_of_oomph(asked, words, expected):
     cli.main(["run", *words])
     assert asked[0].words == expected
 
 
-def test_every_option_reaches_the_request(asked):
+def test_every_run_option_is_passed_into_the_request(asked):
     options = ["--run-dir=d", "--resume=r", "--python", "py", "--no-guard", "--checkpoint-every=5m", "--micro-batch=8"]
     cli.main(["run", *options, "train.py"])
     assert asked == [
@@ -76,7 +76,7 @@ def test_every_option_reaches_the_request(asked):
     ]
 
 
-def test_options_that_do_nothing_without_the_guard_are_named(asked, capfd):
+def test_options_without_effect_under_no_guard_are_reported(asked, capfd):
     assert cli.main(["run", "--no-guard", "--micro-batch", "8", "--checkpoint-every", "5m", "train.py"]) == 7
     assert capfd.readouterr().err == "oomph: without the guard --checkpoint-every and --micro-batch have no effect\n"
 
@@ -147,7 +147,7 @@ def test_checkpoint_every_accepts_steps_or_seconds(asked, text, expected):
         ["--run-dir"],
     ],
 )
-def test_senseless_option_values_exit_with_2(asked, capfd, words):
+def test_invalid_option_values_exit_with_2(asked, capfd, words):
     assert cli.main(["run", *words]) == 2
     assert asked == []
     assert words[0] in capfd.readouterr().err
@@ -168,7 +168,7 @@ def test_senseless_option_values_exit_with_2(asked, capfd, words):
         (["--run-dir", "train.py/x", "train.py"], None),
     ],
 )
-def test_unrunnable_command_exits_with_2_and_one_sentence(tmp_path, monkeypatch, capfd, words, message):
+def test_command_that_cannot_be_run_exits_with_2_and_one_sentence(tmp_path, monkeypatch, capfd, words, message):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "train.py").write_text("print('never')")
     assert cli.main(["run", *words]) == 2
@@ -234,7 +234,7 @@ def test_script_option_before_the_script_gets_no_suggestion(capfd, option):
         assert told.endswith(f"unrecognized arguments: {option}; the script's own options belong after the script\n")
 
 
-def test_help_takes_a_verb(capfd):
+def test_help_followed_by_a_verb_prints_the_help_of_that_verb(capfd):
     assert cli.main(["help", "run"]) == 0
     asked = capfd.readouterr().out
     assert cli.main(["run", "--help"]) == 0
@@ -251,7 +251,7 @@ def test_summary_of_each_verb_matches_its_module():
         assert said == summary
 
 
-def test_no_verb_is_imported_before_it_is_named(tmp_path):
+def test_general_help_imports_no_verb_module(tmp_path):
     code = "import sys, oomph.cli as c; c.main(['--help']); print([m for m in sys.modules if m.startswith('oomph.')])"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=_environ(), timeout=LIMIT)
     rooms = {

@@ -42,21 +42,21 @@ def test_once_json_has_the_documented_shape(tmp_path):
     assert document["processes"][0]["pid"] == 1
 
 
-def test_on_a_pipe_it_looks_once_and_says_so(tmp_path):
+def test_watch_writing_to_a_pipe_prints_one_reading_and_says_so(tmp_path):
     ended = watch(tmp_path, **driver(tmp_path, EIGHT))
     assert (ended.stderr, ended.returncode) == (PIPE, 0)
     assert "Fake H100" in ended.stdout
     assert "\x1b" not in ended.stdout
 
 
-def test_without_a_gpu_it_says_why(tmp_path):
+def test_watch_without_a_usable_driver_prints_the_reason(tmp_path):
     ended = watch(tmp_path, "--once", **driver(tmp_path, "set init_error 9\n"))
     assert ended.returncode == 0
     assert "nvml: the NVIDIA driver is not loaded" in ended.stdout
 
 
 @pytest.mark.slow
-def test_a_driver_that_hangs_is_named_after_a_few_seconds(tmp_path):
+def test_hanging_driver_is_reported_after_three_seconds(tmp_path):
     ended = watch(tmp_path, "--once", **driver(tmp_path, "set gpus 1\nat 0 0 hang 100\n"))
     assert ended.returncode == 0
     assert "no answer for 3 s" in ended.stdout
@@ -88,7 +88,7 @@ def test_port_in_use_is_reported_in_one_sentence(tmp_path):
     assert ended.returncode == 2
 
 
-def test_it_serves_until_ctrl_c(tmp_path):
+def test_metrics_are_served_until_ctrl_c(tmp_path):
     process = subprocess.Popen(
         [sys.executable, "-m", "oomph", "watch", "--serve", "0"],
         cwd=tmp_path,
@@ -118,7 +118,7 @@ sys.exit(main(["watch", *sys.argv[1:]]))
 """
 
 
-def test_without_rich_one_sentence_says_how_to_install_it(tmp_path):
+def test_missing_rich_is_reported_with_its_install_command(tmp_path):
     command = [sys.executable, "-c", WITHOUT_RICH]
     live = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=LIMIT)
     assert live.stderr == "oomph: the live view needs rich: pip install rich; oomph watch --once works without\n"
@@ -135,7 +135,7 @@ sys.exit(main(["watch", *sys.argv[1:]]))
 """
 
 
-def test_without_prometheus_client_one_sentence_says_how_to_install_it(tmp_path):
+def test_missing_prometheus_client_is_reported_with_its_install_command(tmp_path):
     command = [sys.executable, "-c", WITHOUT_PROMETHEUS_CLIENT]
     served = subprocess.run([*command, "--serve", "0"], cwd=tmp_path, capture_output=True, text=True, timeout=LIMIT)
     assert served.stderr == "oomph: --serve needs prometheus-client: pip install 'oomph[watch]'\n"
@@ -145,7 +145,7 @@ def test_without_prometheus_client_one_sentence_says_how_to_install_it(tmp_path)
 
 
 @pytest.mark.parametrize("words", [["watch", "--help"], ["watch", "--json"]])
-def test_rich_and_the_web_server_are_imported_only_where_they_are_used(tmp_path, words):
+def test_rich_and_the_web_server_are_imported_only_when_used(tmp_path, words):
     code = (
         "import sys\nfrom oomph.cli import main\nmain(sys.argv[1:])\n"
         "rarely = {'rich', 'http', 'prometheus_client', 'numpy', 'tensorflow'}\n"

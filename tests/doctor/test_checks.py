@@ -231,7 +231,7 @@ def found(snapshot: Snapshot, name: str) -> DoctorFinding:
 @pytest.mark.parametrize(
     ("check", "change", "status", "words", "remedy"), [case[1:] for case in CASES], ids=[case[0] for case in CASES]
 )
-def test_case_gives_the_expected_finding(healthy, check, change, status, words, remedy):
+def test_check_gives_the_expected_finding(healthy, check, change, status, words, remedy):
     finding = found(change(healthy), check)
     assert finding.status == status, finding
     assert words in finding.message
@@ -247,20 +247,20 @@ def test_healthy_machine_has_no_findings(healthy):
     assert wrong == []
 
 
-def test_every_check_has_a_case_that_it_finds(healthy):
+def test_every_check_has_a_case_with_a_finding(healthy):
     told = {case[1] for case in CASES if case[3] in (FAIL, WARN) or found(case[2](healthy), case[1]).note}
     assert {check.name for check in CHECKS} == told
 
 
 @pytest.mark.parametrize("code", [3, 34, 46, 100, 101, 802, 803, 804, 999, 4711])
-def test_each_code_of_cuinit_is_named_and_has_a_remedy(healthy, code):
+def test_every_cuinit_error_code_is_reported_with_a_remedy(healthy, code):
     finding = found(part("driver", init=code, devices=())(healthy), "driver-start")
     assert finding.status == FAIL
     assert str(code) in finding.message
     assert finding.remedies
 
 
-def test_a_stub_on_the_library_path_is_taken_off_it(healthy):
+def test_remedy_removes_a_stub_from_the_library_path(healthy):
     stub = Candidate("/cuda/lib64/stubs/libcuda.so.1", "LD_LIBRARY_PATH", "/cuda/lib64/stubs")
     real = Candidate("/usr/lib/libcuda.so.1", "ld.so.cache", "/usr/lib")
     change = both(

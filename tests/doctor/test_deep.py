@@ -53,19 +53,19 @@ def names(results):
     return [(name.removeprefix("deep-"), status) for name, status, _ in results]
 
 
-def test_every_trial_is_made_and_announced(trials):
+def test_every_trial_is_run_and_announced(trials):
     results, said = trials()
     assert names(results) == [("import", "pass"), ("list", "pass"), ("matmul", "pass"), ("xla", "pass")]
     assert said == ["GPU:0: import", "GPU:0: list", "GPU:0: matmul", "GPU:0: xla"]
 
 
-def test_a_crash_is_a_finding_and_the_rest_is_tried(trials):
+def test_crash_in_a_trial_is_a_finding_and_later_trials_still_run(trials):
     results, _ = trials("os.kill(os.getpid(), 11)", BREAK="matmul")
     assert names(results) == [("import", "pass"), ("list", "pass"), ("matmul", "fail"), ("xla", "pass")]
     assert results[2][2] == "GPU:0 matmul: the process ended by SIGSEGV."
 
 
-def test_a_hang_is_a_finding_and_the_rest_is_tried(trials):
+def test_hang_in_a_trial_is_a_finding_and_later_trials_still_run(trials):
     started = time.monotonic()
     results, _ = trials("time.sleep(60)", seconds=1, BREAK="matmul")
     assert names(results)[2:] == [("matmul", "fail"), ("xla", "pass")]
@@ -78,12 +78,12 @@ def test_a_crash_at_import_ends_the_trials(trials):
     assert names(results) == [("import", "fail")]
 
 
-def test_a_refusal_is_a_finding(trials):
+def test_trial_that_reports_a_failure_is_a_finding(trials):
     results, _ = trials(REFUSE="list")
     assert names(results)[1] == ("list", "fail")
 
 
-def test_two_gpus_are_tried_one_by_one_and_then_together(trials):
+def test_two_gpus_are_tried_separately_and_then_together(trials):
     results, said = trials(count=2)
     assert [name for name, _ in names(results)].count("matmul") == 2
     assert names(results)[-1] == ("all-reduce", "pass")

@@ -10,12 +10,12 @@ from oomph.doctor.docs import document
 SECTIONS = document().split("\n## ")
 
 
-def test_the_reference_has_a_section_for_each_check_in_their_order() -> None:
+def test_reference_has_a_section_for_each_check_in_the_same_order() -> None:
     assert [section.splitlines()[0] for section in SECTIONS[1:]] == [f"{check.code} {check.name}" for check in CHECKS]
 
 
 @pytest.mark.parametrize("number", range(len(CHECKS)), ids=[check.code for check in CHECKS])
-def test_a_section_says_what_its_check_says(number: int) -> None:
+def test_reference_section_states_the_reason_source_and_faults_of_its_check(number: int) -> None:
     check, section = CHECKS[number], SECTIONS[1 + number]
     assert f"| [{check.code}](#{check.code.lower()}-{check.name}) | {check.name} | " in SECTIONS[0]
     assert check.why in section

@@ -27,14 +27,14 @@ def test_broken_check_is_reported_as_unable_to_run(healthy):
     assert "ZeroDivisionError: oh" in result.finding.message
 
 
-def test_unreadable_part_blinds_only_the_checks_that_need_it(healthy):
+def test_unreadable_part_disables_only_the_checks_that_need_it(healthy):
     results = examine(replace(healthy, unread={"host": "PermissionError: closed"}))
     unable = {result.check.name for result in results if result.finding.blind}
     assert unable == {check.name for check in CHECKS if "host" in check.needs}
     assert verdict(healthy, results).endswith(f"{len(unable)} checks could not run.")
 
 
-def test_only_and_skip_take_codes_and_names():
+def test_only_and_skip_options_accept_codes_and_names():
     assert [check.name for check in choose(["doc301,GPU-MEMORY"])] == ["cuda-libraries", "gpu-memory"]
     assert [check.name for check in choose(["GPU-MEMORY", "doc301, nvml"])] == ["nvml", "cuda-libraries", "gpu-memory"]
     assert len(choose(skip=["nvml"])) == len(CHECKS) - 1
@@ -55,7 +55,7 @@ def test_ready_machine_gets_a_ready_verdict(healthy):
     assert verdict(healthy, examine(healthy)) == "Ready: TensorFlow 2.21.0 on 1× NVIDIA A10 (24 GiB)."
 
 
-def test_the_verdict_names_the_one_thing_to_do(healthy):
+def test_verdict_states_the_first_thing_to_do(healthy):
     broken = replace(healthy, driver=replace(healthy.driver, init=803, devices=()))
     said = verdict(broken, examine(broken))
     assert said.startswith("Not ready: 1 problem stops training on the GPU. First: reboot")
@@ -70,7 +70,7 @@ def test_healthy_machine_prints_only_counts_and_verdict(healthy):
     ]
 
 
-def test_the_numbers_of_checks_add_up(healthy):
+def test_counts_of_check_results_add_up_to_all_checks(healthy):
     broken = replace(healthy, driver=replace(healthy.driver, init=803, devices=()), unread={"host": "gone"})
     (took,) = [line for line in render.as_text(broken, examine(broken)).splitlines() if " passed, " in line]
     total, *parts = [int(word) for word in took.partition(", in ")[0].replace(":", "").split() if word.isdigit()]
@@ -79,7 +79,7 @@ def test_the_numbers_of_checks_add_up(healthy):
     assert " could not run" in took
 
 
-def test_json_has_an_entry_for_every_check_in_the_shape_of_the_contract(healthy):
+def test_json_has_an_entry_with_the_documented_keys_for_every_check(healthy):
     document = json.loads(json.dumps(render.as_document(healthy, examine(healthy))))
     assert document["schema"] == 1
     assert [entry["code"] for entry in document["checks"]] == [check.code for check in CHECKS]
@@ -87,7 +87,7 @@ def test_json_has_an_entry_for_every_check_in_the_shape_of_the_contract(healthy)
     assert all({"code", "name", "status", "message", "remedies"} <= entry.keys() for entry in document["checks"])
 
 
-def test_remedies_that_oomph_run_applies_are_marked(healthy):
+def test_remedies_applied_by_oomph_run_are_marked(healthy):
     wrong = replace(healthy, environment={"TF_FORCE_GPU_ALLOW_GROWTH": "yes"})
     document = render.as_document(wrong, examine(wrong))
     (entry,) = [entry for entry in document["checks"] if entry["status"] == "warn"]
@@ -95,7 +95,7 @@ def test_remedies_that_oomph_run_applies_are_marked(healthy):
     assert document["repairs"][0]["value"] == "true"
 
 
-def test_a_report_names_no_user_host_folder_or_gpu(healthy, monkeypatch):
+def test_report_contains_no_user_name_host_name_home_folder_or_gpu_identifier(healthy, monkeypatch):
     monkeypatch.setenv("HOME", "/home/alexandra")
     monkeypatch.setattr("getpass.getuser", lambda: "alexandra")
     monkeypatch.setattr("socket.gethostname", lambda: "node17")
@@ -116,7 +116,7 @@ def test_a_report_names_no_user_host_folder_or_gpu(healthy, monkeypatch):
     assert text.endswith("```\n")
 
 
-def test_redaction_leaves_other_words_alone():
+def test_version_numbers_are_not_redacted():
     assert redact("cuDNN 9.3.0.75 and 12.5.3.2") == "cuDNN 9.3.0.75 and 12.5.3.2"
 
 
@@ -145,11 +145,11 @@ def test_every_fault_that_a_check_names_has_a_page():
     assert missing == set(), f"no page for {', '.join(sorted(missing))}"
 
 
-def test_a_problem_points_to_its_page_only_where_there_is_one(healthy):
+def test_only_a_fault_of_the_catalogue_has_a_page(healthy):
     assert render.has_page("device-oom")
     assert not render.has_page("no-such-fault")
 
 
-def test_a_failing_check_makes_the_status_fail(healthy):
+def test_result_of_a_failing_check_is_wrong(healthy):
     failing = Check("DOC998", "bad", "why", lambda snapshot: replace(passed("x"), status=FAIL))
     assert examine(healthy, [failing])[0].wrong

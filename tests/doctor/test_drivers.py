@@ -22,7 +22,7 @@ def ask(tmp_path, monkeypatch, code: str, limit: float = 10.0) -> Answer:
 SAY = "print(json.dumps({'a': 1}), flush=True)\nprint(json.dumps({'row': {'index': 0}}), flush=True)\n"
 
 
-def test_facts_and_rows_are_kept(tmp_path, monkeypatch):
+def test_facts_and_rows_printed_by_the_child_are_kept(tmp_path, monkeypatch):
     assert ask(tmp_path, monkeypatch, SAY) == Answer({"a": 1}, ({"index": 0},), "")
 
 
@@ -68,12 +68,12 @@ def test_snapshot_survives_a_json_round_trip(healthy):
 
 
 @pytest.mark.parametrize("document", [{}, {"schema": 99}, {"schema": 1, "host": "no"}])
-def test_a_document_that_is_no_snapshot_is_refused(document):
+def test_invalid_snapshot_document_is_refused(document):
     with pytest.raises((ValueError, TypeError)):
         Snapshot.from_document(document)
 
 
-def test_unknown_fields_of_a_later_version_are_passed_over(healthy):
+def test_unknown_field_of_a_snapshot_is_ignored(healthy):
     document = {**healthy.as_document(), "news": 1}
     assert Snapshot.from_document(document) == healthy
 

@@ -26,7 +26,7 @@ def build(path: Path, *options: str, code: str = "int answer(void) { return 42; 
 
 
 @needs_gcc
-def test_the_runpath_is_read_with_origin_resolved_and_each_folder_once(tmp_path):
+def test_runpath_is_read_with_origin_resolved_and_duplicates_removed(tmp_path):
     path = build(
         tmp_path / "tf/lib.so", "-Wl,--enable-new-dtags,-rpath,$ORIGIN/../nvidia/a/lib:/opt/x:$ORIGIN/../nvidia/a/lib"
     )
@@ -40,7 +40,7 @@ def test_rpath_is_used_when_there_is_no_runpath(tmp_path):
 
 
 @needs_gcc
-def test_only_whole_names_are_found_in_a_library(tmp_path):
+def test_part_of_a_longer_name_is_not_found_in_a_library(tmp_path):
     code = 'const char *names[] = {"xla_dump_to", "xla_gpu_autotune_level_of_old"};'
     path = build(tmp_path / "lib.so", "-O1", code=code)
     asked = ("xla_dump_to", "xla_gpu_autotune_level", "xla_gpu_autotune_level_of_old")
@@ -123,7 +123,7 @@ def test_wheel_folders_of_cuda_12_and_13_are_found(tmp_path):
 
 
 @pytest.mark.skipif(not Path("/etc/ld.so.cache").exists() or shutil.which("ldconfig") is None, reason="no glibc cache")
-def test_the_cache_is_read_as_ldconfig_prints_it():
+def test_loader_cache_entries_match_those_of_ldconfig():
     printed = subprocess.run(["ldconfig", "-p"], capture_output=True, text=True, timeout=30).stdout
     expected: dict[str, list[str]] = {}
     for line in printed.splitlines()[1:]:
@@ -150,7 +150,7 @@ def fat_binary(*entries: tuple[int, int]) -> bytes:
 
 
 @needs_gcc
-def test_the_architectures_of_a_library_are_those_of_its_fat_binaries(tmp_path):
+def test_gpu_architectures_of_a_library_are_read_from_its_fat_binaries(tmp_path):
     content = fat_binary((2, 60), (2, 80), (1, 90)) + bytes(8) + fat_binary((2, 90), (1, 90))
     numbers = ",".join(map(str, content))
     code = f'__attribute__((section(".nv_fatbin"))) const unsigned char code[] = {{{numbers}}};'
@@ -159,11 +159,11 @@ def test_the_architectures_of_a_library_are_those_of_its_fat_binaries(tmp_path):
 
 
 @needs_gcc
-def test_a_library_without_code_for_gpus_has_none(tmp_path):
+def test_library_without_gpu_code_has_no_architectures(tmp_path):
     assert architectures(build(tmp_path / "lib.so")) == ()
 
 
-def test_only_folders_of_site_packages_count_as_wheels():
+def test_only_folders_in_site_packages_are_taken_for_wheels():
     """Docker images put /usr/local/nvidia/lib on LD_LIBRARY_PATH."""
     folders = ("/usr/local/nvidia/lib64", "/usr/local/nvidia/lib", "/env/site-packages/nvidia/cublas/lib")
     library = Library("l", True, tuple(Candidate(f"{folder}/l", "LD_LIBRARY_PATH", folder) for folder in folders))

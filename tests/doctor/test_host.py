@@ -78,7 +78,7 @@ def test_gpus_device_files_and_kernel_module_are_found(tmp_path):
     assert (host.kernel_driver, host.modules) == ("550.54.15", ("nouveau",))
 
 
-def test_a_folder_where_a_file_should_be_is_passed_over(tmp_path):
+def test_folder_in_place_of_a_system_file_is_ignored(tmp_path):
     for path in ("proc/meminfo", "proc/self/cgroup", "proc/driver/nvidia/version", "proc/1/cgroup"):
         (tmp_path / path).mkdir(parents=True)
     host = observe_host({}, tmp_path)
@@ -91,7 +91,7 @@ def test_kernel_cache_path_matches_cuda(tmp_path):
     assert not observe_host({"CUDA_CACHE_PATH": str(tmp_path / "file/c")}, tmp_path).cache_writable
 
 
-def test_another_python_is_asked(tmp_path):
+def test_version_and_tag_of_another_python_are_read(tmp_path):
     link = tmp_path / "python"
     link.symlink_to(os.path.realpath(sys.executable))
     asked = observe_python(str(link), {})
@@ -118,14 +118,14 @@ def test_moved_virtual_environment_is_detected(tmp_path):
     assert not moved.pip
 
 
-def test_variables_that_may_hold_secrets_are_not_kept():
+def test_environment_variables_that_may_hold_secrets_are_not_recorded():
     """TF_ is Terraform's prefix as well."""
     kept = {"LD_LIBRARY_PATH": "/a", "TF_GPU_ALLOCATOR": "x", "NVIDIA_VISIBLE_DEVICES": "all", "XLA_FLAGS": "--xla_a"}
     secret = {"TF_VAR_password": "p", "TF_TOKEN_app": "t", "NVIDIA_API_KEY": "k", "CUDA_SECRET": "s", "HOME": "/h"}
     assert observe_environment({**kept, **secret}) == kept
 
 
-def test_unreadable_part_is_noted_and_the_rest_is_read(monkeypatch):
+def test_unreadable_part_is_recorded_and_the_rest_is_read(monkeypatch):
     def broken(*words: object) -> None:
         raise PermissionError("/proc is closed")
 

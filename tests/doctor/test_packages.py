@@ -87,7 +87,7 @@ def test_leftovers_of_an_interrupted_pip_are_reported(tmp_path):
     assert observe_packages((str(tmp_path),)).leftovers == (str(tmp_path / "~ensorflow-2.20.0.dist-info"),)
 
 
-def test_folders_that_do_not_exist_or_are_files_are_passed_over(tmp_path):
+def test_missing_folders_and_files_on_the_path_are_ignored(tmp_path):
     (tmp_path / "file").touch()
     assert observe_packages((str(tmp_path / "nowhere"), str(tmp_path / "file"), "")).found == ()
 
@@ -107,7 +107,7 @@ def test_wheel_without_build_facts_is_looked_up_in_the_table(tmp_path):
     assert (found.source, found.cuda_version, found.cudnn_version) == ("the table of releases", (12, 5, 1), (9, 3))
 
 
-def test_unknown_release_takes_its_cudnn_from_its_requirements(tmp_path):
+def test_cudnn_version_of_an_unknown_release_comes_from_its_requirements(tmp_path):
     install(
         tmp_path,
         "tensorflow",
@@ -122,19 +122,19 @@ def test_unknown_release_takes_its_cudnn_from_its_requirements(tmp_path):
 
 
 @pytest.mark.parametrize("text", ["", "build_info = (", "build_info = f()", "build_info = OrderedDict(x)", "\0"])
-def test_a_broken_build_info_is_unknown(tmp_path, text):
+def test_broken_build_info_leaves_the_source_unknown(tmp_path, text):
     install(tmp_path, "tensorflow", "9.9.9", module="tensorflow")
     build_info(tmp_path, text)
     assert observe_tensorflow(observe_packages((str(tmp_path),)), {}).source == "unknown"
 
 
-def test_missing_tensorflow_gives_none(tmp_path):
+def test_missing_tensorflow_is_observed_as_none(tmp_path):
     assert observe_tensorflow(observe_packages((str(tmp_path),)), {}) is None
 
 
 @pytest.mark.skipif(shutil.which("gcc") is None, reason="makes a library with gcc")
 @pytest.mark.parametrize("place", ["lib/python3.11/site-packages/tensorflow", "lib"])
-def test_the_library_that_loads_cuda_is_found_in_wheels_and_in_conda_environments(tmp_path, place):
+def test_tensorflow_library_that_loads_cuda_is_found_in_wheels_and_conda(tmp_path, place):
     site = tmp_path / "lib/python3.11/site-packages"
     install(site, "tensorflow", "2.21.0", module="tensorflow")
     path = tmp_path / place / "libtensorflow_framework.so.2"

@@ -27,12 +27,12 @@ def run(tmp_path, healthy):
     return tmp_path
 
 
-def test_failures_are_reported_and_warnings_only_with_their_fault(run):
+def test_recorded_warning_is_reported_only_with_its_fault_but_a_failure_always(run):
     assert [result.check.name for result in behind(run, [])] == ["nvml"]
     assert [result.check.name for result in behind(run, ["device-oom-other-process"])] == ["nvml", "gpu-growth"]
 
 
-def test_explain_shows_the_machine_of_a_run(run, capsys):
+def test_explain_shows_failed_checks_of_the_machine_of_a_run(run, capsys):
     assert main(["explain", str(run)]) == 0
     assert "The machine when the run started:\nFAIL  nvml (DOC204): nvmlInit returns 18" in capsys.readouterr().out
     assert main(["explain", str(run), "--json"]) == 0

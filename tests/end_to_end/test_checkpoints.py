@@ -68,7 +68,7 @@ def test_run_resumes_after_script_and_supervisor_were_killed(work, plain, same_b
         pytest.param("iterator.data-00000-of-00001", "flipped", marks=pytest.mark.slow),
     ],
 )
-def test_a_damaged_checkpoint_is_refused_and_the_one_before_it_used(work, plain, same_bits, name, damage):
+def test_damaged_checkpoint_is_refused_and_the_previous_one_used(work, plain, same_bits, name, damage):
     running, (older, newest) = killed_with_two_checkpoints(work)
     spoil(newest, name, damage)
     ours = work.oomph(f"--resume={running.folder}", "--checkpoint-every=7", "one_fit.py", "ours.npz", *EPOCHS)
@@ -99,7 +99,7 @@ def test_run_starts_over_when_all_checkpoints_are_damaged(work, plain, same_bits
 
 
 @pytest.mark.slow
-def test_file_size_limit_costs_one_message_and_no_training(work, plain, same_bits):
+def test_file_size_limit_leaves_the_training_unchanged_and_is_reported_once(work, plain, same_bits):
     """RLIMIT_FSIZE: every write beyond it fails, as on a full disk."""
     work.script("one_fit.py")
 
@@ -152,7 +152,7 @@ WHY = "a full disk is a small mount: that takes root and CAP_SYS_ADMIN, which so
 
 
 @pytest.mark.skipif(not may_mount(), reason=WHY)
-def test_a_full_disk_costs_a_line_and_no_training(work, plain, same_bits):
+def test_full_disk_leaves_the_training_unchanged_and_is_reported_once(work, plain, same_bits):
     work.script("one_fit.py")
     disk = work.folder / "disk"
     disk.mkdir()

@@ -81,7 +81,7 @@ def test_loop_without_a_fault_gives_the_same_bits_as_a_plain_loop(work, plain, s
 
 
 @pytest.mark.slow
-def test_state_left_out_by_the_script_is_detected(work):
+def test_loop_state_omitted_by_the_script_is_detected(work):
     ended = killed(work, ("forgets",), 31)
     assert ended.summary["exactness"] == "not-equal"
     assert "the same batch gives a different result" in ended.summary["exactness_reasons"][0]
@@ -100,7 +100,7 @@ def test_finished_loop_repeats_its_last_step_on_resume(work, plain, same_bits):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("signum", [signal.SIGTERM, pytest.param(signal.SIGUSR1, marks=pytest.mark.slow)])
-def test_a_preempted_loop_saves_ends_with_75_and_loses_no_step(work, plain, same_bits, signum):
+def test_preempted_loop_exits_with_75_and_resumes_without_repeating_a_step(work, plain, same_bits, signum):
     work.script("steps.py")
     running = work.start("--checkpoint-every=1000", "steps.py", "ours.npz")
     running.wait_for_step(20)
@@ -116,7 +116,7 @@ def test_a_preempted_loop_saves_ends_with_75_and_loses_no_step(work, plain, same
 
 
 @pytest.mark.slow
-def test_guarded_step_inside_a_loop_survives_and_is_resumed(work, memory, load):
+def test_guarded_step_in_a_loop_survives_out_of_memory_and_a_kill(work, memory, load):
     """Out of memory in each attempt, and killed in between: the step is divided, and nothing is lost."""
     import numpy as np
 
@@ -207,7 +207,7 @@ def test_nested_and_successive_fits_and_loops_give_the_same_bits(work, same_bits
 
 
 @pytest.mark.slow
-def test_no_guard_and_a_failing_guard_leave_a_plain_loop(work, plain, same_bits):
+def test_disabled_or_failing_guard_does_not_change_the_bits_of_a_loop(work, plain, same_bits):
     work.script("steps.py")
     assert work.oomph("--no-guard", "steps.py", "ours.npz").returncode == 0
     same_bits(work.folder / "ours.npz", plain())
@@ -257,7 +257,7 @@ train()
         pytest.param("nothing", None, marks=pytest.mark.slow),
     ],
 )
-def test_known_loss_is_named_although_no_step_is_repeated(work, option, reason):
+def test_lost_state_of_a_preempted_loop_is_reported_although_no_step_is_repeated(work, option, reason):
     """Without Keras, too, until oomph needs it; preempted, so that there is nothing to compare."""
     work.write(FORGETFUL)
     running = work.start("train.py", option)
@@ -272,7 +272,7 @@ def test_known_loss_is_named_although_no_step_is_repeated(work, option, reason):
 
 
 @pytest.mark.slow
-def test_edited_learning_rate_is_resumed_and_another_model_is_refused(work):
+def test_loop_resumes_with_an_edited_learning_rate_but_not_with_another_model(work):
     script = work.write(EDITED)
     running = work.start("--checkpoint-every=5", script)
     running.wait_for_step(12)

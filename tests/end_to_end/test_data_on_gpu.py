@@ -43,7 +43,7 @@ print(json.dumps(found))
 """
 
 
-def test_tensorflow_keeps_arrays_on_the_gpu_but_for_int32(tmp_path: Path, rig: dict[str, str]) -> None:
+def test_tensorflow_puts_float_arrays_but_not_int32_arrays_on_the_gpu(tmp_path: Path, rig: dict[str, str]) -> None:
     clean = {k: v for k, v in os.environ.items() if not k.startswith(("OOMPH_", "TF_", "XLA_", "FAKE_"))}
     done = subprocess.run(
         [sys.executable, "-c", SCRIPT], cwd=tmp_path, capture_output=True, text=True, timeout=240, env=clean | rig

@@ -17,7 +17,7 @@ SCRIPT = Path(oomph.__file__).parent / "tensorflow" / "trials.py"
 TRIALS = ("list", "allocate", "matmul", "convolution", "rnn", "mixed-precision", "xla", "bandwidth")
 
 
-def test_every_trial_succeeds_where_the_numbers_are_right(work):
+def test_every_trial_succeeds_with_correct_results(work):
     """The CPU against itself."""
     ended = work.plain(str(SCRIPT), "CPU:0", *TRIALS)
     rows = [document["row"] for document in map(json.loads, ended.stdout.splitlines()) if "row" in document]
@@ -38,7 +38,7 @@ def test_all_reduce_of_two_devices_succeeds(work):
 
 
 @pytest.mark.rig
-def test_wrong_numbers_and_crashes_are_findings(work, rig):
+def test_wrong_results_and_crashes_of_trials_are_findings(work, rig):
     environ = work.environ(**rig, PYTHONPATH=str(Path(oomph.__file__).parents[1]))
     command = [sys.executable, "-m", "oomph", "doctor", "--deep", "--json"]
     ended = subprocess.run(command, cwd=work.folder, env=environ, capture_output=True, text=True, timeout=200)

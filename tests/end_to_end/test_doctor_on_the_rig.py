@@ -250,7 +250,7 @@ def machine(work, rig):
 
 
 @pytest.mark.parametrize("name", FAULTS)
-def test_doctor_names_only_the_fault_and_its_fix(machine, name):
+def test_doctor_reports_only_the_simulated_fault_and_its_fix(machine, name):
     fault = FAULTS[name]
     document = machine(fault.env, fault.without).doctor()
     wrong = {entry["name"]: entry for entry in document["checks"] if entry["status"] in (FAIL, WARN)}
@@ -265,7 +265,7 @@ def test_doctor_names_only_the_fault_and_its_fix(machine, name):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", FAULTS)
-def test_tensorflow_behaves_as_the_check_says(machine, name):
+def test_tensorflow_prints_the_message_described_by_the_check(machine, name):
     fault = FAULTS[name]
     printed = machine(fault.env, fault.without).tensorflow(fault.op)
     for words in fault.said:
@@ -307,7 +307,7 @@ def test_tensorflow_without_a_driver_prints_error_303(machine):
 
 
 @pytest.mark.slow
-def test_the_line_about_cuda_drivers_is_about_libcudart(machine):
+def test_missing_libcudart_makes_tensorflow_report_missing_cuda_drivers(machine):
     assert "Could not find cuda drivers" in machine({}, without=("runtime/libcudart.so.12",)).tensorflow("list")
 
 
@@ -320,14 +320,14 @@ def test_hanging_or_crashing_driver_is_reported_and_other_checks_run(machine):
     assert 5 <= hanging["seconds"] < 7
 
 
-def test_cuinit_is_timed_apart(machine):
+def test_cuinit_time_is_reported_separately(machine):
     document = machine({"FAKE_CUINIT_SLEEP": "1"}).doctor()
     assert 1 <= document["cuinit_seconds"] < 2
     assert document["seconds"] - document["cuinit_seconds"] < 1
 
 
 @pytest.mark.parametrize("field", ["PENDING", "FAIL"])
-def test_memory_errors_give_the_right_status(machine, field):
+def test_pending_memory_repair_is_a_warning_and_a_failed_one_a_failure(machine, field):
     status = {"PENDING": WARN, "FAIL": FAIL}[field]
     assert machine({f"FAKE_ROW_{field}": "1"}).finding("gpu-health")["status"] == status
 

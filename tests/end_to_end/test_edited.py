@@ -41,7 +41,7 @@ def resume(work, stopped, *words: str):
     return work.oomph(f"--resume={stopped.folder}", "--checkpoint-every=7", "one_fit.py", "ours.npz", *words)
 
 
-def test_another_model_is_refused_and_what_was_saved_stays(work, stopped):
+def test_edited_model_is_refused_and_its_checkpoints_are_kept(work, stopped):
     before = sorted(path.name for path in stopped.folder.glob("checkpoints/*"))
     edit(work, WIDER)
     ours = resume(work, stopped)
@@ -54,7 +54,7 @@ def test_another_model_is_refused_and_what_was_saved_stays(work, stopped):
     assert sorted(path.name for path in stopped.folder.glob("checkpoints/*")) == before
 
 
-def test_fewer_epochs_than_were_trained_return_the_saved_state_and_lose_nothing(work, load, same_bits):
+def test_resuming_with_fewer_epochs_returns_the_saved_state_and_loses_nothing(work, load, same_bits):
     """The second start asks for one epoch by mistake, the third again for four."""
     plain = work.undisturbed("one_fit.py", *EPOCHS)
     running = work.start("--checkpoint-every=7", "one_fit.py", "ours.npz", *EPOCHS)
@@ -135,7 +135,7 @@ def test_rewritten_fit_call_is_reported_and_trains_from_the_beginning(work, stop
 
 @pytest.mark.slow
 @pytest.mark.parametrize("schema", [2, 99])
-def test_a_run_of_another_format_is_left_alone(work, stopped, schema):
+def test_run_with_checkpoints_of_another_format_is_refused_and_unchanged(work, stopped, schema):
     for manifest in stopped.folder.glob("checkpoints/step-*/manifest.json"):
         document = json.loads(manifest.read_text()) | {"schema": schema, "oomph": "9.0"}
         manifest.write_text(json.dumps(document))
@@ -169,7 +169,7 @@ print("done")
 
 
 @pytest.mark.slow
-def test_a_generator_that_ends_before_the_saved_position_is_refused(work):
+def test_run_is_not_resumed_if_its_generator_ends_before_the_saved_position(work):
     """Its length is known to nobody before it ends: no step comes that would restore the checkpoint."""
     work.write(GENERATED)
     running = work.start("--checkpoint-every=5", "train.py", "160")

@@ -6,7 +6,7 @@ import pytest
 
 
 @pytest.mark.slow
-def test_every_kind_of_input_resumes_at_its_step(work, same_bits):
+def test_training_resumes_at_the_right_step_with_every_kind_of_input(work, same_bits):
     work.script("feeds.py")
     assert work.plain("feeds.py", "plain.npz").returncode == 0
     running = work.start("--checkpoint-every=5", "feeds.py", "ours.npz")

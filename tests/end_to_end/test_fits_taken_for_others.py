@@ -13,7 +13,7 @@ def plain(shared):
 
 
 @pytest.mark.slow
-def test_the_training_proper_is_never_replaced_by_its_pretraining(work, plain, same_bits):
+def test_main_training_is_never_replaced_by_its_pretraining(work, plain, same_bits):
     work.script("pretrained.py")
     running = work.start("--checkpoint-every=7", "pretrained.py", "ours.npz")
     running.kill_at_step(FIRST + 40)

@@ -137,7 +137,7 @@ def test_run_starts_over_when_all_checkpoints_are_forged(forge, resume, work, pl
     assert ours.summary["exactness"] == "started-over"
 
 
-def test_a_checkpoint_cannot_tell_a_callback_where_to_write(forge, resume, work, plain, same_bits):
+def test_forged_checkpoint_cannot_change_where_a_callback_writes(forge, resume, work, plain, same_bits):
     victim = work.folder / "victim.txt"
     victim.write_bytes(PRECIOUS)
 

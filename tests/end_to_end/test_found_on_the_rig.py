@@ -45,7 +45,7 @@ model.fit(np.ones((64, 8), "float32"), np.ones((64, 1), "float32"), epochs=10000
 
 
 @pytest.mark.slow
-def test_heat_and_a_lost_gpu_are_each_reported_once_with_their_page(work, rig):
+def test_overheating_and_a_lost_gpu_are_each_reported_once(work, rig):
     (work.folder / "timeline").write_text(MACHINE)
     gpus = {**rig, "CUDA_VISIBLE_DEVICES": "-1", "FAKE_NVML_SCRIPT": str(work.folder / "timeline")}
     running = work.start(work.write(TRAINS), env=gpus)

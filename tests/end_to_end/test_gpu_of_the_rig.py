@@ -9,7 +9,7 @@ import pytest
 pytestmark = [pytest.mark.rig, pytest.mark.slow]  # XLA compiles every size anew
 
 
-def test_a_batch_that_does_not_fit_is_trained_in_parts_or_after_a_restart(work, rig):
+def test_oversized_gpu_batch_is_trained_in_smaller_parts_or_after_a_restart(work, rig):
     """With jit_compile="auto", which is XLA here; without XLA even shapes are computed by the rig, and garbage."""
     work.script("wide.py")
     ours = work.oomph("--checkpoint-every=1", "--inexact=allow", "wide.py", env=rig)
@@ -43,7 +43,7 @@ print("jit", model.jit_compile)
 
 
 @pytest.mark.parametrize("start", ["plain", "oomph"])
-def test_xla_runs_with_its_default_flags_and_every_step_is_a_command_buffer(work, rig, start):
+def test_every_xla_step_is_a_command_buffer_with_default_flags(work, rig, start):
     """A command buffer is a CUDA graph: the trace of the rig's driver shows each launch of one."""
     assert "XLA_FLAGS" not in work.environ(**rig)
     ended = getattr(work, start)(work.write(SMALL), env={**rig, "FAKE_TRACE": "1"})

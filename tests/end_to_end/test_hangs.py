@@ -108,7 +108,7 @@ def test_slowly_filling_shuffle_buffer_is_not_called_a_hang(work):
 
 
 @pytest.mark.slow
-def test_slow_beginnings_are_not_called_hangs(work):
+def test_slow_first_steps_and_validations_are_not_called_hangs(work):
     """A first step, an epoch whose shuffle buffer fills, a validation: each longer than the floor, and busy."""
     busy = "def busy(seconds):\n    until = time.time() + seconds\n    while time.time() < until: pass\n"
     slow = (
@@ -123,7 +123,7 @@ def test_slow_beginnings_are_not_called_hangs(work):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["train_function", "test_function"])
-def test_a_function_that_keras_did_not_make_is_watched_step_by_step(work, name):
+def test_slow_steps_of_a_custom_keras_function_are_not_called_a_hang(work, name):
     """Forty seconds, ten times the floor of a phase that shows no steps, and each of them one."""
     work.write(
         "import time, keras, numpy as np\n"

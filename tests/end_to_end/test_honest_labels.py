@@ -26,14 +26,14 @@ model.fit(x, x[:, :1], batch_size=16, verbose=0, callbacks=[Kill()])
 """
 
 
-def test_a_script_without_any_fit_is_unguarded(work):
+def test_restarted_script_without_a_fit_is_labelled_unguarded(work):
     work.write(NO_FIT)
     ours = work.oomph("train.py")
     assert (ours.returncode, ours.stdout) == (0, "done\n"), ours.stderr[-3000:]
     assert (ours.summary["exactness"], ours.summary["restarts"]) == ("unguarded", 1)
 
 
-def test_a_fit_without_a_checkpoint_is_started_over(work):
+def test_restarted_fit_without_a_checkpoint_is_labelled_started_over(work):
     work.write(EARLY)
     ours = work.oomph("--checkpoint-every=1000", "train.py")
     assert ours.returncode == 0, ours.stderr[-3000:]
@@ -77,7 +77,7 @@ FIRST_EPOCHS = {
         pytest.param("always", 24, 16, "started-over", marks=pytest.mark.slow),
     ],
 )
-def test_self_resuming_script_gets_the_right_label(work, how, steps, repeated, label):
+def test_label_of_a_self_resuming_script_depends_on_what_it_resumed(work, how, steps, repeated, label):
     """In all four the second attempt begins at a later epoch than 1; only in the first two is all of it a resume."""
     work.write(FIRST_EPOCHS[how])
     ours = work.oomph("--checkpoint-every=1000", "train.py")

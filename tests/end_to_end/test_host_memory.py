@@ -87,7 +87,7 @@ print("steps", int(model.optimizer.iterations))
 
 
 @pytest.mark.slow
-def test_onednn_crash_is_named_as_memory_and_cured_without_its_kernels(work, memory):
+def test_onednn_crash_is_reported_as_host_oom_and_overcome_without_onednn(work, memory):
     """Its matrix multiplication uses the block that it was refused; without it TensorFlow raises, and oomph divides."""
     limit = {**memory(75), "TF_ENABLE_ONEDNN_OPTS": "1", "TF_CPP_MIN_LOG_LEVEL": "0"}
     assert work.plain(work.write(WIDE), env=limit).returncode == -11

@@ -28,7 +28,7 @@ def plain(shared):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kinds", [OFTEN, SELDOM], ids=["often", "seldom"])
-def test_each_kind_of_order_resumes_to_the_same_bits(work, plain, kinds, same_bits):
+def test_training_resumes_to_the_same_bits_with_each_kind_of_data_order(work, plain, kinds, same_bits):
     ours = killed_in_each(work, kinds)
     assert ours.returncode == 0, ours.stderr[-3000:]
     differ = []
@@ -73,7 +73,7 @@ def test_unseeded_arrays_resume_in_a_fresh_order_not_called_equal(work):
 
 
 @pytest.mark.slow
-def test_a_dataset_without_a_seed_is_split_and_shuffled_alike_after_a_restart(work):
+def test_unseeded_dataset_split_is_the_same_after_a_restart(work):
     """Samples that were held out stay held out."""
     ours = killed_in_each(work, ("unseeded_split",))
     assert ours.returncode == 0, ours.stderr[-3000:]
@@ -84,7 +84,7 @@ def test_a_dataset_without_a_seed_is_split_and_shuffled_alike_after_a_restart(wo
 
 
 @pytest.mark.slow
-def test_tensors_drawn_eagerly_without_a_seed_are_the_same_after_a_restart(work):
+def test_unseeded_eager_random_tensors_are_the_same_after_a_restart(work):
     """The kill comes after the second epoch, the last checkpoint within it. So both attempts reach the epoch's end."""
     work.script("order.py")
     running = work.start("--checkpoint-every=9", "order.py", "ours.npz", "unseeded_tensors")

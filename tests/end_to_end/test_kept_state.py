@@ -20,7 +20,7 @@ def killed(shared, plain):
     return running.finish()
 
 
-def test_callbacks_and_layers_resume_where_they_were(shared, killed, plain, same_bits):
+def test_state_of_callbacks_and_layers_is_restored_after_a_kill(shared, killed, plain, same_bits):
     assert killed.returncode == 0, killed.stderr[-3000:]
     assert killed.summary["restarts"] == 1
     assert killed.summary["exactness"] == "verified"
@@ -42,7 +42,7 @@ def test_callback_without_declared_state_is_restored(shared, killed, plain, load
         pytest.param(("--own-function",), id="own function", marks=pytest.mark.slow),
     ],
 )
-def test_the_state_of_every_optimizer_comes_back(work, kind, same_bits):
+def test_state_of_every_optimizer_is_restored(work, kind, same_bits):
     """Killed in the first fit, of 80 steps, and in the second one, when the end state of the first comes back."""
     work.script("gan.py")
     expected = work.plain("gan.py", "plain.npz", *kind)
@@ -58,7 +58,7 @@ def test_the_state_of_every_optimizer_comes_back(work, kind, same_bits):
 
 
 @pytest.mark.slow
-def test_kill_while_writing_a_large_state_costs_only_that_checkpoint(work, same_bits):
+def test_run_killed_while_writing_a_large_state_loses_only_that_checkpoint(work, same_bits):
     wide = ["--width", "150000"]  # 18 MB
     work.script("keeps_state.py")
     expected = work.plain("keeps_state.py", "plain.npz", *wide)

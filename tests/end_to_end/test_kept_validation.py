@@ -18,7 +18,7 @@ def killed(work, step, *options):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("step", [66, 26], ids=["second fit", "first fit"])
-def test_validation_randomness_and_layer_settings_resume_where_they_were(work, same_bits, step):
+def test_validation_randomness_and_layer_settings_are_restored_after_a_kill(work, same_bits, step):
     """In the second fit the first one has finished: its validation and its last setting come back at once."""
     ours = killed(work, step)
     assert ours.summary["exactness"] == "verified", ours.summary["exactness_reasons"]

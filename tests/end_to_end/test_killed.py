@@ -57,7 +57,7 @@ def test_csv_logger_file_equals_that_of_an_undisturbed_run(killed, plain):
     assert (plain.parent / "log.csv").read_text() == (plain.parent / "plain.csv").read_text()
 
 
-def test_a_finished_run_keeps_nothing_to_resume(killed):
+def test_finished_run_keeps_no_checkpoint(killed):
     assert not list(killed.folder.glob("checkpoints/*"))
 
 
@@ -76,7 +76,7 @@ def test_run_killed_before_its_first_checkpoint_starts_over_and_says_so(work, pl
 
 
 @pytest.mark.slow
-def test_kill_during_a_checkpoint_resumes_from_the_one_before(work, same_bits):
+def test_run_killed_while_saving_resumes_from_the_previous_checkpoint(work, same_bits):
     wide = ["--width", "2000"]  # large enough that writing it takes a while
     work.script("three_fits.py")
     expected = work.plain("three_fits.py", "plain.npz", *wide)

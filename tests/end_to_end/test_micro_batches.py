@@ -36,7 +36,7 @@ def trained(request, shared):
 
 
 @pytest.mark.parametrize("case", [case for case in CASES if case not in APPROXIMATE])
-def test_result_equals_that_of_whole_batches(trained, load, case):
+def test_result_of_micro_batches_equals_that_of_whole_batches(trained, load, case):
     plain, ours = (load(path) for path in trained[:2])
     names = [name for name in plain if name.startswith(f"{case}/")]
     assert len(names) > 5
@@ -46,7 +46,7 @@ def test_result_equals_that_of_whole_batches(trained, load, case):
         assert abs(ours[name] - plain[name]).max() <= TOLERANCE * scale, name
 
 
-def test_every_weight_was_of_double_precision(trained, load):
+def test_every_trained_weight_has_double_precision(trained, load):
     weights = {name: value for name, value in load(trained[0]).items() if re.search(r"/v\d\d$", name)}
     assert {value.dtype.name for value in weights.values() if value.ndim} == {"float64", "int64"}
 
@@ -62,13 +62,13 @@ def test_every_case_is_probed_and_labelled_correctly(trained):
     assert {kind for case, kind in kinds.items() if case not in APPROXIMATE | REFUSED} <= {"exact", "restart only"}
 
 
-def test_batch_normalization_differs_and_its_moving_statistics_are_updated_once(trained, load):
+def test_micro_batches_change_batch_normalization_only_slightly(trained, load):
     plain, ours = (load(path) for path in trained[:2])
     differences = [abs(ours[n] - plain[n]).max() for n in plain if n.startswith("batch_normalization/v")]
     assert max(differences) > 1e-6, "a label that says nothing"
     assert max(differences) < 1.0
 
 
-def test_the_run_is_labelled_by_its_worst_fit(trained):
+def test_run_is_labelled_by_its_least_exact_fit(trained):
     assert trained[2].summary["exactness"] == "approximate"
     assert trained[2].events("guard-failed") == []

@@ -33,7 +33,7 @@ def assert_close(got, expected) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("where", [pytest.param((), id="outside the scope", marks=pytest.mark.slow), ("--inside",)])
-def test_micro_batches_of_each_replica_give_the_step_of_the_whole_batch(shared, plain, load, where):
+def test_micro_batches_of_replicas_give_the_same_result_as_whole_batches(shared, plain, load, where):
     run = f"divided-{len(where)}"
     ended = shared.oomph("--micro-batch=50", "--verify=2", "mirrored.py", "divided.npz", *where, run=run)
     assert ended.returncode == 0, ended.stderr[-3000:]
@@ -61,7 +61,7 @@ def test_real_error_divides_the_batch_of_each_replica(short):
 
 
 @pytest.mark.slow
-def test_predict_is_divided_after_an_error_and_evaluate_from_the_start(short):
+def test_predict_is_divided_after_an_error_and_evaluate_before_any(short):
     """An evaluation of many times the micro-batch that training has come to is not tried as a whole."""
     assert {event.data.get("during") for event in short.events("oom")} == {None, "predict"}
     assert {event.data.get("during") for event in short.events("recovered")} == {None, "predict"}

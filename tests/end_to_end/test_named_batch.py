@@ -39,7 +39,7 @@ def run(folder: Path, *command: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.parametrize("kind", ["graph", pytest.param("jit", marks=pytest.mark.slow)])
-def test_plain_keras_trains_with_the_batch_that_was_named(tmp_path: Path, kind: str) -> None:
+def test_plain_keras_trains_with_the_suggested_batch_size(tmp_path: Path, kind: str) -> None:
     (tmp_path / "train.py").write_text(SCRIPT)
     ours = run(tmp_path, "-m", "oomph", "run", "--run-dir=run", "train.py", "64", kind)
     assert ours.returncode == 0, ours.stderr
@@ -52,7 +52,7 @@ def test_plain_keras_trains_with_the_batch_that_was_named(tmp_path: Path, kind: 
     assert run(tmp_path, "train.py", str(16 * named), kind).returncode != 0, "the limit is real"
 
 
-def test_a_script_that_resets_the_count_names_no_batch_that_does_not_fit(tmp_path: Path) -> None:
+def test_resetting_memory_statistics_does_not_inflate_the_suggested_batch_size(tmp_path: Path) -> None:
     resets = """
 
 class Reset(keras.callbacks.Callback):

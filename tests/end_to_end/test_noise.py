@@ -24,7 +24,7 @@ def test_noise_is_measured_and_reported(work):
 
 
 @pytest.mark.slow
-def test_difference_beyond_the_noise_is_labelled_not_equal(work):
+def test_run_with_a_difference_beyond_the_noise_is_labelled_not_equal(work):
     ours = killed(work, "--other")
     assert ours.summary["exactness"] == "not-equal"
     assert any("the same batch gives a different result" in reason for reason in ours.summary["exactness_reasons"])

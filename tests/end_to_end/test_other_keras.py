@@ -57,7 +57,7 @@ def plain(shared):
 @pytest.mark.parametrize(
     "name", [name if name in FAST else pytest.param(name, marks=pytest.mark.slow) for name in RENAMED]
 )
-def test_missing_keras_name_switches_off_its_feature_only(work, tmp_path, plain, name):
+def test_missing_keras_name_disables_only_the_feature_that_needs_it(work, tmp_path, plain, name):
     other = renamed(tmp_path / "other", name)
     env = {"PYTHONPATH": str(other)}
     work.script("varied.py")
@@ -81,7 +81,7 @@ def test_missing_keras_name_switches_off_its_feature_only(work, tmp_path, plain,
     shutil.rmtree(other)
 
 
-def test_complete_keras_is_guarded(work, plain):
+def test_keras_with_all_names_is_guarded_completely(work, plain):
     work.script("varied.py")
     ours = work.oomph("varied.py", "ours.npz")
     assert not [line for line in ours.said if "unguarded" in line or "switched off" in line]

@@ -41,7 +41,7 @@ def assert_close(ours, plain, only: str) -> None:
 
 
 @pytest.mark.slow
-def test_every_variable_is_of_double_precision(enough, load):
+def test_every_variable_except_counters_has_double_precision(enough, load):
     dtypes = {name: value.dtype.name for name, value in load(enough).items()}
     counters = [name for name, dtype in dtypes.items() if dtype != "float64"]
     assert {dtypes[name] for name in counters} == {"int64"}
@@ -106,7 +106,7 @@ def test_micro_batch_given_by_the_user_avoids_all_errors(compiled):
 
 
 @pytest.mark.slow
-def test_a_script_that_catches_the_error_itself_still_can(work, memory):
+def test_out_of_memory_error_still_reaches_a_script_that_catches_it(work, memory):
     """A loss that looks at the whole batch: nothing is repaired, the script sees what it always saw."""
     work.script("catches.py")
     ours = work.oomph("catches.py", env=memory(60))
@@ -138,7 +138,7 @@ def test_single_sample_that_does_not_fit_ends_the_run_without_a_restart(work, me
 
 
 @pytest.mark.slow
-def test_full_device_needs_no_more_memory_than_plain_keras(work, load, memory):
+def test_training_on_a_full_device_needs_no_more_memory_than_plain_keras(work, load, memory):
     """Weights and slots are 24 MB. Holding back what Adam assigns would take 16 MB more."""
     work.script("heavy.py")
     plain = work.plain("heavy.py", "plain.npz", env=memory(34))
@@ -167,7 +167,7 @@ def test_micro_batches_never_hold_all_gradients_at_once(work, memory):
 
 
 @pytest.mark.slow
-def test_fragmented_memory_gets_a_new_process_before_giving_up(work, memory):
+def test_training_with_fragmented_memory_is_finished_in_micro_batches(work, memory):
     """45 MB hold the step in micro-batches, but not after the whole batch has cut them into regions."""
     work.script("conv.py")
     ended = work.oomph("conv.py", env=memory(45))
@@ -203,7 +203,7 @@ model.predict(np.ones((32768, 64), "float32"), batch_size=32768, verbose=0)
 
 
 @pytest.mark.slow
-def test_tensorflows_reports_are_in_the_run_directory_and_not_on_the_terminal(work, memory):
+def test_tensorflow_memory_reports_go_to_the_run_directory_instead_of_the_terminal(work, memory):
     work.write(REPORTED, "reported.py")
     ours = work.oomph("reported.py", env={**memory(40), "TF_CPP_MIN_LOG_LEVEL": "0"})
     assert ours.returncode == 0, ours.stderr[-3000:]

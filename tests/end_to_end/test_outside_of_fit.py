@@ -16,7 +16,7 @@ def largest_difference(load, ours, plain) -> float:
 
 
 @pytest.mark.slow
-def test_evaluate_and_predict_take_micro_batches_of_their_own(work, load, memory):
+def test_evaluate_and_predict_are_divided_without_dividing_training(work, load, memory):
     work.script("outside.py")
     assert work.plain("outside.py", "plain.npz").returncode == 0
     ours = work.oomph("outside.py", "ours.npz", env=memory(80))
@@ -83,7 +83,7 @@ new_model().fit(x, x[:, :1], batch_size=16, epochs=2, verbose=0, callbacks=[Othe
 
 
 @pytest.mark.slow
-def test_training_inside_a_callback_belongs_to_its_fit(work):
+def test_training_inside_a_callback_is_not_reported_as_a_separate_loop(work):
     work.write(WITHIN_A_FIT)
     ours = work.oomph("train.py")
     assert ours.returncode == 0, ours.stderr[-3000:]
@@ -134,7 +134,7 @@ for i in range(int(optimizer.iterations.numpy()), 12):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("options", "repeated"), [([], 5), (["--keeps"], 0)])
-def test_steps_of_a_loop_are_counted_from_where_the_script_restarts_it(work, options, repeated):
+def test_steps_repeated_by_a_restarted_unguarded_loop_are_counted(work, options, repeated):
     work.write(ABORTED_LOOP)
     ours = work.oomph("train.py", *options)
     assert ours.returncode == 0, ours.stderr[-3000:]
@@ -145,7 +145,7 @@ def test_steps_of_a_loop_are_counted_from_where_the_script_restarts_it(work, opt
 
 
 @pytest.mark.slow
-def test_error_caught_by_the_script_stays_its_own_and_is_journaled(work, memory):
+def test_out_of_memory_caught_by_the_script_is_recorded_and_left_to_it(work, memory):
     work.script("eager.py")
     ours = work.oomph("eager.py", env=memory(60))
     assert (ours.returncode, ours.stdout) == (0, "caught ResourceExhaustedError\ntrained 5\n")
@@ -158,7 +158,7 @@ def test_error_caught_by_the_script_stays_its_own_and_is_journaled(work, memory)
 
 
 @pytest.mark.slow
-def test_verify_compares_with_plain_keras_and_changes_nothing(work, same_bits):
+def test_verify_compares_with_plain_keras_without_changing_the_result(work, same_bits):
     work.script("sparse.py")
     assert work.plain("sparse.py", "plain.npz").returncode == 0
     ours = work.oomph("--verify=3", "sparse.py", "ours.npz")

@@ -43,7 +43,7 @@ def roomy(tmp_path_factory: pytest.TempPathFactory) -> tuple[int, dict[str, Any]
     return plan(tmp_path_factory.mktemp("roomy"), "--gpu", "500MiB", "--batch", "1,8,512")
 
 
-def test_requested_batches_and_a_larger_one_fit(roomy) -> None:
+def test_requested_batches_and_a_larger_one_are_planned_to_fit(roomy) -> None:
     code, document = roomy
     assert code == 0
     assert document["schema"] == 1
@@ -58,7 +58,7 @@ def test_requested_batches_and_a_larger_one_fit(roomy) -> None:
         assert 0 < row["low"] <= row["expected"] <= row["high"] < 500 << 20
 
 
-def test_a_larger_batch_needs_more(roomy) -> None:
+def test_planned_memory_grows_with_the_batch(roomy) -> None:
     _, document = roomy
     curve = [row["expected"] for row in document["curve"]]
     assert curve == sorted(curve)
@@ -75,7 +75,7 @@ def test_memory_is_itemised_under_the_users_own_names(roomy) -> None:
 
 
 @pytest.mark.slow
-def test_memory_added_by_a_card_is_counted_for_savers(tmp_path: Path) -> None:
+def test_memory_added_by_the_gpu_model_is_included_in_each_saving_option(tmp_path: Path) -> None:
     _, document = plan(tmp_path, "--gpu", "T4", "--batch", "512")
     added = sum(item["expected"] for item in document["items"] if item["basis"] == "assumed")
     assert added > 32 << 20
@@ -84,7 +84,7 @@ def test_memory_added_by_a_card_is_counted_for_savers(tmp_path: Path) -> None:
     assert all(expected > added for expected in planned)
 
 
-def test_each_saver_is_planned_anew_or_says_why_not(roomy) -> None:
+def test_each_saving_option_is_planned_again_or_gives_a_reason(roomy) -> None:
     _, document = roomy
     savers = {saver["name"]: saver for saver in document["savers"]}
     assert savers["mixed bfloat16"]["expected"] > 0
@@ -99,7 +99,7 @@ def test_each_saver_is_planned_anew_or_says_why_not(roomy) -> None:
 
 
 @pytest.mark.slow
-def test_too_little_memory_is_exit_code_1(tmp_path: Path) -> None:
+def test_plan_for_too_little_memory_exits_with_1(tmp_path: Path) -> None:
     code, document = plan(tmp_path, "--gpu", "16MiB", "--html", "plan.html")
     assert code == 1
     assert document["max_batch"] == 0
@@ -110,7 +110,7 @@ def test_too_little_memory_is_exit_code_1(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.skipif(not why_not(), reason="XLA's compiler is installed")
 @pytest.mark.parametrize(("gpu", "fits"), [("RTX 4090", "yes"), ("128MiB", "unknown")])
-def test_xla_step_without_its_compiler_fits_only_with_room_to_spare(tmp_path: Path, gpu, fits) -> None:
+def test_xla_step_planned_without_its_compiler_fits_only_with_ample_memory(tmp_path: Path, gpu, fits) -> None:
     code, document = plan(tmp_path, "--gpu", gpu, "--optimizer", "sgd", compiled="")
     assert code == 0
     assert document["estimates"][0]["fits"] == fits
@@ -124,7 +124,7 @@ def test_xla_step_without_its_compiler_fits_only_with_room_to_spare(tmp_path: Pa
 
 @pytest.mark.slow
 @pytest.mark.skipif(bool(why_not()), reason=f"XLA's compiler is not installed: {why_not()}")
-def test_with_its_compiler_the_step_is_compiled_for_the_gpu(tmp_path: Path) -> None:
+def test_xla_step_is_planned_with_its_compiler_for_the_gpu(tmp_path: Path) -> None:
     code, document = plan(tmp_path, "--gpu", "RTX 4090", compiled="")
     assert code == 0
     assert document["engine"] == "xla-gpu"
@@ -150,7 +150,7 @@ model.fit(np.zeros((64, 16)), np.zeros((64, 1)))
 """
 
 
-def test_a_step_that_fails_for_real_is_never_said_to_fit(tmp_path: Path) -> None:
+def test_step_that_fails_when_executed_is_not_planned_to_fit(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(FAILS)
     command = [sys.executable, "-m", "oomph", "plan", "--json", "--gpu", "4GiB", "train.py"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=LIMIT)

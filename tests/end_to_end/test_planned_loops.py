@@ -87,7 +87,7 @@ def plan(folder: Path, script: str, *options: str, gpu: str = "4GiB") -> subproc
     return done
 
 
-def test_a_loop_is_planned_from_the_step_that_it_traces(tmp_path: Path) -> None:
+def test_loop_is_planned_from_its_traced_step(tmp_path: Path) -> None:
     done = plan(tmp_path, LOOP.replace("{DECORATOR}", "@tf.function"))
     assert done.returncode == 0, done.stderr
     document = json.loads(done.stdout)
@@ -102,7 +102,7 @@ def test_a_loop_is_planned_from_the_step_that_it_traces(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_loop_whose_step_xla_compiles_is_not_said_to_fit_without_room_to_spare(tmp_path: Path) -> None:
+def test_xla_compiled_loop_in_scarce_memory_is_planned_as_unknown(tmp_path: Path) -> None:
     compiled = LOOP.replace("{DECORATOR}", "@tf.function(jit_compile=True)")
     document = json.loads(plan(tmp_path, compiled, gpu="64MiB").stdout)
     assert document["max_batch"] is None
@@ -121,7 +121,7 @@ def test_unplannable_loop_is_refused_with_its_reason(tmp_path: Path, decorator, 
 
 
 @pytest.mark.slow
-def test_a_training_under_a_strategy_with_one_replica_is_planned_like_any_other(tmp_path: Path) -> None:
+def test_training_of_one_replica_under_a_strategy_is_planned(tmp_path: Path) -> None:
     done = plan(tmp_path, UNDER_A_STRATEGY, "--batch", "64,512")
     assert done.returncode == 0, done.stderr
     document = json.loads(done.stdout)
@@ -137,7 +137,7 @@ def two_replicas(trains: str, compiled: str = "") -> str:
 
 
 @pytest.mark.slow
-def test_a_training_of_two_replicas_is_planned_for_one_of_them(tmp_path: Path) -> None:
+def test_plan_of_two_replicas_gives_the_memory_of_one(tmp_path: Path) -> None:
     done = plan(tmp_path, two_replicas("model.fit(x, y, batch_size=1024)"), "--html", "plan.html")
     assert done.returncode == 0, done.stderr
     document = json.loads(done.stdout)
@@ -156,7 +156,7 @@ def test_a_training_of_two_replicas_is_planned_for_one_of_them(tmp_path: Path) -
 
 
 @pytest.mark.slow
-def test_two_replicas_that_xla_compiles_are_not_said_to_fit_without_room_to_spare(tmp_path: Path) -> None:
+def test_xla_compiled_replicas_in_scarce_memory_are_planned_as_unknown(tmp_path: Path) -> None:
     document = json.loads(plan(tmp_path, two_replicas("model.fit(x, y)", ", jit_compile=True"), gpu="64MiB").stdout)
     assert document["max_batch"] is None
     assert [estimate["fits"] for estimate in document["estimates"]] == ["unknown"]

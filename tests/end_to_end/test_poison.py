@@ -41,7 +41,7 @@ def test_poison_step_ends_the_run_without_skip_poison(work):
 
 
 @pytest.mark.slow
-def test_skip_poison_leaves_out_the_batch_and_trains_the_rest(work):
+def test_skip_poison_omits_the_batch_and_trains_the_rest(work):
     work.write(SCRIPT)
     ours = work.oomph("--checkpoint-every=2", "--skip-poison", "train.py")
     assert ours.returncode == 0, ours.stderr[-3000:]

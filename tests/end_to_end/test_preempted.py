@@ -42,7 +42,7 @@ def test_preemption_by_sigterm_and_sigusr1_loses_no_step(work, plain, same_bits)
     assert last.summary["exactness"] == "unverified", "all was saved, so no step was repeated"
 
 
-def test_a_warning_to_every_process_of_the_job_saves_once_and_ends_once(work):
+def test_signal_to_every_process_of_a_job_preempts_the_run_once(work):
     """Slurm's `--signal=USR1` without `B:`, and what Kubernetes or systemd send to a whole group."""
     work.script("three_fits.py")
     running = work.start("--checkpoint-every=1000", "three_fits.py", "ours.npz")
@@ -58,7 +58,7 @@ def test_a_warning_to_every_process_of_the_job_saves_once_and_ends_once(work):
 
 
 @pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGUSR1])
-def test_a_second_signal_ends_it_at_once(work, signum):
+def test_second_signal_ends_the_run_at_once(work, signum):
     work.write(
         "import time, keras, numpy as np\n"
         "class Slow(keras.callbacks.Callback):\n"
@@ -81,7 +81,7 @@ def test_a_second_signal_ends_it_at_once(work, signum):
 
 
 @pytest.mark.slow
-def test_preemption_after_the_last_step_takes_effect_at_the_end_of_the_fit(work):
+def test_preemption_after_the_last_step_ends_the_run_after_the_fit(work):
     work.write(
         "import os, signal, keras, numpy as np\n"
         "class Late(keras.callbacks.Callback):\n"

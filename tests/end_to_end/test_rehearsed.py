@@ -26,7 +26,7 @@ def left_behind(work) -> list[str]:
     return found
 
 
-def test_a_kill_is_rehearsed_and_costs_what_the_report_says(work):
+def test_rehearsed_kill_is_survived_and_its_cost_reported(work):
     work.script("one_fit.py")
     done, report = rehearse(work, "--faults", "kill", "one_fit.py", "out.npz")
     assert done.returncode == 0, done.stderr
@@ -59,7 +59,7 @@ for batch in tf.data.Dataset.range(400).batch(4).repeat():
 
 @pytest.mark.slow
 @pytest.mark.timeout(300)
-def test_a_kill_in_a_custom_loop_costs_all_its_steps(work):
+def test_rehearsed_kill_of_a_custom_loop_restarts_it_from_the_beginning(work):
     (work.folder / "loop.py").write_text(LOOP)
     done, report = rehearse(work, "--faults", "kill", "loop.py")
     assert (done.returncode, report["steps"], report["survives"]) == (1, 40, False), done.stderr
@@ -89,7 +89,7 @@ def test_every_fault_but_a_hang_is_rehearsed_and_survived(work):
 
 @pytest.mark.slow
 @pytest.mark.timeout(400)
-def test_script_is_rehearsed_to_its_own_end(work):
+def test_rehearsal_of_all_steps_runs_the_script_to_its_end(work):
     work.script("one_fit.py")
     done, report = rehearse(work, "--steps", "all", "--faults", "kill", "one_fit.py", "out.npz", "--epochs", "3")
     assert done.returncode == 0, done.stderr
@@ -112,7 +112,7 @@ def test_rehearsal_ends_a_run_that_hangs_forever(work):
 
 @pytest.mark.slow
 @pytest.mark.timeout(400)
-def test_restart_only_guard_does_not_survive_out_of_memory(work):
+def test_training_guarded_only_by_restarts_does_not_survive_out_of_memory(work):
     work.script("one_fit.py")
     text = (work.folder / "one_fit.py").read_text()
     own = (
@@ -182,7 +182,7 @@ def label_of(work, text: str) -> tuple[dict, str]:
 
 
 @pytest.mark.slow
-def test_rehearsed_kill_names_what_is_lost_and_the_change_that_helps(work):
+def test_rehearsed_kill_reports_the_lost_state_and_a_remedy(work):
     label, _ = label_of(work, _FIT.format(data="x, x[:, :1], batch_size=16", callbacks="[Own()]"))
     assert (label["after"], label["label"]) == ("kill", "not-equal")
     (remedy,) = label["remedies"]
@@ -192,7 +192,7 @@ def test_rehearsed_kill_names_what_is_lost_and_the_change_that_helps(work):
 
 
 @pytest.mark.slow
-def test_generator_data_are_replayed_and_an_exact_alternative_is_named(work):
+def test_rehearsal_suggests_an_exact_alternative_to_replayed_generator_data(work):
     label, result = label_of(work, _FIT.format(data="samples(), steps_per_epoch=10", callbacks="None"))
     assert label["label"] == "replayed"
     assert "tf.data.Dataset of TensorFlow's own operations" in label["remedies"][0]["text"]
@@ -201,7 +201,7 @@ def test_generator_data_are_replayed_and_an_exact_alternative_is_named(work):
 
 
 @pytest.mark.slow
-def test_custom_loop_is_told_how_to_become_resumable(work):
+def test_rehearsal_says_how_to_make_a_custom_loop_resumable(work):
     label, _ = label_of(work, _LOOP)
     assert label["label"] == "unguarded"
     assert "`for batch in oomph.steps(dataset, epochs=..., state=[model, optimizer]):`" in label["remedies"][0]["text"]

@@ -50,7 +50,7 @@ if len(seen) == 2:
 
 
 @pytest.mark.slow
-def test_a_gpu_that_has_fallen_off_the_bus_is_left_out_by_its_uuid(work, rig):
+def test_gpu_fallen_off_the_bus_is_excluded_by_its_uuid(work, rig):
     ours = supervised(work, LOSES_A_GPU, two_gpus(rig))
     assert ours.returncode == 0, ours.stderr[-3000:]
     assert ours.stdout.splitlines() == ["2 0,1 device:GPU:0", f"1 {UUID.format(0)} device:GPU:0"]
@@ -59,7 +59,7 @@ def test_a_gpu_that_has_fallen_off_the_bus_is_left_out_by_its_uuid(work, rig):
     assert "Xid" in ours.events("kernel-log")[0].data["lines"][0]
 
 
-def test_broken_only_gpu_asks_for_another_machine(work, rig):
+def test_run_with_only_a_broken_gpu_exits_with_75_after_one_retry(work, rig):
     """Without TensorFlow: what matters is what the supervisor knows."""
     script = f"import os\nopen('kmsg', 'a').write('{XID}'.format(os.getpid()))\nos.abort()\n"
     ours = supervised(work, script, two_gpus(rig, visible="1"))
@@ -147,7 +147,7 @@ os.abort()
 """
 
 
-def test_a_restart_waits_until_the_memory_of_the_gpu_is_back(work, rig):
+def test_restart_waits_until_gpu_memory_is_free_again(work, rig):
     (work.folder / "clock").write_text("0")
     (work.folder / "nvml").write_text(USED.format(left="300M"))
     scripted = {"FAKE_NVML_SCRIPT": str(work.folder / "nvml"), "FAKE_NVML_CLOCK": str(work.folder / "clock")}

@@ -98,7 +98,7 @@ def test_tensorflow_sees_the_gpu_only_under_oomph_run(work, layout, environ):
     assert event.data["repairs"] == {"LD_LIBRARY_PATH": path}
 
 
-def test_the_doctor_names_the_library_and_where_it_is(work, layout, environ):
+def test_doctor_reports_the_unfound_library_and_its_folder(work, layout, environ):
     ended = doctor(work, environ, "--json")
     (entry,) = [entry for entry in json.loads(ended.stdout)["checks"] if entry["status"] in ("fail", "warn")]
     assert entry["name"] == "cuda-libraries"
@@ -129,7 +129,7 @@ def test_notebook_lines_repair_a_running_process(work, environ):
 
 
 @pytest.mark.slow
-def test_an_older_cudnn_on_the_library_path_is_put_behind_the_wheels_own(work, layout, environ):
+def test_repair_puts_the_wheels_cudnn_before_an_older_one_on_the_library_path(work, layout, environ):
     old = work.folder / "old"
     old.mkdir()
     shutil.copy(layout / "nvidia/cudnn/lib/libcudnn.so.9", old)

@@ -47,7 +47,7 @@ def assert_resumed_to_the_same_bits(work, plain, same_bits) -> None:
 
 
 @pytest.mark.slow
-def test_brief_lack_of_memory_delays_the_restore_only(work, stopped, plain, same_bits):
+def test_brief_lack_of_memory_only_delays_the_restore(work, stopped, plain, same_bits):
     ours = resume(work, "once")
     assert ours.returncode == 0, ours.stderr[-3000:]
     assert any("could not be restored" in line and "trying again" in line for line in ours.said)
@@ -68,7 +68,7 @@ def test_lasting_lack_of_memory_exits_with_75_and_keeps_checkpoints(work, stoppe
 
 
 @pytest.mark.slow
-def test_a_checkpoint_that_does_not_fit_gives_way_to_the_one_before_it(work, stopped, plain, same_bits):
+def test_checkpoint_that_cannot_be_restored_is_replaced_by_the_one_before_it(work, stopped, plain, same_bits):
     ours = resume(work, "broken")
     assert ours.returncode == 0, ours.stderr[-3000:]
     assert any("using the checkpoint before it" in line for line in ours.said)
@@ -87,7 +87,7 @@ def test_run_without_a_restorable_checkpoint_exits_with_93_and_keeps_all(work, s
 
 
 @pytest.mark.slow
-def test_an_edited_configuration_is_refused_until_it_is_undone_or_the_flag_starts_over(work, stopped, plain, same_bits):
+def test_edited_configuration_is_refused_until_the_edit_is_undone(work, stopped, plain, same_bits):
     before = checkpoints(stopped)
     configure(work, 9)
     refused = resume(work)
@@ -102,7 +102,7 @@ def test_an_edited_configuration_is_refused_until_it_is_undone_or_the_flag_start
 
 
 @pytest.mark.slow
-def test_starting_over_needs_a_flag_and_leaves_the_old_checkpoints_until_the_end(work, stopped):
+def test_start_over_flag_keeps_the_old_checkpoints_while_the_run_is_unfinished(work, stopped):
     old = set(checkpoints(stopped))
     configure(work, 9)
     running = work.start("--resume=run", "--start-over", "--checkpoint-every=5", "configured.py", "ours.npz")

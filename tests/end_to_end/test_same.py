@@ -31,7 +31,7 @@ def test_weights_slots_metrics_and_history_equal_plain_keras(trained, same_bits,
     same_bits(shared.folder / "ours.npz", shared.folder / "plain.npz", only=f"{case}/")
 
 
-def test_end_of_data_without_a_length_counts_as_a_step_as_in_keras(trained, load):
+def test_end_of_data_of_unknown_length_is_counted_as_a_step_like_in_keras(trained, load):
     """Outside XLA, the last call of an epoch finds no batch, but has counted up the optimizer's iterations already."""
     shared, _, _ = trained
     ours = load(shared.folder / "ours.npz")
@@ -50,7 +50,7 @@ def test_script_output_is_the_same_as_without_oomph(trained):
     assert without_retracing(ours.own) == without_retracing(plain.stderr)
 
 
-def test_every_fit_was_really_guarded(trained):
+def test_every_fit_is_guarded(trained):
     _, _, ours = trained
     fits = {event.data["site"]: event.data["guard"] for event in ours.events("fit-started")}
     assert ours.events("guard-failed") == []
@@ -71,7 +71,7 @@ def test_guard_of_each_fit_matches_its_model(trained):
     assert {case for case, guard in guards.items() if guard == "approximate"} == {"seeing_False", "seeing_True"}
 
 
-def test_summary_of_a_quiet_run_reports_no_faults(trained):
+def test_summary_of_a_run_without_faults_reports_none(trained):
     _, _, ours = trained
     summary = ours.summary
     assert (summary["faults"], summary["recoveries"], summary["restarts"]) == ({}, 0, 0)

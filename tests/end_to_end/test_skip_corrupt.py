@@ -120,7 +120,7 @@ model.fit(data.map(lambda row: (row, 1.0)).batch(5), verbose=0)
 """
 
 
-def test_images_that_cannot_be_decoded_are_left_out_and_named(work):
+def test_undecodable_images_are_skipped_and_reported(work):
     work.write(IMAGES)
     by_hand = work.plain("train.py", "broken", "by hand")
     ours = work.oomph("--skip-corrupt", "train.py", "broken")
@@ -135,7 +135,7 @@ def test_images_that_cannot_be_decoded_are_left_out_and_named(work):
 
 
 @pytest.mark.slow
-def test_sound_data_give_the_same_bits_and_nothing_is_left_out(work):
+def test_sound_data_give_the_same_output_and_no_record_is_skipped(work):
     """Ten pipelines of many kinds, one after another, each shuffled anew in every epoch."""
     work.write(SOUND)
     plain = work.plain("train.py")
@@ -148,7 +148,7 @@ def test_sound_data_give_the_same_bits_and_nothing_is_left_out(work):
 
 
 @pytest.mark.slow
-def test_without_the_option_the_script_fails_as_it_does_under_python(work):
+def test_corrupt_image_fails_the_script_without_the_skip_option(work):
     work.write(IMAGES)
     ours = work.oomph("train.py", "broken")
     assert ours.returncode == 1
@@ -173,7 +173,7 @@ tf.function(lambda: data.cardinality())()
 
 
 @pytest.mark.slow
-def test_a_record_of_a_pipeline_within_a_pipeline_is_named(work):
+def test_corrupt_record_of_a_nested_pipeline_is_reported(work):
     head, _, tail = RECORDS.partition("data = tf.data.TFRecordDataset")
     work.write(head + NESTED + tail[tail.index("model =") :])
     ours = work.oomph("--skip-corrupt", "train.py")
@@ -183,7 +183,7 @@ def test_a_record_of_a_pipeline_within_a_pipeline_is_named(work):
 
 
 @pytest.mark.slow
-def test_error_of_a_generator_is_still_raised(work):
+def test_error_of_a_generator_is_raised_despite_the_skip_option(work):
     work.write(GENERATOR)
     ours = work.oomph("--skip-corrupt", "train.py")
     assert ours.returncode == 1

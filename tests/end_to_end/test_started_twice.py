@@ -62,7 +62,7 @@ def test_training_resumes_in_the_folders_it_created(work, same_bits):
 
 
 @pytest.mark.slow
-def test_script_refusing_a_second_start_is_given_up_and_resumes_once_fixed(work):
+def test_script_refusing_a_second_start_fails_and_resumes_once_fixed(work):
     work.write(_TRAINING.format(creates=REFUSES))
     running = work.start("--checkpoint-every=50", "train.py")
     running.kill_at_step(170)

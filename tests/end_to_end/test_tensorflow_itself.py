@@ -9,7 +9,7 @@ import pytest
 pytestmark = pytest.mark.slow
 
 
-def test_xla_out_of_memory_frees_variable_buffers_that_nobody_holds(work, memory):
+def test_xla_out_of_memory_frees_unreferenced_variable_buffers(work, memory):
     """The reason for holding the weights through the first step of a form compiled by XLA."""
     work.script("freed_by_xla.py")
     ended = work.plain("freed_by_xla.py", env=memory(64))

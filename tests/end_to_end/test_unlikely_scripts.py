@@ -63,14 +63,14 @@ def test_errors_of_the_script_read_as_under_plain_python(errors, error):
 
 
 @pytest.mark.parametrize("error", DIFFERENT)
-def test_error_is_the_same_where_only_the_traceback_differs(errors, error):
+def test_error_message_is_the_same_as_under_plain_python(errors, error):
     (_, plain), (_, ours) = errors
     wanted, shown = (re.findall(r"^\w[\w.]*Error: .*", part[error], re.MULTILINE) for part in (plain, ours))
     assert wanted == shown
     assert wanted
 
 
-def test_the_error_that_ends_the_script_is_the_scripts_own(errors):
+def test_script_error_ends_the_run_without_a_restart(errors):
     (plain, _), (ours, _) = errors
     assert plain.returncode == ours.returncode == 1
     assert ours.summary["restarts"] == 0
@@ -86,7 +86,7 @@ def test_the_error_that_ends_the_script_is_the_scripts_own(errors):
         "import tensorflow_is_not_here",
     ],
 )
-def test_a_script_that_never_trains_ends_as_it_would(work, text):
+def test_script_without_training_ends_as_under_plain_python(work, text):
     work.write(text)
     plain, ours = work.plain("train.py"), work.oomph("train.py")
     assert (ours.returncode, ours.stdout, ours.own) == (plain.returncode, plain.stdout, plain.stderr)
@@ -101,7 +101,7 @@ def test_missing_script_is_reported_in_one_sentence(work):
     assert not ours.folder.exists()
 
 
-def test_python_without_tensorflow_is_reported_with_one_that_has_it(work):
+def test_another_python_is_suggested_when_the_chosen_one_has_no_keras(work):
     bare = work.folder / "bare"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(bare)], check=True, timeout=120)
     work.write("print('first', flush=True)\nimport keras\n")
@@ -116,7 +116,7 @@ def test_python_without_tensorflow_is_reported_with_one_that_has_it(work):
     assert str(Path(sys.executable).parent) in advice[0]
 
 
-def test_a_script_that_reads_stdin_gets_all_of_it(work):
+def test_script_receives_all_of_its_standard_input(work):
     work.write(
         "import keras, numpy as np, sys\n"
         "first = input('how many? ')\n"
@@ -129,7 +129,7 @@ def test_a_script_that_reads_stdin_gets_all_of_it(work):
     assert (ours.returncode, ours.stdout) == (0, "how many? 2 'the rest\\nä'\n")
 
 
-def test_a_script_with_tensorflow_but_without_keras_is_left_alone(work):
+def test_script_with_tensorflow_but_without_keras_runs_unchanged(work):
     work.write("import tensorflow as tf\nprint(int(tf.reduce_sum(tf.ones((3,)))))\n")
     ours = work.oomph("train.py")
     assert (ours.returncode, ours.stdout) == (0, "3\n")
@@ -174,7 +174,7 @@ def changed(folder: Path, name: str, old: str, new: str) -> dict[Path, str]:
     ],
     ids=["iterator", "arguments", "class"],
 )
-def test_unfamiliar_keras_runs_unguarded_and_one_line_says_so(work, own_keras, changes, missing):
+def test_unfamiliar_keras_is_reported_and_runs_unguarded(work, own_keras, changes, missing):
     kept: dict[Path, str] = {}
     for name, (old, new) in changes.items():
         kept |= changed(own_keras, name, old, new)
@@ -227,7 +227,7 @@ def test_error_in_a_custom_step_is_not_called_a_guard_failure(work):
 
 
 @pytest.mark.slow
-def test_second_oomph_is_refused_and_two_interrupts_end_the_script(work):
+def test_second_oomph_on_a_run_is_refused_and_two_interrupts_end_the_script(work):
     work.script("stubborn.py")
     running = work.start("--checkpoint-every=10", "stubborn.py")
     running.wait_for((work.folder / "asleep").exists)

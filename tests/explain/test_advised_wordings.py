@@ -22,12 +22,12 @@ def table(name: str) -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize(("words", "answer"), table("advised_errors.txt"))
-def test_an_exception_is_answered_with_its_own_cure(words: str, answer: str) -> None:
+def test_exception_wording_gets_its_specific_remedy(words: str, answer: str) -> None:
     assert answer in first_remedy(TRACEBACK + words)
 
 
 @pytest.mark.parametrize(("words", "answer"), table("advised_lines.txt"))
-def test_a_line_is_answered_with_its_own_cure(words: str, answer: str) -> None:
+def test_log_line_gets_its_specific_remedy(words: str, answer: str) -> None:
     assert answer in first_remedy(words)
 
 
@@ -36,7 +36,7 @@ def test_tensorflow_1_name_is_recognised_in_any_capitalisation(name: str) -> Non
     assert f"tf.compat.v1.{name}" in first_remedy(f"Module 'tensorflow' has no attribute '{name}'")
 
 
-def test_an_error_of_keras_without_its_traceback_is_answered_too() -> None:
+def test_keras_error_without_its_traceback_also_gets_its_specific_remedy() -> None:
     assert "Leave y out" in first_remedy("ValueError: `y` argument is not supported when using dataset as input.")
 
 

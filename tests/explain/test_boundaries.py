@@ -46,7 +46,7 @@ def test_progress_bar_figures_are_not_taken_for_a_pid(line: str) -> None:
         "./train.sh: 60: 1234 killed                  python train.py",
     ],
 )
-def test_a_shell_and_the_kernel_name_the_process(line: str) -> None:
+def test_process_id_is_captured_from_shell_and_kernel_lines(line: str) -> None:
     assert captured(line)["pid"] == "1234"
 
 

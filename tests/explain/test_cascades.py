@@ -24,7 +24,7 @@ RESET = "[1,0]<stderr>:Collective ops is aborted by: recvmsg:Connection reset by
 OOM = "[1,1]<stderr>:OOM when allocating tensor with shape[2,3] and type float on /device:GPU:0 by allocator GPU_0_bfc"
 
 
-def test_errors_after_a_sticky_error_are_its_consequences() -> None:
+def test_errors_after_an_illegal_memory_access_are_its_consequences() -> None:
     lines = (
         STICKY,
         "E cuda_dnn.cc:1] CUDNN_STATUS_EXECUTION_FAILED",
@@ -36,11 +36,11 @@ def test_errors_after_a_sticky_error_are_its_consequences() -> None:
 
 
 @pytest.mark.parametrize("lines", [(OOM, RESET), (RESET, OOM)])
-def test_fault_of_one_rank_explains_lost_peers_in_any_order(lines: tuple[str, str]) -> None:
+def test_fault_of_one_rank_explains_lost_peers_logged_before_or_after_it(lines: tuple[str, str]) -> None:
     assert roles(*lines) == [("device-oom", "cause"), ("worker-lost", "consequence")]
 
 
-def test_mistake_of_one_rank_explains_its_lost_peers() -> None:
+def test_script_error_in_one_rank_explains_its_lost_peers() -> None:
     lines = (
         "[1,1]<stderr>:Traceback (most recent call last):",
         '[1,1]<stderr>:  File "/home/user/train.py", line 118, in step',
@@ -51,7 +51,7 @@ def test_mistake_of_one_rank_explains_its_lost_peers() -> None:
     assert found(*lines)[0].captured["where"] == "/home/user/train.py:118 in step"
 
 
-def test_a_fault_that_the_program_survives_does_not_explain_a_later_mistake() -> None:
+def test_survived_fault_does_not_explain_a_later_script_error() -> None:
     lines = (
         "W gpu_device.cc:2365] Cannot dlopen some GPU libraries.",
         "Traceback (most recent call last):",
@@ -60,7 +60,7 @@ def test_a_fault_that_the_program_survives_does_not_explain_a_later_mistake() ->
     assert roles(*lines) == [("unrelated", "cause"), ("cuda-library-missing", "cause")]
 
 
-def test_a_machine_without_a_gpu_that_trains_is_sound() -> None:
+def test_training_on_a_machine_without_a_gpu_is_not_diagnosed() -> None:
     noise = "E0000 cuda_platform.cc:52] failed call to cuInit: INTERNAL: CUDA error: cuInit: UNKNOWN ERROR (303)"
     missing = (
         "W dso_loader.cc:64] Could not load dynamic library 'libcudart.so.11.0'; dlerror: libcudart.so.11.0: cannot"
@@ -69,7 +69,7 @@ def test_a_machine_without_a_gpu_that_trains_is_sound() -> None:
     assert roles(noise, "Num GPUs Available:  0")[0] == ("driver-missing", "cause")
 
 
-def test_a_traceback_of_a_notebook_names_its_cell() -> None:
+def test_notebook_traceback_is_located_by_cell_and_line() -> None:
     lines = (
         "---------------------------------------------------------------------------",
         "KeyError                                  Traceback (most recent call last)",
@@ -82,7 +82,7 @@ def test_a_traceback_of_a_notebook_names_its_cell() -> None:
     assert found(*lines)[0].captured["where"] == "In[3]:5"
 
 
-def test_frames_of_libraries_are_not_the_users_line() -> None:
+def test_library_frame_is_not_reported_as_the_users_line() -> None:
     lines = (
         "Traceback (most recent call last):",
         r'  File "C:\Users\a b\train.py", line 7, in main',
@@ -92,7 +92,7 @@ def test_frames_of_libraries_are_not_the_users_line() -> None:
     assert found(*lines)[0].captured["where"] == r"C:\Users\a b\train.py:7 in main"
 
 
-def test_memory_that_only_grows_is_a_leak_and_one_that_levels_off_is_not() -> None:
+def test_growing_memory_is_a_leak_unless_it_levels_off_or_falls() -> None:
     grows = [f"epoch {n} memory in use: {1000 + 200 * n} MiB" for n in range(8)]
     steady = [f"epoch {n} memory in use: {min(1000 + 200 * n, 1400)} MiB" for n in range(9)]
     back = [f"epoch {n} memory in use: {1000 + 300 * (n % 4)} MiB" for n in range(9)]
@@ -115,7 +115,7 @@ def test_a_live_exception_is_diagnosed_with_its_cause_and_its_line() -> None:
 
 
 @pytest.mark.parametrize("lines", [("a" * 4000 + " " + OOM[14:],), ("x " * 40000 + OOM[14:],)])
-def test_fault_far_along_a_line_is_found(lines: tuple[str]) -> None:
+def test_fault_late_in_a_long_line_is_found(lines: tuple[str]) -> None:
     assert roles(*lines) == [("device-oom", "cause")]
 
 
@@ -192,7 +192,7 @@ RAN_OUT = "Your input ran out of data; interrupting training. Make sure that you
     ],
     ids=["within an epoch", "Keras 2, which knows how many are missing", "at the end of an epoch"],
 )
-def test_data_ending_too_early_are_a_fault_although_training_continues(lines: tuple[str, ...], expected: bool) -> None:
+def test_data_ending_early_is_a_fault_although_training_continues(lines: tuple[str, ...], expected: bool) -> None:
     after = ("Epoch 2/4", "1875/1875 ━━━━ 6s 3ms/step - loss: 0.1187", "Epoch 3/4")
     assert (("input-pipeline", "cause") in roles("Epoch 1/4", *lines, *after)) is expected
 
@@ -205,7 +205,7 @@ RAISED = (
 STEPS = tuple(f"2026-11-21 23:32:0{n},361 INFO    step {n} loss 0.1306" for n in range(3))
 
 
-def test_logged_training_after_an_error_shows_it_was_caught() -> None:
+def test_error_followed_by_logged_training_is_not_diagnosed() -> None:
     assert roles(*RAISED, *STEPS) == []
 
 
@@ -214,11 +214,11 @@ def test_logged_training_after_an_error_shows_it_was_caught() -> None:
     [(), STEPS[:1], ("step 9 loss 0.13", "step 10 loss 0.12"), tuple(f"[rank1]: {line}" for line in STEPS)],
     ids=["nothing", "last words", "what may have waited in a buffer", "another rank"],
 )
-def test_an_error_that_ended_the_program_stays_its_end(after: tuple[str, ...]) -> None:
+def test_error_that_ended_the_program_stays_its_cause_despite_later_lines(after: tuple[str, ...]) -> None:
     assert roles(*RAISED, *after)[0] == ("unrelated", "cause")
 
 
-def test_logged_steps_do_not_separate_a_cause_from_its_consequence() -> None:
+def test_consequence_is_linked_to_its_cause_across_logged_steps() -> None:
     xid = "kernel: NVRM: Xid (PCI:0000:3b:00): 48, pid=2712, name=python, DBE (double bit error)"
     found = roles(xid, *STEPS, "CUDA_ERROR_LAUNCH_FAILED: unspecified launch failure")
     assert found[:2] == [("hardware-fault", "cause"), ("kernel-launch-failure", "consequence")]
@@ -230,13 +230,13 @@ def readings(*values: float) -> list[str]:
     return [found.name for found in diagnose(read_log(io.BytesIO(log.encode()), words=words()))]
 
 
-def test_many_readings_that_only_rise_are_a_leak_though_each_adds_little() -> None:
+def test_many_small_rises_of_memory_are_a_leak() -> None:
     assert readings(*(890 + 6 * n for n in range(10)))[0] == "memory-leak"
     assert readings(*(890 + 6 * n for n in range(40)))[0] == "memory-leak"
     assert readings(*(890 + 6 * (n - n % 2) for n in range(10))) == []
 
 
-def test_memory_that_levels_off_after_a_start_is_no_leak() -> None:
+def test_memory_levelling_off_after_startup_is_not_a_leak() -> None:
     assert readings(*(100 + 100 * n for n in range(8)), *[806] * 20) == []
 
 

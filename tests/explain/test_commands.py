@@ -30,7 +30,7 @@ def paste(command: str, home: Path, prefix: Path) -> str:
     return done.stdout
 
 
-def test_libdevice_is_copied_only_when_it_was_found(tmp_path: Path) -> None:
+def test_libdevice_command_copies_the_file_only_when_it_exists(tmp_path: Path) -> None:
     command = LIBDEVICE.remedies[0].command
     assert "find / " not in command
     (tmp_path / "empty").mkdir()

@@ -19,7 +19,7 @@ def advice(diagnosis: Diagnosis) -> str:
     return "\n".join(f"{remedy.text} {remedy.command}" for remedy in diagnosis.remedies)
 
 
-def test_full_cpu_pool_is_one_fault() -> None:
+def test_full_cpu_memory_pool_is_diagnosed_as_a_single_fault() -> None:
     (found,) = diagnose_log(LOG.encode())
     assert found.name == "device-oom"
     assert "TF_CPU_BFC_MEM_LIMIT_IN_MB" in advice(found)
@@ -28,7 +28,7 @@ def test_full_cpu_pool_is_one_fault() -> None:
     assert not any(word in advice(found).lower() for word in OF_CUDA)
 
 
-def test_a_crash_after_a_full_pool_on_the_cpu_names_its_limit() -> None:
+def test_crash_after_a_full_cpu_memory_pool_is_explained_with_the_pool_limit() -> None:
     said = itertools.takewhile(lambda line: "OOM when allocating" not in line, LOG.splitlines(keepends=True))
     found = diagnose_log("".join(said).encode(), [Evidence.of_exit(-11, oom_kills=0)])
     assert [each.name for each in found if each.confidence > SUSPICION] == ["host-oom", "segmentation-fault"]
@@ -39,13 +39,13 @@ def test_a_crash_after_a_full_pool_on_the_cpu_names_its_limit() -> None:
     assert not any(word in advice(found[0]).lower() for word in OF_CUDA)
 
 
-def test_a_system_without_oomph_run_gets_a_remedy_too() -> None:
+def test_system_without_oomph_run_also_gets_a_remedy() -> None:
     (found,) = diagnose_log(LOG.replace("/home/user/", "/Users/me/").encode())
     assert "macos" in found.systems
     assert found.remedies[0].text.startswith("Use a smaller batch")
 
 
-def test_advice_on_a_missing_block_agrees_with_the_free_memory() -> None:
+def test_fragmentation_advice_does_not_contradict_the_free_memory() -> None:
     on_gpu = LOG.replace("bfc_cpu_allocator_for_gpu", "GPU_0_bfc").replace("device:CPU", "device:GPU")
     found = {each.name: each for each in diagnose_log(on_gpu.encode())}
     assert found["device-oom-fragmentation"].captured["free"] == "6.74MiB"

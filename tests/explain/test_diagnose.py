@@ -98,17 +98,17 @@ def names(evidence: list[Evidence]) -> list[str]:
 
 
 @pytest.mark.parametrize("path", sorted(LOGS.rglob("*.log")), ids=lambda path: str(path.relative_to(LOGS)))
-def test_real_log_is_diagnosed_as_the_fault_that_was_caused(path: Path) -> None:
+def test_recorded_log_is_diagnosed_as_the_fault_that_was_caused(path: Path) -> None:
     with path.open("rb") as stream:
         found = diagnose(read_log(stream))
     assert (found[0].name if found else None) == FIRST.get(str(path.relative_to(LOGS)))
 
 
-def test_every_expectation_has_its_log() -> None:
+def test_every_expected_diagnosis_has_a_log_file() -> None:
     assert [name for name in FIRST if not (LOGS / name).is_file()] == []
 
 
-def test_an_oom_of_bfc_captures_what_was_asked_for_and_where() -> None:
+def test_bfc_out_of_memory_captures_the_requested_tensor_device_and_operation() -> None:
     (found,) = diagnose(read_log(io.BytesIO((LOGS / "oomgraph.log").read_bytes())))
     expected = {
         "shape": "524288,1024",
@@ -130,12 +130,12 @@ def test_an_oom_of_bfc_captures_what_was_asked_for_and_where() -> None:
     assert [fact.line for fact in found.evidence] == [18, 66, 67]
 
 
-def test_an_oom_of_xla_captures_the_need_of_the_step() -> None:
+def test_xla_out_of_memory_captures_the_memory_requested_for_the_step() -> None:
     (found,) = diagnose(read_log(io.BytesIO((LOGS / "xla_oom.log").read_bytes())))
     assert found.captured["requested"] == "1.02GiB"
 
 
-def test_the_older_wording_of_xla_gives_bytes() -> None:
+def test_older_xla_wording_captures_the_requested_bytes() -> None:
     (found,) = diagnose(of_text("RESOURCE_EXHAUSTED: Out of memory while trying to allocate 2147483648 bytes."))
     assert (found.name, found.captured["requested"]) == ("device-oom", "2147483648 bytes")
 
@@ -172,7 +172,7 @@ def test_benign_noise_is_not_reported(line: str) -> None:
     assert names(of_text(line)) == []
 
 
-def test_the_notice_that_is_no_failure_supports_a_failure_that_follows() -> None:
+def test_allocator_notice_raises_the_confidence_of_a_later_out_of_memory_error() -> None:
     suspicion = "E0000 cuda_dnn.cc:522] Loaded runtime CuDNN library: CUDNN_STATUS_ALLOC_FAILED"
     alone, supported = diagnose(of_text(suspicion))[0], diagnose(of_text(NOT_A_FAILURE, suspicion))[0]
     assert (alone.name, alone.confidence) == ("device-oom", 0.5)
@@ -272,7 +272,7 @@ REPORTED = {
 
 
 @pytest.mark.parametrize(("line", "expected"), REPORTED.items(), ids=lambda value: value[:40])
-def test_a_wording_from_elsewhere_is_named(line: str, expected: str) -> None:
+def test_wording_not_in_the_recorded_logs_is_diagnosed(line: str, expected: str) -> None:
     assert names(of_text(line))[0] == expected
 
 
@@ -282,7 +282,7 @@ def test_full_disk_is_not_called_out_of_memory() -> None:
     assert found.captured["path"].endswith(".tempstate16137585150842733677")
 
 
-def test_a_crash_of_onednn_after_a_failed_allocation_is_the_consequence_of_host_oom() -> None:
+def test_onednn_crash_after_a_failed_allocation_is_a_consequence_of_host_oom() -> None:
     found = diagnose(read_log(io.BytesIO((LOGS / "crash/onednn_segv.log").read_bytes())))
     assert [(d.name, d.role) for d in found] == [
         ("host-oom", "cause"),
@@ -313,7 +313,7 @@ def test_a_crash_of_onednn_after_a_failed_allocation_is_the_consequence_of_host_
         (-64, 0, []),
     ],
 )
-def test_an_exit_status_is_named(returncode: int, oom_kills: int | None, expected: list[str]) -> None:
+def test_exit_status_alone_is_diagnosed(returncode: int, oom_kills: int | None, expected: list[str]) -> None:
     assert names([Evidence.of_exit(returncode, oom_kills)]) == expected
 
 
@@ -348,11 +348,11 @@ OOM_MESSAGE = (
     ],
     ids=repr,
 )
-def test_an_exception_is_named(error: BaseException, expected: list[str]) -> None:
+def test_exception_object_alone_is_diagnosed(error: BaseException, expected: list[str]) -> None:
     assert names([Evidence.of_exception(error)]) == expected
 
 
-def test_an_exception_that_can_not_be_printed_is_still_evidence() -> None:
+def test_exception_with_a_broken_str_becomes_evidence_by_its_class_name() -> None:
     class Broken(Exception):
         def __str__(self) -> str:
             raise RuntimeError
@@ -370,7 +370,7 @@ def test_an_ordinary_error_after_an_oom_is_its_consequence() -> None:
 
 
 @pytest.mark.parametrize("went_on", [Evidence.of_progress("recovered"), Evidence("log", "Epoch 2/5", 9)])
-def test_fault_that_training_outlived_is_not_the_cause_of_its_end(went_on: Evidence) -> None:
+def test_survived_fault_ranks_below_what_ended_the_training(went_on: Evidence) -> None:
     oom = Evidence.of_exception(ResourceExhaustedError(OOM_MESSAGE))
     assert names([oom, went_on, *of_text(*TRACEBACK, "KeyError: 'x'")]) == ["unrelated", "device-oom"]
     assert names([oom, went_on, Evidence.of_exit(-9, 0)]) == ["killed", "device-oom"]
@@ -378,21 +378,21 @@ def test_fault_that_training_outlived_is_not_the_cause_of_its_end(went_on: Evide
     assert names([*of_text(*TRACEBACK, "KeyError: 'x'"), went_on]) == []
 
 
-def test_exit_status_ranks_the_fault_it_supports_first() -> None:
+def test_fault_supported_by_the_exit_status_ranks_first() -> None:
     oom = Evidence.of_exception(ResourceExhaustedError(OOM_MESSAGE))
     assert names([oom, Evidence.of_exit(-9, 1)])[0] == "host-oom"
 
 
-def test_an_error_that_python_only_mentions_is_no_failure() -> None:
+def test_exception_ignored_by_python_is_not_diagnosed() -> None:
     ignored = "Exception ignored in: <function AtomicFunction.__del__ at 0x7f>"
     assert names(of_text(ignored, *TRACEBACK, "TypeError: 'NoneType' object is not subscriptable")) == []
 
 
-def test_an_interrupt_by_the_user_is_no_failure() -> None:
+def test_keyboard_interrupt_is_not_diagnosed() -> None:
     assert names(of_text(*TRACEBACK, "KeyboardInterrupt")) == []
 
 
-def test_a_line_of_another_thread_within_a_traceback_does_not_end_it() -> None:
+def test_line_of_another_thread_does_not_interrupt_a_traceback() -> None:
     between = "W0000 00:00:1795237229.78 742 op_kernel.cc:1858] something"
     assert names(of_text(*TRACEBACK, between, "    x()", "KeyError: 'x'")) == ["unrelated"]
 
@@ -455,7 +455,7 @@ def test_clear_evidence_gives_no_suspicions(evidence: list[Evidence]) -> None:
     assert len(diagnose(evidence)) <= 1
 
 
-def test_every_page_distinguishes_its_fault_from_others_of_the_catalogue() -> None:
+def test_every_page_refers_to_similar_faults_in_the_catalogue() -> None:
     codes = {fault.code for fault in load()}
     assert {code for fault in load() for code in neighbours(fault)} <= codes
     assert [fault.code for fault in load() if fault.domain != "python" and not neighbours(fault)] == []
@@ -466,7 +466,7 @@ def test_every_rival_is_a_fault_of_the_catalogue() -> None:
     assert {rival for fault in load() for each in fault.signatures for rival in each.rivals} <= names
 
 
-def test_pasted_error_is_a_suspicion_only_if_not_an_ordinary_one() -> None:
+def test_pasted_error_is_suspected_only_if_its_words_point_to_a_fault() -> None:
     found = diagnose(of_text("ValueError: Unknown rank, the shape is not what was asked for"))[0]
     assert (found.name, found.confidence <= 0.5) == ("shape-mismatch", True)
     assert diagnose(of_text("ValueError: invalid literal for int() with base 10: 'abc'")) == ()
@@ -495,7 +495,7 @@ for text in [GLOO, *logs, *(fault.example for fault in load())]:
 """
 
 
-def test_node_line_belongs_to_the_harmless_error_before_it() -> None:
+def test_node_line_after_a_harmless_error_is_not_diagnosed() -> None:
     node = "\t [[{{node PyFunc}}]]"
     closing = "W generator_dataset_op.cc:107] Error occurred when finalizing GeneratorDataset iterator: Failed: closed"
     assert names(of_text("Training finished", closing, node)) == []
@@ -540,7 +540,7 @@ def test_refused_command_line_is_not_blamed_on_the_machine(said: str) -> None:
     assert names(of_text(missing, said))[0] == "unrelated"
 
 
-def test_nvidia_smi_shows_who_holds_the_memory_of_a_small_device() -> None:
+def test_oom_on_a_small_device_is_blamed_on_a_process_listed_by_nvidia_smi() -> None:
     created = (
         "I gpu_device.cc:1929] Created device /job:localhost/replica:0/task:0/device:GPU:0 with 173 MB memory:  -> 0"
     )
@@ -563,7 +563,7 @@ def test_cluster_that_became_ready_is_not_called_a_hang() -> None:
     assert diagnose(of_text(waiting, "INFO:tensorflow:Cluster is ready.")) == ()
 
 
-def test_a_column_of_nvidia_smi_is_read_by_its_head() -> None:
+def test_nvidia_smi_throttle_column_is_recognised_by_its_heading() -> None:
     head = "timestamp, temperature.gpu, clocks.sm [MHz], clocks_throttle_reasons.hw_thermal_slowdown"
     rows = [f"2023/07/22 15:0{n}:10.110, 93, 480 MHz, {state}" for n, state in enumerate(("Not Active", "Active"))]
     assert names(of_text(head, *rows)) == ["thermal-throttle"]
@@ -595,7 +595,7 @@ def test_missing_module_of_python_m_is_a_script_error(line: bytes) -> None:
     assert diagnose_log(line)[0].name == "unrelated"
 
 
-def test_name_corrected_by_python_is_not_surely_a_version_mismatch():
+def test_name_corrected_by_python_is_a_version_mismatch_only_with_low_confidence():
     error = "AttributeError: module 'keras.layers' has no attribute {}\n"
     (typo, *_) = diagnose_log(error.format("'Dens'. Did you mean: 'Dense'?").encode())
     assert typo.confidence <= 0.5
@@ -610,7 +610,7 @@ AttributeError: module 'tensorflow' has no attribute 'konstant'. Did you mean: '
 """
 
 
-def test_typing_mistake_is_unrelated_even_without_pythons_suggestion():
+def test_misspelt_name_is_unrelated_even_without_pythons_suggestion():
     exception = Evidence.of_exception_text("AttributeError", "module 'tensorflow' has no attribute 'konstant'")
     (found, *_) = diagnose_log(TYPING_MISTAKE, [exception, Evidence.of_exit(1)])
     assert (found.name, found.confidence) == ("unrelated", 0.9)

@@ -21,7 +21,7 @@ UNFED = (
 
 
 @pytest.mark.parametrize("verb", ["open", "synchronously open", "create", "synchronously create"])
-def test_a_lock_of_hdf5_is_answered_with_the_variable_that_switches_locking_off(verb: str) -> None:
+def test_hdf5_lock_error_is_answered_with_the_variable_to_disable_locking(verb: str) -> None:
     reason = "unable to lock file, errno = 11, error message = 'Resource temporarily unavailable'"
     (first, *_) = remedies(f"BlockingIOError: [Errno 11] Unable to {verb} file ({reason})")
     assert "HDF5_USE_FILE_LOCKING=FALSE" in first
@@ -30,20 +30,20 @@ def test_a_lock_of_hdf5_is_answered_with_the_variable_that_switches_locking_off(
 @pytest.mark.parametrize(
     ("library", "cuda"), [("cudart64_110.dll", "11.2"), ("cudart64_101.dll", "10.1"), ("cublas64_100.dll", "10.0")]
 )
-def test_a_missing_dll_is_answered_with_its_cuda_and_path_and_nothing_of_linux(library: str, cuda: str) -> None:
+def test_missing_dll_gets_its_cuda_version_and_path_but_no_linux_remedy(library: str, cuda: str) -> None:
     given = remedies(DLL.format(library) + " not found\nSkipping registering GPU devices...")
     assert f"CUDA {cuda} " in given[0]
     assert "PATH" in given[0]
     assert not any("and-cuda" in remedy or "LD_LIBRARY_PATH" in remedy for remedy in given)
 
 
-def test_a_dll_that_fails_to_load_is_answered_with_the_redistributable() -> None:
+def test_dll_load_failure_is_answered_with_the_visual_cpp_redistributable() -> None:
     (first, *others) = remedies(WINDOWS + "ImportError: DLL load failed while importing _pywrap_tensorflow_internal: x")
     assert "Visual C++ Redistributable" in first
     assert not any("and-cuda" in remedy or "LD_LIBRARY_PATH" in remedy for remedy in others)
 
 
-def test_an_undefined_symbol_of_an_op_of_ones_own_is_answered_with_building_it_again() -> None:
+def test_undefined_symbol_in_a_custom_op_is_answered_with_rebuilding_it() -> None:
     (first, *_) = remedies(f"tensorflow.python.framework.errors_impl.NotFoundError: ./my_op.so: {SYMBOL}")
     assert first.startswith("Build ./my_op.so again")
     assert "tf.sysconfig.get_compile_flags()" in first
@@ -66,14 +66,14 @@ def test_an_undefined_symbol_of_a_package_is_answered_with_the_package(path: str
 
 
 @pytest.mark.parametrize("operation", ["TensorSliceDataset", "IteratorGetNext", "ParallelMapDatasetV2"])
-def test_a_compiled_loop_over_a_data_set_is_not_answered_with_tf_data(operation: str) -> None:
+def test_compiled_loop_over_a_dataset_is_not_answered_with_tf_data(operation: str) -> None:
     given = remedies(f"{XLA}: {operation} (No registered '{operation}' OpKernel for XLA_GPU_JIT devices)")
     assert given[0].startswith("Keep the loop over the data set out of the compiled function")
     assert not any("dataset.map" in remedy or "tf.data" in remedy for remedy in given)
 
 
 @pytest.mark.parametrize("status", ["CUDA_ERROR_STUB_LIBRARY: CUDA driver is a stub library", "CUresult(-1)"])
-def test_the_stub_of_libcuda_is_answered_with_the_search_path(status: str) -> None:
+def test_libcuda_stub_error_is_answered_with_the_library_path(status: str) -> None:
     given = remedies(f"E cuda_driver.cc:265] failed call to cuInit: {status}")
     assert "stubs" in given[0]
     assert "LD_LIBRARY_PATH" in given[0]
@@ -86,7 +86,7 @@ def test_the_stub_of_libcuda_is_answered_with_the_search_path(status: str) -> No
         "Check failed: CUDA_SUCCESS == dynload::cuInit(0) (0 vs. 802)",
     ],
 )
-def test_a_system_that_is_not_ready_is_answered_with_the_fabric_manager(words: str) -> None:
+def test_system_not_ready_error_is_answered_with_the_fabric_manager(words: str) -> None:
     assert "nvidia-fabricmanager" in first_remedy(f"E cuda_driver.cc:265] {words}")
 
 
@@ -114,12 +114,12 @@ def test_check_failing_at_the_start_is_not_answered_with_a_restart(log: str) -> 
         ("srun: job 12 has been allocated resources\n", "--gres=gpu:1"),
     ],
 )
-def test_a_missing_driver_is_answered_for_the_system_at_hand(system: str, remedy: str) -> None:
+def test_missing_driver_gets_the_remedy_for_the_system_in_the_log(system: str, remedy: str) -> None:
     log = "ImportError: libcuda.so.1: cannot open shared object file: No such file or directory\n"
     assert remedy in first_remedy(system + log)
 
 
-def test_windows_gets_no_remedy_of_oomph_run() -> None:
+def test_windows_log_gets_no_oomph_run_remedy() -> None:
     oom = "ResourceExhaustedError: OOM when allocating tensor with shape[64,224,224,64] and type float on "
     given = remedies(f"{WINDOWS}{oom}/job:localhost/replica:0/task:0/device:GPU:0 by allocator GPU_0_bfc")
     assert given
@@ -190,7 +190,7 @@ NO_PACKAGE = "ERROR: Could not find a version that satisfies the requirement {0}
         (NO_PACKAGE.format("tensorflow", "none"), "too new or of 32 bits"),
     ],
 )
-def test_shapes_labels_and_versions_that_the_log_shows_decide_the_first_remedy(log: str, words: str) -> None:
+def test_shapes_labels_and_versions_in_the_log_decide_the_first_remedy(log: str, words: str) -> None:
     assert words in first_remedy(log)
 
 
@@ -253,7 +253,7 @@ def test_shapes_labels_and_versions_that_the_log_shows_decide_the_first_remedy(l
         ("InvalidArgumentError: assertion failed: [predictions must be >= 0] [Condition x >= y]", "sigmoid or softmax"),
     ],
 )
-def test_names_that_have_moved_and_objects_that_are_missing_decide_the_first_remedy(log: str, words: str) -> None:
+def test_moved_names_and_missing_objects_decide_the_first_remedy(log: str, words: str) -> None:
     assert words in first_remedy(log)
 
 
@@ -281,11 +281,11 @@ IN_KERAS = f'{IN_SCRIPT}  File "/env/lib/python3.11/site-packages/keras/src/mode
         (f"{IN_SCRIPT}ValueError: something of my own", "Correct train.py:12 in main, the innermost line of your own"),
     ],
 )
-def test_an_error_of_the_script_is_answered_with_its_names_and_its_line(log: str, words: str) -> None:
+def test_script_error_is_answered_with_the_names_and_the_line_in_its_traceback(log: str, words: str) -> None:
     assert words in first_remedy(log)
 
 
-def test_a_traceback_without_its_head_still_names_the_line_of_the_script() -> None:
+def test_traceback_without_its_first_line_still_gives_the_script_line() -> None:
     frames = (
         '  File "train.py", line 9, in <module>\n    main()\n  File "train.py", line 5, in main\n    x = rates["a"]\n'
     )
@@ -364,7 +364,7 @@ def test_numbers_and_context_of_a_line_decide_the_first_remedy(log: str, words: 
     assert words in first_remedy(log)
 
 
-def test_a_plain_error_in_the_hdf5_code_of_keras_is_answered_with_h5py() -> None:
+def test_plain_error_in_hdf5_code_of_keras_is_answered_with_h5py() -> None:
     frame = '  File "/opt/v/lib/python3.7/site-packages/keras/engine/saving.py", line 9, in load\n    if names:\n'
     log = f"{frame}ValueError: The truth value of an array with more than one element is ambiguous."
     assert "h5py" in first_remedy(log)

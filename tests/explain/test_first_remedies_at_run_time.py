@@ -31,21 +31,21 @@ GPU = "/job:localhost/replica:0/task:0/device:GPU:0"
         ),
     ],
 )
-def test_a_tensor_that_did_not_fit_is_answered_by_its_shape(shape: str, beginning: str) -> None:
+def test_first_remedy_of_out_of_memory_depends_on_the_tensor_shape(shape: str, beginning: str) -> None:
     assert first_remedy(OOM.format(shape, GPU)).startswith(beginning)
 
 
-def test_attention_that_did_not_fit_is_answered_with_shorter_sequences() -> None:
+def test_out_of_memory_in_attention_is_answered_with_shorter_sequences() -> None:
     log = OOM.format("32,12,512,512", GPU) + "\n\t [[node bert/encoder/layer_3/attention/self/MatMul]]"
     assert first_remedy(log).startswith("Shorten the sequences")
 
 
-def test_oom_of_one_of_many_models_is_answered_with_freeing_the_others() -> None:
+def test_out_of_memory_after_many_models_is_answered_with_freeing_them() -> None:
     log = OOM.format("128,1024", GPU) + "\n\t [[node dense_134/MatMul (defined at search.py:3) ]]"
     assert "layer 134 of its kind" in first_remedy(log)
 
 
-def test_first_remedy_names_the_memory_xla_requested() -> None:
+def test_first_remedy_states_the_memory_requested_by_xla() -> None:
     log = "RESOURCE_EXHAUSTED: Out of memory while trying to allocate 1.02GiB."
     assert first_remedy(log).startswith("Use a smaller batch (1.02GiB were asked for at once)")
 
@@ -92,7 +92,7 @@ NO_IMAGE = (
         (CUDA_10 + RTX_30 + NO_IMAGE.format("Internal"), ("CUDA 11", "compute capability 8.6")),
     ],
 )
-def test_a_library_of_the_gpu_is_answered_by_what_stands_beside_it(log: str, words: tuple[str, ...]) -> None:
+def test_gpu_library_error_is_answered_according_to_the_lines_around_it(log: str, words: tuple[str, ...]) -> None:
     first = first_remedy(log)
     assert all(word in first for word in words), first
 
@@ -119,7 +119,7 @@ CPU = "/job:localhost/replica:0/task:0/device:CPU:0"
         ),
     ],
 )
-def test_an_operation_without_its_device_is_answered_by_the_devices_that_are_there(log: str, words: str) -> None:
+def test_operation_on_a_missing_device_is_answered_according_to_the_available_devices(log: str, words: str) -> None:
     assert words in first_remedy(log)
 
 
@@ -135,7 +135,7 @@ FRAME = '  File "/env/lib/python3.9/site-packages/{}", line 16 in {}\n'
         ("tensorflow/python/pywrap_tensorflow.py", "<module>", "it crashes while its library is loaded"),
     ],
 )
-def test_a_crash_is_answered_by_the_package_of_the_innermost_frame(path: str, function: str, words: str) -> None:
+def test_crash_remedy_depends_on_the_package_of_the_innermost_frame(path: str, function: str, words: str) -> None:
     assert words in first_remedy(CRASHED + FRAME.format(path, function))
 
 
@@ -167,7 +167,7 @@ def test_a_crash_is_answered_by_the_package_of_the_innermost_frame(path: str, fu
         ("srun: job 1 queued\nInternal: NCCL: unhandled system error. Set NCCL_DEBUG=WARN", "ulimit -l unlimited"),
     ],
 )
-def test_failure_is_answered_with_its_most_frequent_cure(log: str, words: str) -> None:
+def test_first_remedy_is_the_most_frequent_cure_of_a_failure(log: str, words: str) -> None:
     assert words in first_remedy(log)
 
 
@@ -189,11 +189,11 @@ TRAINING = "I gpu_device.cc:1] Created device GPU:0, GPU:1\nEpoch 1/10\n"
         ),
     ],
 )
-def test_hang_is_answered_according_to_where_it_hangs(log: str, words: str) -> None:
+def test_hang_remedy_depends_on_where_the_program_hangs(log: str, words: str) -> None:
     assert words in first_remedy(TRAINING + log)
 
 
-def test_a_gpu_that_windows_hides_is_not_answered_with_another_tensorflow() -> None:
+def test_hidden_gpu_on_windows_is_answered_with_cuda_visible_devices() -> None:
     log = WINDOWS + "E cuda_driver.cc:314] failed call to cuInit: CUDA_ERROR_NO_DEVICE: no CUDA-capable device"
     assert first_remedy(log).startswith("Look at CUDA_VISIBLE_DEVICES")
 

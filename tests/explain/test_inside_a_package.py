@@ -19,7 +19,7 @@ MISFITS = (
 
 
 @pytest.mark.parametrize("error", MISFITS)
-def test_misfit_error_inside_a_package_is_answered_with_its_version(error: str) -> None:
+def test_version_mismatch_inside_a_package_is_answered_with_upgrading_it(error: str) -> None:
     remedy = first_remedy(HEAD + FRAME.format("netbits") + error)
     assert "netbits was written for another version" in remedy
     assert "pip install --upgrade netbits" in remedy
@@ -27,7 +27,7 @@ def test_misfit_error_inside_a_package_is_answered_with_its_version(error: str) 
 
 @pytest.mark.parametrize("frame", [OWN, FRAME.format("keras"), FRAME.format("numpy")])
 @pytest.mark.parametrize("error", MISFITS)
-def test_misfit_error_in_user_code_is_not_answered_with_a_version(error: str, frame: str) -> None:
+def test_similar_error_in_user_code_is_not_called_a_version_mismatch(error: str, frame: str) -> None:
     assert "written for another version" not in first_remedy(HEAD + frame + error)
 
 
@@ -37,7 +37,7 @@ def test_old_keras_import_is_updated_in_a_package_and_changed_in_a_script() -> N
     assert "Import dataset_utils from tensorflow.keras" in first_remedy(HEAD + OWN + error)
 
 
-def test_wrong_data_type_inside_a_package_is_blamed_on_the_user() -> None:
+def test_wrong_data_type_inside_a_package_is_not_called_a_version_mismatch() -> None:
     error = "AttributeError: 'list' object has no attribute 'shape'"
     assert "written for another version" not in first_remedy(HEAD + FRAME.format("netbits") + error)
 
@@ -58,7 +58,7 @@ def test_wrong_data_type_inside_a_package_is_blamed_on_the_user() -> None:
         ('Graph disconnected: cannot obtain value for tensor Tensor("a:0") at layer "add"', "Give Model the Input"),
     ],
 )
-def test_error_without_its_class_or_after_other_words_is_answered(said: str, words: str) -> None:
+def test_error_without_its_class_or_after_other_words_gets_its_remedy(said: str, words: str) -> None:
     assert words in first_remedy(said)
 
 

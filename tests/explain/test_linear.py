@@ -67,14 +67,14 @@ def timed(search, text) -> float:
     return time.process_time() - started
 
 
-def test_nonlinear_pattern_is_detected():
+def test_pattern_with_nonlinear_time_is_detected():
     for pattern in (r"xla[\w/]*/[\w/]+\.cc", r"(a+)+b", r"(?:\w+ ?)*:", r"/\S*device:\S+ unknown"):
         compiled = re.compile(pattern)
         assert slowest(compiled, compiled.search)[0] > SECONDS, pattern
 
 
 @pytest.mark.parametrize("domain", sorted({fault.domain for fault in load()}))
-def test_every_signature_is_linear(domain):
+def test_every_signature_is_matched_in_linear_time(domain):
     patterns = {s.pattern: fault.name for fault in load() if fault.domain == domain for s in fault.signatures}
     patterns.pop("", None)
     slow = {}
@@ -101,7 +101,7 @@ def patterns_in(value) -> Iterator[re.Pattern]:
 
 
 @pytest.mark.parametrize("name", sorted(modules()))
-def test_every_pattern_of_a_module_is_linear_in_the_way_it_is_used(name):
+def test_every_pattern_of_a_module_is_applied_in_linear_time(name):
     source = inspect.getsource(importlib.import_module(name))
     slow = {}
     for variable, value in vars(importlib.import_module(name)).items():
@@ -116,14 +116,14 @@ def test_every_pattern_of_a_module_is_linear_in_the_way_it_is_used(name):
 
 
 @pytest.mark.parametrize("name", ["_GLUED", "_JOINED", "_BEGINS", "_FRAME", "_HEAD_GOES_ON", "_OF_ERROR"])
-def test_patterns_that_split_joined_lines_are_linear(name):
+def test_patterns_for_splitting_joined_lines_take_linear_time(name):
     (pattern,) = patterns_in(vars(joined)[name])
     seconds, text = slowest(pattern, pattern.search if name != "_JOINED" else pattern.split)
     assert seconds <= SECONDS, text
 
 
 @pytest.mark.parametrize("sign", [*systems._MACHINES, *systems._AROUND], ids=lambda sign: sign.system)
-def test_patterns_that_recognise_a_system_are_linear(sign):
+def test_patterns_for_recognising_a_system_take_linear_time(sign):
     (pattern,) = patterns_in(sign.pattern)
     seconds, text = slowest(pattern, pattern.search)
     assert seconds <= SECONDS, text

@@ -42,27 +42,27 @@ def of(text: str) -> tuple[Diagnosis, ...]:
     ],
 )
 @pytest.mark.parametrize("end", ["", ABORTED], ids=["cut off", "whole"])
-def test_an_abort_is_named_by_its_message(text: str, name: str, end: str) -> None:
+def test_abort_message_decides_the_cause(text: str, name: str, end: str) -> None:
     first, second, *_ = of(text + end)
     assert (first.name, first.role) == (name, "cause")
     assert "abort" in [second.name, *(other.name for other in _)]
 
 
-def test_an_abort_of_one_rank_still_explains_the_loss_of_its_peers() -> None:
+def test_abort_of_one_rank_ranks_before_the_loss_of_its_peers() -> None:
     lost = "[rank1]: UNAVAILABLE: Collective ops is aborted by: recvmsg:Connection reset by peer\n"
     first, *others = of(f"[rank0]: F tensorflow/core/x.cc:1] Check failed: it holds\n{lost}[rank0]: {ABORTED}")
     assert first.name == "abort"
     assert "worker-lost" in [diagnosis.name for diagnosis in others]
 
 
-def test_a_guess_never_comes_before_what_is_certain() -> None:
+def test_certain_diagnosis_precedes_every_guess() -> None:
     waits = "CUDA_ERROR_LAUNCH_FAILED: unspecified launch failure\n"
     text = f"{waits}Epoch 2/9\nValueError: x\nInvalidArgumentError: something that no page knows\n"
     surest = [diagnosis.confidence for diagnosis in of(text)]
     assert all(later < 0.9 for place, sure in enumerate(surest) if sure <= 0.5 for later in surest[place:])
 
 
-def test_the_last_error_is_shown_whole_whatever_the_diagnosis_rests_on() -> None:
+def test_last_error_is_shown_in_full_for_a_diagnosis_based_on_another_line() -> None:
     last = "RuntimeError: " + "the trainer could not go on " * 30
     head = 'Traceback (most recent call last):\n  File "a.py", line 1, in b\n'
     text = f"CUDA_ERROR_ILLEGAL_ADDRESS: an illegal memory access\n{head}{last}\n"

@@ -42,7 +42,7 @@ NUMPY = "RuntimeError: module compiled against API version {} but this version o
         ("(784,)", "(?, 784)", "x[None] makes a batch of one sample"),
     ],
 )
-def test_both_shapes_decide_the_remedy_for_a_placeholder(found: str, needed: str, words: str) -> None:
+def test_remedy_for_a_placeholder_depends_on_both_shapes(found: str, needed: str, words: str) -> None:
     assert words in first_remedy(FEED.format(found, needed))
 
 
@@ -64,7 +64,7 @@ def test_both_shapes_decide_the_remedy_for_a_placeholder(found: str, needed: str
         ),
     ],
 )
-def test_the_side_to_cast_is_the_one_that_is_not_a_float(error: str, words: str) -> None:
+def test_remedy_casts_the_operand_that_is_not_a_float(error: str, words: str) -> None:
     assert words in first_remedy(f"TypeError: {error}")
 
 
@@ -83,7 +83,7 @@ def test_missing_releases_are_not_blamed_on_the_python_version() -> None:
     assert "conda create -n tf python=3.10" not in first_remedy(log)
 
 
-def test_a_crashed_kernel_is_not_answered_with_memory() -> None:
+def test_failed_kernel_launch_is_not_answered_with_memory_advice() -> None:
     assert "no lack of memory" in first_remedy(LAUNCH)
     assert "ALLOW_GROWTH" not in first_remedy(LAUNCH)
 
@@ -93,7 +93,7 @@ def test_only_a_crash_at_import_is_answered_with_import_order() -> None:
     assert "faulthandler" in first_remedy(f"{INTERACTIVE}>>> tf.Session()\n{CRASH}")
 
 
-def test_small_request_that_fails_is_answered_with_another_allocator() -> None:
+def test_small_failed_memory_request_is_explained_as_a_missing_free_block() -> None:
     assert "no free block of 34.10MiB was left" in first_remedy(OOM.format("34.10MiB"))
     assert first_remedy(OOM.format("4.10GiB")).startswith("Use a smaller batch")
     figures = "I bfc_allocator.cc:1129] Stats: \nLimit:                     8000000000\n"
@@ -143,7 +143,7 @@ def test_small_request_that_fails_is_answered_with_another_allocator() -> None:
         ("hipErrorNoBinaryForGpu: Unable to find code object for all current devices!", "it does nothing for gfx1030"),
     ],
 )
-def test_first_remedy_uses_what_the_log_shows(log: str, words: str) -> None:
+def test_first_remedy_uses_details_from_the_log(log: str, words: str) -> None:
     assert words in first_remedy(log)
 
 

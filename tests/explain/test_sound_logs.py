@@ -112,7 +112,7 @@ def test_words_harmless_in_a_sound_log_are_diagnosed_in_a_failed_run(log: str, n
         "nginx: upstream Unavailable, Connection reset by peer while reading response header",
     ],
 )
-def test_a_lost_peer_counts_only_in_a_log_of_a_training(line: str) -> None:
+def test_lost_peer_is_diagnosed_only_in_a_training_log(line: str) -> None:
     served = f"10:00:01 service is up\n{line}\n10:00:09 request served in 3 ms\n"
     assert names(served) == []
     assert names(f"Using TensorFlow backend.\n{served}")[0] == "worker-lost"

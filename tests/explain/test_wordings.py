@@ -52,19 +52,19 @@ ENDS = (
 )
 
 
-def test_an_epoch_of_unknown_length_ends_where_the_data_does() -> None:
+def test_end_of_data_is_a_fault_only_in_an_epoch_of_known_length() -> None:
     done = "927/927 ━━━ 2s 2ms/step - loss: 1.0546\n"
     assert first(f"    919/Unknown 1s 2ms/step - loss: 1.05462024-05-23 10:15:02.410200: {ENDS}{done}") == ""
     assert first(f"    919/1000 1s 2ms/step - loss: 1.0546 {ENDS}{done}") == "input-pipeline"
 
 
-def test_exhausted_data_get_no_remedy_twice() -> None:
+def test_remedies_for_exhausted_data_are_not_repeated() -> None:
     remedies = diagnose_log(f"    919/1000 1s 2ms/step - loss: 1.0546 {ENDS}".encode())[0].remedies
     assert ["repeat()" in remedy.text for remedy in remedies[:3]] == [True, False, False]
 
 
 @pytest.mark.parametrize("figures", ["accuracy: 0.0000e+00 - loss: 0.0000e+00", "accuracy: 0.5 - loss: 1.2"])
-def test_every_second_epoch_without_data_is_an_input_fault(figures: str) -> None:
+def test_data_missing_in_every_second_epoch_is_an_input_fault(figures: str) -> None:
     epochs = ["Epoch 1/4\n", SLOW.format(BAR), "Epoch 2/4\n", RAN_OUT, EMPTY.format(BAR, figures), "Epoch 3/4\n"]
     assert first("".join([*epochs, SLOW.format(BAR)])) == "input-pipeline"
 
@@ -82,11 +82,11 @@ def test_fast_epochs_after_a_slow_one_are_not_a_fault() -> None:
         "I checked the scope: Variable w does not exist, or was not created with tf.get_variable",
     ],
 )
-def test_a_sentence_that_raises_nothing_is_at_most_a_guess(line: str) -> None:
+def test_sentence_that_is_not_an_error_is_at_most_a_guess(line: str) -> None:
     assert all(diagnosis.confidence <= 0.5 for diagnosis in diagnose_log(line.encode()))
 
 
-def test_a_session_that_starts_after_waiting_is_sound() -> None:
+def test_session_started_after_waiting_for_a_worker_is_not_a_hang() -> None:
     waits = "I] CreateSession still waiting for response from worker: /job:local/replica:0/task:1\n"
     assert first(waits) == "hang"
     assert first(f"{waits}I] Start master session a8ebceffea7be4f9 with config: \n") == ""
@@ -138,7 +138,7 @@ JAX = "jaxlib.xla_extension.XlaRuntimeError: RESOURCE_EXHAUSTED: Out of memory w
         ),
     ],
 )
-def test_oom_that_oomph_cannot_divide_promises_no_micro_batches(log: str, words: str) -> None:
+def test_out_of_memory_outside_batches_is_not_answered_with_micro_batches(log: str, words: str) -> None:
     found, *_ = diagnose_log(log.encode())
     assert found.name == "device-oom"
     assert words in str(found.remedies[0].text)
@@ -156,7 +156,7 @@ def test_oom_that_oomph_cannot_divide_promises_no_micro_batches(log: str, words:
         "(2400000211bytes) would be larger than the limit (2147483647 bytes)",
     ],
 )
-def test_a_graph_above_two_gigabytes_holds_the_data(error: str) -> None:
+def test_oversized_graph_is_answered_with_moving_the_data_out_of_it(error: str) -> None:
     where = '  File "train.py", line 12, in load\n    data = tf.data.Dataset.from_tensor_slices(arrays)\n'
     found, *_ = diagnose_log(f"Traceback (most recent call last):\n{where}{error}\n".encode())
     assert found.name == "input-pipeline"
@@ -169,7 +169,7 @@ RETRACED = (
 )
 
 
-def test_retracing_before_a_kill_is_named_as_filling_the_memory() -> None:
+def test_remedy_for_a_kill_mentions_earlier_retracing() -> None:
     (found, *_) = diagnose_log(f"{RETRACED}Killed\n".encode())
     assert found.name == "killed"
     assert "(Model.make.<locals>.train_function was traced anew 6 times)" in str(found.remedies[0].text)

@@ -81,7 +81,7 @@ def test_indented_traceback_in_a_plain_log_is_recognised() -> None:
 
 
 @pytest.mark.parametrize("prefix", ["ERROR:root:", "2024-01-01 00:00:00,123 - root - ERROR - "])
-def test_message_of_a_logger_itself_keeps_its_prefix(prefix: str) -> None:
+def test_prefix_of_an_ordinary_logger_message_is_kept(prefix: str) -> None:
     from oomph.explain.reading.prefixes import without_prefixes
 
     assert without_prefixes(f"{prefix}the reader has stopped")[0] == f"{prefix}the reader has stopped"

@@ -47,7 +47,7 @@ def test_queries_match_the_metrics_and_their_frequency():
     assert {key for query in QUERIES if query.slow for key in query.keys} == SLOW
 
 
-def test_every_value_is_in_its_unit(machine):
+def test_nvml_values_are_converted_to_their_units(machine):
     machine(FULL)
     (reading,) = Nvml().read(0)
     assert reading.values == pytest.approx(
@@ -86,7 +86,7 @@ def test_every_value_is_in_its_unit(machine):
     assert reading.processes == (Holder(4242, 9 << 30),)
 
 
-def test_slow_values_are_read_every_ten_seconds_and_gpus_take_turns(machine):
+def test_slow_values_are_read_every_ten_seconds_from_one_gpu_at_a_time(machine):
     machine("set gpus 4")
     nvml = Nvml()
     slow = {
@@ -137,30 +137,30 @@ def test_older_driver_is_queried_by_its_own_functions(machine, hidden, key, valu
     assert ("memory_reserved_bytes" in reading.values) == (key != "memory_used_bytes")
 
 
-def test_processes_are_found_by_an_older_function_too(machine):
+def test_processes_are_also_found_with_an_older_driver_function(machine):
     machine(FULL).hide("nvmlDeviceGetComputeRunningProcesses_v3")
     assert Nvml().read(0)[0].processes == (Holder(4242, 9 << 30),)
 
 
-def test_memory_without_a_sensor_has_no_temperature(machine):
+def test_memory_temperature_is_omitted_without_a_sensor(machine):
     machine("at 0 0 mem_temp 0")
     assert "memory_temperature_celsius" not in Nvml().read(0)[0].values
 
 
-def test_processes_are_asked_every_ten_seconds_and_soon_after_memory_has_changed(machine):
+def test_processes_are_queried_every_ten_seconds_and_soon_after_memory_changes(machine):
     rig = machine("at 0 0 mem_used 1G\nat 4 0 mem_used 3G\nproc 0 7")
     nvml = Nvml()
     asked = [second for second in range(26) if nvml.read(rig.at(second))[0].processes is not None]
     assert asked == [0, 4, 14, 24]
 
 
-def test_memory_that_changes_all_the_time_has_the_processes_asked_every_two_seconds(machine):
+def test_processes_are_queried_every_two_seconds_while_memory_keeps_changing(machine):
     rig = machine("at 0 0 mem_used 1G\nat 60 0 mem_used 61G lin\nproc 0 7")
     nvml = Nvml()
     assert sum(nvml.read(rig.at(second))[0].processes is not None for second in range(20)) == 10
 
 
-def test_events_come_with_their_gpu_once(machine):
+def test_driver_events_are_assigned_to_their_gpu_and_reported_once(machine):
     rig = machine("set gpus 3\nat 2 1 xid 31\nat 2.5 1 xid 48\nat 2.5 2 xid 13")
     nvml = Nvml()
     assert not any(reading.events for reading in nvml.read(0))
@@ -173,12 +173,12 @@ def test_events_come_with_their_gpu_once(machine):
     assert not any(reading.events for reading in nvml.read(4))
 
 
-def test_a_gpu_without_events_has_its_values(machine):
+def test_gpu_without_event_support_still_has_values(machine):
     machine("").hide("nvmlEventSetCreate")
     assert Nvml().read(0)[0].values
 
 
-def test_a_gpu_that_vanishes_stays_listed_and_comes_back_after_a_reset(machine):
+def test_lost_gpu_stays_listed_and_is_read_again_after_a_reset(machine):
     rig = machine("set gpus 2\nat 3 1 lost 1\nat 100 1 lost 0")
     nvml = Nvml()
     nvml.read(rig.at(0))
@@ -194,7 +194,7 @@ def test_a_gpu_that_vanishes_stays_listed_and_comes_back_after_a_reset(machine):
     assert nvml.read(rig.at(141))[1].values
 
 
-def test_a_gpu_that_answers_nothing_says_why(machine):
+def test_gpu_that_refuses_every_query_is_reported_with_the_reason(machine):
     fields = ["mem_used", "util", "temp", "mem_temp", "power", "sm_clock", "mem_clock", "throttle"]
     rig = machine("\n".join(f"at 5 0 err.{field} 999" for field in fields))
     nvml = Nvml()
@@ -216,7 +216,7 @@ def test_uuid_identifies_a_gpu_in_a_container(machine):
     assert (reading.index, reading.uuid) == (0, "GPU-5e5e5e5e")
 
 
-def test_gpus_that_are_not_for_this_container_are_left_out(machine, monkeypatch):
+def test_gpus_without_permission_in_the_container_are_omitted(machine, monkeypatch):
     machine("set gpus 3")
     found = pynvml.nvmlDeviceGetHandleByIndex
 
@@ -231,7 +231,7 @@ def test_gpus_that_are_not_for_this_container_are_left_out(machine, monkeypatch)
     assert nvml.problem == ""
 
 
-def test_a_gpu_that_is_lost_from_the_start_is_listed(machine, monkeypatch):
+def test_gpu_lost_before_the_first_query_is_listed(machine, monkeypatch):
     machine("set gpus 2")
     found = pynvml.nvmlDeviceGetHandleByIndex
 
@@ -244,7 +244,7 @@ def test_a_gpu_that_is_lost_from_the_start_is_listed(machine, monkeypatch):
     assert [(reading.index, reading.problem) for reading in Nvml().read(0)] == [(0, ""), (1, "GPU is lost")]
 
 
-def test_gpus_that_were_lost_from_the_start_are_all_listed_until_they_are_back(machine, monkeypatch):
+def test_all_gpus_lost_before_the_first_query_are_listed_until_they_return(machine, monkeypatch):
     machine("set gpus 3")
     found, lost = pynvml.nvmlDeviceGetHandleByIndex, {1, 2}
 
@@ -264,7 +264,7 @@ def test_gpus_that_were_lost_from_the_start_are_all_listed_until_they_are_back(m
     assert [(reading.index, reading.problem) for reading in nvml.read(60)] == [(0, ""), (1, ""), (2, "")]
 
 
-def test_uncountable_gpus_are_reported_and_retried(machine, monkeypatch):
+def test_refused_gpu_count_is_reported_and_retried(machine, monkeypatch):
     machine("")
     count = pynvml.nvmlDeviceGetCount
 
@@ -309,7 +309,7 @@ def test_mig_instances_are_listed_with_their_memory(machine, monkeypatch):
     assert "utilization_ratio" not in part.values
 
 
-def test_mig_gpu_without_instances_is_listed_alone(machine, monkeypatch):
+def test_mig_gpu_without_instances_is_listed_as_one_device(machine, monkeypatch):
     machine("set gpus 1")
     monkeypatch.setenv("FAKE_MIG", "1")
     assert len(Nvml().read(0)) == 1
@@ -324,7 +324,7 @@ def test_mig_gpu_without_instances_is_listed_alone(machine, monkeypatch):
         (999, "NVML does not start: Unknown Error"),
     ],
 )
-def test_driver_that_does_not_start_is_reported_in_plain_words(machine, code, problem):
+def test_driver_that_fails_to_start_is_reported_in_plain_words(machine, code, problem):
     machine(f"set init_error {code}")
     nvml = Nvml()
     assert nvml.read(0) == []
@@ -332,7 +332,7 @@ def test_driver_that_does_not_start_is_reported_in_plain_words(machine, code, pr
     assert not nvml.is_missing
 
 
-def test_a_driver_that_does_not_start_is_tried_again_after_a_minute(machine, monkeypatch):
+def test_driver_that_fails_to_start_is_retried_every_minute(machine, monkeypatch):
     machine("")
     tried = []
 
@@ -375,7 +375,7 @@ def test_missing_nvidia_ml_py_is_reported(monkeypatch):
     assert nvml.is_missing
 
 
-def test_gpu_being_queried_is_named_only_during_the_query(machine, monkeypatch):
+def test_gpu_being_queried_is_known_only_during_the_query(machine, monkeypatch):
     machine("set gpus 2")
     nvml = Nvml()
     nvml.read(0)

@@ -63,7 +63,7 @@ def process(sampler: SamplerProcess) -> psutil.Process:
     return psutil.Process(sampler._process.pid)
 
 
-def test_it_keeps_samples_of_gpus_host_and_script_a_second_apart(start, tmp_path):
+def test_sampler_records_the_gpus_the_host_and_the_script(start, tmp_path):
     sampler = start("set gpus 2\nat 0 * mem_used 3G\nproc 0 7", pid=os.getpid())
     kept = until(lambda: (found := [sample for sample in read(tmp_path) if sample.gpus]) and len(found) > 1 and found)
     assert [gpu.values["memory_used_bytes"] for gpu in kept[-1].gpus] == [3 << 30] * 2
@@ -111,7 +111,7 @@ def test_killed_sampler_is_reported(start, tmp_path):
     assert sampler.problem == "the sampler was ended: nothing more is measured"
 
 
-def test_a_second_one_ends_with_a_clear_sentence(start, tmp_path):
+def test_second_sampler_of_a_run_ends_with_a_clear_message(start, tmp_path):
     first = start()
     samples(tmp_path)
     second = start()
@@ -145,7 +145,7 @@ def test_link_in_place_of_the_lock_is_not_followed(start, tmp_path):
         ("set gpus 0", "the NVIDIA driver shows no GPU"),
     ],
 )
-def test_without_gpus_the_rest_is_sampled_and_nothing_is_printed(start, driver, tmp_path, script, problem):
+def test_sampler_without_gpus_samples_the_host_and_prints_nothing(start, driver, tmp_path, script, problem):
     start(script).close()
     command = [sys.executable, "-m", "oomph.monitor.sampler", str(tmp_path)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, cwd="/") as sampler:
@@ -187,7 +187,7 @@ def test_sampler_resolves_relative_search_paths(start, driver, tmp_path, monkeyp
     sampler.close()
 
 
-def test_a_module_of_the_user_in_the_current_folder_is_not_imported(start, tmp_path, monkeypatch):
+def test_sampler_does_not_import_modules_from_the_current_folder(start, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for name in ("json", "psutil", "pynvml", "queue", "oomph"):
         (tmp_path / f"{name}.py").write_text("raise SystemExit('the wrong one')")
@@ -196,7 +196,7 @@ def test_a_module_of_the_user_in_the_current_folder_is_not_imported(start, tmp_p
 
 
 @pytest.mark.alone
-def test_starting_it_costs_its_parent_less_than_two_milliseconds(start, tmp_path):
+def test_starting_the_sampler_takes_its_parent_less_than_two_milliseconds(start, tmp_path):
     costs = []
     for _ in range(7):
         began = time.perf_counter()

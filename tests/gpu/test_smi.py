@@ -50,7 +50,7 @@ def _says(tmp_path, monkeypatch):
     return install
 
 
-def test_numbers_are_in_the_units_of_the_table(says):
+def test_nvidia_smi_values_are_converted_to_the_documented_units(says):
     says([{**ONE, "name": "NVIDIA A", "clocks.current.sm": 1980, "clocks_event_reasons.active": "0x0000000000000024"}])
     (reading,) = Smi().read(0)
     assert (reading.index, reading.uuid, reading.name) == (0, "GPU-1", "NVIDIA A")
@@ -64,7 +64,7 @@ def test_numbers_are_in_the_units_of_the_table(says):
     )
 
 
-def test_a_refused_field_has_its_older_name_or_is_dropped(says):
+def test_refused_field_is_queried_by_its_older_name_or_dropped(says):
     refused = ("clocks_event_reasons.active", "clocks.current.sm", "clocks.sm", "temperature.memory")
     row = {**ONE, "name": "A", "clocks_throttle_reasons.active": "0x0000000000000004", "temperature.gpu": 60}
     asked = says([row], refused)
@@ -79,7 +79,7 @@ def test_a_refused_field_has_its_older_name_or_is_dropped(says):
     assert asked() == before + 1  # what is refused is not asked again
 
 
-def test_it_is_polled_every_five_seconds_and_lists_the_gpus_between(says):
+def test_nvidia_smi_is_polled_every_five_seconds_with_gpus_listed_in_between(says):
     asked = says([{**ONE, "name": "A"}])
     smi = Smi()
     readings = [smi.read(second)[0] for second in range(11)]
@@ -139,7 +139,7 @@ def test_missing_nvidia_smi_is_reported(tmp_path, monkeypatch):
     assert smi.problem == "nvidia-smi is not installed"
 
 
-def test_nvidia_smi_replaces_nvml_and_says_so(says, monkeypatch):
+def test_nvidia_smi_replaces_a_missing_nvml_and_this_is_reported(says, monkeypatch):
     says([{**ONE, "name": "A"}])
     monkeypatch.setitem(sys.modules, "pynvml", None)
     gpus = Gpus()
@@ -147,7 +147,7 @@ def test_nvidia_smi_replaces_nvml_and_says_so(says, monkeypatch):
     assert gpus.problem == "nvidia-ml-py is not installed beside oomph: nvidia-smi is asked instead, every 5 s"
 
 
-def test_without_both_there_is_one_problem(tmp_path, monkeypatch):
+def test_missing_nvml_and_nvidia_smi_are_reported_as_one_problem(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setitem(sys.modules, "pynvml", None)
     gpus = Gpus()
@@ -164,7 +164,7 @@ def test_nvidia_smi_is_not_asked_when_nvml_answers(says, monkeypatch):
 
 
 @pytest.mark.rig
-def test_rig_nvidia_smi_is_read(driver, tmp_path, monkeypatch):
+def test_simulated_nvidia_smi_is_read(driver, tmp_path, monkeypatch):
     program = tmp_path / "nvidia-smi"
     program.write_text(f'#!/bin/sh\nexec {sys.executable} {RIG / "nvidia-smi"} "$@"\n')
     program.chmod(0o755)

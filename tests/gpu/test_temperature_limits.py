@@ -16,13 +16,13 @@ def limits(nvml: Nvml, now: float = 0) -> list[float | None]:
     return [values.get(key) for key in LIMITS]
 
 
-def test_limits_do_not_move_with_the_temperature(machine):
+def test_temperature_limits_do_not_change_with_the_temperature(machine):
     rig = machine("at 0 0 t_slowdown 91\nat 0 0 t_shutdown 97\nat 0 0 temp 40\nat 12 0 temp 66\nat 40 0 temp 90")
     nvml = Nvml()
     assert {tuple(limits(nvml, rig.at(second))) for second in (0, 15, 30, 45)} == {(91, 97)}
 
 
-def test_margin_never_positive_is_not_trusted(machine):
+def test_temperature_margin_that_was_never_positive_is_not_trusted(machine):
     machine("at 0 0 temp 95").hide("nvmlDeviceGetTemperatureThreshold")
     assert limits(Nvml()) == [None, None]
 
@@ -32,7 +32,7 @@ def test_thresholds_are_used_when_the_margin_is_not_trusted(machine):
     assert limits(Nvml()) == [89, 92]
 
 
-def test_limits_from_the_margin_return_after_the_gpu_was_hot(machine):
+def test_temperature_limits_from_the_margin_return_after_a_gpu_cools_down(machine):
     rig = machine("at 0 0 temp 40\nat 5 0 temp 95\nat 25 0 temp 60")
     nvml = Nvml()
     rig.hide("nvmlDeviceGetTemperatureThreshold")
@@ -41,7 +41,7 @@ def test_limits_from_the_margin_return_after_the_gpu_was_hot(machine):
     assert limits(nvml, rig.at(30)) == [89, 92]
 
 
-def test_one_readable_threshold_is_used_alone(machine):
+def test_one_readable_threshold_is_used_without_the_other(machine):
     machine("at 0 0 err.t_shutdown 3").hide("nvmlDeviceGetMarginTemperature")
     assert limits(Nvml()) == [89, None]
 

@@ -200,7 +200,7 @@ def test_sound_journal_keeps_every_field():
                 assert {name: kept.get(name) for name in line["data"]} == line["data"]
 
 
-def test_the_peak_of_one_example_is_measured():
+def test_peak_memory_is_measured_for_each_example_separately():
     before = forget_the_peak()
     held = bytearray(b"x" * (MOST_GROWTH_KIB << 10))
     assert peak_memory() - before >= MOST_GROWTH_KIB

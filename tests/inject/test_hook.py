@@ -44,13 +44,13 @@ def _stand_in(fake_keras: Path, body: str) -> str:
     )
 
 
-def test_the_guard_is_installed_once_the_trainer_is_imported(start, fake_keras):
+def test_guard_is_installed_when_the_trainer_is_imported(start, fake_keras):
     result = start(_stand_in(fake_keras, "print('installed', trainer.VALUE, session.role, session.owner)"))
     assert result.stdout.splitlines() == ["installed 42 script True", "42 SourceFileLoader", "[]", "False"]
     assert result.stderr == ""
 
 
-def test_failing_guard_gives_one_line_and_an_event(start, fake_keras, run_dir):
+def test_failing_guard_prints_one_line_and_records_an_event(start, fake_keras, run_dir):
     result = start(_stand_in(fake_keras, "raise ValueError('no such feature')"))
     assert result.stdout.splitlines()[0] == "42 SourceFileLoader"
     assert result.stderr == "oomph: ValueError: no such feature; the script runs unguarded\n"
@@ -58,12 +58,12 @@ def test_failing_guard_gives_one_line_and_an_event(start, fake_keras, run_dir):
     assert "no such feature" in failed.data["reason"]
 
 
-def test_no_guard_option_leaves_keras_alone(start, fake_keras):
+def test_guard_is_not_installed_with_the_no_guard_option(start, fake_keras):
     result = start(_stand_in(fake_keras, "print('installed')"), guard=False)
     assert "installed" not in result.stdout
 
 
-def test_a_trainer_that_fails_to_import_fails_as_without_oomph(start, fake_keras):
+def test_trainer_import_error_is_the_same_as_without_oomph(start, fake_keras):
     trainer = fake_keras / "keras" / "src" / "backend" / "tensorflow" / "trainer.py"
     trainer.write_text("raise OSError('theirs')\n")
     result = start("import keras.src.backend.tensorflow.trainer")
@@ -72,12 +72,12 @@ def test_a_trainer_that_fails_to_import_fails_as_without_oomph(start, fake_keras
     assert result.returncode == 1
 
 
-def test_a_script_without_keras_never_wakes_the_hook(start):
+def test_script_without_keras_does_not_load_the_keras_bridge(start):
     result = start("import sys, json; print([m for m in sys.modules if m.startswith('oomph.keras_bridge')])")
     assert json.loads(result.stdout.replace("'", '"')) == []
 
 
-def test_the_finder_stays_and_acts_on_each_module_once(tmp_path, monkeypatch):
+def test_import_finder_stays_installed_and_acts_once_for_each_module(tmp_path, monkeypatch):
     (tmp_path / "awaited_once.py").write_text("")
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.setattr(sys, "meta_path", list(sys.meta_path))
@@ -91,7 +91,7 @@ def test_the_finder_stays_and_acts_on_each_module_once(tmp_path, monkeypatch):
     assert sys.meta_path[0] is finder
 
 
-def test_a_worker_joins_when_it_imports_keras(start, fake_keras, run_dir):
+def test_worker_process_is_guarded_once_it_imports_keras(start, fake_keras, run_dir):
     (fake_keras / "child.py").write_text(
         _stand_in(fake_keras, "print('installed', session.role.startswith('worker'), session.board)")
     )

@@ -47,7 +47,7 @@ def test_environment_reads_of_the_script_are_recorded(start):
     assert json.loads(start(look, RATE="1").stdout) == ["EPOCHS", "RATE"]
 
 
-def test_the_users_own_sitecustomize_runs_and_is_the_one_in_sys_modules(start, tmp_path):
+def test_users_sitecustomize_runs_and_is_the_one_in_sys_modules(start, tmp_path):
     (tmp_path / "own").mkdir()
     (tmp_path / "own" / "sitecustomize.py").write_text("import sys; sys.own = 'ran'\n")
     result = start(
@@ -66,7 +66,7 @@ def test_a_broken_sitecustomize_of_the_user_fails_as_it_does_without_oomph(start
     assert (ours.stdout, ours.stderr) == (plain.stdout, plain.stderr)
 
 
-def test_without_a_handover_nothing_is_loaded(tmp_path):
+def test_oomph_is_not_loaded_without_a_handover(tmp_path):
     site = Path(oomph.__file__).parent / "inject" / "site"
     environ = {k: v for k, v in os.environ.items() if k != VARIABLE} | {"PYTHONPATH": str(site)}
     code = "import sys; print('oomph' in sys.modules, any('inject' in p for p in sys.path))"
@@ -74,7 +74,7 @@ def test_without_a_handover_nothing_is_loaded(tmp_path):
     assert (result.stdout, result.stderr) == ("False False\n", "")
 
 
-def test_a_handover_that_can_not_be_read_leaves_the_script_alone(tmp_path):
+def test_script_runs_unchanged_with_an_unreadable_handover(tmp_path):
     site = Path(oomph.__file__).parent / "inject" / "site"
     for text in ("{", "[]", '{"unknown": 1}', "3"):
         environ = dict(os.environ, PYTHONPATH=str(site), **{VARIABLE: text})
@@ -84,7 +84,7 @@ def test_a_handover_that_can_not_be_read_leaves_the_script_alone(tmp_path):
         assert (result.stdout, result.stderr, result.returncode) == ("on\n", "", 0)
 
 
-def test_a_broken_oomph_costs_one_line_and_the_script_runs(tmp_path):
+def test_script_runs_unguarded_with_one_line_if_oomph_is_broken(tmp_path):
     package = tmp_path / "oomph"
     site = package / "inject" / "site"
     shutil.copytree(Path(oomph.__file__).parent / "inject" / "site", site)
@@ -97,7 +97,7 @@ def test_a_broken_oomph_costs_one_line_and_the_script_runs(tmp_path):
     assert result.stderr == "oomph: RuntimeError: broken; the script runs unguarded\n"
 
 
-def test_a_run_directory_that_is_gone_leaves_the_script_alone(start, run_dir):
+def test_script_runs_unchanged_without_its_run_directory(start, run_dir):
     shutil.rmtree(run_dir)
     run_dir.write_text("a file")
     result = start("print('on')")
@@ -111,14 +111,14 @@ def test_isolated_python_runs_without_oomph(start):
         assert result.returncode == 0
 
 
-def test_start_up_imports_nothing_heavy(start):
+def test_startup_in_the_script_imports_no_heavy_module(start):
     result = start("import sys; print(*sys.modules)")
     loaded = set(result.stdout.split())
     heavy = ("tensorflow", "keras", "numpy", "importlib.metadata", "asyncio", "subprocess", "logging", "psutil")
     assert not loaded & set(heavy)
 
 
-def test_sitecustomize_stays_readable_for_old_pythons():
+def test_sitecustomize_uses_no_syntax_unknown_to_old_pythons():
     source = (Path(oomph.__file__).parent / "inject" / "site" / "sitecustomize.py").read_text()
     assert "version_info >= (3, 10)" in source
     for modern in (' f"', " match ", ":=", "->  None", "from __future__"):
@@ -138,7 +138,7 @@ def _interrupted_while_oomph_starts(folder: Path, before: str = "pass") -> subpr
     return subprocess.run([sys.executable, "-E", "-c", launch], env=environ, capture_output=True, text=True, timeout=60)
 
 
-def test_an_interrupt_while_oomph_starts_is_no_fatal_error_of_python(tmp_path):
+def test_interrupt_during_startup_ends_the_script_silently_by_sigint(tmp_path):
     ended = _interrupted_while_oomph_starts(tmp_path)
     assert (ended.stdout, ended.stderr, ended.returncode) == ("", "", -signal.SIGINT)
 

@@ -69,13 +69,13 @@ def test_error_in_the_first_call_reads_as_without_oomph(start, tmp_path):
     assert "no gradients" in traceback
 
 
-def test_autograph_leaves_the_first_call_as_it_is(start, tmp_path):
+def test_autograph_does_not_convert_the_reporting_wrapper(start, tmp_path):
     script = stand_in(tmp_path, "tensorflow.python.training.optimizer", "Optimizer", "apply_gradients")
     script += "print(hasattr(before, 'autograph_info__'), hasattr(trainer.apply_gradients, 'autograph_info__'))\n"
     assert start(script, PYTHONPATH=str(tmp_path / "site-packages")).stdout.splitlines()[1] == "True False"
 
 
-def test_a_file_that_autograph_generated_is_not_named(start, tmp_path):
+def test_autograph_file_is_not_reported_as_the_training_script(start, tmp_path):
     script = stand_in(tmp_path, "tf_keras.src.optimizers.optimizer", "_BaseOptimizer", "apply_gradients")
     generated = tmp_path / "__autograph_generated_filexyz.py"
     generated.write_text("def converted(trainer):\n    return trainer.apply_gradients()\n")
@@ -85,24 +85,24 @@ def test_a_file_that_autograph_generated_is_not_named(start, tmp_path):
     assert result.stderr.startswith("oomph: unguarded: script0.py:8 trains with ")
 
 
-def test_import_alone_is_not_reported(start, tmp_path):
+def test_import_of_a_training_package_alone_is_not_reported(start, tmp_path):
     script = stand_in(tmp_path, "tf_keras.src.engine.training", "Model", "make_train_function")
     result = start(script.partition("before")[0], PYTHONPATH=str(tmp_path / "site-packages"))
     assert (result.stdout, result.stderr) == ("", "")
 
 
-def test_modules_of_the_same_names_in_keras_3_are_left_alone(start, tmp_path):
+def test_keras_3_modules_with_the_same_names_are_not_reported_as_unguarded(start, tmp_path):
     script = stand_in(tmp_path, "keras.src.optimizers.optimizer", "Optimizer", "apply_gradients")
     result = start(script, PYTHONPATH=str(tmp_path / "site-packages"))
     assert (result.stdout, result.stderr) == ("['theirs', 'theirs', 'theirs'] True\n", "")
 
 
-def test_without_the_guard_nothing_is_watched(start, tmp_path):
+def test_unguarded_training_is_not_reported_with_the_no_guard_option(start, tmp_path):
     script = stand_in(tmp_path, "tf_keras.src.engine.training", "Model", "make_train_function")
     result = start(script, PYTHONPATH=str(tmp_path / "site-packages"), guard=False)
     assert (result.stdout, result.stderr) == ("['theirs', 'theirs', 'theirs'] True\n", "")
 
 
-def test_one_finder_watches_for_all_training_packages(start):
+def test_a_single_finder_awaits_all_training_packages(start):
     result = start("import sys, json; print(json.dumps([type(f).__name__ for f in sys.meta_path]))")
     assert json.loads(result.stdout).count("AwaitingFinder") == 1

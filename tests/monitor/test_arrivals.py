@@ -26,19 +26,19 @@ def machine(second: int, *others: GpuProcess, used: float = 60.0) -> Sample:
     return Sample(START + second, (GpuSample(0, "u", values={"memory_used_bytes": used * GIB}, processes=listed),))
 
 
-def test_another_process_counts_as_an_arrival_until_it_ends():
+def test_arrival_of_another_process_is_reported_until_it_ends():
     there = range(50, 5000)
     seen = changes(machine(at, *[OTHER] * (at in there), used=69.0 if at in there else 60.0) for at in range(5200))
     assert [at for at, each in seen if each.told] == [50]
     assert [(at, ended.seconds) for at, each in seen for ended in each.ended] == [(5050, 4940)]
 
 
-def test_later_growth_of_the_script_is_not_blamed_on_another_process():
+def test_later_growth_of_the_script_is_not_attributed_to_another_process():
     seen = changes(machine(at, *[OTHER] * (at >= 50), used=60.0 + 10 * (at >= 300)) for at in range(600))
     assert not any(each.told for _, each in seen)
 
 
-def test_process_that_grows_later_is_reported_when_it_grows():
+def test_small_process_is_reported_as_an_arrival_once_it_grows():
     sized = [GpuProcess(99, int((0.5 + 2 * (at >= 300)) * GIB)) for at in range(600)]
     seen = changes(machine(at, *[sized[at]] * (at >= 50)) for at in range(600))
     assert [at for at, each in seen if each.told] == [300]

@@ -10,7 +10,7 @@ from oomph.monitor.sample import Baseline, Sample
 from oomph.monitor.window import Window
 
 
-def test_a_baseline_says_when_and_where_it_was_taken(tmp_path):
+def test_memory_baseline_has_its_time_process_step_and_epoch(tmp_path):
     board, reader, begin = TrainingBoard(tmp_path), BoardReader(tmp_path), time.time()
     board.add_baseline(200, 5.0)
     board.add_baseline(300, 7.0, epoch=1)
@@ -20,7 +20,7 @@ def test_a_baseline_says_when_and_where_it_was_taken(tmp_path):
     assert reader.read()[1] == ()
 
 
-def test_window_keeps_every_end_of_epoch_among_many_readings():
+def test_window_keeps_every_end_of_epoch_reading_among_many_others():
     window = Window()
     for step in range(10_000):
         end = Baseline(step, 1.0, epoch=1 + step // 1000) if step % 1000 == 999 else Baseline(step, 1.0)
@@ -33,7 +33,7 @@ def test_window_keeps_every_end_of_epoch_among_many_readings():
     assert steps == sorted(set(steps))
 
 
-def test_the_newest_readings_are_kept_whole():
+def test_newest_500_readings_are_all_kept():
     window = Window()
     for step in range(5000):
         window.append(Sample(float(step), baselines=(Baseline(step, 1.0),)))

@@ -28,7 +28,7 @@ def test_board_returns_written_values_and_omits_the_rest(tmp_path):
     assert reader.read()[0] == {"steps_total": 12}
 
 
-def test_board_refuses_metrics_that_are_not_of_training(tmp_path):
+def test_board_refuses_metrics_not_related_to_training(tmp_path):
     with pytest.raises(KeyError):
         TrainingBoard(tmp_path).write("power_watts", 1)
 
@@ -65,7 +65,7 @@ def test_new_attempt_clears_the_board(tmp_path):
     assert [baseline.step for baseline in baselines] == [2]
 
 
-def test_a_missing_board_and_a_link_have_no_values(tmp_path):
+def test_missing_or_linked_board_gives_no_values(tmp_path):
     reader = BoardReader(tmp_path)
     assert reader.read() == ({}, ())
     (tmp_path / "elsewhere").mkdir()
@@ -74,7 +74,7 @@ def test_a_missing_board_and_a_link_have_no_values(tmp_path):
     assert reader.read() == ({}, ())
 
 
-def test_a_board_of_another_format_has_no_values(tmp_path):
+def test_board_of_another_format_gives_no_values(tmp_path):
     TrainingBoard(tmp_path).write("loss", 1)
     path = tmp_path / BOARD
     whole = path.read_bytes()

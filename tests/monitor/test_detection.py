@@ -55,7 +55,7 @@ def test_finding_ends_after_a_minute_of_absence():
     assert changes(while_((10, 41)), range(500)) == [(10, "told", None), (100, "ended", over(40, 30))]
 
 
-def test_momentary_finding_also_ends():
+def test_momentary_finding_ends_after_a_minute():
     assert changes(while_((10, 11)), range(500)) == [(10, "told", None), (70, "ended", over(10, 0))]
 
 
@@ -66,7 +66,7 @@ def test_rarely_checked_finding_ends_after_three_checks():
     ]
 
 
-def test_finding_that_returns_soon_ends_only_after_ten_minutes_of_absence():
+def test_recurring_finding_ends_only_after_ten_minutes_of_absence():
     seen = changes(while_((0, 1), (200, 301), (500, 521), (2000, 2001)), range(2500))
     assert seen == [
         (0, "told", None), (60, "ended", over(0, 0)), (200, "returned", None), (1120, "ended", over(520, 320)),
@@ -74,7 +74,7 @@ def test_finding_that_returns_soon_ends_only_after_ten_minutes_of_absence():
     ]  # fmt: skip
 
 
-def test_finding_that_flaps_all_day_causes_few_changes():
+def test_finding_that_comes_and_goes_all_day_causes_few_changes():
     flapping = detector(lambda window: [finding()] if window.newest.time % 120 < 10 else [])
     detection = Detection([flapping])
     seen = [detection.take(Sample(float(second))) for second in range(86400)]
@@ -93,14 +93,14 @@ def test_clock_set_back_does_not_end_a_present_finding():
     assert seen == [(5000, "told", None), (1069, "ended", over(1009, 0))]
 
 
-def test_fault_and_subject_tell_findings_apart():
+def test_findings_of_different_gpus_are_separate():
     two = detector(lambda window: [finding("GPU 0"), finding("GPU 1")])
     detection = Detection([two])
     assert told(detection, range(10)) == [0, 0]
     assert detection.active == [("thermal-throttle", "GPU 0", ""), ("thermal-throttle", "GPU 1", "")]
 
 
-def test_kinds_tell_findings_of_one_gpu_apart():
+def test_findings_of_different_kinds_on_one_gpu_are_separate():
     two = detector(lambda window: [Finding("hardware-fault", "GPU 0", "it failed", kind=kind) for kind in ("a", "b")])
     detection = Detection([two])
     assert told(detection, range(10)) == [0, 0]
@@ -114,14 +114,14 @@ def test_clock_set_back_does_not_delay_a_detector():
     assert asked == [1000, 100, 111]
 
 
-def test_a_detector_is_asked_when_it_is_due():
+def test_detector_runs_only_at_its_interval():
     asked = []
     slow = detector(lambda window: asked.append(window.newest.time) or [], every=10)
     told(Detection([slow]), range(35))
     assert asked == [0, 10, 20, 30]
 
 
-def test_failing_detector_is_disabled_and_named():
+def test_failing_detector_is_disabled_and_reported():
     calls = []
 
     def fail(window):

@@ -62,18 +62,18 @@ def training(**values: float) -> dict[str, float]:
 # Memory of the GPU
 
 
-def test_a_pool_that_was_taken_is_no_finding() -> None:
+def test_sudden_full_memory_pool_is_not_reported() -> None:
     assert found(every_second(lambda second: gpu(memory_used_bytes=(0.6 if second < 20 else 79.5) * GIB))) == []
 
 
-def test_a_pool_that_doubles_is_no_finding() -> None:
+def test_doubling_memory_pool_is_not_reported() -> None:
     def growing(second: int) -> GpuSample:
         return gpu(memory_used_bytes=min(0.5 * 2 ** min(second // 3, 20), 78.5) * GIB)
 
     assert found(every_second(growing)) == []
 
 
-def test_memory_that_climbs_to_the_end_is_found() -> None:
+def test_memory_rising_towards_the_limit_is_reported() -> None:
     [finding] = found(every_second(lambda second: gpu(memory_used_bytes=(60 + second / 6) * GIB)))
     assert (finding.fault, finding.subject) == ("device-oom", "GPU 0 (H100)")
     assert finding.message == "76.0 GiB of 80.0 GiB are taken (95%), 16.0 GiB more than 96 s ago"
@@ -112,7 +112,7 @@ def _arrival(held: float | None, at: int = 50, own_at: int = 0) -> list[Finding]
     return found(every_second(machine))
 
 
-def test_another_process_that_comes_is_found_once() -> None:
+def test_arriving_process_is_reported_once() -> None:
     [finding] = _arrival(9)
     assert (finding.fault, finding.subject, finding.kind) == ("device-oom-other-process", "GPU 0 (H100)", "99")
     assert finding.message == (
@@ -120,12 +120,12 @@ def test_another_process_that_comes_is_found_once() -> None:
     )
 
 
-def test_other_process_of_unknown_size_is_found() -> None:
+def test_other_process_of_unknown_size_is_reported() -> None:
     assert kinds(_arrival(None)) == [("device-oom-other-process", "99")]
 
 
 @pytest.mark.parametrize(("held", "at", "own_at"), [(0.6, 50, 0), (9, 0, 0), (9, 0, 30), (9, 50, 200)])
-def test_idle_earlier_or_unrelated_processes_are_no_finding(held: float, at: int, own_at: int) -> None:
+def test_idle_earlier_and_unrelated_processes_are_not_reported(held: float, at: int, own_at: int) -> None:
     """An idle notebook; who was there with the script or before it; a GPU on which the script is not."""
     assert _arrival(held, at, own_at) == []
 
@@ -133,7 +133,7 @@ def test_idle_earlier_or_unrelated_processes_are_no_finding(held: float, at: int
 # The machine
 
 
-def test_host_memory_running_out_is_found() -> None:
+def test_host_memory_running_out_is_reported() -> None:
     def machine(second: int) -> dict[str, Any]:
         host = {"memory_used_bytes": (90 + second / 12) * GIB, "memory_total_bytes": 100 * GIB}
         return {"host": host, "process": {"resident_bytes": 50 * GIB}}
@@ -146,14 +146,14 @@ def test_host_memory_running_out_is_found() -> None:
     )
 
 
-def test_a_full_host_that_stays_so_is_no_finding() -> None:
+def test_constantly_full_host_memory_is_not_reported() -> None:
     assert found(every_second(lambda _: {"host": {"memory_used_bytes": 97.0, "memory_total_bytes": 100.0}})) == []
 
 
 # Heat and clocks
 
 
-def test_the_temperature_counts_against_the_gpu_s_own_limit() -> None:
+def test_temperature_is_judged_by_the_limits_of_the_gpu() -> None:
     def at(celsius: float, **limits: float) -> list[tuple[str, str]]:
         return kinds(
             found(every_second(lambda second: gpu(temperature_celsius=celsius if second > 9 else 60, **limits)))
@@ -166,7 +166,7 @@ def test_the_temperature_counts_against_the_gpu_s_own_limit() -> None:
     assert at(93, **limits) == [("thermal-throttle", "near shutdown")]
 
 
-def test_a_hot_moment_is_no_finding() -> None:
+def test_brief_high_temperature_is_not_reported() -> None:
     def spike(second: int) -> GpuSample:
         return gpu(temperature_celsius=90.0 if second in (50, 51) else 70.0, temperature_slowdown_celsius=89.0)
 
@@ -176,7 +176,7 @@ def test_a_hot_moment_is_no_finding() -> None:
 @pytest.mark.parametrize(
     ("bits", "kind"), [(0x4, ""), (0x20, "heat"), (0x48, "heat"), (0x88, "power brake"), (0x8, "slowdown"), (0x1, "")]
 )
-def test_only_some_reasons_are_throttling(bits: int, kind: str) -> None:
+def test_only_some_clock_reasons_are_reported_as_throttling(bits: int, kind: str) -> None:
     def slowed(second: int) -> GpuSample:
         return gpu(clocks_event_reasons=bits, sm_clock_hertz=0.9e9) if second >= 60 else gpu()
 
@@ -192,14 +192,14 @@ def test_throttling_finding_states_the_lost_share_of_the_clock() -> None:
     assert finding.severity == "warning"
 
 
-def test_throttling_that_costs_little_is_a_notice() -> None:
+def test_throttling_with_little_loss_of_clock_is_a_notice() -> None:
     [finding] = found(
         every_second(lambda second: gpu(clocks_event_reasons=0x20 if second > 60 else 4, sm_clock_hertz=1.75e9))
     )
     assert finding.severity == "notice"
 
 
-def test_a_change_of_clocks_or_an_idle_gpu_is_no_throttling() -> None:
+def test_clock_change_or_idle_gpu_is_not_reported_as_throttling() -> None:
     assert found(every_second(lambda second: gpu(clocks_event_reasons=0x8 if second % 20 == 0 else 4))) == []
     assert found(every_second(lambda second: gpu(clocks_event_reasons=0x8, utilization_ratio=0.0))) == []
 
@@ -207,7 +207,7 @@ def test_a_change_of_clocks_or_an_idle_gpu_is_no_throttling() -> None:
 # Faults of the hardware
 
 
-def test_uncorrected_errors_count_from_the_start() -> None:
+def test_only_new_uncorrected_errors_are_reported() -> None:
     def errors(before: float, after: float) -> list[tuple[str, str]]:
         return kinds(found(every_second(lambda second: gpu(ecc_uncorrected_total=before if second < 60 else after))))
 
@@ -224,12 +224,14 @@ def test_uncorrected_errors_count_from_the_start() -> None:
         ({"recovery_action": 99.0}, "advice 99", "critical"),
     ],
 )
-def test_bad_hardware_states_are_found_with_their_severity(values: dict[str, float], kind: str, severity: str) -> None:
+def test_bad_hardware_states_are_reported_with_their_severity(
+    values: dict[str, float], kind: str, severity: str
+) -> None:
     [finding] = found(every_second(lambda second: gpu(**values) if second % 10 == 5 else gpu()))
     assert (finding.fault, finding.kind, finding.severity) == ("hardware-fault", kind, severity)
 
 
-def test_steady_pcie_replays_are_found_but_not_one_burst() -> None:
+def test_steady_pcie_replays_but_not_a_single_burst_are_reported() -> None:
     def replays(at: Callable[[int], float]) -> list[tuple[str, str]]:
         return kinds(
             found(every_second(lambda second: gpu(pcie_replays_total=at(second)) if second % 10 == 0 else gpu(), 300))
@@ -240,7 +242,7 @@ def test_steady_pcie_replays_are_found_but_not_one_burst() -> None:
     assert replays(lambda second: second * 2) == [("hardware-fault", "PCIe replays")]
 
 
-def test_narrow_pcie_link_is_found_only_under_load() -> None:
+def test_narrow_pcie_link_is_reported_only_under_load() -> None:
     def narrow(use: float, width: float) -> list[tuple[str, str]]:
         slow = {"pcie_width": width, "pcie_width_max": 16.0}
         return kinds(
@@ -274,7 +276,7 @@ def _event(event: GpuEvent) -> list[Finding]:
         (119, "hardware-fault", "critical", "reset the GPU"),
     ],
 )
-def test_xids_have_their_page_and_action(code: int, page: str, severity: str, action: str) -> None:
+def test_xid_finding_has_its_page_severity_and_action(code: int, page: str, severity: str, action: str) -> None:
     [finding] = _event(GpuEvent("xid", code))
     assert (finding.fault, finding.severity) == (page, severity)
     assert finding.remedy == f"NVIDIA's catalogue says: {action}"
@@ -298,11 +300,11 @@ def test_each_xid_of_one_gpu_is_reported() -> None:
     assert [kind for _, kind in kinds(found(every_second(machine, 1500)))] == ["xid 48", "xid 63", "lost"]
 
 
-def test_a_driver_that_never_answered_is_no_finding() -> None:
+def test_driver_that_never_answered_is_not_reported() -> None:
     assert found(every_second(lambda _: {"problems": {"nvml": "the NVIDIA driver is not loaded"}})) == []
 
 
-def test_driver_that_stops_answering_is_found() -> None:
+def test_driver_that_stops_answering_is_reported() -> None:
     def machine(second: int) -> dict[str, Any]:
         if second < 50:
             return {"gpus": (gpu(),)}
@@ -326,12 +328,12 @@ def _standing(cores: float = 0.01, use: float = 0.0, **values: float) -> list[Fi
     return found(every_second(machine, 600))
 
 
-def test_training_that_stands_still_is_found() -> None:
+def test_training_without_progress_is_reported_as_a_hang() -> None:
     [finding] = _standing()
     assert (finding.fault, finding.subject, finding.severity) == ("hang", "training", "notice")
 
 
-def test_tracing_validating_or_slow_steps_are_not_found_as_a_hang() -> None:
+def test_tracing_validation_and_slow_steps_are_not_reported_as_a_hang() -> None:
     assert _standing(cores=1.0) == []  # tracing, compiling, reading
     assert _standing(use=0.5) == []  # validating
     assert _standing(step_seconds_total=1800.0) == []  # its steps take half a minute each
@@ -353,7 +355,7 @@ def _paces(*parts: dict[str, float], own: bool = True) -> list[Finding]:
     return found(every_second(machine, 700))
 
 
-def test_slower_gpu_is_found_as_a_straggler() -> None:
+def test_slower_gpu_is_reported_as_a_straggler() -> None:
     slow, idle = {"sm_clock_hertz": 1.2e9}, {"utilization_ratio": 0.2}
     [finding] = _paces({}, {}, slow, {})
     assert (finding.fault, finding.subject, finding.kind) == ("straggler", "GPU 2 (H100)", "clock")
@@ -366,7 +368,7 @@ def test_slower_gpu_is_found_as_a_straggler() -> None:
 # All of them
 
 
-def test_clock_set_back_does_not_blind_detectors() -> None:
+def test_clock_set_back_does_not_hide_new_findings() -> None:
     samples = [Sample(START + 3600 * (second < 50) + second, (gpu(),)) for second in range(100)]
     samples += [Sample(START + 100 + second, (gpu(recovery_action=1.0),)) for second in range(5)]
     assert kinds(found(samples)) == [("hardware-fault", "advice 1")]

@@ -11,7 +11,7 @@ def series(*values: float) -> list[Point]:
     return [(float(number), value) for number, value in enumerate(values)]
 
 
-def test_even_rises_are_growth_with_their_rate():
+def test_even_rises_are_recognised_as_growth_with_a_rate():
     found = even_rises(series(5, 50, 60, 70.5, 80), 3, 1)
     assert found is not None
     assert (found.rate, found.grown, found.begin, found.end, found.readings) == (10, 30, 1, 4, 4)
@@ -26,5 +26,5 @@ def test_irregular_values_are_not_even_rises(values):
     assert even_rises(series(*values), 3, 1) is None
 
 
-def test_rises_below_the_least_size_are_ignored():
+def test_rises_below_the_minimum_size_are_ignored():
     assert even_rises(series(1, 2, 3, 4), 3, 5) is None

@@ -53,7 +53,7 @@ def test_evidence_that_json_cannot_hold_becomes_text():
 
 @few
 @given(JSON)
-def test_a_malformed_document_is_not_a_change(document):
+def test_malformed_document_gives_no_finding_change(document):
     assert from_documents([document, {"ended": document}]) == FindingChanges()
     whole = json.loads(line_of(FINDING))
     for name in whole:
@@ -112,19 +112,19 @@ def test_slow_parent_does_not_block_the_sampler_and_receives_every_line(ends):
     assert [finding_of(json.loads(line)) for line in said.splitlines()] == [long] * 20
 
 
-def test_a_parent_that_never_reads_costs_a_megabyte_at_most(ends):
+def test_unread_messages_to_the_parent_take_at_most_a_megabyte(ends):
     for _ in range(500):
         ends.parent.tell(FindingChanges((Finding("memory-leak", "GPU 0", "x" * 20_000),)))
     assert len(ends.parent._unsaid) <= 1 << 20
 
 
-def test_parent_that_closed_the_pipe_counts_as_gone(ends):
+def test_parent_is_gone_once_it_closes_the_pipe(ends):
     os.close(ends.read_fd)
     ends.parent.tell(FindingChanges((FINDING,)))
     assert ends.parent.is_gone
 
 
-def test_another_parent_means_that_ours_has_ended(ends):
+def test_parent_is_gone_once_the_parent_process_id_changes(ends):
     assert Parent(1 if os.getppid() != 1 else 2, ends.write_fd).is_gone
 
 
@@ -171,7 +171,7 @@ def test_partial_line_is_kept_until_it_is_complete():
     assert sampler.findings() == ()
 
 
-def test_problems_are_kept_and_invalid_lines_are_ignored():
+def test_sampler_keeps_reported_problems_and_ignores_invalid_lines():
     sampler = Sampler()
     sampler.pending = b'{"problem": "disk full"}\nTraceback\n[[[\n' + b"[" * 100_000 + b"\n" + line_of(FINDING).encode()
     assert sampler.findings() == (FINDING,)
@@ -181,7 +181,7 @@ def test_problems_are_kept_and_invalid_lines_are_ignored():
     assert sampler.problem == ""
 
 
-def test_a_line_without_end_is_not_kept():
+def test_endless_line_is_kept_only_up_to_a_megabyte():
     sampler = Sampler()
     for _ in range(30):
         sampler.pending = b"x" * 100_000

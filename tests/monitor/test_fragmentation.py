@@ -25,9 +25,9 @@ def test_fragmentation_finding_states_the_sizes_of_the_free_pieces():
     assert found.evidence["fragmentation"] == 0.5
 
 
-def test_memory_that_is_full_is_not_fragmented():
+def test_full_memory_is_not_reported_as_fragmented():
     assert read((LOGS / "eager_fill.log").read_text()) is None
 
 
-def test_without_a_report_nothing_is_said():
+def test_fragmentation_is_not_reported_without_an_allocator_report():
     assert read("epoch 1 loss 0.5") is None

@@ -95,7 +95,7 @@ def _impatient(monkeypatch):
     monkeypatch.setattr(gpu_watch, "_PATIENCE_SECONDS", 0.001)
 
 
-def test_sample_holds_the_values_that_the_driver_answered(watch, source):
+def test_sample_contains_the_values_read_from_the_driver(watch, source):
     source.readings[1] = Reading(
         1, "b", "B", "", {}, (Holder(os.getpid(), 5), Holder(0, None)), (DriverEvent("xid", 31),), "GPU is lost"
     )
@@ -108,7 +108,7 @@ def test_sample_holds_the_values_that_the_driver_answered(watch, source):
     assert (second.events, second.problem) == ((GpuEvent("xid", 31),), "GPU is lost")
 
 
-def test_call_that_hangs_is_reported_with_its_gpu_and_not_repeated(watch, source, monkeypatch):
+def test_hanging_driver_call_is_reported_with_its_gpu_and_not_repeated(watch, source, monkeypatch):
     assert len(ask(watch, 0)) == 2
     monkeypatch.setattr(gpu_watch, "_PATIENCE_SECONDS", 0.001)
     source.hold("GPU 1")
@@ -123,7 +123,7 @@ def test_call_that_hangs_is_reported_with_its_gpu_and_not_repeated(watch, source
     assert watch.problem == "GPU 1: no answer for 58 s; nothing else is asked meanwhile"
 
 
-def test_late_answer_brings_its_events_but_not_its_outdated_values(watch, source, monkeypatch):
+def test_events_but_not_values_of_a_late_answer_are_used(watch, source, monkeypatch):
     ask(watch, 0)
     monkeypatch.setattr(gpu_watch, "_PATIENCE_SECONDS", 0.001)
     source.readings[0] = Reading(0, "a", "A", values={"power_watts": 9.0}, events=(DriverEvent("xid", 79),))
@@ -139,7 +139,7 @@ def test_late_answer_brings_its_events_but_not_its_outdated_values(watch, source
     assert ask(watch, 13)[0].values == {"power_watts": 9.0}
 
 
-def test_answer_delayed_by_two_seconds_is_no_problem(watch, source, monkeypatch):
+def test_answer_delayed_by_two_seconds_is_not_reported(watch, source, monkeypatch):
     ask(watch, 0)
     monkeypatch.setattr(gpu_watch, "_PATIENCE_SECONDS", 0.001)
     source.hold("GPU 0")
@@ -152,7 +152,7 @@ def test_answer_delayed_by_two_seconds_is_no_problem(watch, source, monkeypatch)
 @pytest.mark.parametrize(
     ("asking", "gpus"), [("NVML", []), ("GPU 5", [(5, "", "no answer for 9 s")]), ("the events of the driver", [])]
 )
-def test_first_call_that_hangs_is_reported(watch, source, impatient, asking, gpus):
+def test_hanging_first_driver_call_is_reported(watch, source, impatient, asking, gpus):
     source.hold(asking)
     ask(watch, 0)
     assert [(gpu.index, gpu.uuid, gpu.problem) for gpu in ask(watch, 9)] == gpus
@@ -196,7 +196,7 @@ def test_kernel_log_is_read_while_the_driver_hangs(watch, source, log, impatient
     assert [[event.code for event in gpu.events] for gpu in ask(watch, 6)] == [[], [79]]
 
 
-def test_closing_does_not_wait_for_a_call():
+def test_closing_does_not_wait_for_a_hanging_driver_call():
     source = Source()
     thread = GpuThread(source)
     source.hold("GPU 0")

@@ -35,14 +35,14 @@ def find(samples: list[Sample]) -> list[Finding]:
     return list(growing.find(seen))
 
 
-def test_growth_is_a_leak_after_three_hours():
+def test_steady_growth_over_three_hours_is_a_leak():
     [found] = find(host(200, lambda minute: 100 * minute))
     assert (found.fault, found.subject, found.kind) == ("memory-leak", "host memory", "")
     assert found.message.startswith("the script's memory grows by 100 MiB a minute; it reaches the limit in about ")
     assert found.severity == "warning"
 
 
-def test_before_three_hours_it_may_be_a_buffer_that_fills(monkeypatch):
+def test_growth_for_less_than_three_hours_is_reported_as_a_filling_buffer(monkeypatch):
     filling = host(170, lambda minute: 100 * minute)
     assert [found.kind for found in find(filling)] == ["filling"]
     monkeypatch.setattr(leaks, "_GROWING_SECONDS", 0)
@@ -56,7 +56,7 @@ def test_growth_of_less_than_50_minutes_is_not_reported(monkeypatch):
     assert find(filling) != []
 
 
-def test_growth_that_takes_little_memory_is_no_leak_if_the_end_is_unknown(monkeypatch):
+def test_small_growth_is_reported_as_a_filling_buffer_if_the_plan_is_unknown(monkeypatch):
     filling = host(200, lambda minute: 30 * minute)
     assert [found.kind for found in find(filling)] == ["filling"]
     monkeypatch.setattr(leaks, "_GROWING_LEAST_OF_ROOM", 0)
@@ -76,7 +76,7 @@ def test_growth_in_the_first_minutes_is_not_reported():
     assert find(host(6, lambda minute: 500 * minute, total=10.0 * GIB)) == []
 
 
-def test_the_start_of_a_script_is_no_growth():
+def test_memory_rise_at_the_start_of_a_script_is_not_reported():
     starting = host(30, lambda minute: 3000 * min(minute, 2) + 0.1 * minute)
     assert find(starting) == []
 
@@ -112,7 +112,7 @@ def planned(samples: list[Sample], minutes: float) -> list[Sample]:
     ]
 
 
-def test_a_known_plan_decides_how_long_growth_may_be_a_buffer():
+def test_slow_growth_over_most_of_a_planned_training_is_a_leak():
     growing_slowly = host(60, lambda minute: 20 * minute)
     assert [found.kind for found in find(planned(growing_slowly, 65))] == [""]
     assert find(planned(growing_slowly, 70)) == []
@@ -126,12 +126,12 @@ def test_early_growth_is_reported_if_it_reaches_the_limit_before_the_fit_ends():
     assert find(planned(samples, 60)) == []
 
 
-def test_growth_that_has_taken_most_of_the_memory_is_a_leak_at_once():
+def test_growth_into_most_of_the_free_memory_is_a_leak_at_once():
     [found] = find(host(15, lambda minute: 200 * minute, total=9.3 * GIB))
     assert (found.kind, found.severity) == ("", "warning")
 
 
-def test_growth_that_levels_off_over_hours_is_no_finding():
+def test_growth_that_levels_off_over_hours_is_not_reported():
     assert find(host(240, lambda minute: 800 * math.log1p(minute / 2))) == []
 
 
@@ -145,22 +145,22 @@ def gpu(minutes: int, held: Callable[[float], float], size: Callable[[float], in
     return samples
 
 
-def test_growth_of_the_scripts_share_of_a_gpu_is_found():
+def test_growing_gpu_memory_of_the_script_is_reported():
     [found] = find(gpu(200, lambda minute: 50 * minute))
     assert found.subject == "GPU 0"
     assert found.message.startswith("what the script holds of GPU 0 grows by 50 MiB a minute")
 
 
-def test_a_pool_that_doubles_is_no_leak():
+def test_doubling_gpu_memory_pool_is_not_a_leak():
     assert find(gpu(60, lambda minute: 512 * (minute > 5) + 1024 * (minute > 20) + 2048 * (minute > 45))) == []
 
 
-def test_other_processes_and_sizes_that_the_driver_hides_are_left_out():
+def test_growth_is_not_reported_for_other_processes_or_unknown_sizes():
     assert find(gpu(40, lambda minute: 0)) == []
     assert find(gpu(40, lambda minute: 50 * minute, size=lambda _: None)) == []
 
 
-def test_a_sample_without_processes_is_skipped():
+def test_samples_without_processes_are_skipped_in_a_growth_series():
     samples = gpu(60, lambda minute: 50 * minute)
     asked_rarely = [
         sample if number % 2 else replace(sample, gpus=(replace(sample.gpus[0], processes=None),))

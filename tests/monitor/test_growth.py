@@ -24,7 +24,7 @@ def series(values: list[float]) -> list[Point]:
 LINE = series([3.0 * number for number in range(40)])
 
 
-def test_a_line_is_growth_with_its_rate():
+def test_straight_line_is_recognised_as_growth_with_its_rate():
     found = steady_growth(LINE, GATES)
     assert found is not None
     assert found.rate == 3 * MIB
@@ -62,12 +62,12 @@ def test_one_reading_below_the_others_does_not_hide_growth():
     ],
     ids=["too few readings", "too little", "levels off", "a random walk"],
 )
-def test_each_gate_value_rejects_a_healthy_series(healthy, without):
+def test_each_gate_value_is_needed_to_reject_a_healthy_series(healthy, without):
     assert steady_growth(healthy, GATES) is None
     assert steady_growth(healthy, replace(GATES, **without)) is not None
 
 
-def test_growth_that_has_just_filled_up_is_not_reported(monkeypatch):
+def test_growth_that_has_just_reached_its_plateau_is_not_reported(monkeypatch):
     full = series([3.0 * min(n, 32) + n % 2 for n in range(42)])
     assert steady_growth(full[:32], GATES) is not None
     assert steady_growth(full, replace(GATES, straight=8.0)) is None
@@ -83,7 +83,7 @@ def test_growth_that_stopped_a_few_readings_ago_is_not_reported(monkeypatch):
     assert steady_growth(full, GATES) is not None
 
 
-def test_noise_over_a_rise_is_not_taken_for_a_stop():
+def test_noisy_growth_is_not_taken_to_have_stopped():
     rng = Random(2)
     noisy = [(place, value + rng.gauss(0, 4 * MIB)) for place, value in series([2.0 * n for n in range(80)])]
     found = steady_growth(noisy[:75], GATES)
@@ -92,26 +92,26 @@ def test_noise_over_a_rise_is_not_taken_for_a_stop():
     assert not growth._has_just_stopped(flat, found)
 
 
-def test_floor_of_pure_noise_is_placed_in_the_middle():
+def test_floor_of_a_noisy_part_lies_a_quarter_into_it():
     rng = Random(3)
     part = [(float(place), rng.gauss(0, MIB)) for place in range(100)]
     assert growth._floor(part)[0] == 25.0
 
 
-def test_second_half_of_a_series_that_levels_off_is_not_judged_alone():
+def test_levelling_series_is_not_judged_by_its_second_half_alone():
     healthy = series([30 * math.log1p(n) for n in range(80)])
     assert steady_growth(healthy, GATES) is None
     assert growth._over_all(healthy[-20:], GATES).goes_on  # alone, it would pass
 
 
-def test_next_tooth_of_a_sawtooth_is_no_growth(monkeypatch):
+def test_next_rise_of_a_sawtooth_is_not_growth(monkeypatch):
     healthy = series([3.0 * (n % 40) for n in range(118)])
     assert steady_growth(healthy, GATES) is None
     monkeypatch.setattr(growth, "reaches_new_heights", lambda *_: True)
     assert steady_growth(healthy, GATES) is not None
 
 
-def test_garbage_collection_out_of_step_with_epochs_is_no_growth(monkeypatch):
+def test_garbage_collection_out_of_step_with_epochs_is_not_growth(monkeypatch):
     healthy = series([20 * (n / 2.96 % 1) for n in range(61)])
     assert steady_growth(healthy, GATES) is None
     monkeypatch.setattr(growth, "_has_just_stopped", lambda *_: False)
@@ -119,19 +119,19 @@ def test_garbage_collection_out_of_step_with_epochs_is_no_growth(monkeypatch):
     assert steady_growth(healthy, GATES) is not None
 
 
-def test_handful_of_rises_is_no_growth(monkeypatch):
+def test_handful_of_rises_is_not_growth(monkeypatch):
     healthy = series([6.0 * min(n // 2, 6) for n in range(14)])
     assert steady_growth(healthy, GATES) is None
     monkeypatch.setattr(growth, "rises_for_good", lambda *_: 99)
     assert steady_growth(healthy, GATES) is not None
 
 
-def test_spikes_do_not_hide_that_memory_rises():
+def test_spikes_do_not_hide_rising_memory():
     points = series([3.0 * n + 90 * (n % 7 == 3) for n in range(80)])
     assert steady_growth(points, GATES) is not None
 
 
-def test_growth_found_only_once_is_not_reported():
+def test_growth_found_in_only_one_part_of_a_series_is_not_reported():
     healthy = series([0.0] * 30 + [3.0 * number for number in range(1, 9)])
     assert growth._over_some(healthy, GATES) is not None
     assert steady_growth(healthy, GATES) is None
@@ -143,7 +143,7 @@ def test_too_few_readings_show_no_growth(points):
 
 
 @pytest.mark.alone
-def test_a_look_at_an_hour_of_readings_takes_milliseconds():
+def test_judging_an_hour_of_readings_takes_less_than_a_tenth_of_a_second():
     rng = Random(2)
     hour = [(float(second), 8e9 + rng.gauss(0, 1e7)) for second in range(3600)]
     begin = time.process_time()

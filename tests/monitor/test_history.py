@@ -5,14 +5,14 @@ from __future__ import annotations
 from oomph.monitor.window import History
 
 
-def test_the_lowest_of_twenty_seconds_is_kept():
+def test_history_keeps_the_lowest_value_of_every_twenty_seconds():
     history = History()
     for second in range(60):
         history.add(float(second), 100.0 + second % 7)
     assert [(time, value) for time, value in history.points] == [(0, 100), (21, 100), (42, 100)]
 
 
-def test_days_fit_into_a_thousand_readings_which_begin_with_the_run_and_end_now():
+def test_history_of_three_days_keeps_at_most_1024_points_including_the_ends():
     history = History()
     for minute in range(3 * 1440):
         history.add(60.0 * minute, float(minute))

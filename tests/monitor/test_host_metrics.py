@@ -24,7 +24,7 @@ def cgroup(root, line: str, folder: str, **files: str) -> None:
         (root / "sys/fs/cgroup" / folder / f"memory.{name}").write_text(f"{text}\n")
 
 
-def test_memory_is_total_less_available(root):
+def test_used_memory_is_total_minus_available_memory(root):
     values = Host(root).read(0)
     assert values == {
         "memory_used_bytes": 10_000_000 * 1024,
@@ -33,7 +33,7 @@ def test_memory_is_total_less_available(root):
     }
 
 
-def test_cpu_is_the_share_since_the_last_time_and_waiting_for_the_disk_is_not_busy(root):
+def test_cpu_ratio_covers_the_time_since_the_last_reading_without_disk_waits(root):
     host = Host(root)
     assert "cpu_ratio" not in host.read(0)
     (root / "proc/stat").write_text("cpu  120 0 60 860 60 0 0 0 99 99\ncpu0 1 2 3\n")
@@ -46,14 +46,14 @@ def test_swap_is_read_every_ten_seconds(root):
     assert [second for second in range(25) if "swap_used_bytes" in host.read(second)] == [0, 10, 20]
 
 
-def test_the_tightest_limit_around_the_group_counts_less_what_is_only_cache(root):
+def test_tightest_cgroup_limit_is_used_and_file_cache_not_counted_as_used(root):
     cgroup(root, "0::/job/step", "job", max="4000000000", current="3000000000", stat="anon 1\ninactive_file 500000000")
     cgroup(root, "0::/job/step", "job/step", max="max", current="2000000000")
     values = Host(root).read(0)
     assert (values["memory_total_bytes"], values["memory_used_bytes"]) == (4_000_000_000, 2_500_000_000)
 
 
-def test_container_that_sees_its_group_as_the_root_gets_its_own_usage(root):
+def test_memory_usage_is_read_in_a_container_that_sees_its_cgroup_as_root(root):
     cgroup(root, "0::/docker/1234", "", max="4000000000", current="1000000000")
     assert Host(root).read(0)["memory_used_bytes"] == 1_000_000_000
 
@@ -69,7 +69,7 @@ def test_limit_above_the_memory_of_the_machine_is_ignored(root):
     assert Host(root).read(0)["memory_total_bytes"] == 16_000_000 * 1024
 
 
-def test_a_limit_without_a_figure_of_use_is_not_used(root):
+def test_memory_limit_without_a_usage_figure_is_ignored(root):
     cgroup(root, "0::/job", "job", max="4000000000")
     assert Host(root).read(0)["memory_total_bytes"] == 16_000_000 * 1024
 
@@ -87,6 +87,6 @@ def test_missing_proc_gives_no_values(tmp_path):
     assert Host(tmp_path).read(0) == {}
 
 
-def test_this_machine():
+def test_real_machine_uses_no_more_memory_than_it_has():
     values = Host().read(0)
     assert 0 < values["memory_used_bytes"] <= values["memory_total_bytes"]

@@ -36,13 +36,13 @@ def test_models_kept_from_five_folds_are_found():
     assert kept([100.0, 180, 260, 339]) is None
 
 
-def test_a_search_through_larger_and_larger_models_takes_longer_for_each():
+def test_growing_models_with_ever_longer_fits_are_not_reported_as_kept():
     larger = [100.0, 200, 300, 400, 500]
     assert kept(larger, seconds=lambda number: 60.0 * (number + 1)) is None
     assert kept(larger) is not None
 
 
-def test_a_search_that_keeps_models_of_any_size():
+def test_models_of_varying_sizes_kept_during_a_search_are_found():
     rng = Random(5)
     sizes = [rng.uniform(30, 300) for _ in range(14)]
     levels = [sum(sizes[:number]) * 0.8 + size for number, size in enumerate(sizes)]
@@ -50,14 +50,14 @@ def test_a_search_that_keeps_models_of_any_size():
     assert kept(levels) is not None
 
 
-def test_a_model_that_is_made_larger_for_each_fit_is_not_kept(monkeypatch):
+def test_model_enlarged_for_each_fit_is_not_reported_as_kept(monkeypatch):
     larger = [100.0 * 1.5**number for number in range(10)]
     assert kept(larger) is None
     monkeypatch.setattr(leaks, "_each_is_larger", lambda _: False)
     assert kept(larger) is not None
 
 
-def test_a_search_that_frees_its_models():
+def test_search_that_frees_its_models_is_not_reported():
     rng = Random(5)
     for _ in range(300):
         sizes = [rng.uniform(50, 500) for _ in range(12)]

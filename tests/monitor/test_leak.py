@@ -55,7 +55,7 @@ def test_time_to_the_limit_is_computed_from_the_peak():
     ("last", "severity", "words"),
     [(100, "critical", "(5 epochs)"), (44, "notice", "(5 epochs), after this training ends")],
 )
-def test_a_leak_is_critical_if_the_training_does_not_end_before(last, severity, words):
+def test_leak_is_critical_only_if_it_reaches_the_limit_before_the_training_ends(last, severity, words):
     place = {"epoch": 41.0, "epochs": float(last), "step_of_epoch": 0.0, "steps_per_epoch": 100.0}
     pace = {"step_seconds_total": 2400.0, "steps_total": 4000.0}
     [found] = find(epochs(lambda epoch: 12.0 * epoch), allocator_limit_bytes=640.0 * MIB, **place, **pace)
@@ -70,7 +70,7 @@ def test_possible_buffer_is_a_notice_if_it_would_reach_the_limit_in_this_trainin
     assert find(epochs(lambda epoch: 12.0 * epoch), epochs=80.0) == []
 
 
-def test_a_buffer_that_fills_for_half_of_the_training_is_no_leak():
+def test_buffer_that_fills_for_half_of_the_training_is_not_a_leak():
     filling = epochs(lambda epoch: 6.0 * min(epoch, 50), number=100)
     assert not any(find(filling[:number], epochs=100.0) for number in range(1, 101))
 
@@ -83,13 +83,13 @@ def test_growth_for_most_of_the_training_is_a_leak():
     assert [found.kind for found in find(growing[:43])] == [""], "without a plan, 40 epochs"
 
 
-def test_a_leak_that_takes_most_of_the_memory_in_a_few_epochs():
+def test_leak_filling_most_of_the_memory_is_found_within_seven_epochs():
     fast = epochs(lambda epoch: 130.0 * epoch, number=7)
     assert [found.kind for found in find(fast, epochs=100.0)] == [""]
     assert find(fast[:5], epochs=100.0) == []
 
 
-def test_a_ring_of_a_few_copies_that_leaves_memory_free_is_no_leak():
+def test_ring_of_a_few_copies_that_leaves_memory_free_is_not_a_leak():
     ring = epochs(lambda epoch: 100.0 * min(epoch, 6), number=20)
     assert not any(find(ring[:number], epochs=20.0) for number in range(1, 21))
 
@@ -102,26 +102,26 @@ def test_growth_that_continues_in_the_next_fit_is_a_leak():
     assert "grows by 2 MiB an epoch" in found.message.replace("2.0", "2")
 
 
-def test_growth_without_a_limit_is_reported_with_its_rate():
+def test_growth_without_a_known_limit_is_reported_only_with_its_rate():
     seen = window(epochs(lambda epoch: 12.0 * epoch, number=43), {})
     [found] = leak.find(seen)
     assert found.message == "what tensors hold grows by 12 MiB an epoch"
 
 
-def test_the_first_two_epochs_do_not_count(monkeypatch):
+def test_first_two_epochs_are_ignored_as_warm_up(monkeypatch):
     leaking = epochs(lambda epoch: 100 * min(epoch, 3) + 3 * epoch + epoch % 2, number=46)
     assert find(leaking) != []
     monkeypatch.setattr(baseline_series, "_WARM_UP", 0)
     assert find(leaking) == []
 
 
-def test_nothing_is_found_where_nothing_was_measured():
+def test_window_without_measurements_has_no_leak():
     empty = Window()
     empty.append(Sample(0.0))
     assert list(leak.find(empty)) == []
 
 
-def test_another_process_is_judged_without_the_baselines_before_it():
+def test_new_process_is_judged_without_the_baselines_of_the_previous_one():
     before = epochs(lambda epoch: 300.0 + 12 * epoch, process=1)
     assert find([*before, *epochs(lambda epoch: 0.0, number=5, process=2)]) == []
     [found] = find([*before, *epochs(lambda epoch: 12.0 * epoch, process=2)])
@@ -163,14 +163,14 @@ def within(held: Callable[[float], float], minutes: int) -> list[Baseline]:
     return [Baseline(20 * time, (100 + held(time / 60)) * MIB, 0, float(time), 1) for time in times]
 
 
-def test_growth_within_a_single_epoch_of_hours():
+def test_growth_within_one_long_epoch_is_reported_per_thousand_steps():
     [found] = find(within(lambda minute: 2 * minute, 200), epochs=1.0, allocator_limit_bytes=1000.0 * MIB)
     assert (
         found.message == "what tensors hold grows by 1.7 MiB every 1,000 steps; it reaches the limit in about 4 hours"
     )
 
 
-def test_growth_within_epochs_becomes_a_leak_after_three_hours(monkeypatch):
+def test_growth_within_epochs_is_called_a_leak_only_after_three_hours(monkeypatch):
     filling = within(lambda minute: 2 * minute, 170)
     assert [found.kind for found in find(filling, epochs=1.0)] == ["filling"]
     assert find(filling[: len(filling) // 4], epochs=1.0) == []
@@ -178,34 +178,34 @@ def test_growth_within_epochs_becomes_a_leak_after_three_hours(monkeypatch):
     assert [found.kind for found in find(filling, epochs=1.0)] == [""]
 
 
-def test_without_a_known_end_little_growth_is_no_leak(monkeypatch):
+def test_small_growth_is_only_a_possible_buffer_while_the_end_is_unknown(monkeypatch):
     filling = within(lambda minute: 0.5 * minute, 200)
     assert [found.kind for found in find(filling, epochs=1.0)] == ["filling"]
     monkeypatch.setattr(leaks, "_LEAK_LEAST_OF_ROOM", 0)
     assert [found.kind for found in find(filling, epochs=1.0)] == [""]
 
 
-def test_where_the_length_of_an_epoch_is_known_the_end_is():
+def test_known_epoch_length_decides_whether_growth_within_it_is_a_leak():
     growing = within(lambda minute: 0.5 * minute, 100)
     assert [found.kind for found in find(growing, epochs=1.0, steps_per_epoch=20.0 * 6300)] == [""]
     assert find(growing, epochs=1.0, steps_per_epoch=20.0 * 9000) == []
 
 
-def test_growth_that_takes_nearly_all_memory_in_the_first_epoch_is_a_leak(monkeypatch):
+def test_growth_that_takes_nearly_all_memory_in_the_first_epoch_is_a_leak_at_once(monkeypatch):
     fast = within(lambda minute: 100.0 * minute, 9)
     assert [found.kind for found in find(fast, epochs=5.0)] == [""]
     monkeypatch.setattr(leaks, "_OF_ROOM_IN_AN_EPOCH", 1.1)
     assert find(fast, epochs=5.0) == []
 
 
-def test_memory_that_fills_up_in_each_epoch_is_no_leak(monkeypatch):
+def test_memory_growth_within_short_epochs_is_not_called_a_leak(monkeypatch):
     filling = within(lambda minute: 2 * minute, 60)
     assert find(filling, epochs=5.0) == []
     monkeypatch.setattr(baseline_series, "_tell_enough", lambda *_: True)
     assert find(filling, epochs=5.0) != []
 
 
-def test_growth_that_goes_on_in_the_second_long_epoch_is_a_leak():
+def test_growth_continuing_into_the_second_of_two_long_epochs_is_a_leak():
     growing = within(lambda minute: 2 * minute, 60)
     half = growing[len(growing) // 2]
     end = Baseline(half.step, half.bytes_in_use, 1, half.time, 1)

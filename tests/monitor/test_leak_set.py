@@ -52,7 +52,7 @@ def test_leak_detectors_keep_false_alarms_rare_and_recall_high(name, each, most_
     assert recall >= 0.9
 
 
-def test_the_set_has_more_than_500_series_with_labels():
+def test_recorded_set_has_more_than_500_labelled_series():
     families = [family for module in leaks.SETS.values() for family in module.HEALTHY + module.LEAKS]
     assert len(families) * 20 >= 500
     assert len({(family.__module__, family.__name__) for family in families}) == len(families)

@@ -19,13 +19,13 @@ def test_keys_are_unique_in_their_scope():
     assert sum(len(of_scope(scope)) for scope in ("gpu", "host", "process", "training")) == len(METRICS)
 
 
-def test_series_are_unique():
+def test_series_of_the_metric_table_are_unique():
     series = Counter((metric.prometheus, *sorted(metric.labels.items())) for metric in METRICS)
     assert [found for found, count in series.items() if count > 1] == []
 
 
 @pytest.mark.parametrize("name", BY_NAME)
-def test_prometheus_names_follow_its_conventions(name):
+def test_prometheus_names_follow_the_prometheus_conventions(name):
     metric = BY_NAME[name]
     assert re.fullmatch(r"oomph_(gpu|host|process|training)(_[a-z]+)+", metric.prometheus)
     assert metric.prometheus.endswith("_total") == (metric.kind == "counter") or metric.key == "memory_total_bytes"
@@ -36,6 +36,6 @@ def test_prometheus_names_follow_its_conventions(name):
 
 
 @pytest.mark.parametrize("family", sorted({metric.prometheus for metric in METRICS}))
-def test_a_family_has_one_unit_one_kind_and_one_set_of_labels(family):
+def test_metrics_of_a_prometheus_family_share_unit_kind_and_labels(family):
     rows = [metric for metric in METRICS if metric.prometheus == family]
     assert len({(metric.unit, metric.kind, tuple(sorted(metric.labels))) for metric in rows}) == 1

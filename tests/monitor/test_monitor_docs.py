@@ -10,7 +10,7 @@ from oomph.monitor.detectors import DETECTORS
 from oomph.monitor.docs import document
 
 
-def test_the_reference_has_a_row_for_each_detector_and_one_for_fragmentation() -> None:
+def test_reference_lists_every_detector_and_fragmentation() -> None:
     rows = [line for line in document().splitlines() if line.startswith("| ")][2:]
     assert len(rows) == len(DETECTORS) + 1
     for row, detector in zip(rows, DETECTORS, strict=False):
@@ -21,6 +21,6 @@ def test_the_reference_has_a_row_for_each_detector_and_one_for_fragmentation() -
 
 
 @pytest.mark.parametrize("detector", DETECTORS, ids=lambda detector: detector.name.rpartition(".")[2])
-def test_a_detector_names_pages_and_says_what_counts(detector: Detector) -> None:
+def test_detector_names_existing_pages_and_has_a_full_description(detector: Detector) -> None:
     assert set(detector.faults) <= {page.name for page in load()}
     assert "\n\n" in (detector.description)

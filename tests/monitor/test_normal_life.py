@@ -31,10 +31,10 @@ def _told(samples: Iterator[Sample]) -> list[str]:
     return [f"{finding.fault}: {finding.message}" for sample in samples for finding in detection.take(sample).told]
 
 
-def test_normal_life_has_no_alarm() -> None:
+def test_ordinary_training_raises_no_alarm() -> None:
     assert _told(_life(900, gpus=3)) == []
 
 
 @pytest.mark.slow
-def test_twenty_four_hours_of_eight_gpus_have_no_alarm() -> None:
+def test_twenty_four_hours_of_eight_gpus_raise_no_alarm() -> None:
     assert _told(_life(24 * 3600 // len(KINDS), gpus=8)) == []

@@ -53,13 +53,13 @@ def test_unknown_or_ended_script_is_replaced_by_the_parents_children_except_the_
     assert tree.pids == {20, 21, 22}
 
 
-def test_a_script_that_is_the_parent_itself_does_not_count_the_sampler(proc):
+def test_sampler_is_not_counted_when_the_script_itself_is_the_parent(proc):
     proc.put(os.getpid(), 20, pages=999)
     tree = ProcessTree(20, 20, proc.folder)
     assert tree.read(0)["resident_bytes"] == 55 * PAGE
 
 
-def test_cores_are_the_time_since_the_last_reading(proc):
+def test_used_cores_are_computed_from_cpu_time_since_the_last_reading(proc):
     tree = ProcessTree(20, 10, proc.folder)
     assert "cpu_cores" not in tree.read(0)
     proc.put(20, 10, ticks=100 + 3 * TICKS)
@@ -67,7 +67,7 @@ def test_cores_are_the_time_since_the_last_reading(proc):
     assert tree.read(2)["cpu_cores"] == 2
 
 
-def test_new_processes_are_found_within_ten_seconds_and_bring_no_burst(proc):
+def test_new_processes_are_found_within_ten_seconds_without_a_burst_of_cpu_time(proc):
     tree = ProcessTree(20, 10, proc.folder)
     tree.read(0)
     proc.put(23, 22, ticks=1_000_000)
@@ -86,7 +86,7 @@ def test_newly_started_descendant_is_owned_and_other_processes_are_not(proc):
     assert {pid for pid in (1, 10, 20, 22, 23, 24, 30, 31, 999) if tree.owns(pid)} == {20, 22, 23, 24}
 
 
-def test_bytes_read_by_an_ended_process_still_count(proc):
+def test_bytes_read_by_an_ended_process_remain_in_the_total(proc):
     tree = ProcessTree(20, 10, proc.folder)
     tree.read(0)
     proc.put(21, 20, state="Z", read=200)
@@ -99,7 +99,7 @@ def test_parent_without_children_gives_no_values(proc):
     assert ProcessTree(0, 30, proc.folder).read(0) == {}
 
 
-def test_cycle_of_parents_is_walked_once(proc):
+def test_cyclic_parents_do_not_trap_the_process_tree(proc):
     proc.put(20, 22)
     tree = ProcessTree(20, 10, proc.folder)
     tree.read(0)

@@ -67,13 +67,13 @@ def _numbered(count: int, begin: int = 0) -> list[Sample]:
     return [Sample(float(number)) for number in range(begin, begin + count)]
 
 
-def test_reads_what_was_appended(tmp_path: Path) -> None:
+def test_appended_samples_are_read_back(tmp_path: Path) -> None:
     _write(tmp_path, [FULL])
     assert list(read(tmp_path)) == [FULL]
     assert newest(tmp_path) == FULL
 
 
-def test_reads_many_in_order(tmp_path: Path) -> None:
+def test_many_samples_are_read_in_order(tmp_path: Path) -> None:
     samples = list(Day(gpus=4).samples(610))
     _write(tmp_path, samples)
     found = list(read(tmp_path))
@@ -89,7 +89,7 @@ def test_nan_and_infinity_survive_the_store(tmp_path: Path) -> None:
     assert sample.training["allocator_peak_bytes"] == math.inf
 
 
-def test_the_first_line_of_each_file_says_its_schema(tmp_path: Path) -> None:
+def test_each_store_file_begins_with_its_schema_and_is_private(tmp_path: Path) -> None:
     _write(tmp_path, _numbered(301))
     with gzip.open(tmp_path / COMPRESSED) as compressed, (tmp_path / TAIL).open() as tail:
         assert json.loads(compressed.readline())["schema"] == json.loads(tail.readline())["schema"] == 1
@@ -151,7 +151,7 @@ def _dies_at(moment: int, monkeypatch: pytest.MonkeyPatch) -> Callable[[], bool]
     return lambda: died
 
 
-def test_the_writer_dies_at_any_moment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_writer_dying_at_any_moment_loses_no_sample(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every call that changes a file around the first and the second compression, and at the start of a new writer."""
     monkeypatch.setattr(store_module, "_TAIL_SAMPLES", 3)
     for moment in range(200):
@@ -270,7 +270,7 @@ def test_folder_that_cannot_be_written_is_reported(tmp_path: Path) -> None:
     assert list(read(tmp_path)) == []
 
 
-def test_one_writer_at_a_time(tmp_path: Path) -> None:
+def test_second_writer_keeps_no_samples_and_reports_it(tmp_path: Path) -> None:
     first, second = Store(tmp_path), Store(tmp_path)
     first.append(Sample(1.0))
     second.append(Sample(2.0))
@@ -278,7 +278,7 @@ def test_one_writer_at_a_time(tmp_path: Path) -> None:
     assert _times(tmp_path) == [1.0]
 
 
-def test_foreign_and_half_lines_are_skipped(tmp_path: Path) -> None:
+def test_foreign_and_partial_lines_are_skipped(tmp_path: Path) -> None:
     _write(tmp_path, _numbered(3))
     good = (tmp_path / TAIL).read_bytes()
     line = good.splitlines()[-1]
@@ -304,7 +304,7 @@ def test_lines_of_another_schema_are_kept_but_not_read(tmp_path: Path) -> None:
     assert b"something new" in gzip.decompress((tmp_path / COMPRESSED).read_bytes())
 
 
-def test_a_damaged_member_costs_its_own_samples_only(tmp_path: Path) -> None:
+def test_damaged_gzip_member_loses_only_its_own_samples(tmp_path: Path) -> None:
     samples = list(Day(gpus=1).samples(950))
     _write(tmp_path, samples)
     whole = bytearray((tmp_path / COMPRESSED).read_bytes())
@@ -337,7 +337,7 @@ def test_store_file_replaced_by_something_else_costs_only_its_own_samples(tmp_pa
     assert newest(tmp_path) == (None if name == TAIL else Sample(309.0))
 
 
-def test_a_gzip_bomb_takes_little_memory(tmp_path: Path) -> None:
+def test_reading_a_gzip_bomb_takes_little_memory(tmp_path: Path) -> None:
     _write(tmp_path, _numbered(2))
     with gzip.open(tmp_path / COMPRESSED, "wb", compresslevel=1) as bomb:
         for _ in range(120):

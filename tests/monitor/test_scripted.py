@@ -90,7 +90,7 @@ def test_scripted_fault_is_found_once_within_five_seconds(name: str, play: Play)
     assert message in found[0]["message"]
 
 
-def test_nothing_happens(play: Play) -> None:
+def test_uneventful_training_has_no_finding(play: Play) -> None:
     assert play("", 600) == []
 
 

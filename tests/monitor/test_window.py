@@ -22,17 +22,17 @@ def test_an_empty_window_has_no_newest_sample():
         _ = Window().newest
 
 
-def test_it_drops_what_is_too_old_but_keeps_baselines():
+def test_window_drops_old_samples_but_keeps_baselines():
     window = window_of(300, length=60)
     assert [sample.time for sample in window.last(1000)] == list(range(239, 300))
     assert [baseline.step for baseline in window.within_epochs] == [0, 50, 100, 150, 200, 250]
 
 
-def test_the_last_seconds_are_oldest_first_and_both_ends_count():
+def test_last_seconds_of_a_window_are_oldest_first_and_include_both_ends():
     assert [sample.time for sample in window_of(100).last(3)] == [96, 97, 98, 99]
 
 
-def test_a_series_has_the_moments_of_measuring_only():
+def test_series_has_points_only_where_a_value_was_measured():
     window = window_of(100)
     assert window.series("a", "power_watts", 30) == [(70, 70), (80, 80), (90, 90)]
     assert len(window.series("b", "power_watts", 30)) == 31
@@ -60,7 +60,7 @@ def test_first_and_latest_values_outlive_what_is_dropped():
     assert window.latest("another") == window.first("another") == {}
 
 
-def test_a_gpu_is_found_wherever_it_is_listed():
+def test_series_of_a_gpu_does_not_depend_on_its_place_in_the_list():
     window = Window()
     one, two = (GpuSample(index, str(index), values={"power_watts": float(index)}) for index in (1, 2))
     for second, gpus in enumerate([(one, two), (two, one), (two,), (), (one,)]):

@@ -68,7 +68,7 @@ def test_a_request_is_rounded_and_a_much_larger_chunk_is_split() -> None:
     assert allocator.reserved == 2 * MIB
 
 
-def test_a_chunk_of_less_than_twice_the_request_is_given_whole() -> None:
+def test_chunk_smaller_than_twice_the_request_is_not_split() -> None:
     allocator = Allocator()
     first, rest = allocator.allocate(1000 * 256), allocator.allocate(1)
     assert first is not None
@@ -78,7 +78,7 @@ def test_a_chunk_of_less_than_twice_the_request_is_given_whole() -> None:
     assert allocator.in_use == 1001 * 256
 
 
-def test_free_neighbours_become_one_chunk() -> None:
+def test_adjacent_free_chunks_are_merged() -> None:
     allocator = Allocator(limit=2 * MIB)
     handles = [allocator.allocate(MIB // 2) for _ in range(4)]
     assert None not in handles
@@ -98,7 +98,7 @@ def test_fragmented_memory_cannot_serve_a_large_request() -> None:
     assert allocator.allocate(MIB) is None
 
 
-def test_a_large_array_may_keep_a_whole_chunk() -> None:
+def test_large_array_gets_a_whole_chunk_if_too_little_would_be_left_over() -> None:
     """A region of 256 MiB for 188 MB: what would be left over is too little to be split off."""
     assert chunks_of([188_160_000]) == 256 * MIB
     assert chunks_of([100 * MIB]) == 128 * MIB
@@ -106,7 +106,7 @@ def test_a_large_array_may_keep_a_whole_chunk() -> None:
     assert chunks_of([]) == 0
 
 
-def test_tensorflow_gives_a_large_array_the_same_chunk() -> None:
+def test_predicted_chunk_of_a_large_array_matches_tensorflow() -> None:
     """Measured on a training whose arrays came to 219.5 MB while 269.5 MB were in use before its first step."""
     code = """
 import os

@@ -26,13 +26,13 @@ def test_without_real_steps_nothing_is_corrected() -> None:
     assert correction([]) is None
 
 
-def test_a_factor_that_all_sizes_show_corrects_every_batch() -> None:
+def test_factor_common_to_all_sizes_corrects_every_batch() -> None:
     measured = [steps(2, 110, 100), steps(8, 220, 200)]
     for batch in (1, 2, 5, 8, 64):
         assert corrected(measured, batch, 1000).expected == pytest.approx(1100, abs=1)
 
 
-def test_a_size_that_ran_has_its_own_factor_and_near_sizes_count_more_than_far_ones() -> None:
+def test_measured_size_has_its_own_factor_and_near_sizes_weigh_more_than_far_ones() -> None:
     found = Correction([steps(2, 80, 100), steps(8, 200, 200), steps(32, 600, 500)])
     factors = [found.factor(batch) for batch in (2, 4, 8, 16, 32)]
     assert factors == sorted(factors)
@@ -51,7 +51,7 @@ def test_factor_averages_the_maximum_of_each_order() -> None:
     assert found.factor(8) == pytest.approx(1.1)
 
 
-def test_orders_that_differ_widen_the_interval_of_each_size() -> None:
+def test_differing_orders_widen_the_interval_of_each_size() -> None:
     orders = [[80 * MIB], [100 * MIB], [125 * MIB]]
     found = Correction([MeasuredSteps(8, orders, 100 * MIB), MeasuredSteps(32, [[300 * MIB]], 300 * MIB)])
     peak = Interval(MIB, MIB, MIB)
@@ -61,7 +61,7 @@ def test_orders_that_differ_widen_the_interval_of_each_size() -> None:
     assert found.of(peak, 32, 0).high == pytest.approx(MIB * beyond, abs=1)
 
 
-def test_between_two_sizes_the_upper_bound_is_not_below_what_either_took() -> None:
+def test_upper_bound_between_two_sizes_covers_the_ratio_measured_at_each() -> None:
     found = Correction([steps(8, 90, 100), steps(32, 600, 400)])
     assert found.of(Interval(MIB, MIB, MIB), 16, 0).high >= 1.5 * MIB
 
@@ -80,7 +80,7 @@ def test_held_memory_is_a_lower_bound_of_the_peak() -> None:
     assert peak.low == peak.expected == 50 * MIB
 
 
-def test_convolutions_may_take_scratch_memory_side_by_side() -> None:
+def test_convolutions_widen_the_upper_bound_by_scratch_memory() -> None:
     without, found = correction([steps(2, 100, 100)]), correction([steps(2, 100, 100)], convolves=True)
     assert without is not None
     assert found is not None

@@ -15,7 +15,7 @@ GIB = 1 << 30
     ("free", "limit", "gib"),
     [(20 * GIB, None, 18), (20 * GIB, 10 * GIB, 9), (GIB // 2, None, 1), (4 * GIB, 8 * GIB, 3.6)],
 )
-def test_the_pool_ends_before_the_memory_of_the_machine(monkeypatch, free, limit, gib) -> None:
+def test_pool_limit_stays_below_the_memory_of_the_machine(monkeypatch, free, limit, gib) -> None:
     monkeypatch.setattr(counting.psutil, "virtual_memory", lambda: SimpleNamespace(available=free, total=24 * GIB))
     monkeypatch.setattr(counting, "limit_bytes", lambda: limit)
     assert counting.counting_environ()["TF_CPU_BFC_MEM_LIMIT_IN_MB"] == str(int(gib * 1024))

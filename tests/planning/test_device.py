@@ -30,7 +30,7 @@ def asked(wanted: str | None, **environ: str) -> tuple[dict | None, list[str]]:
     return device_of(wanted, clean | environ, said.append), said
 
 
-def test_a_name_and_a_size_need_no_gpu():
+def test_gpu_name_or_memory_size_can_be_given_without_a_gpu():
     device, said = asked("l4")
     assert device == {"name": "L4", "memory": 22.5 * GIB, "capability": "8.9"}
     assert said == ["L4 (22.5 of 24 GiB, the rest is for error correction)"]
@@ -41,7 +41,7 @@ def test_a_name_and_a_size_need_no_gpu():
     assert said == []
 
 
-def test_without_a_gpu_auto_is_refused_and_nothing_is_assumed(tmp_path):
+def test_auto_is_refused_without_a_gpu_and_no_device_is_assumed(tmp_path):
     assert asked(None, CUDA_VISIBLE_DEVICES="-1") == (None, [])
     with pytest.raises(UsageError, match="finds no NVIDIA GPU here"):
         asked("auto", CUDA_VISIBLE_DEVICES="")
@@ -63,7 +63,7 @@ def test_without_a_gpu_auto_is_refused_and_nothing_is_assumed(tmp_path):
         ("GPU-of-a-uuid", "NVIDIA GeForce RTX 4060 Ti", 16, "8.9", ["the GPUs here differ"]),
     ],
 )
-def test_auto_is_the_first_gpu_that_the_script_sees(tmp_path, visible, name, gib, capability, words):
+def test_auto_means_the_first_gpu_visible_to_the_script(tmp_path, visible, name, gib, capability, words):
     environ = driver(tmp_path, TWO) | ({} if visible is None else {"CUDA_VISIBLE_DEVICES": visible})
     device, said = asked("auto", **environ)
     assert device == {"name": name, "memory": gib * GIB, "capability": capability}
@@ -76,5 +76,5 @@ def test_auto_is_the_first_gpu_that_the_script_sees(tmp_path, visible, name, gib
     ("name", "capability"),
     [("NVIDIA A100-SXM4-80GB", "8.0"), ("NVIDIA A100", "8.0"), ("NVIDIA GeForce RTX 4060 Ti", "8.9"), ("Other", "")],
 )
-def test_the_capability_does_not_depend_on_the_memory(name, capability):
+def test_compute_capability_does_not_depend_on_the_memory(name, capability):
     assert capability_of(name) == capability

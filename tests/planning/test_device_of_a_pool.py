@@ -27,5 +27,5 @@ def test_limited_pool_is_a_fully_usable_device() -> None:
         {"CUDA_VISIBLE_DEVICES": "0"},
     ],
 )
-def test_pool_without_a_limit_or_beside_a_gpu_is_not_the_device(change: dict[str, str]) -> None:
+def test_pool_without_a_limit_or_beside_a_gpu_is_not_taken_for_the_device(change: dict[str, str]) -> None:
     assert pool_of({**POOL, **change}) is None

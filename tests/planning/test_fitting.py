@@ -83,18 +83,18 @@ def test_reserve_matches_the_measured_one(capability: str, mib: int) -> None:
         (Device("the CPU's pool", GIB, GIB, is_card=False, is_gpu=False), "this step is compiled with XLA, and"),
     ],
 )
-def test_open_verdict_under_xla_says_why_and_how_to_know(device, begin) -> None:
+def test_open_verdict_under_xla_gives_its_reason_and_a_way_to_settle_it(device, begin) -> None:
     said = why_open(FittingVerdict(device, True, 0, doubt="a loop is guessed"))
     assert said.startswith(begin)
     assert "set jit_compile=False in compile(), plan again, and train with that" in said
 
 
-def test_verdict_without_xla_is_open_only_because_of_a_doubt() -> None:
+def test_verdict_without_xla_is_left_open_only_because_of_a_doubt() -> None:
     assert why_open(FittingVerdict(CARD, False, 0, doubt="a loop is guessed")) == "a loop is guessed"
     assert why_open(FittingVerdict(CARD, False, 0)) == ""
 
 
-def test_xla_and_unknown_sizes_are_named() -> None:
+def test_notes_name_xla_and_count_unknown_sizes() -> None:
     said = notes(FittingVerdict(CARD, True, 0), [f"loop {number} is assumed" for number in range(5)])
     assert "jit_compile=False" in said[0]
     assert said[-1] == "2 more sizes are not known or assumed."

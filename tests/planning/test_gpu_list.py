@@ -39,7 +39,7 @@ from oomph.planning.gpu_list import GIB, find_gpu, gpus, size_of
         ("NVIDIA GH200 480GB", "GH200 96GB", 96),
     ],
 )
-def test_a_loose_name_finds_its_gpu(text, name, gib):
+def test_loosely_written_name_finds_its_gpu(text, name, gib):
     found = find_gpu(text)
     assert (found.name, found.gib) == (name, gib)
 
@@ -55,7 +55,7 @@ def test_a_loose_name_finds_its_gpu(text, name, gib):
         ("RTX 4090 48GB", "GeForce RTX 4090 has 24 GiB, not 48"),
     ],
 )
-def test_any_other_name_is_refused_in_one_sentence(text, said):
+def test_unknown_or_ambiguous_gpu_name_is_refused_in_one_sentence(text, said):
     with pytest.raises(UsageError, match=said):
         find_gpu(text)
 
@@ -70,7 +70,7 @@ def test_each_gpu_is_found_by_each_of_its_names_and_states_its_source():
         assert 1 <= gpu.gib <= 200
 
 
-def test_error_correction_keeps_a_sixteenth():
+def test_error_correction_takes_a_sixteenth_of_the_memory_of_some_gpus():
     assert find_gpu("T4").memory_bytes == 15 * GIB
     assert find_gpu("L4").memory_bytes == 22.5 * GIB
     assert find_gpu("A100 40GB").memory_bytes == 40 * GIB
@@ -84,5 +84,5 @@ def test_error_correction_keeps_a_sixteenth():
         ("24", None), ("0g", None), ("-1g", None), ("24 GiB more", None), ("nan", None), ("", None),
     ],
 )  # fmt: skip
-def test_a_size_is_a_number_with_a_unit(text, size):
+def test_size_is_parsed_from_a_number_with_a_unit(text, size):
     assert size_of(text) == size

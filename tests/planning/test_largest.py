@@ -9,7 +9,7 @@ from oomph.planning.largest import MOST, largest_batch
 
 @pytest.mark.parametrize("most", [1, 2, 3, 7, 31, 32, 33, 100, 1000, 54_321])
 @pytest.mark.parametrize("start", [1, 16, 4096])
-def test_the_largest_is_found_within_a_sixteenth_and_never_exceeded(most: int, start: int) -> None:
+def test_largest_batch_is_found_within_a_sixteenth_and_never_exceeded(most: int, start: int) -> None:
     asked = []
 
     def high(batch: int) -> int:
@@ -21,15 +21,15 @@ def test_the_largest_is_found_within_a_sixteenth_and_never_exceeded(most: int, s
     assert len(asked) < 32
 
 
-def test_nothing_fits() -> None:
+def test_largest_batch_is_zero_if_nothing_fits() -> None:
     assert largest_batch(lambda batch: 10 + batch, 10) == 0
 
 
-def test_a_step_that_never_grows_ends_the_search() -> None:
+def test_search_for_the_largest_batch_ends_if_memory_never_grows() -> None:
     assert largest_batch(lambda batch: 1, 10) >= 1 << 19
 
 
-def test_no_batch_beyond_the_most_is_tried() -> None:
+def test_no_batch_beyond_the_maximum_is_tried() -> None:
     asked = []
 
     def high(batch: int) -> int:

@@ -29,16 +29,16 @@ def chain(storage: Storage) -> Program:
     return Program(operations, [Size(0, KIB)] * 3, frozenset({2}))
 
 
-def test_a_tensor_lives_until_its_last_reader_has_ended() -> None:
+def test_tensor_is_kept_until_its_last_reader_has_ended() -> None:
     assert simulate(chain(Storage.NEW), 4, Order.AS_TRACED).peak == 2 * 4 * KIB
 
 
 @pytest.mark.parametrize("storage", [Storage.FORWARDED, Storage.SHARED])
-def test_memory_that_nothing_else_needs_is_used_again(storage: Storage) -> None:
+def test_memory_needed_by_nothing_else_is_reused(storage: Storage) -> None:
     assert simulate(chain(storage), 4, Order.AS_TRACED).peak == 4 * KIB
 
 
-def test_memory_that_something_else_needs_is_not() -> None:
+def test_memory_still_needed_by_another_operation_is_not_reused() -> None:
     program = chain(Storage.FORWARDED)
     more = [*program.operations, operation("d", (0, 2), (3,), storage=Storage.FORWARDED)]
     assert simulate(Program(more, [Size(0, KIB)] * 4, frozenset({3})), 1, Order.AS_TRACED).peak == 2 * KIB
@@ -54,7 +54,7 @@ def test_peak_includes_scratch_memory_but_not_held_memory() -> None:
     assert run.at == 1
 
 
-def test_an_operation_waits_for_those_that_come_before_it() -> None:
+def test_operation_waits_for_its_predecessors() -> None:
     operations = [
         operation("late", (), (0,), before=(1,)),
         operation("early", (), (1,)),
@@ -63,14 +63,14 @@ def test_an_operation_waits_for_those_that_come_before_it() -> None:
     assert run.ran == (1, 0)
 
 
-def test_two_workers_hold_what_two_operations_need() -> None:
+def test_each_worker_adds_the_scratch_memory_of_one_operation() -> None:
     operations = [operation(str(number), (), (number,), work=Size(100)) for number in range(4)]
     program = Program(operations, [Size(KIB)] * 4, frozenset())
     peaks = [simulate(program, 1, Order.AS_TRACED, workers=workers).peak for workers in (1, 2, 4)]
     assert peaks == [KIB, 2 * KIB, 4 * KIB]
 
 
-def test_the_interval_holds_the_peak_and_grows_with_the_batch() -> None:
+def test_interval_contains_the_peak_and_grows_with_the_batch() -> None:
     step = PredictedStep(chain(Storage.NEW), held=256 * KIB)
     peaks = [predict(step, batch).peak for batch in (1, 8, 64)]
     for peak, batch in zip(peaks, (1, 8, 64), strict=True):

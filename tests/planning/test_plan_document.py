@@ -14,12 +14,12 @@ from oomph.planning.estimate import Fitting
 @pytest.mark.parametrize(
     "changes", [{}, {"replicas": 4}, {"device": None, "max_batch": None, "curve": (), "timeline": (), "savers": ()}]
 )
-def test_a_plan_is_the_same_after_json(changes):
+def test_plan_survives_json_unchanged(changes):
     one = plan(**changes)
     assert plan_of(json.loads(json.dumps(as_document(one)))) == one
 
 
-def test_the_document_has_what_programs_rely_on():
+def test_plan_document_has_the_fields_programs_rely_on():
     document = as_document(plan())
     assert (document["schema"], document["engine"], document["max_batch"]) == (1, "graph", 320)
     assert document["estimates"][1].keys() == {"batch", "low", "expected", "high", "fits"}

@@ -17,7 +17,7 @@ def pictures(page: str) -> list[ElementTree.Element]:
     return [ElementTree.fromstring(svg) for svg in re.findall(r"<svg.*?</svg>", page, re.DOTALL)]
 
 
-def test_the_page_loads_nothing_and_runs_nothing():
+def test_plan_page_contains_no_scripts_and_no_external_resources():
     page = as_page(plan(), WORDS)
     assert not re.search(r"<script|src=|href=|url\(|@import|http", page)
     assert "prefers-color-scheme: dark" in page
@@ -41,13 +41,13 @@ def test_names_cannot_become_markup():
 
 
 @pytest.mark.parametrize("device", [None, plan().device])
-def test_one_batch_and_one_moment_are_drawn_too(device):
+def test_single_batch_and_single_moment_are_drawn(device):
     one = ElementTree.fromstring(against_batch([(32, around(2 * GIB))], device))
     assert [each.get("cx") for each in one if each.get("class") == "spot"] == ["78.0"]
     ElementTree.fromstring(through_one_step([MemoryMoment("all", 0)], device))
 
 
-def test_everything_is_within_the_picture():
+def test_all_points_lie_within_the_picture():
     curve = [(2**n, around(3**n)) for n in range(25)]
     for svg in (against_batch(curve, plan().device), through_one_step(plan().timeline, plan().device)):
         for each in ElementTree.fromstring(svg).iter():
@@ -56,7 +56,7 @@ def test_everything_is_within_the_picture():
                 assert 0 <= float(spot[1]) <= 320
 
 
-def test_a_plan_without_a_curve_has_a_page():
+def test_plan_without_a_curve_still_has_a_page():
     bare = plan(curve=(), estimates=(Estimate(8, around(GIB), Fitting.YES),), timeline=(), items=(), layers=())
     assert len(pictures(as_page(bare, WORDS))) == 1
     assert pictures(as_page(plan(curve=(), estimates=(), timeline=()), WORDS)) == []

@@ -74,7 +74,7 @@ def test_plan_without_a_gpu_says_that_naming_one_is_not_enough():
     assert f"or --gpu 24GiB. {XLA}." in said
 
 
-def test_batch_that_cannot_fit_is_reported_first():
+def test_script_batch_that_cannot_fit_is_reported():
     made = plan(max_batch=None, why_open=XLA, batch=512)
     said = f"The script's batch of 512 does not fit GeForce RTX 4090, where TensorFlow gets 22 GiB of 24 GiB. {XLA}."
     assert said in words_of(made)
@@ -96,20 +96,20 @@ def test_fully_usable_memory_is_stated_once(device, said):
     assert "24 GiB of 24 GiB" not in text
 
 
-def test_a_warning_is_on_the_first_screen():
+def test_warning_is_in_the_first_lines_of_the_report():
     lines = list(as_text(plan(warnings=("Tesla T4 has no fast bfloat16.",)), WORDS, 100))
     assert "Warning: Tesla T4 has no fast bfloat16." in lines[:4]
 
 
 @pytest.mark.parametrize("width", [40, 60, 80])
-def test_lines_fit_and_the_command_stays_whole(width):
+def test_report_lines_fit_the_width_but_the_command_is_not_broken(width):
     words = ("train.py", "--name", "a long name with blanks", "--and", "more", "--words", "than", "fit")
     lines = "\n".join(as_text(plan(batch=512), words, width)).split("\n")
     assert any(line.endswith("train.py --name 'a long name with blanks' --and more --words than fit") for line in lines)
     assert not [line for line in lines if len(line) > width and "oomph run" not in line]
 
 
-def test_a_plan_without_details_is_short():
+def test_plan_without_details_has_a_short_report():
     bare = plan(items=(), layers=(), savers=(), notes=(), estimates=(Estimate(32, exactly(0), Fitting.UNKNOWN),))
     text = "\n".join(as_text(bare, WORDS, 80))
     assert "32     0 B       0 B       0 B      ?" in text

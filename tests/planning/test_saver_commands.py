@@ -9,7 +9,7 @@ from oomph.planning.estimate import Saver
 from oomph.planning.report import as_text
 
 
-def test_a_saver_names_the_script_with_its_arguments() -> None:
+def test_saver_command_contains_the_script_and_its_arguments() -> None:
     savers = (
         Saver("micro-batches of 8", around(1), "changes nothing", f"oomph run --micro-batch 8 {SCRIPT}"),
         Saver("SGD instead", around(1), "another optimizer", 'optimizer="sgd",  # in model.compile()'),

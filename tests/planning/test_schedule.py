@@ -27,7 +27,7 @@ def test_cheap_operations_run_first_in_their_order() -> None:
     assert taken(found) == [1, 3, 2, 0]
 
 
-def test_an_idle_thread_takes_what_another_put_away_first() -> None:
+def test_idle_thread_takes_the_oldest_operation_put_away_by_another() -> None:
     found = pool([False] * 4, workers=2)
     found.add(0, [0, 1, 2, 3])
     assert found.take(1) == 0

@@ -19,12 +19,12 @@ MIB = 1 << 20
 
 
 @pytest.mark.parametrize(("batch", "share"), [(1, 1), (2, 1), (4, 1), (5, 2), (128, 32), (130, 33)])
-def test_share_is_that_of_the_replica_with_the_most_samples(batch, share) -> None:
+def test_share_of_a_batch_is_that_of_the_replica_with_the_most_samples(batch, share) -> None:
     assert PlannedReplicas(4).share(batch) == share
     assert ALONE.share(batch) == batch
 
 
-def test_a_batch_of_a_share_gives_each_replica_that_share() -> None:
+def test_batch_for_a_given_share_gives_each_replica_that_share() -> None:
     assert PlannedReplicas(4).batch_of(32) == 128
     assert PlannedReplicas(4).share(PlannedReplicas(4).batch_of(33)) == 33
 

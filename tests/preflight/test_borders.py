@@ -83,7 +83,7 @@ def rates(kind: str, *values: float) -> Training:
         (rates("PiecewiseConstantDecay", 1e-4, 1e-3, 1e-3, 1e-4, 1e-4), []),
     ],
 )
-def test_schedule_rises(training, expected):
+def test_rising_schedule_is_found(training, expected):
     assert found("schedule-rises", training) == expected
 
 
@@ -102,7 +102,7 @@ def behind(vocabulary: int, rows: int, feeds: tuple[str, ...] = ("e",), kind: st
         (behind(100, 99, kind="Dense"), []),
     ],
 )
-def test_vocabulary_exceeds_embedding(training, expected):
+def test_vocabulary_larger_than_its_embedding_is_found(training, expected):
     assert found("vocabulary-exceeds-embedding", training) == expected
 
 
@@ -188,7 +188,7 @@ def test_normalization_that_was_not_adapted_is_found():
     ("values", "line"),
     [((-1, 1), "y = (y + 1) / 2"), ((1, 2), "y = y - 1"), ((3, 7), "y = (y - 3) / 4"), ((0, 255), "y = y / 255")],
 )
-def test_binary_targets_says_what_makes_them_0_and_1(values, line):
+def test_code_suggested_for_binary_targets_makes_them_0_and_1(values, line):
     low, high = map(float, values)
     sample = DataSample(100, minimum=low, maximum=high, is_integral=True, counts={low: 50, high: 50})
     output = Output("o", (None, 1), activation="sigmoid", loss=Loss("binary_crossentropy"))
@@ -208,7 +208,7 @@ def test_binary_targets_says_what_makes_them_0_and_1(values, line):
         (FitFacts(epochs=3, steps_per_epoch=5), 16, []),
     ],
 )
-def test_a_generator_for_one_epoch_runs_out(fit, batches, expected):
+def test_generator_for_too_few_epochs_is_found(fit, batches, expected):
     training = replace(PLAIN, data=Data(GENERATOR, batches=batches), fit=fit)
     assert found("runs-out-of-data", training) == expected
 
@@ -226,7 +226,7 @@ def test_a_generator_for_one_epoch_runs_out(fit, batches, expected):
         (-1, True, FitFacts(epochs=6, steps_per_epoch=8), ""),  # without an end
     ],
 )
-def test_data_that_run_out_in_a_later_epoch(batches, has_length, fit, expected):
+def test_data_running_out_in_a_later_epoch_are_found(batches, has_length, fit, expected):
     training = replace(PLAIN, data=Data(PY_DATASET, batches=batches, has_length=has_length), fit=fit)
     messages = [finding.message for finding in BY_NAME["runs-out-of-data"].find(training)]
     assert [message.partition("they run out ")[2] for message in messages] == ([expected] if expected else [])
@@ -249,7 +249,7 @@ def test_callback_passed_as_a_class_is_found():
 
 
 @pytest.mark.parametrize(("wanted", "steps", "expected"), [(8, 8, []), (9, 8, [ERROR]), (9, None, []), (None, 8, [])])
-def test_gradients_accumulated_beyond_the_training_are_found(wanted, steps, expected):
+def test_gradient_accumulation_longer_than_the_training_is_found(wanted, steps, expected):
     optimizer = OptimizerFacts("Adam", settings={"gradient_accumulation_steps": wanted})
     training = replace(with_model(optimizer=optimizer), fit=FitFacts(steps=steps))
     assert found("accumulates-to-the-end", training) == expected
@@ -289,7 +289,7 @@ def test_input_values_in_another_range_than_expected_are_found(told, low, high, 
     assert found("value-range", with_trial(ranges=(InputRange("b", low, high, told),))) == expected
 
 
-def test_errors_in_metrics_are_found_in_the_trial():
+def test_misuse_of_metrics_observed_in_the_trial_is_found():
     assert found("metric-not-reset", with_trial(not_reset=("specificity",))) == [WARNING]
     assert found("reads-ahead", with_trial(reads_ahead=True)) == [ERROR]
     assert found("difference-broadcasts", with_trial(broadcasts="(20,) - (20, 1)")) == [ERROR]
@@ -301,7 +301,7 @@ def test_errors_in_metrics_are_found_in_the_trial():
     ("loss", "expected"),
     [("binary_crossentropy", [ERROR]), ("kl_divergence", [ERROR]), ("mean_squared_error", []), ("", [])],
 )
-def test_swapped_loss(loss, expected):
+def test_swapped_loss_is_found(loss, expected):
     assert found("swapped-loss", with_model(swapped_loss=loss)) == expected
 
 
@@ -339,7 +339,7 @@ def test_targets_not_augmented_with_their_images_are_found(training, expected):
     assert found("targets-not-moved", training) == expected
 
 
-def test_empty_batches_and_frozen_random():
+def test_empty_batches_and_frozen_random_numbers_are_found():
     assert found("empty-batches", replace(PLAIN, data=Data(ARRAYS, batches=600, empty_batch=38))) == [WARNING]
     assert found("empty-batches", PLAIN) == []
     drawing = Data(DATASET, stages=(Stage("map", frozen_random="np.random.randint"),))
@@ -370,11 +370,11 @@ def frozen(*fresh: bool | None, head: bool = True, **changes: object) -> Trainin
         (frozen(True, True, kind="train_on_batch"), []),  # a GAN
     ],
 )
-def test_frozen_at_random(training, expected):
+def test_layers_frozen_at_random_weights_are_found(training, expected):
     assert found("frozen-at-random", training) == expected
 
 
-def test_a_generator_before_its_frozen_discriminator_is_no_frozen_base():
+def test_generator_before_its_frozen_discriminator_is_not_taken_for_a_frozen_base():
     layers = [
         LayerFacts("g", "Dense", weights=Weights(5)),
         *(LayerFacts(f"d{i}", "Dense", trainable=False, weights=Weights(0, 9, is_fresh=True)) for i in range(3)),
@@ -393,7 +393,7 @@ def test_optimizer_step_that_changes_nothing_is_found(own, unchanged, rate, expe
     assert found("nothing-applied", with_trial(scaling, losses=(1.0,), unchanged=unchanged)) == []
 
 
-def test_untracked_variables():
+def test_untracked_variables_are_found():
     layer = LayerFacts("p", "Projection", is_keras=False, untracked=("w", "b"))
     assert found("untracked-variables", with_model(layers=(layer,))) == [ERROR]
     assert found("untracked-variables", with_model(layers=(layer,), own_train_step=True)) == []
@@ -409,12 +409,12 @@ def test_untracked_variables():
         (("source", "batch", "map", "shuffle", "batch"), []),
     ],
 )
-def test_batch_before_shuffle(kinds, expected):
+def test_batch_before_shuffle_is_found(kinds, expected):
     stages = tuple(Stage(kind, inputs=int(kind != "source")) for kind in kinds)
     assert found("batch-before-shuffle", replace(PLAIN, data=Data(DATASET, stages=stages))) == expected
 
 
-def test_a_batch_inside_of_a_mixture_is_no_batch_before_the_shuffle():
+def test_batch_inside_a_mixture_is_not_taken_for_a_batch_before_the_shuffle():
     stages = (Stage("range"), Stage("batch"), Stage("directed_interleave", inputs=2), Stage("shuffle"), Stage("batch"))
     assert found("batch-before-shuffle", replace(PLAIN, data=Data(DATASET, stages=stages))) == []
 
@@ -458,7 +458,7 @@ def tabular(*operations: str, largest: float = 900.0, usual: float = 900.0) -> T
         (tabular(largest=99.0), ""),
     ],
 )
-def test_feature_scale(training, remedy):
+def test_unscaled_features_are_found_with_a_matching_remedy(training, remedy):
     found = [finding.remedy for finding in BY_NAME["feature-scale"].find(training)]
     assert len(found) == bool(remedy)
     assert all(each.startswith(remedy) for each in found)
@@ -488,17 +488,17 @@ def photos(low: float, high: float, pretrained: str, *layers: LayerFacts, operat
         (photos(0, 1, "vgg16", operations=("GetItem", "Stack")), [WARNING]),
     ],
 )
-def test_pretrained_range(training, expected):
+def test_inputs_outside_the_pretrained_range_are_found(training, expected):
     assert found("pretrained-range", training) == expected
 
 
 @pytest.mark.parametrize(("operations", "expected"), [((), [WARNING]), (("Stack",), [WARNING]), (("TrueDivide",), [])])
-def test_image_range(operations, expected):
+def test_unscaled_images_are_found(operations, expected):
     assert found("image-range", photos(0, 255, "", operations=operations)) == expected
 
 
 @pytest.mark.parametrize(("own_call", "expected"), [(False, [WARNING]), (True, [])])
-def test_image_range_where_the_order_of_the_layers_says_nothing(own_call, expected):
+def test_unscaled_images_are_not_reported_if_a_custom_call_may_normalize_them(own_call, expected):
     training = photos(0, 255, "")
     layers = (*training.model.layers, LayerFacts("n", "Normalization"))  # an attribute created after the network
     model = replace(training.model, layers=layers, own_call=own_call)
@@ -525,7 +525,7 @@ def held_out(ours: dict[float, int], theirs: dict[float, int], role: str = "y") 
         (held_out({0: 500, 255: 500}, {0: 500, 1: 500}), [WARNING]),
     ],
 )
-def test_validation_scaled_differently(training, expected):
+def test_differently_scaled_validation_data_are_found(training, expected):
     assert found("validation-scaled-differently", training) == expected
 
 
@@ -543,7 +543,7 @@ def constant(name: str, *feeds: str) -> LayerFacts:
         ((constant("one", "two"), constant("two", "three")), "own_train_step", [ERROR]),
     ],
 )
-def test_constant_weights(layers, own, expected):
+def test_constant_weights_are_found(layers, own, expected):
     assert found("constant-weights", with_model(layers=layers, **{own: True})) == expected
 
 
@@ -603,7 +603,7 @@ def one_hot(activation: str, loss: str = "mean_squared_error", copies: bool = Fa
         (one_hot("sigmoid", "binary_crossentropy"), []),
     ],
 )
-def test_exclusive_classes_with_a_loss_for_numbers(training, expected):
+def test_regression_loss_for_exclusive_classes_is_found(training, expected):
     assert found("regression-loss-for-classes", training) == expected
 
 
@@ -652,12 +652,12 @@ def columns(dtype: str, size: int, kind: str = DATASET, computes: str = "float32
         (columns("float64", 100, computes="float64"), []),
     ],
 )
-def test_float64_features(training, expected):
+def test_float64_features_are_found(training, expected):
     assert found("float64-features", training) == expected
 
 
 @pytest.mark.parametrize("in_validation", [False, True])
-def test_odd_batch_fails(in_validation):
+def test_failing_odd_batch_is_found_in_training_and_in_validation(in_validation):
     odd = OddBatch(8, "ValueError: expected 32", in_validation)
     training = replace(with_trial(odd_batches=(odd,)), data=Data(DATASET, batch=32), validation=Data(ARRAYS))
     (finding,) = BY_NAME["odd-batch-fails"].find(training)
@@ -750,7 +750,7 @@ def tables(ours: int, theirs: int | None, inputs: tuple[Input, ...] = ()) -> Tra
         (replace(tables(5, 4), validation=None), []),
     ],
 )
-def test_validation_does_not_fit(training, expected):
+def test_validation_data_that_do_not_fit_the_model_are_found(training, expected):
     assert found("validation-does-not-fit", training) == expected
 
 
@@ -775,7 +775,7 @@ def network(*layers: tuple[str, str, tuple[str, ...]]) -> Training:
         (network(("r", "Dense", ("d",)), ("d", "Dense", ())), []),
     ],
 )
-def test_hidden_softmax(training, expected):
+def test_softmax_hidden_inside_a_model_is_found(training, expected):
     assert found("hidden-softmax", training) == expected
 
 
@@ -800,6 +800,6 @@ def test_shuffle_order_kept_by_a_cache_is_found(training, expected):
 
 
 @pytest.mark.parametrize(("activation", "expected"), [("linear", [ERROR]), ("softmax", []), ("sigmoid", []), ("", [])])
-def test_kl_divergence_of_values_that_are_no_distribution_is_found(activation, expected):
+def test_kl_divergence_of_values_that_are_not_a_distribution_is_found(activation, expected):
     output = Output("o", (None, 4), activation=activation, loss=Loss("kl_divergence"))
     assert found("logits-as-probabilities", with_model(outputs=(output,))) == expected

@@ -66,7 +66,7 @@ def test_script_with_a_mistake_gets_its_finding(files, file):
 
 
 @pytest.mark.parametrize(("files", "file"), groups(CASES, QUICK))
-def test_the_corrected_twin_gets_no_error(files, file):
+def test_corrected_script_gets_no_error(files, file):
     found = found_in(files, "right")[file]
     assert not found["ended"]
     assert not found["errors"], found["messages"]
@@ -75,7 +75,7 @@ def test_the_corrected_twin_gets_no_error(files, file):
 
 
 @pytest.mark.parametrize(("files", "file"), groups(HEALTHY, QUICK_HEALTHY))
-def test_a_healthy_training_gets_silence(files, file):
+def test_healthy_training_gets_no_message(files, file):
     found = found_in(files, "right")[file]
     assert (found["ended"], found["messages"], found["broken"]) == ("", [], [])
 
@@ -89,6 +89,6 @@ def test_missed_mistake_gets_no_other_finding(file):
         assert (found["ended"], found["messages"], found["broken"]) == ("", [], [])
 
 
-def test_there_are_enough_cases_and_most_are_named():
+def test_at_least_120_mistakes_are_tested_and_nine_tenths_of_them_found():
     assert len(CASES) >= 120
     assert len(CASES) / (len(CASES) + len(MISSED)) >= 0.9

@@ -44,7 +44,7 @@ def check(folder, text, *options):
     )  # fmt: skip
 
 
-def test_a_mistake_is_named_with_its_line_and_nothing_of_the_script_runs_on(tmp_path):
+def test_mistake_is_named_with_its_line_and_the_script_does_not_continue(tmp_path):
     done = check(tmp_path, GOOD + FIT.replace("LABELS", "y + 1"))
     assert done.returncode == 1
     assert "ERROR   label-out-of-range (CHK401): labels 1..2 in y" in done.stdout
@@ -93,7 +93,7 @@ def test_a_custom_loop_is_checked_at_its_first_step(tmp_path):
 
 
 @pytest.mark.slow
-def test_oomph_check_changes_no_bit_of_the_training_after_it(tmp_path):
+def test_oomph_check_does_not_change_the_training_after_it(tmp_path):
     """One process trains on each kind of data, with the check before it or without."""
     seeded = GOOD.replace('"relu"), ', '"relu"), keras.layers.Dropout(0.2), ')
     body = "import keras, oomph, sys, tensorflow as tf\n"
@@ -122,7 +122,7 @@ print(h.history['loss'], [w.sum() for w in model.get_weights()])
 
 @pytest.mark.slow
 @pytest.mark.parametrize("file", THROUGH_THE_COMMAND, ids=lambda path: path.stem)
-def test_the_command_names_the_mistake_and_not_its_twin(tmp_path, file):
+def test_command_reports_the_mistake_but_not_its_corrected_twin(tmp_path, file):
     text = file.read_text()
     wanted = {name.strip() for name in re.findall(r"^# finds: (.+)$", text, re.MULTILINE)[0].split(",")}
     found = {}

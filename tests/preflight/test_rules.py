@@ -36,7 +36,7 @@ def test_rule_is_ordered_after_the_one_it_names():
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
-def test_a_rule_has_its_page_and_hides_rules_that_exist(rule):
+def test_rule_has_a_complete_page_and_hides_only_existing_rules(rule):
     assert rule.severity in (ERROR, WARNING)
     assert summary(rule).endswith(".")
     assert rule.why.endswith(".") or rule.why.endswith('"')
@@ -46,7 +46,7 @@ def test_a_rule_has_its_page_and_hides_rules_that_exist(rule):
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
-def test_unknown_facts_cause_no_finding(rule):
+def test_rules_find_nothing_in_unknown_facts(rule):
     assert list(rule.find(NOTHING)) == []
 
 
@@ -80,7 +80,7 @@ def labels(low: float, high: float, units: int, **loss: object) -> Training:
         (labels(0, 9, 1000), False),
     ],
 )
-def test_labels_are_compared_with_the_units(training, named):
+def test_labels_are_compared_with_the_number_of_output_units(training, named):
     found = {result.rule.name for result in examine(training, RULES).results}
     assert ("label-out-of-range" in found) == named
 

@@ -70,14 +70,14 @@ def wait_for(look, seconds=30):
         ),
     ],
 )
-def test_a_script_that_ends_before_its_training_says_why(scripts, text, kind, reason):
+def test_script_ending_before_its_training_is_reported_with_the_reason(scripts, text, kind, reason):
     outcome = scripts.reach(text)
     assert outcome.kind == kind
     assert reason in outcome.reason
     assert "ready" not in outcome.reason  # the last line that it prints is no reason
 
 
-def test_lines_of_native_code_are_shown_only_if_it_may_have_crashed(scripts):
+def test_native_log_lines_are_shown_only_after_a_possible_crash(scripts):
     text = f"import os\nos.write(2, {NATIVE!r})\nprint('own line', flush=True)\n"
     assert scripts.reach(text).stderr == "own line\n"
     failed = scripts.reach(text + "raise ValueError(1)").stderr
@@ -89,7 +89,7 @@ def test_lines_of_native_code_are_shown_only_if_it_may_have_crashed(scripts):
     assert "cpu_feature_guard" not in killed.reason
 
 
-def test_a_script_reads_its_standard_input_and_asks_in_part_of_a_line(scripts):
+def test_script_reads_standard_input_and_may_prompt_without_a_newline(scripts):
     outcome = scripts.reach("name = input('1 or 2? ')\nraise ValueError(name)", stdin="the answer\n")
     assert outcome.reason.endswith("ValueError: the answer")
     assert outcome.stderr.startswith("1 or 2? Traceback")
@@ -115,7 +115,7 @@ def test_modules_and_commands_are_started_as_oomph_run_starts_them(scripts):
         ("tensorflow.python.training.optimizer", "Optimizer", "apply_gradients", "an optimizer of TensorFlow 1"),
     ],
 )
-def test_a_training_that_cannot_be_examined_ends_at_its_first_step(scripts, module, owner, method, what):
+def test_training_oomph_cannot_examine_is_ended_at_its_first_step(scripts, module, owner, method, what):
     outcome = scripts.reach(
         f"""
         import pathlib, sys
@@ -134,7 +134,7 @@ def test_a_training_that_cannot_be_examined_ends_at_its_first_step(scripts, modu
     assert outcome.files == {"site-packages"}
 
 
-def test_a_python_that_cannot_load_oomph_does_not_train(scripts):
+def test_python_unable_to_load_oomph_does_not_train(scripts):
     outcome = scripts.reach(
         """
         import os, subprocess, sys
@@ -167,7 +167,7 @@ while True:
 @pytest.mark.parametrize(
     ("signum", "code"), [(signal.SIGINT, -signal.SIGINT), (signal.SIGTERM, 143), (signal.SIGHUP, 129)]
 )
-def test_a_signal_ends_a_script_that_hangs_and_ignores_signals(scripts, signum, code):
+def test_signal_ends_a_hanging_script_that_ignores_signals(scripts, signum, code):
     begun = scripts.start(HANGS)
     wait_for((begun.folder / "started").exists)
     begun.process.send_signal(signum)
@@ -175,26 +175,26 @@ def test_a_signal_ends_a_script_that_hangs_and_ignores_signals(scripts, signum, 
     assert begun.left() == []
 
 
-def test_the_script_does_not_outlive_a_parent_that_is_killed(scripts):
+def test_script_does_not_outlive_its_killed_parent(scripts):
     begun = scripts.start(HANGS.replace("os.setsid()", "pass").replace("start_new_session=True", ""))
     wait_for((begun.folder / "started").exists)
     begun.process.kill()
     wait_for(lambda: not begun.left(), 10)
 
 
-def test_an_interrupt_of_the_script_is_one_of_the_plan(scripts):
+def test_interrupt_of_the_script_also_interrupts_the_plan(scripts):
     begun = scripts.start("import os, signal\nos.kill(os.getpid(), signal.SIGINT)")
     assert begun.process.wait(20) == -signal.SIGINT
     assert begun.left() == []
 
 
-def test_a_script_that_takes_too_long_is_ended(scripts):
+def test_script_exceeding_its_time_is_ended(scripts):
     outcome = scripts.reach(HANGS, limit_seconds=1.0)
     assert outcome.kind == "limit"
     assert outcome.reason == "the script has not reached its first training in time"
 
 
-def test_a_plan_within_a_run_is_not_part_of_the_run(scripts, monkeypatch, tmp_path):
+def test_plan_started_inside_a_run_does_not_join_that_run(scripts, monkeypatch, tmp_path):
     monkeypatch.setenv("OOMPH_HANDOVER", "{}")
     text = (
         "import os; raise ValueError([name for name in os.environ if name.startswith('OOMPH_') and 'TEST' not in name])"
@@ -205,7 +205,7 @@ def test_a_plan_within_a_run_is_not_part_of_the_run(scripts, monkeypatch, tmp_pa
 
 
 @pytest.mark.parametrize("how", ["[sys.executable, '-I', '-c', CHILD]", "[sys.executable, '-c', CHILD], env={}"])
-def test_a_python_that_uses_tensorflow_without_oomph_is_ended_and_named(scripts, how):
+def test_python_using_tensorflow_without_oomph_is_ended_and_named(scripts, how):
     outcome = scripts.reach(
         f"""
         import subprocess, sys
@@ -221,7 +221,7 @@ def test_a_python_that_uses_tensorflow_without_oomph_is_ended_and_named(scripts,
     assert outcome.files == {"libtensorflow_framework.so.2"}
 
 
-def test_forks_and_children_that_oomph_has_joined_are_left_alone(scripts):
+def test_forks_and_children_joined_by_oomph_are_left_alone(scripts):
     outcome = scripts.reach(
         """
         import mmap, os, subprocess, sys, time
@@ -241,7 +241,7 @@ def test_forks_and_children_that_oomph_has_joined_are_left_alone(scripts):
     assert outcome.reason.endswith("ValueError: done")
 
 
-def test_processes_that_respawn_themselves_do_not_outlive_the_script(scripts):
+def test_self_respawning_processes_do_not_outlive_the_script(scripts):
     outcome = scripts.reach(
         """
         import os, time

@@ -16,7 +16,7 @@ Arguments received by Sequential.call():
 """
 
 
-def test_the_shapes_that_keras_names_are_what_went_wrong() -> None:
+def test_keras_shape_error_is_reduced_to_the_conflicting_shapes() -> None:
     assert in_words(ValueError(SHAPES)) == (
         'ValueError: Input 0 of layer "dense" is incompatible with the layer: expected axis -1 of input shape to have '
         "value 28, but received input with shape (16, 30)"
@@ -41,11 +41,11 @@ def test_the_shapes_that_keras_names_are_what_went_wrong() -> None:
         ("x" * 500, "x" * 399 + "\u2026"),
     ],
 )
-def test_telling_lines_of_an_error_are_joined_into_one(text, told) -> None:
+def test_informative_lines_of_an_error_are_joined_into_one(text, told) -> None:
     assert what_went_wrong(text) == told
 
 
-def test_node_names_are_removed_from_errors_and_nothing_else() -> None:
+def test_only_node_names_are_removed_from_errors() -> None:
     assert without_nodes("a [[{{node b/c}}]] d {{function_node __e}} f [Op:G] h") == "a d f h"
     assert without_nodes("a dict {{1: 2}} [x]") == "a dict {{1: 2}} [x]"
 
@@ -60,7 +60,7 @@ def test_error_without_text_is_shown_by_its_class() -> None:
     assert in_words(KeyError("label")) == "KeyError: 'label'"
 
 
-def test_out_of_memory_is_recognised_behind_a_keras_error() -> None:
+def test_out_of_memory_is_recognised_inside_a_keras_error() -> None:
     error = RuntimeError("Unable to build the model")
     error.__cause__ = MemoryError()
     assert is_of_memory(error)

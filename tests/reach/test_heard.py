@@ -30,7 +30,7 @@ def test_answer_sent_in_parts_becomes_one_document():
 
 
 @pytest.mark.parametrize("line", [b"", b"{", b"[1]", b"null", b'{"pid": 3}', b"\xff\xfe"])
-def test_a_line_that_is_damaged_changes_nothing(line):
+def test_damaged_line_changes_nothing(line):
     assert after(Heard(), line) == Heard()
 
 
@@ -63,7 +63,7 @@ def test_a_line_that_is_damaged_changes_nothing(line):
         ([], 0, "no training", "no Python that oomph could join was started"),
     ],
 )
-def test_failure_to_reach_a_training_has_a_kind_and_a_reason(documents, returncode, kind, reason):
+def test_failure_to_reach_a_training_is_reported_with_kind_and_reason(documents, returncode, kind, reason):
     found = outcome(heard(*documents), returncode, b"", REQUEST)
     assert isinstance(found, NotReached)
     assert found.kind == kind
@@ -102,5 +102,5 @@ def test_the_last_error_is_quoted(output, line):
         ("python -m train -E", ""), ("python --check-hash-based-pycs always train.py", ""), ("", ""),
     ],
 )  # fmt: skip
-def test_options_that_keep_oomph_out_are_found(words, option):
+def test_python_options_that_prevent_loading_oomph_are_found(words, option):
     assert hiding_option(words.split()) == option

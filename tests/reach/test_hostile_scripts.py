@@ -144,7 +144,7 @@ def two(scripts, first, second, **options):
 
 
 @pytest.mark.slow
-def test_what_surrounds_a_fit_does_not_run_and_no_process_is_left(scripts):
+def test_code_around_an_intercepted_fit_does_not_run_and_no_process_is_left(scripts):
     swallows = scripts.reach(SWALLOWS, "train.py", "--own", "argument", arguments={"a": [1]})
     assert swallows.kind == "", swallows.reason
     seen = swallows.document
@@ -194,7 +194,7 @@ def test_trainings_before_the_requested_one_run_for_real(scripts):
     assert "after 3 trainings" in fourth.reason
 
 
-def test_an_examiner_that_fails_is_quoted_and_one_that_dies_is_noticed(scripts):
+def test_failing_examiner_is_quoted_and_a_killed_one_is_noticed(scripts):
     fails, dies = (
         scripts.finish(begun)
         for begun in [scripts.start(SWALLOWS, examiner=f"examiners:{name}") for name in ("fails", "dies")]

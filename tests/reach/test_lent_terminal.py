@@ -41,7 +41,7 @@ def talk(command: str, answers: dict[str, str]) -> str:
     return shown
 
 
-def test_the_script_asks_and_the_shell_reads_after_it(tmp_path, monkeypatch):
+def test_terminal_returns_to_the_shell_after_the_script_has_prompted(tmp_path, monkeypatch):
     (tmp_path / "ask.py").write_text(ASK)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PYTHONPATH", str(Path(oomph.__file__).parents[1]))

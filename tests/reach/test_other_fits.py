@@ -37,7 +37,7 @@ if tune:
         ("", 1, (), ()),
     ],
 )
-def test_the_fits_of_other_lines_are_found_but_no_scaler_and_no_branch_not_taken(source, line, ran, lines) -> None:
+def test_fits_on_other_lines_are_found_but_scalers_and_untaken_branches_are_not(source, line, ran, lines) -> None:
     assert other_fits(source, line, ran) == lines
 
 

@@ -16,13 +16,13 @@ NODE = HEAD + b"local_rendezvous.cc:407] Local rendezvous is aborting\n\t [[{{no
 TRACEBACK = b"Traceback (most recent call last):\n  File x\nKeyError: 1\n"
 
 
-def test_a_report_of_the_allocator_is_kept_even_before_a_traceback() -> None:
+def test_allocator_report_before_a_traceback_is_held_back() -> None:
     noise = StartUpNoise()
     assert noise.take(b"own\n" + REPORT + TRACEBACK) == b"own\n" + TRACEBACK
     assert noise.release() == REPORT
 
 
-def test_node_name_is_held_with_the_line_before_it() -> None:
+def test_node_name_is_held_back_with_the_line_before_it() -> None:
     noise = StartUpNoise()
     assert noise.take(NODE + b"own\n") == b"own\n"
     assert noise.release() == NODE

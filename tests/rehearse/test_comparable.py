@@ -45,7 +45,7 @@ def test_every_rehearsal_run_gets_the_entropy_of_the_undisturbed_run(tmp_path, m
     assert given == ["", "ab12ab12ab12ab12ab12ab12ab12ab12", "ab12ab12ab12ab12ab12ab12ab12ab12"]
 
 
-def test_a_run_given_an_entropy_draws_no_other(tmp_path):
+def test_runs_given_the_same_entropy_draw_the_same_numbers(tmp_path):
     (tmp_path / "train.py").write_text("import random; print(random.random())")
     drawn = []
     for name in ("one", "two"):
@@ -58,7 +58,7 @@ def test_a_run_given_an_entropy_draws_no_other(tmp_path):
 
 
 @pytest.mark.parametrize(("result", "told"), [("loss 1.5, undisturbed 1.6", 1), ("the same bits", 0)])
-def test_losses_that_differ_for_want_of_a_seed_are_explained(result, told):
+def test_losses_that_differ_because_no_seed_was_set_are_explained(result, told):
     reason = because("order-unseeded")
     oom = FaultVerdict("oom", SURVIVED, "", result=result)
     kill = FaultVerdict("kill", SURVIVED, "", restarts=1, result=result, label="not-equal", label_reasons=(reason,))

@@ -55,7 +55,7 @@ def test_equal_bits_with_racing_draws_are_called_chance():
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_fault_that_never_fired_counts_as_not_tried(name):
+def test_fault_that_never_fired_is_judged_not_tried(name):
     verdict = judge(BY_NAME[name], UNDISTURBED, run(name, fired=False))
     assert (verdict.survived, verdict.reason) == (
         NOT_TRIED,
@@ -79,7 +79,7 @@ def test_a_run_without_a_useful_end_is_lost(name, changes, words):
     assert words in verdict.reason
 
 
-def test_a_run_that_continues_with_nan_is_lost_whatever_its_loss():
+def test_run_continuing_with_nan_is_judged_lost_whatever_its_loss():
     skipped = [*saved(10, 20), Event.named("checkpoint-skipped", {}), *events(rehearsal_ended=END)]
     verdict = judge(BY_NAME["nan"], UNDISTURBED, run("nan", events=skipped))
     assert verdict.survived == LOST

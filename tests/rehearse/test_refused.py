@@ -14,7 +14,7 @@ ENDED = Rehearsed(0, 9.0, {"steps": 40}, [Event.named("rehearsal-ended", {"state
 REFUSED = Rehearsed(93, 1.0, {"steps": 0, "faults": {"not-restartable": 1}, "gave_up": WHY}, [])
 
 
-def test_a_refused_restart_is_lost_although_its_fault_never_fired():
+def test_refused_restart_is_judged_lost_although_its_fault_never_fired():
     verdict = judge(FAULTS[1], ENDED, REFUSED)
     assert (verdict.survived, verdict.reason, verdict.named) == (LOST, WHY, ("not-restartable",))
 
@@ -35,7 +35,7 @@ def test_a_refusal_after_the_script_had_finished_is_worded_differently():
     assert _refused(ENDED, ENDED) == ""
 
 
-def test_earlier_run_folders_are_passed_on_in_the_injection():
+def test_injection_passes_earlier_run_folders_through_the_environment():
     injection = Injection("kill", 20, 40, ("/a", "/b"))
     assert Injection.read(injection.to_environment()) == injection
     assert Injection.read({VARIABLE: '{"fault": "kill", "step": 1}'}) == Injection("kill", 1)

@@ -40,7 +40,7 @@ def may_be_wider(line: str) -> bool:
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_every_line_fits_or_is_a_command_or_one_word(name: str) -> None:
+def test_only_commands_and_single_words_exceed_the_line_width(name: str) -> None:
     for place, text in parts(name).items():
         width = min(int(place), 100) if place.isdigit() else 80
         for line in CODES.sub("", text).splitlines():
@@ -48,7 +48,7 @@ def test_every_line_fits_or_is_a_command_or_one_word(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_without_colour_there_is_no_escape_code(name: str) -> None:
+def test_output_without_colour_contains_no_escape_codes(name: str) -> None:
     found = parts(name)
     assert found.keys() == PLACES.keys()
     assert not any(CODES.search(found[place]) for place in ("pipe", "no-color", "dumb"))
@@ -56,6 +56,6 @@ def test_without_colour_there_is_no_escape_code(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", [name for name in COMMANDS if name.startswith("page-")])
-def test_a_page_has_no_markdown_left(name: str) -> None:
+def test_a_rendered_page_contains_no_markdown_marks(name: str) -> None:
     prose = [line for line in parts(name)["80"].splitlines() if not line.startswith("    ")]
     assert not [line for line in prose if re.search(r"`|\*\*|\]\(|^#|^\|", line)]

@@ -28,7 +28,7 @@ ENDS = {"fails": "raise SystemExit(3)", "killed": "os.kill(os.getpid(), 9) if fi
 
 @pytest.mark.parametrize("stream", ["stdout", "stderr"])
 @pytest.mark.parametrize("end", ENDS)
-def test_the_supervisor_begins_a_line_after_a_progress_bar(tmp_path: Path, stream: str, end: str) -> None:
+def test_a_supervisor_message_after_a_progress_bar_starts_a_new_line(tmp_path: Path, stream: str, end: str) -> None:
     script = f"import os, sys\nsys.{stream}.write('\\r{BAR}')\nsys.{stream}.flush()\n"
     script += f"first = not os.path.exists('x')\nopen('x', 'w').close()\n{ENDS[end]}\n"
     lines = run(tmp_path, script)
@@ -40,7 +40,7 @@ def test_a_message_after_a_finished_line_adds_no_blank_line(tmp_path: Path) -> N
     assert lines[lines.index("done") + 1].startswith("oomph: ")
 
 
-def test_the_guard_begins_a_line_after_a_progress_bar_and_wraps(tmp_path: Path) -> None:
+def test_a_guard_message_after_a_progress_bar_starts_a_new_line_and_wraps(tmp_path: Path) -> None:
     bar = f"import sys, time\nsys.stdout.write('\\r{BAR}')\nsys.stdout.flush()\n"
     lines = run(tmp_path, f"{bar}{SAY}\ntime.sleep(1)  # the supervisor passes stderr on\nprint('next')\n")
     at = lines.index(BAR)
@@ -50,7 +50,7 @@ def test_the_guard_begins_a_line_after_a_progress_bar_and_wraps(tmp_path: Path) 
     assert not [line for line in lines if len(line) > 70]
 
 
-def test_the_kept_stderr_is_plain_text(tmp_path: Path) -> None:
+def test_the_saved_stderr_is_plain_text(tmp_path: Path) -> None:
     run(tmp_path, f"{SAY}\n", 70, "--color=always")
     (line,) = (tmp_path / "run" / "stderr" / "1.log").read_text().strip().splitlines()
     assert line == "oomph: from the script: " + " ".join(["a word"] * 12)

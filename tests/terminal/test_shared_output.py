@@ -52,7 +52,7 @@ def test_messages_in_a_row_have_no_empty_lines_between_them(tmp_path: Path, shel
         assert all(line.startswith("oomph: ") for line in lines), lines
 
 
-def test_an_ended_line_in_a_file_gets_no_empty_line(tmp_path: Path) -> None:
+def test_a_message_in_a_file_follows_a_finished_line_without_a_blank_line(tmp_path: Path) -> None:
     lines = run(tmp_path, "print('done', flush=True)", "> f.txt 2>&1")
     assert lines[lines.index("done") + 1].startswith("oomph: ")
 
@@ -78,7 +78,7 @@ class Pipe:
 
 
 @pytest.mark.parametrize("notes_writes", [True, False])
-def test_line_start_in_a_pipe_is_known_only_until_others_may_write(
+def test_line_start_in_a_pipe_is_unknown_once_others_may_have_written(
     monkeypatch: pytest.MonkeyPatch, notes_writes: bool
 ) -> None:
     pipe = Pipe(monkeypatch, notes_writes)

@@ -45,7 +45,7 @@ def test_foreign_escape_codes_are_removed_from_messages() -> None:
 
 
 @pytest.mark.parametrize("column", range(2 * 40))
-def test_a_message_begins_at_the_start_of_a_line_wherever_the_cursor_is(column: int) -> None:
+def test_a_message_starts_a_new_line_at_any_cursor_column(column: int) -> None:
     before = "x" * column
     lines = screen((before + message("here", NARROW)).encode(), 40)
     assert "oomph: here" in lines
@@ -70,7 +70,7 @@ def test_long_script_output_before_a_message_is_handled_quickly() -> None:
     assert time.process_time() - started < 0.5
 
 
-def test_verdicts_have_their_colours() -> None:
+def test_verdicts_are_coloured_only_as_whole_words_at_the_start_of_a_line() -> None:
     heads = {"FAIL": RED, "ok": GREEN, "ok, all": BOLD, "   evidence": BOLD, "Why": BOLD}
     assert painted("FAIL  nvml (DOC204): x", heads) == "\x1b[31mFAIL\x1b[0m  nvml (DOC204): x"
     assert painted("FAILED", heads) == "FAILED"
@@ -80,7 +80,7 @@ def test_verdicts_have_their_colours() -> None:
     assert painted("nothing of ours", heads) == "nothing of ours"
 
 
-def test_a_marked_word_is_coloured_wherever_the_line_is_wrapped() -> None:
+def test_a_marked_word_is_coloured_in_a_wrapped_line() -> None:
     coloured = Screen(width=40, terminal=True, columns=40, colour=True)
     line = Marked("the result     verified: the repeated steps match the original ones", "verified", GREEN)
     shown = message(line, coloured)
@@ -118,7 +118,7 @@ def test_colour_is_used_only_on_capable_terminals(
         os.close(theirs)
 
 
-def test_a_long_word_has_a_line_of_its_own() -> None:
+def test_a_word_longer_than_the_line_is_put_on_a_separate_line() -> None:
     assert wrapped("a " + "/path" * 20 + " b", 40).split("\n") == ["a", "/path" * 20, "b"]
 
 
@@ -164,7 +164,7 @@ def test_markdown_is_shown_without_its_marks() -> None:
     ]
 
 
-def test_an_item_in_an_item_keeps_its_indentation() -> None:
+def test_nested_list_items_keep_their_indentation() -> None:
     nested = "- the first item\n  - one in it that is long\n  1. and a number"
     assert "\n".join(plain(nested, 20)).split("\n") == [
         "- the first item",
@@ -174,7 +174,7 @@ def test_an_item_in_an_item_keeps_its_indentation() -> None:
     ]
 
 
-def test_a_bar_in_code_does_not_end_a_cell() -> None:
+def test_a_vertical_bar_in_code_does_not_end_a_table_cell() -> None:
     assert list(plain("| `x|y` | `a` | b |", 80)) == ["x|y  a  b"]
 
 
@@ -190,7 +190,7 @@ def test_markdown_is_rendered_in_linear_time() -> None:
     assert time.process_time() - before < 10
 
 
-def test_the_last_column_of_a_table_wraps_where_it_has_room() -> None:
+def test_the_last_column_of_a_table_is_wrapped_to_the_remaining_width() -> None:
     rows = [["fault", "result"], ["kill", "the same bits as before and after"]]
     assert table(rows, 30) == ["fault  result", "kill   the same bits as before\n       and after"]
 
@@ -218,7 +218,7 @@ def test_the_ticking_line_appears_after_two_seconds_and_is_removed(monkeypatch: 
     assert screen("".join(written).encode(), 40) == [""]
 
 
-def test_nothing_ticks_on_a_pipe(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_ticking_line_is_written_to_a_pipe(monkeypatch: pytest.MonkeyPatch) -> None:
     written: list[str] = []
     monkeypatch.setattr(ticking, "_write", written.append)
     monkeypatch.setattr(ticking, "screen_of", lambda fd: PIPE)

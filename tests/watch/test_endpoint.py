@@ -110,7 +110,7 @@ def test_an_invalid_host_name_is_reported_in_one_sentence(host):
         ("[evil.example]", False),
     ],
 )
-def test_only_a_request_for_this_machine_is_answered(host, allowed):
+def test_only_requests_whose_host_header_names_this_machine_are_allowed(host, allowed):
     assert may_be_asked_for(host, "served.example", "gpu7.cluster") is allowed
 
 
@@ -160,7 +160,7 @@ def test_a_scraper_that_takes_too_long_is_cut_off(server, monkeypatch):
         time.sleep(0.01)
 
 
-def test_surplus_connections_are_refused_until_others_end(server, monkeypatch):
+def test_connections_over_the_limit_are_refused_until_others_close(server, monkeypatch):
     monkeypatch.setattr(endpoint, "_MOST_CONNECTIONS", 2)
     first, second, third = (socket.create_connection(server.server_address[:2], timeout=5) for _ in range(3))
     assert third.recv(1) == b""
@@ -171,7 +171,7 @@ def test_surplus_connections_are_refused_until_others_end(server, monkeypatch):
     assert get(server)[0] == 200
 
 
-def test_an_aborted_scrape_prints_nothing_on_the_terminal(server, capfd):
+def test_an_aborted_scrape_prints_nothing_to_the_terminal(server, capfd):
     for _ in range(3):
         with socket.create_connection(server.server_address[:2]) as rude:
             rude.sendall(b"GET /metrics HTTP/1.1\r\n\r\n")

@@ -51,7 +51,7 @@ def test_every_metric_of_the_table_is_served_with_its_type_and_help():
     assert len({family.name for family, _ in families()} | {family.name for family in OWN}) == len(served)
 
 
-def test_no_series_is_there_twice():
+def test_no_metric_series_is_served_twice():
     lines = [line.rpartition(" ")[0] for line in exposition(everything()).splitlines() if not line.startswith("#")]
     assert len(lines) == len(set(lines))
 
@@ -71,7 +71,7 @@ def test_a_finding_is_served_as_an_alert():
     assert found["oomph_gpu_info"][0][0]["name"] == "NVIDIA H100 80GB HBM3"
 
 
-def test_values_keep_their_digits():
+def test_metric_values_are_served_with_full_precision():
     gpu = replace(views.VIEWS["incidents"].gpus[0], values={"memory_used_bytes": 2.0**36 + 1, "utilization_ratio": 0.1})
     found = read(replace(BUSY, gpus=(gpu,)))
     assert found["oomph_gpu_memory_used_bytes"][0][1] == 2**36 + 1
@@ -80,7 +80,7 @@ def test_values_keep_their_digits():
     assert math.isnan(found["oomph_training_loss"][0][1])
 
 
-def test_a_lost_gpu_and_an_old_sample_have_no_values():
+def test_no_values_are_served_for_a_lost_gpu_or_from_an_old_sample():
     lost = read(views.VIEWS["lost-gpu"])
     assert [labels["gpu"] for labels, _ in lost["oomph_gpu_power_watts"]] == ["0"]
     old = read(replace(BUSY, time=BUSY.time + 31))

@@ -72,7 +72,7 @@ def test_without_a_run_the_machine_is_shown(tmp_path):
     assert ([gpu.uuid for gpu in view.gpus], view.jobs) == (["GPU-own"], ())
 
 
-def test_a_running_run_shows_what_it_measures(tmp_path):
+def test_measurements_of_an_active_run_are_shown_instead_of_the_machines(tmp_path):
     run = new_run(tmp_path, "a")
     keep(run, time.time() - 1, time.time())
     feed = Feed(None, tmp_path)
@@ -82,7 +82,7 @@ def test_a_running_run_shows_what_it_measures(tmp_path):
     run.close()
 
 
-def test_a_run_whose_samples_stop_is_named_and_the_machine_measured(tmp_path):
+def test_the_machine_is_measured_when_a_runs_samples_stop(tmp_path):
     run = new_run(tmp_path, "a")
     keep(run, time.time() - 100)
     view = Feed(None, tmp_path).look()
@@ -91,7 +91,7 @@ def test_a_run_whose_samples_stop_is_named_and_the_machine_measured(tmp_path):
     run.close()
 
 
-def test_the_machine_is_no_longer_measured_once_the_run_measures(tmp_path):
+def test_the_machine_is_no_longer_measured_once_the_run_writes_samples(tmp_path):
     run = new_run(tmp_path, "a")
     feed = Feed(None, tmp_path)
     assert uuids(feed) == ["GPU-own"]
@@ -114,7 +114,7 @@ def test_all_running_runs_are_shown_or_else_the_newest(tmp_path):
         run.close()
 
 
-def test_the_run_that_was_asked_for_shows_its_end(tmp_path):
+def test_a_requested_run_that_has_ended_is_shown_with_its_last_sample(tmp_path):
     run = new_run(tmp_path, "a")
     keep(run, 1e9)
     run.update(status=FINISHED)
@@ -135,7 +135,7 @@ def test_a_run_locked_by_another_machine_counts_as_running(tmp_path):
     assert Feed(run.path, tmp_path).look().jobs[0].state == "unfinished"
 
 
-def test_looking_never_takes_the_lock_of_a_run(tmp_path, monkeypatch):
+def test_viewing_a_run_never_takes_its_lock(tmp_path, monkeypatch):
     run = new_run(tmp_path, "a")
     monkeypatch.setattr(fcntl, "flock", lambda *_: pytest.fail("locked"))
     assert Feed(None, tmp_path).look().jobs[0].state == "running"
@@ -155,7 +155,7 @@ def test_the_journal_is_read_again_only_when_it_has_changed(tmp_path, monkeypatc
     run.close()
 
 
-def test_a_reader_keeps_two_minutes(tmp_path):
+def test_a_run_reader_keeps_only_the_most_recent_samples(tmp_path):
     run = new_run(tmp_path, "a")
     keep(run, *range(1, KEPT + 50))
     ProgressBoard(run.path, 1).write(0, 2, 3, 203, 200)
@@ -168,7 +168,7 @@ def test_a_reader_keeps_two_minutes(tmp_path):
     run.close()
 
 
-def test_the_folder_of_a_monitor_is_shown_as_a_run(tmp_path):
+def test_a_monitor_folder_is_shown_as_a_run(tmp_path):
     store = Store(tmp_path)
     store.append(Sample(time.time(), (GpuSample(0, "GPU-run"),), training={"epoch": 2.0}))
     feed = Feed(tmp_path, tmp_path)
@@ -191,7 +191,7 @@ def monitored(folder: Path, name: str, at: float) -> Path:
     return path
 
 
-def test_trainings_with_a_monitor_are_shown_beside_the_runs(tmp_path):
+def test_monitored_trainings_are_shown_beside_the_runs(tmp_path):
     over, now = monitored(tmp_path, "over", 1e9), monitored(tmp_path, "now", time.time())
     run = new_run(tmp_path, "a", 2e9)
     jobs = Feed(None, tmp_path).look().jobs
@@ -234,7 +234,7 @@ def test_damaged_and_foreign_folders_are_not_shown_as_runs(tmp_path):
     assert runs_of(tmp_path / "missing") == []
 
 
-def test_the_first_look_waits_for_the_driver(tmp_path, monkeypatch):
+def test_the_first_view_waits_until_the_driver_reports_a_gpu(tmp_path, monkeypatch):
     answers = [(), (), (GpuSample(0, "late"),)]
     monkeypatch.setattr(NoMachine, "sample", lambda self: Sample(time.time(), answers.pop(0)))
     assert [gpu.uuid for gpu in Feed(None, tmp_path).first_look().gpus] == ["late"]

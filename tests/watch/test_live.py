@@ -130,7 +130,7 @@ def test_a_signal_ends_the_view_and_restores_the_terminal(session, number):
     assert "Traceback" not in session.seen
 
 
-def test_a_suspended_view_restores_the_terminal_and_takes_it_again(session):
+def test_a_suspended_view_restores_the_terminal_and_reappears_on_resume(session):
     session.until("q quit")
     session.process.send_signal(signal.SIGTSTP)
     session.until(re.escape(LEAVE))
@@ -144,7 +144,7 @@ def test_a_suspended_view_restores_the_terminal_and_takes_it_again(session):
     assert is_restored(session)
 
 
-def test_the_view_takes_the_terminal_again_after_sigstop(session):
+def test_the_view_reappears_when_continued_after_sigstop(session):
     session.until("q quit")
     session.process.send_signal(signal.SIGSTOP)
     session.wait_until_stopped()
@@ -157,7 +157,7 @@ def test_the_view_takes_the_terminal_again_after_sigstop(session):
     assert is_restored(session)
 
 
-def test_an_error_shows_its_traceback_on_the_usual_screen(tmp_path):
+def test_a_traceback_is_printed_after_leaving_the_alternate_screen(tmp_path):
     code = "from oomph.watch.live_view import show\nshow(lambda: 1 / 0)"
     session = Session(tmp_path, code)
     assert session.end() == 1

@@ -137,7 +137,7 @@ def query(url: str, words: str) -> list[dict[str, Any]]:
     return result
 
 
-def test_the_prometheus_target_is_up_without_an_error(api):
+def test_prometheus_scrapes_the_endpoint_without_an_error(api):
     (target,) = json.loads(get(f"{api}/targets"))["data"]["activeTargets"]
     assert (target["health"], target["lastError"]) == ("up", "")
 
@@ -161,7 +161,7 @@ def test_prometheus_answers_every_query_of_the_dashboard(api, words):
 
 
 @pytest.mark.skipif(PROMTOOL is None, reason="promtool is not installed")
-def test_promtool_finds_no_problem(served):
+def test_promtool_finds_no_problem_in_the_served_metrics(served):
     text = get(f"http://{served}/metrics")
     checked = subprocess.run([str(PROMTOOL), "check", "metrics"], input=text, capture_output=True, timeout=LIMIT)
     assert (checked.stdout + checked.stderr, checked.returncode) == (b"", 0)

@@ -54,7 +54,7 @@ def test_the_newest_incident_is_shown_however_many_gpus_there_are():
     assert "memory-leak" in plain(views.VIEWS["sixteen-gpus"], width=60, height=12)
 
 
-def test_names_cannot_steer_the_terminal():
+def test_control_characters_in_names_are_escaped():
     evil = "\x1b[2J\x9b31m\nq"
     gpus = views.gpu(0, name=evil, processes=(views.GpuProcess(1, 1, evil),)), views.gpu(1, problem=evil)
     view = views.view_of(
@@ -82,7 +82,7 @@ def test_keys_quit_and_pause_the_view():
     assert "paused" in plain(views.VIEWS["mig"], pressed(ViewChoice(), "p"))
 
 
-def test_s_sorts_the_gpus_by_one_metric_after_the_other():
+def test_pressing_s_cycles_through_the_sort_orders_of_the_gpus():
     view = views.view_of(views.NOW, [views.Sample(views.NOW, (views.gpu(0, 0.1), views.gpu(1, 0.9)))], [])
     choice, first = ViewChoice(), []
     for _ in range(5):
@@ -91,7 +91,7 @@ def test_s_sorts_the_gpus_by_one_metric_after_the_other():
     assert first == [("index", 0), ("memory", 1), ("use", 1), ("temperature", 1), ("index", 0)]
 
 
-def test_rows_go_to_the_parts_by_rank():
+def test_screen_rows_are_allotted_to_the_parts_by_rank():
     wishes = [Wish(5, 2, 1), Wish(9, 3, 0), Wish(4, 0, 2)]
     assert allot(100, wishes) == [5, 9, 4]
     assert allot(12, wishes) == [3, 9, 0]
@@ -100,7 +100,7 @@ def test_rows_go_to_the_parts_by_rank():
     assert (cut(5, 5), cut(5, 3), cut(5, 0)) == ((5, 0), (2, 3), (0, 5))
 
 
-def test_a_sparkline_holds_the_newest_values():
+def test_a_sparkline_shows_the_newest_values():
     assert sparkline([9.0, 0.0, 0.5, 1.0], 3, 1.0) == "▁▅█"
     assert sparkline([0.5], 3, 1.0, ASCII) == "  ="
     assert sparkline([float("nan"), 2.0, -1.0], 4, 1.0) == "  █▁"

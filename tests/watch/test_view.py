@@ -39,7 +39,7 @@ def test_a_gpu_shows_its_newest_values_and_charted_history():
     assert view.gpus[0].history["temperature_celsius"] == (40.0, 70.0)
 
 
-def test_a_gpu_that_is_lost_has_no_values():
+def test_a_lost_gpu_is_shown_without_values():
     view = view_of(NOW, [Sample(NOW - 1, (gpu(0),)), Sample(NOW, (gpu(0, problem="GPU is lost"),))], [])
     assert (view.gpus[0].problem, view.gpus[0].values) == ("GPU is lost", {})
     assert view.processes == ()
@@ -56,7 +56,7 @@ def test_rarely_read_values_are_kept_until_the_next_reading():
     assert "power_limit_watts" not in view_of(NOW, [Sample(NOW - 26, (slow,)), Sample(NOW, (fast,))], []).gpus[0].values
 
 
-def test_processes_stay_until_they_are_asked_for_again():
+def test_gpu_processes_are_kept_until_read_again_or_outdated():
     old = (GpuProcess(7, 100, "old"),)
     silent = gpu(0, processes=None)
     first, second = gpu(0, processes=old), gpu(0, processes=())
@@ -70,7 +70,7 @@ def test_the_instances_of_a_mig_gpu_are_numbered():
     assert [each.label for each in view.gpus] == ["0", "0:0", "0:1", "0:2"]
 
 
-def test_missing_samples_are_counted_as_silence():
+def test_silence_is_the_time_since_the_last_sample_once_samples_are_missing():
     assert silence(NOW + 4, [Sample(NOW)]) == 0
     assert silence(NOW + 40, [Sample(NOW)]) == 40
     assert silence(NOW, []) == 0
@@ -111,7 +111,7 @@ def test_step_pace_is_measured_anew_after_a_restart():
     assert job_of(run(before, *after)).step_seconds == 0.01
 
 
-def test_unknown_values_are_not_shown():
+def test_a_job_leaves_unknown_values_empty():
     job = job_of(run())
     assert (job.epoch, job.eta_seconds, job.step_seconds, job.input_wait_ratio, job.micro_batch) == (None,) * 5
     assert job_of(run(training(0, steps_total=5), training(1, steps_total=5))).eta_seconds is None
@@ -124,7 +124,7 @@ def test_epochs_and_micro_batch_are_read_from_the_journal_without_samples():
     assert job_of(run(events=(*events, Event.named("fit-started", {})))).micro_batch is None
 
 
-def test_a_run_without_an_end_is_shown_as_unfinished():
+def test_an_inactive_run_without_a_recorded_end_is_shown_as_unfinished():
     assert job_of(run(going_on=False)).state == UNFINISHED
     ended = RunRecord(("x",), "", "", "", FINISHED)
     assert job_of(run(going_on=False, record=ended)).state == FINISHED
@@ -201,14 +201,14 @@ def test_a_finding_is_an_alert_until_it_ends():
     assert seen(found, going_on=False) == (0, [NOW - 7000]), "of a run that was cut off"
 
 
-def test_an_active_finding_is_shown_however_much_has_happened_since():
+def test_an_active_finding_is_shown_even_after_many_later_events():
     found = Event.named("finding", {"fault": "memory-leak", "subject": "GPU 0"}, 1, time=1.0)
     recovered = [Event.named("recovered", {"batch": 256, "micro_batch": 64}, 1, time=2.0 + at) for at in range(500)]
     told = incidents_of([found, *recovered])
     assert (told[0].fault, len(told)) == ("memory-leak", 101)
 
 
-def test_findings_are_distinguished_by_kind_and_prometheus_gets_the_worst():
+def test_findings_differ_by_kind_and_only_the_most_severe_is_exported():
     lost = {"fault": "hardware-fault", "subject": "GPU 0"}
     events = [
         Event.named("finding", {**lost, "kind": kind, "severity": severity}, 1, time=NOW - age)
@@ -223,7 +223,7 @@ def test_findings_are_distinguished_by_kind_and_prometheus_gets_the_worst():
 # -- the document -----------------------------------------------------------------------------------------------------
 
 
-def test_the_document_keeps_the_contract():
+def test_the_json_document_has_the_promised_keys():
     document = as_document(views.VIEWS["incidents"])
     first = document["gpus"][0]
     assert document["schema"] == 1

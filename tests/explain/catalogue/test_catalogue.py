@@ -32,7 +32,7 @@ def read_example(fault: Fault) -> list[Evidence]:
 
 
 @by_code
-def test_the_example_of_a_page_is_diagnosed_as_its_fault_first(fault: Fault) -> None:
+def test_example_of_a_page_is_diagnosed_as_the_fault_of_that_page(fault: Fault) -> None:
     diagnoses = diagnose(read_example(fault))
     assert diagnoses[0].code == fault.code
     assert diagnoses[0].role == "cause"
@@ -40,20 +40,20 @@ def test_the_example_of_a_page_is_diagnosed_as_its_fault_first(fault: Fault) -> 
 
 
 @by_code
-def test_no_other_example_is_diagnosed_as_this_fault_first(fault: Fault) -> None:
+def test_example_of_any_other_page_is_not_diagnosed_as_this_fault(fault: Fault) -> None:
     others = [other for other in FAULTS if other is not fault]
     assert [other.code for other in others if diagnose(read_example(other))[0].code == fault.code] == []
 
 
 @by_code
-def test_the_groups_of_every_pattern_are_named_like_captured_values(fault: Fault) -> None:
+def test_pattern_groups_have_lowercase_names_joined_by_underscores(fault: Fault) -> None:
     for signature in fault.signatures:
         names = re.compile(signature.pattern).groupindex
         assert all(re.fullmatch(r"[a-z]+(_[a-z]+)*", name) for name in names)
 
 
 @by_code
-def test_every_need_is_the_id_of_an_earlier_signature_of_the_page(fault: Fault) -> None:
+def test_every_needed_signature_comes_earlier_on_the_same_page(fault: Fault) -> None:
     ids: set[str] = set()
     for signature in fault.signatures:
         assert ids.issuperset(signature.needs)
@@ -61,13 +61,13 @@ def test_every_need_is_the_id_of_an_earlier_signature_of_the_page(fault: Fault) 
 
 
 @by_code
-def test_unless_and_beside_refer_to_signatures_of_the_page(fault: Fault) -> None:
+def test_unless_and_beside_refer_to_signatures_of_the_same_page(fault: Fault) -> None:
     ids = {signature.id for signature in fault.signatures}
     assert ids.issuperset(name for each in fault.signatures for name in (*each.unless, *each.beside))
 
 
 @by_code
-def test_no_repeat_in_a_pattern_holds_another(fault: Fault) -> None:
+def test_no_pattern_has_nested_unbounded_repeats(fault: Fault) -> None:
     """Nested unbounded repeats are what makes matching exponential."""
     for signature in fault.signatures:
         assert deepest_repeat(parser.parse(signature.pattern)) <= 1, signature.pattern
@@ -75,7 +75,7 @@ def test_no_repeat_in_a_pattern_holds_another(fault: Fault) -> None:
 
 @by_code
 @pytest.mark.parametrize("filler", ["a", " ", "1", "/", "(", "Killed "], ids=repr)
-def test_a_pattern_is_fast_on_a_long_line_that_almost_matches(fault: Fault, filler: str) -> None:
+def test_pattern_is_fast_on_a_long_line_that_almost_matches(fault: Fault, filler: str) -> None:
     for signature in fault.signatures:
         text = (signature.literal + filler * TEXT_LIMIT)[:TEXT_LIMIT]
         signature.match("")  # compiles the pattern, which is no part of what a line costs
@@ -116,7 +116,7 @@ def test_consequences_are_faults_of_the_catalogue() -> None:
     assert {name for fault in FAULTS for name in fault.leads_to} <= names
 
 
-def test_a_fault_is_found_by_its_code_or_its_name_in_any_case() -> None:
+def test_fault_is_found_by_code_or_name_in_upper_or_lower_case() -> None:
     by_name = find("Device-OOM")
     assert by_name is not None
     assert by_name is find("oom101")
@@ -134,13 +134,13 @@ def test_a_fault_is_found_by_its_code_or_its_name_in_any_case() -> None:
         (("confidence = 0.97", "certainty = 0.97"), "certainty"),
     ],
 )
-def test_a_page_that_can_not_be_read_says_what_is_wrong(change: tuple[str, str], complaint: str) -> None:
+def test_invalid_page_is_refused_with_the_reason(change: tuple[str, str], complaint: str) -> None:
     source = Path(__file__).parents[3] / "src/oomph/explain/pages/memory/OOM101-device-oom.md"
     with pytest.raises(PageError, match=complaint):
         parse_page(source.read_text().replace(*change).encode(), source)
 
 
-def test_driver_status_number_belongs_to_one_fault() -> None:
+def test_every_driver_status_number_belongs_to_only_one_fault() -> None:
     numbers = Counter(
         number
         for fault in load()

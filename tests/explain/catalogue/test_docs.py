@@ -27,7 +27,7 @@ def test_the_reference_has_a_page_for_each_fault_and_an_index() -> None:
 
 
 @pytest.mark.parametrize("fault", load(), ids=lambda fault: fault.name)
-def test_a_page_of_the_reference_says_what_the_page_says(fault: Fault) -> None:
+def test_reference_page_contains_the_text_and_remedies_of_its_fault(fault: Fault) -> None:
     name = f"{fault.code}-{fault.name}.md"
     text = DOCUMENTS[name]
     assert f"| [{fault.code}]({name}) | {fault.name} | {fault.summary} | {fault.severity} |" in DOCUMENTS["index.md"]
@@ -39,7 +39,7 @@ def test_a_page_of_the_reference_says_what_the_page_says(fault: Fault) -> None:
         assert remedy.changes in text
 
 
-def test_the_front_matter_is_read_as_json_where_oomph_is_installed() -> None:
+def test_installed_json_front_matter_equals_that_of_the_pages() -> None:
     """When this fails: .venv/bin/pip install --editable ."""
     assert [fault.code for fault in load() if front_matter.made(fault.page) != front_matter.parse(fault.page)] == []
 
@@ -62,13 +62,13 @@ def test_page_changed_since_installation_is_parsed_again() -> None:
     assert changed.signatures == page.signatures
 
 
-def test_prose_changed_since_installation_is_checked() -> None:
+def test_prose_of_a_page_changed_since_installation_is_checked() -> None:
     with pytest.raises(PageError, match="headings"):
         parse_page(PAGE.read_bytes().replace(b"## Why\n", b"## Because\n"), PAGE)
 
 
 @pytest.mark.parametrize("damage", [None, slice(0, -1), slice(0, 1000), slice(5, None), "a letter"])
-def test_pages_are_read_without_a_usable_json_file(
+def test_pages_are_read_without_a_valid_json_front_matter_file(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, damage: slice | str | None
 ) -> None:
     whole, front = front_matter.MADE.read_bytes(), tmp_path / "front.jsonl"
@@ -81,7 +81,7 @@ def test_pages_are_read_without_a_usable_json_file(
     assert (known, read) == ({}, find("device-oom"))
 
 
-def test_a_diagnosis_reads_only_the_signatures_that_the_log_may_bear() -> None:
+def test_diagnosis_loads_only_signatures_that_could_match_the_log() -> None:
     """They are two thousand: reading all of them takes longer than the rest of a start."""
     counted = subprocess.run([sys.executable, "-c", COUNT], capture_output=True, text=True, check=True, timeout=60)
     assert 0 < int(counted.stdout) < 200
@@ -95,7 +95,7 @@ print(fault._signature.cache_info().currsize)
 """
 
 
-def test_a_page_that_is_no_more_is_removed(tmp_path: Path) -> None:
+def test_reference_page_of_a_deleted_fault_is_removed(tmp_path: Path) -> None:
     (tmp_path / "OLD999-gone.md").write_text("old")
     write(tmp_path)
     assert {path.name for path in tmp_path.iterdir()} == documents(load()).keys()

@@ -71,7 +71,7 @@ def test_remedy_uses_only_captured_values_and_leaves_no_braces(fault: Fault) -> 
 
 
 @by_code
-def test_a_command_needs_only_values_that_its_own_wording_captures(fault: Fault) -> None:
+def test_remedy_command_uses_only_values_captured_by_its_own_wording(fault: Fault) -> None:
     for signature in fault.signatures:
         own = set(re.compile(signature.pattern).groupindex) | ({"inside"} if signature.inside else set())
         assert all(fields(remedy.command) <= own for remedy in signature.remedies), signature.literal
@@ -91,7 +91,7 @@ def test_every_system_gets_a_remedy(fault: Fault) -> None:
 
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="no bash")
-def test_the_commands_of_linux_are_those_of_a_shell() -> None:
+def test_linux_commands_have_valid_shell_syntax() -> None:
     """`bash -n` reads them without running any."""
     typed = {
         remedy.filled(dict.fromkeys(fields(remedy.command), "value")).command
@@ -104,7 +104,7 @@ def test_the_commands_of_linux_are_those_of_a_shell() -> None:
     assert checked.stderr == ""
 
 
-def test_the_reference_gives_remedies_of_single_wordings_and_their_systems() -> None:
+def test_reference_shows_remedies_for_single_wordings_and_systems() -> None:
     text = documents(load())["CKP401-checkpoint-failure.md"]
     assert "First of all, when the log says `unable to lock file` or `Unable to lock file`:" in text
     assert "HDF5_USE_FILE_LOCKING=FALSE" in text
@@ -124,7 +124,7 @@ def test_the_reference_gives_remedies_of_single_wordings_and_their_systems() -> 
         (("\n[[remedies]]\n", '\n[[remedies]]\nwhere = ["linux"]\n'), "at least one remedy of the page"),
     ],
 )
-def test_an_unusable_remedy_says_what_is_wrong(change: tuple[str, str], complaint: str) -> None:
+def test_invalid_remedy_is_refused_with_the_reason(change: tuple[str, str], complaint: str) -> None:
     before, after = change
     text = PAGE.read_text(encoding="utf-8").replace(before, after)
     if "at least one" in complaint:

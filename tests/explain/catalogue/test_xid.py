@@ -26,7 +26,7 @@ def first(xid: int) -> str:
     return best.name
 
 
-def test_the_catalogue_is_complete() -> None:
+def test_xid_catalogue_is_complete() -> None:
     assert list(catalogue()) == list(range(1, 173))
     assert catalogue()[79] == Xid(
         79, "ROBUST_CHANNEL_GPU_HAS_FALLEN_OFF_THE_BUS", True, "RESTART_BM", "CONTACT_SUPPORT"
@@ -59,13 +59,13 @@ def test_xid_reference_matches_the_table() -> None:
     assert REFERENCE.read_text() == xid_table(catalogue().values())
 
 
-def test_every_page_that_reads_an_xid_reads_its_number() -> None:
+def test_every_page_with_an_xid_signature_captures_its_number() -> None:
     pages = [fault for fault in load() if any("Xid" in s.literal.split() for s in fault.signatures)]
     assert find("HWD801") in pages
     assert all("xid" in s.pattern for fault in pages for s in fault.signatures if s.literal == "Xid")
 
 
-def test_a_spreadsheet_as_nvidia_publishes_it_becomes_the_table(tmp_path: Path) -> None:
+def test_spreadsheet_in_nvidias_format_is_converted_to_the_xid_table(tmp_path: Path) -> None:
     headings = ["Type (XID)", "Code", "Mnemonic", "Description", "Resolution Bucket (Immediate Action)"]
     headings += ["Resolution Bucket (Investigatory Action)"]
     rows = [headings, ["XID", "79", "A /\nB", "lost", "RESTART_BM", "X, Y"], ["XID", "1", "C", "Unused", "Z", "Z"]]

@@ -36,7 +36,7 @@ def free(*megabytes: int) -> str:
     )
 
 
-def test_the_last_chunk_of_a_region_is_as_large_as_the_line_says() -> None:
+def test_last_chunk_of_a_memory_region_has_the_printed_size() -> None:
     """It has no next one, which TensorFlow prints as 2**64 - 1."""
     last = f"I bfc_allocator.cc:1105] Free  at 7f3240238040 of size {3 << 20} next {2**64 - 1}\n"
     limit = "I bfc_allocator.cc:1119] Total size in pool: 14.00MiB memory_limit_: 18.00MiB\n"
@@ -44,7 +44,7 @@ def test_the_last_chunk_of_a_region_is_as_large_as_the_line_says() -> None:
     assert diagnose(lines)[0].captured["largest_free"] == "3.00MiB"
 
 
-def test_room_enough_in_too_small_pieces_is_fragmentation() -> None:
+def test_enough_free_memory_in_too_small_pieces_is_fragmentation() -> None:
     found = names(REQUEST + free(40, 10, 40) + FAILURE)
     assert found == [("device-oom-fragmentation", "cause"), ("device-oom", "consequence")]
 
@@ -54,29 +54,29 @@ def test_too_little_memory_or_one_large_piece_is_not_fragmentation(pieces: tuple
     assert names(REQUEST + free(*pieces) + FAILURE) == [("device-oom", "cause")]
 
 
-def test_a_later_dump_replaces_the_earlier_one() -> None:
+def test_later_memory_dump_replaces_the_earlier_one() -> None:
     assert names(REQUEST + free(40, 40) + REQUEST + free(10) + FAILURE)[0] == ("device-oom", "cause")
 
 
-def test_plain_bytes_of_older_versions_are_read() -> None:
+def test_memory_statistics_in_plain_bytes_are_read() -> None:
     text = "Stats: \nLimit:                 11330964685\nInUse:                  1330964685\n"
     (found,) = diagnose(read_log(io.BytesIO((REQUEST + text + FAILURE).encode())))
     assert (found.captured["limit"], found.captured["in_use"]) == ("10.55GiB", "1.24GiB")
 
 
-def test_free_memory_is_computed_from_figures_without_chunks() -> None:
+def test_free_memory_is_computed_from_statistics_without_chunks() -> None:
     text = "Stats: \nLimit:                  2787868672\nInUse:                  2590112512\n"
     found, *_ = diagnose(read_log(io.BytesIO((REQUEST + text + FAILURE).encode())))
     assert found.captured["free"] == "188.59MiB"
     assert "largest_free" not in found.captured
 
 
-def test_the_remedy_has_the_figures() -> None:
+def test_fragmentation_remedy_states_the_requested_and_free_memory() -> None:
     (found,) = diagnose(read_log(io.BytesIO((LOGS / "eager_fill.log").read_bytes())))
     assert found.remedies[0].text.startswith("64.00MiB were asked for, 2.00MiB of 512.00MiB were free")
 
 
-def test_a_file_that_tensorflow_wrote_is_read() -> None:
+def test_memory_map_written_by_tensorflow_is_read() -> None:
     """Written by TensorFlow 2.21 under a ceiling of 100 MB: five tensors of 16 MiB, and one of 80 MiB that failed."""
     assert looks_like_one(DUMP.read_bytes())
     (found,) = diagnose([read_dump(DUMP)])
@@ -88,7 +88,7 @@ def test_a_file_that_tensorflow_wrote_is_read() -> None:
 
 
 @given(st.binary(max_size=200))
-def test_any_other_bytes_are_refused_without_a_crash(data: bytes) -> None:
+def test_arbitrary_bytes_raise_only_value_error(data: bytes) -> None:
     for start in (b"", b"\x0a\x09GPU_0_bfc"):
         try:
             describe(start + data)
@@ -107,7 +107,7 @@ def test_any_other_bytes_are_refused_without_a_crash(data: bytes) -> None:
         ("x", None),
     ],
 )
-def test_amounts_are_read_as_programs_print_them(text: str, size: int | None) -> None:
+def test_memory_sizes_are_read_in_the_formats_programs_print(text: str, size: int | None) -> None:
     assert read_size(text) == size
 
 
@@ -126,7 +126,7 @@ def dumps(sizes: list[list[int]]) -> bytes:
 
 
 @given(st.lists(st.lists(st.integers(1, 90), max_size=5), max_size=4), st.booleans(), st.booleans())
-def test_a_dump_that_is_condensed_says_the_same(sizes: list[list[int]], warned: bool, as_json: bool) -> None:
+def test_condensed_memory_dump_gives_the_same_diagnosis(sizes: list[list[int]], warned: bool, as_json: bool) -> None:
     data = dumps(sizes)
     if warned:
         data += REQUEST.replace("requested", " The caller indicates that this is not a failure, requested").encode()
@@ -138,7 +138,7 @@ def test_a_dump_that_is_condensed_says_the_same(sizes: list[list[int]], warned: 
     assert [(d.name, d.role, d.captured) for d in whole] == [(d.name, d.role, d.captured) for d in quick]
 
 
-def test_a_dump_that_is_longer_than_a_block_is_added_up() -> None:
+def test_memory_dump_longer_than_a_read_block_is_summed_correctly() -> None:
     data = dumps([[1] * (3 * CHUNK_BYTES // 100)])
     assert len(data) > 3 * CHUNK_BYTES
     whole, quick = (diagnose(read_log(io.BytesIO(data), words=each)) for each in (None, words()))

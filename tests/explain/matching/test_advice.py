@@ -24,13 +24,13 @@ def texts(
     return [(each.text, each.command) for each in remedies_for(fault, signatures, systems, captured)]
 
 
-def test_the_remedies_of_the_surest_wording_lead_and_those_of_the_page_follow() -> None:
+def test_remedies_of_the_surest_wording_come_first_and_those_of_the_page_last() -> None:
     sure = Signature("a", advice='[{"text": "first"}]')
     less = Signature("b", confidence=0.5, advice='[{"text": "second"}]')
     assert texts(page(Remedy("last")), sure, less) == [("first", ""), ("second", ""), ("last", "")]
 
 
-def test_remedies_of_a_narrowing_wording_come_first() -> None:
+def test_remedies_of_a_more_specific_wording_come_first() -> None:
     sure, narrow = Signature("a", advice='[{"text": "general"}]'), Signature("b", confidence=0, alone=False)
     assert texts(page(), sure, narrow._replace(advice='[{"text": "special"}]')) == [("special", ""), ("general", "")]
 
@@ -50,7 +50,7 @@ def test_oomph_run_remedies_are_shown_only_where_it_runs(system: str) -> None:
     assert len(texts(fault, systems=frozenset({"wsl"}))) == 2
 
 
-def test_a_log_of_a_mac_is_not_told_to_use_oomph_run() -> None:
+def test_log_from_a_mac_gets_no_oomph_run_remedy() -> None:
     log = b'  File "/Users/me/train.py", line 3, in <module>\nCUDA_ERROR_LAUNCH_FAILED: unspecified launch failure\n'
     first, *_ = diagnose_log(log)
     assert any(remedy.action for remedy in first.fault.remedies)
@@ -58,7 +58,7 @@ def test_a_log_of_a_mac_is_not_told_to_use_oomph_run() -> None:
     assert not any(remedy.action for remedy in first.remedies)
 
 
-def test_no_text_and_no_command_is_given_twice() -> None:
+def test_remedy_texts_and_commands_are_not_repeated() -> None:
     fault = page(Remedy("look", "oomph doctor"), Remedy("ask", "oomph doctor"), Remedy("look"), Remedy("think"))
     assert texts(fault) == [("look", "oomph doctor"), ("think", "")]
 
@@ -67,20 +67,20 @@ def test_number_of_remedies_is_limited() -> None:
     assert len(texts(page(*(Remedy(str(number)) for number in range(20))))) == MOST
 
 
-def test_captured_values_are_filled_in_and_without_them_the_plain_text_stands() -> None:
+def test_remedy_without_captured_values_falls_back_to_its_plain_text() -> None:
     fault = page(Remedy("install it", "pip install numpy=={needed}", known="install NumPy {needed}"))
     assert texts(fault, needed="1.26.4") == [("install NumPy 1.26.4", "pip install numpy==1.26.4")]
     assert texts(fault) == [("install it", "")]
 
 
-def test_a_value_that_a_shell_would_run_never_gets_into_a_command() -> None:
+def test_value_unsafe_in_a_shell_is_never_put_into_a_command() -> None:
     fault = page(Remedy("install it", "pip install {package}"))
     for value in ("x; rm -rf ~", "$(reboot)", "`reboot`", "a b", "-rf", "x\nreboot", "x'y"):
         assert texts(fault, package=value) == [("install it", "")]
     assert texts(fault, package="tensorflow_text") == [("install it", "pip install tensorflow_text")]
 
 
-def test_a_value_that_ends_with_a_full_stop_does_not_double_it() -> None:
+def test_full_stop_at_the_end_of_a_captured_value_is_dropped() -> None:
     fault = page(Remedy("change it", known="change it: {reason}"))
     assert texts(fault, reason="a shape was expected.") == [("change it: a shape was expected", "")]
     assert texts(fault, reason="and so on ...") == [("change it: and so on ...", "")]

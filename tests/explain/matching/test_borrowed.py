@@ -15,11 +15,11 @@ def advice(text: str) -> str:
     return "".join(signature.advice for signature in signatures)
 
 
-def test_the_wording_of_another_page_is_found() -> None:
+def test_advice_is_borrowed_from_a_matching_wording_of_another_page() -> None:
     assert "TFTrainer" in advice(ERROR)
 
 
-def test_specific_page_is_borrowed_from_before_plain_errors() -> None:
+def test_advice_is_borrowed_from_a_specific_page_before_plain_errors() -> None:
     assert "moments" not in advice("TypeError: build() got an unexpected keyword argument 'zoom'")
     captured, signatures = borrowed(
         load(), (Evidence("log", "AttributeError: 'DataFrame' object has no attribute 'ix'", 1),), lambda _: frozenset()
@@ -32,13 +32,13 @@ def test_unknown_words_borrow_no_advice() -> None:
     assert advice("ValueError: something of my own") == ""
 
 
-def test_guess_without_advice_gives_borrowed_advice_first() -> None:
+def test_borrowed_advice_comes_first_in_a_guess_without_its_own() -> None:
     (first, *_) = diagnose_log(ERROR.encode())
     assert first.confidence <= 0.5
     assert "TFTrainer" in first.remedies[0].text
 
 
-def test_a_plain_error_without_advice_on_its_page_borrows_it_too() -> None:
+def test_unrelated_error_also_borrows_advice_from_another_page() -> None:
     traceback = 'Traceback (most recent call last):\n  File "train.py", line 3, in <module>\n    build()\n'
     (first, *_) = diagnose_log(f"{traceback}ImportError: cannot import name layer_from_config".encode())
     assert first.name == "unrelated"

@@ -30,7 +30,7 @@ def sample(*lines: str) -> EvidenceSample:
     return kept
 
 
-def test_words_speak_for_faults_and_against_them() -> None:
+def test_words_raise_the_share_of_some_faults_and_lower_others() -> None:
     learned = Classifier(LEARNED, load())
     exhausted, killed = learned.shares(["ResourceExhausted"]), learned.shares(["Killed"])
     assert exhausted.faults[0].name == "device-oom"
@@ -40,11 +40,11 @@ def test_words_speak_for_faults_and_against_them() -> None:
     assert (exhausted.words, learned.shares(["neither of these"]).words) == (1, 0)
 
 
-def test_words_count_once_and_long_names_are_split() -> None:
+def test_repeated_words_are_listed_once_and_compound_names_are_split() -> None:
     assert words(["ResourceExhaustedError: exhausted", "Error 137"]) == ["137", "error", "exhausted", "resource"]
 
 
-def test_most_telling_line_for_a_fault_is_found() -> None:
+def test_most_significant_line_for_a_fault_is_found() -> None:
     learned = Classifier(LEARNED, load())
     oom = next(fault for fault in load() if fault.name == "device-oom")
     told = of("Epoch 1", "memory exhausted", "killed", "exhausted again")
@@ -54,19 +54,19 @@ def test_most_telling_line_for_a_fault_is_found() -> None:
 
 @settings(max_examples=200)
 @given(st.text())
-def test_the_shares_of_any_text_add_up_to_one(text: str) -> None:
+def test_classifier_shares_of_any_text_add_up_to_one(text: str) -> None:
     shares = trained(load()).shares([text])
     assert sum(page.confidence for page in shares.faults) + shares.sound == pytest.approx(1)
     assert [page.confidence for page in shares.faults] == sorted((p.confidence for p in shares.faults), reverse=True)
 
 
-def test_a_damaged_line_of_the_table_says_nothing() -> None:
+def test_damaged_line_of_the_word_table_is_ignored() -> None:
     learned = Classifier("exhausted 3x OOM101=4\nkilled 200 OOM110\nepoch 100 sound=500\n", load())
     assert learned.shares(["exhausted, killed"]).words == 0
     assert learned.shares(["epoch"]).sound == 1
 
 
-def test_a_table_that_is_gone_is_no_harm(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_word_table_gives_no_diagnosis_and_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(classifier, "TABLE", TABLE.with_name("none.txt"))
     trained.cache_clear()
     try:
@@ -75,7 +75,7 @@ def test_a_table_that_is_gone_is_no_harm(monkeypatch: pytest.MonkeyPatch) -> Non
         trained.cache_clear()
 
 
-def test_every_line_of_the_table_is_a_word_with_weights_of_pages() -> None:
+def test_every_line_of_the_word_table_gives_a_word_and_weights_of_existing_pages() -> None:
     codes = {fault.code for fault in load()} | {SOUND}
     lines = [line.split(" ") for line in TABLE.read_text(encoding="ascii").splitlines()]
     assert [word for word, *_ in lines] == sorted({word for word, *_ in lines})
@@ -83,7 +83,7 @@ def test_every_line_of_the_table_is_a_word_with_weights_of_pages() -> None:
     assert all(words([word]) == [word] and int(rarity) > 0 for word, rarity, *_ in lines if word != ALWAYS)
 
 
-def test_words_alone_identify_most_page_examples() -> None:
+def test_classifier_identifies_most_page_examples() -> None:
     """No example is among the logs from which the words were learned."""
     shares = {fault.name: trained(load()).shares(fault.example.splitlines()) for fault in load()}
     first = [name for name, share in shares.items() if share.faults[0].name == name]
@@ -102,7 +102,7 @@ def test_sample_keeps_the_beginning_and_the_end() -> None:
     )
 
 
-def test_harmless_and_outlived_lines_are_not_in_force() -> None:
+def test_harmless_lines_and_survived_errors_are_excluded_from_the_sample() -> None:
     outlived, later = "ValueError: the shape is wrong", "E bar.cc:1] the allocator failed"
     kept = sample("E cuda_dnn.cc:1] Attempting to register factory for plugin", outlived, "Epoch 2/5 loss: 0.3", later)
     assert [fact.text for fact in kept.in_force] == ["Epoch 2/5 loss: 0.3", later]

@@ -21,7 +21,7 @@ from oomph.explain.matching.derived import derived
         ("6220800", "0", "empty"),
     ],
 )
-def test_ratio_of_two_sizes_explains_the_misfit(found: str, needed: str, words: str) -> None:
+def test_shape_mismatch_is_explained_by_the_ratio_of_two_sizes(found: str, needed: str, words: str) -> None:
     assert words in derived({"found": found, "needed": needed})["misfit"]
 
 

@@ -50,7 +50,7 @@ def of(*lines: str) -> list[str]:
 PEER = "E0000 00:00:1795273984.028772   23189 bar.cc:52] the grpc channel to peer task worker 2 is dead: unavailable"
 
 
-def test_end_in_unknown_words_is_diagnosed_as_the_most_similar_page() -> None:
+def test_unknown_final_error_is_diagnosed_as_the_most_similar_page() -> None:
     first, *others = diagnose([Evidence("log", PEER, 1)])
     assert first.name == "worker-lost"
     assert first.confidence <= 0.5
@@ -59,16 +59,16 @@ def test_end_in_unknown_words_is_diagnosed_as_the_most_similar_page() -> None:
     assert all(other.confidence < first.confidence for other in others)
 
 
-def test_end_wanted_by_the_user_is_not_diagnosed() -> None:
+def test_error_before_a_keyboard_interrupt_is_not_diagnosed() -> None:
     frames = ("Traceback (most recent call last):", '  File "/lib/keras/src/trainer.py", line 377, in fit')
     assert of(PEER, *frames, "KeyboardInterrupt") == []
 
 
-def test_line_that_training_outlived_is_not_diagnosed() -> None:
+def test_error_line_followed_by_more_training_is_not_diagnosed() -> None:
     assert of(PEER, "Epoch 2/5", " 10/10 - loss: 0.5") == []
 
 
-def test_error_that_tensorflow_starts_up_after_is_not_diagnosed() -> None:
+def test_error_followed_by_tensorflow_startup_is_not_diagnosed() -> None:
     said = "the launch of a kernel on the GPU failed, the stream is gone"
     error = f"{START}E tensorflow/stream_executor/cuda/cuda_new.cc:1] {said}"
     assert of(error) != []
@@ -79,14 +79,14 @@ def test_text_unrelated_to_training_is_not_diagnosed() -> None:
     assert of("nginx: worker process 7 died: connection to its peer lost", "nginx: exiting") == []
 
 
-def test_the_last_lines_are_read_however_long_the_log_is() -> None:
+def test_last_line_of_a_long_log_is_diagnosed() -> None:
     noise = b"nothing of interest here\n" * 40_000
     log = io.BytesIO(noise + b"\n".join(b"%d of them" % n for n in range(5)) + b"\n" + PEER.encode())
     first, *_ = diagnose(read_log(log, words=words()))
     assert (first.name, first.evidence[0].line) == ("worker-lost", 40_006)
 
 
-def test_a_progress_bar_counts_as_one_line() -> None:
+def test_progress_bar_updates_are_kept_as_one_line() -> None:
     last = LastLines()
     last.see(Evidence("log", "the GPU failed", 1), 0)
     for number in range(9 * LINES):

@@ -12,11 +12,11 @@ from oomph.explain.render import as_text
 MOST = 120
 
 
-def test_a_short_line_is_shown_whole() -> None:
+def test_short_line_is_shown_in_full() -> None:
     assert excerpt("x" * MOST, (), MOST) == "x" * MOST
 
 
-def test_a_line_whose_words_stand_at_its_beginning_is_cut_at_its_end() -> None:
+def test_line_with_a_match_at_its_beginning_is_shortened_at_its_end() -> None:
     shown = excerpt("wording " + "x" * 500, (Signature("wording"),), MOST)
     assert shown == "wording " + "x" * (MOST - 8) + " ..."
 
@@ -31,7 +31,7 @@ def test_match_late_in_a_line_is_shown_after_its_beginning(place: int, pattern: 
     assert len(shown) <= MOST + len(" ...")
 
 
-def test_long_match_shows_its_literal() -> None:
+def test_excerpt_of_a_long_match_includes_its_literal() -> None:
     text = "a" + "x" * 600 + " decisive " + "y" * 600
     assert " decisive " in excerpt(text, (Signature("decisive", r"ax+ decisive y+"),), MOST)
 
@@ -49,7 +49,7 @@ def test_pattern_match_is_shown_although_the_literal_occurs_earlier() -> None:
     assert "42 decides" in excerpt(text, (Signature("code:", r"\d+ decides"),), MOST)
 
 
-def test_no_ellipsis_follows_the_end_of_the_line() -> None:
+def test_excerpt_reaching_the_end_of_the_line_has_no_final_ellipsis() -> None:
     assert excerpt("x" * 400 + " wording", (Signature("wording"),), MOST).endswith(" wording")
 
 
@@ -65,7 +65,7 @@ def test_ptxas_message_is_shown_after_a_long_beginning() -> None:
     assert "Unsupported .version 7.4; current version is '7.0'" in " ".join(evidence.split())
 
 
-def test_xla_message_after_failed_is_shown() -> None:
+def test_end_of_a_long_xla_failure_message_is_shown() -> None:
     line = (
         "XlaRuntimeError: INTERNAL: RET_CHECK failure (xla/a.cc:1) " + "f32[1,2]{1,0} " * 60 + "failed: no such layout"
     )

@@ -32,20 +32,20 @@ def general(name: str, text: str, confidence: float = 0.5) -> Diagnosis:
     return Diagnosis(next(f for f in load() if f.name == name), CAUSE, confidence, tuple(of(text)))
 
 
-def test_a_guess_is_the_likeliest_page_with_the_line_that_speaks_for_it() -> None:
+def test_guess_is_the_likeliest_page_with_the_line_that_supports_it() -> None:
     (first,) = guesses("INFO start of job", PEER).out_of_silence(failed=True, set_aside=())
     assert (first.name, first.evidence[0].text) == ("worker-lost", PEER)
     assert first.confidence <= 0.5
 
 
-def test_a_guessed_page_is_narrowed_down_by_the_wordings_in_the_log() -> None:
+def test_wording_in_the_log_refines_the_remedy_of_a_guessed_page() -> None:
     lost = "kernel driver does not appear to be running on this host (login05)"
     page = Likeness("driver-missing", 0.5)
     assert "login05 is a login node" in guesses(lost)._diagnosis(page).remedies[0].text
     assert "login" not in guesses("no driver")._diagnosis(page).remedies[0].text
 
 
-def test_dependent_wording_narrows_nothing_down_alone() -> None:
+def test_wording_that_depends_on_another_gives_different_advice_alone() -> None:
     keras = next(fault for fault in load() if fault.name == "keras-version-mismatch")
     line = of("Unrecognized keyword arguments passed to LSTM: {'batch_input_shape': (1, 1, 7)}")
     alone, in_company = (narrowed(keras, line, ids)[1] for ids in (frozenset[str](), frozenset({"reads-model"})))
@@ -53,34 +53,34 @@ def test_dependent_wording_narrows_nothing_down_alone() -> None:
     assert not any("Make keras.Input" in signature.advice for signature in in_company)
 
 
-def test_few_words_or_a_sound_training_give_no_guess() -> None:
+def test_too_few_words_or_a_sound_training_give_no_guess() -> None:
     assert guesses("worker dead").out_of_silence(failed=True, set_aside=()) == []
     sound = ("Epoch 1/2", "313/313 [====] - 2s 6ms/step - loss: 0.31 - accuracy: 0.91 - val_loss: 0.29")
     assert guesses(*sound).out_of_silence(failed=True, set_aside=()) == []
     assert Guesses([], load()).out_of_silence(failed=True, set_aside=()) == []
 
 
-def test_fault_set_aside_by_signatures_is_not_guessed() -> None:
+def test_fault_ruled_out_by_signatures_is_not_guessed() -> None:
     assert guesses(PEER).out_of_silence(failed=True, set_aside=("worker-lost",)) == []
 
 
-def test_general_error_ranks_below_the_page_its_words_clearly_support() -> None:
+def test_general_error_ranks_below_the_page_supported_by_its_words() -> None:
     first, second = guesses(UNKNOWN, PEER).reconsidered([general("unrecognised", UNKNOWN)])
     assert (first.name, second.name) == ("worker-lost", "unrecognised")
     assert second.confidence <= 0.5
 
 
-def test_an_error_of_the_script_s_own_stays_first_where_nothing_speaks_of_training() -> None:
+def test_script_error_in_a_log_without_signs_of_training_stays_unrelated() -> None:
     error = "AttributeError: module 'umap' has no attribute 'UMAP'"
     assert named(guesses(error).reconsidered([general("unrelated", error, 0.9)])) == ["unrelated"]
 
 
-def test_assertion_of_the_program_stays_unrecognised() -> None:
+def test_assertion_failure_of_the_program_stays_unrecognised() -> None:
     error = "assertion failed: [Condition x < y did not hold element-wise:] labels out of range, num classes"
     assert named(guesses(error, PEER).reconsidered([general("unrecognised", error)])) == ["unrecognised"]
 
 
-def test_memory_that_has_levelled_off_is_no_leak_whatever_its_words() -> None:
+def test_memory_readings_that_level_off_are_not_guessed_to_be_a_leak() -> None:
     steady = [f"epoch {n} memory in use: {min(1000 + 200 * n, 1400)} MiB" for n in range(9)]
     assert diagnose(of(*steady)) == ()
 
@@ -100,5 +100,5 @@ _LOST = pytest.mark.xfail(strict=True, reason="only the pages' own prose, which 
 @pytest.mark.parametrize(
     ("said", "name"), [*PROSE.items(), *(pytest.param(*pair, marks=_LOST) for pair in SILENT.items())]
 )
-def test_fault_described_in_plain_words_is_named(said: str, name: str) -> None:
+def test_fault_described_in_plain_words_is_recognised(said: str, name: str) -> None:
     assert [diagnosis.name for diagnosis in diagnose(of(said))][:1] == [name]

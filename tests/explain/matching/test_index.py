@@ -31,7 +31,7 @@ SLOWEST = 0.5  # seconds for a text of TEXT_LIMIT that was made to be slow; a li
         ("CUDA_ERROR_NO_DEVICE", "CUDA"),
     ],
 )
-def test_a_literal_is_filed_under_a_rare_whole_word(literal: str, word: str) -> None:
+def test_literal_is_indexed_under_a_rare_whole_word(literal: str, word: str) -> None:
     assert key(literal) == word
 
 
@@ -40,7 +40,7 @@ def test_a_literal_without_a_word_is_refused() -> None:
         key("(): ")
 
 
-def test_every_literal_is_found_again_in_its_own_text() -> None:
+def test_every_literal_is_found_through_the_index() -> None:
     catalogue = load()
     for fault in catalogue:
         for signature in fault.signatures:
@@ -50,7 +50,7 @@ def test_every_literal_is_found_again_in_its_own_text() -> None:
 
 
 @pytest.mark.parametrize("path", sorted(LOGS.rglob("*.log")), ids=lambda path: str(path.relative_to(LOGS)))
-def test_the_quick_reading_shows_the_same_faults(path: Path) -> None:
+def test_indexed_reading_finds_the_same_faults_as_full_reading(path: Path) -> None:
     def found(quick: bool) -> list[tuple[str, str, float]]:
         with path.open("rb") as stream:
             diagnoses = diagnose(read_log(stream, words=words() if quick else None))
@@ -87,7 +87,7 @@ def test_a_line_of_all_literals_is_read_in_linear_time() -> None:
 
 
 @pytest.mark.parametrize("filler", ["a", "0", " ", "(", "[", ".", "a.", "1,", "' ", ": "], ids=repr)
-def test_no_literal_and_filler_make_a_pattern_slow(filler: str) -> None:
+def test_literal_repeated_with_filler_does_not_make_a_pattern_slow(filler: str) -> None:
     diagnose([])
     for fault in load():
         for signature in fault.signatures:
@@ -110,7 +110,7 @@ def test_any_mixture_of_literals_is_read_in_linear_time(parts: list[str]) -> Non
 _MAY_GO_ON = re.compile(r"\\w|\(\?!|\[A-Za-z|\(\?:s\||s\?")
 
 
-def test_no_literal_is_filed_under_a_word_that_may_continue() -> None:
+def test_no_literal_is_indexed_under_a_word_that_may_continue() -> None:
     """It is filed under a whole word: `hipError` would not be found in `hipErrorUnknown`."""
     dead = []
     for fault in load():
@@ -123,7 +123,7 @@ def test_no_literal_is_filed_under_a_word_that_may_continue() -> None:
 
 
 @pytest.mark.parametrize("word", ["hipErrorPeerAccessUnsupported", "miopenStatusVersionMismatch", "librocmsmi64.so"])
-def test_literal_continuing_in_the_text_is_found_in_a_long_log(word: str) -> None:
+def test_literal_at_the_start_of_a_longer_word_is_found_in_a_long_log(word: str) -> None:
     noise = b"INFO step 12 of 5000\n" * 20_000
     found, *_ = diagnose(read_log(io.BytesIO(noise + f"failed with {word}\n".encode() + noise), words=words()))
     assert (found.name, found.evidence[0].line) == ("rocm-failure", 20_001)

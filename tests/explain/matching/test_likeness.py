@@ -19,7 +19,7 @@ def names(*lines: str) -> list[str]:
     return [found.name for found in diagnose(read_log(io.BytesIO("\n".join(lines).encode())))]
 
 
-def test_the_vocabulary_speaks_for_pages_that_exist() -> None:
+def test_vocabulary_refers_only_to_existing_pages() -> None:
     spoken_for = {name for weights in CLASSES.values() for name in weights}
     spoken_for |= {*WORDS, *COMMON_WORDS, *OPERATIONS, *PATHS, *AT_IMPORT}
     assert spoken_for <= {fault.name for fault in load()}
@@ -36,11 +36,11 @@ def test_the_vocabulary_speaks_for_pages_that_exist() -> None:
         ("UnavailableError: the remote task went away", "worker-lost"),
     ],
 )  # fmt: skip
-def test_a_class_of_tensorflow_is_named_by_its_nouns(line: str, expected: str) -> None:
+def test_tensorflow_error_is_recognised_by_the_nouns_in_its_message(line: str, expected: str) -> None:
     assert names(line)[0] == expected
 
 
-def test_assertion_of_the_program_is_not_guessed_at() -> None:
+def test_assertion_failure_of_the_program_gets_no_guess() -> None:
     assert likely("InvalidArgumentError: assertion failed: [Condition x < y did not hold] shape") == ()
 
 
@@ -48,7 +48,7 @@ FRAMES = ("Traceback (most recent call last):", '  File "train.py", line 2, in <
 KERAS = '  File "/opt/lib/python3.11/site-packages/keras/src/ops/nn.py", line 9, in check'
 
 
-def test_a_plain_error_is_named_when_keras_raised_it_and_unrelated_when_the_user_did() -> None:
+def test_plain_error_is_recognised_when_raised_by_keras_but_not_by_the_script() -> None:
     error = "ValueError: the widths have rank 2 and the heights rank 3"
     assert names(*FRAMES, KERAS, error)[0] == "shape-mismatch"
     assert names(*FRAMES, error) == ["unrelated"]
@@ -61,7 +61,7 @@ def test_unknown_keras_error_is_followed_by_similar_pages() -> None:
     assert names(*FRAMES, error) == ["unrelated"]
 
 
-def test_a_failed_check_of_the_gpu_s_code_is_the_cause_of_the_abort() -> None:
+def test_failed_check_in_gpu_code_is_the_cause_of_an_abort() -> None:
     line = "F tensorflow/core/common_runtime/gpu/gpu_bfc_allocator.cc:136] Check failed: this->H2D_stream_->ok()"
     found = diagnose(read_log(io.BytesIO(line.encode())))
     assert (found[0].name, found[0].role) == ("kernel-launch-failure", "cause")
@@ -69,7 +69,7 @@ def test_a_failed_check_of_the_gpu_s_code_is_the_cause_of_the_abort() -> None:
     assert likely_of_check("F tensorflow/core/kernels/check.cc:12] Check failed: x == y (1 vs. 2)") == ()
 
 
-def test_no_more_is_claimed_than_a_suspicion() -> None:
+def test_confidence_by_likeness_is_limited_to_a_suspicion() -> None:
     for text in ("InternalError: CUDA cuDNN cuBLAS NCCL XLA", "InvalidArgumentError: shape dtype label"):
         found = likely(text)
         assert 1 <= len(found) <= MOST

@@ -27,7 +27,7 @@ PROGRAM = ("--", "env", "A=1", "python", "t.py")
         ((), "oomph run train.py", "oomph run train.py"),
     ],
 )
-def test_own_command_replaces_train_py(words: tuple[str, ...], command: str, typed: str) -> None:
+def test_own_command_replaces_the_placeholder_train_py(words: tuple[str, ...], command: str, typed: str) -> None:
     assert OwnCommand((), words).put_into(command) == typed
 
 

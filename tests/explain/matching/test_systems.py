@@ -57,12 +57,12 @@ def test_log_line_identifies_the_system(line: str, found: str) -> None:
     assert found in SYSTEMS
 
 
-def test_the_surest_sign_decides_whichever_comes_first() -> None:
+def test_surest_sign_of_a_system_wins_in_either_order() -> None:
     wsl, windows = "5.15.0-microsoft-standard-WSL2", r"C:\Users\me"
     assert systems(wsl, windows) == systems(windows, wsl) == {"wsl"}
 
 
-def test_advice_to_use_wsl_is_no_sign_of_it() -> None:
+def test_advice_to_use_wsl_is_not_taken_as_running_in_wsl() -> None:
     assert systems(r'File "C:\train.py", line 1', "please use WSL2") == {"windows"}
 
 

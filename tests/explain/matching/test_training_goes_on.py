@@ -15,5 +15,5 @@ def test_progress_line_is_recognised(line: str) -> None:
 @pytest.mark.parametrize(
     "line", ['callback filepath: "ckpt/{epoch:02d}-{val_loss:.2f}"', "an epoch later", "loss of data"]
 )
-def test_template_or_sentence_is_not_progress(line: str) -> None:
+def test_template_or_sentence_is_not_recognised_as_training_progress(line: str) -> None:
     assert not goes_on(line)

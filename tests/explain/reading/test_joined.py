@@ -21,11 +21,11 @@ STAMPED = "2024-01-01 00:00:00.123456: E tensorflow/core/a.cc:12] it failed"
         [STAMPED, "tensorflow.python.framework.errors_impl.InternalError: Blas xGEMM launch failed"],
     ],
 )
-def test_joined_records_are_taken_apart(records: list[str]) -> None:
+def test_joined_log_records_are_split(records: list[str]) -> None:
     assert apart(" ".join(records)) == records
 
 
-def test_records_of_two_writers_are_taken_apart() -> None:
+def test_joined_records_of_two_writers_are_split() -> None:
     assert apart(STAMPED + STAMPED) == [STAMPED, STAMPED]
 
 
@@ -38,5 +38,5 @@ def test_records_of_two_writers_are_taken_apart() -> None:
         f"{STAMPED} after a TypeError: a message that quotes another",
     ],
 )
-def test_a_record_that_quotes_another_is_left_alone(record: str) -> None:
+def test_log_record_quoting_another_is_not_split(record: str) -> None:
     assert apart(record) == [record]

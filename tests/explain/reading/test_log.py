@@ -23,7 +23,7 @@ def texts(data: bytes) -> list[tuple[int | None, str]]:
 @example(b"\xef\xbb")
 @example(b"\x1b[")
 @example(b"\r\n\r\r\n")
-def test_the_reader_never_raises(data: bytes) -> None:
+def test_log_reader_never_raises(data: bytes) -> None:
     for fact in read_log(io.BytesIO(data)):
         assert fact.source == "log"
         assert fact.line is not None
@@ -32,12 +32,12 @@ def test_the_reader_never_raises(data: bytes) -> None:
 
 
 @given(st.lists(st.text(st.characters(codec="utf-8", exclude_categories=("C",)), max_size=50), max_size=30))
-def test_line_numbers_are_those_of_an_editor(lines: list[str]) -> None:
+def test_line_numbers_match_those_of_an_editor(lines: list[str]) -> None:
     wanted = [number for number, line in enumerate(lines, 1) if clean(line)]
     assert [number for number, _ in texts("\n".join(lines).encode())] == wanted
 
 
-def test_a_progress_bar_is_one_line_in_many_pieces() -> None:
+def test_progress_bar_updates_share_one_line_number() -> None:
     data = b"Epoch 1/2\n 1/9 [=]\r 2/9 [==]\rOOM when allocating\nend\r\n"
     assert texts(data) == [(1, "Epoch 1/2"), (2, " 1/9 [=]"), (2, " 2/9 [==]"), (2, "OOM when allocating"), (3, "end")]
 
@@ -59,7 +59,7 @@ def test_a_progress_bar_is_one_line_in_many_pieces() -> None:
         ("\b\b\b\b5/9", "5/9"),
     ],
 )
-def test_additions_of_launchers_and_terminals_are_removed(raw: str, text: str) -> None:
+def test_text_added_by_launchers_and_terminals_is_removed(raw: str, text: str) -> None:
     assert clean(raw) == text
 
 
@@ -67,20 +67,20 @@ def test_broken_utf8_is_replaced() -> None:
     assert texts(b"caf\xe9 OOM\n") == [(1, "caf\ufffd OOM")]
 
 
-def test_a_log_of_powershell_is_read() -> None:
+def test_log_written_by_powershell_is_read() -> None:
     assert texts("KeyError: 'x'\r\n".encode("utf-16")) == [(1, "KeyError: 'x'")]
 
 
 @pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be", "utf-32-le", "utf-32-be"])
 @pytest.mark.parametrize("text", ["KeyError: 'x'\r\nof the data\r\n", "内存不足\r\n请减小批量大小 64\r\n"])
-def test_wide_logs_with_a_byte_order_mark_are_read(encoding: str, text: str) -> None:
+def test_utf_16_and_utf_32_logs_with_a_byte_order_mark_are_read(encoding: str, text: str) -> None:
     data = ("\ufeff" + text).encode(encoding)
     assert not looks_binary(data)
     assert [line for _, line in texts(data)] == text.splitlines()
 
 
 @pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
-def test_wide_logs_without_a_byte_order_mark_are_read(encoding: str) -> None:
+def test_utf_16_logs_without_a_byte_order_mark_are_read(encoding: str) -> None:
     data = "KeyError: 'x'\r\n".encode(encoding)
     assert not looks_binary(data)
     assert texts(data) == [(1, "KeyError: 'x'")]
@@ -88,21 +88,21 @@ def test_wide_logs_without_a_byte_order_mark_are_read(encoding: str) -> None:
 
 @pytest.mark.parametrize("stray", [b"\xff\xfe", b"\xfe\xff"])
 @pytest.mark.parametrize("text", ["KeyError: 'x'\nand more", "Fehler: größer\nals der Speicher"])
-def test_two_stray_bytes_hide_nothing(stray: bytes, text: str) -> None:
+def test_two_stray_bytes_at_the_start_hide_no_text(stray: bytes, text: str) -> None:
     for encoding in ("utf-8", "latin-1"):
         (_, first), _ = texts(stray + text.encode(encoding) + b"\0" * 100)
         assert first[:6] == text[:6]
 
 
-def test_holes_in_a_log_are_left_out() -> None:
+def test_runs_of_nul_bytes_in_a_log_are_ignored() -> None:
     assert texts(b"\0" * 300_000 + b"one\n" + b"\0" * 600_000 + b"two\n\0\0") == [(1, "one"), (2, "two")]
 
 
-def test_a_log_of_nothing_but_colours_is_read() -> None:
+def test_log_of_only_color_codes_gives_no_text() -> None:
     assert texts(b"\x1b[0m" * CHUNK_BYTES) == []
 
 
-def test_a_character_across_two_chunks_is_whole() -> None:
+def test_character_split_across_two_chunks_is_decoded_correctly() -> None:
     data = b"x" * (CHUNK_BYTES - 1) + "é\nend".encode()
     assert texts(data)[-1] == (2, "end")
     assert all("\ufffd" not in text for _, text in texts(data))
@@ -150,7 +150,7 @@ def test_memory_does_not_grow_with_the_log(block: bytes) -> None:
         b"",
     ],
 )
-def test_texts_are_no_binaries(text: bytes) -> None:
+def test_text_is_not_taken_for_binary(text: bytes) -> None:
     assert not looks_binary(text)
 
 
@@ -168,7 +168,7 @@ def test_binaries_are_recognised(data: bytes) -> None:
     assert looks_binary(data)
 
 
-def test_evidence_says_where_it_comes_from() -> None:
+def test_evidence_has_its_source_and_line_number() -> None:
     (fact,) = read_log(io.BytesIO(b"x"), "attempt 2, stderr")
     assert fact == Evidence("log", "x", 1, "attempt 2, stderr")
 
@@ -176,7 +176,7 @@ def test_evidence_says_where_it_comes_from() -> None:
 @given(st.integers(1, 100_000), st.integers(1, 2000), st.sampled_from("\r\n"))
 @example(100_000, 1000, "\r")
 @settings(max_examples=20)
-def test_facts_are_delivered_in_log_order(count: int, apart: int, end: str) -> None:
+def test_evidence_is_returned_in_log_order(count: int, apart: int, end: str) -> None:
     """A progress bar is one line of many pieces, which may fill several blocks."""
     text = "".join(f"{number} {'step' if number % apart else 'wanted'}{end}" for number in range(count))
     facts = read_log(io.BytesIO(text.encode()), "", Words(frozenset({b"wanted"}), frozenset({b"step"})))
@@ -198,6 +198,6 @@ def test_lines_differing_in_a_hex_like_word_are_not_merged() -> None:
 
 
 @pytest.mark.parametrize("address", ["0x{:012x}", "{:08x}-cafe-4{:03x}", "fa{:x}", "x" * 1500 + " {}"])
-def test_lines_that_differ_in_an_address_are_alike(address: str) -> None:
+def test_lines_that_differ_only_in_an_address_are_merged(address: str) -> None:
     told = last_of([f"wanted at {address.format(number * 7919, number)}" for number in range(100)])
     assert len([text for text in told if "wanted" in text]) <= 8

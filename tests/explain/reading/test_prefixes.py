@@ -40,7 +40,7 @@ from oomph.explain.reading.prefixes import from_json, without_prefixes
         ("2026-01-01T00:00:00.123456789Z stderr F (main pid=4) [rank1]: ", "(main pid=4)"),
     ],
 )
-def test_a_prefix_is_taken_off_and_the_speaker_kept(raw: str, speaker: str) -> None:
+def test_line_prefix_is_removed_and_its_speaker_kept(raw: str, speaker: str) -> None:
     assert without_prefixes(f"{raw}ValueError: x") == ("ValueError: x", speaker)
 
 
@@ -60,13 +60,13 @@ def test_line_without_a_prefix_is_unchanged(line: str) -> None:
 
 
 @pytest.mark.parametrize("key", ["log", "message", "msg", "MESSAGE", "textPayload"])
-def test_the_message_of_a_line_of_json_is_found(key: str) -> None:
+def test_message_is_extracted_from_a_json_line(key: str) -> None:
     assert from_json(json.dumps({"time": "now", key: "OOM \u001b[31mwhen"})) == "OOM \u001b[31mwhen"
     assert from_json(json.dumps({"jsonPayload": {key: "x"}})) == "x"
 
 
 @pytest.mark.parametrize("text", ['{"a": 1}', "{broken", "[1]", '{"log": 3}', '{"a":' * 5000])
-def test_other_json_is_left_alone(text: str) -> None:
+def test_json_line_without_a_message_is_unchanged(text: str) -> None:
     assert from_json(text) == text
 
 

@@ -24,7 +24,7 @@ def test_ten_thousand_attempts_are_read_in_linear_time(tmp_path: Path, monkeypat
 
 
 @pytest.mark.parametrize("seconds", ["q", None, [], float("inf"), float("nan")])
-def test_hang_with_damaged_seconds_is_reported_without_them(tmp_path: Path, seconds: object) -> None:
+def test_hang_with_an_invalid_duration_is_reported_without_it(tmp_path: Path, seconds: object) -> None:
     Journal(tmp_path, 1, "supervisor").write(Hung(phase="step", seconds=seconds, limit_seconds=60.0))
     (fact,) = run.read_run(tmp_path)
     assert fact.text == "no progress for ? s in step (limit 60 s); oomph ended the script"

@@ -71,7 +71,7 @@ def test_a_restarted_script_is_judged_by_its_own_counters():
     assert not found(before, after)
 
 
-def test_few_long_steps_are_no_measurement():
+def test_few_long_steps_are_not_enough_for_a_finding():
     slow = (
         Sample(float(n), training={"steps_total": n // 20, "step_seconds_total": n, "input_wait_seconds_total": n})
         for n in range(80)

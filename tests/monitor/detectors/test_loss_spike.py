@@ -40,7 +40,7 @@ def test_few_or_infinite_readings_are_not_judged():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", HEALTHY)
-def test_no_false_alarm_and_few_misses(kind):
+def test_healthy_curves_raise_no_alarm_and_few_spikes_are_missed(kind):
     """260 healthy curves of half an hour; some of them with a jump to five times the highest, and diverging."""
     assert [seed for seed in _HELD_OUT if found(healthy(kind, seed))] == []
     assert sum(bool(found(with_spike(kind, seed, 5))) for seed in _HELD_OUT[:10]) >= 7

@@ -12,18 +12,18 @@ def found(*trainings):
     return [f for n, training in enumerate(trainings) for f in detection.take(Sample(float(n), training=training)).told]
 
 
-def test_finite_values_are_no_finding():
+def test_finite_values_cause_no_finding():
     assert not found({}, {"loss": 0.3, "not_finite_loss": 0.0, "not_finite_weights": 0.0})
 
 
-def test_weights_not_finite_behind_a_finite_loss_are_found():
+def test_non_finite_weights_with_a_finite_loss_are_found():
     at = {"loss": 0.25, "not_finite_loss": 0.0, "not_finite_weights": 1200.0, "epoch": 2.0, "step_of_epoch": 7.0}
     (finding,) = found(at, at)
     assert (finding.fault, finding.subject, finding.severity) == ("nan-loss", "weights", "critical")
     assert finding.message == "1,200 weights are NaN or infinite at epoch 2, step 7 although the loss is 0.25"
 
 
-def test_loss_not_finite_is_reported_without_a_separate_finding_for_the_weights():
+def test_non_finite_loss_is_reported_without_a_separate_finding_for_the_weights():
     findings = found({"not_finite_loss": 1.0}, {"not_finite_loss": 1.0, "not_finite_weights": 1.0})
     assert [finding.subject for finding in findings] == ["loss"]
     (both,) = found({"not_finite_loss": 1.0, "not_finite_weights": 1.0})

@@ -28,18 +28,18 @@ RAN = {2: 44 * MIB, 8: 43 * MIB, 64: 90 * MIB, 256: 250 * MIB}
 
 
 @pytest.mark.parametrize("make", [simulated, compiled])
-def test_a_size_that_ran_is_what_it_took(make) -> None:
+def test_expected_peak_of_a_measured_size_is_its_measured_peak(make) -> None:
     peaks = make(RAN)
     assert {size: peaks.at(size).expected for size in RAN} == rising(RAN)
 
 
-def test_higher_peak_of_a_smaller_size_raises_the_larger_ones() -> None:
+def test_peak_of_a_larger_size_is_raised_to_that_of_a_smaller_one() -> None:
     assert rising({8: 5, 2: 7, 4: 6, 16: 9}) == {2: 7, 4: 7, 8: 7, 16: 9}
 
 
 @pytest.mark.parametrize("make", [simulated, compiled])
 @pytest.mark.parametrize("now", [0, 256 * MIB])
-def test_figures_never_fall_as_the_batch_grows(make, now) -> None:
+def test_predicted_peaks_never_fall_as_the_batch_grows(make, now) -> None:
     found = [make(RAN, now).at(batch) for batch in range(1, 600)]
     for one, other in itertools.pairwise(found):
         assert one.low <= other.low
@@ -56,7 +56,7 @@ def test_simulation_scaled_by_measurements_extends_beyond_them() -> None:
     assert simulated(measured, held=90 * MIB).at(1).low == 90 * MIB
 
 
-def test_without_a_simulation_the_upper_bound_grows_in_proportion() -> None:
+def test_upper_bound_without_a_simulation_grows_in_proportion_to_the_batch() -> None:
     peak = compiled({8: 60 * MIB, 64: 160 * MIB}).at(128)
     counted, line_to = 20 + 32, 124 + (124 - 38) * 64 / 56  # 38 and 124 MiB are not counted
     assert peak.high == pytest.approx(UPPER_XLA * (counted + 2 * 124) * MIB, abs=2)

@@ -21,7 +21,7 @@ from oomph.planning.probe.record import (
 RECORD = ProbeRecord("NVIDIA T4", "2.21.0", "graph", False, "abc", 1000, 10, (Point(2, 110, 100), Point(8, 190, 200)))
 
 
-def test_a_record_is_the_same_after_json() -> None:
+def test_record_survives_json_unchanged() -> None:
     assert record_of(json.loads(json.dumps(as_document(RECORD)))) == RECORD
 
 
@@ -48,14 +48,14 @@ def test_document_that_is_not_a_record_is_refused(document) -> None:
         record_of(document)
 
 
-def test_only_the_same_step_compiled_in_the_same_way_is_the_same_training() -> None:
+def test_training_is_recognised_only_by_the_same_step_compiled_in_the_same_way() -> None:
     assert of_same_training([RECORD], "abc", False) == RECORD
     assert of_same_training([RECORD], "abc", True) is None
     assert of_same_training([RECORD], "abd", False) is None
     assert of_same_training([replace(RECORD, training="")], "", False) is None
 
 
-def test_evidence_counts_trainings_without_what_their_scripts_held() -> None:
+def test_evidence_excludes_memory_held_by_the_scripts_of_its_trainings() -> None:
     found = evidence([RECORD, replace(RECORD, xla=True), replace(RECORD, training="other")], False)
     assert found is not None
     assert (found.trainings, found.least, found.greatest) == (2, 0.9, 0.9)
@@ -65,7 +65,7 @@ def test_evidence_counts_trainings_without_what_their_scripts_held() -> None:
 
 
 @pytest.mark.parametrize("ratio", [0.2, 0.9, 1.0, 1.1, 5.0])
-def test_evidence_never_narrows_an_interval_nor_moves_what_is_expected(ratio) -> None:
+def test_evidence_never_narrows_an_interval_or_moves_its_expected_value(ratio) -> None:
     found = evidence([replace(RECORD, foreign=0, points=(Point(1, round(100 * ratio), 100),))], False)
     assert found is not None
     before = Interval(90, 100, 125)

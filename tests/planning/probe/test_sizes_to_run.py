@@ -23,14 +23,14 @@ def order(wanted: tuple[int, ...], fits: int, known_to: float, limit: int = 1000
     return ran, ran_out
 
 
-def test_a_step_without_xla_begins_with_small_sizes() -> None:
+def test_step_without_xla_runs_small_sizes_first() -> None:
     assert sizes_wanted(False, [32, 256], True) == (2, 8, 32, 256)
     assert sizes_wanted(False, [16], False) == (2, 8, 16)
     assert sizes_wanted(False, [3], True) == (3,)
     assert sizes_wanted(False, [64, 100, 256], True) == (2, 8, 32, 256, 64, 100)
 
 
-def test_a_compiled_step_begins_with_the_size_that_matters_if_it_should_fit() -> None:
+def test_compiled_step_runs_the_largest_requested_size_first_if_it_should_fit() -> None:
     assert sizes_wanted(True, [32, 256], True) == (256, 64, 32)
     assert sizes_wanted(True, [32, 256], False) == (64, 256, 32)
     assert sizes_wanted(True, [1], True) == (1,)

@@ -37,7 +37,7 @@ def test_predicted_size_never_falls_as_the_batch_grows(lines, sizes) -> None:
         assert one.expected <= other.expected + 1
 
 
-def test_a_size_that_was_compiled_is_exact() -> None:
+def test_prediction_for_a_compiled_size_is_exact() -> None:
     assert XlaGrowth({8: 100, 32: 300}).at(32) == Interval(300, 300, 300)
 
 
@@ -48,7 +48,7 @@ def test_quadratic_growth_is_bounded_by_a_square() -> None:
 
 
 @pytest.mark.parametrize(("batch", "expected"), [(4, 60), (16, 160), (64, 560)])
-def test_two_compiled_sizes_define_a_line(batch: int, expected: int) -> None:
+def test_expected_size_lies_on_the_line_through_two_compiled_sizes(batch: int, expected: int) -> None:
     found = XlaGrowth({8: 100, 32: 300}).at(batch)
     assert found.low <= found.expected <= found.high
     assert abs(found.expected - expected) <= 8

@@ -89,7 +89,7 @@ def test_missing_compiler_is_reported_with_its_install_command(monkeypatch) -> N
     assert "pip install 'oomph[xla]'" in why_not()
 
 
-def test_another_python_may_have_the_compiler(child, tmp_path: Path, monkeypatch) -> None:
+def test_compiler_may_belong_to_another_python(child, tmp_path: Path, monkeypatch) -> None:
     python = tmp_path / "python"
     python.write_text(f'#!/bin/sh\n[ -z "$PYTHONPATH" ] && touch {tmp_path}/asked\nexec {sys.executable} "$@"\n')
     monkeypatch.setenv(compiling.PYTHON, str(python))
@@ -111,11 +111,11 @@ def test_stub_assembler_answers_version_and_writes_output(tmp_path: Path) -> Non
     assert (tmp_path / "out").stat().st_size > 0
 
 
-def test_a_total_counts_what_takes_the_place_of_arguments_once() -> None:
+def test_aliased_outputs_are_counted_once_in_the_total() -> None:
     assert Compiled(arguments=10, outputs=8, aliased=8, temporary=5, version="", seconds=1).total == 15
 
 
-def test_jax_is_imported_in_the_compiling_process_only() -> None:
+def test_jax_is_imported_only_in_the_compiling_process() -> None:
     package = Path(compiling.__file__).parents[2]
     imports = re.compile(r"^\s*(?:import|from) (?:jax|jaxlib)\b|\bdeviceless import", re.MULTILINE)
     assert [path.name for path in package.rglob("*.py") if imports.search(path.read_text())] == ["deviceless.py"]

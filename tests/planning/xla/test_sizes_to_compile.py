@@ -28,6 +28,6 @@ def test_no_size_is_compiled_after_three_or_without_a_usable_limit() -> None:
     assert next_size([32], [32], each_ten, 5) is None
 
 
-def test_a_further_size_must_end_in_time() -> None:
+def test_further_size_is_compiled_only_if_it_can_end_in_time() -> None:
     assert is_time_left(ENOUGH_SECONDS / 2, ENOUGH_SECONDS / 2)
     assert not is_time_left(ENOUGH_SECONDS / 2, ENOUGH_SECONDS / 2 + 1)

@@ -45,7 +45,7 @@ def test_size_between_compiled_ones_is_interpolated_linearly() -> None:
     assert step(8, 32).peak(16).expected == compiled(16).total + inputs(16)
 
 
-def test_the_upper_bound_beyond_the_sizes_is_above_the_truth() -> None:
+def test_upper_bound_beyond_the_compiled_sizes_is_above_the_true_peak() -> None:
     assert step(32).peak(64).high > compiled(64).total
     assert step(8, 32).peak(1).high > compiled(1).total
 

@@ -23,7 +23,7 @@ from oomph.planning.xla.targets import TARGETS, choose, description
         ("unknown", (9, 0), True),
     ],
 )
-def test_its_own_compute_capability_or_the_next_one_below(capability, chosen, is_nearest) -> None:
+def test_target_has_the_capability_of_the_gpu_or_the_next_lower_one(capability, chosen, is_nearest) -> None:
     found = choose(capability)
     assert found is not None
     assert found.target.capability == chosen
@@ -31,11 +31,11 @@ def test_its_own_compute_capability_or_the_next_one_below(capability, chosen, is
 
 
 @pytest.mark.parametrize("capability", ["3.7", "5.2", "5.3"])
-def test_older_gpus_than_xla_compiles_for_have_no_target(capability: str) -> None:
+def test_gpus_older_than_xla_supports_have_no_target(capability: str) -> None:
     assert choose(capability) is None
 
 
-def test_the_targets_rise() -> None:
+def test_targets_are_in_ascending_order_of_capability() -> None:
     assert all(one.capability < other.capability for one, other in itertools.pairwise(TARGETS))
 
 

@@ -61,7 +61,7 @@ def test_witnesses_of_another_fit_are_not_compared():
     assert (found.pending, found.steps) == (False, 0)
 
 
-def test_last_witness_of_a_repeated_step_counts():
+def test_last_witness_of_a_repeated_step_is_compared():
     before = [step(0, result=1), step(0, result=2)]
     assert seen(step(0, result=2), before=before).steps == 1
     assert seen(step(0, result=1), before=before).difference is not None
@@ -90,13 +90,13 @@ def test_empty_witness_proves_nothing():
         ({"result": 1, "rate": 0.5, "random": 5}, "the learning rate is 0.5, was 0.25, from epoch 2, step 3 on"),
     ],
 )
-def test_the_first_cause_is_named_from_its_step_on(facts, words):
+def test_difference_is_described_by_its_first_cause_and_step(facts, words):
     before = [step(2, 1, rate=0.25, random=4)]
     found = seen(step(2, 1, **{"rate": 0.25, "random": 4, **facts}), before=before)
     assert str(found.difference) == words
 
 
-def test_different_rate_or_random_numbers_do_not_count_while_results_are_equal():
+def test_different_rate_or_random_numbers_are_ignored_while_results_are_equal():
     before = [step(0, rate=0.25, random=4)]
     found = seen(step(0, rate=0.5, random=5), before=before)
     assert (found.steps, found.difference) == (1, None)
@@ -106,7 +106,7 @@ def test_different_rate_or_random_numbers_do_not_count_while_results_are_equal()
     ("kind", "words"),
     [(EPOCH, "the state differs after epoch 2"), (END, "the final state differs after epoch 2")],
 )
-def test_another_state_is_named_by_its_epoch(kind, words):
+def test_differing_state_is_named_by_its_epoch(kind, words):
     assert str(seen(end_of(1, kind, result=1)).difference) == words
 
 
@@ -116,7 +116,7 @@ def test_comparison_stops_at_the_first_difference():
     assert (found.difference.value("step"), found.steps, found.pending) == (1, 0, False)
 
 
-def test_a_digest_that_only_one_side_has_is_not_compared():
+def test_digest_present_on_only_one_side_is_not_compared():
     assert seen(step(0, batch=0)).steps == 1
     without = seen(step(0, result=0))
     assert (without.steps, without.difference) == (0, None), "the batch alone says nothing of the state"
@@ -130,7 +130,7 @@ def test_difference_within_the_measured_noise_counts_as_equal():
     assert (found.steps, found.difference, found.noise) == (1, None, 1e-7)
 
 
-def test_noise_accumulates_over_steps_but_excuses_no_larger_difference():
+def test_noise_may_accumulate_over_steps_but_excuses_no_larger_difference():
     before = [step(n) for n in range(5)]
     drifting = [step(n, result=1, loss=1 + 9e-7 * (n + 1)) for n in range(5)]
     assert seen(*drifting, before=before, noise=1e-7).steps == 5
@@ -141,7 +141,7 @@ def test_training_without_noise_allows_no_difference():
     assert seen(step(0, result=1, loss=1 + 1e-12), noise=0.0).difference is not None
 
 
-def test_a_loss_that_is_far_off_is_never_noise():
+def test_clearly_different_loss_is_never_noise():
     comparison = Comparison(BEFORE, KEY, 0, 0)
     comparison.see(step(0, result=1, loss=1.02))
     assert comparison.difference is not None
@@ -170,7 +170,7 @@ def test_state_bits_are_not_compared_where_steps_are_noisy():
     assert seen(end_of(0, result=1), noise=0.0).difference is not None
 
 
-def test_other_data_are_never_noise():
+def test_different_data_are_never_noise():
     assert seen(step(0, batch=1), noise=1.0).difference is not None
 
 

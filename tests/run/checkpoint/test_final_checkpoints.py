@@ -27,7 +27,7 @@ def test_large_end_states_are_reported_at_each_doubling():
     assert FinalCheckpoints().add(1 << 40), "a single one that is large"
 
 
-def test_what_is_used_in_place_of_a_damaged_checkpoint_is_named():
+def test_replacement_of_a_damaged_checkpoint_is_named():
     (said,) = of_steps([("step-2", BROKEN)], "step-1")
     assert said == f"checkpoint step-2 ({BROKEN}) refused; using the previous one, step-1"
     assert of_steps([], "step-1") == of_steps([], None) == of_end_states([]) == []

@@ -25,7 +25,7 @@ from oomph.checkpoint.interval import (
 
 
 @pytest.mark.parametrize(("steps", "due"), [(0, False), (1, False), (9, False), (10, True), (11, True)])
-def test_interval_in_steps_ignores_time_and_cost(steps, due):
+def test_interval_in_steps_depends_only_on_steps(steps, due):
     assert CheckpointInterval(steps=10).due(steps, seconds=1e9, cost=Cost()) is due
     assert CheckpointInterval(steps=10).due(steps, seconds=0, cost=Cost(1e9)) is due
 
@@ -40,7 +40,7 @@ def test_no_checkpoint_is_due_without_a_new_step(rule):
     assert not rule.due(0, seconds=1e9, cost=Cost())
 
 
-def test_default_interval_saves_first_after_a_few_seconds():
+def test_first_checkpoint_of_the_default_interval_is_due_after_a_few_seconds():
     assert not CheckpointInterval().due(1000, SHORTEST_SECONDS - 0.1, Cost())
     assert CheckpointInterval().due(1, SHORTEST_SECONDS, Cost())
 
@@ -59,7 +59,7 @@ def lost(between: float, cost: float, between_faults: float) -> float:
 
 
 @given(cost=st.floats(0.01, 100), ratio=st.floats(10, 1e5))
-def test_no_other_time_between_checkpoints_loses_noticeably_less(cost, ratio):
+def test_no_other_interval_loses_noticeably_less(cost, ratio):
     between_faults = cost * ratio
     best = optimal_seconds(cost, between_faults)
     for other in (best * 0.5, best * 0.9, best * 1.1, best * 2):
@@ -71,7 +71,7 @@ def test_optimal_interval_follows_young_for_cheap_checkpoints_and_daly_for_costl
     assert optimal_seconds(20, 10) == 10
 
 
-def test_faults_bring_checkpoints_closer_together():
+def test_frequent_faults_shorten_the_checkpoint_interval():
     assert seconds_between_faults(0, 0) == ASSUMED_SECONDS
     assert seconds_between_faults(5, 600) == (ASSUMED_SECONDS + 600) / 6
     calm = CheckpointInterval().seconds_between(Cost(0.05, 0, seconds_between_faults(0, 36_000)))
@@ -106,7 +106,7 @@ def test_described_share_of_time_is_not_promised_for_a_short_run():
         (CheckpointInterval(seconds=60), 0.5, 9.0, True),
     ],
 )
-def test_end_states_are_kept_as_long_as_all_together_take_their_share_of_the_time(interval, seconds, spent, due):
+def test_end_states_are_kept_while_all_together_stay_within_their_share_of_the_time(interval, seconds, spent, due):
     assert interval.end_state_is_due(seconds, spent, expected=0.02) is due
 
 
@@ -141,14 +141,14 @@ def mean_loss(moments: list[float], duration: float) -> float:
 
 @pytest.mark.parametrize("duration", [30.0, 120.0, 3600.0])
 @pytest.mark.parametrize(("first", "later"), [(0.21, 0.05), (0.21, 0.21), (0.3, 0.3), (0.02, 0.02), (0.5, 0.2)])
-def test_checkpoints_take_their_share_of_runs_of_any_length(duration, first, later):
+def test_checkpoints_stay_within_their_share_in_runs_of_any_length(duration, first, later):
     moments, spent = simulated(duration, first, later)
     assert moments
     assert spent <= SHARE * duration
 
 
 @pytest.mark.parametrize(("duration", "most"), [(30.0, 5.0), (120.0, 10.0), (3600.0, 12.0)])
-def test_a_kill_at_a_random_moment_loses_seconds_although_the_first_checkpoint_took_long(duration, most):
+def test_kill_at_a_random_moment_loses_seconds_despite_a_slow_first_checkpoint(duration, most):
     moments, _ = simulated(duration, first=0.21, later=0.05)
     assert mean_loss(moments, duration) <= most
 
@@ -162,7 +162,7 @@ def test_second_checkpoint_is_early_only_while_the_share_allows_it():
 
 
 @pytest.mark.parametrize("first", [0.7, 1.7, 2.5])
-def test_a_slow_first_checkpoint_does_not_put_off_the_second_of_a_young_run(first):
+def test_slow_first_checkpoint_does_not_delay_the_second_of_a_young_run(first):
     """Saving what the first took beyond its share put the second off by 85 s and more."""
     moments, spent = simulated(3600.0, first, later=0.3)
     assert moments[0] <= SHORTEST_SECONDS + first + 0.2
@@ -172,12 +172,12 @@ def test_a_slow_first_checkpoint_does_not_put_off_the_second_of_a_young_run(firs
 
 
 @pytest.mark.parametrize("end_state", [0.7, 1.9])
-def test_an_end_state_does_not_put_off_the_first_checkpoint_of_the_next_training(end_state):
+def test_end_state_does_not_delay_the_first_checkpoint_of_the_next_training(end_state):
     cost = Cost(end_state, trained_seconds=12.0, spent_seconds=end_state, is_rough=True)
     assert CheckpointInterval().seconds_between(cost) <= EARLY_SECONDS
 
 
-def test_no_checkpoint_takes_more_than_a_tenth_of_the_time_before_it():
+def test_next_checkpoint_waits_ten_times_as_long_as_the_last_one_took():
     assert (
         CheckpointInterval().seconds_between(Cost(20.0, trained_seconds=25, spent_seconds=20.0, is_rough=True)) == 200
     )
@@ -200,7 +200,7 @@ def test_long_run_stays_within_its_share_whatever_single_checkpoints_take(stalls
     assert spent <= SHARE * now + max(stalls)
 
 
-def test_one_slow_checkpoint_does_not_set_the_interval():
+def test_typical_cost_is_not_distorted_by_one_slow_checkpoint():
     assert typical([]) == 0.0
     assert typical([0.2]) == 0.2
     assert typical([0.2, 0.05]) == 0.05

@@ -41,7 +41,7 @@ def test_position_with_an_invalid_count_is_refused(name, value):
 
 
 @pytest.mark.parametrize("position", [None, [], "x", 3])
-def test_a_position_is_an_object(position):
+def test_position_that_is_not_an_object_is_refused(position):
     assert position_trouble(position) == "its position is not an object"
 
 
@@ -93,7 +93,7 @@ def test_impossible_tensor_is_refused(change):
     assert tensors_trouble({"a": ENTRY}, 32) == tensors_trouble([5], 32) == "its tensors are not a table"
 
 
-def test_the_scripts_objects_take_no_more_memory_than_is_ever_saved():
+def test_manifest_claiming_more_memory_than_is_ever_saved_is_refused():
     """A tensor file may have holes: its size costs its author nothing."""
     size = 9 << 30
     for under in ("object/", "data/", "file/", "own/"):

@@ -66,13 +66,13 @@ def test_saved_checkpoint_is_read_back(store):
     assert (found.path / "iterator.index").read_bytes() == b"position of the data"
 
 
-def test_the_sums_are_those_of_sha256sum(store, tmp_path):
+def test_checksums_are_verified_by_sha256sum(store, tmp_path):
     folder = tmp_path / "checkpoints" / save(store, 1).name
     result = subprocess.run(["sha256sum", "-c", "SHA256SUMS"], cwd=folder, capture_output=True, text=True, timeout=60)
     assert (result.returncode, result.stdout.count(": OK")) == (0, 3)
 
 
-def test_the_last_two_are_kept(store, tmp_path):
+def test_last_two_checkpoints_are_kept(store, tmp_path):
     saved = [save(store, step).name for step in range(1, 6)]
     assert names(tmp_path) == saved[-2:]
     latest = store.latest_step()
@@ -80,7 +80,7 @@ def test_the_last_two_are_kept(store, tmp_path):
     assert latest.position.steps == 5
 
 
-def test_the_newest_is_the_one_written_last_even_at_an_earlier_position(store):
+def test_newest_checkpoint_is_the_one_written_last_even_at_an_earlier_position(store):
     save(store, 9)
     save(store, 3)
     assert store.latest_step().position.step == 3
@@ -117,7 +117,7 @@ def test_absurd_checkpoint_number_does_not_make_names_too_long(store, tmp_path):
     assert third.latest_step().position.step == 3
 
 
-def test_end_states_stay_when_the_steps_of_their_fit_go(store, tmp_path):
+def test_end_state_remains_when_the_step_checkpoints_of_its_fit_are_dropped(store, tmp_path):
     save(store, 1)
     store.save_finished(Position(0, 2, 0, 30), Meta(stop_training=True), write)
     store.drop_steps(Position(0, 2, 0, 30))
@@ -126,7 +126,7 @@ def test_end_states_stay_when_the_steps_of_their_fit_go(store, tmp_path):
     assert store.finished(1) is None
 
 
-def test_each_fit_keeps_its_last_two_whatever_others_save(store, tmp_path):
+def test_each_fit_keeps_its_last_two_checkpoints_whatever_other_fits_save(store, tmp_path):
     for step in range(1, 5):
         save(store, step, fit=0)
     for step in range(1, 5):
@@ -161,7 +161,7 @@ def test_checkpoint_with_more_steps_is_never_deleted_for_one_with_fewer(store, t
     assert [name.partition("-step")[2] for name in names(tmp_path)] == ["60", "70"]
 
 
-def test_checkpoints_beyond_a_finished_run_count_as_unused(store, tmp_path):
+def test_checkpoints_the_finished_run_never_reached_are_reported_as_unused(store, tmp_path):
     for fit, step in ((0, 40), (1, 10), (2, 30)):
         save(store, step, fit=fit)
     store.save_finished(Position(3, 2, 0, 60), Meta(), write)
@@ -174,7 +174,7 @@ def test_checkpoints_beyond_a_finished_run_count_as_unused(store, tmp_path):
     assert left({0: 40, 1: 10, 2: 31, 3: 60}) == []
 
 
-def test_checkpoint_before_is_of_the_same_fit_and_undamaged(store, refused, tmp_path):
+def test_previous_checkpoint_is_of_the_same_fit_and_undamaged(store, refused, tmp_path):
     before = save(store, 1, fit=0)
     save(store, 2, fit=1)
     newest = save(store, 3, fit=0)
@@ -186,7 +186,7 @@ def test_checkpoint_before_is_of_the_same_fit_and_undamaged(store, refused, tmp_
     assert store.latest_step(0).name == newest.name
 
 
-def test_the_one_before_the_millionth_is_the_one_with_the_number_before(store):
+def test_previous_checkpoint_is_found_across_a_change_in_the_number_of_digits(store):
     store._number = 999_998
     older, newer = save(store, 1), save(store, 2)
     assert (older.name[:11], newer.name[:12]) == ("step-999999", "step-1000000")
@@ -226,7 +226,7 @@ def test_half_deleted_checkpoint_is_not_reported_as_damaged(store, refused, tmp_
     assert refused == []
 
 
-def test_an_end_state_can_be_replaced(store):
+def test_newer_end_state_replaces_the_older_one(store):
     for steps in (10, 20):
         store.save_finished(Position(0, 0, 0, steps), Meta(), write)
     assert store.finished(0).position.steps == 20
@@ -234,7 +234,7 @@ def test_an_end_state_can_be_replaced(store):
 
 @pytest.mark.parametrize("name", ["tensors.bin", "manifest.json", "SHA256SUMS", "iterator.index"])
 @pytest.mark.parametrize("damage", ["truncated", "flipped", "gone", "emptied", "longer"])
-def test_a_damaged_checkpoint_is_refused_and_the_one_before_it_used(store, refused, tmp_path, name, damage):
+def test_damaged_checkpoint_is_refused_and_the_previous_one_used(store, refused, tmp_path, name, damage):
     save(store, 1)
     newest = save(store, 2).name
     spoil(tmp_path / "checkpoints" / newest / name, damage)
@@ -263,7 +263,7 @@ def spoil(path: Path, damage: str) -> None:
 
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
-def test_no_single_flipped_bit_goes_unnoticed(tmp_path_factory, data):
+def test_every_flipped_bit_that_matters_is_detected(tmp_path_factory, data):
     root = tmp_path_factory.mktemp("flip")
     store = CheckpointStore(root)
     store.open()
@@ -283,20 +283,20 @@ def test_no_single_flipped_bit_goes_unnoticed(tmp_path_factory, data):
 
 
 @pytest.mark.parametrize("name", ["tensors.bin", "manifest.json"])
-def test_a_damaged_end_state_counts_as_none(store, refused, tmp_path, name):
+def test_damaged_end_state_is_refused(store, refused, tmp_path, name):
     store.save_finished(Position(0), Meta(), write)
     spoil(tmp_path / "checkpoints" / "finished-fit0" / name, "flipped")
     assert store.finished(0) is None
     assert refused[0][0] == "finished-fit0"
 
 
-def test_the_formats_begin_at_1(store, tmp_path):
+def test_checkpoint_format_begins_at_1(store, tmp_path):
     folder = tmp_path / "checkpoints" / save(store, 1).name
     assert json.loads((folder / "manifest.json").read_text())["schema"] == 1
 
 
 @pytest.mark.parametrize("schema", [0, 2, 99, "1", None])
-def test_a_checkpoint_of_another_format_is_refused_by_its_number(store, tmp_path, schema):
+def test_checkpoint_of_another_format_is_refused_naming_both_formats(store, tmp_path, schema):
     folder = tmp_path / "checkpoints" / save(store, 1).name
     manifest = json.loads((folder / "manifest.json").read_text())
     (folder / "manifest.json").write_text(json.dumps(manifest | {"schema": schema}))
@@ -306,7 +306,7 @@ def test_a_checkpoint_of_another_format_is_refused_by_its_number(store, tmp_path
 
 
 @pytest.mark.parametrize("schema", [0, 2, 99])
-def test_a_checkpoint_of_another_format_stays_for_the_oomph_that_reads_it(store, refused, tmp_path, schema):
+def test_checkpoint_of_another_format_stays_in_place_for_the_oomph_that_reads_it(store, refused, tmp_path, schema):
     assert foreign_format(tmp_path / "checkpoints") is None
     folder = tmp_path / "checkpoints" / save(store, 1).name
     manifest = json.loads((folder / "manifest.json").read_text())
@@ -327,7 +327,7 @@ def test_foreign_manifest_is_refused_in_words(store, tmp_path, text):
         read_checkpoint(folder)
 
 
-def test_sums_that_point_out_of_the_folder_are_refused(store, tmp_path):
+def test_checksums_pointing_out_of_the_folder_are_refused(store, tmp_path):
     folder = tmp_path / "checkpoints" / save(store, 1).name
     with (folder / "SHA256SUMS").open("a") as sums:
         sums.write(f"{'0' * 64}  ../../secret\n")
@@ -343,7 +343,7 @@ def _reseal(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("error", [OSError(28, "No space left on device"), ValueError("theirs"), KeyboardInterrupt()])
-def test_a_save_that_fails_leaves_nothing_and_the_older_ones_alone(store, tmp_path, error):
+def test_failed_save_leaves_no_trace_and_keeps_the_older_checkpoints(store, tmp_path, error):
     save(store, 1)
     before = names(tmp_path)
 
@@ -360,7 +360,7 @@ def test_a_save_that_fails_leaves_nothing_and_the_older_ones_alone(store, tmp_pa
     assert store.latest_step().position.step == 3
 
 
-def test_an_end_state_that_can_not_be_written_leaves_the_older_one(store):
+def test_end_state_that_cannot_be_written_leaves_the_older_one(store):
     store.save_finished(Position(0, 0, 0, 10), Meta(), write)
 
     def fail(writer: CheckpointWriter) -> None:
@@ -377,7 +377,7 @@ def test_unusable_checkpoint_folder_is_reported_in_one_sentence(tmp_path):
         CheckpointStore(tmp_path / "checkpoints").open()
 
 
-def test_folders_that_are_no_checkpoints_are_left_alone(store, tmp_path):
+def test_folders_that_are_not_checkpoints_are_left_alone(store, tmp_path):
     for name in ("notes", "step-1", "step-000001-fit0-epoch0-step1.bak"):
         (tmp_path / "checkpoints" / name).mkdir()
     assert store.latest_step() is None
@@ -386,7 +386,7 @@ def test_folders_that_are_no_checkpoints_are_left_alone(store, tmp_path):
     assert names(tmp_path) == ["notes", "step-000001-fit0-epoch0-step1.bak", "step-1"]
 
 
-def test_checkpoints_by_the_million_are_still_found(store):
+def test_newest_checkpoint_is_found_beyond_the_millionth(store):
     store._number = 999_998
     for step in range(1, 5):
         save(store, step)
@@ -417,7 +417,7 @@ def test_only_the_last_two_refused_checkpoints_are_kept(store, tmp_path):
 
 @pytest.mark.parametrize("failure", [errno.EIO, errno.ESTALE, errno.ETIMEDOUT])
 @pytest.mark.parametrize("failures", [1, 2, 99])
-def test_a_file_system_that_fails_for_a_moment_costs_no_checkpoint(store, refused, monkeypatch, failure, failures):
+def test_brief_read_failure_of_the_file_system_sets_no_checkpoint_aside(store, refused, monkeypatch, failure, failures):
     save(store, 1)
     name = save(store, 2).name
     left, read = [failures], checkpoint_module._digest
@@ -437,7 +437,7 @@ def test_a_file_system_that_fails_for_a_moment_costs_no_checkpoint(store, refuse
 
 
 @pytest.mark.parametrize("failure", [errno.EINVAL, errno.ENOTSUP])
-def test_a_file_system_that_can_not_flush_folders_is_good_enough(store, monkeypatch, failure):
+def test_checkpoint_is_saved_on_a_file_system_that_cannot_flush_folders(store, monkeypatch, failure):
     flush = os.fsync
 
     def picky(fd):
@@ -450,7 +450,7 @@ def test_a_file_system_that_can_not_flush_folders_is_good_enough(store, monkeypa
     assert store.latest_step().position.step == 1
 
 
-def test_a_flush_that_fails_leaves_nothing(store, tmp_path, monkeypatch):
+def test_failed_flush_leaves_nothing(store, tmp_path, monkeypatch):
     def broken(fd):
         raise OSError(errno.EIO, "Input/output error")
 
@@ -468,7 +468,7 @@ def test_checkpoint_after_a_given_step_can_be_set_aside(store, refused):
     assert refused == [(name, "not to be trusted")]
 
 
-def test_the_same_tensors_have_the_same_digest(store):
+def test_same_tensors_have_the_same_digest(store):
     assert save(store, 1).digest == save(store, 2).digest
     other = store.draft_step(Position(0, 0, 3, 3)).complete(
         Meta(), lambda writer: writer.add("a", "float32", (1,), b"1234")
@@ -498,7 +498,7 @@ store.{call}
 
 
 @pytest.mark.parametrize("call", ["draft_step(at).complete(Meta(), half)", "save_finished(at, Meta(), half)"])
-def test_a_writer_killed_in_the_middle_leaves_nothing_that_counts(tmp_path, call):
+def test_writer_killed_midway_leaves_no_partial_checkpoint(tmp_path, call):
     root = tmp_path / "checkpoints"
     code = textwrap.dedent(_KILLED_WHILE_WRITING).format(source=str(SOURCE), root=str(root), call=call)
     assert subprocess.run([sys.executable, "-c", code], timeout=60).returncode == -signal.SIGKILL
@@ -510,7 +510,7 @@ def test_a_writer_killed_in_the_middle_leaves_nothing_that_counts(tmp_path, call
     assert store.finished(0) is None
 
 
-def test_a_file_that_the_checksums_do_not_list_is_not_read(store, refused, tmp_path):
+def test_checkpoint_with_a_file_missing_from_its_checksums_is_refused(store, refused, tmp_path):
     """TensorFlow would read the parts of an iterator by their names."""
     saved = save(store, 1)
     (tmp_path / "checkpoints" / saved.name / "iterator.data-00000-of-00002").write_bytes(b"planted")
@@ -519,7 +519,7 @@ def test_a_file_that_the_checksums_do_not_list_is_not_read(store, refused, tmp_p
 
 
 @pytest.mark.parametrize(("limit", "words"), [("_MOST_PARTS", "values"), ("_MOST_OF_MANIFEST", "larger than expected")])
-def test_a_manifest_that_would_fill_the_memory_is_not_parsed(store, tmp_path, monkeypatch, limit, words):
+def test_oversized_manifest_is_refused_before_it_is_parsed(store, tmp_path, monkeypatch, limit, words):
     folder = tmp_path / "checkpoints" / save(store, 1).name
     manifest = (folder / "manifest.json").read_text()
     (folder / "manifest.json").write_text(manifest[:-1] + ',"more":[' + "{}," * 10_000 + "0]}")
@@ -541,7 +541,7 @@ def test_a_manifest_is_compared_with_its_checksum_before_it_is_parsed(store, tmp
             read(folder)
 
 
-def test_a_manifest_that_would_not_be_read_is_not_written(store, tmp_path, monkeypatch):
+def test_manifest_too_large_to_be_read_again_is_not_written(store, tmp_path, monkeypatch):
     monkeypatch.setattr(checkpoint_module, "_MOST_PARTS", 10)
     with pytest.raises(CheckpointError, match="it would not be read again"):
         save(store, 1)

@@ -18,7 +18,7 @@ def step(number: int, epoch: int = 0, **facts) -> Witness:
     return Witness(KEY, STEP, epoch, number, **facts)
 
 
-def test_a_new_board_knows_of_nothing_before_it(tmp_path):
+def test_new_board_has_no_earlier_witnesses(tmp_path):
     assert WitnessBoard(tmp_path, 1).before == []
 
 
@@ -43,7 +43,7 @@ def test_later_attempts_append_to_the_board(tmp_path):
     assert [w.step for w in WitnessBoard(tmp_path, 4).before] == [1, 2, 3]
 
 
-def test_it_is_a_ring_that_keeps_the_newest(tmp_path):
+def test_board_is_a_ring_that_keeps_the_newest_witnesses(tmp_path):
     board = WitnessBoard(tmp_path, 1)
     size = os.path.getsize(tmp_path / "witness")
     for number in range(20_000):
@@ -72,7 +72,7 @@ def test_witness_with_a_flipped_bit_is_dropped(tmp_path, place):
 
 
 @pytest.mark.parametrize("content", [b"", b"\x00" * 100, b"no witness at all " * 1000, os.urandom(1 << 20)])
-def test_a_file_of_anything_else_holds_no_witness_and_is_written_over(tmp_path, content):
+def test_foreign_content_of_a_witness_file_is_ignored_and_overwritten(tmp_path, content):
     path = tmp_path / "witness"
     path.write_bytes(content)
     board = WitnessBoard(tmp_path, 1)
@@ -81,7 +81,7 @@ def test_a_file_of_anything_else_holds_no_witness_and_is_written_over(tmp_path, 
     assert [w.step for w in WitnessBoard(tmp_path, 2).before] == [7]
 
 
-def test_a_place_that_cannot_be_written_is_an_error(tmp_path):
+def test_unwritable_board_raises_an_error(tmp_path):
     with pytest.raises(OSError, match="No such file"):
         WitnessBoard(tmp_path / "missing", 1)
 
@@ -91,7 +91,7 @@ def test_witness_file_is_readable_by_its_owner_only(tmp_path):
     assert (tmp_path / "witness").stat().st_mode & 0o777 == 0o600
 
 
-def test_what_was_written_survives_a_kill(tmp_path):
+def test_written_witnesses_survive_a_kill(tmp_path):
     script = (
         "import os, signal, sys; from pathlib import Path\n"
         "from oomph.checkpoint.witness import STEP, Witness, WitnessBoard\n"

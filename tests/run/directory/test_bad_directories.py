@@ -29,7 +29,7 @@ RECORD = RunRecord(("train.py",), "python", "/", "2026-01-01")
 LIMIT = 60
 
 
-def test_a_run_of_another_format_is_refused_in_one_sentence(tmp_path: Path) -> None:
+def test_run_of_another_format_is_refused_in_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "run.json").write_text(json.dumps({"schema": 7, "oomph": "9.0"}))
     with pytest.raises(RunDirectoryError, match=r"another oomph, in format 7; this one, .* reads format 1"):
         RunDirectory.reopen(tmp_path)
@@ -59,13 +59,13 @@ def test_a_run_json_without_a_command_is_refused(tmp_path: Path, command: str) -
         RunDirectory.reopen(tmp_path)
 
 
-def test_a_run_json_without_end_of_brackets_is_refused(tmp_path: Path) -> None:
+def test_deeply_nested_run_json_is_refused(tmp_path: Path) -> None:
     (tmp_path / "run.json").write_text("[" * 100_000)
     with pytest.raises(RunDirectoryError, match=r"no readable run\.json"):
         RunDirectory.reopen(tmp_path)
 
 
-def test_nothing_waits_for_a_fifo_in_a_run_directory(tmp_path: Path) -> None:
+def test_fifo_in_a_run_directory_does_not_block_reading(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "run.json")
     with pytest.raises(RunDirectoryError, match=r"no readable run\.json"):
         RunDirectory.reopen(tmp_path)
@@ -76,7 +76,7 @@ def test_nothing_waits_for_a_fifo_in_a_run_directory(tmp_path: Path) -> None:
     assert unreadable_lines(tmp_path) == 1
 
 
-def test_damaged_lines_of_a_journal_are_left_out(tmp_path: Path) -> None:
+def test_damaged_lines_of_a_journal_are_skipped_and_counted(tmp_path: Path) -> None:
     Journal(tmp_path, 1, "script").write(GpuMemoryHeld())
     (tmp_path / "journal" / "2-0-script.jsonl").write_text("[" * 100_000 + "\n")
     (tmp_path / "journal" / "3-0-script.jsonl").write_text('{"schema": "1", "event": "x"}\n')
@@ -88,7 +88,7 @@ def test_damaged_lines_of_a_journal_are_left_out(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "snapshot", [5, "x", {"nvml": 5}, {"nvml": {"devices": 5}}, {"nvml": {"devices": [{"total_bytes": "x"}]}}]
 )
-def test_a_damaged_snapshot_of_the_machine_tells_nothing_of_its_gpus(snapshot: object) -> None:
+def test_damaged_machine_snapshot_gives_no_statement_about_gpus(snapshot: object) -> None:
     assert other_gpus(snapshot, {"nvml": {"devices": [{"name": "T4", "total_bytes": 1}]}}) == ""
 
 
@@ -102,7 +102,7 @@ def test_unlocked_lock_file_with_another_process_id_blocks_nothing(tmp_path: Pat
     run.close()
 
 
-def test_a_file_system_without_locks_is_used_without_one(tmp_path: Path, monkeypatch) -> None:
+def test_file_system_without_locks_can_still_be_used(tmp_path: Path, monkeypatch) -> None:
     def refuse(fd: int, operation: int) -> None:
         raise OSError(errno.ENOLCK, "No locks available")  # NFS without its lock daemon
 
@@ -112,7 +112,7 @@ def test_a_file_system_without_locks_is_used_without_one(tmp_path: Path, monkeyp
 
 
 @pytest.mark.slow
-def test_the_journal_of_ten_thousand_restarts_is_read_and_played_again(tmp_path: Path) -> None:
+def test_journal_of_ten_thousand_restarts_is_read_and_replayed(tmp_path: Path) -> None:
     folder, ledger = tmp_path / "journal", Ledger()
     folder.mkdir()
     restarts = 10_000
@@ -139,7 +139,7 @@ def test_the_journal_of_ten_thousand_restarts_is_read_and_played_again(tmp_path:
     assert time.process_time() - began < 1  # what the supervisor does after each attempt
 
 
-def test_a_script_that_ignores_sigterm_is_killed_when_its_time_is_up(work, monkeypatch) -> None:
+def test_script_that_ignores_sigterm_is_killed_after_its_grace_time(work, monkeypatch) -> None:
     from oomph.process.command import Command
     from oomph.process.process_group import Patience
     from oomph.run.supervisor import supervise
@@ -157,7 +157,7 @@ def test_a_script_that_ignores_sigterm_is_killed_when_its_time_is_up(work, monke
     assert time.monotonic() - began < 20
 
 
-def test_children_that_keep_descriptors_open_delay_nothing(work, alive) -> None:
+def test_children_keeping_descriptors_open_do_not_delay_restart_or_end(work, alive) -> None:
     work.script(
         "import os, subprocess, sys\n"
         "child = subprocess.Popen(['sleep', '50'], close_fds=False,"
@@ -175,7 +175,7 @@ def test_children_that_keep_descriptors_open_delay_nothing(work, alive) -> None:
     os.kill(int(child), signal.SIGKILL)
 
 
-def test_sigusr1_that_the_script_uses_itself_is_no_preemption(work) -> None:
+def test_sigusr1_handled_by_the_script_is_not_a_preemption(work) -> None:
     work.script(
         "import os, signal, time\nseen = []\nsignal.signal(signal.SIGUSR1, lambda *a: seen.append(1))\n"
         "open('ready', 'w').write('x\\n')\n"
@@ -200,7 +200,7 @@ def test_run_whose_record_cannot_be_written_continues(work) -> None:
     assert b"Traceback" not in again.stderr
 
 
-def test_of_two_starts_after_a_finished_run_only_one_moves_it(tmp_path: Path) -> None:
+def test_only_one_of_two_starts_after_a_finished_run_moves_it(tmp_path: Path) -> None:
     """Both have seen that it is finished; the later one must not move the new run of the other."""
     finished = RunDirectory.create(tmp_path / "run", RECORD)
     finished.update(status="finished")
@@ -238,7 +238,7 @@ def test_file_content_is_synced_before_it_replaces_the_old_file(tmp_path: Path, 
     assert order == [str(tmp_path / "run.json.partial"), "run.json"]
 
 
-def test_half_a_line_on_a_full_disk_does_not_take_the_next_one_with_it(tmp_path: Path) -> None:
+def test_partial_line_on_a_full_disk_does_not_spoil_the_next_one(tmp_path: Path) -> None:
     journal = Journal(tmp_path, 1, "script")
     journal.write(GpuMemoryHeld())
     size = next((tmp_path / "journal").iterdir()).stat().st_size

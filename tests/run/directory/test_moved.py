@@ -36,7 +36,7 @@ def said(stderr: bytes) -> list[str]:
 # -- whose number it is -----------------------------------------------------------------------------------------------
 
 
-def test_a_process_is_known_by_more_than_its_number() -> None:
+def test_process_is_identified_by_more_than_its_number() -> None:
     here = ProcessIdentity.here()
     assert here.lives
     assert not here.elsewhere
@@ -49,7 +49,7 @@ def test_a_process_is_known_by_more_than_its_number() -> None:
     assert str(other) == f"process {os.getpid()} on elsewhere"
 
 
-def test_a_process_that_has_ended_does_not_live() -> None:
+def test_ended_process_is_not_considered_alive() -> None:
     with subprocess.Popen(["sleep", "50"]) as child:
         there = ProcessIdentity.here(child.pid)
         assert there.lives
@@ -62,7 +62,7 @@ def test_malformed_text_is_no_process_identity(text: str) -> None:
     assert ProcessIdentity.from_text(text) is None
 
 
-def test_bare_process_number_is_not_considered_alive() -> None:
+def test_process_known_only_by_its_number_is_not_considered_alive() -> None:
     old = ProcessIdentity.from_text(f"{os.getpid()}\n")
     assert old is not None
     assert str(old) == f"process {os.getpid()}"
@@ -80,7 +80,7 @@ def without_locks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fcntl, "flock", refuse)
 
 
-def test_without_locks_a_second_oomph_of_this_machine_is_kept_out_all_the_same(tmp_path, without_locks, capfd) -> None:
+def test_second_oomph_on_the_same_machine_is_refused_even_without_locks(tmp_path, without_locks, capfd) -> None:
     RunDirectory.create(tmp_path / "run", RECORD).close()
     assert "has no locks: make sure that no other machine uses" in capfd.readouterr().err
     with subprocess.Popen(["sleep", "50"]) as other:
@@ -142,7 +142,7 @@ def test_changed_gpus_are_named() -> None:
     assert other_gpus(None, snapshot()) == other_gpus(snapshot(), None) == ""
 
 
-def test_a_gpu_that_was_excluded_on_another_machine_takes_none_away_here() -> None:
+def test_gpu_excluded_on_another_machine_hides_no_gpu_here() -> None:
     change = Change("exclude-gpu", "GPU-of-another-machine")
     here = (Gpu(0, "GPU-aa", "", 0), Gpu(1, "GPU-bb", "", 0))
     assert effects.environ_after([change], {}, here) == {}
@@ -220,7 +220,7 @@ oomph.journal.journal.time.time = lambda: real() + next(jumps)
 """
 
 
-def test_clocks_that_jump_change_neither_order_nor_sums(work) -> None:
+def test_clock_jumps_change_neither_order_nor_sums(work) -> None:
     work.script(
         TRAINING + JUMPING + "committed(12 * handover.attempt, 10)\n"
         "journal.write(Recovered(fit=0, micro_batch=64 // handover.attempt, seconds=1.0))\n"
@@ -235,7 +235,7 @@ def test_clocks_that_jump_change_neither_order_nor_sums(work) -> None:
     assert 0 < summary["seconds"] < 60
 
 
-def test_an_attempt_whose_end_nobody_saw_lasted_no_longer_than_its_clock_can_tell(tmp_path: Path) -> None:
+def test_lost_attempt_lasted_no_longer_than_its_clock_can_show(tmp_path: Path) -> None:
     (tmp_path / "journal").mkdir()
     times = (1000.0, 1010.0, 3e8, 3e8 + 5, 2000.0, 2001.0)  # set forward by years, and back
     lines = [Event.named("x", {}, 1, 0, "script", number, at).to_json() for number, at in enumerate(times)]
@@ -244,7 +244,7 @@ def test_an_attempt_whose_end_nobody_saw_lasted_no_longer_than_its_clock_can_tel
     assert summarise(read_journal(tmp_path)).seconds == 16
 
 
-def test_heartbeats_are_counted_by_a_clock_that_nobody_sets(monkeypatch) -> None:
+def test_hang_detection_never_uses_the_time_of_day(monkeypatch) -> None:
     """What decides on a hang never looks at the time of day."""
     from oomph.run.hang.limits import Timings
     from oomph.run.hang.watch import Watch

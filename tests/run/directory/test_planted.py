@@ -161,7 +161,7 @@ def checkpoint(folder: Path) -> Path:
 
 @pytest.mark.parametrize("name", ["manifest.json", "tensors.bin", "SHA256SUMS", "iterator.index"])
 @pytest.mark.parametrize("kind", ["FIFO", "device", "folder"])
-def test_a_checkpoint_of_anything_but_files_is_refused_at_once(tmp_path, name, kind):
+def test_checkpoint_containing_anything_but_regular_files_is_refused_at_once(tmp_path, name, kind):
     place = checkpoint(tmp_path) / name
     place.unlink()
     match kind:
@@ -187,14 +187,14 @@ def test_checkpoints_behind_a_link_are_not_written_to(tmp_path):
     assert [path.name for path in elsewhere.iterdir()] == ["tmp-mine"]
 
 
-def test_a_file_that_was_open_to_others_is_closed_to_them(tmp_path):
+def test_file_readable_by_others_is_made_private(tmp_path):
     (tmp_path / "progress").touch(0o644)
     ProgressBoard(tmp_path, 1)
     assert stat.S_IMODE((tmp_path / "progress").stat().st_mode) == 0o600
 
 
 @pytest.mark.parametrize(("mode", "taken"), [(0o700, True), (0o755, True), (0o770, False), (0o707, False)])
-def test_run_that_others_may_write_to_is_not_resumed(tmp_path, monkeypatch, capfd, mode, taken):
+def test_run_writable_by_others_is_not_resumed(tmp_path, monkeypatch, capfd, mode, taken):
     run = tmp_path / ".oomph" / "runs" / "one"
     record = RunRecord(command=("train.py",), python="python3", cwd=str(tmp_path), created="")
     RunDirectory.create(run, record).close()
@@ -239,7 +239,7 @@ def test_link_among_the_runs_is_not_resumed(tmp_path, capfd):
     assert "it is a symbolic link" in capfd.readouterr().err
 
 
-def test_the_end_of_a_run_removes_nothing_behind_a_link(tmp_path):
+def test_end_of_a_run_removes_nothing_behind_a_link(tmp_path):
     run, elsewhere = made(tmp_path / "run"), tmp_path / "elsewhere" / "finished-fit0"
     elsewhere.mkdir(parents=True)
     (elsewhere / "thesis.tex").write_text(CONTENT)
@@ -252,7 +252,7 @@ def test_the_end_of_a_run_removes_nothing_behind_a_link(tmp_path):
     assert (elsewhere / "thesis.tex").read_text() == CONTENT, ended.stderr
 
 
-def test_a_file_is_opened_read_and_replaced_below_its_root(tmp_path):
+def test_nested_file_can_be_opened_read_and_replaced_below_its_root(tmp_path):
     replace_own(tmp_path, "a/b/c.json", b"one")
     replace_own(tmp_path, "a/b/c.json", b"two")
     assert read_own(tmp_path, "a/b/c.json") == b"two"

@@ -19,7 +19,7 @@ from oomph.run.directory.run_directory import (
 RECORD = RunRecord(("train.py", "--epochs", "3"), sys.executable, "/here", "2026-11-21T07:00:39+0000")
 
 
-def test_a_new_run_writes_what_is_needed_to_find_it_again(tmp_path: Path) -> None:
+def test_new_run_writes_what_is_needed_to_find_it_again(tmp_path: Path) -> None:
     RunDirectory.create(tmp_path / "run", RECORD).close()
     document = json.loads((tmp_path / "run" / "run.json").read_text())
     assert document["schema"] == 1
@@ -58,7 +58,7 @@ def test_second_oomph_is_refused_with_the_process_that_holds_the_directory(tmp_p
     RunDirectory.reopen(tmp_path / "run").close()
 
 
-def test_the_lock_lasts_as_long_as_a_process_that_inherited_it(tmp_path: Path) -> None:
+def test_lock_is_held_while_a_process_that_inherited_it_is_alive(tmp_path: Path) -> None:
     run = RunDirectory.create(tmp_path / "run", RECORD)
     heir = subprocess.Popen(["sleep", "60"], pass_fds=[run.lock_fd])
     run.close()
@@ -70,7 +70,7 @@ def test_the_lock_lasts_as_long_as_a_process_that_inherited_it(tmp_path: Path) -
 
 
 @pytest.mark.parametrize(("status", "words"), [("finished", "finished run"), ("failed", "--resume=")])
-def test_a_directory_that_holds_a_run_takes_no_second_one(tmp_path: Path, status: str, words: str) -> None:
+def test_second_run_in_the_same_directory_is_refused(tmp_path: Path, status: str, words: str) -> None:
     run = RunDirectory.create(tmp_path / "run", RECORD)
     run.update(status=status)
     run.close()
@@ -78,7 +78,7 @@ def test_a_directory_that_holds_a_run_takes_no_second_one(tmp_path: Path, status
         RunDirectory.create(tmp_path / "run", RECORD)
 
 
-def test_a_directory_with_other_things_in_it_is_left_alone(tmp_path: Path) -> None:
+def test_directory_with_other_files_is_refused_and_left_alone(tmp_path: Path) -> None:
     (tmp_path / "data.csv").write_text("1,2\n")
     with pytest.raises(RunDirectoryError, match="not empty and not a run"):
         RunDirectory.create(tmp_path, RECORD)
@@ -100,7 +100,7 @@ def test_damaged_run_record_reads_as_none(tmp_path: Path, text: str) -> None:
 
 
 @pytest.mark.parametrize("entropy", [3, None, "abc", "0" * 33, "x" * 32, "0" * 32 + "\n"])
-def test_an_entropy_that_is_no_number_is_that_of_no_record(tmp_path: Path, entropy: object) -> None:
+def test_record_with_a_malformed_entropy_is_not_read(tmp_path: Path, entropy: object) -> None:
     RunDirectory.create(tmp_path / "run", replace(RECORD, entropy="0" * 32)).close()
     found = read_record(tmp_path / "run")
     assert found is not None
@@ -111,7 +111,7 @@ def test_an_entropy_that_is_no_number_is_that_of_no_record(tmp_path: Path, entro
 
 
 @pytest.mark.parametrize("field", [field.name for field in fields(RunRecord)])
-def test_a_record_without_one_of_its_fields_is_no_record(tmp_path: Path, field: str) -> None:
+def test_record_with_a_missing_field_is_not_read(tmp_path: Path, field: str) -> None:
     RunDirectory.create(tmp_path / "run", RECORD).close()
     document = json.loads((tmp_path / "run" / "run.json").read_text())
     del document[field]
@@ -119,7 +119,7 @@ def test_a_record_without_one_of_its_fields_is_no_record(tmp_path: Path, field: 
     assert read_record(tmp_path / "run") is None
 
 
-def test_a_directory_that_can_not_be_made_is_one_sentence(tmp_path: Path) -> None:
+def test_directory_that_cannot_be_made_is_refused_in_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(RunDirectoryError, match="cannot be written: Not a directory"):
         RunDirectory.create(tmp_path / "file" / "run", RECORD)

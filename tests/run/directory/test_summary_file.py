@@ -21,7 +21,7 @@ def test_unreadable_summary_counts_as_empty(tmp_path: Path, content: bytes | Non
     assert read_summary(tmp_path) == {}
 
 
-def test_a_link_is_not_followed(tmp_path: Path) -> None:
+def test_summary_behind_a_link_is_not_read(tmp_path: Path) -> None:
     (tmp_path / "elsewhere").write_text('{"steps": 9}')
     (tmp_path / "summary.json").symlink_to(tmp_path / "elsewhere")
     assert read_summary(tmp_path) == {}

@@ -31,7 +31,7 @@ def made(folder: Path, cwd: Path | None = None) -> Path:
     return folder
 
 
-def test_a_run_of_ones_own_is_trusted(tmp_path):
+def test_own_run_is_trusted(tmp_path):
     assert why_not_trusted(made(tmp_path / "run")) is None
 
 
@@ -104,7 +104,7 @@ def test_own_parent_folders_are_made_unwritable_for_others(tmp_path, monkeypatch
 # -- the folder that was looked at is the one that is used -----------------------------------------------------------
 
 
-def test_a_folder_that_takes_the_name_in_between_is_not_used(tmp_path):
+def test_folder_put_in_place_of_an_open_run_is_not_used(tmp_path):
     run, planted = made(tmp_path / "run"), made(tmp_path / "planted")
     replace_own(planted, "journal/1-0-script.jsonl", b"planted")
     opened = RunDirectory.reopen(run)

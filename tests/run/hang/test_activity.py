@@ -51,7 +51,7 @@ def test_process_tree_is_idle_only_if_it_does_nothing_at_all(started: int, activ
     assert activity.was_active(before, after) is active
 
 
-def test_a_process_that_is_gone_has_no_sample() -> None:
+def test_ended_process_has_no_sample() -> None:
     process = subprocess.Popen([sys.executable, "-c", ""])
     process.wait(30)
     assert activity.sample(process.pid) is None

@@ -32,7 +32,7 @@ def over(timings: Timings, phase: Phase, seconds: float, idle: float = 0.0, **op
 
 
 @given(st.lists(st.floats(0.001, 500), min_size=1, max_size=300))
-def test_a_timed_phase_may_last_five_times_its_99th_percentile_and_the_floor_at_least(durations: list[float]) -> None:
+def test_timed_phase_may_last_five_times_its_99th_percentile_but_at_least_the_floor(durations: list[float]) -> None:
     timings = timed(Phase.STEP, *durations)
     ranked = sorted(durations)
     exact = ranked[math.ceil(0.99 * len(ranked)) - 1]
@@ -46,7 +46,7 @@ def test_a_timed_phase_may_last_five_times_its_99th_percentile_and_the_floor_at_
     ("seconds", "idle", "expected"),
     [(59, 59, False), (61, 60, True), (61, 20, False), (590, 20, False), (600, 0, True)],
 )
-def test_a_phase_that_was_never_timed_is_a_hang_when_nothing_moves_or_after_ten_minutes(seconds, idle, expected):
+def test_untimed_phase_is_a_hang_when_idle_or_after_ten_minutes(seconds, idle, expected):
     assert over(Timings(), Phase.FIRST_STEP, seconds, idle) is expected
 
 
@@ -66,7 +66,7 @@ def test_slow_epoch_starts_and_fast_steps_do_not_affect_each_other() -> None:
 
 
 @pytest.mark.parametrize(("seconds", "idle", "expected"), [(3000, 100, False), (3000, 3000, True), (500, 500, False)])
-def test_the_scripts_own_code_is_suspected_only_when_nothing_has_moved_for_ten_minutes(seconds, idle, expected):
+def test_own_code_of_the_script_is_suspected_only_after_ten_idle_minutes(seconds, idle, expected):
     assert over(Timings(), Phase.OWN_CODE, seconds, idle) is expected
 
 
@@ -87,13 +87,13 @@ def test_phases_of_unpredictable_length_are_given_ten_minutes_while_they_work(ph
     assert not over(timed(phase, 200), phase, 900, idle=0), "it has taken long before"
 
 
-def test_a_step_that_recovers_from_out_of_memory_is_not_measured_by_the_steps_before() -> None:
+def test_recovery_from_out_of_memory_is_not_judged_by_earlier_step_times() -> None:
     timings = timed(Phase.STEP, *[0.01] * 500)
     assert not over(timings, Phase.RECOVERING, 300, idle=11)
     assert over(timings, Phase.RECOVERING, 62, idle=61)
 
 
-def test_the_floor_can_be_lowered_for_tests_and_not_below_three_seconds() -> None:
+def test_hang_floor_can_be_lowered_for_tests_but_not_below_three_seconds() -> None:
     assert floor_seconds({}) == 60
     assert floor_seconds({FLOOR_VARIABLE: "5"}) == 5
     assert floor_seconds({FLOOR_VARIABLE: "0.1"}) == 3
@@ -134,7 +134,7 @@ def test_phase_changes_are_reported_and_beats_between_them_are_merged(pipe: Pipe
     assert told == [(Phase.STEP, 2, 0), (Phase.STEP, 2, 40), (Phase.CHECKPOINT, 2, 5)]
 
 
-def test_a_reader_that_does_not_read_costs_nothing_but_the_records(pipe: Pipe) -> None:
+def test_pipe_that_is_not_read_loses_only_heartbeats(pipe: Pipe) -> None:
     pulse = Pulse(pipe.write_fd)
     for number in range(10_000):
         pulse.beat(Phase(number % 5))
@@ -161,7 +161,7 @@ def test_reused_descriptor_is_not_taken_for_the_pipe(pipe: Pipe, tmp_path) -> No
     assert inherited(None, None) is None
 
 
-def test_garbage_in_the_pipe_is_left_out() -> None:
+def test_garbage_in_the_pipe_is_skipped() -> None:
     good = Beat(Phase.STEP, Power.NONE, 1, 0, 5, 6)
     assert unpack(good.pack() + b"\xff" * len(good.pack()) + good.pack() + b"half") == [good, good]
     assert unpack(random.Random(1).randbytes(31)) == []
@@ -177,7 +177,7 @@ def test_garbage_in_the_pipe_is_left_out() -> None:
         (Phase.RECOVERING, Phase.STEP, True),
     ],
 )
-def test_what_a_phase_took_is_learned_where_it_ended_in_its_own_way(before: Phase, after: Phase, timed: bool) -> None:
+def test_duration_of_a_phase_is_learned_only_if_it_ended_normally(before: Phase, after: Phase, timed: bool) -> None:
     assert has_been_timed(before, after) is timed
 
 
@@ -204,7 +204,7 @@ def test_hang_ended_by_a_signal_is_not_learned_as_a_timing() -> None:
     watch.close()
 
 
-def test_time_in_which_the_supervisor_itself_did_not_run_is_no_hang(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_time_in_which_the_supervisor_was_suspended_is_not_a_hang(monkeypatch: pytest.MonkeyPatch) -> None:
     """After SIGSTOP or a sleep of the machine: the script could not run either."""
     watch = Watch(Timings(), floor=3.0)
     pulse = Pulse(os.dup(watch.beat_fd))

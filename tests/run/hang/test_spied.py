@@ -48,7 +48,7 @@ Thread $4 (idle): \\"MainThread\\"
         ),
     ],
 )
-def test_the_line_is_named_from_what_py_spy_prints(work, program):
+def test_line_of_a_hang_is_named_from_the_output_of_py_spy(work, program):
     work.script(SCRIPT)
     path = Path(work.folder / "bin" / "py-spy")
     path.parent.mkdir()

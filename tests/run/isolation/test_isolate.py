@@ -146,7 +146,7 @@ def test_exception_of_the_function_is_kept_with_its_traceback():
     assert isinstance(caught.value.__cause__, KeyError)
 
 
-def test_an_exception_that_can_not_be_carried_over_is_told_in_words():
+def test_unpicklable_exception_is_described_in_words():
     outcome = isolate(fail_oddly, timeout=SECONDS)
     assert isinstance(outcome.error, serialisation.LostError)
     assert str(outcome.error) == "Odd: 1 2"
@@ -156,7 +156,7 @@ def test_an_exception_that_can_not_be_carried_over_is_told_in_words():
     ("signum", "name"),
     [(signal.SIGKILL, "killed"), (signal.SIGSEGV, "segmentation-fault"), (signal.SIGABRT, "abort")],
 )
-def test_a_crash_is_diagnosed_and_the_caller_lives(signum, name):
+def test_crash_is_diagnosed_and_the_caller_survives(signum, name):
     outcome = isolate(die, (signum,), timeout=SECONDS)
     assert (outcome.ok, outcome.returncode) == (False, -signum)
     assert outcome.diagnoses[0].name == name
@@ -171,28 +171,28 @@ def test_exception_without_a_message_is_reported_without_a_colon():
     assert re.match(r"the function raised KeyboardInterrupt( \(|$)", isolate(interrupt, timeout=SECONDS).reason)
 
 
-def test_result_returned_in_time_counts_despite_a_running_thread():
+def test_result_returned_in_time_is_used_despite_a_running_thread():
     outcome = isolate(leave_a_thread, (60,), timeout=1)
     assert (outcome.ok, outcome.value, outcome.timed_out) == (True, "value", False)
 
 
-def test_exception_raised_in_time_counts_despite_a_running_thread():
+def test_exception_raised_in_time_is_used_despite_a_running_thread():
     outcome = isolate(leave_a_thread, (60, KeyError("x")), timeout=1)
     assert (outcome.ok, outcome.timed_out, outcome.reason) == (False, False, "the function raised KeyError: 'x'")
 
 
-def test_result_returned_after_the_timeout_does_not_count():
+def test_result_returned_after_the_timeout_is_discarded():
     outcome = isolate(return_on_sigterm, timeout=1)
     assert (outcome.ok, outcome.timed_out) == (False, True)
 
 
-def test_an_exit_is_no_result():
+def test_function_that_exits_has_no_result():
     outcome = isolate(leave, (3,), timeout=SECONDS)
     assert (outcome.ok, outcome.returncode) == (False, 3)
     assert isinstance(outcome.error, SystemExit)
 
 
-def test_a_result_that_can_not_be_carried_over_is_an_error():
+def test_unpicklable_result_is_an_error():
     outcome = isolate(answer_with_a_lock, timeout=SECONDS)
     assert not outcome.ok
     assert isinstance(outcome.error, TypeError)
@@ -212,19 +212,19 @@ def test_function_that_ignores_sigterm_is_killed():
     assert isolate(ignore_sigterm, timeout=1.5).returncode == -signal.SIGKILL
 
 
-def test_what_it_started_ends_with_it(tmp_path):
+def test_children_of_the_function_end_with_it(tmp_path):
     pid = isolate(leave_a_child, (str(tmp_path / "pid"),), timeout=SECONDS).result()
     assert not is_alive(pid)
 
 
 @pytest.mark.parametrize("then", [None, interrupt, sleep_long])
-def test_a_daemon_in_a_session_of_its_own_ends_with_it(tmp_path, then):
+def test_daemon_in_its_own_session_ends_with_the_function(tmp_path, then):
     outcome = isolate(leave_a_daemon, (str(tmp_path / "pid"), then), timeout=1.2)
     assert (outcome.ok, outcome.timed_out) == (then is None, then is sleep_long)
     assert not is_alive(int((tmp_path / "pid").read_text()))
 
 
-def test_a_daemon_lives_as_long_as_the_function(tmp_path):
+def test_daemon_is_alive_while_the_function_runs_and_gone_afterwards(tmp_path):
     outcome = isolate(fork_a_daemon, (str(tmp_path / "pid"),), timeout=SECONDS)
     assert outcome.value is True
     assert not is_alive(int((tmp_path / "pid").read_text()))
@@ -266,7 +266,7 @@ def test_function_can_be_isolated_from_a_thread():
     assert outcomes[0].result() == 3
 
 
-def test_arguments_that_can_not_be_carried_over_are_refused_at_once():
+def test_unpicklable_arguments_are_refused_at_once():
     with pytest.raises(UsageError, match="add and its arguments cannot be pickled"):
         isolate(add, (threading.Lock(),))
 
@@ -277,7 +277,7 @@ def test_nested_function_is_passed_by_value():
     assert isolate(lambda x: x + step, (1,), timeout=SECONDS).result() == 6
 
 
-def test_without_cloudpickle_such_a_function_is_refused_with_what_to_do(monkeypatch):
+def test_nested_function_without_cloudpickle_is_refused_with_advice(monkeypatch):
     monkeypatch.setattr(serialisation, "_dumps_by_value", lambda: None)
     with pytest.raises(UsageError, match="defined within another function: pip install cloudpickle, or put it"):
         isolate(lambda: 1)
@@ -314,14 +314,14 @@ def test_a_function_of_a_script_works_without_cloudpickle(tmp_path):
     assert (done.returncode, done.stdout) == (0, "True 4 8\n"), done.stderr
 
 
-def test_a_notebook_without_cloudpickle_is_told_what_to_do():
+def test_function_of_a_notebook_without_cloudpickle_is_refused_with_advice():
     code = _SCRIPT.format(source=str(SOURCE))
     done = subprocess.run([sys.executable, "-"], input=code, capture_output=True, text=True, timeout=SECONDS)
     assert done.returncode == 1
     assert "double is defined in a notebook: pip install cloudpickle" in done.stderr
 
 
-def test_ctrl_c_in_the_caller_ends_it(tmp_path):
+def test_ctrl_c_in_the_caller_ends_the_isolated_function(tmp_path):
     code = (
         f"import sys, time; sys.path[:0] = [{str(SOURCE)!r}, {str(Path(__file__).parent)!r}]\n"
         "import oomph, test_isolate\n"
@@ -405,7 +405,7 @@ def test_isolate_returns_despite_an_endless_writer_on_its_stderr(tmp_path):
         assert caller.stdout.read() == b"returned\n"
 
 
-def test_a_function_whose_caller_has_died_before_it_began_is_not_called(tmp_path):
+def test_function_is_not_called_if_its_caller_died_before_it_began(tmp_path):
     call = serialisation.pack_call(os.mkdir, (str(tmp_path / "called"),), {})
     code = "import sys; from oomph.process.isolation.isolated import main; main()"
     for caller, called in ((os.getpid() + 1, False), (os.getpid(), True)):

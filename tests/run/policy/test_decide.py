@@ -37,7 +37,7 @@ def play(
 
 
 @pytest.mark.parametrize("code", [0, 1, 3, 93, 255])
-def test_an_exit_code_of_the_script_is_its_own(code: int) -> None:
+def test_exit_code_of_the_script_is_passed_on(code: int) -> None:
     assert decide(Ending(code, "unrelated"), Ledger()) == Finish(code)
 
 
@@ -47,7 +47,7 @@ def test_intended_signal_ends_the_run_with_the_exit_code_of_a_shell(signum: int)
 
 
 @pytest.mark.parametrize("signum", [4, 6, 7, 8, 9, 11])
-def test_a_crash_restarts(signum: int) -> None:
+def test_crash_is_answered_with_a_restart(signum: int) -> None:
     assert decide(Ending(-signum, "crash", steps=5), Ledger()) == Restart("crash")
 
 
@@ -78,13 +78,13 @@ def test_sigterm_between_two_attempts_of_a_training_requeues_it(signum, code) ->
     assert decide(Ending(-11, "crash", steps=5, called_off=signum), Ledger()).exit_code == code
 
 
-def test_the_same_fault_without_progress_is_given_up_after_the_budget() -> None:
+def test_same_fault_without_progress_is_given_up_after_the_budget() -> None:
     actions = play([Ending(-9, "killed", steps=12)] * 10)
     assert [type(action) for action in actions] == [Restart] * MOST_SAME + [GiveUp]
     assert actions[-1] == GiveUp("killed 4 times without any progress in between", 93)
 
 
-def test_each_fault_has_a_budget_of_its_own() -> None:
+def test_each_fault_has_its_own_budget() -> None:
     endings = [Ending(-9, "killed", steps=12), Ending(-11, "segfault", steps=12)] * MOST_SAME
     assert all(isinstance(action, Restart) for action in play(endings))
 
@@ -100,13 +100,13 @@ def test_repeated_steps_do_not_refill_the_budget() -> None:
     assert len(actions) == MOST_SAME + 1
 
 
-def test_progress_that_no_checkpoint_keeps_is_given_up_in_the_end() -> None:
+def test_progress_never_saved_in_a_checkpoint_is_given_up_eventually() -> None:
     actions = play(Ending(-9, "killed", steps=steps, saved=0) for steps in range(1, 100))
     assert isinstance(actions[-1], GiveUp)
     assert len(actions) == MOST_WITHOUT_CHECKPOINT + 1
 
 
-def test_a_script_that_never_starts_is_tried_once_more() -> None:
+def test_script_that_never_starts_training_is_retried_once() -> None:
     actions = play([Ending(-11, "segfault", started=False)] * 5)
     assert [type(action) for action in actions] == [Restart, GiveUp]
     assert actions[-1] == GiveUp("segfault before any training began, twice", 93)
@@ -118,12 +118,12 @@ def test_successful_start_resets_the_count_of_failed_starts() -> None:
 
 
 @pytest.mark.parametrize("returncode", [0, 1, 86, -6])
-def test_a_restart_that_the_guard_asked_for_comes_whatever_the_exit_code(returncode: int) -> None:
+def test_restart_requested_by_the_guard_follows_whatever_the_exit_code(returncode: int) -> None:
     ending = Ending(returncode, "device-oom", steps=5, restart_requested="out of memory in the update")
     assert decide(ending, Ledger()) == Restart("out of memory in the update")
 
 
-def test_a_guard_that_gave_up_ends_the_run_with_93() -> None:
+def test_run_whose_guard_gave_up_ends_with_93() -> None:
     assert decide(Ending(1, "device-oom", gave_up="one sample does not fit"), Ledger()) == GiveUp(
         "one sample does not fit", 93
     )
@@ -187,7 +187,7 @@ def test_micro_batch_is_halved_from_the_size_that_failed() -> None:
     assert sizes == [32, 16]
 
 
-def test_changes_stay_in_effect_over_progress() -> None:
+def test_changes_stay_in_effect_after_progress() -> None:
     ledger = Ledger()
     for steps in (5, 5, 50, 50):
         ending = Ending(-6, "xla-compile-failure", steps=steps)
@@ -195,7 +195,7 @@ def test_changes_stay_in_effect_over_progress() -> None:
     assert ledger.changes == (Change("no-xla"),)
 
 
-def test_a_broken_gpu_is_left_out_and_the_last_one_means_another_machine() -> None:
+def test_broken_gpu_is_excluded_and_the_last_one_requires_another_machine() -> None:
     broken = Ending(-6, "hardware-fault", steps=5)
     conditions = Conditions(gpus=("GPU-a", "GPU-b"), broken_gpu="GPU-a")
     assert decide(broken, Ledger(), conditions) == Restart("hardware-fault", Change("exclude-gpu", "GPU-a"), 0)
@@ -206,7 +206,7 @@ def test_a_broken_gpu_is_left_out_and_the_last_one_means_another_machine() -> No
 
 
 @pytest.mark.parametrize("fault", ["abort", "segmentation-fault", "hang", "something-new"])
-def test_the_same_step_failing_twice_on_the_same_data_is_a_poison_step(fault: str) -> None:
+def test_step_failing_twice_on_the_same_data_is_a_poison_step(fault: str) -> None:
     ending = Ending(-6, fault, steps=5, place=(0, 1, 5), same_data=True)
     actions = play([ending] * 5)
     assert changes(actions) == [SAME]
@@ -225,12 +225,12 @@ def test_step_that_runs_out_of_memory_twice_is_reported_as_lack_of_memory(fault:
     )
 
 
-def test_poison_step_is_met_with_changes_first() -> None:
+def test_poison_step_is_answered_with_changes_before_giving_up() -> None:
     ending = Ending(-6, "abort", steps=5, place=(0, 1, 5), same_data=True)
     assert changes(play([ending] * 5, GPU)) == [SAME, "no-xla", "older-checkpoint"]
 
 
-def test_a_poison_batch_is_left_out_only_when_that_is_allowed() -> None:
+def test_poison_batch_is_skipped_only_if_allowed() -> None:
     ending = Ending(-6, "abort", steps=5, place=(0, 1, 5), same_data=True)
     actions = play([ending] * 9, allowed=("skip-batch",))
     assert changes(actions) == [SAME, "skip-batch", "skip-batch", "skip-batch"]
@@ -256,7 +256,7 @@ def test_change_of_the_mathematics_needs_its_flag() -> None:
     assert changes(play(endings, GPU, allowed=("precision",)))[-1] == "precision"
 
 
-def test_a_preemption_is_to_be_requeued_and_not_restarted() -> None:
+def test_preemption_is_requeued_and_not_restarted() -> None:
     action = decide(Ending(75, "exit code 75", stopped=True, preempted="SIGTERM"), Ledger())
     assert action == Requeue("preempted by SIGTERM", 75)
 
@@ -264,7 +264,7 @@ def test_a_preemption_is_to_be_requeued_and_not_restarted() -> None:
 @pytest.mark.parametrize(
     "ending", [Ending(-15, "hang", hung=True), Ending(1, "illegal-memory-access", context_lost=True)]
 )
-def test_a_hang_and_a_lost_context_restart_whatever_the_exit_code(ending: Ending) -> None:
+def test_hang_and_lost_context_restart_whatever_the_exit_code(ending: Ending) -> None:
     assert isinstance(decide(ending, Ledger()), Restart)
 
 
@@ -282,13 +282,13 @@ def test_fragmented_memory_gets_another_allocator_before_the_run_is_given_up() -
     assert decide(ending, Ledger()) == GiveUp("one sample does not fit")  # no GPU
 
 
-def test_there_is_a_ceiling_for_the_whole_run() -> None:
+def test_restarts_are_limited_for_the_whole_run() -> None:
     actions = play(Ending(-9, "killed", steps=steps, saved=steps) for steps in range(1, 2 * MOST_IN_ALL))
     assert len(actions) == MOST_IN_ALL + 1
 
 
 @pytest.mark.parametrize("fault", LADDERS)
-def test_alternating_faults_come_to_an_end(fault: str) -> None:
+def test_alternating_faults_are_eventually_given_up(fault: str) -> None:
     endings = [Ending(-6, name, steps=5) for name in (fault, "killed", "abort", "hang")] * 20
     assert not isinstance(play(endings, GPU)[-1], Restart)
 
@@ -307,7 +307,7 @@ _ENDINGS = st.builds(
 
 
 @given(st.lists(_ENDINGS, min_size=1, max_size=400))
-def test_every_run_comes_to_an_end(endings: list[Ending]) -> None:
+def test_every_run_ends_after_a_bounded_number_of_restarts(endings: list[Ending]) -> None:
     """The last ending, repeated, comes to an end; and the pasts that led there never cost more than progress pays."""
     actions = play([*endings, *[endings[-1]] * 50], allowed=("skip-batch",))
     most = (len({e.steps for e in endings}) + 1) * MOST_SAME * 3 + 1

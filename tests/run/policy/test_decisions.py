@@ -57,7 +57,7 @@ def written(
 
 
 @given(st.lists(st.tuples(ENDINGS, CONDITIONS), min_size=1, max_size=30), st.booleans())
-def test_every_decision_can_be_computed_again_from_the_journal(endings, skip) -> None:
+def test_every_decision_can_be_reproduced_from_the_journal(endings, skip) -> None:
     events, actions = written(endings, ("skip-batch",) if skip else ())
     played = decisions.replay(events)
     assert [decision.again for decision in played] == actions
@@ -94,7 +94,7 @@ def test_resumed_run_follows_recorded_decisions_despite_changed_ladders(monkeypa
      {"ending": {"returncode": {}}}, {"ending": []}, {"conditions": 5}, {"allowed": 7}, {"ledger": {"restarts": []}},
      {"ledger": None}, {"ledger": []}],
 )  # fmt: skip
-def test_a_decision_that_makes_no_sense_is_left_out(change) -> None:
+def test_nonsensical_decision_is_skipped(change) -> None:
     (event,), _ = written([(Ending(-9, "killed", steps=5), Conditions())])
     assert decisions.replay([Event.named(event.name, {**event.data, **change}, 1)]) in ((), decisions.replay([event]))
 
@@ -107,7 +107,7 @@ def test_skipped_changes_are_explained() -> None:
     assert "start again, with one change: without XLA" in text
 
 
-def test_an_interrupted_run_goes_on_with_its_ledger_and_a_given_up_one_with_a_new_one() -> None:
+def test_ledger_of_an_interrupted_run_continues_and_that_of_a_given_up_one_is_new() -> None:
     killed = (Ending(-9, "killed", steps=5), Conditions())
     events, _ = written([killed] * 2)
     assert decisions.ledger_of(events).restarts == {"killed": 2}
@@ -116,7 +116,7 @@ def test_an_interrupted_run_goes_on_with_its_ledger_and_a_given_up_one_with_a_ne
     assert decisions.ledger_of(events) == Ledger()
 
 
-def test_a_decision_without_its_facts_is_not_shown() -> None:
+def test_decision_without_its_facts_is_not_replayed() -> None:
     assert decisions.replay([Event.named("decided", {"action": "restart", "reason": "killed"}, 1)]) == ()
 
 
@@ -154,7 +154,7 @@ def test_partial_line_at_the_end_of_a_journal_spoils_no_other_line(tmp_path: Pat
     assert [event.name for event in read_journal(tmp_path)] == ["gpu-memory-held", "gpu-memory-back"]
 
 
-def test_a_clock_that_is_set_back_does_not_reorder_what_one_writer_wrote(tmp_path: Path, monkeypatch) -> None:
+def test_clock_set_back_does_not_reorder_the_events_of_one_writer(tmp_path: Path, monkeypatch) -> None:
     journal = Journal(tmp_path, 1, "script")
     facts = (GpuMemoryHeld(), GpuMemoryBack(), RunEnded())
     for fact, now in zip(facts, (1000.0, 400.0, 401.0), strict=True):

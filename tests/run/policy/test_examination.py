@@ -17,7 +17,7 @@ POOL = (Path(__file__).parents[2] / "logs/crash/cpu_pool.log").read_text()
 SAVED_AND_LEFT = Event.named("preempted", {"signal": "SIGTERM"})
 
 
-def test_a_hang_that_our_own_sigterm_wakes_up_is_no_preemption() -> None:
+def test_hang_ended_by_our_own_sigterm_is_not_a_preemption() -> None:
     """It then meets the next border between two steps, saves, and leaves with 75."""
     trail = Trail(75, None, b"", stopped=False, events=[SAVED_AND_LEFT], progress=None, hung=True)
     names, ending = examine(trail, blind=True)
@@ -45,7 +45,7 @@ def test_kill_is_a_preemption_only_after_a_scheduler_signal() -> None:
     assert (names[0].name, ending.preempted) == ("killed", "")
 
 
-def test_a_crash_between_two_epochs_is_at_no_step_that_could_be_left_out() -> None:
+def test_crash_between_two_epochs_leads_to_no_skipped_batch() -> None:
     """A callback ends the process twice: no batch is at fault."""
     for is_over, place in ((True, "the end of epoch 2 of fit 1"), (False, "fit 1, epoch 2, step 11")):
         at = Progress(epoch=1, step=10, steps=20, fit=0, is_epoch_over=is_over)
@@ -57,7 +57,7 @@ def test_a_crash_between_two_epochs_is_at_no_step_that_could_be_left_out() -> No
         assert f"at {place}" in restart_line(ending, at, 2)
 
 
-def test_the_line_about_the_next_attempt_names_its_smaller_micro_batch() -> None:
+def test_restart_line_names_the_smaller_micro_batch() -> None:
     asked = Event.named("restart-requested", {"fault": "device-oom", "reason": "out of memory", "micro_batch": 4})
     at = Progress(epoch=1, step=10, steps=20, saved=20, fit=0)
     _, ending = examine(Trail(1, None, b"", stopped=False, events=[asked], progress=at))
@@ -66,7 +66,7 @@ def test_the_line_about_the_next_attempt_names_its_smaller_micro_batch() -> None
     assert restart_line(ending, at, 2, smaller).endswith("from the last checkpoint, micro-batches of at most 2")
 
 
-def test_an_error_of_the_compiler_that_the_script_caught_is_not_what_ended_it() -> None:
+def test_compiler_error_caught_by_the_script_is_not_taken_as_its_end() -> None:
     """TensorFlow has logged it; the script's own mistake comes later."""
     detected = "Detected unsupported operations when trying to compile graph __inference_f_8[] on XLA_GPU_JIT: AsString"
     log = f"2026-11-28 11:58:00 W tensorflow/core/framework/op_kernel.cc:1882] INVALID_ARGUMENT: {detected}\n".encode()
@@ -78,7 +78,7 @@ def test_an_error_of_the_compiler_that_the_script_caught_is_not_what_ended_it() 
         assert examine(trail)[1].not_compiled is (message is detected)
 
 
-def test_a_guard_that_gave_up_on_memory_in_pieces_says_so() -> None:
+def test_fragmentation_is_recognised_when_the_guard_gave_up() -> None:
     log = POOL.replace("bfc_cpu_allocator_for_gpu", "GPU_0_bfc").replace("device:CPU", "device:GPU")
     error = Event.named(
         "uncaught-exception", {"type": "ResourceExhaustedError", "message": log[log.index("OOM when") :]}

@@ -12,12 +12,12 @@ PAGE = (Path(__file__).parents[3] / "docs" / "explanation" / "decisions.md").rea
 
 
 @pytest.mark.parametrize("fault", LADDERS)
-def test_the_ladder_of_a_fault_is_documented_as_it_is(fault: str) -> None:
+def test_documented_ladder_of_a_fault_matches_the_code(fault: str) -> None:
     (row,) = [line for line in PAGE.splitlines() if line.startswith("|") and f"`{fault}`" in line.split("|")[1]]
     assert row.split("|")[2].strip() == ", ".join(LADDERS[fault])
 
 
-def test_every_flag_that_alters_the_mathematics_is_documented_as_one() -> None:
+def test_flags_that_alter_the_mathematics_are_documented_as_such() -> None:
     for rung, flag in OPT_IN.items():
         (row,) = [line for line in PAGE.splitlines() if line.startswith(f"| {rung} |")]
         assert flag in row

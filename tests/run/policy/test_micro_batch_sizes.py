@@ -58,7 +58,7 @@ def too_large(draw: st.DrawFn, most: int = 64, largest: int = 5000) -> tuple[Dev
     return Device(constant + largest * each + draw(st.integers(0, each - 1)), constant, each), batch
 
 
-def test_without_a_failure_every_batch_is_taken_whole():
+def test_every_batch_is_processed_whole_before_any_failure():
     assert MicroBatchSearch().micro_batch(256) == 256
     assert MicroBatchSearch().after_fit(256, 100, 1000) == MicroBatchSearch()
 
@@ -71,7 +71,7 @@ def test_failure_with_a_single_sample_is_hopeless():
 
 @settings(max_examples=500, deadline=None)
 @given(given=too_large())
-def test_where_memory_is_linear_and_measured_one_failure_is_enough(given):
+def test_one_failure_is_enough_with_linear_measured_memory(given):
     device, batch = given
     pieces = device.map(batch)
     for _ in range(3):  # the first batch may be too short for the whole search
@@ -108,7 +108,7 @@ def test_tight_size_is_reduced_by_at_most_half():
 
 @settings(max_examples=500, deadline=None)
 @given(given=too_large(most=128))
-def test_where_nothing_is_measured_two_failures_are_enough(given):
+def test_two_failures_are_enough_without_measurements(given):
     device, batch = given
     device.measures = False
     pieces = device.map(batch)
@@ -119,7 +119,7 @@ def test_where_nothing_is_measured_two_failures_are_enough(given):
 
 
 @given(given=too_large())
-def test_where_the_error_names_the_need_the_next_size_fits(given):
+def test_size_after_an_error_that_names_the_need_fits(given):
     device, batch = given
     device = Device(device.limit - device.constant, 0, device.each, names_its_need=True)
     pieces = device.map(batch)
@@ -140,7 +140,7 @@ def test_fitting_size_is_found_however_large_the_batch(given, measures):
 
 
 @given(each=st.integers(1, 1000), batch=st.integers(1, 1000))
-def test_when_not_even_one_sample_fits_the_search_ends(each, batch):
+def test_search_ends_if_not_even_one_sample_fits(each, batch):
     assert Device(each - 1, 0, each).map(batch) is None
 
 
@@ -150,7 +150,7 @@ def test_when_not_even_one_sample_fits_the_search_ends(each, batch):
     batch=st.integers(1, 200),
     measures=st.booleans(),
 )
-def test_on_a_device_without_any_rule_every_failure_lowers_the_next_size(limit, needs, batch, measures):
+def test_every_failure_lowers_the_next_size_even_with_erratic_memory_use(limit, needs, batch, measures):
     pieces, failures = MicroBatchSearch(), 0
     for step in range(1000):
         size = pieces.micro_batch(batch)
@@ -166,7 +166,7 @@ def test_on_a_device_without_any_rule_every_failure_lowers_the_next_size(limit, 
     assert failures <= 60
 
 
-def test_a_size_that_fits_is_kept_although_measurements_differ_a_little():
+def test_fitting_size_is_kept_despite_slightly_varying_measurements():
     pieces = Device(1 << 30, 0, 1 << 20).map(4000)
     size = pieces.size
     for noise in (0.97, 1.04, 0.95, 1.0, 1.05):
@@ -174,7 +174,7 @@ def test_a_size_that_fits_is_kept_although_measurements_differ_a_little():
         assert pieces.size == size, "each other shape would be traced anew"
 
 
-def test_after_a_late_failure_it_goes_down_and_grows_again_below_what_failed():
+def test_size_falls_after_a_late_failure_and_grows_again_below_the_failed_one():
     pieces = Device(1000, 0, 1).map(4000)
     late = pieces.after_failure(pieces.size, 1000)
     assert late.size < pieces.size
@@ -182,7 +182,7 @@ def test_after_a_late_failure_it_goes_down_and_grows_again_below_what_failed():
     assert late.size <= again.size < pieces.size
 
 
-def test_below_a_piece_that_should_have_fitted_nothing_larger_than_half_of_it_is_tried():
+def test_size_is_halved_and_kept_after_an_unexpected_failure():
     """A kernel that takes 20 MB at once from 64 samples on, as the gradient of a convolution does on the CPU."""
     pieces = MicroBatchSearch().after_failure(256, 60)
     for size, taken in ((2, 2), (16, 9)):
@@ -194,7 +194,7 @@ def test_below_a_piece_that_should_have_fitted_nothing_larger_than_half_of_it_is
         pieces = pieces.after_fit(44, 23, 60)
 
 
-def test_the_parts_of_a_batch_are_equal_and_no_more_than_needed():
+def test_parts_of_a_batch_are_equal_and_as_few_as_possible():
     assert MicroBatchSearch(failed=300, size=100).micro_batch(201) == 67
     assert MicroBatchSearch(failed=300, size=100).micro_batch(200) == 100
     assert MicroBatchSearch(failed=300, size=100).micro_batch(99) == 99

@@ -41,12 +41,12 @@ def test_larger_size_is_computed_from_the_new_room(size, room, factor):
     assert larger * room <= size * int(room * factor) < (larger + 1) * room
 
 
-def test_room_that_has_hardly_grown_is_not_worth_another_shape():
+def test_slightly_grown_room_does_not_justify_another_shape():
     assert Regrowth(8, 1000, 0.0, 1.0).larger(1e9, 1249) is None
     assert Regrowth(8, 1000, 0.0, 1.0).larger(1e9, 1250) == 10
 
 
-def test_a_trial_waits_a_hundred_times_as_long_as_a_failure_costs():
+def test_trial_waits_a_hundred_times_the_cost_of_a_failure():
     known = Regrowth(8, None, 0.0, cost=10.0, others_hold=True)
     assert known.larger(999.0, None) is None
     assert known.larger(1000.0, None) == 16
@@ -63,7 +63,7 @@ def test_each_failed_trial_doubles_the_wait():
 
 @settings(deadline=None, max_examples=30)
 @given(cost=st.floats(1, 1000), days=st.integers(1, 30))
-def test_trials_that_all_fail_take_one_percent_of_the_time_at_most(cost, days):
+def test_failing_trials_take_at_most_one_percent_of_the_time(cost, days):
     known, now, lost = Regrowth(8, None, 0.0, cost, others_hold=True), 0.0, 0.0
     while now < days * 86400:
         now += 30

@@ -59,13 +59,13 @@ def test_child_is_ended_at_its_deadline():
     assert 1 <= time.monotonic() - began < 10
 
 
-def test_what_it_wrote_before_the_deadline_is_kept():
+def test_output_written_before_the_deadline_is_kept():
     with Child(python("print('one', flush=True); import time; time.sleep(60)"), os.environ) as child:
         assert child.listen(time.monotonic() + 1) == b"one\n"
         assert child.returncode is None
 
 
-def test_one_that_closes_its_output_is_waited_for():
+def test_child_that_closes_its_output_is_still_waited_for():
     code = "import os, time; os.write(1, b'one'); os.close(1); time.sleep({}); os._exit(5)"
     assert finished(code.format(0.3)) == Finished(b"one", 5)
     with pytest.raises(TimeoutError):
@@ -73,7 +73,7 @@ def test_one_that_closes_its_output_is_waited_for():
 
 
 @pytest.mark.parametrize("then", ["time.sleep(60)", "", "sys.exit(1)"])
-def test_what_it_has_started_ends_with_it(then):
+def test_children_of_a_child_end_with_it(then):
     with Child(python(STARTS_ANOTHER.format(then=then)), os.environ) as child:
         other = int(child.read(LIMIT))
         child.wait(0.5)
@@ -105,7 +105,7 @@ def test_missing_program_raises_file_not_found():
         run(["no-such-program-of-oomph"], os.environ, LIMIT)
 
 
-def test_lines_are_whole_but_for_the_last(monkeypatch):
+def test_lines_are_complete_except_for_the_last_and_too_long_ones_are_dropped(monkeypatch):
     monkeypatch.setattr(module, "_LONGEST_LINE", 10)
     code = (
         "import os, time\nfor data in (b'a\\nb', b'c\\n', b'x' * 20, b'd\\n', b'e'): os.write(1, data); time.sleep(0.1)"
@@ -145,13 +145,13 @@ def test_child_is_asked_to_end_and_killed_after_the_grace_time(code, died_of, ow
     assert (time.monotonic() - began >= 1.0) == (died_of == signal.SIGKILL)
 
 
-def test_one_that_has_ended_keeps_its_exit_code():
+def test_ended_child_keeps_its_exit_code():
     with Child(python("raise SystemExit(7)"), os.environ, grace_seconds=1.0) as child:
         assert child.wait(LIMIT)
     assert child.returncode == 7
 
 
-def test_until_it_is_ended_its_pid_stays_its_own():
+def test_pid_of_a_child_is_not_released_before_it_is_closed():
     with Child(python("raise SystemExit(7)"), os.environ) as child:
         assert child.wait(LIMIT)
         assert returncode_of(child.pid) == child.returncode == 7
@@ -159,7 +159,7 @@ def test_until_it_is_ended_its_pid_stays_its_own():
     assert not psutil.pid_exists(child.pid)
 
 
-def test_one_that_was_reaped_by_others_has_ended_and_is_not_signalled(monkeypatch):
+def test_child_reaped_by_others_has_ended_and_is_not_signalled(monkeypatch):
     monkeypatch.setattr(os, "killpg", None)
     with Child(python("raise SystemExit(7)"), os.environ) as child:
         os.waitpid(child.pid, 0)
@@ -167,7 +167,7 @@ def test_one_that_was_reaped_by_others_has_ended_and_is_not_signalled(monkeypatc
         assert child.returncode == 0
 
 
-def test_a_fork_of_ours_does_not_end_it():
+def test_fork_of_the_parent_does_not_end_the_child():
     with Child(python(HEARS), os.environ) as child:
         child.read(LIMIT)
         fork = os.fork()
@@ -178,7 +178,7 @@ def test_a_fork_of_ours_does_not_end_it():
         assert not child.wait(0.2)
 
 
-def test_ctrl_c_in_the_block_ends_it():
+def test_ctrl_c_inside_the_block_ends_the_child():
     def interrupted() -> None:
         with Child(python(HEARS), os.environ) as child:
             pids.append(child.pid)
@@ -190,7 +190,7 @@ def test_ctrl_c_in_the_block_ends_it():
     assert not psutil.pid_exists(pids[0])
 
 
-def test_in_our_session_only_the_child_is_signalled():
+def test_only_the_child_is_signalled_if_it_shares_our_session():
     code = STARTS_ANOTHER.format(then="time.sleep(60)")
     with Child(python(code), os.environ, own_session=False) as child:
         other = psutil.Process(int(child.read(LIMIT)))

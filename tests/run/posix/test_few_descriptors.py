@@ -15,7 +15,7 @@ def limited(count):
 
 
 @pytest.mark.parametrize("count", [8, 10, 12, 15, 20, 31, 32, 40, 64])
-def test_a_script_runs_however_few_files_may_be_open(work, count):
+def test_script_runs_however_low_the_limit_of_open_files(work, count):
     work.script("import sys; print('out'); print('err', file=sys.stderr); open('kept', 'w').write('1'); sys.exit(3)")
     plain = work.plain("train.py", preexec_fn=limited(count))
     ours = work.run("train.py", preexec_fn=limited(count))
@@ -26,7 +26,7 @@ def test_a_script_runs_however_few_files_may_be_open(work, count):
 
 
 @pytest.mark.skipif(HARD < 4096, reason="no process here may have as many files open")
-def test_descriptors_beyond_a_thousand_are_as_good_as_others(work):
+def test_stderr_is_read_even_with_descriptors_beyond_a_thousand(work):
     """`select` knows no number from 1024 on: a script whose stderr nobody reads would wait for ever."""
 
     def crowded():

@@ -12,7 +12,7 @@ from oomph.process import kept_file
 from oomph.process.kept_file import KeptFile
 
 
-def test_the_file_holds_the_end_and_is_never_twice_as_long(tmp_path):
+def test_kept_file_holds_the_end_and_is_never_twice_as_long(tmp_path):
     file = KeptFile(OwnFile(tmp_path, "log"), kept_bytes=100)
     for number in range(1000):
         file.feed(b"%04d\n" % number)
@@ -21,7 +21,7 @@ def test_the_file_holds_the_end_and_is_never_twice_as_long(tmp_path):
     assert (tmp_path / "log").read_bytes() == b"".join(b"%04d\n" % number for number in range(980, 1000))
 
 
-def test_what_is_in_the_file_is_not_in_memory_too(tmp_path):
+def test_content_of_the_kept_file_is_not_held_in_memory(tmp_path):
     file, line = KeptFile(OwnFile(tmp_path, "log"), kept_bytes=16 << 20), b"a line of a report\n" * 1000
     tracemalloc.start()
     try:
@@ -34,7 +34,7 @@ def test_what_is_in_the_file_is_not_in_memory_too(tmp_path):
 
 
 @pytest.mark.parametrize("room", [0, 7])
-def test_a_disk_that_takes_only_a_part_has_not_written_it(tmp_path, monkeypatch, room):
+def test_partial_write_on_a_full_disk_is_not_considered_written(tmp_path, monkeypatch, room):
     left = [room]
 
     def write(fd, data):

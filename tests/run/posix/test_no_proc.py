@@ -33,7 +33,7 @@ pytestmark = pytest.mark.skipif(
         ),
     ],
 )
-def test_it_starts_waits_restarts_and_ends_without_a_traceback(work, ending, code):
+def test_oomph_works_without_proc_and_shows_no_traceback(work, ending, code):
     work.script(f"import os, subprocess, sys\nFIRST = not os.path.exists('tried')\nopen('tried', 'w')\n{ending}\n")
     ended = subprocess.run(
         [*HIDDEN, *work.oomph("train.py")],

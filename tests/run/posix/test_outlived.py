@@ -70,7 +70,7 @@ def test_script_ends_when_the_supervisor_is_killed_just_after_its_watchdog(begin
     assert_all_end(wait_until, alive, pids)
 
 
-def test_a_killed_watchdog_alone_changes_nothing(begin, work, alive):
+def test_killing_only_the_watchdog_changes_nothing(begin, work, alive):
     process, watchdog, pids = begin()
     watchdog.kill()
     time.sleep(0.3)
@@ -88,7 +88,7 @@ def test_spawned_process_is_set_to_die_with_its_parent():
 
 
 @pytest.mark.parametrize("dismissed", [False, True])
-def test_a_watchdog_ends_the_group_of_a_supervisor_that_has_died_and_no_other(dismissed):
+def test_watchdog_ends_the_group_of_a_dead_supervisor_unless_dismissed(dismissed):
     group = subprocess.Popen(["sleep", "20"], preexec_fn=lambda: os.setpgid(0, 0))
     supervisor = os.fork()
     if not supervisor:

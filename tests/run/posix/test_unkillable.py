@@ -79,9 +79,7 @@ def may_trace() -> bool:
 pytestmark = pytest.mark.skipif(not may_trace(), reason="a container may forbid tracing: no such process is to be had")
 
 
-def test_a_script_that_can_not_be_killed_is_left_after_a_while_and_no_second_one_is_started(
-    work, let_go, monkeypatch, capfd
-):
+def test_unkillable_script_is_abandoned_after_a_while_and_not_started_again(work, let_go, monkeypatch, capfd):
     work.script(
         HOLD + "open('count', 'a').write('x')\nhold(os.getpid(), 'held')\n"
         "signal.signal(signal.SIGTERM, signal.SIG_IGN)\nos.kill(os.getppid(), signal.SIGTERM)\ntime.sleep(50)"
@@ -111,9 +109,7 @@ def test_a_script_that_can_not_be_killed_is_left_after_a_while_and_no_second_one
     let_go()
 
 
-def test_a_process_behind_a_shell_that_can_not_be_killed_keeps_the_next_attempt_from_starting(
-    work, let_go, monkeypatch
-):
+def test_unkillable_process_behind_a_shell_prevents_the_next_attempt(work, let_go, monkeypatch):
     """The shell has died, and could be started again; the Python behind it is the one that writes."""
     monkeypatch.chdir(work.folder)
     monkeypatch.setattr(supervise, "_SILENT_WAIT_SECONDS", 0.1)
@@ -174,7 +170,7 @@ def stay(folder: str) -> None:
     time.sleep(SECONDS)
 
 
-def test_a_function_whose_process_can_not_be_killed_does_not_keep_the_caller(work, let_go, monkeypatch):
+def test_unkillable_isolated_process_does_not_block_the_caller(work, let_go, monkeypatch):
     monkeypatch.setattr("oomph.process.isolation.isolated_process._GRACE_SECONDS", 0.2)
     monkeypatch.setattr("oomph.process.isolation.isolated_process._KILLED_SECONDS", 0.5)
     began = time.monotonic()

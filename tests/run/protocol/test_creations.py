@@ -81,7 +81,7 @@ def write(attempt: Attempt, text: str) -> io.TextIOWrapper:
     return file
 
 
-def test_folder_made_by_an_earlier_attempt_counts_as_made_at_the_same_line(first):
+def test_creation_by_an_earlier_attempt_is_recognised_at_the_same_line(first):
     make(first)
     first.on()
     second = again()
@@ -110,7 +110,7 @@ def test_folder_older_than_the_run_is_refused(first):
         make(again())
 
 
-def test_folder_replaced_by_somebody_else_is_refused(first):
+def test_folder_replaced_by_another_process_is_not_created_again(first):
     make(first)
     first.on()
     os.rename("out", "old")
@@ -123,7 +123,7 @@ def test_folder_replaced_by_somebody_else_is_refused(first):
         make(again())
 
 
-def test_folder_that_the_script_failed_to_make_is_refused(first):
+def test_folder_that_the_script_failed_to_make_is_not_taken_for_its_own(first):
     with pytest.raises(FileNotFoundError):
         make(first, "no/out")
     first.on()
@@ -132,12 +132,12 @@ def test_folder_that_the_script_failed_to_make_is_refused(first):
         make(again(), "no/out")
 
 
-def test_a_process_that_is_killed_at_once_has_left_the_note(first):
+def test_note_of_a_creation_survives_an_immediate_kill(first):
     make(first)  # and no event after it
     make(again())
 
 
-def test_a_loop_makes_each_of_its_folders_again(first):
+def test_loop_can_make_each_of_its_folders_again(first):
     for number in range(3):
         make(first, f"out{number}")
     first.on()
@@ -150,7 +150,7 @@ def test_a_loop_makes_each_of_its_folders_again(first):
     make(again(3), "out1")
 
 
-def test_folder_made_and_removed_in_turns_is_made_again(first):
+def test_folder_made_and_removed_repeatedly_can_be_made_again(first):
     for _ in range(2):
         make(first)
         first.on()
@@ -186,7 +186,7 @@ def test_descriptor_made_again_is_emptied(first):
     os.close(fd)
 
 
-def test_a_file_that_the_script_has_replaced_is_still_its_own(first):
+def test_file_since_replaced_by_the_script_can_be_created_again(first):
     write(first, "first")
     first.on()
     Path("new").write_text("whole")
@@ -196,7 +196,7 @@ def test_a_file_that_the_script_has_replaced_is_still_its_own(first):
     assert Path("log").read_text() == "second"
 
 
-def test_a_link_in_the_place_of_the_file_is_not_followed(first):
+def test_link_put_in_place_of_a_file_is_not_followed(first):
     write(first, "first")
     first.on()
     os.remove("log")
@@ -207,7 +207,7 @@ def test_a_link_in_the_place_of_the_file_is_not_followed(first):
     assert Path("precious").read_text() == "kept"
 
 
-def test_a_link_is_made_anew_with_its_new_target(first):
+def test_link_is_created_again_with_its_new_target(first):
     def link(attempt, target):
         attempt.symlink(target, "latest")
 
@@ -243,13 +243,13 @@ def test_opening_without_creating_exclusively_is_not_noted(first):
 
 
 @pytest.mark.parametrize("args", [(), (None,), (object(), None, _NEW), ("\0", None, _NEW), (b"\xff", None, _NEW)])
-def test_the_hook_never_raises(first, args):
+def test_audit_hook_never_raises(first, args):
     for event in ("open", "os.mkdir", "os.symlink", "os.link", "os.rename"):
         first.hook(event, args)
         first.on()
 
 
-def test_a_fork_notes_nothing(first):
+def test_fork_writes_no_notes(first):
     first.creating._pid -= 1
     make(first)
     assert not list(Path("run").glob("created-*"))
@@ -262,14 +262,14 @@ def test_notes_are_for_the_owner_of_the_run_alone(first):
     assert stat.S_IMODE(notes.stat().st_mode) == 0o600
 
 
-def test_a_run_directory_that_is_gone_is_no_obstacle(first):
+def test_missing_run_directory_prevents_no_creation(first):
     os.rmdir("run")
     make(first)
     first.on()
     assert Path("out").is_dir()
 
 
-def test_notes_that_are_damaged_are_left_out(first):
+def test_damaged_notes_are_skipped(first):
     make(first)
     first.on()
     path = Path("run/created-1.jsonl")
@@ -282,7 +282,7 @@ def test_notes_that_are_damaged_are_left_out(first):
     make(second)
 
 
-def test_only_so_many_notes_are_taken(first, monkeypatch):
+def test_number_of_notes_read_is_limited(first, monkeypatch):
     monkeypatch.setattr("oomph.protocol.creations._MOST_NOTES", 5)
     for number in range(9):
         make(first, f"out{number}")
@@ -290,7 +290,7 @@ def test_only_so_many_notes_are_taken(first, monkeypatch):
     assert len(again().earlier.paths) == 5
 
 
-def test_notes_of_the_same_attempt_do_not_count(first):
+def test_notes_of_the_same_attempt_are_ignored(first):
     make(first)
     first.on()
     with pytest.raises(FileExistsError):
@@ -362,7 +362,7 @@ def test_notes_do_not_match_an_older_or_later_file(tmp_path, exact, ended):
     assert earlier.is_still(str(own), own.stat().st_ino)
 
 
-def test_a_file_of_a_note_without_an_end_is_known_if_it_was_born_at_once(tmp_path):
+def test_unfinished_note_matches_a_file_born_at_once(tmp_path):
     path = tmp_path / "log"
     Notes(tmp_path, 1).about_to(NOTE._replace(path=str(path)))
     path.touch()
@@ -396,7 +396,7 @@ def test_hard_link_is_made_again_only_to_the_same_file(first, monkeypatch, exact
         link(again(), "old")
 
 
-def test_notes_of_an_attempt_that_has_not_begun_are_refused(tmp_path):
+def test_notes_of_a_later_attempt_are_set_aside(tmp_path):
     for number in (1, 2, 3):
         Notes(tmp_path, number).about_to(NOTE)
     creations.refuse_later(tmp_path, 2)

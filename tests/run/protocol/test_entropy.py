@@ -36,13 +36,13 @@ def drawn(entropy: str, *statements: str, script: str = DRAWS) -> str:
     return ended.stdout
 
 
-def test_every_run_has_a_different_entropy():
+def test_every_run_gets_a_different_entropy():
     assert fresh() != fresh()
     assert len(fresh()) == 32
     int(fresh(), 16)
 
 
-def test_two_attempts_of_one_run_draw_the_same_and_two_runs_do_not():
+def test_attempts_of_one_run_draw_the_same_numbers_and_other_runs_draw_others():
     first, second = "0" * 31 + "1", "f" * 32
     assert drawn(first) == drawn(first)
     assert drawn(first) != drawn(second)
@@ -78,7 +78,7 @@ def test_forked_processes_draw_different_numbers():
     assert not set(first[:3]) & set(second[:3])
 
 
-def test_strings_hash_alike_in_every_attempt():
+def test_string_hashes_are_equal_in_all_attempts_of_a_run():
     script = "print(hash('oomph'), list({'a', 'b', 'c', 'd'}))"
     assert drawn("b" * 32, script=script) == drawn("b" * 32, script=script)
     assert len({drawn(number * 32, script=script) for number in "cdef"}) == 4
@@ -90,12 +90,12 @@ def test_hash_seed_set_by_the_user_is_kept():
 
 
 @pytest.mark.parametrize("entropy", ["0" * 32, "f" * 32, "1"])
-def test_the_hash_seed_is_one_that_python_takes(entropy):
+def test_hash_seed_is_within_the_range_python_accepts(entropy):
     (seed,) = hash_seed(entropy, {}).values()
     assert 0 < int(seed) <= 4294967295, "0 would switch it off"
 
 
-def test_secrets_and_names_of_temporary_files_stay_unlike_anything_before():
+def test_secrets_and_temporary_names_differ_between_attempts():
     script = SEEDED + (
         "import os, secrets, tempfile, uuid\n"
         "print(os.urandom(8), secrets.token_hex(8), uuid.uuid4(), tempfile.mktemp())"
@@ -104,12 +104,12 @@ def test_secrets_and_names_of_temporary_files_stay_unlike_anything_before():
     assert not set(one) & set(other)
 
 
-def test_nothing_is_seeded_without_a_number():
+def test_nothing_is_seeded_without_an_entropy():
     assert seeding("") == {}
     assert set(seeding("a" * 32)) == {"random", "numpy.random", "tensorflow.python.data.util.random_seed"}
 
 
-def test_a_numpy_without_a_generator_of_bits_is_seeded_as_far_as_it_can_be():
+def test_old_numpy_without_bit_generators_is_seeded_through_its_seed_function():
     class Old:
         seeds = ()
 

@@ -17,7 +17,7 @@ def written(folder: Path) -> bytes:
     return (folder / PROGRESS).read_bytes()
 
 
-def test_the_position_that_was_written_is_read(tmp_path: Path) -> None:
+def test_written_position_is_read_back(tmp_path: Path) -> None:
     written(tmp_path)
     read = read_progress(tmp_path)
     assert read is not None
@@ -26,7 +26,7 @@ def test_the_position_that_was_written_is_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("magic", [0, 1, 0x6F6F6D7068_01, -1])
-def test_a_board_of_another_format_is_not_believed(tmp_path: Path, magic: int) -> None:
+def test_board_of_another_format_is_refused(tmp_path: Path, magic: int) -> None:
     (tmp_path / PROGRESS).write_bytes(struct.pack("<q", magic) + written(tmp_path)[8:])
     assert read_progress(tmp_path) is None
 
@@ -37,7 +37,7 @@ def test_board_of_another_length_is_refused(tmp_path: Path, change) -> None:
     assert read_progress(tmp_path) is None
 
 
-def test_a_restart_between_two_epochs_is_at_the_end_of_the_first(tmp_path: Path) -> None:
+def test_restart_after_an_epoch_is_placed_at_its_end_and_not_in_the_next(tmp_path: Path) -> None:
     board = ProgressBoard(tmp_path, 1)
     board.write(fit=0, epoch=9, step=55, steps=550, saved=500, is_epoch_over=True)
     killed = Ending(-9, "killed")

@@ -355,11 +355,11 @@ def test_reason_keeps_its_sentence_and_remedy_through_json(reason, sentence, men
     assert "\n" not in read.remedy
 
 
-def test_every_code_is_shown_above_except_the_one_for_words():
+def test_every_code_but_the_free_text_one_is_covered_by_the_examples():
     assert {reason.code for reason, *_ in REASONS} == {*TABLE} - {"in-words"}
 
 
-def test_each_sentence_occurs_once():
+def test_each_sentence_is_used_by_only_one_reason():
     written = [row.sentence for row in TABLE.values() if isinstance(row.sentence, str)]
     assert len(written) == len(set(written))
     shown = [sentence for _, sentence, _ in REASONS]
@@ -383,7 +383,7 @@ def test_an_object_whose_place_is_unknown_gets_the_general_remedy():
         7,
     ],
 )
-def test_a_damaged_reason_or_one_of_a_later_oomph_is_shown_as_what_it_is(data):
+def test_damaged_or_unknown_reason_is_shown_as_its_raw_data(data):
     found = reason_from(data)
     assert str(found) == json.dumps(data)
     assert found.remedy == GENERAL
@@ -408,6 +408,6 @@ def test_unknown_code_or_missing_value_raises_key_error():
         because("not-finite")
 
 
-def test_reasons_are_written_once_each():
+def test_repeated_reasons_are_written_once():
     reason = because("order-unseeded")
     assert as_data([reason, reason]) == [{"code": "order-unseeded"}]

@@ -41,7 +41,7 @@ def test_open_finding_ends_with_its_attempt():
     assert spans(found(100), Event.named("attempt-started", {}, 2, time=180)) == [(100, 180, 80)], "killed with oomph"
 
 
-def test_finding_that_returns_soon_is_one_without_the_time_between():
+def test_finding_that_returns_soon_is_continued_without_counting_the_gap():
     back = found(300, again=True, severity="notice")
     assert spans(found(100), ended(200, until=140), back) == [(100, None, 40)]
     assert spans(found(100), ended(200, until=140), back, ended(1000, until=310)) == [(100, 310, 50)]
@@ -56,7 +56,7 @@ def test_finding_that_returns_later_is_a_second_one():
     ]
 
 
-def test_finding_that_becomes_more_severe_stays_one():
+def test_finding_that_becomes_more_severe_remains_one_finding():
     (each,) = findings_of([found(100, severity="notice"), found(150, severity="critical"), ended(300, until=200)])
     assert (each.begin, each.end, each.seconds, each.severity) == (100, 200, 100, "critical")
 
@@ -78,7 +78,7 @@ def test_damaged_and_unmatched_events_are_no_error():
     assert spans(found(100), ended(90, until=80)) == [(100, 80, 0)], "the clock was set back"
 
 
-def test_the_summary_has_each_finding_once_with_code_and_times_but_no_notices():
+def test_summary_lists_each_finding_once_without_notices():
     events = [found(100), ended(200, until=140), found(2000), found(2001, subject="GPU 1", severity="notice")]
     summary = summarise([*events, over(2010)], 0)
     (each,) = json.loads(summary.to_json())["findings"]

@@ -47,11 +47,11 @@ def labels(*events: Event | list[Event], code: int | None = 0) -> Labelled:
 # -- one attempt ------------------------------------------------------------------------------------------------------
 
 
-def test_a_run_that_never_left_its_process_is_exact():
+def test_uninterrupted_run_is_exact():
     assert labels(happened(1, "fit-started"), happened(1, "fit-finished")) == Labelled("exact")
 
 
-def test_a_run_without_a_guarded_fit_is_unguarded_whatever_it_has_trained():
+def test_run_without_a_guarded_fit_is_unguarded_whatever_it_trained():
     assert label_of([], 0).label == "unguarded"
     loop = [
         Event.named("loop-seen", {"restored": 0}, attempt=1),
@@ -70,7 +70,7 @@ def test_failed_run_is_labelled_failed_and_keeps_its_reasons(code):
 
 
 @pytest.mark.parametrize("code", [None, *STOPPED])
-def test_a_run_that_was_stopped_or_still_runs_has_not_failed(code):
+def test_stopped_or_running_run_is_not_labelled_failed(code):
     assert labels(happened(1, "fit-started"), code=code).label == "exact"
 
 
@@ -86,14 +86,14 @@ def test_micro_batches_get_the_label_of_their_guard(guard, label):
                   Event.named("recovered", {"fit": 0, "micro_batch": 8}, attempt=1)).label == label  # fmt: skip
 
 
-def test_batches_that_were_trained_on_in_parts_are_named_as_the_reason():
+def test_split_batches_are_named_as_the_reason():
     divided = happened(1, "fit-finished", micro_batch=8, guard="smaller batches")
     assert labels(happened(1, "fit-started"), divided) == Labelled(
         "not-equal", ("a batch that did not fit was split into smaller batches, each with its own update",)
     )
 
 
-def test_a_generator_that_a_resumed_fit_has_used_makes_the_next_fit_unequal():
+def test_generator_used_by_a_resumed_fit_makes_the_next_fit_not_equal():
     told = happened(2, "passed-on", reason="fit at train.py:9 goes on with a generator")
     found = labels(killed(), resumed(), happened(2, "compared", **EQUAL), told)
     assert found == Labelled("not-equal", ("fit at train.py:9 goes on with a generator",))
@@ -108,7 +108,7 @@ def test_approximate_run_states_its_reason():
     assert labels(started, probed, recovered, divided).reasons == ("random numbers that cannot be drawn again",)
 
 
-def test_a_probe_that_found_more_than_the_first_makes_all_approximate():
+def test_approximate_probe_makes_a_run_of_an_exact_guard_approximate():
     probed = [Event.named("probed", {"fit": 0, "kind": kind}, attempt=1) for kind in ("exact", "approximate")]
     found = labels(Event.named("fit-started", {"fit": 0, "guard": "exact"}, attempt=1), probed)
     assert found.label == "approximate"
@@ -118,7 +118,7 @@ def test_a_probe_that_found_more_than_the_first_makes_all_approximate():
 # -- resumed ----------------------------------------------------------------------------------------------------------
 
 
-def test_a_resumed_fit_is_unverified_until_a_step_was_compared():
+def test_resumed_fit_is_unverified_until_a_step_was_compared():
     assert labels(killed(), resumed()).label == "unverified"
     assert labels(killed(), resumed(), happened(2, "compared", **EQUAL)).label == "verified"
 
@@ -141,7 +141,7 @@ def test_a_resumed_fit_is_unverified_until_a_step_was_compared():
         ),
     ],
 )
-def test_a_script_that_resumes_by_itself_did_not_start_over(compared, label, reasons) -> None:
+def test_script_that_resumes_by_itself_is_not_labelled_started_over(compared, label, reasons) -> None:
     reason = "the script resumed by itself at epoch 18"
     itself = [happened(2, "fit-started"), happened(2, "resumed-itself", steps=400, reason=reason)]
     assert labels(killed(), itself, compared) == (label, reasons)
@@ -151,7 +151,7 @@ def test_a_script_that_resumes_by_itself_did_not_start_over(compared, label, rea
 @pytest.mark.parametrize(
     ("covered", "label"), [(3, "unverified"), (214, "unverified"), (215, "proved"), (280, "proved"), (286, "proved")]
 )
-def test_a_comparison_of_early_steps_is_not_the_label_of_a_long_repeat(covered: int, label: str, kind: str) -> None:
+def test_comparing_few_steps_of_a_long_repetition_does_not_verify_it(covered: int, label: str, kind: str) -> None:
     begun = [happened(1, "fit-started"), happened(1, "attempt-ended", steps=686, saved=400)]
     compared = happened(2, "compared", steps=3, epochs=0, covered=covered, repeated=286, equal=True)
     proved = {"exact": "verified", "replayed": "replayed"}[kind]
@@ -159,20 +159,20 @@ def test_a_comparison_of_early_steps_is_not_the_label_of_a_long_repeat(covered: 
     assert labels(begun, resumed(kind=kind), compared) == Labelled(proved if label == "proved" else label, reasons)
 
 
-def test_steps_that_left_no_witness_count_as_repeated_too() -> None:
+def test_steps_without_a_witness_are_included_in_the_repeated_ones() -> None:
     begun = [happened(1, "fit-started"), happened(1, "attempt-ended", steps=800, saved=400)]
     compared = happened(2, "compared", steps=100, covered=100, repeated=100, equal=True)
     assert labels(begun, resumed(), compared) == ("unverified", ("100 of 400 repeated steps compared, equal",))
 
 
-def test_the_state_at_the_end_of_an_epoch_covers_the_steps_before_it() -> None:
+def test_equal_state_at_the_end_of_an_epoch_covers_its_steps() -> None:
     begun = [happened(1, "fit-started"), happened(1, "attempt-ended", steps=686, saved=400)]
     compared = happened(2, "compared", steps=4, epochs=2, covered=280, repeated=286, equal=True)
     words = "4 of 286 repeated steps and the state after 2 epochs compared, equal"
     assert labels(begun, resumed(), compared) == ("verified", (words,))
 
 
-def test_only_the_saved_steps_of_a_killed_attempt_need_a_comparison() -> None:
+def test_steps_of_a_killed_attempt_need_comparison_only_up_to_its_last_checkpoint() -> None:
     begun = [happened(1, "fit-started"), happened(1, "attempt-ended", steps=686, saved=400)]
     early = happened(2, "compared", steps=100, covered=100, repeated=286, equal=True)
     saved = [*resumed(), early, happened(2, "checkpoint"), happened(2, "attempt-ended", steps=600, saved=500)]
@@ -183,13 +183,13 @@ def test_only_the_saved_steps_of_a_killed_attempt_need_a_comparison() -> None:
     assert labels(begun, resumed(), early, later, again).label == "unverified"
 
 
-def test_an_attempt_that_has_left_nothing_does_not_make_a_later_comparison_unverified() -> None:
+def test_attempt_that_left_nothing_does_not_make_a_later_comparison_unverified() -> None:
     nothing = [*resumed(), happened(2, "attempt-ended", steps=400, saved=400)]
     assert labels(killed(), nothing, resumed(attempt=3), happened(3, "compared", **EQUAL)).label == "verified"
     assert labels(killed(), nothing).label == "unverified"
 
 
-def test_batches_taken_anew_are_replayed_once_compared_and_unverified_before():
+def test_redrawn_batches_are_labelled_replayed_only_once_compared():
     assert labels(killed(), resumed(kind="replayed")).label == "unverified"
     assert labels(killed(), resumed(kind="replayed"), happened(2, "compared", **EQUAL)).label == "replayed"
 
@@ -204,7 +204,7 @@ def test_known_losses_are_named_before_the_difference_they_caused():
     assert found == Labelled("not-equal", ("a list", OTHER_DATA["cause"]))
 
 
-def test_equal_steps_do_not_outweigh_a_difference_that_was_seen_before():
+def test_equal_steps_do_not_outweigh_an_earlier_difference():
     found = labels(killed(), resumed(), happened(2, "compared", **OTHER_DATA), happened(2, "compared", **EQUAL))
     assert found == Labelled("not-equal", (OTHER_DATA["cause"],))
 
@@ -215,7 +215,7 @@ def test_known_loss_or_edit_outweighs_equal_steps(facts):
     assert found == Labelled("not-equal", ("a closure",))
 
 
-def test_an_epoch_that_was_begun_again_is_not_equal():
+def test_restarted_epoch_is_not_equal():
     found = labels(killed(), resumed(kind="epoch"), happened(2, "compared", **EQUAL))
     assert found == Labelled("not-equal", ("the interrupted epoch was restarted",))
 
@@ -226,7 +226,7 @@ def test_a_comparison_of_another_fit_or_another_attempt_proves_nothing():
     assert labels(killed(), resumed(), happened(2, "compared", role="worker-7", **EQUAL)).label == "unverified"
 
 
-def test_the_worst_attempt_counts():
+def test_label_is_that_of_the_worst_attempt():
     twice = [*resumed(), happened(2, "compared", **EQUAL), *resumed(attempt=3)]
     assert labels(killed(), twice).label == "unverified"
     assert labels(killed(), twice, happened(3, "compared", **EQUAL)).label == "verified"
@@ -255,7 +255,7 @@ def test_an_approximate_recovery_is_not_hidden_by_a_verified_resume():
         (None, "verified", ()),
     ],
 )
-def test_what_alters_the_mathematics_is_not_equal_also_when_the_steps_before_it_were(change, label, reasons):
+def test_change_of_the_mathematics_is_not_equal_despite_equal_earlier_steps(change, label, reasons):
     decided = Event.named("decided", {"action": "restart", "change": change}, attempt=1)
     assert labels(killed(), decided, resumed(), happened(2, "compared", **EQUAL)) == Labelled(label, reasons)
 
@@ -269,7 +269,7 @@ def test_fit_after_a_returned_finished_one_gets_the_label_of_its_comparison():
     assert labels(first, returned(), second, happened(2, "compared", "b-0", **EQUAL)).label == "verified"
 
 
-def test_a_run_that_was_killed_between_two_fits_has_left_its_process():
+def test_run_killed_between_two_fits_is_unverified():
     first = killed("a-0", finished=("a-0",))
     assert labels(first, returned(), happened(2, "fit-started", "b-0")).label == "unverified"
     assert labels(first, returned()).label == "unverified", "killed after its last fit"
@@ -286,7 +286,7 @@ def test_finished_fit_skipped_by_the_script_makes_the_next_one_not_equal():
     assert labels(both, happened(2, "fit-started", "b-0")).label == "started-over"
 
 
-def test_interrupted_fit_that_is_not_reached_again_makes_the_run_not_equal():
+def test_interrupted_fit_never_reached_again_makes_the_run_not_equal():
     """The call of fit was edited, say: it is another one now."""
     first = killed("a-0")
     why = ("fit 1 was begun by an earlier attempt, and not reached again",)
@@ -296,7 +296,7 @@ def test_interrupted_fit_that_is_not_reached_again_makes_the_run_not_equal():
     assert labels(first, both, happened(2, "compared", **EQUAL)).label == "verified"
 
 
-def test_a_finished_fit_that_comes_in_another_order_is_reached_too_late():
+def test_finished_fit_reached_again_only_after_a_new_one_makes_the_run_not_equal():
     first = killed("a-0", "b-0", finished=("a-0", "b-0"))
     assert labels(first, returned("a-0"), returned("b-0"), happened(2, "fit-started", "c-0")).label == "unverified"
     assert labels(first, returned("a-0"), happened(2, "fit-started", "c-0"), returned("b-0")).label == "not-equal"
@@ -304,30 +304,30 @@ def test_a_finished_fit_that_comes_in_another_order_is_reached_too_late():
     assert labels(first, returned("a-0"), again, happened(2, "fit-started", "c-0")).label == "unverified"
 
 
-def test_a_killed_run_that_had_not_trained_is_exact():
+def test_run_killed_before_any_training_is_exact():
     before = [Event.named("attempt-started", {}, attempt=1), Event.named("attempt-ended", {"steps": 0}, attempt=1)]
     assert labels(before, happened(2, "fit-started")).label == "exact"
 
 
-def test_finished_fit_that_trains_again_is_verified_by_its_steps():
+def test_finished_fit_trained_again_is_labelled_by_its_compared_steps():
     again = [happened(2, "trains-again", reason="a file is gone"), happened(2, "fit-started")]
     assert labels(killed(), again).label == "unverified"
     assert labels(killed(), again, happened(2, "compared", **EQUAL)).label == "verified"
     assert labels(killed(), again, happened(2, "compared", **OTHER_DATA)).label == "not-equal"
 
 
-def test_result_trained_by_edited_code_is_not_equal():
+def test_result_returned_from_before_an_edit_is_not_equal():
     first = killed("a-0", "b-0", finished=("a-0",))
     edited = happened(2, "resumed", "a-0", kind="finished", meant=["train.py was edited"])
     found = labels(first, edited, resumed("b-0"), happened(2, "compared", "b-0", **EQUAL))
     assert found == Labelled("not-equal", ("train.py was edited",))
 
 
-def test_missing_journal_of_earlier_attempts_means_started_over():
+def test_run_with_missing_earlier_journals_is_labelled_started_over():
     assert labels(happened(2, "fit-started"), happened(2, "fit-finished")).label == "started-over"
 
 
-def test_a_short_fit_whose_end_state_was_not_kept_trains_again_and_is_compared():
+def test_short_fit_without_a_kept_end_state_trains_again_and_is_compared():
     first = [happened(1, "fit-started", "a-0", fit=0), happened(1, "fit-finished", "a-0", fit=0, too_dear=True)]
     first += [happened(1, "fit-started", "b-0", fit=1)]
     again = [happened(2, "fit-started", "a-0", fit=0), happened(2, "fit-finished", "a-0", fit=0)]
@@ -339,7 +339,7 @@ def test_a_short_fit_whose_end_state_was_not_kept_trains_again_and_is_compared()
     assert labels(kept, again, second, *proofs).label == "started-over"
 
 
-def test_a_fit_that_was_killed_before_its_first_step_takes_nothing_from_what_was_compared():
+def test_fit_killed_before_its_first_step_does_not_spoil_earlier_comparisons():
     first = [happened(1, "fit-started", "a-0", fit=0)]
     first += [happened(1, "fit-finished", "a-0", fit=0, too_dear=True, reached=12)]
     begun = happened(1, "fit-started", "b-0", fit=1)
@@ -351,7 +351,7 @@ def test_a_fit_that_was_killed_before_its_first_step_takes_nothing_from_what_was
     assert labels(first, begun, before, again[:1], second).label == "unverified", "nothing was compared"
 
 
-def test_checkpoints_after_an_edited_fit_date_from_before_the_edit():
+def test_checkpoint_after_an_edited_fit_is_recognised_as_older_than_the_edit():
     """The edit changes the key and the number of the fit."""
     first = [happened(1, "fit-started", "a-0", fit=0), happened(1, "fit-finished", "a-0", fit=0)]
     first.append(happened(1, "fit-started", "b-0", fit=1))
@@ -370,7 +370,7 @@ def test_trusted_result_or_changed_course_of_the_script_is_not_equal(name):
     assert found == Labelled("not-equal", ("why",))
 
 
-def test_fits_of_other_processes_are_not_those_of_the_owner():
+def test_resumption_of_the_owner_does_not_cover_fits_of_other_processes():
     spawned = [happened(1, "fit-started", role="worker-7"), happened(2, "fit-started", role="worker-9")]
     assert (
         labels(killed("b-0"), spawned, resumed("b-0"), happened(2, "compared", "b-0", **EQUAL)).label == "started-over"
@@ -412,7 +412,7 @@ def test_reasons_of_inequality_are_listed_once_under_a_worse_label():
 
 
 @given(st.lists(st.sampled_from(ORDER)), st.randoms())
-def test_the_worst_does_not_depend_on_the_order(found, shuffled):
+def test_worst_label_does_not_depend_on_the_order(found, shuffled):
     before = worst(map(Labelled, found)).label
     shuffled.shuffle(found)
     assert worst(map(Labelled, found)).label == before
@@ -422,7 +422,7 @@ def test_the_worst_does_not_depend_on_the_order(found, shuffled):
 # -- attempts that leave nothing, and calls that were edited ----------------------------------------------------------
 
 
-def test_an_attempt_that_could_not_resume_and_has_left_nothing_does_not_make_the_next_one_started_over():
+def test_attempt_that_could_not_resume_and_left_nothing_does_not_affect_the_next_one():
     refused = [happened(2, "fit-started", guard="exact"), happened(2, "resume-postponed")]
     last = [*resumed(attempt=3), happened(3, "compared", **EQUAL)]
     assert labels(killed(), refused, last).label == "verified"
@@ -445,7 +445,7 @@ def test_changes_are_named_before_objects_that_were_not_restored():
     assert found.reasons[:3] == changed
 
 
-def test_a_fit_whose_call_was_edited_is_known_by_its_number():
+def test_fit_with_an_edited_call_is_recognised_by_its_number():
     begun = [happened(1, "fit-started", "a-0", fit=1), happened(1, "attempt-ended", steps=412, saved=400)]
     meant = [because("value-changed", name="epochs", was="4", now="5").as_data()]
 
@@ -467,7 +467,7 @@ def test_a_fit_whose_call_was_edited_is_known_by_its_number():
         happened(1, "interrupted", fit=0),
     ],
 )
-def test_a_script_that_was_asked_to_stop_and_ended_well_is_not_exact(told: Event) -> None:
+def test_script_that_ended_well_after_a_stop_request_is_not_exact(told: Event) -> None:
     found = labels(happened(1, "fit-started", fit=0), told)
     assert found == ("not-equal", ("the script was asked to stop, and may have trained less than it would have",))
     went_on = [happened(2, "fit-started", fit=0), happened(2, "decided", action="finish", ending={})]
@@ -483,13 +483,13 @@ REASON = ("nothing is recorded of an earlier attempt",)
 
 
 @pytest.mark.parametrize("before", [[ENDED], [], [happened(3, "attempt-ended")]])
-def test_after_an_attempt_without_a_journal_a_training_has_started_over(before):
+def test_training_after_an_attempt_without_a_journal_has_started_over(before):
     attempt = max((event.attempt for event in before), default=1) + 1
     fit = [happened(attempt, "fit-started", guard="exact"), happened(attempt, "fit-finished")]
     assert labels(before, fit) == Labelled("started-over", REASON)
 
 
-def test_what_was_resumed_from_an_attempt_without_a_journal_is_unverified_at_best():
+def test_fit_resumed_from_an_attempt_without_a_journal_is_unverified_at_best():
     assert labels(ENDED, resumed(), happened(2, "compared", **EQUAL)) == Labelled("unverified", REASON)
     between = labels(killed(), happened(2, "attempt-ended"), resumed(attempt=3), happened(3, "compared", **EQUAL))
     assert between == Labelled("unverified", REASON)
@@ -497,5 +497,5 @@ def test_what_was_resumed_from_an_attempt_without_a_journal_is_unverified_at_bes
     assert lossy.label == "not-equal"
 
 
-def test_end_of_an_attempt_does_not_affect_the_next_one():
+def test_verified_resume_is_unaffected_by_the_end_of_the_killed_attempt():
     assert labels(killed(), resumed(), happened(2, "compared", **EQUAL)).label == "verified"

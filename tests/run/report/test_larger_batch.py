@@ -28,21 +28,21 @@ def test_larger_batch_may_fill_the_room_beside_what_is_kept() -> None:
 
 
 @pytest.mark.parametrize(("kept", "peak", "limit"), [(0, 1, 2), (5, 90, 100), (10, 11, 12), (0, 7, 200), (50, 60, 500)])
-def test_the_batch_named_needs_no_more_than_a_tenth_less_than_the_limit(kept: int, peak: int, limit: int) -> None:
+def test_suggested_batch_needs_at_most_nine_tenths_of_the_limit(kept: int, peak: int, limit: int) -> None:
     found = larger_batch([fit(kept_bytes=kept * MIB, device_peak_bytes=peak * MIB, device_limit_bytes=limit * MIB)])
     if found is not None:
         assert found.samples is not None
         assert kept + found.samples / 64 * (peak - kept) <= 0.9 * limit + 1e-6
 
 
-def test_largest_need_of_several_fits_decides_and_differing_batches_are_not_named() -> None:
+def test_largest_need_of_several_fits_decides_and_no_batch_is_named_if_they_differ() -> None:
     found = larger_batch([fit(), fit(batch_size=32, device_peak_bytes=400 * MIB)])
     assert found is not None
     assert (found.batch, found.samples, found.times) == (None, None, 2.67)
     assert larger_batch_in_words(found) == "batches at least 2.7 times as large should fit"
 
 
-def test_no_more_than_sixteen_times_the_batch_is_named() -> None:
+def test_suggested_batch_is_at_most_sixteen_times_the_current_one() -> None:
     found = larger_batch([fit(device_limit_bytes=80_000 * MIB)])
     assert found is not None
     assert larger_batch_in_words(found) == "batches of at least 1,024 should fit (64 in this run)"
@@ -68,7 +68,7 @@ def test_insufficient_figures_suggest_no_larger_batch(fits: list[Event]) -> None
     assert larger_batch(fits) is None
 
 
-def test_a_run_without_a_fault_ends_with_the_batch_that_should_fit() -> None:
+def test_run_without_a_fault_suggests_a_larger_batch_that_should_fit() -> None:
     ended = Event.named("attempt-ended", {"returncode": 0, "seconds": 9.0, "steps": 10}, attempt=1)
     assert account(summarise([Event.named("fit-started", {"guard": "exact"}, attempt=1), fit(), ended], 0), "run") == [
         "finished without a fault, 10 steps, 9 s, peak device memory 300 MiB of 1000 MiB; "

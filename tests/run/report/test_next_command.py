@@ -15,14 +15,14 @@ def read(*names: str) -> Event:
     return Event.named("environment-read", {"variables": list(names)}, attempt=1)
 
 
-def test_only_numbers_and_switches_are_shown_with_their_values():
+def test_only_numeric_and_boolean_variables_are_shown_with_their_values():
     names = [name for name in ENVIRON if name != "UNREAD"]
     found = variables_read([read(*names[:3], "UNSET"), read(*names)], ENVIRON)
     assert found == Variables(("DEBUG=True", "EPOCHS=30", "RATE=1e-3"), ("LONG", "NAME", "PASSWORD", "TOKEN"))
     assert variables_read([], ENVIRON) == Variables()
 
 
-def test_the_command_begins_with_the_values_that_are_shown():
+def test_resume_command_begins_with_the_variables_shown():
     typed = ("--run-dir", "r", "--checkpoint-every", "7")
     assert command_to_go_on(typed, ("train.py", "a b"), "r", ("EPOCHS=30",)) == (
         "EPOCHS=30 oomph run --resume=r --checkpoint-every 7 train.py 'a b'"

@@ -10,7 +10,7 @@ def event(attempt: int, name: str, role: str = "script", **data: object) -> Even
     return Event.named(name, data, attempt=attempt, role=role)
 
 
-def test_only_fits_trained_or_returned_by_the_last_attempt_count():
+def test_only_fits_trained_or_returned_by_the_last_attempt_are_counted_as_reached():
     events = [
         event(1, "fit-finished", fit=0, reached=10),
         event(1, "fit-finished", fit=1, reached=20),
@@ -26,7 +26,7 @@ def test_only_fits_trained_or_returned_by_the_last_attempt_count():
     assert reached(events, 2) == {0: 10, 2: 40, 5: 70}
 
 
-def test_a_training_that_was_interrupted_has_reached_nothing_that_would_make_its_checkpoint_useless():
+def test_interrupted_training_is_not_counted_as_reached():
     events = [
         event(1, "interrupted", fit=3),
         event(2, "fit-finished", fit=0, reached=10),

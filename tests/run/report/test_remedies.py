@@ -26,7 +26,7 @@ def test_remedy_is_one_line_for_any_reason(reason, label):
 
 
 @pytest.mark.parametrize("label", ORDER)
-def test_each_label_that_could_be_better_has_a_remedy_without_any_reason(label):
+def test_each_improvable_label_has_a_remedy_even_without_a_reason(label):
     assert bool(remedies(label, ())) is (label not in ("exact", "verified"))
 
 

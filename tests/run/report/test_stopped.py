@@ -39,7 +39,7 @@ def test_earlier_error_of_the_script_is_described_in_words():
     assert any(line.startswith("the end        stopped by Ctrl-C (SIGINT), exit code 130, ") for line in lines)
 
 
-def test_only_the_newest_attempt_counts_and_a_damaged_decision_is_no_stop():
+def test_only_the_newest_attempt_is_reported_as_stopped_even_with_damaged_decisions():
     assert (
         stopped([*ended(1, 130, stopped=True, interrupted=True), Event.named("attempt-started", {}, attempt=2)]) == ""
     )

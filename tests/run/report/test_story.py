@@ -70,7 +70,7 @@ def test_fault_between_two_epochs_is_placed_at_the_end_of_the_first():
     assert incident.place == "the end of epoch 10 of fit 1"
 
 
-def test_what_would_have_saved_the_cost_is_a_command_to_paste():
+def test_saving_is_shown_as_a_command_that_can_be_pasted():
     repeated = [event("fit-started", 2), event("resumed", 2, steps=40)]
     story = told([*RECOVERED, *KILLED, *repeated, *FINISHED], typed=("--run-dir", "r", "--verify", "2"))
     assert [shlex.split(saving.command) for saving in story.savings] == [
@@ -102,12 +102,12 @@ def test_micro_batch_of_training_is_not_advised_for_other_calls(elsewhere, is_tr
     assert fitted.startswith(f"The {42 if is_training else 21} s of finding a micro-batch")
 
 
-def test_forged_times_that_no_float_can_add_up_cost_nothing():
+def test_forged_times_too_large_to_add_suggest_no_saving():
     long = event("fit-finished", 2, steps=1, seconds=1e308)
     assert told([*KILLED, event("fit-started", 2), long, *FINISHED]).savings == ()
 
 
-def test_a_forged_attempt_0_repeats_its_steps_without_a_restart():
+def test_repeated_steps_after_a_forged_attempt_0_still_suggest_a_saving():
     before = [event("fit-started", 0), event("attempt-ended", 0, returncode=-9, seconds=9.0, steps=50, saved=0)]
     again = [event("fit-started", 1), event("fit-finished", 1, steps=50, seconds=100.0)]
     (saving,) = told([*before, *again]).savings
@@ -155,7 +155,7 @@ def test_requested_end_is_no_fault():
     assert told(ended, 75).incidents == ()
 
 
-def test_a_recorded_run_says_the_same_as_its_summary():
+def test_story_of_a_recorded_run_agrees_with_its_summary():
     events = read_journal(RUN)
     summary = summarise(events, 0)
     story = story_of(events, summary, (), ("train.py",))
@@ -168,7 +168,7 @@ def test_a_recorded_run_says_the_same_as_its_summary():
 
 
 @pytest.mark.parametrize("code", [None, 1, 75, 93, 130, 143])
-def test_a_run_that_did_not_finish_has_no_result(code):
+def test_unfinished_run_has_no_result_in_its_story(code):
     began = event("fit-started", fit=0, guard="exact")
     ended = event("attempt-ended", returncode=-9, seconds=3.0, steps=5, saved=0)
     story = told([began, ended], code)
@@ -176,7 +176,7 @@ def test_a_run_that_did_not_finish_has_no_result(code):
     assert "as if nothing had happened" not in as_text(story, "run", "", str, 80)
 
 
-def test_story_ends_with_the_result_of_the_closing_lines():
+def test_result_of_the_story_matches_the_closing_lines():
     events = [event("fit-started", fit=0, guard="exact"), event("attempt-ended", returncode=0, seconds=3.0, steps=5)]
     assert told(events).result == "exact: as if nothing had happened, within rounding"
     not_finite = [*events, event("checkpoint-skipped", reason="dense/kernel is not finite")]
@@ -208,7 +208,7 @@ def test_handling_of_a_batch_that_did_not_fit_is_worded_for_its_call(data, place
     assert (incident.place, incident.done) == (place, done)
 
 
-def test_smaller_batches_outside_a_fit_are_known_by_what_the_probe_found():
+def test_probe_decides_how_smaller_batches_outside_a_fit_are_worded():
     on_batch = {"during": "train_on_batch", "batch": 256, "micro_batch": 64}
     events = [RECOVERED[0], event("probed", during="train_on_batch", kind="smaller batches")]
     (incident,) = told([*events, event("recovered", **on_batch)]).incidents
@@ -218,14 +218,14 @@ def test_smaller_batches_outside_a_fit_are_known_by_what_the_probe_found():
 CAUGHT = event("oom", phase="elsewhere", site="train.py:8", message=OOM)
 
 
-def test_an_error_that_the_script_caught_does_not_show_a_kill():
+def test_error_caught_by_the_script_is_not_shown_as_the_cause_of_a_kill():
     (killed,) = told([CAUGHT, *KILLED], 137).incidents
     assert (killed.fault, killed.shown_by) == ("killed", "death by signal 9")
     ended = event("attempt-ended", returncode=3, steps=5, saved=0)
     assert told([CAUGHT, ended], 3).incidents == (), "nothing names it as the end"
 
 
-def test_an_error_that_ended_the_script_outside_a_guarded_step_shows_its_end():
+def test_uncaught_error_outside_a_guarded_step_is_shown_as_the_cause_of_the_end():
     ended = [event("attempt-ended", returncode=1, steps=5, saved=0), event("diagnosed", fault="device-oom")]
     (incident,) = told([CAUGHT, *ended], 1).incidents
     assert (incident.fault, incident.shown_by) == ("device-oom", OOM)
@@ -234,7 +234,7 @@ def test_an_error_that_ended_the_script_outside_a_guarded_step_shows_its_end():
     assert incident.shown_by == "ResourceExhaustedError: another", "training went on after the first"
 
 
-def test_a_recovery_is_not_shown_by_an_error_that_the_script_caught_before():
+def test_error_caught_before_a_recovery_is_not_shown_as_its_cause():
     (incident,) = told([CAUGHT._replace(fact=CAUGHT.fact.with_fields(message="its own")), *RECOVERED]).incidents
     assert (incident.shown_by, incident.cost) == (OOM, "21 s, 2 out-of-memory errors")
 
@@ -255,7 +255,7 @@ def skipped(**data: Any) -> Event:
         ([skipped()], "took no checkpoint of it"),  # in a journal of an older oomph
     ],
 )
-def test_state_not_finite_is_one_fault_with_the_checkpoints_really_kept(events, done):
+def test_non_finite_state_is_one_fault_listing_the_checkpoints_actually_kept(events, done):
     (incident,) = told(events).incidents
     assert (incident.fault, incident.place, incident.done) == ("nan-loss", "fit 1, epoch 1, step 5", done)
 
@@ -290,21 +290,21 @@ def test_duration_of_a_finding_is_shown_where_it_is_known():
     assert "   shown by it runs at 60 % of its clock\n   lasted   3 min 5 s\n   to do    Clean the fan\n" in text
 
 
-def test_a_run_with_a_finding_is_not_called_one_without_a_fault():
+def test_run_with_a_finding_is_not_reported_as_without_a_fault():
     ended = event("attempt-ended", returncode=0, seconds=20.0, steps=9, saved=9)
     lines = account(summarise([found(), ended], 0), "RUN")
     assert not any("without a fault" in line for line in lines)
     assert lines[-1] == "found on the way: thermal-throttle (GPU 0); what to do: oomph explain RUN"
 
 
-def test_notice_is_listed_but_is_no_fault():
+def test_notice_is_listed_but_not_counted_as_a_fault():
     events = [found(severity="notice"), event("attempt-ended", returncode=0, seconds=20.0, steps=9, saved=9)]
     assert "without a fault" in account(summarise(events, 0), "RUN")[0]
     assert len(told(events).findings) == 1
 
 
 @pytest.mark.parametrize(("shares", "expected"), [([0.25], "input wait 25%"), ([0.0], "input wait 0%"), ([None], "")])
-def test_the_last_line_says_how_much_of_the_time_went_to_waiting_for_batches(shares, expected):
+def test_last_line_states_a_large_share_of_time_spent_waiting_for_batches(shares, expected):
     events = [
         event("attempt-ended", returncode=0, seconds=20.0, steps=9, saved=9, input_wait=share) for share in shares
     ]
@@ -313,7 +313,7 @@ def test_the_last_line_says_how_much_of_the_time_went_to_waiting_for_batches(sha
     assert expected in line
 
 
-def test_an_attempt_that_was_ended_together_with_oomph_is_an_incident():
+def test_attempt_ended_together_with_oomph_is_an_incident():
     cut_off = event("attempt-ended", returncode=None, seconds=9.0, steps=45, saved=40)
     (incident,) = told([event("attempt-started"), cut_off, *FINISHED]).incidents
     assert (incident.fault, incident.attempt, incident.cost) == (

@@ -58,7 +58,7 @@ def test_run_without_a_fault_is_summed_up_in_one_line() -> None:
     ]
 
 
-def test_the_peak_is_that_of_the_largest_fit_finished_or_not() -> None:
+def test_peak_memory_is_that_of_the_largest_fit_even_if_unfinished() -> None:
     *before, ended, decided = undisturbed()
     larger = happened(1, "attempt-ended", **{**ended.data, "device_peak_bytes": 5 << 30})
     assert summarise([*before, larger, decided], 1).device_peak_bytes == 5 << 30
@@ -73,7 +73,7 @@ def test_peak_memory_is_not_shown_for_a_fit_beside_another_training(name: str) -
     assert any("peak memory 1.0 GiB" in line for line in account(summary, None))
 
 
-def test_the_time_of_steps_that_ran_out_of_memory_counts_even_if_they_were_not_recovered() -> None:
+def test_time_lost_to_unrecovered_out_of_memory_errors_is_counted_too() -> None:
     """The seconds of an error are those since its step began."""
     failed = [happened(1, "oom", seconds=seconds, phase="compute") for seconds in (11.0, 12.0)]
     recovered = [*failed, happened(1, "recovered", seconds=13.0, micro_batch=8)]
@@ -82,7 +82,7 @@ def test_the_time_of_steps_that_ran_out_of_memory_counts_even_if_they_were_not_r
     assert summarise([*undisturbed(), *failed, *failed, happened(2, "oom", seconds=5.0)], 93).seconds_recovering == 29
 
 
-def test_steps_without_data_are_counted_once_for_each_epoch() -> None:
+def test_steps_missing_for_lack_of_data_are_counted_once_per_epoch() -> None:
     short = [
         happened(1, "data-ended", fit=0, epoch=2, step=4, wanted=8),
         happened(2, "data-ended", fit=0, epoch=2, step=4, wanted=8),  # the restart repeated the epoch
@@ -102,7 +102,7 @@ def test_error_of_the_script_is_reported_in_one_line_with_the_next_command() -> 
     ]
 
 
-def test_a_script_that_resumes_by_itself_repeats_only_what_it_does_again() -> None:
+def test_script_that_resumes_by_itself_repeats_only_the_steps_after_its_own_position() -> None:
     begun = [happened(1, "fit-started"), happened(1, "attempt-ended", steps=360, saved=195)]
     again = [happened(2, "fit-started"), happened(2, "resumed-itself", steps=340)]
     again.append(happened(2, "attempt-ended", steps=600, saved=600))
@@ -113,7 +113,7 @@ def repeated_in(events: list[Event]) -> int:
     return sum(each.steps for each in repeats(events).values())
 
 
-def test_an_error_that_the_script_caught_may_have_cost_a_training() -> None:
+def test_out_of_memory_error_caught_by_the_script_makes_the_run_not_equal() -> None:
     caught = happened(1, "oom", phase="elsewhere", site="tune.py:114")
     summary = summarise([*undisturbed()[:3], caught, *undisturbed()[3:]], 0)
     assert summary.exactness == "not-equal"
@@ -134,7 +134,7 @@ def test_repeated_fit_is_counted_even_before_a_returned_one() -> None:
     assert summarise([*begun, *again], 0).steps_repeated == 27
 
 
-def test_an_optimizer_that_a_fit_trained_before_its_loop_has_restored_nothing() -> None:
+def test_optimizer_trained_by_a_fit_does_not_count_as_restored_by_a_loop() -> None:
     begun = [happened(1, "fit-started", fit=0), happened(1, "attempt-ended", returncode=-9, steps=54, saved=1)]
     again = [happened(2, "fit-started", fit=0), happened(2, "resumed", fit=0, steps=1, kind="exact")]
     again += [happened(2, "fit-finished", fit=0, reached=54), happened(2, "loop-seen", restored=9)]
@@ -142,11 +142,11 @@ def test_an_optimizer_that_a_fit_trained_before_its_loop_has_restored_nothing() 
     assert summarise([*begun, *again], 0).steps_repeated == 53
 
 
-def test_steps_repeated_are_those_between_the_checkpoint_and_the_death() -> None:
+def test_repeated_steps_are_those_between_the_checkpoint_and_the_kill() -> None:
     assert repeated_in(killed_once()) == 12
 
 
-def test_steps_that_were_all_compared_have_left_their_records() -> None:
+def test_fully_compared_steps_are_not_reported_as_lacking_records() -> None:
     """The fit that was repeated matches; the other one resumed at its last step, so it is unverified."""
     begun = [happened(1, "fit-started", fit=0, key="a"), happened(1, "fit-finished", fit=0, key="a", too_dear=True)]
     begun += [happened(1, "fit-started", fit=1, key="b"), happened(1, "attempt-ended", steps=60, saved=60)]
@@ -167,7 +167,7 @@ def test_without_a_checkpoint_all_steps_are_repeated() -> None:
     assert (summary.steps_repeated, summary.exactness) == (412, "started-over")
 
 
-def test_a_death_before_the_resumed_fit_is_not_counted_twice() -> None:
+def test_attempt_that_dies_before_resuming_adds_no_repeated_steps() -> None:
     events = killed_once()
     before, after = events[:5], [e._replace(attempt=3) for e in events[5:]]
     stillborn = [happened(2, "attempt-started"), happened(2, "attempt-ended", returncode=-11, steps=0)]
@@ -175,7 +175,7 @@ def test_a_death_before_the_resumed_fit_is_not_counted_twice() -> None:
     assert (summary.steps_repeated, summary.restarts) == (12, 2)
 
 
-def test_the_label_is_told_with_its_reasons_in_words_and_in_the_document() -> None:
+def test_label_is_reported_with_its_reasons_in_text_and_document() -> None:
     lost = happened(2, "resumed", fit=0, steps=400, kind="exact", lost=["attribute best of callback Own"])
     summary = summarise([*killed_once(kind=None)[:-1], lost], 0)
     assert (summary.exactness, summary.exactness_reasons) == ("not-equal", ("attribute best of callback Own",))
@@ -185,7 +185,7 @@ def test_the_label_is_told_with_its_reasons_in_words_and_in_the_document() -> No
     assert "the result     not equal to an undisturbed training; attribute best of callback Own" in rows
 
 
-def test_the_first_reasons_are_told_and_the_document_has_all() -> None:
+def test_text_shows_the_first_reasons_and_the_document_all() -> None:
     lost = happened(2, "resumed", fit=0, steps=400, kind="exact", lost=["a", "b", "c", "d"])
     summary = summarise([*killed_once(kind=None), lost], 0)
     (row,) = [row for row in account(summary, None) if row.startswith("the result")]
@@ -213,7 +213,7 @@ def test_summary_lists_faults_remedies_and_cost() -> None:
     assert "oomph explain runs/x" in text
 
 
-def test_what_was_divided_outside_of_training_is_told_without_a_size_of_training() -> None:
+def test_split_batches_outside_training_are_reported_without_a_micro_batch_size() -> None:
     oom = [happened(1, "oom", during="predict"), happened(1, "recovered", during="predict", micro_batch=8, seconds=2.0)]
     summary = summarise([*undisturbed(), *oom], 0)
     assert (summary.recoveries, summary.micro_batch) == (1, None)
@@ -230,7 +230,7 @@ def test_unfinished_run_gets_no_result_line() -> None:
     assert any(row.startswith("the end        the script failed with an error of its own, exit code 1") for row in rows)
 
 
-def test_batches_that_were_trained_on_in_parts_are_not_called_micro_batches_however_the_run_ended() -> None:
+def test_batches_split_into_separate_updates_are_never_called_micro_batches() -> None:
     divided = happened(1, "recovered", fit=0, micro_batch=8, seconds=11.0)
     for code in (0, 1, 93):
         text = "\n".join(account(summarise([*killed_once(guard="smaller batches"), divided], code), "runs/x"))
@@ -238,18 +238,18 @@ def test_batches_that_were_trained_on_in_parts_are_not_called_micro_batches_howe
         assert "the same global batch" not in text
 
 
-def test_a_run_that_sigusr2_ended_says_which_signals_save() -> None:
+def test_run_ended_by_sigusr2_states_which_signals_save() -> None:
     summary = summarise([happened(1, "attempt-ended", returncode=-12, seconds=3.0)], 140)
     (line,) = account(summary, "runs/x", returncode=-12)
     assert line == "ended with exit code 140: SIGUSR2 ended it; oomph saves on SIGTERM and SIGUSR1, 3 s"
 
 
-def test_a_script_that_exits_with_140_was_not_ended_by_a_signal() -> None:
+def test_exit_code_140_of_a_script_is_not_attributed_to_a_signal() -> None:
     summary = summarise([happened(1, "attempt-ended", returncode=140, seconds=3.0)], 140)
     assert account(summary, "runs/x", returncode=140) == ["ended with exit code 140, 3 s"]
 
 
-def test_a_run_that_was_stopped_says_how_many_steps_are_not_saved() -> None:
+def test_stopped_run_states_how_many_steps_are_not_saved() -> None:
     events = [
         happened(1, "fit-started", fit=0, guard="exact"),
         happened(1, "checkpoint", seconds=0.1, bytes=10),
@@ -277,7 +277,7 @@ def test_stopped_run_with_a_fault_reports_how_many_steps_are_not_saved(saved: in
     assert rows[-1] == "next           again"
 
 
-def test_steps_that_only_an_earlier_attempt_had_reached_are_not_those_that_the_stop_has_lost() -> None:
+def test_steps_reached_only_by_an_earlier_attempt_are_not_counted_as_lost_by_the_stop() -> None:
     """Its own line has said that 405 of 405 steps are saved."""
     checkpoint = happened(2, "checkpoint", seconds=0.1, bytes=10)
     stopped = happened(2, "attempt-ended", seconds=3.0, steps=405, saved=405)
@@ -313,14 +313,14 @@ def test_stopped_run_shows_the_command_that_resumes_it() -> None:
     assert account(summarise(without, 130), "runs/x", again)[-1].endswith("so there is nothing to resume from")
 
 
-def test_error_of_the_script_is_no_event_of_oomph() -> None:
+def test_error_of_the_script_is_summed_up_in_a_single_line() -> None:
     events = [happened(1, "attempt-started"), happened(1, "diagnosed", fault="unrelated")]
     summary = summarise(events, 1)
     assert summary.faults == {"unrelated": 1}
     assert len(account(summary, "runs/x")) == 1
 
 
-def test_a_run_that_went_on_after_giving_up_did_not_give_up() -> None:
+def test_run_that_finished_after_giving_up_is_not_reported_as_given_up() -> None:
     events = [happened(1, "decided", action="give-up", reason="x"), happened(2, "decided", action="finish")]
     assert summarise(events, 0).gave_up == ""
 
@@ -349,19 +349,19 @@ def test_an_empty_journal_gives_an_empty_summary() -> None:
     assert account(summary, None)
 
 
-def test_a_state_that_was_not_finite_is_a_fault_and_counts_once():
+def test_repeated_non_finite_states_are_counted_as_one_fault():
     skipped = [Event.named("checkpoint-skipped", {"reason": "dense/kernel is not finite"})] * 3
     assert summarise(skipped, 0).faults == {"nan-loss": 1}
 
 
-def test_a_preemption_is_no_giving_up():
+def test_preemption_is_reported_as_stopped_unless_the_run_gave_up():
     ended = Event.named("decided", {"action": "requeue", "reason": "preempted by SIGTERM"})
     for code, head in ((75, "stopped"), (93, "gave up")):
         told = account(summarise([ended], code), "there")
         assert any(line.startswith(f"{head} ") and "preempted by SIGTERM" in line for line in told), told
 
 
-def test_attempts_out_of_memory_are_counted_even_without_a_guard() -> None:
+def test_attempts_that_ran_out_of_memory_are_counted_even_without_a_guard() -> None:
     ended = [happened(attempt, "diagnosed", fault="device-oom") for attempt in (1, 2, 3)]
     assert summarise(ended, 0).faults == {"device-oom": 3}
     assert summarise([happened(1, "oom"), happened(1, "oom"), *ended[:1]], 0).faults == {"device-oom": 2}
@@ -376,21 +376,21 @@ def loop_killed_once(restored: int) -> list[Event]:
     ]
 
 
-def test_a_loop_that_began_anew_has_repeated_its_steps_and_one_that_goes_on_by_itself_has_not() -> None:
+def test_restarted_loop_has_repeated_its_steps_and_a_restored_one_has_not() -> None:
     anew = summarise(loop_killed_once(restored=0), 0)
     assert (anew.steps, anew.steps_repeated, anew.exactness) == (30, 11, "unguarded")
     gone_on = summarise(loop_killed_once(restored=10), 0)
     assert (gone_on.steps, gone_on.steps_repeated, gone_on.exactness) == (30, 1, "unguarded")
 
 
-def test_checkpoints_that_could_not_be_written_are_told_in_the_one_line() -> None:
+def test_failed_checkpoints_are_reported_in_the_single_line() -> None:
     events = [*undisturbed(), happened(1, "checkpoint-failed", reason="No space left on device")]
     (line,) = account(summarise(events, 0), "run")
     assert line.startswith("finished, ")
     assert "1 checkpoint could not be written" in line
 
 
-def test_a_forged_number_of_an_attempt_costs_nothing():
+def test_forged_attempt_number_is_handled_without_counting_up_to_it():
     """Counting one by one up to it would take all the memory there is."""
     events = [*undisturbed(), happened(10**18, "attempt-started")]
     assert summarise(events, 0).unrecorded == 10**18 - 2
@@ -429,7 +429,7 @@ def test_user_resume_after_an_outside_kill_is_not_counted_as_a_restart() -> None
     ]
 
 
-def test_restarts_and_resumes_are_counted_apart() -> None:
+def test_restarts_and_resumes_are_counted_separately() -> None:
     killed = [happened(2, "attempt-ended", returncode=-9, seconds=1.0, steps=30, saved=30)]
     again = [happened(3, "attempt-started"), happened(3, "fit-started", fit=0), happened(3, "resumed", steps=30)]
     summary = summarise([*cut_off_and_resumed(), *killed, *again, *finished(3)], 0)
@@ -439,7 +439,7 @@ def test_restarts_and_resumes_are_counted_apart() -> None:
 
 
 @pytest.mark.parametrize(("reached", "repeated"), [(0, 0), (30, 0), (31, 1), (32, 2)])
-def test_an_attempt_that_is_stopped_has_repeated_only_the_steps_that_it_did(reached: int, repeated: int) -> None:
+def test_stopped_attempt_has_repeated_only_the_steps_it_reached(reached: int, repeated: int) -> None:
     stopped = happened(2, "attempt-ended", returncode=-15, seconds=9.0, steps=reached, saved=30)
     assert repeated_in([*cut_off_and_resumed(), stopped]) == repeated
     later = [happened(3, "fit-started", fit=0), happened(3, "resumed", fit=0, steps=30), *finished(3)]
@@ -460,12 +460,12 @@ def test_an_attempt_that_is_stopped_has_repeated_only_the_steps_that_it_did(reac
         (happened(1, "oom"), "the repeated steps had left no record of their results"),
     ],
 )
-def test_repeated_steps_that_could_not_be_compared_say_why(event: Event, reason: str) -> None:
+def test_uncompared_repeated_steps_are_explained(event: Event, reason: str) -> None:
     summary = summarise([event, *killed_once()], 0)
     assert (summary.exactness, summary.exactness_reasons) == ("unverified", (reason,))
 
 
-def test_where_no_step_was_repeated_there_is_no_record_to_miss() -> None:
+def test_missing_records_are_not_mentioned_if_no_step_was_repeated() -> None:
     events = [
         event if event.name != "attempt-ended" else happened(event.attempt, event.name, steps=400, saved=400)
         for event in killed_once()
@@ -479,7 +479,7 @@ def test_where_no_step_was_repeated_there_is_no_record_to_miss() -> None:
     assert unknown.startswith(f"{restored}, but too few"), "nobody knows how many were repeated"
 
 
-def test_a_replayed_result_names_the_operation_and_the_change_that_betters_it() -> None:
+def test_replayed_result_names_the_operation_and_the_change_that_improves_it() -> None:
     why = because("position-not-saved", why="RandomUniform is stateful").as_data()
     stateful = happened(1, "checkpoint", bytes=9, seconds=0.1, iterator="RandomUniform is stateful", why=why)
     compared = happened(2, "compared", fit=0, steps=12, covered=12, repeated=12, equal=True)

@@ -97,13 +97,13 @@ OUTSIDE = event("trained-outside-fit", site="train.py:7")
 
 
 @pytest.mark.parametrize("beside", [[], [FIT], [event("oom"), event("recovered", during="train_on_batch")]])
-def test_steps_outside_a_fit_are_recovered_but_not_checkpointed(beside: Sequence[Event]) -> None:
+def test_steps_outside_a_fit_are_reported_as_recovered_but_not_resumed(beside: Sequence[Event]) -> None:
     said = unguarded([STARTED, OUTSIDE, *beside], guard=True, loaded=True)
     assert said.startswith(f"train.py:7 trains outside a resumable fit: {RECOVERED}. To have it resumed, train with ")
     assert "oomph.steps(" in said
 
 
-def test_steps_outside_a_fit_are_not_labelled_as_guarded_once_a_restart_has_lost_them() -> None:
+def test_steps_outside_a_fit_make_the_run_unguarded_once_a_restart_lost_them() -> None:
     why = ("train.py:7 trains outside a resumable fit",)
     assert worded(label_of([STARTED, OUTSIDE], 0)) == (UNGUARDED, why)
     assert label_of([STARTED, FIT, OUTSIDE], 0).label == "exact", "nothing was lost"
@@ -130,7 +130,7 @@ def test_only_the_first_line_of_a_guard_error_is_shown() -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_an_unguarded_training_is_never_without_a_fault(kind: str) -> None:
+def test_unguarded_training_is_never_reported_as_without_a_fault(kind: str) -> None:
     events = [STARTED, event("unguarded", kind=kind, site="train.py:12"), event("attempt-ended", seconds=9.0)]
     first, second = account(summarise(events, 0), "runs/x", unguarded=unguarded(events, guard=True, loaded=True))
     assert first == "finished, 9 s"
@@ -139,7 +139,7 @@ def test_an_unguarded_training_is_never_without_a_fault(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_remedy_of_the_label_is_that_of_the_line(kind: str) -> None:
+def test_remedy_of_an_unguarded_label_is_the_one_shown_in_the_report(kind: str) -> None:
     label, reasons = label_of([event("unguarded", kind=kind, site="train.py:12")], 0)
     assert [remedy.text for remedy in remedies(label, reasons)] == [KINDS[kind].instead]
 
@@ -152,19 +152,19 @@ def test_script_that_trains_nothing_is_reported_in_one_line() -> None:
     assert account(summarise(events, 3), "runs/x", unguarded=NONE_SEEN) == ["ended with exit code 3, 9 s"]
 
 
-def test_the_label_is_unguarded_beside_a_guarded_fit_too() -> None:
+def test_unguarded_training_beside_a_guarded_fit_makes_the_run_unguarded() -> None:
     assert label_of([FIT], 0).label == "exact"
     assert worded(label_of([FIT, KERAS_2], 0)) == (UNGUARDED, ("train.py:12 trains with Keras 2",))
     assert label_of([FIT, event("unguarded", kind="of-a-later-oomph", site="a.py:1")], 0).label == UNGUARDED
 
 
-def test_command_without_python_gets_no_advice_about_its_python() -> None:
+def test_command_without_python_gets_no_advice_about_python() -> None:
     said = unguarded([], guard=True, loaded=False, python=False)
     assert said == NO_PYTHON
     assert "its Python" not in said
 
 
-def test_where_the_script_cannot_record_anything_the_one_line_says_what_is_unknown() -> None:
+def test_report_states_what_is_unknown_if_the_script_could_record_nothing() -> None:
     said = unguarded([], guard=True, loaded=True, recorded=False)
     assert said == UNKNOWN
     (line,) = account(summarise([event("attempt-ended", seconds=9.0)], 0), None, unguarded=said)

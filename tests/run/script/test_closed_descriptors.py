@@ -27,7 +27,7 @@ ENDINGS = {
 
 
 @pytest.mark.parametrize("ending", ENDINGS)
-def test_nothing_of_ours_is_written_into_the_files_of_a_script(work, ending):
+def test_oomph_writes_nothing_into_files_that_reuse_its_descriptors(work, ending):
     work.script(SCRIPT.format(ENDINGS[ending]))
     ended = work.run("train.py")
     files = sorted(work.folder.glob("own-*"))
@@ -56,7 +56,7 @@ def test_journal_continues_after_the_script_closed_its_descriptor(tmp_path):
         os.close(fd)
 
 
-def test_a_descriptor_that_was_closed_or_is_another_s_is_not_written_to(tmp_path):
+def test_closed_or_reused_descriptor_is_not_written_to(tmp_path):
     fd = os.open(tmp_path / "ours", os.O_RDWR | os.O_CREAT)
     ours = OwnDescriptor(fd)
     assert ours.is_ours

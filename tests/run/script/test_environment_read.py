@@ -36,7 +36,7 @@ def read(tmp_path):
     return run
 
 
-def test_every_form_of_reading_a_variable_counts(read):
+def test_every_way_of_reading_a_variable_is_recorded(read):
     script, job = read("""
 from os import environ, getenv
 os.environ["EPOCHS"], os.environ.get("RATE", "1"), getenv("BATCH"), "DEBUG" in environ, environ.setdefault("A", "b")
@@ -72,7 +72,7 @@ def test_value_is_kept_as_a_digest_and_a_secret_not_at_all(read):
     assert read("os.environ['MY_API_KEY']", GIVEN | {"MY_API_KEY": "another"})[0]["MY_API_KEY"] == "set"
 
 
-def test_the_error_of_a_missing_variable_is_the_scripts_own(read):
+def test_missing_variable_raises_its_error_without_frames_of_oomph(read):
     assert read("""
 import traceback
 try:

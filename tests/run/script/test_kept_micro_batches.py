@@ -25,7 +25,7 @@ def test_guess_that_fitted_becomes_a_known_size(tmp_path):
     assert (known.of(["fit 0"]), known.of(["a-model"])) == (Start(24), Start(4, guessed=True))
 
 
-def test_a_file_of_an_older_oomph_is_read(tmp_path):
+def test_micro_batch_file_of_an_older_oomph_is_read(tmp_path):
     (tmp_path / "micro_batch.json").write_text(json.dumps({"schema": 1, "micro_batch": {"fit 0": 8}}))
     assert MicroBatches(tmp_path).of(["fit 0"]) == Start(8)
 
@@ -45,7 +45,7 @@ def test_micro_batches_without_a_folder_are_not_kept(tmp_path):
         assert known.of(["fit 0"]) is None
 
 
-def test_a_limit_makes_a_size_smaller_and_a_guess_stays_one():
+def test_limit_lowers_a_starting_size_and_a_guess_remains_a_guess():
     assert Start(16).at_most(None) == Start(16).at_most(16) == Start(16)
     assert Start(16).at_most(4) == Start(4)
     assert Start(2, guessed=True).at_most(4) == Start(2, guessed=True)

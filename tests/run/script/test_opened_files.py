@@ -88,7 +88,7 @@ def test_files_opened_for_writing_are_noted_during_a_fit(files, tmp_path, monkey
     assert list(files.written) == [str(tmp_path / f"{name}.txt") for name in "abcd"]
 
 
-def test_file_moved_into_place_counts_as_written(files, tmp_path):
+def test_file_moved_into_place_is_noted_as_written(files, tmp_path):
     """Scripts write JSON in this way so that no reader sees half a file."""
     target, later = tmp_path / "state.json", tmp_path / "later.json"
     lost = arranged(files, target)
@@ -104,7 +104,7 @@ def test_file_moved_into_place_counts_as_written(files, tmp_path):
     assert lost == []
 
 
-def test_files_of_hdf5_and_tensorflow_count_too_and_databases_do_not(files, tmp_path):
+def test_files_written_by_hdf5_and_tensorflow_are_noted_but_databases_are_not(files, tmp_path):
     h5py, file_io = pytest.importorskip("h5py"), pytest.importorskip("tensorflow.python.lib.io.file_io")
     database, hdf5, text, read = (str(tmp_path / name) for name in ("a.db", "a.h5", "a.txt", "read.txt"))
     (tmp_path / "read.txt").write_text("x")
@@ -128,7 +128,7 @@ def test_file_opened_by_tensorflow_is_restored_first(files, tmp_path):
     assert lost == []
 
 
-def test_new_fit_starts_with_no_written_files(files, tmp_path):
+def test_new_fit_forgets_the_files_written_before(files, tmp_path):
     files.begin()
     (tmp_path / "a").write_text("")
     files.begin()
@@ -136,7 +136,7 @@ def test_new_fit_starts_with_no_written_files(files, tmp_path):
 
 
 @pytest.mark.parametrize(("mode", "found"), [("r", "one\n"), ("a", "one\n"), ("r+", "one\n"), ("w", "")])
-def test_a_file_is_put_back_before_it_is_opened_unless_that_empties_it(files, tmp_path, mode, found):
+def test_file_is_restored_before_it_is_opened_unless_opening_empties_it(files, tmp_path, mode, found):
     path = tmp_path / "log.csv"
     lost = arranged(files, path)
     with open(path, mode):
@@ -161,7 +161,7 @@ def test_file_replaced_by_the_script_meanwhile_is_kept(files, tmp_path):
     assert path.read_text().startswith("written by")
 
 
-def test_a_file_that_is_gone_comes_back_when_it_is_read(files, tmp_path):
+def test_missing_file_is_restored_when_it_is_read(files, tmp_path):
     path = tmp_path / "log.csv"
     path.write_text("one\n")
     state = state_of(path)
@@ -191,7 +191,7 @@ def test_unchanged_file_is_not_restored(files, tmp_path):
     assert path.stat().st_ino == inode
 
 
-def test_later_state_of_a_file_replaces_an_earlier_one(files, tmp_path):
+def test_newer_state_of_a_file_replaces_the_one_waiting_to_be_restored(files, tmp_path):
     path = tmp_path / "log.csv"
     arranged(files, path)
     files.put_back_when_opened({str(path): state_of(path, copied=False)}, pytest.fail)
@@ -221,7 +221,7 @@ def test_invalid_path_raises_the_usual_error(files):
     sys.audit("open", None, None, None)
 
 
-def test_log_continues_and_is_reported_when_the_script_reads_it(files, tmp_path):
+def test_log_file_is_not_restored_but_reported_when_the_script_reads_it(files, tmp_path):
     log = logging.FileHandler(tmp_path / "training.log")
     other = logging.FileHandler(tmp_path / "emptied.log", mode="w")
     try:
@@ -367,14 +367,14 @@ def test_only_plain_weights_are_restored_from_hdf5(tmp_path, kind):
     assert may_be_restored(str(tmp_path / "best.h5"), content) is (kind == "weights")
 
 
-def test_a_file_of_the_kernels_is_not_read(monkeypatch):
+def test_files_in_proc_are_not_read(monkeypatch):
     """It says that it is empty, and has no end."""
     monkeypatch.setattr(Path, "read_bytes", lambda path: pytest.fail(str(path)))
     assert not FileState("/proc/self/pagemap", (0, 1), b"").holds_now()
     assert not FileState("/proc/self/environ", (0, 1), b"x").holds_now()
 
 
-def test_a_large_file_is_not_compared_with_a_small_content(tmp_path, monkeypatch):
+def test_large_file_is_not_read_to_compare_it_with_small_content(tmp_path, monkeypatch):
     path = tmp_path / "large"
     path.touch()
     os.truncate(path, 1 << 40)
@@ -389,7 +389,7 @@ def test_a_large_file_is_not_compared_with_a_small_content(tmp_path, monkeypatch
     ],
 )
 @pytest.mark.parametrize("mode", ["r", "a"])
-def test_a_checkpoint_plants_no_program_no_setting_and_no_pickle(files, tmp_path, name, content, mode):
+def test_checkpoint_cannot_plant_programs_settings_or_pickles(files, tmp_path, name, content, mode):
     path = tmp_path / name
     path.parent.mkdir(exist_ok=True)
     path.write_text("mine")
@@ -401,7 +401,7 @@ def test_a_checkpoint_plants_no_program_no_setting_and_no_pickle(files, tmp_path
     assert (path.read_text(), lost) == ("mine", [str(path)])
 
 
-def test_a_file_of_somebody_else_that_a_checkpoint_names_is_left_alone(files, tmp_path, monkeypatch):
+def test_unrelated_file_named_by_a_checkpoint_is_left_alone(files, tmp_path, monkeypatch):
     """The script reads its data: a checkpoint has no say in them."""
     monkeypatch.setattr("oomph.script.opened_files._TICK_NS", 0)
     data, other = tmp_path / "data.csv", tmp_path / "log.csv"
@@ -452,7 +452,7 @@ def archive_that_lies(method):
     ],
     ids=["deflated", "bzip2", "lzma", "operations", "lists"],
 )
-def test_compressed_content_is_examined_at_little_cost(made):
+def test_compressed_content_is_examined_with_little_time_and_memory(made):
     content = made()
     tracemalloc.start()
     began = time.process_time()

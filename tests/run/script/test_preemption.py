@@ -43,7 +43,7 @@ def ended(script: str) -> tuple[int, str]:
     return done.returncode, done.stdout
 
 
-def test_ctrl_c_waits_for_the_border_and_raises_keyboard_interrupt():
+def test_ctrl_c_waits_for_the_end_of_the_step_and_raises_keyboard_interrupt():
     script = """
         press()
         print("a step goes on", asked.asked)
@@ -58,7 +58,7 @@ def test_ctrl_c_waits_for_the_border_and_raises_keyboard_interrupt():
     assert ended(script) == (INTERRUPTED, "a step goes on SIGINT\ncaught '' True\n")
 
 
-def test_ctrl_c_does_not_wait_if_everything_is_saved():
+def test_ctrl_c_is_raised_at_once_if_everything_is_saved():
     assert ended("unsaved[0] = False\npress()\nprint('went on')") == (INTERRUPTED, "")
 
 
@@ -83,7 +83,7 @@ def test_repeated_signals_count_as_one():
     assert ended("press(); press(); press(signal.SIGUSR1)\nprint(asked.asked)\nos._exit(0)") == (0, "SIGINT\n")
 
 
-def test_ctrl_c_without_a_border_is_raised_after_an_announced_limit():
+def test_ctrl_c_during_a_long_step_is_raised_after_an_announced_limit():
     script = """
         press()
         began = time.monotonic()
@@ -97,11 +97,11 @@ def test_ctrl_c_without_a_border_is_raised_after_an_announced_limit():
     assert ended(script) == (INTERRUPTED, f"{said}True True\n")
 
 
-def test_fit_that_ends_before_the_border_raises_ctrl_c():
+def test_fit_that_ends_before_the_next_save_raises_ctrl_c():
     assert ended("press()\nprint('the end')\nasked.disarm()\nprint('went on')") == (INTERRUPTED, "the end\n")
 
 
-def test_ctrl_c_is_not_raised_again_after_the_border():
+def test_ctrl_c_already_raised_is_not_raised_again_before_the_next_fit():
     script = """
         press()
         try:
@@ -117,7 +117,7 @@ def test_ctrl_c_is_not_raised_again_after_the_border():
     assert ended(script) == (0, "the next fit waits SIGINT\n")
 
 
-def test_child_of_the_script_is_interrupted_only_at_the_border():
+def test_child_of_the_script_is_interrupted_only_together_with_the_script():
     script = """
         import subprocess
         own = "import time\\nprint('up', flush=True)\\ntry: time.sleep(20)\\nexcept KeyboardInterrupt: print('end')"

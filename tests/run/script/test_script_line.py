@@ -36,5 +36,5 @@ def test_an_interrupt_shows_no_frame_of_ours():
     assert not any(file.startswith(PACKAGE + os.sep) for file in files)
 
 
-def test_traceback_of_oomph_alone_becomes_none():
+def test_missing_traceback_is_left_as_none():
     assert without_ours(None) is None

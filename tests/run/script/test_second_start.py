@@ -95,7 +95,7 @@ def test_file_exists_error_about_a_foreign_file_is_shown(work, body):
 
 
 @pytest.mark.parametrize("body", list(FAILS_ALL_THE_SAME.values())[:3], ids=list(FAILS_ALL_THE_SAME)[:3])
-def test_error_that_needs_no_restart_counts_as_the_scripts_own(work, body):
+def test_error_unrelated_to_the_restart_is_attributed_to_the_script(work, body):
     work.script(_HEAD + body.replace("{killed}", _KILLED_ONCE))
     assert work.run("train.py").returncode == 1
     assert work.document("summary.json")["faults"] == {"killed": 1, "unrelated": 1}
@@ -111,7 +111,7 @@ def test_folder_older_than_the_run_is_never_taken(work, attempts):
     assert "unrelated" in work.document("summary.json")["faults"]
 
 
-def test_processes_that_the_script_starts_are_left_alone(work):
+def test_folders_made_by_child_processes_cannot_be_created_again(work):
     child = 'import os; os.mkdir("by-child")'
     work.script(f'{_HEAD}subprocess.run([sys.executable, "-c", {child!r}], check=True)\n{_KILLED_ONCE}')
     ended = work.run("train.py")
@@ -119,7 +119,7 @@ def test_processes_that_the_script_starts_are_left_alone(work):
     assert b"by-child" in ended.stderr
 
 
-def test_a_fork_is_left_alone(work):
+def test_folders_made_by_a_fork_cannot_be_created_again(work):
     fork = 'if os.fork() == 0:\n    os.mkdir("by-fork")\n    os._exit(0)\nassert os.wait()[1] == 0'
     work.script(f"{_HEAD}{fork}\n{_KILLED_ONCE}")
     ended = work.run("train.py")
@@ -138,12 +138,12 @@ def test_resumed_run_can_create_its_folders_again(work):
     assert (ended.returncode, ended.stdout) == (0, b"through\n"), ended.stderr.decode()
 
 
-def test_first_attempt_replaces_no_functions(work):
+def test_first_attempt_leaves_builtin_functions_unreplaced(work):
     work.script(f'{_HEAD}os.mkdir("out")\nprint(type(open).__name__, type(os.mkdir).__name__, type(sys.exit).__name__)')
     assert work.run("train.py").stdout.split() == [b"builtin_function_or_method"] * 3
 
 
-def test_only_what_was_created_is_replaced_at_a_restart(work):
+def test_restart_replaces_only_functions_whose_creations_were_noted(work):
     work.script(f'{_HEAD}os.mkdir("out")\n{_KILLED_ONCE}\nprint(type(open).__name__, type(os.mkdir).__name__)')
     assert work.run("train.py").stdout.split()[0] == b"builtin_function_or_method"
 
@@ -213,7 +213,7 @@ def test_script_that_cannot_start_twice_is_named_with_its_line_and_remedy(work, 
     assert f"1. {NAME} (CRS205)" in explained.stdout
 
 
-def test_first_start_is_never_called_a_second_one(work):
+def test_error_of_a_first_start_is_not_blamed_on_a_second_start(work):
     (work.folder / "out").mkdir()
     for body, _ in list(IMPOSSIBLE.values())[:5]:
         work.script(f"{_HEAD}{body}\n{_TRAINS}")
@@ -232,7 +232,7 @@ def test_run_resumes_after_the_script_was_corrected(work):
     assert (ended.returncode, ended.stdout) == (0, b"through\n")
 
 
-def test_an_error_of_another_kind_at_a_restart_is_the_scripts_own(work):
+def test_unrelated_error_at_a_restart_is_attributed_to_the_script(work):
     trains = _TRAINS.replace('FitStarted(fit=0, guard="exact")', "LoopSeen()")
     work.script(f"{_HEAD}{trains}\nif os.path.exists('killed'): [][1]\n{_KILLED_ONCE}")
     ended = work.run("train.py")
@@ -279,11 +279,11 @@ def test_facts_decide_whether_a_script_cannot_be_restarted(change, further, is_n
         ("raise RuntimeError('no')", "x = 1\n", False),
     ],
 )
-def test_refusing_line_is_distinguished_from_a_failing_one(source, before, refusing):
+def test_line_that_refuses_a_restart_is_distinguished_from_a_failing_one(source, before, refusing):
     assert refuses(source, before) is refusing
 
 
-def test_unknown_place_of_the_error_is_judged_by_its_message(tmp_path):
+def test_error_at_an_unknown_place_is_judged_by_its_message(tmp_path):
     assert why_not_restartable(StoppedAt(), "error: the folder already exists", True).startswith("the script cannot be")
     assert why_not_restartable(StoppedAt(), "Killed", True) == ""
 

@@ -63,13 +63,13 @@ def test_owner_records_its_python_and_arguments(start, tmp_path):
         ("import sys; sys.excepthook = lambda *a: None\nraise KeyError('k')", ("KeyError", "'k'")),
     ],
 )
-def test_an_uncaught_exception_is_recorded_at_exit(start, tmp_path, ending, expected):
+def test_uncaught_exception_is_recorded_at_exit(start, tmp_path, ending, expected):
     start(ending)
     events = [(e.data["type"], e.data["message"]) for e in named(tmp_path, "uncaught-exception")]
     assert events == ([] if expected is None else [expected])
 
 
-def test_a_fork_of_the_owner_is_not_the_owner_and_records_nothing(start, tmp_path):
+def test_fork_of_the_owner_does_not_record_its_exception(start, tmp_path):
     script = """
         import os, sys
         pid = os.fork()
@@ -81,7 +81,7 @@ def test_a_fork_of_the_owner_is_not_the_owner_and_records_nothing(start, tmp_pat
     assert named(tmp_path, "uncaught-exception") == []
 
 
-def test_a_script_that_replaces_itself_stays_the_owner(start, tmp_path):
+def test_script_that_replaces_itself_by_exec_remains_the_owner(start, tmp_path):
     script = """
         import os, sys
         if "AGAIN" not in os.environ:
@@ -99,7 +99,7 @@ def test_consecutive_pythons_own_the_run_in_turn(tmp_path, start):
     assert [event.role for event in named(tmp_path, "process-started")] == ["script", "script"]
 
 
-def test_a_python_beside_the_owner_is_a_worker(start, tmp_path):
+def test_second_python_running_beside_the_owner_is_a_worker(start, tmp_path):
     script = """
         import os, subprocess, sys
         environ = {k: v for k, v in os.environ.items() if k != "OOMPH_OWNER"}
@@ -111,7 +111,7 @@ def test_a_python_beside_the_owner_is_a_worker(start, tmp_path):
     assert roles[1].startswith("worker")
 
 
-def test_multiprocessing_children_are_no_owners(start, tmp_path):
+def test_multiprocessing_children_are_not_owners(start, tmp_path):
     script = """
         import multiprocessing, os, sys
 
@@ -127,7 +127,7 @@ def test_multiprocessing_children_are_no_owners(start, tmp_path):
     assert len(named(tmp_path, "process-started")) == 1
 
 
-def test_the_lock_is_not_handed_on_to_children(start, tmp_path):
+def test_lock_is_not_inherited_by_children(start, tmp_path):
     fd = os.open(tmp_path / "lock", os.O_RDWR | os.O_CREAT)
     script = f"""
         import os, subprocess, sys
@@ -158,7 +158,7 @@ def test_session_of_the_owner_is_joined_only_once(start, tmp_path):
     assert result.stderr == "oomph: words\n"
 
 
-def test_the_board_of_the_owner_is_read_by_the_supervisor(tmp_path, monkeypatch):
+def test_progress_written_by_the_owner_is_read_by_the_supervisor(tmp_path, monkeypatch):
     from oomph.protocol.ownership import VARIABLE
     from oomph.protocol.progress import read_progress
 

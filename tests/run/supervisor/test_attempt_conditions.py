@@ -27,7 +27,7 @@ KILL = "Memory cgroup out of memory: Killed process 6492 (python3) total-vm:4261
 GPUS = (Gpu(0, "GPU-aa", "00000000:3B:00.0", 1 << 30), Gpu(1, "GPU-bb", "00000000:AF:00.0", 0))
 
 
-def test_kernel_log_is_read_only_from_the_start_on(tmp_path: Path) -> None:
+def test_kernel_log_is_read_only_from_the_start_of_the_attempt(tmp_path: Path) -> None:
     path = tmp_path / "kmsg"
     path.write_text("6,1,1,-;old\n")
     log = KernelLog(path)
@@ -59,14 +59,14 @@ def test_cuda_visible_devices_decides_the_visible_gpus(wanted, expected) -> None
     assert [gpu.index for gpu in visible(GPUS, environ)] == expected
 
 
-def test_memory_is_back_when_about_as_much_is_free_as_before() -> None:
+def test_memory_is_considered_freed_when_almost_as_much_is_free_as_before() -> None:
     more = (Gpu(0, "GPU-aa", "", (1 << 30) + (400 << 20)), Gpu(1, "GPU-bb", "", 0))
     assert memory_is_back(GPUS, more)
     assert not memory_is_back(GPUS, (Gpu(1, "GPU-bb", "", 600 << 20),))
     assert memory_is_back(GPUS, ())
 
 
-def test_without_a_driver_there_are_no_gpus() -> None:
+def test_machine_without_a_driver_has_no_gpus_and_causes_no_error() -> None:
     reading = PendingReading()
     assert isinstance(reading.gpus(), tuple)
     reading.close()
@@ -75,7 +75,7 @@ def test_without_a_driver_there_are_no_gpus() -> None:
     machine.close()
 
 
-def test_changes_become_environment() -> None:
+def test_changes_are_translated_into_environment_variables() -> None:
     made = [Change("allocator"), Change("growth"), Change("no-onednn"), Change("exclude-gpu", "GPU-aa")]
     environ = effects.environ_after(made, {"A": "1"}, GPUS)
     assert environ == {
@@ -89,21 +89,21 @@ def test_changes_become_environment() -> None:
     assert effects.for_the_script([Change("no-xla"), Change("growth")]) == (("no-xla", ""),)
 
 
-def test_every_change_of_every_ladder_has_an_effect_somewhere() -> None:
+def test_every_change_of_every_ladder_is_implemented() -> None:
     rungs = {rung for ladder in LADDERS.values() for rung in ladder} | set(OPT_IN)
     in_environment = {"allocator", "growth", "no-onednn", "exclude-gpu"}
     known = in_environment | set(effects._IN_THE_SCRIPT) | {SAME, "micro-batch", "older-checkpoint"}
     assert rungs == known
 
 
-def test_the_newest_checkpoint_is_set_aside(tmp_path: Path) -> None:
+def test_setting_a_checkpoint_aside_twice_causes_no_error(tmp_path: Path) -> None:
     (tmp_path / "step-000002-fit0").mkdir()
     effects.set_aside(tmp_path, "step-000002-fit0")
     effects.set_aside(tmp_path, "step-000002-fit0")  # gone already
     assert [path.name for path in tmp_path.iterdir()] == ["refused-step-000002-fit0"]
 
 
-def test_conditions_are_taken_from_the_events_of_the_script(tmp_path: Path) -> None:
+def test_conditions_are_derived_from_the_events_of_the_script(tmp_path: Path) -> None:
     for number in (1, 2):
         (tmp_path / "checkpoints" / f"step-00000{number}-fit0-epoch0-step{number}").mkdir(parents=True)
     name = "step-000002-fit0-epoch0-step2"
@@ -181,7 +181,7 @@ def test_fork_closes_descriptors_beyond_the_limit_too() -> None:
     assert done.stdout == "0 1 800", "0 is the listing's own"
 
 
-def test_a_gpu_is_broken_by_the_xids_after_which_it_has_to_be_reset_and_by_no_others():
+def test_only_xids_that_require_a_reset_mark_a_gpu_as_broken():
     grave = {"RESET_GPU", "RESTART_BM", "RESTART_VM", "WORKFLOW_XID_48", "WORKFLOW_NVLINK_ERR"}
     assert {code for code, known in xid.catalogue().items() if known.immediate in grave} == kernel_log.BROKEN
     line = "NVRM: Xid (PCI:0000:3b:00): {}, pid=1234, name=python, Ch 00000008"

@@ -20,20 +20,20 @@ from oomph.run.supervisor.chronicle import Chronicle
         (3600.0, {"stopped": True}, False),
     ],
 )
-def test_a_script_that_somebody_ended_at_once_is_not_called_unguarded(tmp_path, seconds, ending, guarded):
+def test_script_interrupted_at_once_is_not_called_unguarded(tmp_path, seconds, ending, guarded):
     chronicle = Chronicle(tmp_path, 0)
     chronicle.write(AttemptEnded(returncode=-2, seconds=seconds))
     chronicle.write(Decided(action="finish", ending=ending))
     assert chronicle.guarded() is guarded
 
 
-def test_an_owner_shows_that_oomph_was_loaded(tmp_path):
+def test_owner_file_shows_that_oomph_was_loaded(tmp_path):
     (tmp_path / "owner-1").touch()
     assert Chronicle(tmp_path, 0).guarded()
 
 
 @pytest.mark.parametrize(("limit", "peak"), [(9_000.0, 7_000), (None, None)])
-def test_a_lost_attempt_keeps_what_it_had_measured(tmp_path, limit, peak):
+def test_lost_attempt_keeps_its_measurements(tmp_path, limit, peak):
     """The memory of a CPU without a limit is no device's own."""
     board = TrainingBoard(tmp_path)
     values = {"step_seconds_total": 10.0, "input_wait_seconds_total": 1.0, "allocator_peak_bytes": 7_000.0}

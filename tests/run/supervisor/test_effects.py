@@ -8,14 +8,14 @@ from oomph.run.policy.ladder import Change, change_of
 from oomph.run.supervisor.effects import most_samples, set_aside
 
 
-def test_a_checkpoint_is_set_aside_by_its_name(tmp_path):
+def test_checkpoint_is_set_aside_by_its_name(tmp_path):
     (tmp_path / "checkpoints/step-1").mkdir(parents=True)
     set_aside(tmp_path / "checkpoints", "step-1")
     assert [path.name for path in (tmp_path / "checkpoints").iterdir()] == ["refused-step-1"]
 
 
 @pytest.mark.parametrize("name", ["../victim", "..", ".", "", "/", "a/../../victim"])
-def test_nothing_outside_of_the_folder_is_set_aside(tmp_path, name):
+def test_nothing_outside_the_checkpoint_folder_is_set_aside(tmp_path, name):
     (tmp_path / "checkpoints/a").mkdir(parents=True)
     (tmp_path / "checkpoints/refused-..").mkdir()
     (tmp_path / "victim").mkdir()
@@ -38,7 +38,7 @@ def test_nothing_outside_of_the_folder_is_set_aside(tmp_path, name):
         (None, "1"),
     ],
 )
-def test_impossible_change_reads_as_none(name, value):
+def test_invalid_change_reads_as_none(name, value):
     assert change_of(name, value) is None
 
 

@@ -59,7 +59,7 @@ def test_report_is_held_however_it_is_chunked(size, lines):
     assert held.lines == 0
 
 
-def test_real_log_passes_except_for_its_report():
+def test_real_log_passes_except_for_its_allocator_report():
     data, held = (LOGS / "oomgraph.log").read_bytes(), HeldBack()
     passed = taken(held, data) + held.stop_waiting()[0]
     assert b"_allocator.cc" not in passed
@@ -67,7 +67,7 @@ def test_real_log_passes_except_for_its_report():
     assert held.release().count(b"bfc_allocator.cc") == data.count(b"bfc_allocator.cc") > 5
 
 
-def test_a_real_log_with_a_traceback_is_passed_on_as_it_is():
+def test_report_in_a_real_log_is_released_before_the_traceback():
     data, held = (LOGS / "xla_oom.log").read_bytes(), HeldBack()
     before = data[: data.index(b"Traceback")]
     assert b"bfc_allocator" not in taken(held, before)
@@ -89,7 +89,7 @@ def test_text_without_a_newline_passes_at_once():
     assert held.stop_waiting() == (b"I", b"")
 
 
-def test_a_native_line_behind_a_progress_bar_is_held_and_the_bar_is_not():
+def test_native_line_after_a_progress_bar_is_held_without_the_bar():
     held = HeldBack()
     assert taken(held, b"\r10% ###" + DUMP[0]) == b"\r10% ###"
     assert held.release() == DUMP[0]
@@ -101,14 +101,14 @@ def test_output_of_other_threads_passes_during_a_report():
     assert held.lines == 1 + len(DUMP[3:])
 
 
-def test_a_traceback_comes_behind_the_report_that_explains_it():
+def test_traceback_is_shown_after_the_report_that_explains_it():
     held = HeldBack()
     last = b"Traceback (most recent call last):\n"
     assert taken(held, *DUMP, last) == b"".join(DUMP) + last
 
 
 @given(st.lists(st.sampled_from([*DUMP, *OWN, *OLDER]), max_size=30), st.integers(1, 200))
-def test_every_byte_is_passed_on_or_held_and_in_order(lines, size):
+def test_every_byte_is_passed_on_or_held_in_its_order(lines, size):
     data, held = b"".join(lines), HeldBack()
     passed, kept = b"", b""
     for at in range(0, len(data), size):
@@ -123,7 +123,7 @@ def test_every_byte_is_passed_on_or_held_and_in_order(lines, size):
     assert sorted(passed + kept) == sorted(data)
 
 
-def test_an_enormous_report_does_not_fill_the_memory_and_loses_no_line():
+def test_enormous_report_takes_limited_memory_and_loses_no_line():
     held, size, shown = HeldBack(), 0, 0
     for _ in range(400):
         out, kept = held.take(DUMP[0] * 1000)
@@ -147,17 +147,17 @@ def test_fatal_line_releases_the_report(form):
 
 
 @pytest.mark.parametrize("line", [b"Fatal Python error: Aborted\n", b"terminate called without an active exception\n"])
-def test_last_words_are_shown_after_the_report_that_explains_them(line):
+def test_final_error_lines_are_shown_after_the_report_that_explains_them(line):
     assert taken(HeldBack(), *DUMP, line) == b"".join(DUMP) + line
 
 
-def test_a_progress_bar_behind_a_report_is_not_waited_for():
+def test_progress_bar_after_a_report_is_shown_at_once():
     held = HeldBack()
     assert taken(held, DUMP[0], b"\r 3/100 loss 0.5", b"\r 4/100 loss 0.4") == b"\r 3/100 loss 0.5\r 4/100 loss 0.4"
     assert not held.waits
 
 
-def test_a_line_without_an_end_is_not_collected_for_ever():
+def test_line_that_never_ends_is_not_collected_without_limit():
     held, begin, more = HeldBack(), b"I0000 00:00:1795237229.045565     889 device.cc:1] ", b"x" * 4096
     passed = taken(held, begin, *[more] * 100)
     assert held.take(b"")[0] == b""
@@ -165,7 +165,7 @@ def test_a_line_without_an_end_is_not_collected_for_ever():
     assert passed + held.stop_waiting()[0] == begin + 100 * more
 
 
-def test_after_a_pause_an_empty_line_is_the_scripts_own():
+def test_empty_line_after_a_pause_belongs_to_the_script():
     held = HeldBack()
     assert taken(held, DUMP[0]) == b""
     held.stop_waiting()
@@ -173,7 +173,7 @@ def test_after_a_pause_an_empty_line_is_the_scripts_own():
     assert held.release() == DUMP[0]
 
 
-def test_repeated_line_is_dropped_only_where_it_is_not_about_memory():
+def test_repeated_line_is_dropped_unless_it_is_about_memory():
     held = HeldBack(lambda line: line.startswith((b"I0000", b"W0000")))
     held.holding = False
     assert taken(held, b"\r10% ###" + OWN[6], *DUMP[:1]) == b"\r10% ###" + DUMP[0]

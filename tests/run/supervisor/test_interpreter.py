@@ -37,7 +37,7 @@ def python_with_everything(environment: Path) -> Path:
     return python
 
 
-def test_a_script_keeps_its_arguments_untouched() -> None:
+def test_script_receives_its_arguments_unchanged() -> None:
     command = parse_command(["train.py", "--run-dir", "x", "--", "-m"])
     assert (command.form, command.name) == ("script", "train")
     assert command.argv("/py") == ("/py", "train.py", "--run-dir", "x", "--", "-m")
@@ -49,7 +49,7 @@ def test_module_is_started_with_dash_m() -> None:
     assert command.argv("/py") == ("/py", "-m", "package.train", "--epochs", "3")
 
 
-def test_a_command_is_started_as_it_is() -> None:
+def test_command_is_started_unchanged() -> None:
     command = parse_command(["--", "env", "A=1", sys.executable, "train.py"])
     assert (command.form, command.name) == ("command", "train")
     assert command.argv("/py") == ("env", "A=1", sys.executable, "train.py")
@@ -86,7 +86,7 @@ def test_program_is_named_without_its_arguments(words: str, named: str) -> None:
         ("srun --nodelist=n1 python -m one", "srun --nodelist=n2 --mem=8G python -u -m one"),
     ],
 )
-def test_a_run_is_of_the_same_script_however_it_was_started(one: str, other: str) -> None:
+def test_same_script_is_recognised_however_it_was_started(one: str, other: str) -> None:
     assert what_runs(["--", *one.split()]) == what_runs(["--", *other.split()])
 
 
@@ -103,11 +103,11 @@ def test_different_scripts_behind_one_launcher_are_distinguished(one: str, other
     assert what_runs(["--", *one.split()]) != what_runs(["--", *other.split()])
 
 
-def test_a_script_behind_two_dashes_is_a_script() -> None:
+def test_script_after_two_dashes_is_run_as_a_script() -> None:
     assert parse_command(["--", "train.py", "-v"]).argv("/py") == ("/py", "train.py", "-v")
 
 
-def test_a_folder_with_a_main_is_a_script(tmp_path: Path) -> None:
+def test_folder_with_a_main_module_is_run_as_a_script(tmp_path: Path) -> None:
     (tmp_path / "app").mkdir()
     with pytest.raises(UsageError, match="directory without a __main__"):
         parse_command(["app"])
@@ -132,7 +132,7 @@ def test_command_that_cannot_be_run_is_refused_in_one_sentence(words: list[str],
         parse_command(words)
 
 
-def test_a_notebook_is_refused_with_the_way_to_make_a_script_of_it(tmp_path: Path, monkeypatch) -> None:
+def test_notebook_is_refused_with_the_command_that_converts_it(tmp_path: Path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("my notebook.ipynb").write_text('{"cells": []}')
     with pytest.raises(UsageError, match=r"nbconvert --to script 'my notebook.ipynb', then oomph run 'my notebook.py'"):
@@ -146,7 +146,7 @@ def test_unreadable_script_is_refused(tmp_path: Path) -> None:
         parse_command(["train.py"])
 
 
-def test_the_python_of_oomph_is_the_default() -> None:
+def test_python_running_oomph_is_the_default() -> None:
     said: list[str] = []
     assert choose_python(None, said.append) == sys.executable
     assert choose_python(sys.executable, said.append) == sys.executable
@@ -178,7 +178,7 @@ def test_an_oomph_without_tensorflow_uses_the_active_environment_and_says_so_onc
     assert len(said) == 1
 
 
-def test_command_line_keeps_its_own_python(tmp_path: Path, monkeypatch) -> None:
+def test_python_named_in_a_command_line_is_not_replaced(tmp_path: Path, monkeypatch) -> None:
     active = python_with_everything(tmp_path / "active")
     monkeypatch.setenv("VIRTUAL_ENV", str(tmp_path / "active"))
     monkeypatch.setattr(interpreter, "has_itself", lambda name: False)
@@ -193,13 +193,13 @@ def test_command_line_keeps_its_own_python(tmp_path: Path, monkeypatch) -> None:
     assert len(said) == 1
 
 
-def test_a_module_is_looked_for_without_importing_it(tmp_path: Path) -> None:
+def test_module_is_looked_for_without_being_imported(tmp_path: Path) -> None:
     assert has_module(sys.executable, "json")
     assert not has_module(sys.executable, "no_such_module_here")
     assert not has_module(str(tmp_path / "no-python"), "json")
 
 
-def test_a_missing_tensorflow_is_recognised() -> None:
+def test_missing_tensorflow_is_recognised() -> None:
     def uncaught(kind: str, message: str) -> Event:
         return Event.named("uncaught-exception", {"type": kind, "message": message})
 
@@ -209,7 +209,7 @@ def test_a_missing_tensorflow_is_recognised() -> None:
     assert missing_module([uncaught("ValueError", "No module named 'tensorflow'")]) is None
 
 
-def test_another_python_that_has_it_is_named_with_the_command_to_type(
+def test_python_that_has_the_missing_module_is_named_with_the_command_to_use(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "empty").mkdir()
@@ -228,7 +228,7 @@ def test_another_python_that_has_it_is_named_with_the_command_to_type(
     assert "--python" in advise("tensorflow", "/usr/bin/python3", parse_command(["train.py"]))
 
 
-def test_the_python_of_a_command_is_the_one_that_ran_the_script() -> None:
+def test_python_of_a_command_is_the_one_that_first_ran_the_script() -> None:
     def started(role: str, python: str) -> Event:
         return Event.named("process-started", {"python": python}, role=role)
 
@@ -236,7 +236,7 @@ def test_the_python_of_a_command_is_the_one_that_ran_the_script() -> None:
     assert started_python([]) is None
 
 
-def test_the_python_in_use_is_no_candidate(tmp_path: Path) -> None:
+def test_python_already_in_use_is_not_a_candidate(tmp_path: Path) -> None:
     environ = {"PATH": os.path.dirname(sys.executable)}
     assert sys.executable not in list(candidates(sys.executable, environ))
 
@@ -258,13 +258,13 @@ def test_the_python_in_use_is_no_candidate(tmp_path: Path) -> None:
         "sh -c 'python3 - < train.py'",
     ],
 )
-def test_a_command_that_names_what_python_runs_is_taken_as_it_is(line):
+def test_command_that_names_what_python_runs_is_accepted(line):
     assert parse_command(["--", *shlex.split(line)]).form == "command"
 
 
 @pytest.mark.parametrize(
     "line", ["python3", "python3 -", "python3 -u", "python3 -i -W error", "env A=1 python3 -X dev -"]
 )
-def test_a_python_that_reads_its_script_from_standard_input_is_refused(line):
+def test_python_reading_its_script_from_standard_input_is_refused(line):
     with pytest.raises(UsageError, match="a script from standard input cannot be started a second time"):
         parse_command(["--", *shlex.split(line)])

@@ -29,7 +29,7 @@ AGAIN = {"fault": "device-oom"}
         ([("recovered", {}), ("oom", {"phase": "compute"})], OutOfMemoryOutcome.RECOVERING),
     ],
 )
-def test_the_latest_event_about_memory_decides(tmp_path, events, outcome):
+def test_latest_memory_event_decides_the_outcome(tmp_path, events, outcome):
     journal, memory = Journal(tmp_path, 1, "script"), MemoryOutcome(tmp_path, 1)
     memory.begin()
     for name, data in events:
@@ -48,7 +48,7 @@ def test_events_before_a_report_do_not_decide_its_outcome(tmp_path):
     assert memory.now() is OutOfMemoryOutcome.RECOVERING
 
 
-def test_one_process_does_not_recover_for_another(tmp_path):
+def test_recovery_of_one_process_does_not_decide_for_another(tmp_path):
     memory = MemoryOutcome(tmp_path, 1)
     owner, worker = Journal(tmp_path, 1, "script"), Journal(tmp_path, 1, "worker77")
     worker.write(Oom(phase="compute"))
@@ -65,7 +65,7 @@ def test_events_of_other_attempts_and_the_supervisor_are_ignored(tmp_path):
     assert MemoryOutcome(tmp_path, 1).now() is OutOfMemoryOutcome.UNKNOWN
 
 
-def test_a_long_journal_is_read_once(tmp_path, monkeypatch):
+def test_each_line_of_a_long_journal_is_read_only_once(tmp_path, monkeypatch):
     journal, memory = Journal(tmp_path, 1, "script"), MemoryOutcome(tmp_path, 1)
     for number in range(2000):
         journal.write(CheckpointSaved(step=number))

@@ -106,7 +106,7 @@ def test_fragmentation_in_an_allocator_report_is_reported_once(begun):
     ]
 
 
-def test_a_run_without_a_directory_has_no_sampler(begun):
+def test_run_without_a_directory_starts_no_sampler(begun):
     _, started, _, _ = begun
     watching = Monitoring(None, lambda name, **data: None, Voice())
     watching.attend(41)

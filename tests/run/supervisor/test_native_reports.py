@@ -112,7 +112,7 @@ def test_report_of_a_recovered_step_is_kept_in_a_file_named_once(script):
     assert (script.told, script.read) == ([len(DUMP)], [REPORT, REPORT])
 
 
-def test_a_report_that_no_file_can_take_is_shown(tmp_path: Path, clock: Clock) -> None:
+def test_report_that_cannot_be_saved_to_a_file_is_shown(tmp_path: Path, clock: Clock) -> None:
     (tmp_path / "1-memory.log").mkdir()
     script = Script(tmp_path, clock)
     script.turn()
@@ -128,13 +128,13 @@ def test_report_is_shown_when_the_guard_gives_up(script):
     assert script.told == script.read == []
 
 
-def test_report_of_an_error_left_to_the_script_is_shown_at_once(script):
+def test_report_of_an_error_outside_a_guarded_step_is_shown_at_once(script):
     script.turn(REPORT)
     script.journal.write(Oom(phase="elsewhere"))
     assert script.turn() == REPORT
 
 
-def test_an_error_that_the_guard_does_not_record_is_shown(script):
+def test_report_of_an_error_not_recorded_by_the_guard_is_shown(script):
     script.turn(REPORT)
     script.phase = Phase.RECOVERING
     assert script.turns(60) == b""
@@ -149,7 +149,7 @@ def test_partial_report_is_shown_after_a_crash(script):
     assert script.reports.end() == REPORT[:-20]
 
 
-def test_a_new_process_that_the_guard_asks_for_is_no_failure(script):
+def test_report_before_a_restart_requested_by_the_guard_is_not_shown(script):
     script.turn(REPORT)
     script.journal.write(RestartRequested(fault="device-oom"))
     assert script.reports.end() == b""
@@ -164,7 +164,7 @@ def test_earlier_recovery_does_not_hide_a_later_report(script):
     assert script.reports.end() == REPORT, "SIGKILL"
 
 
-def test_a_native_abort_after_a_recovery_is_shown_at_once(script):
+def test_native_abort_after_a_recovery_is_shown_at_once(script):
     assert script.runs_out() + script.recovers() == b""
     assert script.turn(REPORT + FATAL) == REPORT + FATAL
     assert script.reports.end() == b""
@@ -205,14 +205,14 @@ def test_report_read_long_after_its_recovery_is_kept(script):
     assert script.told == [len(DUMP)]
 
 
-def test_an_error_that_no_guard_takes_up_is_shown_after_a_moment(script):
+def test_report_of_an_error_no_guard_handles_is_shown_after_a_moment(script):
     script.phase = Phase.OWN_CODE
     script.turn()
     assert script.turns(0.4, b"") + script.turn(REPORT) + script.turns(0.3) == b""
     assert script.turns(0.5) == REPORT
 
 
-def test_an_operation_of_the_same_step_may_wait_for_memory_ten_seconds_more(script):
+def test_second_report_in_a_recovered_step_is_shown_after_ten_more_seconds(script):
     assert script.turn(REPORT) + script.turns(10) == b""
     assert script.runs_out() + script.recovers() == b""
     script.turn(REPORT)
@@ -231,13 +231,13 @@ def test_report_is_held_during_a_long_search_without_a_phase(script):
     assert script.told == [5 * len(DUMP)]
 
 
-def test_reports_that_follow_one_another_closely_are_shown_without_a_pause(script):
+def test_closely_spaced_reports_are_shown_without_waiting_for_a_pause(script):
     script.phase = Phase.OWN_CODE
     script.turn()
     assert script.turns(10, REPORT).count(REPORT) > 60
 
 
-def test_a_report_is_decided_upon_while_the_script_writes_on(script):
+def test_reports_are_kept_or_shown_even_while_the_script_keeps_writing(script):
     own = b"a line of the script\n"
     assert script.runs_out() == b""
     script.journal.write(Recovered())
@@ -249,14 +249,14 @@ def test_a_report_is_decided_upon_while_the_script_writes_on(script):
     assert REPORT in script.turns(15, own)
 
 
-def test_reports_are_held_from_the_first_heartbeat_on_in_spite_of_other_output(tmp_path, clock):
+def test_reports_are_held_from_the_first_heartbeat_despite_other_output(tmp_path, clock):
     script = Script(tmp_path, clock)
     script.phase = Phase.FIRST_STEP
     script.turn(b"a line\n")
     assert script.turn(REPORT) == b""
 
 
-def test_the_beginning_of_a_line_is_not_waited_for_while_the_script_prints_without_newlines(script):
+def test_possible_start_of_a_native_line_is_not_held_for_long(script):
     assert script.turn(b"I") == b""
     assert script.turn() == b"I"
     shown = b"".join(script.turn(b"1") for _ in range(20))
@@ -271,7 +271,7 @@ def test_report_read_in_small_pieces_is_held(script):
         assert script.turn(REPORT[at : at + 20], seconds=0.04) == b""
 
 
-def test_unreadable_journal_causes_no_line_to_be_held(script, monkeypatch):
+def test_unreadable_journal_holds_back_no_output(script, monkeypatch):
     def fails(memory):
         raise MemoryError
 

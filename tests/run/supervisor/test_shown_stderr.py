@@ -62,7 +62,7 @@ def own(stderr: bytes) -> list[bytes]:
     return [line for line in stderr.splitlines(keepends=True) if not line.startswith(b"oomph: ")]
 
 
-def test_a_recovery_is_one_line_that_names_the_file(work, guarded):
+def test_report_of_a_recovered_step_is_replaced_by_one_line_naming_its_file(work, guarded):
     ours = guarded("recover(); say(b'its own\\n')")
     assert own(ours.stderr) == [b"its own\n"]
     named = f"TensorFlow's report of the failed allocation (2,000 lines) is in {work.run_dir.relative_to(work.folder)}"
@@ -77,7 +77,7 @@ def test_report_of_a_later_fatal_error_is_shown(guarded):
     assert own(ours.stderr)[2000].startswith(b"F0000")
 
 
-def test_a_kill_during_a_later_report_shows_it(guarded):
+def test_report_interrupted_by_a_kill_is_shown(guarded):
     ours = guarded("recover()\nif FIRST: say(REPORT); os.kill(os.getpid(), 9)\nsay(b'the end\\n')")
     assert ours.returncode == 0
     assert len(own(ours.stderr)) == 2001
@@ -101,7 +101,7 @@ def test_output_of_leftover_processes_is_shown_before_a_restart(guarded):
     assert b"12" in shown.rpartition(b"ran out of memory")[2]
 
 
-def test_native_lines_while_a_report_is_held_come_through_at_once_and_in_order(work, guarded):
+def test_output_during_a_held_report_passes_in_order(work, guarded):
     ours = guarded(
         "say(REPORT); note(Oom(phase='compute')); beat(Phase.RECOVERING)\n"
         "began = time.monotonic()\n"
@@ -120,7 +120,7 @@ def test_native_lines_while_a_report_is_held_come_through_at_once_and_in_order(w
     assert b"(2,000 lines)" in ours.stderr
 
 
-def test_a_report_is_shown_though_the_script_prints_without_a_pause_and_without_a_newline(work):
+def test_report_is_shown_even_if_the_script_prints_without_pauses_or_newlines(work):
     """No guard takes the report up, and stderr always has something to read."""
     work.script(GUARD + "\n    beat(Phase.OWN_CODE); say(REPORT)\n    while True: say(b'\\r1234')")
     process = work.start("train.py")
@@ -131,7 +131,7 @@ def test_a_report_is_shown_though_the_script_prints_without_a_pause_and_without_
             end = end[-200:] + os.read(process.stderr.fileno(), 65536)
 
 
-def test_an_error_in_oomph_loses_neither_the_exit_code_nor_what_was_printed(capfd, monkeypatch):
+def test_error_in_oomph_loses_neither_the_exit_code_nor_the_output(capfd, monkeypatch):
     def fails(*_):
         raise MemoryError
 

@@ -17,7 +17,7 @@ def lines(stderr: bytes) -> list[str]:
     return [line for line in stderr.decode().splitlines() if line.startswith("oomph: ")]
 
 
-def test_a_file_is_read_again_from_where_it_stood(work):
+def test_input_file_is_read_again_from_its_original_position(work):
     work.script(READS)
     (work.folder / "input").write_text("not for the script\none\ntwo\n")
     with (work.folder / "input").open("rb", buffering=0) as file:

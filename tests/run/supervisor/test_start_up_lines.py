@@ -41,11 +41,11 @@ def test_start_up_lines_are_compared_without_time_thread_and_addresses(heads, se
 
 @pytest.mark.parametrize("heads", HEADS, ids=["2.21", "2.12"])
 @pytest.mark.parametrize(("severity", "text"), SHOWN)
-def test_errors_are_shown_in_every_attempt(heads, severity, text):
+def test_repeated_error_lines_are_shown_in_every_attempt(heads, severity, text):
     assert not again(*(head % severity + text for head in heads))
 
 
-def test_a_line_with_another_figure_is_shown():
+def test_start_up_line_with_a_changed_number_is_shown_again():
     first, second = (head % b"I" + REPEATED[0][1] for head in HEADS[0])
     assert not again(first, second.replace(b"512 MB", b"15 MB"))
 
@@ -56,7 +56,7 @@ def test_repeated_tensorflow_line_without_a_prefix_is_recognised():
     assert not again(b"loading data\n", b"loading data\n")
 
 
-def test_repeated_line_is_shown_once_the_script_has_started():
+def test_repeated_start_up_line_is_not_hidden_after_the_script_has_started():
     line, seen = HEADS[0][0] % b"I" + REPEATED[0][1], set()
     StartUpLines(seen).is_repeated(line)
     later = StartUpLines(seen)
@@ -64,7 +64,7 @@ def test_repeated_line_is_shown_once_the_script_has_started():
     assert not later.is_repeated(line)
 
 
-def test_endless_lines_and_endlessly_many_are_not_collected():
+def test_remembered_start_up_lines_are_limited_in_number_and_length():
     seen: set[bytes] = set()
     lines = StartUpLines(seen)
     for number in range(6000):

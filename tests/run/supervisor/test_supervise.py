@@ -52,7 +52,7 @@ def named(run_dir: Path, name: str):
     return [event for event in read_journal(run_dir) if event.name == name]
 
 
-def test_a_run_without_a_fault_says_where_it_is_and_one_line_at_the_end(work):
+def test_run_without_a_fault_prints_one_line_at_the_start_and_one_at_the_end(work):
     work.script("print('hello')")
     result = work.run("train.py")
     said = lines(result.stderr)
@@ -76,7 +76,7 @@ def test_a_run_without_a_fault_says_where_it_is_and_one_line_at_the_end(work):
     ]
 
 
-def test_a_command_line_is_recorded_with_its_own_python(work):
+def test_command_is_recorded_with_the_python_it_names(work):
     for words, python in ((["sh", "-c", "echo hello"], ""), ([sys.executable, "-c", "print('hello')"], sys.executable)):
         run_dir = work.folder / f"run {len(words[0])}"
         assert work.run("--run-dir", str(run_dir), "--", *words).stdout == b"hello\n"
@@ -84,7 +84,7 @@ def test_a_command_line_is_recorded_with_its_own_python(work):
         assert [event.data["python"] for event in named(run_dir, "attempt-started")] == [python]
 
 
-def test_a_script_that_fails_by_itself_is_not_started_again(work):
+def test_script_failing_from_its_own_error_is_not_restarted(work):
     work.script("open('count', 'a').write('x'); raise ValueError('its own')")
     assert work.run("train.py").returncode == 1
     assert (work.folder / "count").read_text() == "x"
@@ -92,7 +92,7 @@ def test_a_script_that_fails_by_itself_is_not_started_again(work):
 
 
 @pytest.mark.parametrize("signum", [signal.SIGKILL, signal.SIGSEGV, signal.SIGABRT])
-def test_a_crash_is_overcome_by_a_restart(work, signum):
+def test_crashed_script_is_restarted_and_completes(work, signum):
     work.script(
         _TRAINING
         + f"committed(412, 400, epoch=2)\nif handover.attempt == 1: killed({signum:d})\n"
@@ -111,7 +111,7 @@ def test_a_crash_is_overcome_by_a_restart(work, signum):
     assert again.data["returncode"] == 0
 
 
-def test_the_same_crash_without_progress_is_given_up_with_93(work):
+def test_a_run_crashing_repeatedly_without_progress_gives_up_with_exit_code_93(work):
     work.script(_TRAINING + "open('count', 'a').write('x')\ncommitted(12)\nkilled()")
     result = work.run("train.py")
     assert result.returncode == 93
@@ -136,13 +136,13 @@ def test_a_script_that_crashes_before_any_training_is_tried_twice(work):
     assert (work.folder / "count").read_text() == "xx"
 
 
-def test_without_the_guard_the_budget_is_that_of_the_fault(work):
+def test_an_unguarded_run_still_limits_restarts_after_the_same_crash(work):
     work.script("import os; open('count', 'a').write('x'); os.abort()")
     assert work.run("--no-guard", "train.py").returncode == 93
     assert (work.folder / "count").read_text() == "xxxx"
 
 
-def test_a_restart_that_the_guard_asks_for_comes_whatever_the_exit_code(work):
+def test_a_restart_requested_by_the_guard_happens_whatever_the_exit_code(work):
     work.script(
         _TRAINING + "committed(5, 5)\nif handover.attempt == 1:\n"
         "    journal.write(RestartRequested(fault='device-oom', reason='out of memory in the update')); os._exit(1)"
@@ -171,7 +171,7 @@ def test_a_crash_behind_a_shell_is_recognised(work):
     assert (result.returncode, result.stdout) == (0, b"end\n")
 
 
-def test_workers_that_a_crash_left_behind_are_gone_before_the_restart(work, alive):
+def test_workers_left_behind_by_a_crash_are_ended_before_the_restart(work, alive):
     work.script(
         _TRAINING + "import subprocess\ncommitted(5)\n"
         "if handover.attempt == 1:\n"
@@ -185,7 +185,7 @@ def test_workers_that_a_crash_left_behind_are_gone_before_the_restart(work, aliv
     assert time.monotonic() - start < 30
 
 
-def test_first_ctrl_c_is_left_to_the_script(work):
+def test_the_first_ctrl_c_is_handled_by_the_script(work):
     # The file is closed by a call: Python drops a KeyboardInterrupt that comes while it closes one that nobody holds.
     work.script(
         "import time\ntry:\n    f = open('ready', 'w'); f.write('x\\n'); f.close(); time.sleep(50)\n"
@@ -198,7 +198,7 @@ def test_first_ctrl_c_is_left_to_the_script(work):
     assert (out, process.returncode) == (b"saved\n", 5)
 
 
-def test_ctrl_c_unanswered_ends_as_under_plain_python(work):
+def test_an_unhandled_ctrl_c_ends_the_script_as_under_plain_python(work):
     work.script("import time; f = open('ready', 'w'); f.write('x\\n'); f.close(); time.sleep(50)")
     process = work.start("train.py")
     work.wait_for("ready")
@@ -226,7 +226,7 @@ def test_second_signal_ends_a_script_that_ignores_the_first(work, signum, code):
     assert process.returncode == code
 
 
-def test_a_third_ctrl_c_kills(work):
+def test_a_third_ctrl_c_kills_the_script_without_a_restart(work):
     work.script(
         "import signal, time\nfor s in (signal.SIGINT, signal.SIGTERM): signal.signal(s, signal.SIG_IGN)\n"
         "f = open('ready', 'w'); f.write('x\\n'); f.close()\ntime.sleep(50)"
@@ -244,7 +244,7 @@ def test_a_third_ctrl_c_kills(work):
 
 
 @pytest.mark.parametrize("presses", [1, 2])
-def test_ctrl_c_in_a_training_goes_first_to_the_process_that_saves_and_only_then_to_all(work, presses):
+def test_ctrl_c_during_training_reaches_the_saving_process_before_its_workers(work, presses):
     """A worker that dies at once would leave the step without its data."""
     work.script("import os, time\nopen(f'up{os.getpid()}', 'w').close()\ntime.sleep(50)", "worker.py")
     work.script(
@@ -364,7 +364,7 @@ def test_resume_with_nothing_to_resume_starts_anew(work):
     assert (work.folder / "there" / "summary.json").exists(), "where the next start looks for it"
 
 
-def test_a_mistyped_directory_to_resume_is_an_error(work):
+def test_resuming_from_a_mistyped_directory_is_an_error(work):
     work.script("print('never')")
     result = work.run("--resume=mistyped/there", "train.py")
     assert (result.returncode, result.stdout) == (2, b"")
@@ -414,7 +414,7 @@ def test_resume_of_another_module_is_refused(work):
     assert "is a run of -m one, not of -m other" in lines(result.stderr)[0]
 
 
-def test_resume_of_another_script_behind_one_python_is_refused(work):
+def test_resume_of_another_script_run_by_the_same_python_is_refused(work):
     work.script("raise SystemExit(1)", "one.py")
     work.script("print('anew')", "other.py")
     work.run("--run-dir", "there", "--", sys.executable, "one.py")
@@ -422,7 +422,7 @@ def test_resume_of_another_script_behind_one_python_is_refused(work):
     assert (result.returncode, result.stdout) == (2, b"")
 
 
-def test_resume_with_other_arguments_offers_the_old_run_as_it_was_started(work):
+def test_resume_with_other_arguments_suggests_the_command_of_the_old_run(work):
     work.script("import sys; print(sys.argv[1:]); sys.exit('3' in sys.argv)")
     work.run("--micro-batch=2", "train.py", "--epochs", "3")
     (old,) = (work.folder / ".oomph" / "runs").iterdir()
@@ -440,7 +440,7 @@ def test_resume_with_other_arguments_offers_the_old_run_as_it_was_started(work):
     )
 
 
-def test_a_sibling_of_a_sweep_is_not_offered_while_it_runs(work):
+def test_another_run_of_a_sweep_is_not_offered_for_resume_while_it_runs(work):
     work.script("import sys, time; open('ready', 'w').write('x\\n')\nif '1' in sys.argv: time.sleep(50)\nprint('end')")
     first = work.start("--resume", "train.py", "--rate", "1")
     try:
@@ -453,7 +453,7 @@ def test_a_sibling_of_a_sweep_is_not_offered_while_it_runs(work):
         first.communicate(timeout=LIMIT)
 
 
-def test_a_run_that_is_not_trusted_is_named_once(work):
+def test_an_untrusted_run_is_reported_only_once(work):
     work.script("raise SystemExit(1)")
     work.run("train.py")
     (old,) = (work.folder / ".oomph" / "runs").iterdir()
@@ -535,7 +535,7 @@ def test_a_kernel_oom_kill_is_diagnosed_as_host_oom_and_not_as_a_kill(work, monk
     assert list(outcome.summary.faults) == ["host-oom"]
 
 
-def test_descriptors_of_the_shell_reach_the_script(work):
+def test_descriptors_opened_by_the_shell_are_passed_to_the_script(work):
     work.script("import sys; print(open(sys.argv[1]).read())")
     line = " ".join(f"'{word}'" for word in work.oomph("train.py")[:2])
     code = work.oomph("train.py")[3]

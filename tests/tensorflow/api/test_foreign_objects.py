@@ -19,7 +19,7 @@ class Lazy:
         raise RuntimeError("nobody is to look at this")
 
 
-def test_a_proxy_with_a_lazy_class_is_never_asked_for_it():
+def test_guarding_a_step_never_reads_the_class_of_a_lazy_proxy():
     lazy = Lazy()  # alive while the step is traced
     weight, optimizer = tf.Variable(1.0), keras.optimizers.SGD(0.1)
 

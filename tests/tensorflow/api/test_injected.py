@@ -63,7 +63,7 @@ def test_micro_batches_stay_within_the_injected_limit():
     assert max(Watched.fitted) <= 8
 
 
-def test_an_injector_without_any_room_raises_tensorflows_own_error():
+def test_an_injector_refusing_every_size_raises_tensorflows_own_error():
     class Nothing(oomph.testing.Injector):
         def refuses_full_batch(self, samples):
             return True
@@ -86,6 +86,6 @@ def test_an_injector_is_active_only_within_its_block():
 
 
 @pytest.mark.parametrize("arguments", [{"samples": 0}, {"samples": 4, "after": -1}])
-def test_numbers_that_make_no_sense_are_refused(arguments):
+def test_invalid_injection_limits_are_refused(arguments):
     with pytest.raises(ValueError, match="at least"):
         oomph.testing.OutOfMemory(**arguments)

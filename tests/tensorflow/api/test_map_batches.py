@@ -45,21 +45,21 @@ def mapped(fn, dataset, batch_size):
     "fits", [1, 7, 100, *(pytest.param(size, marks=pytest.mark.slow) for size in (2, 3, 50, 99, 1000))]
 )
 @pytest.mark.parametrize("source", [list, iter, np.array, tf.data.Dataset.from_tensor_slices])
-def test_every_sample_is_mapped_once_and_in_order_whatever_fits(fits, source):
+def test_every_sample_is_mapped_once_and_in_order_for_any_memory_limit(fits, source):
     fn = Fn(fits)
     assert mapped(fn, source(list(range(310))), 100) == list(range(310))
     assert fn.seen == list(range(310))
     assert sum(size > fits for size in fn.calls) <= 2
 
 
-def test_calls_equal_a_plain_batch_loop_when_everything_fits(capfd):
+def test_batches_are_those_of_a_plain_loop_when_everything_fits(capfd):
     fn = Fn(1000)
     mapped(fn, range(250), 100)
     assert fn.calls == [100, 100, 50]
     assert capfd.readouterr().err == ""
 
 
-def test_map_batches_keeps_the_size_it_found(capfd):
+def test_map_batches_keeps_using_the_size_it_found(capfd):
     fn = Fn(40)
     mapped(fn, range(1000), 100)
     kept = fn.calls[-4]
@@ -121,7 +121,7 @@ def test_a_dataset_error_is_raised_after_the_preceding_results():
         next(results)
 
 
-def test_map_batches_runs_only_the_batches_asked_for():
+def test_map_batches_runs_only_the_batches_consumed():
     fn = Fn(100)
     results = oomph.map_batches(fn, iter(range(10**9)), 10)
     assert fn.calls == []

@@ -46,7 +46,7 @@ def test_plan_reports_memory_needs_and_leaves_the_model_unchanged(model, monkeyp
     model.fit(X, Y, verbose=0)
 
 
-def test_plan_of_a_training_without_xla_is_certain(model) -> None:
+def test_a_plan_without_xla_is_certain_and_offers_xla_as_a_saver(model) -> None:
     model.layers[0].supports_jit = False
     model.jit_compile = False
     plan = oomph.plan(model, X, Y, batch_size=20, gpu="1GiB")

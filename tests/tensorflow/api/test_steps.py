@@ -58,7 +58,7 @@ def test_a_loop_may_be_run_again():
     assert places(steps) == places(steps) == TWO_EPOCHS
 
 
-def test_a_tf_dataset_is_asked_for_its_length_and_not_read_ahead():
+def test_the_end_of_a_tf_dataset_is_known_from_its_length_without_reading_ahead():
     taken = []
     dataset = tf.data.Dataset.range(4).batch(2)
     steps = oomph.steps(dataset, state=[[]])
@@ -103,7 +103,7 @@ def test_on_epoch_end_of_a_py_dataset_is_called():
     assert [(*batch, steps.ends_epoch) for batch in steps] == [(0, 0, False), (1, 0, True), (0, 1, False), (1, 1, True)]
 
 
-def test_errors_of_the_data_and_of_the_body_are_the_scripts_own():
+def test_errors_from_the_data_and_the_loop_body_reach_the_script_unchanged():
     def broken():
         yield 1
         raise OSError("gone")
@@ -127,7 +127,7 @@ def test_errors_of_the_data_and_of_the_body_are_the_scripts_own():
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_arguments_that_make_no_sense_are_refused_at_once(error, match, arguments):
+def test_invalid_arguments_are_refused_at_once(error, match, arguments):
     with pytest.raises(error, match=match):
         oomph.steps(*arguments, state=[[]])
 
@@ -243,7 +243,7 @@ def test_variables_built_in_the_first_step_are_built_before_they_are_restored(ma
     assert theirs.finite == ours.finite != frozenset()
 
 
-def test_variables_that_cannot_be_made_are_named():
+def test_variables_that_cannot_be_recreated_are_named():
     class Late(tf.Module):
         pass
 
@@ -276,7 +276,7 @@ def test_batch_digest_covers_everything_in_the_batch():
     digest_of(object())
 
 
-def test_digests_beyond_their_time_share_are_skipped_unless_wanted():
+def test_digests_exceeding_their_share_of_time_are_skipped_unless_requested():
     digests = Digests(share=1e-9)
     assert digests.of(np.ones(3), wanted=True)
     assert digests.of(np.ones(3), wanted=False) == 0
@@ -307,7 +307,7 @@ def carried(body, tmp_path):
     ],
     ids=str,
 )
-def test_names_read_before_assignment_are_found_as_carried(body, names, tmp_path):
+def test_names_read_before_assignment_in_a_loop_body_count_as_carried_over(body, names, tmp_path):
     assert carried(body, tmp_path) == names
 
 
@@ -365,7 +365,7 @@ def test_user_objects_and_globals_assigned_by_functions_are_reported(tmp_path):
     assert names["run"]() == ["averages", "count"]
 
 
-def test_hidden_counts_of_random_kernels_are_named():
+def test_functions_using_random_kernels_with_hidden_counters_are_named():
     @tf.function
     def noisy():
         return tf.random.normal([2])
@@ -396,7 +396,7 @@ def test_hidden_counts_of_random_kernels_are_named():
     ],
     ids=str,
 )
-def test_a_loop_is_recognised_only_if_its_facts_match(change, another_way, verdict):
+def test_a_recorded_loop_is_recognised_only_if_its_facts_match(change, another_way, verdict):
     before = {
         "script": {"train.py": "a"},
         "structure": {"weights of state[0]": "float32[3]"},

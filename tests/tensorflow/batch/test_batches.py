@@ -36,7 +36,7 @@ def dense(part, shape=None):
 
 
 @pytest.mark.parametrize("batch", [DENSE, NESTED, RAGGED, SPARSE], ids=["dense", "nested", "ragged", "sparse"])
-def test_batch_size_is_the_size_of_its_tensors(batch):
+def test_batch_size_is_the_number_of_samples_in_its_tensors(batch):
     assert batches.size_of(batch) == 10
 
 

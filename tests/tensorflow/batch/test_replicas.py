@@ -46,7 +46,7 @@ def test_a_function_runs_in_every_replica_with_its_own_arguments(replicas):
     ("sizes", "parts"),
     [([16], [6, 6, 4]), ([16, 16], [5, 5, 5, 1]), ([16, 4], [6, 6, 4]), ([8, 0], [3, 3, 2]), ([4, 7], [7])],
 )
-def test_the_cuts_take_every_sample_of_every_replica_once(sizes, parts):
+def test_cuts_cover_every_sample_of_every_replica_exactly_once(sizes, parts):
     starts = np.cumsum([0, *parts[:-1]])
     taken = [cuts(sizes, int(start), part) for start, part in zip(starts, parts, strict=True)]
     for replica, size in enumerate(sizes):
@@ -55,7 +55,7 @@ def test_the_cuts_take_every_sample_of_every_replica_once(sizes, parts):
     assert [stop - first for first, stop in (place[int(np.argmax(sizes))] for place in taken)] == parts
 
 
-def test_a_smaller_replica_has_its_share_of_every_part():
+def test_a_replica_with_fewer_samples_contributes_to_every_part():
     """One that ran out of samples before the others would average over none."""
     shares = [cuts([16, 8], start, 4) for start in (0, 4, 8, 12)]
     assert shares == [[(0, 4), (0, 2)], [(4, 8), (2, 4)], [(8, 12), (4, 6)], [(12, 16), (6, 8)]]

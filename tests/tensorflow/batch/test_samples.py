@@ -39,7 +39,7 @@ def test_every_sample_is_batched_once_and_in_order(source, size, sizes):
     [(X, Y), {"x": X, "y": Y}, Pair(X, Y), (X, None, {"y": Y}), (X, list(Y))],
     ids=["tuple", "dict", "namedtuple", "None inside", "list inside"],
 )
-def test_arrays_that_belong_together_stay_together(nest):
+def test_batches_of_nested_arrays_keep_their_structure_and_alignment(nest):
     first, second, third = in_batches(nest, 4)
     tf.nest.assert_same_structure(first, tf.nest.map_structure(lambda _: 0, third))
     leaves = [leaf for leaf in tf.nest.flatten(second) if leaf is not None]
@@ -57,7 +57,7 @@ def test_arrays_that_belong_together_stay_together(nest):
         lambda i: (tf.constant(X[i]), {"y": Y[i]}, None),
     ],
 )
-def test_elements_with_a_structure_become_batches_with_it(make):
+def test_batches_keep_the_structure_of_their_elements(make):
     batches = list(in_batches((make(i) for i in range(10)), 4))
     assert type(batches[0]) is type(make(0))
     leaves = [[leaf for leaf in tf.nest.flatten(batch) if leaf is not None] for batch in batches]

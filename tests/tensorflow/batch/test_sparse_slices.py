@@ -210,7 +210,7 @@ def made(way, optimizer, **compiled):
         ),  # "both": see the next test
     ],
 )
-def test_tables_train_as_in_keras_however_they_are_looked_up(as_keras, way, eagerly):
+def test_embedding_tables_train_as_in_keras_for_every_kind_of_lookup(as_keras, way, eagerly):
     make = made(way, lambda: keras.optimizers.Adam(0.1, global_clipnorm=0.1), run_eagerly=eagerly)
     as_keras(make, (TEXT, Y), SIZES, probe=True)
 

@@ -38,7 +38,7 @@ def test_variables_are_distributed_again_after_the_block(kind, nested):
     assert not is_distributed(tf.Variable(1.0))
 
 
-def test_a_mirrored_variable_has_a_handle_only_outside():
+def test_a_mirrored_variable_has_a_handle_only_outside_its_strategy_scope():
     with tf.distribute.MirroredStrategy(["CPU:0"]).scope():
         variable = tf.Variable(1.0)
         with pytest.raises(ValueError, match="not available outside the replica context"):
@@ -47,7 +47,7 @@ def test_a_mirrored_variable_has_a_handle_only_outside():
             assert variable.handle.dtype == tf.resource
 
 
-def test_the_scope_stays_entered_within_a_replica():
+def test_a_replica_keeps_its_strategy_scope():
     strategy = tf.distribute.MirroredStrategy(["CPU:0"])
 
     @tf.function

@@ -55,7 +55,7 @@ def preprocessed() -> keras.Model:
         (preprocessed, {"Subtract", "TrueDivide"}),
     ],
 )
-def test_operations_before_the_weights_are_found(built, expected):
+def test_operations_applied_before_the_first_weights_are_found(built, expected):
     assert set(operations_before_weights(built())) == expected
 
 

@@ -72,7 +72,7 @@ def drawn(**seed):
         (in_python, PARTLY, "PyFunc is stateful", "without a Python generator"),
     ],
 )
-def test_the_fate_of_a_pipeline_position_is_reported_with_its_remedy(small_model, make, state, why, better):
+def test_whether_a_pipeline_position_is_saved_is_reported_with_reason_and_remedy(small_model, make, state, why, better):
     found = data_of(small_model(), make())
     assert (found.state, why in found.text, better in found.better) == (state, True, True), found
 

@@ -59,7 +59,7 @@ def test_a_loss_between_student_and_teacher_is_not_called_swapped(calls):
     assert not facts(teacher, calls).model.swapped_loss
 
 
-def test_two_losses_of_one_output_leave_it_open(calls):
+def test_an_output_with_two_losses_is_assigned_neither(calls):
     made = model("sigmoid")
     keras.losses.BinaryCrossentropy()(Y, made(X))
     keras.losses.MeanSquaredError()(Y, made(X))
@@ -76,7 +76,7 @@ def difference(first, second):
     )
 
 
-def test_a_difference_of_all_pairs_of_one_tensor_is_not_reported():
+def test_pairwise_differences_within_one_tensor_are_not_reported_as_a_broadcast():
     step = tf.function(lambda scores: tf.reduce_mean(tf.nn.relu(1 - (scores - tf.expand_dims(scores, 1)))))
     graph = step.get_concrete_function(tf.TensorSpec((20,))).graph
     assert loop_facts(model(), {}, "", keras.optimizers.SGD(), (), graph).trial.broadcasts == ""

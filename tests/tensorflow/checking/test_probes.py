@@ -31,7 +31,7 @@ def language_model(**attention):
     return keras.Model(given, keras.layers.Dense(VOCABULARY)(hidden))
 
 
-def test_attention_without_a_causal_mask_reads_ahead():
+def test_attention_is_found_to_read_ahead_without_a_causal_mask():
     assert reads_ahead(language_model(), TEXT[:, :-1], TEXT[:, 1:])
     assert not reads_ahead(language_model(use_causal_mask=True), TEXT[:, :-1], TEXT[:, 1:])
 
@@ -157,7 +157,7 @@ def zipped(first, second):
     return are_shuffled_apart(tf.data.Dataset.zip((first, second)).batch(2))
 
 
-def test_inputs_and_targets_that_are_shuffled_apart_are_found():
+def test_inputs_and_targets_shuffled_separately_are_found():
     numbers = tf.data.Dataset.range(8)
     assert zipped(numbers.shuffle(8), numbers.shuffle(8))
     assert zipped(numbers.shuffle(8, seed=1), numbers.shuffle(8, seed=2))
@@ -219,7 +219,7 @@ def test_a_loss_comparing_all_targets_with_all_predictions_is_found(loss, target
         (focal_of_logits, None, False),
     ],
 )
-def test_a_loss_that_takes_probabilities_for_logits_is_found(loss, activation, takes_logits):
+def test_a_loss_treating_probabilities_as_logits_is_found(loss, activation, takes_logits):
     model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(1, activation=activation)])
     model.compile("sgd", loss)
     trial = Trial(16, orders=tuple(loss_orders(model, outputs_of(model), CLASSES)))
@@ -228,7 +228,7 @@ def test_a_loss_that_takes_probabilities_for_logits_is_found(loss, activation, t
 
 
 @pytest.mark.filterwarnings("ignore:Layer 'reshape")
-def test_layers_that_lose_a_mask_are_found():
+def test_layers_dropping_a_mask_are_found():
     given = keras.Input((5,), dtype="int32")
     masked = keras.layers.Embedding(9, 4, mask_zero=True)(given)
     lost = keras.layers.Reshape((4, 5))(masked)
@@ -253,7 +253,7 @@ class OfOneSize(keras.layers.Layer):
         (keras.Input((5, 3)), keras.layers.GRU(2), 20, None, []),
     ],
 )
-def test_batches_of_a_size_that_the_model_cannot_take_are_found(inputs, layer, samples, held, expected):
+def test_batch_sizes_the_model_cannot_process_are_found(inputs, layer, samples, held, expected):
     hidden = layer(inputs) if not isinstance(layer, OfOneSize) else layer(keras.layers.Flatten()(inputs))
     model = keras.Model(inputs, keras.layers.Dense(1)(hidden))
     model.compile("sgd", "mse")

@@ -17,7 +17,7 @@ def batches(number: int, size: int = 4):
         yield np.zeros((size, 3), "float32"), np.full((size,), index)
 
 
-def test_reading_stops_at_a_limit_and_takes_no_element_more():
+def test_reading_stops_exactly_at_its_batch_limit():
     source = batches(10)
     found = read(source, replace(USUAL, batches=3))
     assert found.batches == 3
@@ -25,11 +25,11 @@ def test_reading_stops_at_a_limit_and_takes_no_element_more():
     assert next(source)[1][0] == 3
 
 
-def test_data_that_end_before_a_limit_are_whole():
+def test_data_ending_before_the_limit_are_marked_as_completely_read():
     assert read(batches(2), USUAL).is_whole
 
 
-def test_a_full_reading_keeps_no_more_than_a_sample_and_counts_everything():
+def test_a_full_reading_counts_everything_but_keeps_only_a_sample():
     found = read(batches(50), replace(FULL, size=200))
     assert found.is_whole
     assert found.batches == 50
@@ -69,7 +69,7 @@ def test_endless_data_are_read_for_an_epoch(epoch):
     assert not sample.is_whole
 
 
-def test_an_error_in_the_data_keeps_what_came_before():
+def test_batches_read_before_an_error_in_the_data_are_kept():
     def raises():
         yield from batches(2)
         raise OSError("the disk is gone")

@@ -42,7 +42,7 @@ def given(drops: bool):
 
 
 @pytest.mark.parametrize("jit_compile", [False, True])
-def test_a_size_that_drop_remainder_fixes_is_static(jit_compile):
+def test_a_batch_size_fixed_by_drop_remainder_is_static(jit_compile):
     model, arguments = SizeAsFloat(), given(drops=True)
     model.compile("adam", jit_compile=jit_compile)
     training = training_facts(model, "fit", arguments, "train.py:1")
@@ -56,7 +56,7 @@ def test_a_size_that_drop_remainder_fixes_is_static(jit_compile):
     )  # three times (500 * 4 + 4) numbers, and counts
 
 
-def test_a_size_that_the_data_leave_open_is_not_static():
+def test_a_batch_size_left_open_by_the_data_is_not_static():
     model, arguments = SizeAsFloat(), given(drops=False)
     model.compile("adam")
     assert held_line(model).startswith("weights, without the slots of the optimizer, take")
@@ -65,7 +65,7 @@ def test_a_size_that_the_data_leave_open_is_not_static():
     assert "out_type" in trial.failed  # as it fails in fit
 
 
-def test_held_line_counts_the_optimizer_of_a_custom_loop_once_built():
+def test_the_memory_line_includes_a_custom_loops_optimizer_once_built():
     model, optimizer = SizeAsFloat(), keras.optimizers.Adam()
     model(np.zeros((8, 500), np.float32))
     assert held_line(model, optimizer).startswith("weights, without the slots of the optimizer, take")
@@ -89,6 +89,6 @@ def test_check_gives_the_same_reason_against_micro_batches_as_a_run():
     )
 
 
-def test_held_line_of_an_uncompiled_model_gives_the_weights_alone():
+def test_the_memory_line_of_an_uncompiled_model_covers_only_the_weights():
     model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(512)])
     assert held_line(model).startswith("weights, without the slots of the optimizer, take 10 KiB;")

@@ -25,18 +25,18 @@ def test_nan_is_counted_by_rows_and_left_out_of_other_statistics():
     assert (sample.minimum, sample.maximum, sample.mean) == (1, 3, 2)
 
 
-def test_text_has_only_a_row_count():
+def test_statistics_of_text_contain_only_the_row_count():
     sample = sample_of(np.array(["a", "b"]))
     assert (sample.rows, sample.minimum, sample.counts) == (2, None, {})
 
 
-def test_labels_are_counted_and_their_order_is_seen():
+def test_labels_are_counted_with_their_longest_run_and_number_of_changes():
     sample = sample_of(np.array([0, 0, 0, 1, 2, 2]), is_target=True)
     assert sample.classes == {0: 3, 1: 1, 2: 2}
     assert (sample.longest_run, sample.changes) == (3, 2)
 
 
-def test_one_hot_rows_are_classes_too():
+def test_one_hot_rows_are_counted_as_classes():
     sample = sample_of(np.eye(3)[[0, 2, 2]], is_target=True)
     assert sample.classes == {0: 1, 2: 2}
     assert sample.row_sums == (1, 1)
@@ -54,7 +54,7 @@ def test_one_hot_rows_are_classes_too():
         np.array([]),
     ],
 )
-def test_other_rows_are_not_taken_for_classes(rows):
+def test_rows_that_are_not_one_hot_are_not_taken_for_classes(rows):
     assert classes_of(rows) is None
 
 
@@ -73,7 +73,7 @@ def test_constant_features_and_features_that_reveal_the_target_are_found():
     assert features.like_target == (2,)
 
 
-def test_a_feature_that_is_close_to_the_target_does_not_give_it_away():
+def test_a_feature_merely_close_to_the_target_is_not_reported_as_revealing_it():
     rng = np.random.default_rng(0)
     target = rng.normal(size=500)
     features = sample_of(target[:, None] + rng.normal(size=(500, 1)) / 20, target).features
@@ -100,7 +100,7 @@ def test_totals_over_batches_equal_those_of_the_whole_array(array, batch):
         assert {name: getattr(merged, name) for name in OF_TOTALS} == {n: getattr(whole, n) for n in OF_TOTALS}
 
 
-def test_a_feature_is_constant_only_if_it_is_so_everywhere():
+def test_a_feature_is_constant_only_if_constant_in_all_merged_data():
     array = np.zeros((10, 2), "float32")
     array[9, 1] = 1
     head = sample_of(array[:5])

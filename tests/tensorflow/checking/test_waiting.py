@@ -50,7 +50,7 @@ def lines(dataset, epochs=1):
     return [attempt.line for attempt in attempts_for(linear(dataset), known(dataset), epochs)]
 
 
-def test_a_slow_map_is_waited_for_and_named():
+def test_a_slow_map_is_named_as_the_main_cause_of_input_wait():
     dataset = ROWS.map(slowly).batch(8)
     waiting = measure(dataset, known(dataset), trainer())
     assert waiting is not None
@@ -58,7 +58,7 @@ def test_a_slow_map_is_waited_for_and_named():
     assert max(waiting.costs, key=lambda cost: cost.seconds).function == "slowly"
 
 
-def test_a_single_batch_shows_no_wait():
+def test_input_wait_is_not_measured_on_a_single_batch():
     assert measure(ROWS.batch(240), Data(DATASET), trainer()) is None
 
 
@@ -72,13 +72,13 @@ def test_a_single_batch_shows_no_wait():
         (ROWS.interleave(lambda x, y: tf.data.Dataset.from_tensors((x, y))).batch(8).prefetch(1), ["interleave"]),
     ],
 )
-def test_expected_pipeline_changes_are_tried(dataset, expected):
+def test_pipeline_changes_worth_trying_are_proposed(dataset, expected):
     found = lines(dataset)
     assert len(found) == len(expected)
     assert all(part in line for part, line in zip(expected, found, strict=True))
 
 
-def test_a_map_that_looks_at_the_whole_element_is_not_moved_behind_the_batch():
+def test_a_map_using_the_whole_element_is_not_moved_behind_the_batch():
     x = tf.data.Dataset.from_tensor_slices(
         (np.random.default_rng(0).normal(size=(64, 4)).astype("float32"), np.zeros(64))
     )

@@ -22,7 +22,7 @@ def optimizer_for(variables, **options):
     return optimizer
 
 
-def test_a_method_is_replaced_for_one_object_and_for_a_while_only():
+def test_a_method_is_replaced_on_one_object_and_only_within_the_block():
     one, other = keras.optimizers.SGD(), keras.optimizers.SGD()
     with replaced(one, "apply", lambda *a: "ours"):
         assert one.apply([]) == "ours"
@@ -39,7 +39,7 @@ def test_a_method_is_put_back_after_an_error():
 
 
 @pytest.mark.parametrize("options", [{}, {"use_ema": True, "weight_decay": 0.1}, {"global_clipnorm": 0.5}])
-def test_the_update_behind_the_barrier_is_that_of_keras(commits, options):
+def test_an_update_behind_the_barrier_equals_that_of_keras(commits, options):
     def train(behind):
         variables = [keras.Variable(np.ones((2, 3), "float32")), keras.Variable(np.full((3,), 2.0, "float32"))]
         optimizer = optimizer_for(variables, **options)
@@ -87,7 +87,7 @@ def test_an_objects_own_attribute_is_restored_after_the_block():
     assert optimizer.apply is own
 
 
-def test_missing_and_sparse_gradients_pass_the_barrier(commits):
+def test_missing_and_sparse_gradients_are_applied_behind_the_barrier(commits):
     table, unused = keras.Variable(np.ones((5, 2), "float32")), keras.Variable(np.ones((2,), "float32"))
     optimizer = keras.optimizers.SGD(1.0)
     optimizer.build([table, unused])
@@ -104,7 +104,7 @@ def test_missing_and_sparse_gradients_pass_the_barrier(commits):
     assert int(commits.numpy()) == 1
 
 
-def test_an_optimizer_that_is_not_built_is_built_outside_of_the_step(commits):
+def test_an_unbuilt_optimizer_is_built_by_its_first_update_behind_the_barrier(commits):
     variable, optimizer = keras.Variable(np.ones((2,), "float32")), keras.optimizers.Adam(0.1)
 
     @tf.function

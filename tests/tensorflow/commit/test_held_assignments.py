@@ -20,7 +20,7 @@ def failing(value, good):
         return tf.identity(value)
 
 
-def test_held_back_assignments_have_the_same_values_and_count_once(commits):
+def test_held_back_assignments_give_the_same_values_and_one_commit_per_step(commits):
     a, b = tf.Variable([1.0, 2.0]), tf.Variable(3.0)
 
     @tf.function
@@ -57,7 +57,7 @@ def test_nothing_is_assigned_when_any_value_cannot_be_computed(commits, place):
     assert int(commits) == 1
 
 
-def test_the_count_comes_before_every_assignment(commits):
+def test_the_commit_is_counted_before_any_variable_is_assigned(commits):
     """A step that fails between two assignments has to show that something may have been assigned."""
     variables = [tf.Variable(float(n)) for n in range(3)]
 
@@ -76,7 +76,7 @@ def test_the_count_comes_before_every_assignment(commits):
     assert all(count in operation.control_inputs for operation in assignments)
 
 
-def test_assignments_run_as_in_keras_without_room_to_hold_them_back(commits):
+def test_assignments_are_not_held_back_when_memory_is_short(commits):
     a, b = tf.Variable([1.0, 2.0]), tf.Variable(3.0)
     asked = []
 
@@ -103,7 +103,7 @@ def test_assignments_run_as_in_keras_without_room_to_hold_them_back(commits):
     assert (float(b), int(commits)) == (6.0, 2), "whatever was assigned, it shows that something may have been"
 
 
-def test_values_computed_from_an_assignment_come_after_it(commits):
+def test_values_computed_from_an_assigned_variable_use_its_new_value(commits):
     a, b = tf.Variable(1.0), tf.Variable(0.0)
 
     @tf.function
@@ -121,7 +121,7 @@ def test_values_computed_from_an_assignment_come_after_it(commits):
     assert (float(a), float(b), int(commits)) == (3.0, 20.0, 2), "and the failure is one within the commit"
 
 
-def test_a_step_that_assigns_nothing_is_left_alone(commits):
+def test_a_step_without_assignments_is_not_counted_as_a_commit(commits):
     @tf.function
     def step():
         return hold_back(lambda: tf.constant(5.0) * 2, commits)
@@ -161,7 +161,7 @@ OPTIMIZERS = {
 
 
 @pytest.mark.parametrize("name", OPTIMIZERS)
-def test_an_update_of_every_optimizer_has_the_bits_of_kerass_own(commits, name):
+def test_held_back_updates_of_every_optimizer_are_bit_identical_to_keras(commits, name):
     def trained(held):
         keras.utils.set_random_seed(1)
         variables = [keras.Variable(np.random.normal(size=(6, 5)).astype("float32")) for _ in range(3)]
@@ -185,7 +185,7 @@ def test_an_update_of_every_optimizer_has_the_bits_of_kerass_own(commits, name):
 
 
 @pytest.mark.parametrize("options", [{}, {"global_clipnorm": 1.0, "weight_decay": 0.1}, {"use_ema": True}])
-def test_assignments_one_by_one_run_in_turn_and_give_the_same_values(options):
+def test_assigning_one_by_one_gives_the_same_values_with_fewer_computed_at_once(options):
     def trained(how):
         variables = [tf.Variable(tf.fill([4], float(n))) for n in range(1, 4)]
         optimizer = keras.optimizers.Adam(0.1, **options)

@@ -64,7 +64,7 @@ def test_a_failed_step_leaves_its_batch_and_can_be_rolled_back(guarded, counter)
     assert int(counter) == 2
 
 
-def test_the_end_of_the_data_leaves_nothing_behind(guarded, counter):
+def test_reaching_the_end_of_the_data_holds_no_batch_and_counts_no_step(guarded, counter):
     step, hold = guarded
     iterator = batches(1)
     step(iterator)

@@ -107,7 +107,7 @@ def with_one(model):
         pytest.param((unweighted, fitted), marks=pytest.mark.slow),
     ],
 )
-def test_a_divided_step_accepts_sample_weights_that_come_and_go(guard, watch, memory, needs, calls):
+def test_a_divided_step_is_exact_with_and_without_sample_weights(guard, watch, memory, needs, calls):
     expected = steps_of(dense_model(), calls)
     made = dense_model(needs())
     guard(made)
@@ -119,7 +119,7 @@ def test_a_divided_step_accepts_sample_weights_that_come_and_go(guard, watch, me
 
 @pytest.mark.filterwarnings("ignore:Gradients do not exist")
 @pytest.mark.parametrize("calls", [(with_both, with_one, with_both), (with_one, with_both, with_one)])
-def test_weights_of_an_optional_input_train_only_when_it_is_given(guard, watch, memory, needs, calls):
+def test_weights_of_an_optional_input_train_only_when_the_input_is_given(guard, watch, memory, needs, calls):
     expected = steps_of(optional_input(tf.identity), calls)
     made = optional_input(needs())
     guard(made)

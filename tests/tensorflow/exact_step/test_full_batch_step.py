@@ -141,7 +141,7 @@ def test_a_step_failing_before_its_commit_returns_its_batch_unchanged(memory, ne
 
 
 @pytest.mark.parametrize("can_go_back", [True, False])
-def test_later_steps_without_a_memory_limit_rely_on_the_checkpoint_for_repair(memory, needs, monkeypatch, can_go_back):
+def test_without_a_memory_limit_only_the_first_steps_hold_back_assignments(memory, needs, monkeypatch, can_go_back):
     """Such a failure is rare, and holding every value costs time. Without checkpoints it is held all the same."""
     monkeypatch.setattr(FullBatchStep, "_is_limited", lambda step: False)
     monkeypatch.setattr(full_batch_step, "_PAYS_AFTER", 0)
@@ -158,7 +158,7 @@ def test_later_steps_without_a_memory_limit_rely_on_the_checkpoint_for_repair(me
     np.testing.assert_array_equal(failed.batch[0], X[8:12])
 
 
-def test_a_lighter_step_that_cannot_be_built_leaves_the_step_as_it_is(memory, needs, monkeypatch):
+def test_the_original_step_is_kept_when_a_lighter_one_cannot_be_built(memory, needs, monkeypatch):
     def broken(graph):
         raise ValueError("no such node")
 
@@ -188,7 +188,7 @@ def test_steps_before_the_failure_in_one_execution_are_kept(memory, needs, faili
 
 
 @pytest.mark.parametrize("failing", [1, 2])
-def test_a_failure_within_an_execution_loses_no_batch_that_was_not_begun(memory, needs, failing, monkeypatch):
+def test_a_failure_within_an_execution_leaves_later_batches_in_the_iterator(memory, needs, failing, monkeypatch):
     take = memory.take
 
     def slowly(samples):

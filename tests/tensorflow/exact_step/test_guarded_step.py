@@ -99,7 +99,7 @@ def test_callbacks_see_a_divided_step_as_one_step(guard, memory, needs):
     assert calls.losses == pytest.approx(expected.losses, rel=1e-10)
 
 
-def test_sizes_that_were_traced_once_are_not_traced_again(guard, watch, memory, needs):
+def test_batch_sizes_already_traced_are_not_traced_again(guard, watch, memory, needs):
     """Neither by the ragged batch at the end of each epoch, nor by a second fit."""
     traced = []
 
@@ -199,9 +199,7 @@ def test_allowed_smaller_batches_train_as_in_plain_keras(guard, watch, memory, n
 
 
 @pytest.mark.parametrize("options", [{}, {"run_eagerly": True}, {"steps_per_execution": 3}])
-def test_a_failing_smaller_batch_is_made_smaller_and_no_sample_is_trained_on_twice(
-    guard, watch, memory, needs, options
-):
+def test_a_failing_smaller_batch_is_reduced_without_training_any_sample_twice(guard, watch, memory, needs, options):
     made = model(needs(), Centred(), **options)
     guard(made, None, True).begin_with(Start(10))
     made.fit(X[:20], Y[:20], batch_size=20, verbose=0)  # probed
@@ -233,7 +231,7 @@ def test_a_step_judged_by_a_probe_is_probed_again_during_training(guard, watch, 
 
 
 @pytest.mark.parametrize("choice", [(), (None, True)])
-def test_without_memory_for_the_first_probe_a_new_process_is_asked_for(guard, watch, memory, needs, choice):
+def test_a_new_process_is_requested_when_the_first_probe_runs_out_of_memory(guard, watch, memory, needs, choice):
     def sum_of_squares(y, p):
         return tf.reduce_sum((y - p) ** 2)
 
@@ -245,7 +243,7 @@ def test_without_memory_for_the_first_probe_a_new_process_is_asked_for(guard, wa
     assert (watch.suggested, watch.verdicts) == (Start(1, guessed=True), [])
 
 
-def test_a_step_without_memory_for_a_probe_in_a_new_process_is_refused(guard, watch, memory, needs):
+def test_a_step_is_refused_when_a_new_process_has_no_memory_for_a_probe(guard, watch, memory, needs):
     def sum_of_squares(y, p):
         return tf.reduce_sum((y - p) ** 2)
 
@@ -257,7 +255,7 @@ def test_a_step_without_memory_for_a_probe_in_a_new_process_is_refused(guard, wa
     assert watch.suggested is None
 
 
-def test_a_later_probe_without_memory_changes_nothing(guard, watch, memory, needs, monkeypatch):
+def test_a_later_probe_running_out_of_memory_does_not_change_the_training(guard, watch, memory, needs, monkeypatch):
     def sum_of_squares(y, p):
         return 0.05 * tf.reduce_sum((y - p) ** 2)
 
@@ -315,7 +313,7 @@ def test_memory_need_of_one_sample_is_reported_in_a_fitting_unit(guard, watch, m
         (10 << 20, "at most 10 MiB were in use, and the rest is in smaller pieces or held by others"),
     ],
 )
-def test_out_of_memory_on_a_larger_device_explains_where_the_rest_went(
+def test_out_of_memory_with_apparently_enough_device_memory_is_explained(
     guard, watch, memory, needs, monkeypatch, peak, told
 ):
     monkeypatch.setattr(DeviceMemory, "of_training_device", lambda gpu=None: DeviceMemory("CPU:0", 60 << 20))
@@ -337,7 +335,7 @@ def test_a_failure_in_the_input_phase_names_the_micro_batch_size(guard, watch, m
     assert watch.failures == [("input", None, 5)]
 
 
-def test_a_new_process_begins_with_few_samples_and_takes_more_as_they_fit(guard, watch, memory, needs):
+def test_a_new_process_starts_with_few_samples_and_increases_them_as_memory_allows(guard, watch, memory, needs):
     expected = undisturbed()
     made = model(needs())
     guard(made).begin_with(Start(1, guessed=True))
@@ -400,7 +398,7 @@ def test_an_evaluation_is_divided_at_once_when_training_did_not_fit(
     assert found == pytest.approx(plain.evaluate(X, Y, batch_size=batch, verbose=0), rel=1e-9)
 
 
-def test_an_evaluation_that_has_fitted_as_a_whole_stays_whole(guard, guard_evaluation, memory, needs):
+def test_an_evaluation_that_fitted_undivided_is_not_divided_later(guard, guard_evaluation, memory, needs):
     made = model(needs(), forward := Forward())
     guard(made)
     evaluation = guard_evaluation(made)
@@ -414,7 +412,7 @@ def test_an_evaluation_that_has_fitted_as_a_whole_stays_whole(guard, guard_evalu
 
 
 @pytest.mark.parametrize(("layer", "expected"), [(keras.layers.LSTM, True), (keras.layers.GlobalMaxPooling1D, False)])
-def test_a_step_with_a_loop_is_expected_to_leave_memory_gaps(guard, memory, needs, layer, expected):
+def test_only_a_step_containing_a_loop_is_expected_to_leave_memory_gaps(guard, memory, needs, layer, expected):
     first = keras.layers.Reshape((4, 1)), keras.layers.Dense(2)
     made = keras.Sequential([keras.Input((4,)), *first, layer(*[3] * expected), needs(), keras.layers.Dense(1)])
     made.compile("sgd", "mse", jit_compile=False)

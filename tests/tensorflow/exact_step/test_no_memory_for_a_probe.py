@@ -50,7 +50,7 @@ def first_batch(x, y, options):
 
 
 @pytest.mark.parametrize("case", MOST, ids=[case.name for case in ALONE])
-def test_a_probe_that_runs_out_of_memory_never_gives_exact(case, guarded, monkeypatch):
+def test_a_probe_running_out_of_memory_never_yields_an_exact_verdict(case, guarded, monkeypatch):
     before = keras.config.dtype_policy()
     try:
         model, x, y, options = first_fit(case, monkeypatch)

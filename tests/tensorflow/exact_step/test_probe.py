@@ -106,25 +106,25 @@ def test_samples_that_depend_on_each_other_change_the_gradients(find, make):
     assert not finding.equal
 
 
-def test_state_that_counts_samples_is_named(find):
+def test_state_differing_through_sample_counting_is_named(find):
     finding = find(model(Counts()))
     assert finding.gradients < 1e-12
     assert finding.state == pytest.approx(1 - (14 * 14 + 6 * 6) / N / N)  # the parts' mean, by their shares
     assert finding.worst.endswith("/seen")
 
 
-def test_a_metric_that_does_not_add_up_is_named_as_one(find):
+def test_a_metric_that_is_not_additive_is_named_in_the_finding(find):
     finding = find(model(weighted_metrics=[RootOfMean(name="root")]))
     assert finding.gradients < 1e-12 < finding.tolerance < finding.state
     assert finding.worst.startswith("metric root/")
 
 
-def test_zero_gradients_prove_nothing(find):
+def test_a_probe_with_zero_gradients_is_inconclusive(find):
     finding = find(model(loss=zero))
     assert (finding.gradients, finding.conclusive) == (0.0, False)
 
 
-def test_coupling_is_found_beside_batch_normalization(find):
+def test_samples_coupled_by_the_loss_are_found_despite_batch_normalization(find):
     alone = find(model(keras.layers.BatchNormalization(), loss=rows))
     assert (alone.normalises, alone.equal, alone.conclusive) == (True, True, True)
     both = find(model(keras.layers.BatchNormalization(), loss=contrastive))
@@ -139,7 +139,7 @@ def test_random_numbers_from_a_hidden_state_are_found_before_anything_runs(find)
     assert find(model(Noise())) == ProbeFinding(0, conclusive=False, hidden_draws=True)
 
 
-def test_a_step_that_fails_on_few_samples_says_so(find):
+def test_a_step_failing_on_a_part_of_the_batch_makes_the_probe_inconclusive(find):
     class Picky(keras.layers.Layer):
         def call(self, x):
             with tf.control_dependencies([tf.debugging.assert_equal(tf.shape(x)[0], N, "only twenty")]):
@@ -164,7 +164,7 @@ def test_probe_tolerance_follows_the_coarsest_type(guarded, policy, tolerance):
     assert (finding.tolerance, finding.equal) == (tolerance, True)
 
 
-def test_four_samples_are_probed_where_there_is_no_memory_for_more(find, memory, needs):
+def test_four_samples_are_probed_when_memory_allows_no_more(find, memory, needs):
     made = model(needs())
     memory.room = 13
     finding = find(made)
@@ -176,7 +176,7 @@ def mean_of_positives(y_true, y_pred):
     return keras.ops.sum(positive * (y_true - y_pred) ** 2) / keras.ops.sum(positive)
 
 
-def test_gradients_that_are_not_finite_in_a_part_are_not_equal(find):
+def test_nonfinite_gradients_in_one_part_are_judged_unequal(find):
     y = -np.ones((N, 1))
     y[:3] = 1  # the second part has none of them
     finding = find(model(loss=mean_of_positives), (X, y))
@@ -184,7 +184,7 @@ def test_gradients_that_are_not_finite_in_a_part_are_not_equal(find):
     assert judge(Promise(EXACT), finding, Choice()).refused
 
 
-def test_a_term_of_the_loss_that_is_zero_on_all_probed_samples_proves_nothing(find):
+def test_a_loss_term_zero_on_all_probed_samples_makes_the_probe_inconclusive(find):
     class Rare(keras.layers.Layer):
         def call(self, x):
             self.add_loss(keras.ops.sum(keras.ops.relu(x - 50.0)))
@@ -207,7 +207,7 @@ def keras_model_of(*layers):
     ("of_batch", "adds_up"), [(keras.ops.mean, True), (keras.ops.sum, True), (keras.ops.std, False)]
 )
 @pytest.mark.parametrize("eagerly", [False, True])
-def test_a_returned_number_that_is_neither_mean_nor_sum_is_found(find, of_batch, adds_up, eagerly):
+def test_a_returned_number_computed_as_neither_mean_nor_sum_is_found(find, of_batch, adds_up, eagerly):
     class Returns(keras.Sequential):
         def train_step(self, data):
             return {**super().train_step(data), "own": of_batch(data[0] ** 2)}

@@ -92,7 +92,7 @@ def test_rounding_is_not_reported_as_a_fault(rechecked):
     assert (found, len(clean)) == ([], 3)
 
 
-def test_nan_is_a_difference_only_if_not_recomputed_as_nan(rechecked):
+def test_nan_is_reported_as_a_difference_only_if_recomputation_gives_no_nan(rechecked):
     _, _, found, _ = rechecked(keras.layers.Dense(3), Device(3, by=np.nan).layer())
     assert [one.difference for one in found] == [np.inf]
     _, _, found, clean = rechecked(keras.layers.Dense(3), Device(2, 3, by=np.nan).layer())
@@ -118,7 +118,7 @@ def test_sparse_gradients_are_compared():
     assert (found, len(clean)) == ([], 1)
 
 
-def test_a_step_whose_draws_can_not_be_set_back_is_not_compared(rechecked):
+def test_a_step_with_unrestorable_random_draws_is_not_rechecked(rechecked):
     class Noise(keras.layers.Layer):
         def call(self, x):
             return x + tf.random.normal(tf.shape(x))

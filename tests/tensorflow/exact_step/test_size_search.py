@@ -121,7 +121,7 @@ def test_after_one_failure_a_size_that_fits_is_found_and_kept(memory, clock):
     assert search.room_bytes == 900
 
 
-def test_a_step_that_leaves_gaps_fills_less_of_the_memory(memory, clock):
+def test_a_smaller_size_is_chosen_when_memory_gaps_are_expected(memory, clock):
     """Free memory in pieces too small does not show in what others have taken: a piece that fails costs minutes."""
     without, search = SizeSearch(), SizeSearch()
     search.learn(FAILED, 400, 1.0)
@@ -164,7 +164,7 @@ def test_a_cpu_pool_is_treated_as_fragmented(memory, clock):
     assert 0.4 * 90 <= search.chosen <= 0.75 * 0.7 * 90, "as where a step leaves gaps"
 
 
-def test_one_sample_that_does_not_fit_leaves_no_size(memory, clock):
+def test_no_size_is_left_when_a_single_sample_does_not_fit(memory, clock):
     search = SizeSearch()
     search.learn(FAILED, 1, 1.0)
     assert search.next_size(64) is None
@@ -172,7 +172,7 @@ def test_one_sample_that_does_not_fit_leaves_no_size(memory, clock):
     assert (search.is_whole, search.next_size(64)) == (True, 64)
 
 
-def test_a_size_given_beforehand_is_taken_without_a_search():
+def test_a_size_given_beforehand_is_used_without_a_search():
     search = SizeSearch()
     search.begin(Start(16))
     assert (search.is_whole, search.next_size(64), search.next_size(9)) == (False, 16, 9)
@@ -205,7 +205,7 @@ def test_whole_batches_return_when_memory_is_free_again(memory, clock):
     assert taken(search, memory, 200) == [200]
 
 
-def test_a_little_more_memory_gives_larger_parts_and_not_the_whole(memory, clock):
+def test_slightly_more_memory_enlarges_the_parts_without_returning_to_whole_batches(memory, clock):
     search = settled(memory, clock)
     before = search.chosen
     memory.limit_bytes = 1450
@@ -228,7 +228,7 @@ def test_memory_is_checked_only_every_few_seconds(memory, clock):
     assert search.is_whole
 
 
-def test_a_trial_that_fails_goes_back_and_waits_longer(memory, clock):
+def test_a_failed_trial_of_a_larger_size_is_undone_and_delays_the_next_one(memory, clock):
     search = settled(memory, clock)
     search._regrowth = Regrowth(search.chosen, None, clock.now, 1.0, others_hold=True)
     good = search.chosen

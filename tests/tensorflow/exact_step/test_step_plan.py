@@ -32,7 +32,7 @@ def test_a_new_batch_is_tried_whole_unless_batches_are_split_already():
 
 
 @pytest.mark.parametrize("action", [Action.WHOLE, Action.WITHOUT_PINS, Action.DIVIDED, Action.SMALLER])
-def test_logs_end_the_step(action):
+def test_a_step_is_over_once_it_returns_logs(action):
     plan = after(action, {"loss": 1.0})
     assert (plan.action, plan.logs, plan.is_over) == (Action.DONE, {"loss": 1.0}, True)
 
@@ -47,20 +47,20 @@ def test_logs_end_the_step(action):
         (Action.SMALLER, {}, Action.SMALLER),
     ],
 )
-def test_a_failure_before_anything_was_assigned_is_answered_within_the_step(action, observed, then):
+def test_a_failure_before_any_assignment_is_handled_within_the_step(action, observed, then):
     plan = after(action, failed(), **observed)
     assert (plan.action, plan.ooms, plan.failed.error, plan.is_over) == (then, 1, ERROR, False)
 
 
 @pytest.mark.parametrize("action", [Action.WHOLE, Action.WITHOUT_PINS, Action.DIVIDED, Action.SMALLER])
 @pytest.mark.parametrize("phase", [COMMIT, INPUT])
-def test_a_failure_that_may_have_changed_something_needs_a_new_process(action, phase):
+def test_a_failure_that_may_have_changed_variables_requires_a_new_process(action, phase):
     plan = after(action, failed(phase, samples=4))
     assert (plan.action, plan.reason) == (Action.RESTART, f"out of memory in the {phase} phase")
     assert plan.begin == Start(2)
 
 
-def test_a_new_process_tries_larger_parts_only_if_it_was_the_full_batch_that_failed():
+def test_a_new_process_may_enlarge_parts_only_after_a_full_batch_failed():
     assert after(Action.WHOLE, failed(COMMIT)).begin == Start(2, guessed=True)
     assert after(Action.DIVIDED, failed(COMMIT, samples=4)).begin == Start(2)
     assert after(Action.WHOLE, failed(INPUT), size=None).begin is None
@@ -75,11 +75,11 @@ def test_tensors_of_different_lengths_cannot_be_split():
 
 @pytest.mark.parametrize(("kind", "then"), [(EXACT, Action.DIVIDED), (SMALLER, Action.SMALLER)])
 @pytest.mark.parametrize("before", [None, failed()])
-def test_a_verdict_that_allows_it_splits_the_batch(kind, then, before):
+def test_the_batch_is_split_when_the_verdict_allows_it(kind, then, before):
     assert after(Action.PROBE, Promise(kind), before).action is then
 
 
-def test_a_batch_that_may_not_be_split_is_tried_whole_unless_it_has_failed():
+def test_an_unsplittable_batch_is_tried_whole_unless_it_has_already_failed():
     refused = Promise(REFUSED, "coupled")
     assert after(Action.PROBE, refused).action is Action.WHOLE
     plan = after(Action.PROBE, refused, failed(), fresh=FRESH)

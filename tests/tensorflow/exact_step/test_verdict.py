@@ -85,7 +85,7 @@ def test_infinite_differences_are_described_in_words(finding):
         (KNOWN, EQUAL, ""),
     ],
 )
-def test_the_reason_names_the_cause_and_a_refusal_also_the_option(promise, finding, reason):
+def test_the_reason_names_the_cause_and_for_a_refusal_the_option_to_accept_it(promise, finding, reason):
     assert judge(promise, finding, Choice("allow")).reason == reason
     if reason:
         assert judge(promise, finding, Choice()).reason == f"{reason}; --inexact=allow accepts that"
@@ -101,7 +101,7 @@ def test_a_step_failing_on_parts_is_refused_without_suggesting_options(smaller_b
     assert judge(KNOWN, FAILS, Choice(smaller_batch=True)) == Promise(SMALLER, reason)
 
 
-def test_a_refusal_that_no_option_can_lift_suggests_none():
+def test_a_refusal_that_no_option_can_lift_suggests_no_option():
     assert judge(KNOWN, OBSTACLE, Choice()) == Promise(REFUSED, OBSTACLE.obstacle)
     assert "--inexact" not in judge(KNOWN, NORMALISES, Choice("refuse")).reason
 
@@ -118,11 +118,11 @@ def test_a_refused_batch_becomes_smaller_batches_when_allowed():
             assert after == before
 
 
-def test_a_returned_number_that_does_not_add_up_is_named():
+def test_a_returned_number_that_is_no_mean_is_the_reason_given_in_the_verdict():
     assert judge(KNOWN, RETURNED, Choice()).reason == "a number that the step returns is not a mean over samples"
 
 
-def test_allowing_more_never_lowers_the_promise():
+def test_a_more_permissive_choice_never_weakens_the_promise():
     order = [REFUSED, APPROXIMATE, EXACT]
     findings = [EQUAL, COUPLED, MOVED, METRIC, ZERO, FEW, NORMALISES, RETURNED, HIDDEN, FAILS, OBSTACLE]
     for promise, finding in itertools.product([KNOWN, UNKNOWN], findings):
@@ -130,14 +130,14 @@ def test_allowing_more_never_lowers_the_promise():
         assert ranks == sorted(ranks)
 
 
-def test_only_layers_whose_statistics_the_step_writes_normalise(small_model):
+def test_only_batch_normalizations_whose_statistics_the_step_writes_are_found(small_model):
     moving, frozen = keras.layers.BatchNormalization(), keras.layers.BatchNormalization(trainable=False)
     model = small_model(moving, frozen)
     assert batch_normalizations(model, SmallState([Slot.of(v.value) for v in moving.variables])) == [moving]
     assert batch_normalizations(model, SmallState([])) == []
 
 
-def test_a_layer_set_aside_for_a_probe_normalises_again_afterwards(guarded, small_model):
+def test_batch_normalization_disabled_for_a_probe_works_again_afterwards(guarded, small_model):
     layer = keras.layers.BatchNormalization()
     ours = guarded(small_model(layer), (np.ones((6, 4), "f4") * np.arange(6)[:, None], np.ones((6, 2), "f4")))
     assert ours.find().normalises
@@ -164,7 +164,7 @@ class Sums(keras.Sequential):
 
 @pytest.mark.parametrize("normalises", [False, True])
 @pytest.mark.parametrize("cls", [keras.Sequential, Sums])
-def test_sums_found_by_the_probe_are_sums_when_the_batch_is_divided(guarded, float64, cls, normalises):
+def test_losses_the_probe_recognises_as_sums_are_summed_in_divided_steps(guarded, float64, cls, normalises):
     layers = [keras.layers.BatchNormalization()] if normalises else []
     model = cls([keras.Input((3,)), *layers, *([] if cls is Sums else [Penalty()]), keras.layers.Dense(1)])
     model.compile(keras.optimizers.SGD(0.05), "mse", jit_compile=False)

@@ -60,7 +60,7 @@ def test_a_difference_is_measured_relative_to_the_steps_change(made, step):
 
 
 @pytest.mark.parametrize(("theirs", "ours"), [(1.5, np.nan), (np.nan, 1.5), (1.5, np.inf), (-np.inf, np.inf)])
-def test_a_value_finite_on_one_side_only_is_a_difference(made, theirs, ours):
+def test_a_value_finite_in_only_one_result_is_a_difference(made, theirs, ours):
     found = verified(made, np.float32(theirs), np.float32(ours), steps=2)
     assert found.weights == found.of_change == float("inf")
     assert "more than rounding" in verified_in_words(found)
@@ -78,7 +78,7 @@ def test_nan_on_both_sides_is_no_difference(made):
         ((1e6, 1e6 + 1), 1e-6, "only rounding"),
     ],
 )
-def test_a_metric_counts_as_much_as_a_variable(made, logs, share, verdict):
+def test_a_differing_metric_affects_the_verdict_like_a_differing_variable(made, logs, share, verdict):
     found = verified(made, 1.5, 1.5, logs=logs)
     assert (found.weights, found.of_log) == (0, pytest.approx(share, rel=0.01))
     assert f"compared with plain Keras: {verdict}. " in verified_in_words(found)
@@ -98,7 +98,7 @@ def test_text_and_booleans_that_a_step_returns_are_compared(made):
     assert verified(made, 1.5, 1.5, logs=(True, False)).of_log == 1
 
 
-def test_a_step_that_plain_keras_cannot_take_is_not_called_compared(made):
+def test_a_step_that_fails_in_plain_keras_is_not_reported_as_compared(made):
     found = verified(
         made,
         tf.errors.ResourceExhaustedError(

@@ -40,7 +40,7 @@ def test_batch_size_of_arrays_is_read_from_keras() -> None:
     assert batch_size(None, ROWS) is None
 
 
-def test_a_cpu_without_a_limit_has_no_memory_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cpu_without_a_memory_limit_reports_no_device_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("TF_CPU_BFC_MEM_LIMIT_IN_MB", raising=False)
     model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(1)])
     assert memory_taken(model, UNKNOWN, DATA.batch(7), 8_000) == {

@@ -38,14 +38,14 @@ def saved(tmp_path, told):
 
 
 @pytest.mark.parametrize("form", [None, [], (), "one", "list"])
-def test_callbacks_are_found_in_every_form_that_keras_takes(form):
+def test_callbacks_are_found_in_every_form_keras_accepts(form):
     one = keras.callbacks.History()
     given = {"one": one, "list": keras.callbacks.CallbackList([one])}.get(str(form), form)
     found = callbacks.listed(given)
     assert (one in found) is (form in ("one", "list"))
 
 
-def test_early_stopping_keeps_its_patience_and_its_best_weights(saved):
+def test_early_stopping_resumes_with_its_wait_count_and_best_weights(saved):
     old = keras.callbacks.EarlyStopping(patience=3, restore_best_weights=True)
     old.wait, old.best, old.best_epoch = 2, np.float32(0.5), 7
     old.best_weights = [np.arange(6, dtype="float32").reshape(2, 3), np.float32(3)]
@@ -56,7 +56,7 @@ def test_early_stopping_keeps_its_patience_and_its_best_weights(saved):
     assert float(new.best_weights[1]) == 3
 
 
-def test_more_than_ten_best_weights_come_back_in_their_order(saved):
+def test_more_than_ten_best_weights_are_restored_in_their_order(saved):
     """Their names are numbers, and as words 10 comes before 2."""
     old = keras.callbacks.EarlyStopping(restore_best_weights=True)
     old.best_weights = [np.float32(number) for number in range(23)]
@@ -65,7 +65,7 @@ def test_more_than_ten_best_weights_come_back_in_their_order(saved):
     assert [float(weight) for weight in new.best_weights] == list(range(23))
 
 
-def test_a_plateau_keeps_its_patience_and_its_cooldown(saved):
+def test_reduce_lr_on_plateau_resumes_with_its_wait_count_and_cooldown(saved):
     old = keras.callbacks.ReduceLROnPlateau(patience=3, cooldown=5)
     old.wait, old.best, old.cooldown_counter = 2, 0.25, 4
     new = keras.callbacks.ReduceLROnPlateau(patience=3, cooldown=5)
@@ -215,7 +215,7 @@ def test_csv_lines_of_epochs_to_be_repeated_are_dropped(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["log.csv"]
 
 
-def test_lines_of_another_run_stay_in_the_log(tmp_path):
+def test_csv_lines_of_another_run_are_kept(tmp_path):
     """Whatever a checkpoint says of its epoch, and of what the file held."""
     log = tmp_path / "log.csv"
     before = b"epoch,loss\n0,9\n1,8\n2,7\n"

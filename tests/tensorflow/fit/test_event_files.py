@@ -58,7 +58,7 @@ def a_dead_attempt(callback, run_dir: Path) -> float:
     return taken_at
 
 
-def test_keras_flushes_what_it_has_logged(board):
+def test_logged_values_are_readable_while_the_event_file_is_open(board):
     log(board, 1, 2)
     assert logged(Path(board.log_dir)) == [1, 2]
 
@@ -119,7 +119,7 @@ def test_an_open_event_file_is_left_alone_when_a_dead_attempt_had_its_pid(board,
     assert logged(Path(board.log_dir)) == [7, 8]
 
 
-def test_files_of_an_older_training_are_left_alone_whatever_the_journal_says(board, tmp_path):
+def test_event_files_of_an_older_training_are_unchanged_even_if_the_journal_is_forged(board, tmp_path):
     """A run directory from elsewhere may name every process that there can be."""
     run, elsewhere = tmp_path / "run", tmp_path / "elsewhere"
     a_dead_attempt(board, elsewhere)
@@ -132,7 +132,7 @@ def test_files_of_an_older_training_are_left_alone_whatever_the_journal_says(boa
     assert path.read_bytes() == before
 
 
-def test_files_of_a_later_training_are_left_alone_too(board, tmp_path, monkeypatch):
+def test_event_files_of_a_later_training_are_left_unchanged(board, tmp_path, monkeypatch):
     monkeypatch.setattr(event_files, "_LATEST_NS", 0)
     journal(tmp_path / "run", 1, 4711).write(FitStarted(fit=0))
     time.sleep(0.05)

@@ -25,7 +25,7 @@ def started(first_epoch: int, key: str = "a-0", fit: int = 0, attempt: int = 1) 
         ([started(0, fit=3)], 17, 3),
     ],
 )
-def test_a_fit_begun_at_a_later_epoch_is_taken_as_resumed_by_the_script(earlier, epoch, fit):
+def test_a_fit_begun_at_a_later_epoch_is_recognised_as_resumed_by_the_script(earlier, epoch, fit):
     assert begun_before(earlier, "a-0", epoch) == fit
 
 
@@ -38,11 +38,11 @@ def test_steps_before_an_epoch_are_derived_from_the_last_position(epoch, per_epo
     assert steps_before(before, 0, epoch, per_epoch) == steps
 
 
-def test_the_steps_of_fits_before_it_count():
+def test_steps_of_earlier_fits_are_included_in_the_steps_before_an_epoch():
     assert steps_before(Progress(1, fit=2, epoch=3, step=5, steps=1065), 2, 1, 20) == 1020
 
 
-def test_steps_before_are_unknown_without_a_position_in_the_same_fit():
+def test_steps_before_an_epoch_are_zero_without_an_earlier_position_in_the_fit():
     assert steps_before(None, 0, 17, 20) == 0
     assert steps_before(Progress(1, fit=1, epoch=17, step=8, steps=348), 0, 17, 20) == 0
     assert steps_before(Progress(1, fit=0, epoch=17, step=8, steps=10), 0, 1, 20) == 0

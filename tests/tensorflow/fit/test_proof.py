@@ -66,7 +66,7 @@ def test_a_resumed_fit_that_repeats_its_steps_is_verified(attempt):
     assert [each.steps for each in fit.notes] == [1, 2]
 
 
-def test_a_different_result_is_reported_once_with_what_was_not_restored(attempt):
+def test_a_differing_result_is_reported_once_with_the_state_not_restored(attempt):
     _, first = attempt()
     for number in range(6):
         first.step(0, number, taken(number))
@@ -106,7 +106,7 @@ def test_a_differing_state_is_reported_at_the_end_of_its_epoch(attempt):
     assert str(reason_from(fit.notes[-1].cause)) == "the state differs after epoch 1"
 
 
-def test_the_end_of_a_fit_leaves_the_fingerprint_of_its_state(attempt, tmp_path):
+def test_the_end_of_a_fit_records_a_fingerprint_of_its_state(attempt, tmp_path):
     _, proof = attempt()
     proof._is_affordable = lambda: True
     proof.end(2, 3)
@@ -123,7 +123,7 @@ def test_a_state_too_slow_to_fingerprint_is_skipped(attempt, tmp_path):
     assert WitnessBoard(tmp_path, 9).before == []
 
 
-def test_first_steps_witness_rate_and_random_state_and_all_steps_loss(attempt, tmp_path):
+def test_every_step_records_its_loss_but_only_some_their_rate_and_random_state(attempt, tmp_path):
     _, proof = attempt()
     for number in range(6):
         proof.step(0, number, taken(number))
@@ -207,7 +207,7 @@ def test_repeated_steps_on_a_gpu_are_compared_by_samples(attempt, monkeypatch):
     assert fit.said == [f"verified: {told.steps} of 286 repeated steps gave the same results"]
 
 
-def test_steps_read_by_an_earlier_attempt_are_read_again(attempt):
+def test_only_steps_examined_by_the_earlier_attempt_are_compared(attempt):
     _, first = attempt()
     for number in range(40):
         first._on_host = number > 25
@@ -221,7 +221,7 @@ def test_steps_read_by_an_earlier_attempt_are_read_again(attempt):
     assert (fit.notes[-1].steps, fit.notes[-1].covered, fit.notes[-1].repeated) == (16, 20, 20)
 
 
-def test_a_checkpoint_records_how_far_the_comparison_has_come(attempt):
+def test_a_checkpoint_records_how_many_repeated_steps_were_compared(attempt):
     _, first = attempt()
     for number in range(9):
         first.step(0, number, taken(number))

@@ -22,7 +22,7 @@ IN_TMP = os.path.join(tempfile.gettempdir(), "tmpab12", "best.keras")
         (IN_TMP, IN_TMP.replace("ab12", "cd34"), None),
     ],
 )
-def test_a_new_name_follows_the_pattern(old: str, pattern: str, new: str | None):
+def test_an_old_file_is_matched_to_its_new_name_by_pattern(old: str, pattern: str, new: str | None):
     assert new_names([old], [pattern]) == {new or pattern: [old]}
     assert new_names([old], ["/a/other", pattern, pattern]) == {new or pattern: [old]}
 
@@ -39,7 +39,7 @@ def test_a_new_name_follows_the_pattern(old: str, pattern: str, new: str | None)
         ([], "/a/log-20260103.csv"),
     ],
 )
-def test_unrelated_files_and_unchanged_names_are_left_out(paths: list[str], pattern: str):
+def test_unrelated_files_and_unchanged_names_are_not_matched_as_renamed(paths: list[str], pattern: str):
     assert new_names(paths, [pattern]) == {}
 
 
@@ -48,7 +48,7 @@ def test_indistinguishable_names_are_all_reported():
     assert new_names(paths, ["/a/log-20260103-030405.csv"]) == {"/a/log-20260103-030405.csv": paths}
 
 
-def test_a_relative_name_matches_its_absolute_name():
+def test_a_relative_new_name_is_made_absolute():
     assert new_names(["log-20260102.csv"], ["log-20260103.csv"]) == {
         os.path.abspath("log-20260103.csv"): ["log-20260102.csv"]
     }

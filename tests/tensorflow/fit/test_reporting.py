@@ -61,12 +61,12 @@ def told(monkeypatch):
     return tell
 
 
-def test_an_update_that_cannot_be_held_back_for_lack_of_memory_is_reported(told):
+def test_lack_of_memory_to_hold_back_an_update_is_reported(told):
     _, held = told(step=Unheld())
     assert held.startswith("too little of the device's memory is free to hold back the update of a step: ")
 
 
-def test_only_the_first_five_fits_and_those_guarded_otherwise_are_named(told):
+def test_only_the_first_five_fits_and_differently_guarded_ones_are_announced(told):
     sites = [f"train.py:{number}" for number in range(8)]
     usual = Promise(TO_BE_PROBED, "custom loss huber")
     assert [told(site, usual) for site in sites[:5]] == [

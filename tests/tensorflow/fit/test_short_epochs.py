@@ -80,7 +80,7 @@ def test_an_epoch_with_fewer_steps_than_were_asked_for_is_short():
     assert short.finding().message == words
 
 
-def test_data_of_varying_length_are_fine_but_exhausted_data_are_short():
+def test_only_exhausted_data_make_an_epoch_short_not_varying_lengths():
     data = ShortEpochs()
     assert [data.end(epoch, steps, None) for epoch, steps in enumerate((20, 18, 19))] == [None] * 3
     assert data.end(3, 0, None) == ShortEpoch(3, 0, 20)

@@ -42,7 +42,7 @@ def test_the_next_validation_order_is_that_of_an_undisturbed_run(epochs):
     assert order(dataset) == expected
 
 
-def test_a_shuffle_over_a_cache_is_replayed_where_it_was_used():
+def test_a_shuffle_after_a_cache_resumes_at_the_order_of_an_undisturbed_run():
     def data():
         return shuffled().cache().shuffle(16)
 
@@ -59,7 +59,7 @@ def test_validation_iterators_are_remade_in_their_original_order():
         assert len(validation.made) == count
 
 
-def test_validation_iterators_are_noted_with_whether_keras_used_them():
+def test_validation_iterators_are_recorded_with_whether_keras_used_them():
     validation = ValidationData({"validation_data": shuffled()}, MODEL)
     validation.note_used()
     validation.note_made(1)
@@ -71,7 +71,7 @@ def test_validation_iterators_are_noted_with_whether_keras_used_them():
 
 
 @pytest.mark.parametrize("data", [None, (), np.zeros(3), (np.zeros(3), np.zeros(3)), tf.data.Dataset.range(3)])
-def test_data_without_an_order_of_their_own_are_not_tracked(data):
+def test_iterators_of_validation_data_without_a_changing_order_are_not_tracked(data):
     validation, checkpoint = made(data, [1, 1])
     validation.note_made(1)
     caught_up(validation, checkpoint, 5)

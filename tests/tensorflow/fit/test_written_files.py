@@ -64,7 +64,7 @@ def test_a_small_missing_or_changed_file_is_put_back(finished, best, harm):
 
 
 @pytest.mark.parametrize("content", [b"\x80\x04K\x01.", bytes(range(256))])
-def test_a_file_whose_content_may_not_be_put_back_is_reported(finished, best, content):
+def test_a_missing_file_with_unsafe_content_is_reported_instead_of_restored(finished, best, content):
     """So the fit trains again, and writes it."""
     best.write_bytes(content)
     checkpoint = finished([keeps(best)])
@@ -90,7 +90,7 @@ def test_a_file_that_a_callback_only_reads_is_left_alone(finished, best, tmp_pat
         assert labels.read_bytes() == b"mine"
 
 
-def test_a_file_of_the_kernels_is_not_read_for_its_digest(finished, best):
+def test_a_kernel_file_named_by_a_checkpoint_counts_as_changed_without_being_read(finished, best):
     checkpoint = finished([keeps(best)])
     checkpoint.meta.files[0] |= {"path": "/proc/self/pagemap", "size": 0}
     assert written_files.changed_since(checkpoint) != []
@@ -186,7 +186,7 @@ def test_attributes_that_name_no_regular_file_are_ignored(finished, tmp_path):
     assert time.monotonic() - started < 5
 
 
-def test_an_older_or_odd_checkpoint_names_no_files(finished, best):
+def test_an_older_or_malformed_checkpoint_reports_no_changed_files(finished, best):
     checkpoint = finished([keeps(best)])
     for files in ([], [5, None, {"path": 3}, {}, "x"], ()):
         odd = replace(checkpoint, meta=replace(checkpoint.meta, files=files))
@@ -232,7 +232,7 @@ def test_files_are_put_back_under_their_callbacks_current_names(of_old, tmp_path
     assert (tmp_path / f"{NEW}-e01.weights.h5").read_bytes() == b"weights"
 
 
-def test_another_file_of_the_new_name_is_not_replaced(of_old, tmp_path):
+def test_an_unrelated_file_with_the_new_name_is_not_overwritten(of_old, tmp_path):
     other = tmp_path / f"log-{NEW}.csv"
     other.write_bytes(b"of another training")
     assert str(changed(of_old, named_after(tmp_path, NEW))[-1]).endswith(f"log-{NEW}.csv now")
@@ -240,7 +240,7 @@ def test_another_file_of_the_new_name_is_not_replaced(of_old, tmp_path):
     assert other.read_bytes() == b"of another training"
 
 
-def test_a_file_that_was_not_copied_is_read_from_its_old_place(finished, tmp_path, monkeypatch):
+def test_a_renamed_file_too_large_to_copy_is_restored_from_its_old_path(finished, tmp_path, monkeypatch):
     monkeypatch.setattr(written_files, "_MOST_COPIED", 3)
     old, callbacks = tmp_path / f"log-{OLD}.csv", named_after(tmp_path, NEW)
     old.write_bytes(b"epoch,loss")
@@ -270,7 +270,7 @@ def test_renaming_lets_no_checkpoint_choose_a_file_to_write_or_read(of_old, tmp_
 
 
 @pytest.mark.parametrize("name", ["log-{}.py", ".log-{}.csv", "log-{}.pkl"])
-def test_programs_settings_and_pickles_get_no_new_name(finished, tmp_path, name, monkeypatch):
+def test_programs_settings_and_pickles_are_not_written_under_a_new_name(finished, tmp_path, name, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / name.format(OLD)).write_bytes(b"x")
     checkpoint = finished([keras.callbacks.CSVLogger(str(tmp_path / name.format(OLD)))])

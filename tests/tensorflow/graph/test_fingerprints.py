@@ -52,7 +52,7 @@ def test_joined_fingerprints_depend_on_order():
     )
 
 
-def test_what_cannot_be_hashed_is_left_out():
+def test_unhashable_tensors_are_left_out_of_the_fingerprint():
     handle = tf.Variable(1.0).handle
     assert fingerprints.as_number(fingerprints.of_tensors([handle, tf.constant([1.0])])) == of([1.0])
 
@@ -134,7 +134,7 @@ def test_changing_any_value_of_a_large_array_changes_its_fingerprint():
     assert fingerprints.of_array(array) == found
 
 
-def test_samples_of_a_large_array_are_the_same_whatever_its_strides():
+def test_the_sampled_fingerprint_of_a_large_array_does_not_depend_on_its_strides():
     array = np.random.default_rng(0).integers(0, 255, (1 << 14, 1 << 13), np.uint8)
     assert fingerprints.of_array(array.T) == fingerprints.of_array(np.ascontiguousarray(array.T))
     changed = array.copy()
@@ -156,7 +156,7 @@ def test_state_fingerprint_depends_on_every_variable(small_model):
     assert fingerprints.StateFingerprint([]).compute() == 0
 
 
-def test_a_state_of_any_dtype_has_a_fingerprint():
+def test_state_fingerprint_depends_on_variables_of_every_dtype():
     variables = [
         tf.Variable(value, dtype=dtype)
         for value, dtype in [

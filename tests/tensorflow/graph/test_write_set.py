@@ -30,7 +30,7 @@ def test_a_variable_that_is_only_read_is_not_in_the_write_set(three):
     assert written(function) == handles(three[0])
 
 
-def test_what_is_excluded_is_left_out(three):
+def test_excluded_variables_are_left_out_of_the_write_set(three):
     def function():
         three[0].assign(1)
         three[1].assign(1)
@@ -39,7 +39,7 @@ def test_what_is_excluded_is_left_out(three):
 
 
 @pytest.mark.parametrize("jit", [False, True])
-def test_writes_in_inner_functions_branches_and_loops_count(three, jit):
+def test_the_write_set_includes_writes_in_inner_functions_branches_and_loops(three, jit):
     inner = tf.function(lambda: three[0].assign_add(1), jit_compile=jit)
 
     def function(flag):
@@ -50,7 +50,7 @@ def test_writes_in_inner_functions_branches_and_loops_count(three, jit):
     assert written(function, tf.constant(True)) == handles(*three)
 
 
-def test_tables_and_iterators_are_no_variables(three):
+def test_tables_and_iterators_are_left_out_of_the_write_set(three):
     table = tf.lookup.experimental.MutableHashTable(tf.int64, tf.float32, 0.0)
     iterator = iter(tf.data.Dataset.range(3))
 

@@ -81,7 +81,7 @@ def test_predict_calls_keras_unchanged_when_everything_fits(watch):
 
 
 @pytest.mark.parametrize("fits", [1, 7, *(pytest.param(size, marks=pytest.mark.slow) for size in (2, 3, 19))])
-def test_every_sample_is_predicted_once_and_in_order_whatever_fits(watch, fits):
+def test_every_sample_is_predicted_once_and_in_order_for_any_memory_limit(watch, fits):
     predict = GuardedPredict(Plain(fits), ONE, watch, UNKNOWN, "allow")
     for size in (20, 20, 7):
         outputs = predict([batch(size)])
@@ -99,7 +99,7 @@ def test_several_batches_of_one_execution_are_joined_in_order(watch):
         np.testing.assert_array_equal(outputs["double"], 2 * np.concatenate([X, X[:5], X]))
 
 
-def test_predict_keeps_the_size_it_found(watch):
+def test_a_later_predict_call_starts_with_the_size_already_found(watch):
     plain = Plain(6)
     predict = GuardedPredict(plain, ONE, watch, UNKNOWN)
     predict([batch()])
@@ -131,7 +131,7 @@ def test_outputs_that_depend_on_other_samples_are_refused(watch, outputs, reason
     assert [(verdict.kind, verdict.reason) for verdict in watch.verdicts] == [("refused", reason)]
 
 
-def test_a_refusal_holds_for_the_next_call(watch):
+def test_a_refusal_to_divide_also_applies_to_the_next_predict_call(watch):
     plain = Plain(10, lambda x: x - tf.reduce_mean(x, axis=0))
     predict = GuardedPredict(plain, ONE, watch, UNKNOWN)
     for _ in range(2):
@@ -143,7 +143,7 @@ def test_a_refusal_holds_for_the_next_call(watch):
     assert not watch.recoveries
 
 
-def test_outputs_that_depend_on_neighbours_are_divided_when_that_is_allowed(watch):
+def test_predictions_depending_on_neighbouring_samples_are_divided_when_allowed(watch):
     predict = GuardedPredict(Plain(10, lambda x: x - tf.reduce_mean(x, axis=0)), ONE, watch, UNKNOWN, "allow")
     assert predict([batch()]).shape == (20, 2)
     assert watch.recoveries
@@ -182,7 +182,7 @@ def coupled(x):
 
 
 @pytest.mark.parametrize("promise", [UNKNOWN, Promise(EXACT)], ids=["unknown", "exact by construction"])
-def test_a_probe_without_memory_gives_no_finding(watch, promise):
+def test_a_verdict_says_that_memory_did_not_suffice_for_a_probe(watch, promise):
     """The first error is the batch's own, the next are those of the probe: with few samples, and with two."""
     plain = Full(3, coupled if promise is UNKNOWN else lambda x: 2 * x)
     predict = GuardedPredict(plain, ONE, watch, promise)
@@ -197,13 +197,13 @@ def test_a_probe_without_memory_gives_no_finding(watch, promise):
         assert [(verdict.kind, verdict.reason) for verdict in watch.verdicts] == [("approximate", reason)]
 
 
-def test_two_samples_are_enough_where_there_is_no_memory_for_more(watch):
+def test_a_probe_of_two_samples_suffices_when_memory_allows_no_more(watch):
     predict = GuardedPredict(Full(2, coupled), ONE, watch, UNKNOWN)
     with pytest.raises(tf.errors.ResourceExhaustedError):
         predict([batch()])
     assert watch.verdicts[0].reason == "the outputs of a sample depend on its neighbours"
 
 
-def test_dividing_against_the_finding_is_not_called_exact(watch):
+def test_dividing_dependent_samples_is_reported_as_approximate(watch):
     GuardedPredict(Plain(10, coupled), ONE, watch, UNKNOWN, "allow")([batch()])
     assert [verdict.kind for verdict in watch.verdicts] == ["approximate"]

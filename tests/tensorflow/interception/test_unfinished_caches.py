@@ -100,7 +100,7 @@ def test_first_attempts_and_complete_caches_remove_nothing(watched, tmp_path):
     assert removed == []
 
 
-def test_a_pipeline_writes_the_file_until_it_is_complete(tmp_path):
+def test_a_pipeline_is_recognised_as_writing_its_cache_file_until_complete(tmp_path):
     name = str(tmp_path / "train")
     dataset = tf.data.Dataset.range(3).cache(name).batch(2)
     assert datasets.writes_cache_file(dataset)

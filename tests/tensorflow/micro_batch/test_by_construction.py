@@ -118,7 +118,7 @@ LAYERS = {
 WITHIN_OTHERS = {"LSTMCell", "GRUCell", "SimpleRNNCell", "StackedRNNCells", "ConvLSTMCell", "GroupedQueryAttention"}
 
 
-def test_each_layer_of_the_list_is_compared():
+def test_every_layer_listed_as_exact_has_a_comparison_case():
     listed = {name for name in by_construction._LAYERS if hasattr(L, name)}
     assert listed - WITHIN_OTHERS - {"BatchNormalization"} == {name for name in LAYERS if hasattr(L, name)}
 

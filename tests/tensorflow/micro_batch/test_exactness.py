@@ -87,7 +87,7 @@ def before(model):
         [keras.layers.Reshape((2, 2, 1)), keras.layers.Conv2D(1, 1), keras.layers.Flatten()],
     ],
 )
-def test_layers_that_see_each_sample_alone_are_exact(small_model, layers):
+def test_layers_treating_each_sample_separately_are_exact(small_model, layers):
     assert before(small_model(*layers)).kind == EXACT
 
 
@@ -130,7 +130,7 @@ def test_models_of_plain_keras_parts_are_exact(small_model, make):
         (lambda make: with_operation(), "operation Mean"),
     ],
 )
-def test_custom_parts_are_probed(small_model, make, reason):
+def test_a_model_with_custom_parts_has_to_be_probed(small_model, make, reason):
     promise = before(make(small_model))
     assert promise == Promise(TO_BE_PROBED, reason)
     assert str(promise) == f"probed before a batch is divided: {reason}"
@@ -148,7 +148,7 @@ def test_the_promise_for_predict_depends_only_on_layers_and_predict_step(small_m
     assert promise_for_predict(OwnPredict(layers)) == Promise(TO_BE_PROBED, "custom predict_step")
 
 
-def test_an_own_train_step_does_not_matter_to_evaluate():
+def test_a_custom_train_step_does_not_affect_the_promise_for_evaluate():
     model = compiled(OwnStep([keras.Input((4,)), keras.layers.Dense(2)]))
     assert promise_before_tracing(model, "test_step") == Promise(EXACT)
 
@@ -178,7 +178,7 @@ def test_custom_train_functions_and_several_devices_are_restart_only(make, reaso
         ([OwnLayer(), keras.layers.BatchNormalization()], True, TO_BE_PROBED),
     ],
 )
-def test_the_promise_after_tracing_follows_from_the_written_variables(small_model, layers, training, kind):
+def test_the_promise_after_tracing_depends_on_the_variables_written(small_model, layers, training, kind):
     model = small_model(*layers)
     step = tf.function(lambda x: model(x, training=training)).get_concrete_function(tf.constant(np.ones((2, 4), "f4")))
     promise = promise_after_tracing(before(model), model, written_slots(step, besides=[]))
@@ -186,7 +186,7 @@ def test_the_promise_after_tracing_follows_from_the_written_variables(small_mode
     assert (BATCH_NORMALIZATION in promise.reason) == (kind == APPROXIMATE or len(layers) == 2)
 
 
-def test_a_restart_only_model_stays_one(small_model):
+def test_a_restart_only_promise_is_unchanged_after_tracing(small_model):
     model = small_model(keras.layers.BatchNormalization())
     written = written_slots(
         tf.function(lambda x: model(x, training=True)).get_concrete_function(tf.constant(np.ones((2, 4), "f4"))), []

@@ -118,7 +118,7 @@ def test_two_optimizers_each_apply_their_gradients_once(guarded, eagerly):
     ],
 )
 @pytest.mark.parametrize("eagerly", [False, True])
-def test_a_step_that_cannot_be_divided_names_the_reason_from_its_graph(guarded, cls, reason, eagerly):
+def test_the_reason_for_not_dividing_a_step_is_found_by_tracing_it(guarded, cls, reason, eagerly):
     ours = guarded(cls.made(run_eagerly=eagerly), (X, Y))
     ours.divided.micro_step.trace(ours.batch)
     assert ours.divided.micro_step.reason == reason
@@ -136,7 +136,7 @@ def test_nothing_is_assigned_before_the_commit(guarded):
     assert any(np.any(value != variable.numpy()) for value, variable in zip(before, variables, strict=True))
 
 
-def test_the_share_scales_the_loss_or_else_the_gradients():
+def test_the_share_of_a_part_scales_its_loss_or_else_its_gradients():
     scaling, plain = keras.optimizers.SGD(loss_scale_factor=8), keras.optimizers.SGD()
     applied = GradientCapture(MicroBatchSlice.of(0, 1, 4))
     variable = keras.Variable(np.ones(2))
@@ -154,7 +154,7 @@ def test_the_share_scales_the_loss_or_else_the_gradients():
     assert not {"apply", "scale_loss"} & set(vars(plain))
 
 
-def test_the_optimizers_of_a_model_are_the_compiled_one_and_its_attributes_each_once():
+def test_compiled_and_attribute_optimizers_of_a_model_are_each_found_once():
     model = Both.made()
     model.alias = model.second
     assert optimizers_of(model) == [model.optimizer, model.second]
@@ -171,7 +171,7 @@ def test_gradient_clipping_applies_to_the_sum_of_the_parts(as_keras, clip):
 
 
 @pytest.mark.parametrize("largest", [1.0, 1e200], ids=["finite", "infinite in one part"])
-def test_loss_scaling_looks_at_the_sum_of_the_gradients(as_keras, largest):
+def test_loss_scaling_is_adjusted_once_per_step_from_the_summed_gradients(as_keras, largest):
     """A gradient that is infinite in one part skips the whole update and halves the scale, once."""
 
     def make():
@@ -220,7 +220,7 @@ def test_sparse_gradients_with_distinct_rows_stay_distinct_for_the_batch(as_kera
 
 
 @pytest.mark.parametrize("eagerly", [False, True])
-def test_other_threads_work_as_ever_while_parts_are_traced_or_run(guarded, eagerly):
+def test_keras_calls_in_other_threads_are_unaffected_by_a_divided_step(guarded, eagerly):
     """A data set of the user's own draws and counts in a thread while the step is taken in parts."""
     seen, plain = [], {}
 

@@ -14,7 +14,7 @@ def slices(rows, values):
     return tf.IndexedSlices(tf.constant(values), tf.constant(rows), tf.constant([5, 2]))
 
 
-def test_gradients_of_all_calls_are_added_up_dense_ones_in_place_sparse_ones_side_by_side():
+def test_dense_gradients_are_summed_and_sparse_ones_concatenated_over_all_parts():
     sums, variables = GradientSums(), [keras.Variable(np.ones(shape, "float32")) for shape in ((2,), (5, 2), (2,))]
     assert not sums.exist
     calls = [[tf.constant([1.0, 2.0]), slices([1], [[1.0, 1.0]])], [None]]
@@ -29,7 +29,7 @@ def test_gradients_of_all_calls_are_added_up_dense_ones_in_place_sparse_ones_sid
     assert sparse.dense_shape.numpy().tolist() == [5, 2]
 
 
-def test_sparse_gradients_that_have_each_index_once_are_added_up():
+def test_sparse_gradients_with_distinct_indices_are_summed_by_index():
     sums, table = GradientSums(), keras.Variable(np.ones((5, 2), "float32"))
     sums.make([[slices([1], [[1.0, 1.0]])]], [table])
     sums.pieces = {0: (Piece(Origin.DISTINCT),)}
@@ -41,7 +41,7 @@ def test_sparse_gradients_that_have_each_index_once_are_added_up():
     assert sparse.dense_shape.numpy().tolist() == [5, 2]
 
 
-def test_cleared_sums_begin_at_zero_and_are_reused():
+def test_cleared_gradient_sums_start_from_zero_again():
     sums, variable = GradientSums(), keras.Variable(np.ones(2, "float32"))
     for _ in range(2):
         sums.clear()
@@ -51,7 +51,7 @@ def test_cleared_sums_begin_at_zero_and_are_reused():
         assert total.numpy().tolist() == [1, 2]
 
 
-def test_sums_have_the_type_of_their_variable():
+def test_gradient_sums_have_the_dtype_of_their_variable():
     sums, variable = GradientSums(), keras.Variable(np.ones(1, "float64"))
     half = tf.constant([2.0**-12], tf.float16)
     sums.make([[half]], [variable])

@@ -45,7 +45,7 @@ REDUCTIONS = ["sum_over_batch_size", "sum", "none", "mean_with_sample_weight"]
 
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("reduction", REDUCTIONS)
-def test_every_reduction_gives_the_update_of_the_whole_batch(as_keras, linear, reduction, weighted):
+def test_every_loss_reduction_gives_the_update_of_the_whole_batch(as_keras, linear, reduction, weighted):
     make = linear(keras.losses.MeanSquaredError(reduction=reduction))
     batch = (numbers(N, 3), numbers(N, 2), *([weights()] if weighted else []))
     as_keras(make, batch, SIZES)
@@ -139,7 +139,7 @@ def test_an_added_loss_is_recognised_as_a_mean_or_sum_beside_a_regulariser(as_ke
     ("reduction", "masked", "expected"),
     [("mean_with_sample_weight", False, [7.0]), ("mean", True, [3.0]), ("sum", True, []), ("mean", False, [])],
 )
-def test_only_divisors_that_depend_on_the_data_are_collected(reduction, masked, expected):
+def test_only_loss_divisors_depending_on_the_data_are_collected(reduction, masked, expected):
     values, losses = tf.constant(numbers(4, 1)), MicroBatchLosses(None)
     if masked:
         values._keras_mask = tf.constant([True, False, True, True])

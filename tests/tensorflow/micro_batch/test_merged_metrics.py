@@ -54,7 +54,7 @@ def linear(*metrics, kind="metrics", **options):
 
 
 @pytest.mark.parametrize("eagerly", [False, True])
-def test_a_function_that_returns_one_number_counts_each_batch_once(as_keras, eagerly):
+def test_a_metric_function_returning_one_number_counts_each_batch_once(as_keras, eagerly):
     ours = as_keras(linear(number, "mae", run_eagerly=eagerly), batch(), SIZES)
     counts = {v.path: float(v.numpy()) for v in ours.model.metrics_variables if "count" in v.path}
     assert sorted(counts.values()) == [2, 2 * N, 2 * N]  # two batches; the loss and the rows by samples
@@ -70,7 +70,7 @@ def test_weighted_metrics_add_up_the_weights_of_their_samples(as_keras):
     as_keras(linear("mae", kind="weighted_metrics"), (*batch(), weights), SIZES)
 
 
-def test_metrics_of_keras_that_count_are_updated_part_by_part(as_keras):
+def test_counting_keras_metrics_updated_part_by_part_give_the_same_results(as_keras):
     def make():
         model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(1, activation="sigmoid")])
         auc = keras.metrics.AUC(num_thresholds=20, name="auc")
@@ -144,7 +144,7 @@ def test_logs_of_a_custom_train_step_equal_those_of_the_batch(guarded):
         np.testing.assert_allclose(one.numpy(), other.numpy(), 1e-11)
 
 
-def test_evaluating_in_parts_gives_the_same_and_commits_nothing(guarded):
+def test_evaluating_in_parts_gives_the_same_results_without_a_commit(guarded):
     def make():
         keras.utils.set_random_seed(0)
         return linear(number, "mae")()

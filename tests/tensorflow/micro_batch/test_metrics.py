@@ -65,7 +65,7 @@ def test_a_metric_is_foreign_when_its_own_code_updates_it(metric, foreign):
     assert is_foreign(metric) == foreign
 
 
-def test_scalars_and_summed_weights_are_handed_over_but_rows_are_not(model):
+def test_metric_scalars_and_summed_weights_are_handed_over_but_sample_rows_are_not(model):
     mean, total = keras.metrics.Mean(), keras.metrics.Sum()
     made = model()
     part = MicroBatchMetrics(made)
@@ -107,7 +107,7 @@ def test_a_foreign_metric_hands_its_arguments_over_and_is_not_updated(model):
     assert float(own.result()) == 0
 
 
-def test_the_source_of_a_result_is_its_metric(model):
+def test_each_metric_result_is_traced_back_to_its_metric(model):
     made = model("mae")
     part = MicroBatchMetrics(made)
     with MicroBatchMetrics.replaced(made, lambda: part):

@@ -83,7 +83,7 @@ def test_floats_are_averaged_by_the_share_of_each_part():
 
 
 @pytest.mark.parametrize("value", [0.1, 1e300, 3.3333333333333335, -0.0])
-def test_a_value_that_all_parts_agree_on_is_kept_bit_for_bit(value):
+def test_a_value_equal_in_all_parts_is_kept_bit_for_bit(value):
     assert moved([tf.constant(value, tf.float64)] * 3, [5, 3, 2]) == value
 
 
@@ -92,7 +92,7 @@ def test_integer_states_are_taken_from_the_first_part(value):
     assert moved([value, value], [3, 1]) == value.numpy().tolist()
 
 
-def test_one_part_leaves_the_state_alone():
+def test_moving_state_from_a_single_part_is_unchanged():
     assert moved([tf.constant(0.1)], [3]) == tf.constant(0.1).numpy()
 
 

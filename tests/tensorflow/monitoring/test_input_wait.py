@@ -46,7 +46,7 @@ def test_input_wait_is_measured_in_every_keras_execution_mode(small_model, datas
     assert counted * DELAY <= values["input_wait_seconds_total"] <= values["step_seconds_total"]
 
 
-def test_a_training_that_computes_does_not_wait(small_model, dataset, measured):
+def test_computation_within_a_step_does_not_count_as_input_wait(small_model, dataset, measured):
     class Computes(keras.layers.Layer):
         def call(self, x):
             return tf.ensure_shape(tf.numpy_function(lambda a: time.sleep(DELAY) or a, [x], tf.float32), x.shape)
@@ -112,7 +112,7 @@ def test_input_wait_is_measured_in_python_and_traced_loops(wait, dataset):
     assert seconds + BATCHES * DELAY <= wait.read()
 
 
-def test_input_wait_ignores_other_threads_and_anything_after_stop(wait, dataset):
+def test_input_wait_ignores_reads_by_other_threads_and_after_stopping(wait, dataset):
     before = wait.read()
     reading = threading.Thread(target=lambda: list(dataset()))
     reading.start()
@@ -129,7 +129,7 @@ def test_a_pipeline_error_is_raised_unchanged(wait):
     assert list(tf.data.Dataset.range(2).as_numpy_iterator()) == [0, 1]
 
 
-def test_counted_wait_leaves_out_pauses(wait):
+def test_counted_wait_excludes_waiting_during_pauses(wait):
     counted = CountedWait(wait)
     wait.add(5.0)
     counted.leave_out_what_came()
@@ -237,7 +237,7 @@ def test_no_timestamp_is_taken_under_deterministic_operations(deterministic):
     wait.stop()
 
 
-def test_no_timestamp_is_taken_in_earlier_traces_under_deterministic_operations(deterministic):
+def test_functions_traced_earlier_still_run_under_deterministic_operations(deterministic):
     wait, fetch = listened()
     assert int(fetch()) == 0
     assert wait.read() > 0
@@ -246,7 +246,7 @@ def test_no_timestamp_is_taken_in_earlier_traces_under_deterministic_operations(
     wait.stop()
 
 
-def test_a_measurement_that_fails_costs_no_batch(monkeypatch):
+def test_no_batch_is_lost_when_measuring_input_wait_fails(monkeypatch):
     monkeypatch.setattr(input_wait, "_time", lambda: 1 / 0)
     wait, fetch = listened()
     assert [int(fetch()) for _ in range(3)] == [0, 1, 2]

@@ -46,7 +46,7 @@ def board(tmp_path):
     return lambda: reader.read()[0]
 
 
-def test_the_first_execution_is_left_out_of_the_times(meter, clock, board):
+def test_measured_times_exclude_the_first_execution(meter, clock, board):
     meter.wait.add(60.0)
     clock.now += 60
     meter.count()
@@ -61,7 +61,7 @@ def test_the_first_execution_is_left_out_of_the_times(meter, clock, board):
     assert (values["epoch"], values["epochs"], values["steps_per_epoch"]) == (1, 2, 10)
 
 
-def test_an_evaluation_is_left_out_of_the_times(meter, clock, board):
+def test_measured_times_exclude_evaluation(meter, clock, board):
     for _ in range(2):
         clock.now += 1
         meter.wait.add(0.25)
@@ -77,14 +77,14 @@ def test_an_evaluation_is_left_out_of_the_times(meter, clock, board):
     assert (values["step_seconds_total"], values["input_wait_seconds_total"]) == (2, pytest.approx(0.5))
 
 
-def test_a_wait_that_was_not_measured_is_not_there(meter, clock, board):
+def test_unmeasured_input_wait_is_left_off_the_board(meter, clock, board):
     for _ in range(3):
         clock.now += 1
         meter.count()
     assert "input_wait_seconds_total" not in board()
 
 
-def test_most_steps_write_nothing(meter, clock, board):
+def test_the_board_is_not_written_at_every_step(meter, clock, board):
     meter.count()
     before = board()
     clock.now += 0.5
@@ -101,7 +101,7 @@ def test_a_failing_meter_reports_once_and_lets_training_continue(meter, clock, t
     assert told == ["ZeroDivisionError: division by zero; the training is not measured any more"]
 
 
-def test_a_fork_does_not_write_on_its_parents_board(meter, clock, board, monkeypatch):
+def test_a_forked_process_does_not_write_to_its_parents_board(meter, clock, board, monkeypatch):
     meter.count()
     before = board()
     monkeypatch.setattr(os, "getpid", lambda: -1)
@@ -129,7 +129,7 @@ class Memory:
         return {"allocator_in_use_bytes": 1000, "allocator_peak_bytes": 2000, "allocator_limit_bytes": None}
 
 
-def test_memory_is_noted_each_second_at_first_and_at_the_end_of_each_epoch(meter, clock, tmp_path, monkeypatch):
+def test_memory_is_recorded_each_second_at_first_and_at_the_end_of_each_epoch(meter, clock, tmp_path, monkeypatch):
     monkeypatch.setattr("oomph.monitor.live.meter.FullestDevice", Memory)
     for _ in range(500):
         clock.now += 0.01
@@ -146,7 +146,7 @@ def test_memory_is_noted_each_second_at_first_and_at_the_end_of_each_epoch(meter
     assert "allocator_limit_bytes" not in values
 
 
-def test_later_memory_is_noted_after_200_steps_or_a_fiftieth_of_the_time(meter, clock, tmp_path, monkeypatch):
+def test_later_memory_is_recorded_every_200_steps_or_fiftieth_of_the_elapsed_time(meter, clock, tmp_path, monkeypatch):
     monkeypatch.setattr("oomph.monitor.live.meter.FullestDevice", Memory)
     meter.begin()
     clock.now += 1000.0

@@ -11,7 +11,7 @@ from oomph.monitor.live.readings import WeightLooks, not_finite
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
-def test_every_nonfinite_number_counts(dtype):
+def test_every_nan_and_infinity_in_the_weights_is_counted(dtype):
     kernel = tf.Variable(tf.cast([[1.0, np.nan], [np.inf, -np.inf]], dtype))
     assert not_finite([kernel, tf.Variable([1.0]), tf.Variable([1])]) == 3
 
@@ -28,7 +28,7 @@ def test_no_variables_count_as_no_nonfinite_weights():
     assert not_finite([]) == 0
 
 
-def test_slow_weight_looks_are_taken_less_often(monkeypatch):
+def test_slow_weight_checks_are_made_less_often(monkeypatch):
     now = [0.0]
 
     def slow(_):
@@ -46,7 +46,7 @@ def test_slow_weight_looks_are_taken_less_often(monkeypatch):
     assert seen > 10
 
 
-def test_weight_looks_stop_after_running_out_of_device_memory(monkeypatch):
+def test_weight_checks_stop_after_running_out_of_device_memory(monkeypatch):
     def full(_):
         raise tf.errors.ResourceExhaustedError(None, None, "OOM when allocating")
 

@@ -28,12 +28,12 @@ def test_every_row_exists_in_the_installed_versions(row):
 
 
 @pytest.mark.parametrize("row", [row for row in ROWS if isinstance(row, Global)], ids=lambda row: row.path)
-def test_a_global_row_yields_its_value(row):
+def test_every_global_name_in_the_table_resolves_to_a_value(row):
     assert row.value() is not None or row is TENSORFLOW.global_generator
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.path)
-def test_a_missing_name_switches_off_its_own_feature_and_no_other(row, monkeypatch):
+def test_a_missing_name_disables_only_the_features_that_need_it(row, monkeypatch):
     gone = type(row)(row.module, row.name + "_of_another", row.feature)
     assert not gone.exists()
     monkeypatch.setattr(support, "missing", lambda: (gone,))
@@ -44,7 +44,7 @@ def test_a_missing_name_switches_off_its_own_feature_and_no_other(row, monkeypat
 
 
 @pytest.mark.parametrize("cls", [Global, Attribute])
-def test_names_of_a_missing_module_do_not_exist(cls):
+def test_names_in_a_missing_module_are_reported_as_not_existing(cls):
     assert not cls("keras.src.trainers.gone", "anything", Feature.GUARD).exists()
     assert not cls("gone.altogether", "anything", Feature.GUARD).exists()
 
@@ -148,7 +148,7 @@ def _private_names_of(path: Path) -> set[str]:
         "reach/live",
     ],
 )
-def test_no_other_file_spells_a_private_name(room):
+def test_private_names_are_spelled_only_in_the_name_tables(room):
     names = {name for row in PRIVATE for name in row.names if name.startswith("_") and name != "__version__"}
     for path in sorted((Path(oomph.__file__).parent / room).rglob("*.py")):
         if path.parent.name != "names":

@@ -174,7 +174,7 @@ def _coroutine():
 
 @pytest.mark.filterwarnings("ignore::ResourceWarning")
 @pytest.mark.parametrize("name", ODD)
-def test_an_odd_object_does_not_stop_its_siblings_from_being_restored(name):
+def test_other_attributes_are_restored_beside_an_unusual_object(name):
     RAN.clear()
 
     def make():
@@ -199,7 +199,7 @@ def test_an_odd_object_does_not_stop_its_siblings_from_being_restored(name):
     assert time.monotonic() - started < 5
 
 
-def test_values_beside_a_lock_are_restored():
+def test_values_are_restored_beside_a_newly_created_lock():
     """A lock or the like that is made on the way is made by the new process as well."""
     global GLOBAL_LOCK, GLOBAL_COUNT
 
@@ -333,7 +333,7 @@ def test_very_many_objects_are_examined_only_in_part():
     assert now.unseen
 
 
-def test_the_walk_stops_when_its_time_is_over():
+def test_the_walk_over_objects_stops_at_its_time_limit():
     things = [[[n]] for n in range(15_000)]
     graph = walk([("root", things)], seconds=0.001)
     assert len(graph.nodes) < 15_000
@@ -368,7 +368,7 @@ def test_large_numbers_and_long_texts_are_examined_quickly():
     assert spent < 10
 
 
-def test_tuples_that_are_nested_deeply_are_named_and_do_not_overflow_the_stack():
+def test_deeply_nested_tuples_are_reported_without_a_stack_overflow():
     def make(end):
         made = (end,)
         for _ in range(5000):

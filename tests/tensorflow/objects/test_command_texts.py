@@ -41,7 +41,7 @@ PLAIN = ["done", "a touch", "loss 0.5, epoch 3", "50 %", "-1.5", "val_loss", "a/
 
 @pytest.mark.parametrize("old", [NOTHING, "echo done", Among(("echo", "done"))], ids=["nothing", "text", "list"])
 @pytest.mark.usefixtures("_runs_commands")
-def test_a_text_that_a_shell_takes_for_a_command_is_refused(old):
+def test_text_a_shell_could_run_as_a_command_is_refused(old):
     for text in COMMANDS:
         for new in (text, text.encode(), (1, text), np.array([text])):
             with pytest.raises(RefusedError):
@@ -56,7 +56,7 @@ def test_an_already_present_command_text_is_kept():
     assert admitted("touch", Among(("true", "touch"))) == "touch"
 
 
-def test_any_text_is_admitted_to_a_script_that_runs_no_commands():
+def test_command_texts_are_admitted_in_a_script_that_runs_no_commands():
     assert admitted("one; touch x\n", "two") == "one; touch x\n"
 
 
@@ -73,7 +73,7 @@ def test_any_text_is_admitted_to_a_script_that_runs_no_commands():
         ("executed = 1", False),
     ],
 )
-def test_a_script_runs_commands_if_its_code_names_a_way(tmp_path, source, runs):
+def test_a_script_counts_as_running_commands_if_its_code_names_a_way_to(tmp_path, source, runs):
     path = tmp_path / "train.py"
     path.write_text(source)
     assert command_texts._names_a_way(str(path)) is runs

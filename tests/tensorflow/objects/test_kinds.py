@@ -373,7 +373,7 @@ def test_attributes_and_private_slots_of_user_classes_are_restored(resume):
     assert (tallies, tallies.hits, rows, rows.total, private.counted()) == ({"a": 1}, 2, [1, 3], 3, 2)
 
 
-def test_a_new_container_is_restored_with_its_user_class(resume):
+def test_containers_of_user_classes_are_restored_with_class_and_attributes(resume):
     def change(holder):
         holder.value = [Tallies(a=1), Rows(1, 2)]
         holder.value[0].hits, holder.value[1].total = 3, 4
@@ -402,7 +402,7 @@ LONG_LISTS = {
 @pytest.mark.parametrize(
     "make", [list, collections.deque, lambda items: {"a": {"b": items}}], ids=["list", "deque", "dict"]
 )
-def test_long_lists_of_numbers_come_back_with_their_types(resume, name, make):
+def test_long_lists_of_numbers_are_restored_with_their_types(resume, name, make):
     def put(holder):
         holder.a = make(LONG_LISTS[name])
 
@@ -415,7 +415,7 @@ def test_long_lists_of_numbers_come_back_with_their_types(resume, name, make):
     assert kept.dtype == object or kept.tobytes() == back.tobytes()
 
 
-def test_a_million_numpy_numbers_take_only_their_bytes(resume):
+def test_a_million_numpy_numbers_are_saved_in_little_more_than_their_bytes(resume):
     def put(holder):
         holder.a = [np.float32(0.1)] * 10**6
 
@@ -425,7 +425,7 @@ def test_a_million_numpy_numbers_take_only_their_bytes(resume):
     assert found.resumed.a == found.killed.a
 
 
-def test_a_new_array_comes_back_in_the_order_of_its_memory(resume):
+def test_a_new_array_is_restored_with_its_memory_order(resume):
     def put(holder):
         holder.a = [np.asfortranarray(np.arange(6.0).reshape(2, 3)), np.arange(6.0).reshape(2, 3), np.array(1.5)]
 
@@ -448,7 +448,7 @@ def test_id_keys_are_restored_as_the_ids_of_the_new_objects(resume):
     assert found.resumed.seen == {id(each): 5 * number for number, each in enumerate(found.resumed.value)}
 
 
-def test_weak_keys_come_back(resume):
+def test_weak_key_dictionaries_are_restored(resume):
     def make():
         holder = Holder([Entry(1, []), Holder(2)])
         holder.seen = weakref.WeakKeyDictionary({holder.value[1]: 1})
@@ -474,7 +474,7 @@ def test_changes_beyond_the_walks_limit_are_reported_as_lost(monkeypatch, change
     assert all("there was no time to look at it" in str(line) for line in found.lost)
 
 
-def test_digest_handles_shared_and_circular_containers():
+def test_digests_distinguish_shared_containers_and_accept_circular_ones():
     shared = circular = []
     for _ in range(60):
         shared = [shared, shared]
@@ -634,7 +634,7 @@ def closure():
         lambda f: [{"deep": (f,)}],
     ],
 )
-def test_closure_variables_are_restored_wherever_they_are(resume, wrapped):
+def test_closure_variables_are_restored_however_the_function_is_wrapped(resume, wrapped):
     def make():
         function = closure()
         return Holder([function, wrapped(function)])
@@ -714,7 +714,7 @@ def wandering():
         yield random.SystemRandom().random()
 
 
-def test_a_generator_that_cannot_be_moved_is_named_in_bounded_time(resume):
+def test_a_generator_drawing_system_randomness_is_moved_or_reported_as_lost(resume):
     def draws():
         while True:
             number = random.SystemRandom().random()
@@ -767,7 +767,7 @@ def bare(thing):
 
 @settings(max_examples=80, deadline=None)
 @given(ANYTHING, ANYTHING)
-def test_any_nest_of_values_comes_back(resume, before, after):
+def test_any_nested_value_is_restored(resume, before, after):
     found = resume(lambda: Holder(copy.deepcopy(before)), put(after))
     assert found.lost == []
     assert bare(found.resumed.value) == bare(after)
@@ -799,7 +799,7 @@ class Dropping:
         self.steps += 1
 
 
-def test_a_setting_that_the_script_has_changed_takes_effect_and_is_named(resume):
+def test_a_setting_changed_in_the_script_takes_effect_and_is_reported(resume):
     drops = iter([3.0, 9.0])
     found = resume(lambda: Dropping(next(drops)), Dropping.step)
     assert (found.resumed.drop, found.resumed.every, found.resumed.steps) == (9.0, 5, 1)
@@ -807,7 +807,7 @@ def test_a_setting_that_the_script_has_changed_takes_effect_and_is_named(resume)
     assert found.lost == ["root.drop: 3.0 → 9.0"]
 
 
-def test_a_figure_that_the_training_has_changed_is_restored(resume):
+def test_a_value_changed_by_the_training_is_restored_over_the_scripts_edit(resume):
     def change(thing):
         thing.drop, thing.steps = 4.5, 1
 
@@ -829,7 +829,7 @@ def test_seed_children_continue_in_sequence_after_restoring(resume, make, draw):
     assert draw(found.resumed.of) == draw(found.killed.of)
 
 
-def test_children_that_were_never_spawned_are_not_taken_back(resume):
+def test_a_seed_sequence_that_spawned_other_children_is_reported_as_lost(resume):
     changed = resume(lambda: np.random.SeedSequence(7), lambda seeds: seeds.spawn(2)).changes
     live = np.random.SeedSequence(7)
     live.spawn(3)

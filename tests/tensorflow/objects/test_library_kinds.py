@@ -165,7 +165,7 @@ def test_state_of_each_library_object_is_restored(resume, name):
         assert shown(found.resumed.value) != shown(make())
 
 
-def test_an_optimizer_that_is_built_on_the_way_has_its_slots(resume):
+def test_slots_of_an_optimizer_built_during_training_are_restored(resume):
     def make():
         variable = tf.Variable([1.0, 2.0])
         return Holder([variable, keras.optimizers.Adam(0.1)])
@@ -217,7 +217,7 @@ def test_state_of_a_datasets_generator_is_restored(resume):
     assert resumed.rng.random() == killed.rng.random()
 
 
-def test_keras_bookkeeping_is_not_seen_as_a_change(resume):
+def test_keras_bookkeeping_is_not_recorded_as_a_change(resume):
     def use(holder):
         model = holder.value
         model.predict(np.ones((2, 2)), verbose=0)
@@ -228,7 +228,7 @@ def test_keras_bookkeeping_is_not_seen_as_a_change(resume):
     assert found.changes.changed == {} or all("seed" in key or "variables" in key for key in found.changes.changed)
 
 
-def test_values_that_grain_caches_do_not_change_the_fingerprint():
+def test_values_cached_by_grain_do_not_change_the_fingerprint():
     grain = pytest.importorskip("grain", reason="needs Grain, which Keras reads data with")
     data = grain.MapDataset.source([1, 2, 3, 4]).map(lambda number: number + 1).batch(2)
     before = Picture.of([("data", data)]).fingerprint()

@@ -83,7 +83,7 @@ def test_standard_streams_are_left_alone(capfd):
     assert changes.lost == []
 
 
-def test_a_closed_file_is_no_trouble(tmp_path):
+def test_a_closed_file_is_not_reported_as_lost(tmp_path):
     with open(tmp_path / "log.txt", "w") as file:
         picture = Picture.of([("callback", Log(file))])
     changes = changes_between(picture, Picture.of([("callback", Log(file))], picture))

@@ -49,7 +49,7 @@ def test_a_table_changed_in_place_is_restored_in_place(resume, name):
     assert found.resumed.alias is found.resumed.value, "whoever has it sees the change"
 
 
-def test_a_new_table_is_built(resume):
+def test_a_replaced_pandas_table_is_restored(resume):
     found = resume(lambda: Holder(table()), lambda h: setattr(h, "value", pandas.concat([h.value, table()])))
     assert found.lost == []
     _assert_equal(found.resumed.value, found.killed.value)

@@ -44,7 +44,7 @@ def test_pickled_objects_are_refused(thing, protocol, compress):
                 admitted(new, b"before")
 
 
-def test_names_that_the_script_has_registered_by_number_are_refused():
+def test_pickles_using_registered_extension_numbers_are_refused():
     copyreg.add_extension("posix", "system", 200)
     try:
         for content in (pickle.dumps(os.system, 2), b"\x84\xc8\x00\x00\x00."):
@@ -54,7 +54,7 @@ def test_names_that_the_script_has_registered_by_number_are_refused():
         copyreg.remove_extension("posix", "system", 200)
 
 
-def test_pickled_objects_that_are_there_already_stay():
+def test_pickled_objects_already_present_are_admitted():
     content = pickle.dumps(print)
     assert admitted(content, content) == content
     assert admitted(content, Among((b"", content))) == content
@@ -76,7 +76,7 @@ def test_pickled_numbers_and_arrays_are_admitted(thing, protocol, compress):
     assert admitted(content, b"") == content
 
 
-def test_other_bytes_are_admitted():
+def test_bytes_that_are_not_pickled_objects_are_admitted():
     broken = [b"\x80", b"\x80\x04", b"x\x9c", zlib.compress(b"a")[:-1]]
     without_a_name = [b"\x82\x00", b"\x82\x01.", b"NN\x93.", b"NN\x92.", b"V", b"cos", b"I1_0"]
     others = [b"", b"(", b"(a, b)", b"best.keras", b"c", np.arange(1000.0).tobytes(), bytes(range(1, 256))]
@@ -95,7 +95,7 @@ def test_compressed_bytes_too_long_to_inspect_are_refused(monkeypatch):
 
 
 @pytest.mark.parametrize("make", [bytearray, io.BytesIO, lambda kept: [kept]], ids=["bytearray", "buffer", "list"])
-def test_objects_that_hold_bytes_keep_their_own_instead_of_pickled_objects(resume, make):
+def test_objects_holding_bytes_keep_their_content_when_pickled_objects_are_refused(resume, make):
     def put(content):
         def into(thing):
             if type(thing) is io.BytesIO:
@@ -120,7 +120,7 @@ def test_objects_that_hold_bytes_keep_their_own_instead_of_pickled_objects(resum
 
 
 @pytest.mark.parametrize("compress", COMPRESSIONS[1:], ids=["gzip", "zlib", "bz2", "xz"])
-def test_many_values_are_unpacked_up_to_a_total(compress, monkeypatch):
+def test_compressed_values_are_unpacked_only_up_to_a_total_size(compress, monkeypatch):
     """Also those that are broken only at their ends."""
     monkeypatch.setattr(run_when_read, "_MOST", 50_000)
     monkeypatch.setattr(run_when_read, "_MOST_IN_ALL", 100_000)

@@ -229,7 +229,7 @@ def test_an_iterator_keeps_the_function_of_this_process():
     assert list(callback.held["map"]) == ["1", "2", "3"], "it is neither replaced nor read"
 
 
-def test_an_object_that_iterates_in_python_is_not_asked_to():
+def test_a_checkpoint_cannot_start_iteration_of_a_python_object():
     callback = script()
     key = key_of(picture(callback), callback.held["iterated"])
     content = ("made", "", "iterator", ("enumerate", (("ref", key), 0)))
@@ -287,7 +287,7 @@ def test_a_checkpoint_cannot_plant_a_callable_anywhere(value):
         ("len", 5),
     ],
 )
-def test_a_global_that_is_no_variable_of_the_scripts_stays(content):
+def test_a_checkpoint_cannot_set_globals_that_are_not_the_scripts_variables(content):
     before = dict(globals())
     try:
         with nothing_happens():
@@ -314,7 +314,7 @@ def test_keras_attributes_methods_and_special_names_are_not_set(name):
 
 
 @pytest.mark.parametrize("name", ["on_epoch_end", "__call__", "__getattribute__", "__del__", "__init__"])
-def test_class_behaviour_is_not_set_as_state(name):
+def test_a_checkpoint_cannot_set_attributes_defining_class_behaviour(name):
     before = dict(vars(Mine))
     with nothing_happens():
         assert restored(script(), {"class Mine": (name, 5)}) != []
@@ -383,7 +383,7 @@ def test_numeric_objects_are_created_only_from_numbers(tag):
     ],
     ids=lambda path: path[:20],
 )
-def test_no_path_leads_out_of_the_folders_of_the_script(tmp_path, monkeypatch, path):
+def test_paths_leading_out_of_the_scripts_folders_are_not_restored(tmp_path, monkeypatch, path):
     home, work = tmp_path / "home", tmp_path / "work"
     home.mkdir()
     work.mkdir()
@@ -402,7 +402,7 @@ def test_no_path_leads_out_of_the_folders_of_the_script(tmp_path, monkeypatch, p
 @pytest.mark.parametrize(
     "path", ["log-2.csv", "logs/log.csv", "{work}/log.csv", "{work}", "a word", "</s>", "/no", "see train.py"]
 )
-def test_a_path_of_the_scripts_own_comes_back(tmp_path, monkeypatch, path):
+def test_a_path_within_the_scripts_folders_is_restored(tmp_path, monkeypatch, path):
     monkeypatch.chdir(tmp_path)
     callback = script()
     held = picture(callback).contents["callback"][0]
@@ -418,7 +418,7 @@ def of_words(callback, words):
     return {listed: (None, *words), by_key: ("dict", None, *pairs)}
 
 
-def test_words_of_a_vocabulary_come_back():
+def test_vocabulary_words_resembling_paths_are_restored():
     callback, words = script(), ["a/b", ".5", "...", "</s>"]
     assert restored(callback, of_words(callback, words)) == []
     assert callback.held["numbers"] == list(callback.held["by key"]) == words
@@ -460,7 +460,7 @@ def test_no_path_leads_out_from_within_an_array_or_a_table(tmp_path, monkeypatch
         assert (lost == []) is comes_back, lost
 
 
-def test_many_paths_in_another_order_come_back_soon(tmp_path):
+def test_many_reordered_paths_are_restored_quickly(tmp_path):
     """Each may take the place of any."""
     callback = script()
     names = [f"{tmp_path}/images/{number}.png" for number in range(20_000)]
@@ -472,7 +472,7 @@ def test_many_paths_in_another_order_come_back_soon(tmp_path):
     assert time.monotonic() - began < 20
 
 
-def test_a_file_beside_the_one_that_is_named_here_comes_back(tmp_path):
+def test_a_path_is_restored_only_beside_the_file_named_by_the_new_process(tmp_path):
     callback = script()
     callback.note = str(tmp_path / "epoch-1.csv")
     held = picture(callback).contents["callback"][0]
@@ -484,7 +484,7 @@ def test_a_file_beside_the_one_that_is_named_here_comes_back(tmp_path):
 
 
 @pytest.mark.parametrize("place", [625, 10**6, -1, 2**31])
-def test_a_place_beyond_the_buffer_of_a_generator_is_refused(place):
+def test_a_position_beyond_a_random_generators_buffer_is_refused(place):
     """NumPy does not check it, and would read the memory behind the buffer."""
     callback = script()
     callback.held["twister"] = np.random.Generator(np.random.MT19937(1))
@@ -526,14 +526,14 @@ def replaced(content, place):
         ("array", ("large", "", "(3,)f8", (1,))),
     ],
 )
-def test_a_declared_content_size_is_checked(name, content):
+def test_content_with_a_false_declared_size_is_refused(name, content):
     callback = script()
     key = key_of(picture(callback), callback.held[name])
     with nothing_happens():
         assert restored(callback, {key: content}, arrays={key: bytes(24)}) != []
 
 
-def test_an_address_that_has_changed_is_lost_by_its_name():
+def test_a_changed_pointer_is_reported_as_lost_by_name():
     callback = script()
     before = picture(callback)
     callback.held["address"].value = 5
@@ -551,7 +551,7 @@ def test_an_oversized_combinations_iterator_is_refused():
 
 @pytest.mark.parametrize("kind", ["list", "tuple", "set", "dict", "bytes", "bytearray", "frozenset"])
 @pytest.mark.parametrize("maker", ["map", "starmap", "filter"])
-def test_no_iterator_fills_the_memory(kind, maker):
+def test_a_checkpoint_cannot_exhaust_memory_through_an_endless_iterator(kind, maker):
     callback = script()
     numbers = key_of(picture(callback), callback.held["numbers"])
     endless = ("made", "", "iterator", ("repeat", (("tuple", 1 << 40),)))
@@ -567,7 +567,7 @@ def test_no_iterator_fills_the_memory(kind, maker):
 
 
 @pytest.mark.parametrize("name", ["DataFrame", "Series"])
-def test_one_number_does_not_fill_a_table(name):
+def test_a_single_number_with_a_huge_index_is_not_made_into_a_table(name):
     pandas = pytest.importorskip("pandas")
     callback = script()
     callback.held["frame"] = pandas.DataFrame({"loss": [1.0]}) if name == "DataFrame" else pandas.Series([1.0])
@@ -581,7 +581,7 @@ def test_one_number_does_not_fill_a_table(name):
 
 
 @pytest.mark.parametrize("content", [(2, "n", 5), (10**9, "n", 5), (2, 5, 5), (2, "n"), 5, (), ("x", "n", 5)])
-def test_a_generator_is_not_run_to_a_position_it_does_not_have(content):
+def test_a_generator_is_not_advanced_to_a_position_it_does_not_have(content):
     generator = endless()
     callback = script()
     callback.held["endless"] = generator
@@ -760,7 +760,7 @@ QUICK = settings(max_examples=60, deadline=None, suppress_health_check=list(Heal
 LONG = settings(max_examples=10_000, deadline=None, suppress_health_check=list(HealthCheck))
 
 
-def test_the_real_document_is_restored_whole():
+def test_an_unaltered_document_is_restored_completely():
     real, second = mutations(), script()
     restoration = Restoration(picture(second), real)
     restoration.apply()
@@ -770,27 +770,27 @@ def test_the_real_document_is_restored_whole():
 
 @QUICK
 @given(st.data())
-def test_any_content_runs_nothing(data):
+def test_restoring_random_content_runs_no_code(data):
     check_anything(data)
 
 
 @QUICK
 @given(st.data())
-def test_a_real_document_with_one_change_runs_nothing(data):
+def test_restoring_a_document_with_one_change_runs_no_code(data):
     check_mutation(data)
 
 
 @pytest.mark.slow
 @LONG
 @given(st.data())
-def test_ten_thousand_contents_run_nothing(data):
+def test_restoring_ten_thousand_random_contents_runs_no_code(data):
     check_anything(data)
 
 
 @pytest.mark.slow
 @LONG
 @given(st.data())
-def test_ten_thousand_documents_with_one_change_run_nothing(data):
+def test_restoring_ten_thousand_documents_with_one_change_runs_no_code(data):
     check_mutation(data)
 
 

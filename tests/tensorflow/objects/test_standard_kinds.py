@@ -69,7 +69,7 @@ def table(path=":memory:"):
 
 
 @pytest.mark.parametrize("make", [table, lambda: table().cursor()])
-def test_a_database_in_memory_that_was_written_is_lost(make):
+def test_a_changed_in_memory_database_is_reported_as_lost(make):
     _, _, lost = taken_over(make, lambda held: held.execute("insert into seen values (1)"))
     assert len(lost) == 1
 

@@ -99,7 +99,7 @@ def test_a_fresh_generator_is_moved_without_running_its_beginning():
     assert (ran, next(live), next(other)) == ([True], 14, 14)
 
 
-def test_a_debugger_keeps_its_trace_function():
+def test_moving_a_generator_keeps_a_debuggers_trace_function():
     def trace(frame, event, argument):
         return None
 
@@ -125,7 +125,7 @@ def test_frames_with_hidden_stack_values_cannot_be_moved(make):
         assert not any(suspended.can_be_put_at(other, offset) for offset in offsets), "next would be called once more"
 
 
-def test_a_coroutine_is_recognised_as_receiving_values():
+def test_only_coroutines_are_recognised_as_receiving_values():
     assert suspended.receives(controller())
     assert not suspended.receives(counting(1))
     assert not suspended.receives(looping())
@@ -174,7 +174,7 @@ def test_a_coroutine_in_a_closure_is_restored_with_its_state():
     assert [first["rates"].send(2.5) for _ in range(3)] == [second["rates"].send(2.5) for _ in range(3)]
 
 
-def test_a_cell_that_a_generator_shares_with_its_inner_function_comes_back():
+def test_a_closure_cell_shared_with_a_generators_inner_function_is_restored():
     def begun():
         made = {"sums": closing_over()}
         next(made["sums"])
@@ -185,7 +185,7 @@ def test_a_cell_that_a_generator_shares_with_its_inner_function_comes_back():
     assert (first["sums"].send(3), second["sums"].send(3)) == (7, 7)
 
 
-def test_a_loop_over_an_iterator_is_run_forward():
+def test_a_generator_looping_over_an_iterator_resumes_at_its_position():
     first, second, lost = given_back(
         lambda: {"numbers": looping()}, lambda made: [next(made["numbers"]) for _ in "abc"]
     )
@@ -193,7 +193,7 @@ def test_a_loop_over_an_iterator_is_run_forward():
     assert (next(first["numbers"]), next(second["numbers"])) == (6, 6)
 
 
-def test_a_coroutine_that_cannot_be_moved_is_lost_and_still_alive():
+def test_an_unmovable_coroutine_is_reported_as_lost_and_still_works():
     def fed():
         for number in range(10):
             got = yield number

@@ -31,12 +31,12 @@ def test_any_value_survives_json(value):
 
 
 @pytest.mark.parametrize("number", [1 << 1024, -(1 << 4000), (1 << 1024) - 1, 10**300])
-def test_a_number_of_any_size_is_exact(number):
+def test_integers_of_any_size_survive_json_exactly(number):
     assert values.from_json(json.loads(json.dumps(values.to_json(number)))) == number
 
 
 @pytest.mark.parametrize("number", [math.inf, -math.inf, math.nan, -0.0, 5e-324])
-def test_a_float_of_any_kind_is_exact(number):
+def test_every_kind_of_float_survives_json_exactly(number):
     assert repr(values.from_json(json.loads(json.dumps(values.to_json(number), allow_nan=False)))) == repr(number)
 
 
@@ -61,13 +61,13 @@ def test_a_value_type_is_named_by_its_path(kind):
 
 
 @pytest.mark.parametrize("thing", [os.path.join, np, print, open, type, object, np.ndarray, types.FunctionType])
-def test_other_objects_have_no_type_name(thing):
+def test_objects_other_than_value_types_have_no_type_name(thing):
     with pytest.raises(CannotEncodeError):
         values.named(thing)
 
 
 @pytest.mark.parametrize("path", ["posix:system", "builtins:exec", "builtins:type", "os:", "", ":", "int", 5, None])
-def test_other_names_are_not_decoded_to_types(path):
+def test_invalid_type_names_are_not_decoded(path):
     with pytest.raises((ValueError, TypeError)):
         values.decode(("type", path))
 
@@ -93,7 +93,7 @@ def test_an_undecodable_value_raises_an_error(value):
         values.decode(value) if value else values.decode(("",))
 
 
-def test_unknown_things_are_found_at_any_depth():
+def test_unknown_values_are_found_at_any_depth():
     value = ("a:B", "x", (values.UNKNOWN, "Thing"), ("tuple", 1, ("tuple", (values.UNKNOWN, "Other"))))
     assert list(values.unknown_in(value)) == ["Thing", "Other"]
     assert list(values.unknown_in(("tuple", "unknown", "Thing"))) == []
@@ -102,7 +102,7 @@ def test_unknown_things_are_found_at_any_depth():
 @pytest.mark.parametrize(
     "dtype", ["float32", "bfloat16", "int64", "bool", "complex64", "<U3", "S5", "float8_e4m3fn", "M8[ns]"]
 )
-def test_a_dtype_is_named_by_a_word(dtype):
+def test_every_dtype_is_recovered_from_its_text(dtype):
     try:
         found = np.dtype(dtype)
     except TypeError:

@@ -46,7 +46,7 @@ def test_an_object_is_named_by_its_shortest_path():
     assert not any(key.startswith("one.parts[0].parts[0].parts[0]") for key in found)
 
 
-def test_the_names_are_the_same_in_every_attempt():
+def test_object_names_and_fingerprint_are_the_same_in_every_attempt():
     def make():
         return [("callback Thing", Thing({"b": [1], "a": (2, [3])}, random.Random(1), np.zeros(3)))]
 
@@ -54,7 +54,7 @@ def test_the_names_are_the_same_in_every_attempt():
     assert Picture.of(make()).fingerprint() == Picture.of(make()).fingerprint()
 
 
-def test_globals_that_code_refers_to_are_reached_and_others_are_not():
+def test_only_globals_referenced_by_code_are_reached():
     found = keys(("callback Thing", Thing()))
     assert f"global of {__name__}: SETTINGS[rate]".replace("[rate]", "['rate']") in found
     assert not any("UNUSED" in key for key in found)
@@ -74,7 +74,7 @@ def test_objects_saved_elsewhere_are_known_but_not_examined():
     assert graph.nodes["root[0]"].kind is OPAQUE
 
 
-def test_a_later_walk_keeps_the_names_and_gives_new_objects_others():
+def test_a_later_walk_keeps_existing_names_and_gives_new_objects_unused_ones():
     things = [[1], [2]]
     before = walk([("root", things)])
     first = things.pop(0)
@@ -85,7 +85,7 @@ def test_a_later_walk_keeps_the_names_and_gives_new_objects_others():
     assert after.by_id[id(things[1])].key == "root[1] (2)"
 
 
-def test_ids_that_are_used_again_are_not_taken_for_the_same_object():
+def test_a_new_object_with_a_reused_id_gets_a_new_name():
     holder = [[n] for n in range(50)]
     before = walk([("root", holder)])
     holder[:] = [[n] for n in range(50)]
@@ -93,7 +93,7 @@ def test_ids_that_are_used_again_are_not_taken_for_the_same_object():
     assert not set(before.nodes) & set(after.nodes) - {"root"}
 
 
-def test_long_names_are_shortened_and_still_tell_objects_apart():
+def test_shortened_long_names_remain_unique():
     things = {"x" * 5000 + end: [end] for end in "ab"}
     found = [key for key in walk([("root", things)]).nodes if key != "root"]
     assert len(set(found)) == 2
@@ -133,7 +133,7 @@ def test_user_modules_are_distinguished_from_installed_ones():
         assert not code.is_users(module)
 
 
-def test_what_keras_sets_on_a_callback_is_not_the_users():
+def test_attributes_set_by_keras_on_a_callback_are_distinguished_from_the_users():
     class Own(keras.callbacks.EarlyStopping):
         def __init__(self):
             super().__init__()

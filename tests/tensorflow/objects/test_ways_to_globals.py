@@ -70,12 +70,12 @@ def start_over(monkeypatch):
     begin()
 
 
-def test_a_global_that_is_reached_by_its_text_is_restored(resume, start_over):
+def test_a_global_accessed_by_its_name_as_text_is_restored(resume, start_over):
     found = resume(lambda: start_over() or Calling(by_text), lambda thing: thing.function())
     assert (found.lost, TOTAL) == ([], 1)
 
 
-def test_a_module_that_a_function_imports_itself_is_restored(resume, counted):
+def test_globals_of_a_module_imported_within_a_function_are_restored(resume, counted):
     def begin():
         counted.total, counted.seen = 0, []
         return [Calling(by_import_of_its_own), Calling(by_name_imported_of_its_own)]
@@ -84,7 +84,7 @@ def test_a_module_that_a_function_imports_itself_is_restored(resume, counted):
     assert (found.lost, counted.total, counted.seen) == ([], 1, [0])
 
 
-def test_what_a_decorated_function_changes_is_restored(resume, start_over):
+def test_globals_changed_by_decorated_functions_are_restored(resume, start_over):
     def change(both):
         with both[0].function():
             both[1].function(2)
@@ -93,7 +93,7 @@ def test_what_a_decorated_function_changes_is_restored(resume, start_over):
     assert (found.lost, COUNTED["steps"]) == ([], 3)
 
 
-def test_a_setting_in_a_dict_takes_effect_beside_a_counter(resume, start_over):
+def test_an_edited_setting_takes_effect_beside_a_restored_counter_in_one_dict(resume, start_over):
     drops = iter([3, 9])
     change = lambda thing: COUNTED.update(steps=7)  # noqa: E731
     found = resume(lambda: start_over(drop=next(drops)) or Calling(kept), change)
@@ -106,7 +106,7 @@ def limited():
     TOTAL += LIMIT
 
 
-def test_a_global_setting_takes_effect_beside_a_counter(resume, start_over):
+def test_an_edited_global_setting_takes_effect_beside_a_restored_counter(resume, start_over):
     limits = iter([5, 6])
     found = resume(lambda: start_over(limit=next(limits)) or Calling(limited), lambda thing: thing.function())
     assert (TOTAL, LIMIT) == (5, 6)
@@ -120,7 +120,7 @@ class Answering:
         pytest.fail(f"asked for {name}")
 
 
-def test_looking_behind_a_decorator_runs_nothing():
+def test_finding_the_function_behind_a_decorator_runs_no_code():
     kept_by_hand = functools.lru_cache(len)
     kept_by_hand.__wrapped__ = Answering()
     assert wrapped_by(kept_by_hand) is None

@@ -19,7 +19,7 @@ def compiled(*parts: keras.layers.Layer) -> keras.Model:
     return model
 
 
-def test_data_of_the_wrong_shape_are_named_with_both_shapes() -> None:
+def test_data_of_the_wrong_shape_are_reported_with_both_shapes() -> None:
     model = compiled(keras.Input((28,)), layers.Dense(8), layers.Dense(1))
     batch = samples.first_batch(model, {"x": np.zeros((60, 30)), "y": np.zeros((60, 1)), "batch_size": 16})
     with pytest.raises(ExamineError) as caught:

@@ -93,7 +93,7 @@ def test_compiling_removes_doubts_about_simulation_but_not_about_sizes(scripted)
     assert not still.can_say_yes
 
 
-def test_plan_of_a_compiled_step_is_certain_and_its_curve_passes_the_limit(scripted) -> None:
+def test_plan_of_a_compiled_step_is_certain_with_a_curve_beyond_the_limit(scripted) -> None:
     step = step_of(network())
     figures, said = planned(step)
     training = subject.training_of(step.model, 16)
@@ -111,7 +111,7 @@ def savers_of(step: ModelStep, size: int = 16):
     return {saver.name: saver for saver in found}, figures
 
 
-def test_a_saver_that_changes_the_step_is_recompiled(scripted) -> None:
+def test_a_memory_saver_that_changes_the_step_is_compiled_again(scripted) -> None:
     step = step_of(network(layers.Dense(64)))
     found, figures = savers_of(step)
     compiled = [name for name, saver in found.items() if saver.basis == "compiled"]
@@ -122,7 +122,7 @@ def test_a_saver_that_changes_the_step_is_recompiled(scripted) -> None:
     assert type(step.model.optimizer) is keras.optimizers.Adam
 
 
-def test_a_saver_is_scaled_from_the_compiled_step_when_time_is_short(scripted, monkeypatch) -> None:
+def test_a_memory_saver_is_estimated_from_the_compiled_step_when_time_is_short(scripted, monkeypatch) -> None:
     step = step_of(network(layers.Dense(64)))
     monkeypatch.setattr(compiled_step, "is_time_left", lambda spent, last: False)
     found, figures = savers_of(step)
@@ -199,7 +199,7 @@ def test_unknown_gpus_and_cpu_pools_are_not_compiled_for(scripted) -> None:
 
 
 @pytest.mark.parametrize("missing", ["", "pip install 'oomph[xla]'"])
-def test_plan_without_a_gpu_says_what_naming_one_would_do(scripted, monkeypatch, missing: str) -> None:
+def test_a_plan_without_a_gpu_gives_the_reason_for_not_compiling(scripted, monkeypatch, missing: str) -> None:
     monkeypatch.setattr(compiled_step, "why_not", lambda: missing)
     step = step_of(network())
     figures, said = with_xla(Simulated(step.engine, None), FittingVerdict(None, True, 0), step, (16,))
@@ -251,7 +251,7 @@ def test_xla_compiles_a_step_for_absent_gpus() -> None:
 @needs_compiler
 @pytest.mark.slow
 @pytest.mark.parametrize("capability", ["6.0", "6.1", "7.0", "7.5", "8.0", "8.6", "8.9", "9.0", "10.0", "12.0"])
-def test_every_target_compiles(capability: str) -> None:
+def test_a_step_compiles_for_every_compute_capability(capability: str) -> None:
     asked = CARD | {"capability": capability}
     step = step_of(network(), 4)
     compiler = compiled_step.XlaCompiler(step, limit_of(asked))

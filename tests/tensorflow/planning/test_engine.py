@@ -55,7 +55,7 @@ def engine(make, runs: bool = False) -> Engine:
 
 
 @pytest.mark.parametrize("make", [dense, convolutions, recurrent])
-def test_the_prediction_grows_with_the_batch_and_is_never_below_what_is_held(make) -> None:
+def test_predicted_memory_grows_with_the_batch_and_exceeds_held_memory(make) -> None:
     found = engine(make)
     peaks = [found.at(batch).peak for batch in (1, 2, 16, 256, 4096)]
     for one, other in itertools.pairwise(peaks):
@@ -175,7 +175,7 @@ print(json.dumps({"engine": found.name, "truth": truth, "low": peak.low, "expect
 
 
 @pytest.mark.slow
-def test_real_steps_correct_the_simulation() -> None:
+def test_a_prediction_corrected_by_real_steps_is_close_to_the_measured_memory() -> None:
     """Under the allocator that GPUs use, in a process of its own, beside a real step of another size."""
     environ = os.environ | {
         "CUDA_VISIBLE_DEVICES": "-1", "TF_CPU_ALLOCATOR_USE_BFC": "1", "TF_CPU_BFC_MEM_LIMIT_IN_MB": "2000",
@@ -207,7 +207,7 @@ def test_ragged_batches_are_refused() -> None:
         samples.specification((tf.ragged.constant([[1], [2, 3]]), tf.constant([1, 2])))
 
 
-def test_the_arrays_of_a_fit_are_counted_as_keras_keeps_them() -> None:
+def test_sizes_of_fit_arrays_are_counted_in_the_dtypes_keras_uses() -> None:
     arguments = {"x": {"a": np.zeros((10, 4), "float32"), "b": np.zeros(3, "int32")}, "y": np.zeros(10), "epochs": 3}
     assert sorted(samples.array_sizes(arguments)) == [3 * 4, 10 * 4, 10 * 4 * 4], "numbers of 64 bits become floatx"
     assert sorted(samples.array_sizes(arguments, on_gpu=True)) == [10 * 4, 10 * 4 * 4], "int32 stays on the host"
@@ -270,7 +270,7 @@ def test_effect_of_micro_batches_on_this_model_is_reported(parts: list[keras.lay
     assert said in next(saver.changes for saver in found if saver.name.startswith("micro-batches"))
 
 
-def test_requested_sizes_run_even_if_the_usual_ones_have_no_room(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_requested_sizes_are_run_if_memory_and_time_allow(monkeypatch: pytest.MonkeyPatch) -> None:
     model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(8), keras.layers.Dense(1)])
     model.compile("adam", "mse", jit_compile=False)
     batch = (tf.zeros([3, 4]), tf.zeros([3, 1]))
@@ -330,7 +330,7 @@ class InFloat32(layers.Layer):
         return tf.multiply(x, tf.constant(2.0, tf.float32))
 
 
-def test_a_change_with_which_the_step_cannot_be_traced_is_not_offered() -> None:
+def test_a_memory_saver_that_makes_the_step_untraceable_is_not_offered() -> None:
     model = compiled(keras.Sequential([keras.Input((4,)), layers.Dense(16), InFloat32(), layers.Dense(1)]))
     batch = (tf.zeros([32, 4]), tf.zeros([32, 1]))
     subject.build(model, batch)

@@ -79,18 +79,18 @@ def test_the_curve_ends_at_the_largest_size_tried() -> None:
     assert made(None).curve[-1][0] == 32
 
 
-def test_assumptions_about_sizes_appear_among_the_notes() -> None:
+def test_doubts_about_sizes_appear_in_the_notes_and_leave_the_plan_open() -> None:
     plan = made(GIB, doubt="the data leave it open", sizes=OpenSizes("the data leave it open", "A note."))
     assert plan.notes[:2] == ("The data leave it open.", "A note.")
     assert plan.why_open == "the data leave it open"
     assert plan.max_batch is None
 
 
-def test_the_optimizer_update_is_an_item_of_its_own() -> None:
+def test_the_optimizer_update_is_listed_as_a_separate_memory_item() -> None:
     assert [item.name for item in made(GIB).items][:2] == ["weights", "optimizer update"]
 
 
-def test_memory_held_by_the_script_counts_on_the_device() -> None:
+def test_memory_held_by_the_script_is_included_in_the_predicted_peak() -> None:
     pool = Device("the pool", GIB, GIB, is_card=False, is_gpu=False)
     gpu = Device("a GPU", GIB, GIB, is_card=False)
     on_pool, on_gpu = (Simulated(Straight(), device, data_on(device, [3 * MIB], 5 * MIB)) for device in (pool, gpu))
@@ -111,7 +111,7 @@ def test_a_replica_needs_memory_for_its_share_of_the_batch() -> None:
     assert (shared.batch, shared.replicas) == (32, 4)
 
 
-def test_max_batch_covers_all_replicas_and_micro_batch_only_one() -> None:
+def test_max_batch_is_for_all_replicas_and_micro_batch_for_one() -> None:
     shared, alone = made(60 * MIB, replicas=PlannedReplicas(4)), made(60 * MIB)
     assert shared.max_batch % 4 == 0
     assert shared.max_batch // 4 <= alone.max_batch

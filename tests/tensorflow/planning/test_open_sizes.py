@@ -37,7 +37,7 @@ BATCH = (tf.zeros([4, 58, 3]), tf.zeros([4]))
         (sequence(None), (each for each in ())),
     ],
 )  # fmt: skip
-def test_sizes_that_differ_from_batch_to_batch_are_doubtful(model, data) -> None:
+def test_sizes_that_may_differ_between_batches_make_a_plan_doubtful(model, data) -> None:
     found = open_sizes(model, data, BATCH)
     assert "samples of shape (58, 3), as in the first batch" in found.doubt
     assert "give all batches one length" in found.doubt
@@ -45,7 +45,7 @@ def test_sizes_that_differ_from_batch_to_batch_are_doubtful(model, data) -> None
 
 
 @pytest.mark.parametrize("data", [np.zeros((9, 58, 3)), tf.zeros([9, 58, 3]), [np.zeros((9, 58, 3))], dataset(58)])
-def test_a_size_that_only_the_model_leaves_open_is_named(data) -> None:
+def test_a_size_left_open_only_by_the_model_is_mentioned_in_a_note(data) -> None:
     found = open_sizes(sequence(None), data, BATCH)
     assert not found.doubt
     assert "shape (58, 3), as in the data" in found.note
@@ -63,7 +63,7 @@ def test_a_size_fixed_by_model_or_data_is_not_mentioned(model, data) -> None:
     assert (found.doubt, found.note) == ("", "")
 
 
-def test_several_inputs_are_compared_one_by_one() -> None:
+def test_a_note_on_open_sizes_gives_the_shape_of_every_input() -> None:
     inputs = {"a": keras.Input((None,), name="a"), "b": keras.Input((2,), name="b")}
     model = keras.Model(inputs, layers.Dense(1)(inputs["b"]))
     batch = ({"a": tf.zeros([4, 7]), "b": tf.zeros([4, 2])}, tf.zeros([4]))

@@ -80,7 +80,7 @@ def _name(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("is_xla", [False, True])
-def test_a_size_that_ran_takes_its_measured_memory_and_fits(step, is_xla) -> None:
+def test_a_size_run_by_a_probe_fits_with_its_measured_memory(step, is_xla) -> None:
     found, steps = probed(step, (64, 4096), is_xla)
     assert found.figures.name == "probe"
     assert set(steps.ran) == set(found.figures.measured) >= {64, 4096}
@@ -93,7 +93,7 @@ def test_a_size_that_ran_takes_its_measured_memory_and_fits(step, is_xla) -> Non
     assert found.verdict.fits(found.figures.peak(1 << 19)) is Fitting.NO
 
 
-def test_loosely_measured_memory_is_noted_and_not_kept(step) -> None:
+def test_loosely_measured_memory_widens_the_lower_bound_and_is_not_recorded(step) -> None:
     steps, said = Scripted(step), verdict(step)
     steps.is_loose = True
     found = Probing(steps, step, Simulated(step.engine, said.device), said).outcome([4096])
@@ -203,7 +203,7 @@ def test_measurements_of_other_trainings_only_widen_the_bounds(step) -> None:
     assert widened.peak(1 << 15).high > plain.peak(1 << 15).high
 
 
-def test_a_probe_is_only_for_the_gpu_that_is_here(step, monkeypatch) -> None:
+def test_a_probe_runs_only_for_the_gpu_of_this_machine(step, monkeypatch) -> None:
     reached = Reached("fit", step.model, {"x": None}, None, "False", None)
     monkeypatch.setattr(GpuSteps, "limit", LIMIT)
 
@@ -220,7 +220,7 @@ def test_a_probe_is_only_for_the_gpu_that_is_here(step, monkeypatch) -> None:
 
 
 @pytest.mark.parametrize("by_hand", [False, True])
-def test_real_steps_run_by_the_function_that_keras_trains_with(by_hand) -> None:
+def test_real_steps_are_run_by_the_keras_train_function(by_hand) -> None:
     model = network(1024)
     one = step_of(model)
     data = tf.data.Dataset.from_tensor_slices(one.batch).batch(16)

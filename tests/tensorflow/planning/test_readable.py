@@ -44,7 +44,7 @@ def test_an_oversized_shuffle_is_read_with_a_small_buffer():
     assert numbers.max() < 2000
 
 
-def test_a_moderate_shuffle_is_read_as_it_is():
+def test_a_dataset_with_a_moderate_shuffle_is_read_unchanged():
     dataset = images(5000).shuffle(2000).batch(4).prefetch(2)
     found = readable(dataset)
     assert found.dataset is dataset
@@ -52,7 +52,7 @@ def test_a_moderate_shuffle_is_read_as_it_is():
     assert found.buffers[0].elements == 2000
 
 
-def test_a_buffer_holds_no_more_than_there_are_elements():
+def test_a_shuffle_buffer_larger_than_the_data_counts_only_their_elements():
     assert readable(images(100).shuffle(LARGE)).buffers[0].elements == 100
     assert not readable(images(100).shuffle(LARGE)).is_changed
 
@@ -75,7 +75,7 @@ def test_a_buffer_holds_no_more_than_there_are_elements():
     ],
     ids=["zip", "python", "cache", "prefetch", "unknown to rebuild", "all", "generator", "text", "ragged"],
 )  # fmt: skip
-def test_every_kind_of_pipeline_is_read_soon(made):
+def test_every_kind_of_pipeline_with_a_large_buffer_is_read_quickly(made):
     dataset = made()
     began = time.monotonic()
     found = readable(dataset)
@@ -85,7 +85,7 @@ def test_every_kind_of_pipeline_is_read_soon(made):
     assert time.monotonic() - began < 20
 
 
-def test_arrays_too_large_to_be_copied_are_not(monkeypatch):
+def test_arrays_too_large_to_copy_are_not_read_in_full(monkeypatch):
     monkeypatch.setattr(module, "_MOST_COPIED", 1000)
     monkeypatch.setattr(module, "_MOST_BYTES", 1000)
     arrays = tf.data.Dataset.from_tensor_slices(np.arange(40000, dtype="float32").reshape(10000, 4))
@@ -107,7 +107,7 @@ def test_a_slow_shuffle_is_read_with_a_small_buffer():
     assert not readable(images(6000, seconds=0.0001).shuffle(1000)).is_changed
 
 
-def test_a_cache_file_is_seen_and_not_written(tmp_path):
+def test_looking_at_a_dataset_does_not_write_its_cache_file(tmp_path):
     file = str(tmp_path / "cached")
     dataset = images(10).cache(file).batch(5)
     found = readable(dataset)
@@ -120,7 +120,7 @@ def test_a_cache_file_is_seen_and_not_written(tmp_path):
     assert not readable(images(10).cache(file).batch(5)).is_changed
 
 
-def test_targets_behind_a_smaller_shuffle_are_not_judged():
+def test_targets_read_with_a_reduced_shuffle_are_not_sampled():
     labels = tf.data.Dataset.range(LARGE).map(lambda i: (tf.zeros((4000,)), tf.cast(i > 10**6, tf.int32)))
     looked = look_at(labels.shuffle(LARGE).batch(8)).data
     assert looked.of("x")[0].sample is not None

@@ -102,13 +102,13 @@ def told(child) -> list[dict[str, Any]]:
 
 
 @pytest.mark.slow
-def test_gathered_gradients_are_as_large_as_those_of_all_replicas(child) -> None:
+def test_gathered_gradients_take_the_memory_of_all_replicas_together(child) -> None:
     gathered = child[2]
     assert gathered["of_one"] == 13 * 40 * 64 * 4, "the gradient of an embedding, a row for each word"
     assert gathered["largest"] == 2 * gathered["of_one"]
 
 
-def test_a_model_under_a_strategy_is_planned_from_python_too(child) -> None:
+def test_a_model_under_a_strategy_can_be_planned_from_python(child) -> None:
     batch, replicas, most, micro_batch = child[2]["plan"]
     assert (batch, replicas, micro_batch) == (25, 2, 13)
     assert most > 25
@@ -162,7 +162,7 @@ def test_a_replacement_optimizer_belongs_to_the_strategy(told) -> None:
     assert 4 * WEIGHTS <= collective["sgd"] < 5 * WEIGHTS, "as Adam, without its slots"
 
 
-def test_real_steps_cannot_tell_replicas_on_the_cpu_apart(told) -> None:
+def test_memory_of_one_replica_is_measurable_on_its_gpu_but_not_on_a_shared_cpu(told) -> None:
     assert [each["runs"] for each in told] == [False, False]
     assert strategy.can_measure_one(tf.distribute.get_strategy(), "CPU:0")
     two = SimpleNamespace(
@@ -205,7 +205,7 @@ def test_a_single_local_replica_gets_a_note_about_several_gpus() -> None:
     assert strategy.note(tf.distribute.get_strategy(), 256) == ""
 
 
-def test_keras_leaves_xla_off_under_a_strategy_unless_told_to_use_it() -> None:
+def test_xla_is_assumed_off_under_a_strategy_unless_requested() -> None:
     """Keras: `_resolve_auto_jit_compile`. Without a strategy, it is on."""
     with tf.distribute.MirroredStrategy(["CPU:0"]).scope():
         shared = keras.Sequential([keras.Input((4,)), keras.layers.Dense(2)])

@@ -87,7 +87,7 @@ def test_a_loop_with_a_data_dependent_end_is_estimated_and_reported() -> None:
         (lambda n: tf.reduce_max(tf.constant([4, 9, 2])) // 2 % 3 + tf.identity(n), 6),
     ],
 )
-def test_numbers_that_follow_from_constants_are_known(make, wanted) -> None:
+def test_graph_numbers_computed_from_known_inputs_are_evaluated(make, wanted) -> None:
     graph = tf.function(make).get_concrete_function(tf.TensorSpec([], tf.int32)).graph
     (given,) = graph.inputs
     assert number_of(graph.outputs[0], {given.ref(): 5}) == wanted

@@ -42,7 +42,7 @@ def attempt(monkeypatch):
 
 
 @pytest.mark.parametrize("name", DRAWS)
-def test_attempts_of_one_run_draw_alike_and_other_runs_differ(attempt, name):
+def test_attempts_of_one_run_draw_the_same_numbers_and_other_runs_different_ones(attempt, name):
     drawn = []
     for entropy in (ONE, ONE, OTHER):
         attempt(entropy)
@@ -89,7 +89,7 @@ def test_drawn_numbers_follow_the_requested_distribution(attempt):
 
 
 @pytest.mark.parametrize("compiled", [False, True])
-def test_unusual_kernel_arguments_work_as_before(attempt, compiled):
+def test_unusual_arguments_of_random_kernels_behave_as_in_tensorflow(attempt, compiled):
     attempt(ONE)
     wrap = tf.function if compiled else (lambda call: call)
     assert wrap(lambda: tf.random.shuffle(7))() == 7, "a single number has no rows"

@@ -78,7 +78,7 @@ def test_truncated_normal_rows_cannot_be_drawn_apart(compiled):
     assert not philox.draws_rows(operations.stateless_truncated_normal_v2, bound, compiled)
 
 
-def test_a_philox_trial_without_memory_fails_and_is_repeated_later(monkeypatch):
+def test_a_philox_trial_that_runs_out_of_memory_is_repeated_later(monkeypatch):
     trial = philox._try
 
     def without_memory(*_):
@@ -109,7 +109,7 @@ def drawn_by(draw, start, part, whole):
     return sizes[-1]
 
 
-def test_a_part_draws_only_its_own_numbers(monkeypatch):
+def test_a_part_draws_only_the_random_numbers_of_its_samples(monkeypatch):
     def draw():
         tf.random.stateless_uniform([4, 1000], [1, 2])
 

@@ -77,7 +77,7 @@ def test_each_trace_records_anew_which_draws_depend_on_the_batch():
 
 
 @pytest.mark.parametrize("shape", [(4, 3), (3,), (1, 5), ()])
-def test_a_draw_of_a_static_shape_is_left_unchanged(shape):
+def test_a_draw_with_a_static_shape_is_the_same_in_a_part(shape):
     expected = np.asarray(keras.random.normal(shape, seed=3))
     np.testing.assert_array_equal(of_part(lambda x: keras.random.normal(shape, seed=3), 2, 4), expected)
 
@@ -91,7 +91,7 @@ def test_an_eager_draw_not_traced_as_batch_dependent_is_left_unchanged(shape, ki
             np.testing.assert_array_equal(np.asarray(keras.random.normal(shape, seed=3)), expected)
 
 
-def test_a_mask_that_all_samples_share_is_the_same_in_every_part():
+def test_a_dropout_mask_shared_by_all_samples_is_the_same_in_every_part():
     def draw(x):
         return keras.random.dropout(x + 1, 0.5, noise_shape=(1, 3, 2), seed=3)
 

@@ -66,7 +66,7 @@ def test_kept_random_operations_resume_at_the_saved_counts(name):
         np.testing.assert_array_equal(second(), first())
 
 
-def test_restored_counts_wait_for_functions_traced_later():
+def test_restored_counts_also_apply_to_functions_traced_later():
     kept, again = KeptRandomOps(), KeptRandomOps()
     functions = [stepping(DRAWS[name], kept) for name in ("normal", "uniform")]
     for function in functions:
@@ -90,7 +90,7 @@ def test_unseeded_draws_differ_between_processes_but_can_be_restored(name):
         tf.random.set_seed(0)
 
 
-def test_draws_in_branches_and_loops_of_the_step_are_kept():
+def test_draws_in_branches_and_loops_resume_at_the_saved_counts():
     def draw():
         first = tf.cond(tf.constant(True), lambda: tf.random.normal((3,)), lambda: tf.zeros(3))
         return tf.while_loop(lambda n, _: n < 3, lambda n, x: (n + 1, x + tf.random.normal((3,))), (0, first))[1]

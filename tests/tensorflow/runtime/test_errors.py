@@ -21,7 +21,7 @@ def exhausted(text):
     return as_out_of_memory(tf.errors.ResourceExhaustedError(None, None, text))
 
 
-def test_an_error_of_the_allocator_names_the_tensor():
+def test_tensor_size_and_allocator_are_read_from_an_allocator_error():
     oom = exhausted(BFC)
     assert (oom.requested_bytes, oom.whole_step) == (4096 * 512 * 4, False)
     assert oom.line.startswith("OOM when allocating tensor with shape[4096,512]")
@@ -35,7 +35,7 @@ def test_the_gpu_that_ran_out_of_memory_is_read_from_the_error():
     assert exhausted(XLA).gpu is None
 
 
-def test_replica_threads_are_handled_with_the_thread_that_runs_them():
+def test_errors_in_replica_threads_count_as_handled_while_the_parent_handles_them():
     class _MirroredReplicaThread(threading.Thread):
         """Named as in TensorFlow."""
 
@@ -69,7 +69,7 @@ def test_a_command_buffer_error_counts_as_out_of_memory():
         ("[2] and type unheard_of", None),
     ],
 )
-def test_requested_bytes_follow_from_shape_and_type(what, nbytes):
+def test_requested_bytes_are_computed_from_shape_and_type(what, nbytes):
     oom = exhausted(f"OOM when allocating tensor with shape{what} on /device:GPU:0 by allocator GPU_0_bfc")
     assert oom.requested_bytes == nbytes
 
@@ -104,7 +104,7 @@ def test_a_failed_copy_to_a_full_device_counts_as_out_of_memory():
     assert (oom.line, oom.requested_bytes) == ("Dst tensor is not initialized.", None)
 
 
-def test_a_long_line_is_cut():
+def test_a_long_line_of_an_xla_error_is_shortened():
     assert len(exhausted(XLA + "x" * 10_000).line) <= 400
 
 

@@ -53,7 +53,7 @@ def test_a_memory_wait_is_recorded_each_time_and_printed_once_a_minute(look):
     assert look(silent=5, used=80, times=3) == (3, 1)
 
 
-def test_later_messages_give_the_time_waited_so_far(look, monkeypatch):
+def test_later_memory_wait_messages_give_the_time_waited_so_far(look, monkeypatch):
     monkeypatch.setattr(memory_wait, "_TOLD_SECONDS", 0.0)
     look(silent=5, used=80, times=21)
     first, *_, last = look.said
@@ -72,7 +72,7 @@ def test_later_messages_give_the_time_waited_so_far(look, monkeypatch):
     ],
     ids=["progress", "ten minutes", "room", "no figure", "it computes", "the kernel does not tell"],
 )
-def test_other_silences_are_not_reported_as_memory_waits(look, silent, used, threads):
+def test_silences_without_signs_of_a_memory_wait_are_not_reported(look, silent, used, threads):
     assert look(silent, used, threads) == (0, 0)
 
 

@@ -80,7 +80,7 @@ def test_the_original_is_restored_after_an_error():
     assert Base().step() == "base"
 
 
-def test_nested_patches_are_undone_in_turn():
+def test_nested_patches_are_undone_in_reverse_order():
     with replaced(Base, "step", lambda self: "outer"):
         with replaced(Base, "step", lambda self: "inner"):
             assert Base().step() == "inner"
@@ -88,7 +88,7 @@ def test_nested_patches_are_undone_in_turn():
     assert Base().step() == "base"
 
 
-def test_a_layer_of_keras_does_not_track_what_is_put_on_it():
+def test_a_keras_layer_does_not_track_a_variable_patched_onto_it():
     layer = keras.layers.Dense(1)
     layer.build((None, 2))
     tracked = len(layer.variables)
@@ -97,7 +97,7 @@ def test_a_layer_of_keras_does_not_track_what_is_put_on_it():
     assert layer.call.__func__ is keras.layers.Dense.call
 
 
-def test_other_threads_fall_through_to_the_original():
+def test_a_function_replaced_while_tracing_is_unchanged_in_other_threads():
     here = threading.local()
 
     def original(number):

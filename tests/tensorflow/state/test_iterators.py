@@ -30,7 +30,7 @@ def shuffled(batches=0):
         (lambda: tf.data.Dataset.range(64).shuffle(64, 1, False).shuffle(100, seed=1).batch(8), 3, True),
     ],
 )
-def test_a_state_without_the_seeds_of_later_epochs_is_not_kept(tmp_path, make, taken, whole):
+def test_an_iterator_state_lacking_the_seeds_of_later_epochs_is_discarded(tmp_path, make, taken, whole):
     iterator = iter(make())
     for _ in range(taken):
         next(iterator)
@@ -58,7 +58,7 @@ def test_a_state_without_the_seeds_of_later_epochs_is_not_kept(tmp_path, make, t
         ),
     ],
 )
-def test_a_state_with_an_element_that_failed_is_not_kept(tmp_path, reading):
+def test_an_iterator_state_containing_a_failed_element_is_discarded(tmp_path, reading):
     """TensorFlow saves the error: a process that continues from there fails again, though the file is back."""
     names = [tmp_path / str(number) for number in range(8)]
     for name in names:
@@ -77,7 +77,7 @@ def test_a_state_with_an_element_that_failed_is_not_kept(tmp_path, reading):
     assert not iterators.is_saved(folder)
 
 
-def test_a_pipeline_that_cannot_be_saved_is_tried_once(tmp_path, monkeypatch):
+def test_saving_an_unsavable_pipeline_is_attempted_only_once(tmp_path, monkeypatch):
     """TensorFlow prints two warnings at each try."""
     real, tried = tf.train.Checkpoint, []
 
@@ -92,7 +92,7 @@ def test_a_pipeline_that_cannot_be_saved_is_tried_once(tmp_path, monkeypatch):
     assert len(tried) == 2
 
 
-def test_an_iterator_that_writes_a_cache_file_is_not_to_be_saved(tmp_path):
+def test_an_iterator_still_writing_a_cache_file_gives_a_reason_for_not_saving(tmp_path):
     """Saved, it begins a second part, and TensorFlow deletes whatever else has such a name when it ends early."""
     dataset = tf.data.Dataset.range(3).cache(str(tmp_path / "train"))
     iterator = iter(dataset)

@@ -40,7 +40,7 @@ def model():
     return made
 
 
-def test_variables_that_keras_does_not_list_are_part_of_the_state(model):
+def test_variables_not_listed_by_keras_are_part_of_the_state(model):
     layer = model.layers[0]
     hidden = {id(Slot.of(v).handle) for v in [layer.alone, layer.several[0], layer.by_name["one"], layer.random.state]}
     named = {id(slot.handle) for _, slot in training_state.named_slots(model)}
@@ -86,7 +86,7 @@ class Counting(keras.layers.Layer):
         return x
 
 
-def test_a_built_layer_does_not_count_a_trial_call():
+def test_a_trial_call_does_not_change_counters_kept_by_a_layer():
     model = keras.Sequential([keras.Input((2,)), Counting()])
     before, last = model.layers[0].calls, model.layers[0].last
     with layer_state.calls_not_counted(model):

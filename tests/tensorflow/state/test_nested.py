@@ -67,7 +67,7 @@ def same(one, other):
 
 
 @pytest.mark.parametrize("name", ARRAYS)
-def test_an_array_comes_back_to_the_bit(name):
+def test_an_encoded_array_is_restored_bit_for_bit(name):
     back = through([ARRAYS[name]])[0]
     assert same(ARRAYS[name], back)
     assert back.flags.f_contiguous == ARRAYS[name].flags.f_contiguous or not ARRAYS[name].flags.forc
@@ -75,7 +75,7 @@ def test_an_array_comes_back_to_the_bit(name):
 
 @pytest.mark.parametrize("scalar", SCALARS, ids=repr)
 @pytest.mark.parametrize("count", [1, 100])
-def test_scalars_of_numpy_keep_their_type_alone_and_in_long_lists(scalar, count):
+def test_numpy_scalars_keep_their_type_alone_and_in_long_lists(scalar, count):
     assert same([scalar] * count, through([scalar] * count))
 
 
@@ -88,7 +88,7 @@ values = st.recursive(
 
 @given(values)
 @settings(max_examples=200, deadline=None)
-def test_any_nested_value_comes_back(value):
+def test_any_nested_value_is_restored(value):
     assert same(value, through(value))
 
 
@@ -108,7 +108,7 @@ def test_any_nested_value_comes_back(value):
     ],
     ids=lambda value: repr(value)[:20],
 )
-def test_long_lists_and_odd_values_come_back(value):
+def test_long_lists_and_unusual_values_are_restored(value):
     assert same(value, through(value))
 
 
@@ -163,7 +163,7 @@ def test_a_malformed_document_is_refused(document):
         nested.decode({"list": [document]}, {"0": np.zeros(8, np.uint8)})
 
 
-def test_a_known_key_is_not_saved(monkeypatch):
+def test_state_containing_a_known_key_or_password_is_refused(monkeypatch):
     monkeypatch.setattr(redaction, "_known", {"Kq93jfPz81LmW0aa"})
     for state in ({"url": "https://x/?q=Kq93jfPz81LmW0aa"}, ["a", {"Kq93jfPz81LmW0aa": 1}]):
         with pytest.raises(TypeError, match="a key or password"):

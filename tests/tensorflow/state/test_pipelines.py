@@ -99,7 +99,7 @@ ORDERED = {
 
 
 @pytest.mark.parametrize("name", ORDERED)
-def test_orders_drawn_by_chance_without_a_seed_are_detected(name):
+def test_pipelines_with_an_unseeded_random_order_are_detected(name):
     make, by_chance = ORDERED[name]
     try:
         tf.random.set_seed(None)
@@ -133,7 +133,7 @@ def shuffled(*arguments):
 
 
 @pytest.mark.slow
-def test_datasets_without_a_seed_are_shuffled_alike_in_every_attempt_of_a_run():
+def test_unseeded_datasets_are_shuffled_identically_in_every_attempt_of_a_run():
     first = shuffled("0" * 31 + "1")
     assert shuffled("0" * 31 + "1") == first
     assert len(set(first)) == 5, "each has an order of its own, and another one in the next epoch"
@@ -143,7 +143,7 @@ def test_datasets_without_a_seed_are_shuffled_alike_in_every_attempt_of_a_run():
     assert shuffled("0" * 31 + "1", "3") == shuffled("f" * 32, "3") == shuffled("", "3")
 
 
-def test_a_pipeline_that_gives_up_its_order_is_not_reproducible():
+def test_a_pipeline_with_nondeterministic_order_is_not_reproducible():
     options = tf.data.Options()
     options.deterministic = False
     assert not datasets.is_reproducible(PIPELINES["plain"]().with_options(options))
@@ -173,7 +173,7 @@ BEGUN = {
 
 
 @pytest.mark.parametrize("name", BEGUN)
-def test_creating_iterators_alone_advances_to_the_epochs_order(name):
+def test_creating_iterators_without_reading_them_advances_to_the_next_epochs_order(name):
     tf.random.set_seed(1)
     expected = orders(BEGUN[name](), 3, going_through=True)
     tf.random.set_seed(1)

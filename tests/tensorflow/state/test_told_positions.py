@@ -102,7 +102,7 @@ def test_a_position_of_other_data_is_refused():
     assert not TellingData(read_by_tensorflow(MAKERS["MapDataset"]())).go_to(told_by(loader()), 2)
 
 
-def test_only_iterators_of_grain_are_asked():
+def test_only_grain_iterators_are_asked_for_their_position():
     class Mine:
         def get_state(self):
             raise AssertionError

@@ -48,7 +48,7 @@ def through(store, named):
     ],
     ids=lambda value: f"{value.dtype}{list(value.shape)}",
 )
-def test_every_dtype_comes_back_bit_for_bit(store, value):
+def test_variables_of_every_dtype_are_restored_bit_for_bit(store, value):
     variable = tf.Variable(value)
     checkpoint = through(store, [("model/0", Slot.of(variable))])
     variable.assign(tf.zeros_like(variable))
@@ -106,7 +106,7 @@ def test_saved_values_are_copies_unaffected_by_later_steps():
         ("metric", np.nan, False),
     ],
 )
-def test_a_state_that_is_not_finite_is_not_written(store, small_model, layer, value, refused):
+def test_a_checkpoint_of_nonfinite_state_is_not_written(store, small_model, layer, value, refused):
     norm = keras.layers.BatchNormalization()
     model = small_model(norm)
     model.fit(np.ones((4, 4)), np.ones((4, 2)), verbose=0)
@@ -167,13 +167,13 @@ def test_a_missing_global_generator_is_created_when_restoring(monkeypatch):
     assert drawn == expected
 
 
-def test_an_unusual_numpy_global_generator_is_left_out(monkeypatch):
+def test_an_unusual_global_numpy_generator_is_left_out_of_the_random_state(monkeypatch):
     monkeypatch.setattr(np.random, "get_state", lambda legacy: {"bit_generator": "PCG64", "state": {}})
     assert "numpy" not in training_state.random_state()
 
 
 @pytest.mark.parametrize("value", [np.inf, -np.inf, np.nan])
-def test_slots_of_an_optimizer_have_to_be_finite_like_weights(value):
+def test_nonfinite_optimizer_slots_are_detected_like_nonfinite_weights(value):
     """Training would go on from them, and be NaN one step later."""
     model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
     model.compile("adam", "mse")
@@ -186,7 +186,7 @@ def test_slots_of_an_optimizer_have_to_be_finite_like_weights(value):
     assert training_state.not_finite(named, finite).startswith("optimizer/")
 
 
-def test_a_seed_set_during_training_is_restored():
+def test_the_random_state_is_restored_over_a_seed_set_since():
     tf.random.set_seed(7)
     drawn_before = tf.random.normal([2]).numpy().tolist()
     state = json.loads(json.dumps(training_state.random_state()))

@@ -78,7 +78,7 @@ def test_a_changed_model_is_distinguished_from_a_harmless_edit(begin, layers, wo
         ({"layer": lambda: keras.layers.Dense(3, activation="relu")}, "activation: linear → relu"),
     ],
 )
-def test_edits_that_keep_the_variables_are_reported(begin, edit, words):
+def test_edits_of_the_script_that_keep_the_variables_are_reported(begin, edit, words):
     checkpoint = saved(begin())
     layers = [edit.pop("layer")()] if "layer" in edit else []
     now = begin(*layers, edited="since", **edit)
@@ -93,12 +93,12 @@ def test_a_changed_batch_size_counts_as_changed_data(begin):
     assert [*map(str, begin().changes(checkpoint, DATA))] == []
 
 
-def test_more_changes_than_a_line_holds_are_counted():
+def test_changes_beyond_the_first_six_are_only_counted():
     assert provenance.listed([f"change {n}" for n in range(8)]).endswith("change 5; and 2 more")
 
 
 @pytest.mark.parametrize(("edited", "steps", "kept"), [("", 7, 0.5), ("", 0, 0.1), ("since", 7, 0.1)])
-def test_the_scripts_learning_rate_is_kept_or_else_the_checkpoints(begin, edited, steps, kept):
+def test_an_edited_learning_rate_takes_precedence_over_the_checkpoints(begin, edited, steps, kept):
     """A configuration may set it without an edit. After steps, it may come from a file of the script's own."""
     checkpoint = saved(begin(optimizer=keras.optimizers.SGD(1.0)))
     optimizer = keras.optimizers.SGD(0.1)
@@ -187,7 +187,7 @@ def with_facts(beginning, group, **facts):
     return beginning
 
 
-def test_changed_variables_and_arguments_count_as_intended_unless_of_the_job(begin):
+def test_changed_arguments_and_environment_except_job_variables_count_as_intended(begin):
     def start(value, job, words):
         now = with_facts(begin(), ENVIRONMENT, **{"environment variable EPOCHS": value})
         with_facts(now, "surroundings", **{"environment variable SLURM_JOB_ID": job})

@@ -37,7 +37,7 @@ def places(tmp_path, source, name="train.py"):
 
 
 @pytest.mark.parametrize("folder", ["keras/src", "tensorflow/python", "mine/oomph-trainings"])
-def test_a_script_in_a_folder_with_the_name_of_a_library_is_seen(tmp_path, folder):
+def test_a_call_is_located_in_a_script_whose_folder_is_named_like_a_library(tmp_path, folder):
     (tmp_path / folder).mkdir(parents=True)
     (place,) = places(tmp_path, "\nfit()\n", f"{folder}/train.py")
     assert place.site == "train.py:2"
@@ -79,13 +79,13 @@ ONE = "def f():\n    fit(1)\nf()\n"
         "class A:\n    def f():\n        fit(1)\nA.f()\n",
     ],
 )
-def test_a_changed_function_statement_or_call_path_is_another_place(tmp_path, other):
+def test_a_changed_function_statement_or_call_path_gives_a_different_place(tmp_path, other):
     (one,), (another,) = places(tmp_path, ONE), places(tmp_path, other)
     assert one.key != another.key
     assert one.key == places(tmp_path, "a = 1\n" + ONE)[0].key
 
 
-def test_another_file_is_another_place(tmp_path):
+def test_the_same_call_in_another_file_has_a_different_place(tmp_path):
     (one,), (other,) = places(tmp_path, "fit()"), places(tmp_path, "fit()", "finetune.py")
     assert one.key != other.key
 
@@ -115,7 +115,7 @@ def test_a_place_is_found_without_readable_source(tmp_path):
     assert [place.site for place in places(tmp_path, None, "broken.py")] == ["broken.py:2"]
 
 
-def test_a_deep_recursion_is_examined_only_in_part(tmp_path):
+def test_a_call_place_is_found_within_a_deep_recursion(tmp_path):
     source = "def f(n):\n    return fit() if n == 0 else f(n - 1)\nf(300)\n"
     (place,) = places(tmp_path, source)
     assert len(place.turn) <= 1
@@ -128,7 +128,7 @@ def test_the_call_site_is_a_line_of_the_script():
     assert int(line) > 0
 
 
-def test_places_are_equal_whatever_their_turn():
+def test_places_differing_only_in_their_turn_are_equal():
     assert Place("a:1", "k", "o", {"x": "1"}) == Place("a:1", "k", "o", {})
 
 
@@ -151,7 +151,7 @@ def test_places_are_equal_whatever_their_turn():
         (list(range(17)), ""),
     ],
 )
-def test_only_plain_values_are_put_into_text(value, text):
+def test_only_plain_values_are_recorded_as_text(value, text):
     assert plain(value) == text
 
 

@@ -22,7 +22,7 @@ def orders(dataset, count):
 
 
 @pytest.mark.parametrize("counts", [(1,), (2,), (3,), (1, 2)])
-def test_the_next_iterator_has_the_order_of_the_next_epoch(counts):
+def test_after_passing_over_iterators_the_next_has_its_undisturbed_order(counts):
     expected, dataset = orders(shuffled(), 5), shuffled()
     assert len({tuple(order) for order in expected}) == 5
     said = []
@@ -35,7 +35,7 @@ def test_the_next_iterator_has_the_order_of_the_next_epoch(counts):
     assert (said, position.lost) == ([], [])
 
 
-def test_the_validation_data_are_advanced_before_each_iterator_and_after_the_last():
+def test_validation_data_are_advanced_around_each_iterator_passed_over():
     position = DataPosition(types.SimpleNamespace(say=print), None)
     before = []
     epochs = types.SimpleNamespace(_distributed_dataset=shuffled())

@@ -73,7 +73,7 @@ class Sends(Counts):
         self.sent["count"] = self.by_key[self.api_key] = self.n
 
 
-def test_a_known_key_is_not_saved_and_the_next_process_keeps_its_own(make, monkeypatch):
+def test_known_keys_are_not_saved_and_the_next_process_keeps_its_own(make, monkeypatch):
     key, other = "Kq93jfPz81LmW0aa", "Kq93jfNEW1LmW0bb"
     monkeypatch.setattr(redaction, "_known", {key, other})
     callback = Sends(key)
@@ -156,7 +156,7 @@ def test_changes_made_only_by_the_new_process_are_reverted(make):
     assert callback.rng.random() == Counts().rng.random()
 
 
-def test_the_end_state_is_restored_to_a_fit_that_is_skipped(make):
+def test_a_skipped_fit_gets_its_end_state_restored(make):
     model, callback, objects = fit(make)
     objects.begin(to_be_resumed=False)
     callback.count()
@@ -167,7 +167,7 @@ def test_the_end_state_is_restored_to_a_fit_that_is_skipped(make):
     assert (callback_again.n, again.stopped) == (1, 3)
 
 
-def test_two_callbacks_of_one_class_are_not_mixed_up(make):
+def test_two_callbacks_of_one_class_each_get_their_own_state_back(make):
     def both():
         model, callbacks = make(), [Counts(), Counts()]
         return callbacks, FitObjects(model, {}, callbacks)
@@ -212,7 +212,7 @@ def test_changes_in_the_data_are_restored_separately(make):
     assert (again.order, callback_again.n) == ([2, 1, 0], 0)
 
 
-def test_an_object_restored_by_other_means_is_left_alone(make):
+def test_an_object_already_restored_by_other_means_is_not_restored_again(make):
     _, callback, objects = fit(make)
     objects.begin(False)
     callback.count()
@@ -301,14 +301,14 @@ def test_long_bytes_are_saved_as_arrays_and_restored():
 
 
 @pytest.mark.parametrize("apart", [-1, 3, "1", None, 2**70])
-def test_a_checkpoint_that_counts_other_bytes_than_it_holds_is_refused(apart):
+def test_a_checkpoint_with_a_wrong_count_of_separate_byte_arrays_is_refused(apart):
     document = {**as_saved(Changes(changed={"a": (b"x" * 5000,)}), "object/")[0], "apart": apart}
     with pytest.raises(ValueError, match="lacks arrays"):
         from_meta(document, {"0": np.zeros(5000, np.uint8)})
 
 
 @pytest.mark.parametrize("number", [-1, 1, "0", None, True, [0]])
-def test_a_reference_to_bytes_that_are_not_there_is_refused(number):
+def test_a_reference_to_missing_bytes_is_refused(number):
     document = {"changed": {"a": ["apart", number]}, "new": {}, "lost": [], "arrays": [], "apart": 1}
     with pytest.raises(ValueError, match="bytes that are missing"):
         from_meta(document, {"0": np.zeros(600, np.uint8)})

@@ -29,11 +29,11 @@ def test_only_growth_at_every_checkpoint_is_reported(last, named):
     assert bool(found) == named
 
 
-def test_the_object_that_grows_most_is_named():
+def test_the_fastest_growing_object_is_named():
     assert "second holds" in growth([{"first": n * 9 * MB, "second": n * 10 * MB} for n in (1, 2, 3)])
 
 
-def test_only_the_last_checkpoints_count():
+def test_growth_is_judged_only_by_the_latest_checkpoints():
     growing = Growing()
     assert [bool(growing.noted({"kept": size * MB})) for size in (10, 20, 20, 30, 40, 50)] == [False] * 4 + [True] * 2
 

@@ -9,7 +9,7 @@ import pytest
 from oomph.resume.training.identity import FitIdentity, fingerprint
 
 
-def test_two_models_made_alike_have_one_fingerprint(small_model):
+def test_identically_built_models_have_the_same_fingerprint(small_model):
     first = fingerprint(small_model(optimizer=keras.optimizers.Adam(0.1)))
     keras.backend.clear_session()
     assert fingerprint(small_model(optimizer=keras.optimizers.Adam(0.1))) == first
@@ -48,7 +48,7 @@ def test_an_unbuilt_model_has_a_fingerprint():
     assert fingerprint(make(2)) == fingerprint(make(2))
 
 
-def test_an_optimizer_without_a_configuration_is_known_by_its_class(small_model):
+def test_an_optimizer_without_a_configuration_is_identified_by_its_class(small_model):
     class Odd(keras.optimizers.SGD):
         def get_config(self):
             raise NotImplementedError

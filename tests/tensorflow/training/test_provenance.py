@@ -71,20 +71,20 @@ class Clocked(keras.callbacks.Callback):
         raise RuntimeError(name)
 
 
-def test_clock_values_and_refusing_objects_are_not_settings(small_model):
+def test_clock_values_and_unreadable_objects_are_not_reported_as_changed_settings(small_model):
     before = facts(small_model(), Clocked())
     time.sleep(1.01)
     assert [*map(str, provenance.changes(before, facts(small_model(), Clocked())))] == []
 
 
-def test_an_added_layer_is_a_change_but_a_missing_fact_is_not(small_model):
+def test_an_added_layer_is_reported_as_a_change_but_an_unrecorded_fact_is_not(small_model):
     before, now = facts(small_model()), facts(small_model(keras.layers.Dense(3), keras.layers.Dense(3)))
     del before[CONFIGURATION]["loss"]
     assert provenance.changes(before, facts(small_model()), CONFIGURATION) == []
     assert any("layer 4" in str(change) for change in provenance.changes(before, now, STRUCTURE))
 
 
-def test_turn_differences_are_no_change_unless_requested(small_model):
+def test_a_different_loop_turn_is_not_reported_as_a_change_by_default(small_model):
     before, now = facts(small_model(), turn={"fold": "1"}), facts(small_model(), turn={"fold": "2"})
     assert provenance.changes(before, now) == []
 
@@ -133,7 +133,7 @@ def test_ordinary_settings_are_not_masked():
     assert call_place.plain(["a", "b"], "keys") == "('a', 'b')"
 
 
-def test_figures_changed_in_the_script_count_as_intended(small_model):
+def test_settings_changed_in_the_script_count_as_intended(small_model):
     before = facts(small_model(), settings={"global of __main__: DROP": "3", "pid": "1"})
     now = facts(small_model(), settings={"global of __main__: DROP": "9"})
     assert list(map(str, provenance.what_was_given(before, now))) == ["global of __main__: DROP: 3 → 9"]

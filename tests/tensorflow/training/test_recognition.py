@@ -22,7 +22,7 @@ def known(*differing: str, finished=False, edited=False, same_fingerprint=True) 
     )
 
 
-def test_an_unknown_fit_trains():
+def test_a_fit_without_a_record_is_trained():
     for came_another_way in (True, False):
         assert recognise(None, came_another_way) == Recognised(Verdict.TRAIN)
 
@@ -33,12 +33,12 @@ def test_an_unchanged_fit_is_resumed_or_returned():
 
 
 @pytest.mark.parametrize("group", GROUPS)
-def test_a_finished_fit_is_returned_only_if_everything_is_the_same(group):
+def test_a_finished_fit_trains_again_if_anything_differs(group):
     found = recognise(known(group, finished=True), False)
     assert found == Recognised(Verdict.TRAIN, f"{group} differs", another_way=True)
 
 
-def test_a_finished_fit_with_another_optimizer_trains_with_a_reason():
+def test_a_finished_fit_with_another_optimizer_trains_again_with_a_reason():
     found = recognise(known(finished=True, same_fingerprint=False), False)
     assert (found.verdict, found.reason) == (Verdict.TRAIN, "another model or optimizer")
 
@@ -54,17 +54,17 @@ def test_a_finished_fit_is_returned_after_an_unrelated_edit():
 
 
 @pytest.mark.parametrize("finished", [True, False])
-def test_another_model_of_an_edited_script_is_refused_with_a_reason(finished):
+def test_another_model_in_an_edited_script_is_refused_with_a_reason(finished):
     found = recognise(known(STRUCTURE, finished=finished, edited=True), False)
     assert found == Recognised(Verdict.REFUSE, "train.py was edited; structure differs")
 
 
 @pytest.mark.parametrize("group", [STRUCTURE, DATA])
-def test_a_mismatch_of_the_same_script_is_refused(group):
+def test_an_unfinished_fit_that_differs_under_an_unedited_script_is_refused(group):
     assert recognise(known(group), False) == Recognised(Verdict.REFUSE, f"{group} differs")
 
 
-def test_another_optimizer_is_refused_unless_the_script_was_edited():
+def test_resuming_with_another_optimizer_is_refused_unless_the_script_was_edited():
     assert recognise(known(same_fingerprint=False), False).verdict is Verdict.REFUSE
     assert recognise(known(same_fingerprint=False, edited=True), False).verdict is Verdict.RESUME
 
@@ -81,7 +81,7 @@ def test_editing_a_settings_file_does_not_restart_the_fit(group):
 
 
 @pytest.mark.parametrize("group", GROUPS)
-def test_a_fit_reached_another_way_trains_instead_of_being_refused(group):
+def test_a_differing_fit_reached_another_way_is_trained_instead_of_refused(group):
     found = recognise(known(group), True)
     assert found == Recognised(Verdict.TRAIN, f"{group} differs", another_way=True)
     assert recognise(known(), True).verdict is Verdict.RESUME
@@ -104,7 +104,7 @@ def test_only_unchanged_fits_are_returned_and_no_other_model_is_resumed():
                     assert found.reason
 
 
-def test_many_differences_are_counted():
+def test_differences_beyond_the_first_six_are_only_counted_in_the_reason():
     many = KnownState(
         False, False, True, lambda *groups: [f"layer {n}" for n in range(9)] if STRUCTURE in groups else []
     )

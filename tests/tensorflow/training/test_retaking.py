@@ -26,7 +26,7 @@ def known(dataset):
     return [fingerprints.as_number(fingerprints.of_tensors([batch])) for batch in dataset]
 
 
-def test_skip_stops_at_the_end_of_the_data():
+def test_skipping_batches_stops_at_the_end_of_the_data():
     iterator = iter(data())
     assert retaking.skip(iterator, 3, quiet(), Expected()) == 3
     np.testing.assert_array_equal(next(iterator), [12, 13, 14, 15])
@@ -109,7 +109,7 @@ def order_of_epoch(number, dataset, pass_over):
         data,
     ],
 )
-def test_passing_over_finished_epochs_keeps_the_order(dataset):
+def test_skipping_finished_epochs_keeps_the_order_of_the_next_epoch(dataset):
     expected = order_of_epoch(4, dataset, pass_over=False)
     assert order_of_epoch(4, dataset, pass_over=True) == expected
 
@@ -154,7 +154,7 @@ class Pieces(keras.utils.PyDataset):
         self.calls.append("end")
 
 
-def test_a_pydataset_gets_the_callbacks_of_finished_epochs():
+def test_epoch_callbacks_of_a_pydataset_are_called_for_skipped_epochs():
     class Adapter:
         py_dataset = Pieces()
 

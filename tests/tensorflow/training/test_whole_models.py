@@ -128,13 +128,13 @@ def asked(tmp_path, rest="", callbacks=()):
         ]),
     ],
 )  # fmt: skip
-def test_only_calls_that_certainly_save_this_model_count(tmp_path, monkeypatch, rest, expected):
+def test_only_calls_certain_to_save_this_model_are_found(tmp_path, monkeypatch, rest, expected):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "out").mkdir()
     assert asked(tmp_path, rest) == expected
 
 
-def test_only_whole_model_checkpoint_callbacks_count():
+def test_only_callbacks_saving_whole_models_with_keras_are_found():
     callbacks = [
         keras.callbacks.ModelCheckpoint("a.keras"),
         keras.callbacks.ModelCheckpoint("b.weights.h5", save_weights_only=True),
@@ -144,7 +144,7 @@ def test_only_whole_model_checkpoint_callbacks_count():
     assert list(saves_ahead(own("Even()"), callbacks)) == [Save("ModelCheckpoint", "a.keras")]
 
 
-def test_a_model_that_saves_itself_is_left_alone():
+def test_a_model_with_its_own_save_method_is_not_checked():
     model = type("Own", (keras.Sequential,), {"save": lambda *args, **kwargs: None})([keras.layers.Dense(1)])
     assert list(saves_ahead(model, [keras.callbacks.ModelCheckpoint("a.keras")])) == []
 
@@ -157,7 +157,7 @@ def test_a_model_that_saves_itself_is_left_alone():
         ("Odd(3)", "unexpected keyword argument 'trainable'"),  # __init__ takes no **kwargs
     ],
 )
-def test_a_saved_model_is_loaded_again_to_find_trouble(layer, words):
+def test_errors_in_loading_a_saved_model_are_found_by_trying(layer, words):
     model = own(layer)
     (saved,) = saving_facts(model, [keras.callbacks.ModelCheckpoint("a.keras")], loads=True)
     assert saved.trouble == ""
@@ -185,7 +185,7 @@ def test_a_failing_model_checkpoint_is_found_without_drawing_random_numbers():
     assert "Give Drawing a get_config" in finding.remedy
 
 
-def test_trying_to_save_writes_nothing_and_keeps_the_model(tmp_path, monkeypatch):
+def test_trying_to_save_writes_no_file_and_leaves_the_model_unchanged(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     model = own("Even(2.0)")
     before = model.get_weights(), json.dumps(model.get_config())
