@@ -28,7 +28,7 @@ DATASETS = "tensorflow.python.data.ops.dataset_ops"
 
 
 def guarding(join: Join) -> dict[str, Act]:
-    """The action that guards Keras right after its import; `join` returns None if there is no need."""
+    """The action that guards Keras right after its import; `join` returns None if there is nothing to guard."""
     return {TRAINER: lambda trainer: _install(trainer, join)}
 
 

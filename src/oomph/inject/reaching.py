@@ -39,7 +39,7 @@ def start() -> None:
 
 
 def _listen(installed: Sequence[Any]) -> None:
-    """Note what custom loops compare; without that less is known of them."""
+    """Record the loss calls of custom loops; without these, less is known of the loops."""
     for arrivals in installed:
         try:
             arrivals.listen()

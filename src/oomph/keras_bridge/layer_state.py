@@ -74,7 +74,7 @@ def own_arrays(model: Any, failed: Callable[[str], object]) -> dict[str, Any]:
 
 
 def give_back(model: Any, arrays: dict[str, Any]) -> None:
-    """Let each layer load its saved arrays, after its variables."""
+    """Let each layer load the arrays that it saved, after its variables are loaded."""
     for number, layer in _that_save(model):
         own = {key.partition("/")[2]: value for key, value in arrays.items() if key.partition("/")[0] == str(number)}
         if own:
@@ -93,7 +93,7 @@ def _that_save(model: Any) -> Iterator[tuple[int, Any]]:
 
 
 def _extra(layer: Any, saved: dict[str, Any]) -> list[str]:
-    """The keys that are not Keras' own for the layer's variables."""
+    """The keys that a layer saved besides Keras' own keys for its variables."""
     usual = {
         str(i) for i in range(len(KERAS.trainable_variables.of(layer)) + len(KERAS.non_trainable_variables.of(layer)))
     }

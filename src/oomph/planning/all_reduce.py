@@ -10,12 +10,12 @@ from oomph.planning.program import Program
 
 REDUCTIONS = frozenset({"CollectiveReduce", "CollectiveReduceV2", "CollectiveReduceV3", "NcclAllReduce"})
 ARRIVED = "_Recv"
-"""The kind of an operation that stands for a tensor from another replica."""
+"""The type of the operation that receives a tensor from another replica."""
 _JOINS, _PARTS, _RENAMES = ("Concat", "ConcatV2"), ("Split", "SplitV"), ("Identity", "IdentityN", "Reshape")
 
 
 def exchanged(program: Program) -> frozenset[int]:
-    """The tensors that hold packed, reduced or foreign gradients."""
+    """The indices of the tensors that hold packed or reduced gradients, or gradients from other replicas."""
     found: set[int] = set()
     makers = program.makers
     for operation in program.operations:

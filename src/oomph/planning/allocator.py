@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 _ROUNDING = 256
 _MOST_SLACK = 128 << 20
-"""A chunk that is this much larger than the request is split whatever its size (`kMaxInternalFragmentation`)."""
+"""A chunk that exceeds the request by at least this many bytes is always split (`kMaxInternalFragmentation`)."""
 _FIRST_REGION = 2 << 20
 
 
@@ -26,11 +26,11 @@ class _Chunk:
 
 @dataclass
 class Allocator:
-    """The chunks of one device. With `limit` None it has no end, and grows as under `allow_growth`."""
+    """The memory chunks of one device. If `limit` is None, memory has no limit and grows as under `allow_growth`."""
 
     limit: int | None = None
     in_use: int = 0
-    """Total size of the chunks in use, in bytes, as in `get_memory_info`."""
+    """The total size of the chunks in use, in bytes, as `get_memory_info` reports it."""
     peak: int = 0
     reserved: int = 0
     _chunks: dict[int, _Chunk] = field(default_factory=dict)
@@ -107,7 +107,7 @@ class Allocator:
 
 
 def chunks_of(sizes: Iterable[int]) -> int:
-    """The bytes that tensors of these sizes hold in all: a chunk may be larger than what was asked for."""
+    """The bytes that the allocator uses for tensors of these sizes together: a chunk may be larger than its request."""
     allocator = Allocator()
     for size in sizes:
         allocator.allocate(size)

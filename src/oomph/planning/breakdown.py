@@ -19,23 +19,23 @@ PACKED = "gradients in the all-reduce"
 
 @dataclass(frozen=True)
 class Held:
-    """Bytes that a training holds from step to step."""
+    """The bytes that a training keeps in memory from step to step, by kind."""
 
     weights: int
     slots: int
     other: int
-    """Metrics, counters, state of random generators."""
+    """The bytes of metrics, counters and the states of random generators."""
     largest: int = 0
-    """The largest variable of all, a part of the others."""
+    """The bytes of the largest single variable, which the other fields include."""
 
     @property
     def total(self) -> int:
-        """All of it."""
+        """The bytes of weights, slots and all other variables together."""
         return self.weights + self.slots + self.other
 
 
 def items(program: Program, prediction: Prediction, held: Held) -> tuple[Item, ...]:
-    """The expected peak by kind; the kinds add up to it."""
+    """The expected peak of a step, split by kind of memory; the sizes add up to the peak."""
     kinds, packed = Counter[str](), exchanged(program)
     for tensor, size in prediction.typical.alive:
         kinds[PACKED if tensor in packed else _kind(program, tensor)] += size
@@ -49,7 +49,7 @@ def items(program: Program, prediction: Prediction, held: Held) -> tuple[Item, .
 
 
 def layers(program: Program, lifetime: Lifetime, names: Collection[str]) -> tuple[Layer, ...]:
-    """The activations at the peak by layer."""
+    """The bytes of activations in use at the peak, by layer."""
     makers, packed = program.makers, exchanged(program)
     sizes = [
         (program.operations[makers[tensor]].name, size) for tensor, size in lifetime.alive
@@ -59,7 +59,7 @@ def layers(program: Program, lifetime: Lifetime, names: Collection[str]) -> tupl
 
 
 def timeline(program: Program, lifetime: Lifetime, held: int) -> tuple[MemoryMoment, ...]:
-    """The memory through the step: the largest moment of each stretch, in order."""
+    """The memory in use through the step, in order: the largest moment of each stretch."""
     count = len(lifetime.trace)
     stretch = max(1, -(-count // _MOMENTS))
     moments = []

@@ -18,49 +18,49 @@ from dataclasses import dataclass
 from oomph.planning.estimate import Interval
 
 LOWER, UPPER = 0.9, 1.22
-"""The interval around the expected peak, within the sizes that ran: the same step peaks differently in each process."""
+"""The bounds as multiples of the expected peak, within the sizes that ran: a step's peak differs between processes."""
 SCRATCH = 32 << 20
-"""Bytes by which the upper bound of a step with convolutions is higher: one in the backward pass takes that much
-scratch memory on the CPU, and threads decide whether two overlap. It matters for the peak of small models only."""
+"""Bytes added to the upper bound of a step with convolutions: a convolution in the backward pass takes this much
+scratch memory on the CPU, and thread timing decides whether two overlap. It matters for small models only."""
 _WIDER = 0.04
-"""Relative widening for each doubling beyond the largest size that ran. All were fitted on the models in
-docs/measurements.md at the time."""
+"""The relative widening of the interval for each doubling of the batch beyond the largest size that ran. All these
+values were fitted on the models then in docs/measurements.md."""
 _MOST_DOUBLINGS = 4
 _UNCORRECTED = (0.9, 1.4)
-"""The bounds without real steps. The fuller one of two GPUs of the test rig took up to 1.25 times what was
-expected, on three models."""
+"""The bounds as multiples of the expected peak if no real step ran. On three models, the fuller one of two GPUs of the
+test rig took up to 1.25 times the expected peak."""
 
 
 @dataclass(frozen=True)
 class MeasuredSteps:
-    """Real steps of one batch size beside their prediction, in bytes."""
+    """The peaks of real steps at one batch size and the predicted peak, in bytes."""
 
     batch: int
     orders: Sequence[Sequence[int]]
-    """The peaks of the steps, for each order of operations that ran."""
+    """The peaks of the steps, one sequence for each order of operations that ran."""
     predicted: int
 
     @property
     def factors(self) -> list[float]:
-        """For each order, the largest of its steps divided by the prediction."""
+        """For each order of operations, the highest peak of its steps divided by the predicted peak."""
         return [max(peaks) / self.predicted for peaks in self.orders]
 
     @property
     def factor(self) -> float:
-        """The average peak of an order, divided by the prediction."""
+        """The mean of `factors` over all orders of operations."""
         return sum(self.factors) / len(self.orders)
 
 
 @dataclass(frozen=True)
 class Correction:
-    """Correction of a prediction, from real steps at rising batch sizes."""
+    """The correction of simulated peaks by the peaks of real steps at rising batch sizes."""
 
     measured: Sequence[MeasuredSteps]
     scratch: int = 0
-    """Bytes that the threads' timing may add."""
+    """The bytes that thread timing may add to the upper bound."""
 
     def of(self, peak: Interval, batch: int, held: int) -> Interval:
-        """The corrected interval; `held` bytes are always in use."""
+        """The corrected peak of a step of `batch` samples; never below `held`, the bytes that are always in use."""
         factor, wider = self.factor(batch), wider_beyond(batch, self.measured[-1].batch)
         least, most = self.range(batch)
         expected = max(held, round(peak.expected * factor))
@@ -69,7 +69,7 @@ class Correction:
         return Interval(min(low, expected), expected, round(high * wider) + self.scratch)
 
     def factor(self, batch: int) -> float:
-        """The memory of real steps divided by the simulated memory; constant beyond the sizes that ran."""
+        """The ratio of real to simulated memory at this batch size; constant beyond the sizes that ran."""
         own = [one.factor for one in self.measured if one.batch == batch]
         if own:
             return own[0]
@@ -79,8 +79,11 @@ class Correction:
         return (self._between(batch) + average) / 2
 
     def range(self, batch: int) -> tuple[float, float]:
-        """The factors expected of a further order: those of this size, or of its two neighbours, widened at each end
-        by the square root of the largest ratio between two orders of one size. A few orders miss the extremes."""
+        """The lowest and the highest factor to expect of another order of operations.
+
+        They are those of this size, or of its two neighbours, widened at each end by the square root of the largest
+        ratio between two orders of one size, since a few orders miss the extremes.
+        """
         below = max((one for one in self.measured if one.batch <= batch), key=_batch, default=self.measured[0])
         above = min((one for one in self.measured if one.batch >= batch), key=_batch, default=self.measured[-1])
         factors = [*below.factors, *above.factors]
@@ -88,7 +91,7 @@ class Correction:
         return min(factors) / beyond, max(factors) * beyond
 
     def _between(self, batch: int) -> float:
-        """The factor, interpolated between the two nearest sizes that ran."""
+        """The factor at this batch size, interpolated between the two nearest sizes that ran."""
         for small, large in zip(self.measured, self.measured[1:], strict=False):
             if batch <= large.batch:
                 part = _doublings(batch, small.batch) / _doublings(large.batch, small.batch)
@@ -97,7 +100,7 @@ class Correction:
 
 
 def wider_beyond(batch: int, largest: int) -> float:
-    """The width of a batch size's interval, relative to that of the largest size that ran."""
+    """The width of the interval at a batch size, as a multiple of the width at the largest size that ran."""
     return 1 + _WIDER * min(_MOST_DOUBLINGS, max(0.0, _doublings(batch, largest)))
 
 
@@ -110,11 +113,11 @@ def _doublings(batch: int, since: int) -> float:
 
 
 def uncorrected(peak: Interval) -> Interval:
-    """The wider interval of one of several replicas, simulated but not corrected by real steps."""
+    """The peak of one of several replicas with wider bounds, because no real step corrects the simulation."""
     low, high = (round(bound * peak.expected) for bound in _UNCORRECTED)
     return Interval(min(peak.low, low), peak.expected, max(peak.high, high))
 
 
 def correction(measured: Sequence[MeasuredSteps], convolves: bool = False) -> Correction | None:
-    """The correction; None without real steps."""
+    """The correction that these real steps give; None if no step ran."""
     return Correction(tuple(measured), SCRATCH if convolves else 0) if measured else None

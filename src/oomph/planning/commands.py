@@ -9,11 +9,11 @@ from dataclasses import replace
 from oomph.planning.estimate import Plan
 
 SCRIPT = "SCRIPT.py"
-"""Stands for the script and its arguments where only the model is known."""
+"""The placeholder for the script and its arguments where only the model is known."""
 
 
 def next_command(plan: Plan, words: Sequence[str]) -> str:
-    """The command that trains without running out of memory; empty where none is known."""
+    """The `oomph run` command that trains without running out of memory; empty if none is known."""
     if plan.device is None or plan.max_batch is None or plan.batch <= plan.max_batch:
         return shlex.join(["oomph", "run", *words])
     if not plan.micro_batch:
@@ -22,7 +22,7 @@ def next_command(plan: Plan, words: Sequence[str]) -> str:
 
 
 def with_script(plan: Plan, words: Sequence[str]) -> Plan:
-    """The plan with `words`, the script and its arguments, in the commands of its savers."""
+    """The plan with `words`, the script and its arguments, filled into the commands of its savers."""
     savers = tuple(replace(saver, line=_whole(saver.line, words)) for saver in plan.savers)
     return replace(plan, savers=savers)
 

@@ -12,12 +12,12 @@ _LEAST = 1 << 30
 
 
 def counting_environ(is_gpu_idle: bool = False) -> dict[str, str]:
-    """Variables for the script's process.
+    """The environment variables that make TensorFlow count its memory in the script's process.
 
-    The CPU's memory comes from the allocator that GPUs use, up to most of what the machine has free: a model that needs
-    more is an error with a message, and the kernel need not kill it or another process. Kernels are those that the
-    simulation knows; a GPU's memory is taken as it is needed, so that a training beside it keeps its own. An idle GPU's
-    is taken as the script itself would: what TensorFlow takes bit by bit it divides less well.
+    On the CPU, TensorFlow allocates as on a GPU, up to most of the machine's free memory: a model that needs more gets
+    an error with a message, and the kernel need not kill a process. The kernels are those that the simulation knows. A
+    GPU's memory is taken only as needed, so that another training on it keeps its own. An idle GPU's memory is taken as
+    the script itself would take it, since TensorFlow divides memory less well if it takes it bit by bit.
     """
     growth = {} if is_gpu_idle else {GROWTH: "true"}
     return {
@@ -29,6 +29,6 @@ def counting_environ(is_gpu_idle: bool = False) -> dict[str, str]:
 
 
 def _free() -> int:
-    """The bytes free on the machine, within the limit of our container; its page cache counts as free."""
+    """The bytes of memory free on the machine, page cache included, but no more than the limit of our container."""
     known = (psutil.virtual_memory().available, limit_bytes())
     return min(amount for amount in known if amount is not None)

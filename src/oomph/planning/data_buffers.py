@@ -12,28 +12,28 @@ class DataBuffer:
     """The elements that one stage of a tf.data pipeline keeps."""
 
     kind: str
-    """"shuffle", "cache" or "prefetch"."""
+    """The kind of the stage: "shuffle", "cache" or "prefetch"."""
     elements: int | None
-    """Number of elements in a full buffer; None if unknown."""
+    """The number of elements in the full buffer; None if unknown."""
     element_bytes: int | None
-    """Approximate size of one element; None if unknown."""
+    """The approximate size of one element, in bytes; None if unknown."""
     file: str = ""
-    """File name of a cache on disk."""
+    """The file of a cache on disk; empty for any other buffer."""
 
     @property
     def bytes(self) -> int | None:
-        """The size of all elements; None if unknown."""
+        """The size of the full buffer, in bytes; None if unknown."""
         return None if self.elements is None or self.element_bytes is None else self.elements * self.element_bytes
 
 
 @dataclass(frozen=True)
 class Room:
-    """The space for buffers on this machine, in bytes; None if unknown."""
+    """The space for buffers on this machine, in bytes; None where it is unknown."""
 
     memory: int | None = None
-    """The smallest of its memory and our control groups' limits."""
+    """The machine's memory, or the lowest limit of our control groups if that is less."""
     disk: int | None = None
-    """Free space for cache files."""
+    """The free disk space for cache files."""
 
 
 NO_ROOM_KNOWN = Room()

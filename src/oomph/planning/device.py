@@ -14,7 +14,7 @@ Say = Callable[[str], None]
 
 
 def device_of(wanted: str | None, environ: Mapping[str, str], say: Say) -> dict[str, Any] | None:
-    """The device that a plan is for, as JSON; None if none is named or found here.
+    """The device that a plan is for, as JSON; None if none is named and this machine has none.
 
     It has a `name`, its `memory` in bytes, its `capability` ("8.9"; empty if it is not known), and for a bare amount
     of memory `is_card`, which is False.
@@ -47,7 +47,7 @@ def device_of(wanted: str | None, environ: Mapping[str, str], say: Say) -> dict[
 
 
 def pool_of(environ: Mapping[str, str]) -> dict[str, Any] | None:
-    """TensorFlow's memory pool on the CPU as a device, if it has a limit and no GPU is used; None otherwise."""
+    """TensorFlow's memory pool on the CPU as a device; None if the pool has no limit, or if a GPU is used."""
     limit = environ.get("TF_CPU_BFC_MEM_LIMIT_IN_MB", "")
     is_used = environ.get("TF_CPU_ALLOCATOR_USE_BFC", "").lower() in ("1", "true")
     hidden = environ.get("CUDA_VISIBLE_DEVICES") in ("-1", "")

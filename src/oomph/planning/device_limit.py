@@ -1,4 +1,4 @@
-"""The part of a device that a training may use."""
+"""The part of a device's memory that a training may use."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from oomph.planning.gpu_costs import usable
 
 
 def limit_of(asked: Mapping[str, Any] | None) -> Device | None:
-    """The device in a request with `name`, `memory` in bytes, `capability`, `is_card`, `is_gpu`."""
+    """The device that a request describes by `name`, `memory` in bytes, `capability`, `is_card` and `is_gpu`."""
     if asked is None:
         return None
     memory, is_card = int(asked["memory"]), bool(asked.get("is_card", True))

@@ -13,7 +13,7 @@ SCHEMA = 1
 
 
 def as_document(plan: Plan) -> dict[str, Any]:
-    """The document of a plan."""
+    """The plan as a JSON document."""
     return {
         "schema": SCHEMA,
         "engine": plan.engine,
@@ -41,12 +41,12 @@ def as_document(plan: Plan) -> dict[str, Any]:
 
 
 def as_document_without(reason: str) -> dict[str, Any]:
-    """The document if nothing could be planned."""
+    """The JSON document for a training that could not be planned, with the reason."""
     return {"schema": SCHEMA, "engine": None, "reason": reason, "estimates": [], "max_batch": None, "savers": []}
 
 
 def plan_of(document: Mapping[str, Any]) -> Plan:
-    """The plan in a document; raises ValueError for any other schema."""
+    """The plan in a JSON document; raises ValueError if the document has another schema."""
     try:
         if document["schema"] != SCHEMA:
             raise ValueError(f"schema {document['schema']}")

@@ -8,7 +8,7 @@ from enum import Enum
 
 
 class Fitting(Enum):
-    """True if a training fits a device. `UNKNOWN` where the engine does not see what decides it, such as XLA."""
+    """Whether a training fits a device. `UNKNOWN` if the engine does not see what decides that, such as XLA."""
 
     YES = "yes"
     NO = "no"
@@ -32,7 +32,7 @@ class Interval:
 
 
 def together(sizes: Iterable[Interval]) -> Interval:
-    """The sum of some amounts."""
+    """The sum of several amounts of memory."""
     total = Interval(0, 0, 0)
     for size in sizes:
         total = total + size
@@ -44,13 +44,13 @@ class Item:
     """One line of the breakdown: what takes memory, and whether the figure was counted, measured or assumed."""
 
     name: str
-    """Such as `weights`, `gradients`, `optimizer slots`, `activations`, `input batches`, `CUDA context`."""
+    """What takes the memory: `weights`, `gradients`, `optimizer slots`, `activations`, `input batches`, ..."""
     size: Interval
     basis: str
-    """`counted` from the model, `estimated` by the engine, `compiled` by XLA, `measured` in a real step, or `assumed`
-    from a source."""
+    """How the size is known: `counted` from the model, `estimated` by the engine, `compiled` by XLA, `measured` in a
+    real step, or `assumed` from a source."""
     source: str = ""
-    """Origin of an assumed or measured figure."""
+    """Where an assumed or measured size comes from."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ class MemoryMoment:
 
 @dataclass(frozen=True)
 class Estimate:
-    """Estimate for one batch size."""
+    """The estimated peak at one batch size, and whether it fits."""
 
     batch: int
     peak: Interval
@@ -80,17 +80,17 @@ class Estimate:
 
 @dataclass(frozen=True)
 class Saver:
-    """One way to need less memory, planned anew at the largest batch of `estimates`."""
+    """One way to save memory, planned at the largest batch of `estimates`."""
 
     name: str
     peak: Interval | None
-    """None where it was not planned; `changes` then says why."""
+    """The peak with this change; None if it was not planned, and `changes` then says why."""
     changes: str
-    """Its cost and its effect on the training."""
+    """What the change costs, and how it affects the training."""
     line: str
-    """The line to add to the script, or the command; empty where there is none."""
+    """The line to add to the script, or the command to run; empty if there is none."""
     basis: str = ""
-    """`compiled` by XLA with that change, or `estimated`; empty if not planned."""
+    """How the peak is known: `compiled` by XLA with this change, or `estimated`; empty if it was not planned."""
 
 
 @dataclass(frozen=True)
@@ -99,57 +99,57 @@ class Device:
 
     name: str
     memory: int
-    """Bytes, as stated by the vendor or the driver."""
+    """The memory of the device in bytes, as the vendor or the driver states it."""
     usable: int
-    """Most bytes that TensorFlow's allocator gets, without TensorFlow's reserve and CUDA's own use."""
+    """The most bytes that TensorFlow's allocator can get: `memory` without TensorFlow's reserve and CUDA's own use."""
     is_card: bool = True
     """False for a bare amount of memory, all of which TensorFlow may use."""
     is_gpu: bool = True
     """False for TensorFlow's memory pool on the CPU, where Keras uses XLA only if it is told to."""
     capability: str = ""
-    """Its compute capability, such as "8.9"; empty if unknown."""
+    """The compute capability of the device, such as "8.9"; empty if unknown."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """The memory that a training needs."""
+    """The memory that a training needs, and the batch that fits the device."""
 
     engine: str
     """The engine behind the figures: `graph`, `dry-run`, `xla-gpu` or `probe`."""
     accuracy: str
-    """The measured error of this engine in words, as docs/measurements.md has it."""
+    """The error of this engine as measured, in words, as in docs/measurements.md."""
     subject: str
     """The training in a few words: model, parameters, optimizer, precision, XLA."""
     place: str
-    """The fit, as `train.py:42`."""
+    """The file and line of the fit, such as `train.py:42`."""
     batch: int
     """The batch size of the script, in samples."""
     estimates: tuple[Estimate, ...]
-    """One for each requested batch size, rising."""
+    """The estimates for the requested batch sizes, in rising order."""
     curve: tuple[tuple[int, Interval], ...]
-    """More batch sizes and their peaks, for a picture."""
+    """The peaks at more batch sizes, for a chart."""
     device: Device | None
     max_batch: int | None
-    """The largest batch that fits, judged by the high end; 0 if none does; None without a device or if unknown."""
+    """The largest batch whose upper bound fits; 0 if none does; None without a device or if unknown."""
     micro_batch: int | None
-    """The largest micro-batch that fits beside the sums of the gradients, at most the script's batch; 0 if none does;
-    None if unknown."""
+    """The largest micro-batch that fits beside the summed gradients, at most the script's batch; 0 if none does; None
+    if unknown."""
     items: tuple[Item, ...]
-    """The peak at the largest batch of `estimates`, by kind."""
+    """The parts of the peak at the largest batch of `estimates`, by kind of memory."""
     layers: tuple[Layer, ...]
-    """The activations at the peak by layer, largest first."""
+    """The bytes of activations at the peak by layer, largest first."""
     peak_operation: str
     timeline: tuple[MemoryMoment, ...]
-    """The memory through one step, at most some hundred moments."""
+    """The memory in use through one step, in at most a few hundred moments."""
     savers: tuple[Saver, ...]
     notes: tuple[str, ...]
-    """Omissions and assumptions, one sentence each."""
+    """What the figures omit or assume, one sentence each."""
     warnings: tuple[str, ...] = ()
-    """Objections to the training on this device, or to its figures, one sentence each."""
+    """Warnings about the training on this device, or about its figures, one sentence each."""
     replicas: int = 1
-    """Replicas that share each batch. Batch sizes count the whole batch, except `micro_batch`, which is per replica;
-    amounts of memory are per replica's device."""
+    """The number of replicas that share each batch. Batch sizes are of the whole batch, except `micro_batch`, which is
+    per replica; amounts of memory are those of one replica's device."""
     why_open: str = ""
-    """The reason it is unknown which batch fits, and how to find out, as one sentence without a full stop; or empty."""
+    """Why it is unknown which batch fits, and how to find out, as a sentence without full stop; empty if known."""
     measured: tuple[int, ...] = ()
-    """The batch sizes of which steps have just run on the device itself."""
+    """The batch sizes at which steps have just run on the device itself."""

@@ -13,10 +13,10 @@ MIB = 1 << 20
 GROWTH = "TF_FORCE_GPU_ALLOW_GROWTH"
 """The environment variable that makes TensorFlow take a GPU's memory only as needed."""
 _RESERVES = ((5.2, 500), (7.5, 1050), (8.6, 1536), (9.0, 1800))
-"""MiB that TensorFlow leaves free, up to this compute capability; the last for all newer ones."""
+"""The MiB that TensorFlow leaves free on GPUs up to each compute capability; the last pair also covers newer GPUs."""
 _SMALL_CARD, _SMALL_RESERVE = 2048 * MIB, 512 * MIB
 CONTEXT = Interval(300 * MIB, 450 * MIB, 600 * MIB)
-"""Memory of the CUDA context and its kernels, outside TensorFlow's allocator."""
+"""The memory of the CUDA context and its kernels, outside TensorFlow's allocator."""
 _CUBLAS = Interval(8 * MIB, 32 * MIB, 64 * MIB)
 _CUDNN = Interval(0, 64 * MIB, 512 * MIB)
 
@@ -33,12 +33,12 @@ def reserve(memory: int, capability: str) -> int:
 
 
 def usable(memory: int, capability: str, is_card: bool) -> int:
-    """The bytes that TensorFlow's allocator gets of a card; of a bare amount of memory, all of it."""
+    """The bytes of a card's memory that TensorFlow's allocator gets; all of it for a bare amount of memory."""
     return max(0, memory - CONTEXT.high - reserve(memory, capability)) if is_card else memory
 
 
 def workspaces(convolves: bool) -> tuple[Item, ...]:
-    """Memory that libraries take from TensorFlow's allocator on a GPU."""
+    """The workspaces that libraries take from TensorFlow's allocator on a GPU."""
     cublas = Item("cuBLAS workspace", _CUBLAS, "assumed", "32 MiB in a program that XLA compiled for an H100")
     if not convolves:
         return (cublas,)
@@ -47,7 +47,7 @@ def workspaces(convolves: bool) -> tuple[Item, ...]:
 
 
 def nccl_buffers() -> Item:
-    """Memory that NCCL takes on each GPU to add up gradients.
+    """The memory that NCCL takes on each GPU to add up gradients.
 
     It comes from the driver, usually from what TensorFlow's allocator leaves free.
     """
@@ -58,7 +58,7 @@ def nccl_buffers() -> Item:
 
 
 def xla_workspaces(convolution: int) -> tuple[Item, ...]:
-    """Memory that libraries take beyond XLA's own buffers, which already include the workspace of cuBLAS.
+    """The workspaces that libraries take beyond XLA's own buffers, which already include that of cuBLAS.
 
     XLA chooses the algorithms of cuDNN when it sees the device, and only then knows their workspaces. The usual ones
     at most keep a convolution's inputs and outputs in other layouts.

@@ -19,7 +19,7 @@ GIB = 2**30
 _FILE = Path(__file__).with_name("gpus.toml")
 _KEPT_BY_ECC = 1 / 16
 _MOST_GIB = 512
-"""A number up to this is meant as an amount of memory, a larger one as a name."""
+"""A bare number up to this is meant as GiB of memory, a larger number as the name of a GPU."""
 _SIZE = re.compile(r"(\d{1,6}(?:\.\d{1,3})?)\s*(?:(g|t|m)(?:i?b)?)\Z", re.IGNORECASE)
 _AMOUNT = re.compile(r"(?P<sign>-?)(?P<number>\d{1,9}(?:\.\d{0,9})?)\s*(?P<unit>(?:[kmgt]i?b?|b)?)\Z", re.IGNORECASE)
 _UNITS = {"m": 2**20, "g": GIB, "t": 2**40}
@@ -31,7 +31,7 @@ _RTX = re.compile(r"\A(?:rtx|gtx|gt)(?=[a-z]?\d)")
 
 
 class GpuModel(NamedTuple):
-    """One kind of GPU."""
+    """One model of GPU and its memory."""
 
     name: str
     gib: float
@@ -39,18 +39,18 @@ class GpuModel(NamedTuple):
     capability: str
     """Its compute capability, such as "8.9"."""
     source: str
-    """The vendor source for the memory."""
+    """Where the vendor states the memory."""
     ecc: bool = False
-    """True if error correction is on by default; it takes a sixteenth."""
+    """True if error correction is on by default, which takes a sixteenth of the memory."""
     shared: bool = False
-    """CPU and GPU have the same memory."""
+    """True if the CPU and the GPU share the same memory."""
     note: str = ""
     also: tuple[str, ...] = ()
-    """Other names."""
+    """Other names of this GPU."""
 
     @property
     def memory_bytes(self) -> int:
-        """The most memory that the driver may show."""
+        """The most bytes of memory that the driver may report."""
         return int(self.gib * GIB * (1 - _KEPT_BY_ECC if self.ecc else 1))
 
     @property
@@ -118,7 +118,7 @@ def size_of(text: str) -> int | None:
 
 
 def _key(text: str) -> tuple[str, int | None]:
-    """The key that identifies a GPU, and the size in its name."""
+    """The part of a GPU's name that identifies it, and the GiB of memory in the name, or None."""
     lower = re.sub(r"[-_/,()]", " ", text.lower())
     found = _SIZE_IN_NAME.search(lower)
     if found is not None:
@@ -140,7 +140,7 @@ def _wrong_size(gpu: GpuModel, size: int, known: Sequence[float]) -> str:
 
 
 def _unknown(text: str, wanted: str) -> str:
-    """The message for a word that names no GPU."""
+    """The message for a word that is not the name of a GPU."""
     amount = _AMOUNT.match(text.strip())
     is_bare = amount is not None and not amount["sign"] and not amount["unit"]
     if amount is None or (is_bare and float(amount["number"]) > _MOST_GIB):
@@ -151,7 +151,7 @@ def _unknown(text: str, wanted: str) -> str:
 
 
 def _nearest(wanted: str) -> str:
-    """Ask whether a mistyped name means a known one."""
+    """A question that suggests known names for a mistyped one; empty if none is similar."""
     keys = {_key(gpu.name)[0]: gpu.name for gpu in reversed(gpus())}
     close = difflib.get_close_matches(wanted, list(keys), n=3, cutoff=0.5)
     return f" (did you mean {' or '.join(keys[key] for key in close)}?)" if close else ""

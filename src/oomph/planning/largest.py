@@ -9,7 +9,7 @@ MOST = 1 << 20
 
 
 def largest_batch(high: Callable[[int], int], limit: int, start: int = 1) -> int:
-    """The largest batch whose `high(batch)`, in bytes, is within the limit; 0 if not even one sample is.
+    """The largest batch whose `high(batch)`, in bytes, is within the limit; 0 if even one sample exceeds it.
 
     Tries powers of two times `start`, then halves the gap, and stops within a sixteenth of the answer.
     """

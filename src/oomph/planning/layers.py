@@ -18,7 +18,7 @@ def is_gradient(operation: str) -> bool:
 
 
 def layer_of(operation: str, names: Collection[str]) -> str:
-    """The innermost scope that is a layer's name; empty if none is.
+    """The innermost scope in an operation's name that is the name of a layer; empty if there is none.
 
     TensorFlow numbers a scope entered again: `conv2d_1_2` may be `conv2d_1` for the second time.
     """
@@ -32,7 +32,7 @@ def layer_of(operation: str, names: Collection[str]) -> str:
 
 
 def by_layer(sizes: Iterable[tuple[str, int]], names: Collection[str], other: str = "other") -> tuple[Layer, ...]:
-    """The bytes of operations added up by layer, largest first."""
+    """The bytes of operations added up by layer, the layer with most bytes first."""
     total: Counter[str] = Counter()
     for operation, size in sizes:
         total[layer_of(operation, names) or other] += size

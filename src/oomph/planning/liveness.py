@@ -15,20 +15,20 @@ from oomph.planning.program import Operation, Program, Storage
 from oomph.planning.schedule import Order, schedule
 
 _UNEVEN = (0.4, 2.5)
-"""The range of the random factor for an operation's time."""
+"""The range of the random factor by which the time of an operation varies."""
 _NEARLY = 1.005
 """The live tensors are recorded when the peak has grown by this factor; recording each new peak would be slow."""
 
 
 @dataclass(frozen=True)
 class Lifetime:
-    """One run of a program, in bytes beyond what was in use before it."""
+    """One simulated run of a program, in bytes beyond what was in use before it."""
 
     peak: int
     at: int
-    """Index of the operation at the peak."""
+    """The index of the operation that runs at the peak."""
     alive: tuple[tuple[int, int], ...]
-    """Tensors that own memory at the peak, and their bytes."""
+    """The indices of the tensors that own memory at the peak, each with its bytes."""
     trace: tuple[int, ...]
     """The bytes in use when each operation has begun, in the order of `ran`."""
     ran: tuple[int, ...]
@@ -44,7 +44,7 @@ class _Buffer:
 
 @dataclass(frozen=True)
 class _Sized:
-    """A program at one batch size, in bytes."""
+    """The sizes of a program at one batch size, in bytes."""
 
     program: Program
     sizes: Sequence[int]
@@ -96,7 +96,7 @@ class _Run:
             idle.insert(0, worker)
 
     def _takes_up(self, worker: int, now: int, running: list[tuple[int, int, int, int | None]]) -> bool:
-        """Let an idle worker begin an operation; False if none is ready."""
+        """Let an idle worker begin an operation; False if no operation is ready."""
         index = self._schedule.take(worker)
         if index is None:
             return False
@@ -116,12 +116,12 @@ class _Run:
         return round(self._sized.works[index] * self._chance.uniform(*_UNEVEN))
 
     def leave(self) -> None:
-        """Release what the step returned."""
+        """Release the memory of what the step returned."""
         for buffer in list(self._buffers.values()):
             self._allocator.release(buffer.handle)
 
     def _start(self, index: int) -> int | None:
-        """Allocate an operation's outputs and scratch memory; returns the handle of the latter."""
+        """Allocate an operation's outputs and scratch memory; returns the handle of the scratch memory."""
         operation = self._operations[index]
         self._make_outputs(operation)
         workspace = self._sized.workspaces[index]
@@ -137,7 +137,7 @@ class _Run:
         return handle
 
     def _end(self, index: int, scratch: int | None) -> None:
-        """Release what only this operation needed."""
+        """Release the memory that only this operation needed."""
         operation = self._operations[index]
         if scratch is not None:
             self._allocator.release(scratch)
@@ -191,7 +191,7 @@ def simulate(
 ) -> Lifetime:
     """Run the program `steps` times in this order, up to `workers` operations at a time, and return the largest run.
 
-    `held` bytes are in use before. Later steps find the memory as earlier ones left it.
+    `held` bytes are in use before the first step. Later steps find the memory as earlier steps left it.
     """
     allocator, chance = Allocator(), Random(seed)
     if held:

@@ -31,7 +31,7 @@ pre { white-space: pre-wrap; }
 
 
 def as_page(plan: Plan, words: Sequence[str]) -> str:
-    """The page; `words` are the script and its arguments, for the command to paste."""
+    """The plan as an HTML page; `words` are the script and its arguments, for the command to paste."""
     body = "\n".join(_body(plan, words))
     title = escape(f"Memory of {plan.place}")
     head = f'<meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>{title}</title>'

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from oomph.planning.estimate import Device
 
 _BFLOAT16 = 8.0
-"""The compute capability from which on a GPU is fast with bfloat16."""
+"""The lowest compute capability of a GPU that is fast with bfloat16."""
 
 
 def suits_bfloat16(device: Device | None) -> bool:

@@ -16,35 +16,36 @@ _RUNS = (
     (Order.THREAD_POOL, 2), (Order.AS_TRACED, 1),
     (Order.THREAD_POOL, 2), (Order.FIRST_READY, 2),
 )  # fmt: skip
-"""Orders, and how many operations run at a time. The most informative come first."""
+"""The runs to simulate: an order, and how many operations run at a time. The most informative runs come first."""
 _EFFORT = 60_000
-"""A prediction simulates about this many operations, and at least one run of two steps."""
+"""The approximate number of operations to simulate for a prediction, but at least one run of two steps."""
 _MOST_STEPS = 3
 _ASSUMED = 1.25
-"""Factor that widens the bounds if sizes are assumed."""
+"""The factor that widens the bounds if sizes are assumed."""
 LOWER, UPPER = 0.95, 1.12
-"""The slack of the interval beyond what the orders span: fitted on the development models of docs/measurements.md."""
+"""The factors that turn the lowest and the highest simulated peak into the bounds: fitted on the development models of
+docs/measurements.md."""
 
 
 @dataclass(frozen=True)
 class Prediction:
-    """The memory of one step at one batch size, in bytes with everything that is held."""
+    """The predicted memory of one step at one batch size, in bytes, including what is held between steps."""
 
     peak: Interval
     typical: Lifetime
-    """The run whose peak is nearest to the expected one."""
+    """The simulated run whose peak is nearest to the expected peak."""
 
 
 @dataclass(frozen=True)
 class PredictedStep:
-    """A program and what is in use before it runs, in bytes."""
+    """The program of a step, and the bytes in use before it runs."""
 
     program: Program
     held: int
 
 
 def predict(step: PredictedStep, batch: int) -> Prediction:
-    """The interval of one batch size. The median run of the thread pool is expected; the bounds span all runs."""
+    """The predicted peak at a batch size: the thread pool's median run is expected, and the bounds span all runs."""
     runs, steps = _affordable(len(step.program.operations))
     lifetimes = [
         (order, simulate(step.program, batch, order, step.held, workers, seed, steps))
@@ -58,7 +59,7 @@ def predict(step: PredictedStep, batch: int) -> Prediction:
 
 
 def _affordable(operations: int) -> tuple[Sequence[tuple[Order, int]], int]:
-    """The runs to simulate, and the steps of each, limited for long programs."""
+    """The runs to simulate for a program of this many operations, and the steps of each run."""
     passes = _EFFORT // max(1, operations)
     steps = max(2, min(_MOST_STEPS, passes // len(_RUNS)))
     return _RUNS[: max(1, min(len(_RUNS), passes // steps))], steps
@@ -77,6 +78,6 @@ def widened(peak: Interval, largest: int, is_assumed: bool) -> Interval:
 
 
 def between(below: Interval, above: Interval, part: float) -> Interval:
-    """The linear interpolation of two intervals; never below the first."""
+    """The interval at `part` of the way between two intervals, linear; never below the first."""
     pairs = ((below.low, above.low), (below.expected, above.expected), (below.high, above.high))
     return Interval(*(round(one + part * max(0, other - one)) for one, other in pairs))

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 
 class Storage(Enum):
-    """The location of an operation's outputs."""
+    """Where the outputs of an operation are stored."""
 
     NEW = "new"
     """In memory of their own."""
@@ -29,7 +29,7 @@ class Size:
     fixed: float
     per_sample: float = 0.0
     per_pair: float = 0.0
-    """For pairs of samples, as in a contrastive loss."""
+    """The bytes for each pair of samples, as in a contrastive loss."""
 
     def at(self, batch: int) -> int:
         """The bytes at this batch size."""
@@ -43,43 +43,43 @@ class Operation:
     name: str
     kind: str
     inputs: tuple[int, ...]
-    """Indices of tensors."""
+    """The indices of the tensors that the operation reads."""
     outputs: tuple[int, ...]
     before: tuple[int, ...]
-    """Indices of operations that must end first, although they provide no tensor."""
+    """The indices of operations that must end first, although they provide no tensor."""
     storage: Storage
     workspace: Size = Size(0)
-    """Scratch memory while it runs, besides its outputs."""
+    """The scratch memory that the operation takes while it runs, besides its outputs."""
     is_update: bool = False
-    """True if it belongs to the optimizer's update."""
+    """True if the operation belongs to the optimizer's update."""
     work: Size = Size(0)
-    """Its run time, in bytes that memory could move meanwhile; decides what runs beside it."""
+    """The running time of the operation, as bytes that memory could move in that time; decides what runs beside it."""
 
 
 class Dependences(NamedTuple):
-    """The dependences of operations; by the index of an operation or a tensor."""
+    """Which operations wait for others, and how many read each tensor; by the index of an operation or a tensor."""
 
     waiting: tuple[int, ...]
-    """Number of operations that each one waits for."""
+    """The number of operations that each operation waits for."""
     followers: tuple[tuple[int, ...], ...]
-    """The operations that wait for each one."""
+    """The indices of the operations that wait for each operation."""
     readers: tuple[int, ...]
-    """Number of readers of each tensor; being returned counts as one."""
+    """The number of operations that read each tensor; returning it counts as one."""
 
 
 @dataclass(frozen=True)
 class Program:
-    """A step, pruned to what runs, in a possible order."""
+    """A training step, pruned to the operations that run, in a possible order."""
 
     operations: Sequence[Operation]
     sizes: Sequence[Size]
-    """The size of each tensor."""
+    """The size of each tensor, as a function of the batch size."""
     kept: frozenset[int]
-    """Tensors that live until the step has ended: what it returns."""
+    """The indices of the tensors that live until the step has ended, because it returns them."""
 
     @cached_property
     def makers(self) -> dict[int, int]:
-        """By tensor: the index of the operation that makes it."""
+        """The index of the operation that makes each tensor, by tensor."""
         return {tensor: index for index, operation in enumerate(self.operations) for tensor in operation.outputs}
 
     @cached_property

@@ -13,11 +13,11 @@ class PlannedReplicas:
     count: int = 1
 
     def share(self, batch: int) -> int:
-        """The samples of the replica that gets most of a batch."""
+        """The number of samples for the replica that gets most of a batch."""
         return -(-batch // self.count)
 
     def batch_of(self, share: int) -> int:
-        """The batch of which each replica gets so many samples."""
+        """The batch of which each replica gets `share` samples."""
         return share * self.count
 
     def words(self, batch: int) -> str:
@@ -33,4 +33,4 @@ class PlannedReplicas:
 
 
 ALONE = PlannedReplicas()
-"""Without a strategy, or with one that has one device."""
+"""The single replica without a strategy, or with a strategy for one device."""

@@ -55,7 +55,7 @@ def _first_screen(plan: Plan, words: Sequence[str]) -> Iterator[str]:
 
 
 def _verdict(plan: Plan) -> str:
-    """One sentence: which batch fits what."""
+    """A sentence that says which batch fits which device."""
     open_too = f" {_sentence(plan.why_open)}" if plan.why_open else ""
     if plan.device is None:
         return (
@@ -81,7 +81,7 @@ def _verdict(plan: Plan) -> str:
 
 
 def _on(device: Device) -> str:
-    """The device, and the memory a training may use."""
+    """The device, and the memory that a training may use, in words."""
     if device.usable < device.memory:
         return (
             f"{device.name}, where TensorFlow gets {in_three_digits(device.usable)} of {in_three_digits(device.memory)}"
@@ -92,7 +92,7 @@ def _on(device: Device) -> str:
 
 
 def _own_fits(plan: Plan) -> Fitting:
-    """True if the script's batch fits, if it was planned."""
+    """Whether the script's own batch fits; unknown if it was not planned."""
     return next((estimate.fits for estimate in plan.estimates if estimate.batch == plan.batch), Fitting.UNKNOWN)
 
 
@@ -145,7 +145,7 @@ def _columns(rows: Sequence[tuple[str, str, str]], width: int) -> Iterator[str]:
 
 
 def _known(item: Item) -> str:
-    """The basis of a size, and its bounds if they differ."""
+    """How the size of an item is known, and its bounds if they differ, in words."""
     low, high = in_three_digits(item.size.low), in_three_digits(item.size.high)
     return item.basis if low == high else f"{item.basis}, {low} to {high}"
 

@@ -28,10 +28,10 @@ class Schedule(Protocol):
     """The operations that are ready, by index."""
 
     def begin(self, ready: Iterable[int]) -> None:
-        """Take up the operations that wait for nothing."""
+        """Add the operations that wait for nothing."""
 
     def add(self, worker: int, ready: Iterable[int]) -> None:
-        """Take up the operations that became ready because a worker finished one."""
+        """Add the operations that became ready because this worker finished an operation."""
 
     def take(self, worker: int) -> int | None:
         """Take the next operation for this worker; None if nothing is ready."""
@@ -41,7 +41,7 @@ def schedule(order: Order, is_cheap: Sequence[bool], workers: int, chance: Rando
     """The schedule of this order.
 
     Args:
-        order: which one.
+        order: the order in which ready operations run.
         is_cheap: for each operation, whether it takes next to no time.
         workers: how many operations run at a time.
         chance: decides which thread begins with what.
@@ -54,7 +54,7 @@ def schedule(order: Order, is_cheap: Sequence[bool], workers: int, chance: Rando
 
 
 class _Line:
-    """One queue for all workers."""
+    """A single queue for all workers."""
 
     def __init__(self) -> None:
         self._queue: deque[int] = deque()
@@ -70,7 +70,7 @@ class _Line:
 
 
 class _Heap:
-    """One queue for all workers, in the order of the trace."""
+    """A single queue for all workers, in the order of the trace."""
 
     def __init__(self) -> None:
         self._heap: list[int] = []
@@ -87,7 +87,7 @@ class _Heap:
 
 
 class _ThreadPool:
-    """A queue for each worker, and operations that it runs inline."""
+    """A queue for each worker, with the operations that the worker runs inline."""
 
     def __init__(self, is_cheap: Sequence[bool], workers: int, chance: Random) -> None:
         self._is_cheap, self._chance = is_cheap, chance

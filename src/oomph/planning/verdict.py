@@ -21,26 +21,27 @@ ACCURACY = {
 }
 """The error of each engine, as in docs/measurements.md."""
 _XLA_SAVES = 0.7
-"""XLA's programs took down to 0.86 of what the operations take one by one, on the models that were compared."""
+"""The assumed least share of memory that XLA's program of a step takes; the least measured was 0.86 of the memory that
+the operations take one by one."""
 _XLA_ADDS = 8
-"""A step that XLA would compile fits for sure where so many times its upper bound without XLA does. The most that was
-seen is 1.6 times what the operations took one by one: a transformer in its first compiled step, on the CPU. No bound
-is known, so this one is five times that."""
+"""A step that XLA would compile certainly fits if this many times its upper bound without XLA fits. The most that was
+seen is 1.6 times what the operations took one by one: a transformer in its first compiled step, on the CPU. No bound is
+known, so this factor is five times that."""
 _MOST_UNKNOWN = 3
 _WITHOUT_XLA = "set jit_compile=False in compile(), plan again, and train with that"
 
 
 @dataclass(frozen=True)
 class FittingVerdict:
-    """The verdict on fitting one device."""
+    """The verdict on whether a training fits one device."""
 
     device: Device | None
     is_xla: bool
     """True if Keras would compile the step with XLA on that device."""
     held: int
-    """Bytes in use at any batch size."""
+    """The bytes that are in use at any batch size."""
     doubt: str = ""
-    """An unknown that may change everything; or empty."""
+    """An unknown that may change every figure, in words; or empty."""
     compiled: tuple[str, ...] = ()
     """Remarks on figures of the step as XLA has compiled it."""
     measured: tuple[str, ...] = ()
@@ -54,12 +55,12 @@ class FittingVerdict:
 
     @property
     def is_hidden(self) -> bool:
-        """True if XLA chooses the buffers, with no compiled or measured step."""
+        """True if XLA chooses the buffers, and its step was neither compiled nor measured."""
         return self.is_xla and not self.compiled and not self.measured
 
     @property
     def can_say_yes(self) -> bool:
-        """True if the engine sees what decides."""
+        """True if the engine sees what decides whether a batch fits."""
         return self.device is not None and not self.is_hidden and not self.doubt
 
     def fits(self, peak: Interval) -> Fitting:
@@ -93,7 +94,7 @@ def why_open(verdict: FittingVerdict) -> str:
 
 
 def room_for_xla(verdict: FittingVerdict, estimates: Sequence[Estimate]) -> str:
-    """A sentence on how far XLA may exceed the largest batch that is said to fit without asking it; or empty."""
+    """A sentence on how much memory XLA may take before the largest batch said to fit no longer fits; or empty."""
     fitting = [estimate for estimate in estimates if estimate.fits is Fitting.YES]
     if not fitting or not verdict.is_hidden or verdict.device is None:
         return ""
@@ -106,7 +107,7 @@ def room_for_xla(verdict: FittingVerdict, estimates: Sequence[Estimate]) -> str:
 
 
 def notes(verdict: FittingVerdict, unknown: Sequence[str], estimates: Sequence[Estimate] = ()) -> tuple[str, ...]:
-    """One sentence for each omission or assumption of the figures."""
+    """What the figures omit or assume, one sentence each."""
     said = [*verdict.compiled, *verdict.measured, *verdict.seen]
     if verdict.is_hidden:
         said.append("The figures are those of the step without XLA, as with jit_compile=False.")

@@ -12,21 +12,21 @@ EXACT, UNCOMPARED, PARTLY, LOST, UNKNOWN = "exact", "uncompared", "partly", "los
 
 @dataclass(frozen=True)
 class Carried:
-    """One thing that a training needs after a fault."""
+    """What becomes of one thing that a training needs after a fault."""
 
     what: str
-    """"out of memory", "data", "seeds", "callbacks", "loop"."""
+    """The name of the thing: "out of memory", "data", "seeds", "callbacks", "loop"."""
     state: str
     text: str
-    """The effect and its reason, in one sentence without a final stop."""
+    """What becomes of it and why, in one sentence without a final stop."""
     better: str = ""
     """The change that would improve it; empty if none is needed."""
 
     def as_document(self) -> dict[str, str]:
-        """As plain JSON."""
+        """The fields as plain JSON."""
         return asdict(self)
 
 
 def carried_of(document: Mapping[str, Any]) -> Carried:
-    """From its JSON. Raises KeyError or TypeError if it is none."""
+    """The value of its JSON document. Raises KeyError or TypeError for any other document."""
     return Carried(*(str(document[name]) for name in ("what", "state", "text", "better")))

@@ -29,7 +29,7 @@ class ReportedFinding:
     where: str
     why: str = ""
     code_line: str = ""
-    """The line to write instead; empty if it cannot be said."""
+    """The line to write instead; empty if there is none to suggest."""
 
 
 @dataclass(frozen=True)
@@ -41,11 +41,11 @@ class Checked:
     looked_at: str = ""
     """The scope of the check, in one line."""
     not_looked_at: str = ""
-    """A sentence on the fits of the script outside that scope; empty if its source shows none."""
+    """A sentence on fits of the script that were not checked; empty if its source shows none."""
     broken: tuple[str, ...] = ()
     """The rules that raised an error."""
     carried: tuple[Carried, ...] = ()
-    """The training's needs after a fault."""
+    """What becomes of each thing that the training needs after a fault."""
     memory: str = ""
     """One-line summary of the memory."""
 

@@ -18,7 +18,7 @@ class Result:
 
     @property
     def severity(self) -> str:
-        """True if it is an error or a warning."""
+        """The severity of the finding: "error" or "warning"."""
         return self.finding.severity or self.rule.severity
 
 

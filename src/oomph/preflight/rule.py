@@ -12,7 +12,7 @@ ERROR, WARNING = "error", "warning"
 SPEC, MODEL, SETTINGS, SAMPLE, STEP = "spec", "model", "settings", "sample", "step"
 """Facts a rule needs: shapes and types; the compiled model; the fit call; values of a sample; a tried step."""
 PIPELINE = "pipeline"
-"""Measured waiting for data."""
+"""A fact that a rule needs: the measured wait for data."""
 _DEPTHS = {"1": SPEC, "2": MODEL, "3": SETTINGS, "4": SAMPLE, "5": STEP, "6": PIPELINE}
 """The depth of a rule, by the first digit of its code."""
 
@@ -26,11 +26,11 @@ class CheckFinding:
     remedy: str
     """The fix, in one sentence without a final stop, with this training's own values."""
     code: str = ""
-    """The line to write instead, if it can be said."""
+    """The line to write instead; empty if there is none to suggest."""
     where: str = ""
-    """The file and line, if it is not that of the call of fit."""
+    """The file and line, if other than those of the call of fit."""
     severity: str = ""
-    """If it is not that of the rule."""
+    """The severity, if other than the rule's."""
 
 
 Find = Callable[[Training], Iterator[CheckFinding]]
@@ -38,12 +38,12 @@ Find = Callable[[Training], Iterator[CheckFinding]]
 
 @dataclass(frozen=True)
 class Rule:
-    """One mistake, and its page."""
+    """One mistake that a training can have, and its documentation."""
 
     code: str
     """CHK and three digits, never used before; the first digit stands for the depth."""
     name: str
-    """Kebab-case: what is wrong."""
+    """What is wrong, in kebab case."""
     severity: str
     depth: str
     why: str
@@ -51,7 +51,7 @@ class Rule:
     wrong: str
     """The line of code as people write it."""
     right: str
-    """The same, corrected."""
+    """The corrected line of code."""
     find: Find
     hides: tuple[str, ...] = ()
     """The names of the rules whose findings are consequences of this one."""

@@ -17,9 +17,9 @@ from oomph.script.pulse import inherited
 from oomph.terminal.wrapping import shortened
 
 TRAIN, EXAMINE = b"t", b"x"
-"""The turns in the pipe: each training takes one as it begins."""
+"""The bytes in the pipe of turns: each training takes one as it begins."""
 _PART_CHARACTERS = 1500
-"""A line with a part stays below PIPE_BUF (4096), so that lines of several processes do not mix."""
+"""The most characters in a part of the answer: its line stays below PIPE_BUF (4096), so that lines do not mix."""
 _MOST_CHARACTERS = 500
 _GRACE_SECONDS = 5.0
 
@@ -30,15 +30,15 @@ class Channel:
     def __init__(self, handover: ReachHandover) -> None:
         self.handover = handover
         self._opened: dict[int, int] = {}
-        """The parent's descriptors that were opened again, by their numbers there."""
+        """The descriptors that were opened again, by their numbers in the parent."""
 
     def tell(self, **document: Any) -> bool:
-        """Report one line; False if the parent cannot be told."""
+        """Report one line to the parent; False if the parent cannot be reached."""
         texts = {key: shortened(value, _MOST_CHARACTERS) for key, value in document.items() if isinstance(value, str)}
         return self._write(document | texts)
 
     def answer(self, document: Any) -> NoReturn:
-        """Report the examiner's result, and end everything."""
+        """Report the examiner's result, and end all processes of the script."""
         text = json.dumps(document)
         parts = (text[start : start + _PART_CHARACTERS] for start in range(0, len(text), _PART_CHARACTERS))
         self.end(answered=all(self._write({"part": part}) for part in parts))
@@ -75,7 +75,7 @@ class Channel:
             return False  # the parent has ended
 
     def _open(self, end: End, flags: int) -> int | None:
-        """The descriptor; opened again through the parent where the script has closed it."""
+        """The descriptor of a pipe's end; opened again through the parent if the script has closed it."""
         for fd in (end.fd, self._opened.get(end.fd)):
             if inherited(fd, end.inode) is not None:
                 return fd
@@ -87,7 +87,7 @@ class Channel:
         return inherited(fd, end.inode)
 
     def _end_group(self) -> NoReturn:
-        """End the script's group. In another group, wait until the parent has done so: this process goes last."""
+        """End the script's process group. In another group, wait until the parent has done so, to go last."""
         if not _is_started_by(os.getpgrp(), self.handover.parent):
             time.sleep(_GRACE_SECONDS)
         elif os.getpgrp() != _group_of(self.handover.parent):

@@ -16,7 +16,7 @@ from oomph.terminal.wrapping import shortened
 
 _ERROR = re.compile(r"(?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*(?:Error|Exception|Exit|Interrupt|Warning|Iteration)\b(?::|\Z)")
 _REFUSED = re.compile(r"\S{1,200}: error: |oomph: ")
-"""The words with which argparse refuses the script's arguments, or oomph refuses to go on in its process."""
+"""Matches the words with which argparse refuses the script's arguments, or oomph refuses to go on in its process."""
 _OUT_OF_MEMORY = re.compile(r"[\w.]{0,200}(?:ResourceExhaustedError|MemoryError)\b")
 _ELSEWHERE = "use a machine with more memory, or a smaller model"
 _NONE_SEEN = (
@@ -34,7 +34,7 @@ def outcome(heard: Heard, returncode: int | None, output: bytes, request: ReachR
         heard: the reports of its processes.
         returncode: how its first process ended, as `subprocess` has it; None if oomph ended it.
         output: the end of its output.
-        request: what was asked.
+        request: the request to examine a training.
     """
     before = heard.trained
     if heard.answered and heard.examining is not None:
@@ -57,7 +57,7 @@ def outcome(heard: Heard, returncode: int | None, output: bytes, request: ReachR
 
 
 def ran_out(heard: Heard, took: str, request: ReachRequest) -> NotReached:
-    """The outcome of a script ended for using `took`, too much of the machine's memory."""
+    """The outcome of a script that was ended because it used too much of the machine's memory; `took` says how much."""
     if heard.examining is not None:
         while_ = f" while {heard.progress}" if heard.progress else ""
         reason = f"the process that was examined at {heard.examining.site} took {took}{while_}, and was ended"
@@ -68,7 +68,7 @@ def ran_out(heard: Heard, took: str, request: ReachRequest) -> NotReached:
 
 
 def hidden(heard: Heard, process: str) -> NotReached:
-    """The outcome of a script that was ended because a process of it uses TensorFlow without oomph."""
+    """The outcome of a script that was ended because `process`, one of its processes, uses TensorFlow without oomph."""
     reason = (
         f"{process} uses TensorFlow where oomph cannot stop a training, and was ended: start it with the environment "
         "of the script, and without Python's options -I, -E and -S"

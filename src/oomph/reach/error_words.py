@@ -24,7 +24,7 @@ def without_nodes(text: str) -> str:
 
 
 def what_went_wrong(text: str) -> str:
-    """The telling lines of a message as one; empty if it has none."""
+    """The telling lines of an error message, joined into one; empty if it has none."""
     told = []
     for line in map(without_nodes, _COLOURS.sub("", text).splitlines()):
         bare = line.strip()

@@ -24,18 +24,18 @@ class ReachHandover:
     """The data that a process of the script needs."""
 
     parent: int
-    """The process that waits for the answer."""
+    """The id of the process that waits for the answer."""
     report: End
-    """The end for lines of JSON."""
+    """The end of the pipe that takes the reports, lines of JSON."""
     turns: End
-    """The end that trainings take turns from."""
+    """The end of the pipe that trainings take turns from."""
     examiner: str
-    """The examiner of the training: "package.module:function"."""
+    """The function that examines the training: "package.module:function"."""
     arguments: Mapping[str, Any] = field(default_factory=dict)
-    """Its second argument."""
+    """The second argument of the examiner."""
 
     def write(self, environ: MutableMapping[str, str]) -> None:
-        """Put the handover into an environment."""
+        """Store the handover in an environment."""
         environ[VARIABLE] = json.dumps(asdict(self))
 
     @classmethod

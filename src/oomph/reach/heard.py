@@ -12,25 +12,25 @@ from oomph.reach.request import RequestedTraining
 
 @dataclass(frozen=True)
 class Heard:
-    """All that was reported so far."""
+    """All that the script's processes have reported so far."""
 
     joined: bool = False
     """True if a Python process has reported that it waits for a training."""
     marks: bool = True
-    """True if all that have joined could be marked, so that others can be told from them."""
+    """True if every process that joined could be marked, so that unmarked processes are known to be without oomph."""
     trained: tuple[RequestedTraining, ...] = ()
     """The trainings that run for real."""
     examining: RequestedTraining | None = None
     pid: int = 0
-    """The examining process."""
+    """The id of the process that examines the training; 0 if none does yet."""
     progress: str = ""
     """The current activity of the examiner."""
     parts: tuple[str, ...] = ()
     answered: bool = False
     failed: str = ""
-    """The reason the examiner has failed."""
+    """Why the examiner failed; empty if it has not."""
     unsupported: str = ""
-    """The reason there can be no examination."""
+    """Why there can be no examination; empty if there can."""
 
     @property
     def is_over(self) -> bool:

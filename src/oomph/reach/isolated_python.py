@@ -12,7 +12,7 @@ _LAST = "cm"
 
 
 def hiding_option(words: Sequence[str]) -> str:
-    """The first such option of a command line that begins with Python, such as "-I"; empty if there is none."""
+    """The first option of a Python command line that keeps oomph from loading, such as "-I"; empty if there is none."""
     rest = list(after_env(words))
     if not rest or not IS_PYTHON.match(rest[0]):
         return ""

@@ -13,7 +13,7 @@ MARK = "oomph-joined"
 
 
 def mark() -> bool:
-    """Mark this process as joined; False if the kernel cannot."""
+    """Mark this process as joined; False if the kernel does not support the mark."""
     try:
         import ctypes
 

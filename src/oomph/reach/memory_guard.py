@@ -10,18 +10,18 @@ from oomph.terminal.amounts import as_size
 
 _EVERY_SECONDS = 0.1
 _LEAST_SHARE, _LEAST_BYTES = 0.05, 1 << 30
-"""The memory that must stay free: the smaller of the two."""
+"""The memory that must stay free, as a share and in bytes; the smaller amount counts."""
 _ITS_SHARE = 0.3
-"""A script with a smaller share of the memory is not to blame."""
+"""A script that holds a smaller share of the memory is not to blame."""
 _KILLED_FIRST = 900
-"""The kernel's score (-1000 to 1000) for which process to kill when memory runs out."""
+"""The score (-1000 to 1000) that makes the kernel kill the script first when memory runs out."""
 
 
 class MemoryGuard:
     """Watches the memory of a script and its processes.
 
     Args:
-        pid: its first process.
+        pid: the id of the script's first process.
         root: "/", but for tests.
     """
 
@@ -32,7 +32,7 @@ class MemoryGuard:
         _let_it_be_killed_first(pid)
 
     def said(self) -> str:
-        """The script's memory use, if it is too much: "20.1 GiB of the 23.5 GiB of memory here"; else empty."""
+        """The script's memory use if it is too much: "20.1 GiB of the 23.5 GiB of memory here"; else empty."""
         now = time.monotonic()
         if now < self._due or self._total is None:
             return ""
@@ -65,7 +65,7 @@ def _resident(pid: int) -> int:
 
 
 def _let_it_be_killed_first(pid: int) -> None:
-    """If the kernel is faster than we are, let it kill the script, not an unrelated program."""
+    """Make the kernel kill the script rather than an unrelated program if it acts before oomph does."""
     try:
         Path(f"/proc/{pid}/oom_score_adj").write_text(str(_KILLED_FIRST))
     except OSError:

@@ -15,7 +15,7 @@ _MOST_NAMED = 3
 
 
 def other_fits(source: str, line: int, ran: Collection[int] = ()) -> tuple[int, ...]:
-    """Return the lines of a file with fits of a training other than the one at `line`.
+    """Return the numbers of the lines in a file with fits of a training other than the one at `line`.
 
     Omits those that `ran` before, and those in a branch of an `if` that the script did not take.
     """

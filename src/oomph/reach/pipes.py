@@ -10,7 +10,7 @@ from oomph.reach.handover import End, ReachHandover
 from oomph.reach.request import ReachRequest
 
 MOST_FITS = 10_000
-"""A turn is a byte in a pipe, which holds 64 KiB."""
+"""The largest number of a training to examine: a turn is a byte in a pipe, which holds 64 KiB."""
 _CHUNK = 1 << 16
 
 
@@ -33,7 +33,7 @@ class Pipes:
 
     @property
     def script_fds(self) -> tuple[int, int]:
-        """Descriptors that the script inherits."""
+        """The descriptors that the script inherits."""
         return self._report_write_fd, self._turns_fd
 
     def handover(self, request: ReachRequest) -> ReachHandover:
@@ -47,7 +47,7 @@ class Pipes:
         )
 
     def lines(self) -> list[bytes]:
-        """The whole lines that have arrived."""
+        """The complete lines that have arrived."""
         data = self._rest
         try:
             while chunk := os.read(self.report_fd, _CHUNK):
@@ -58,6 +58,6 @@ class Pipes:
         return lines
 
     def close(self) -> None:
-        """Close both."""
+        """Close both pipes."""
         for fd in (self.report_fd, *self.script_fds, self._turns_write_fd):
             os.close(fd)

@@ -109,7 +109,7 @@ class _Reaching:
 
 
 def _environ(request: ReachRequest, pipes: Pipes) -> dict[str, str]:
-    """Our environment, without the variables of a run around us."""
+    """The environment of the script: ours, without the variables of a run around us."""
     ours = (RUN_VARIABLE, OWNER_VARIABLE, REHEARSAL_VARIABLE)
     environ = {name: value for name, value in os.environ.items() if name not in ours}
     for name, value in request.environ.items():

@@ -19,13 +19,13 @@ class ReachRequest:
     examiner: str
     """The examiner, in the training's process, "package.module:function": `examine(reached, arguments) -> dict`."""
     arguments: Mapping[str, Any] = field(default_factory=dict)
-    """Its second argument, as JSON."""
+    """The second argument of the examiner, as JSON."""
     fit: int = 1
-    """The training's number; those before it run for real."""
+    """The number of the training to examine, from 1; the trainings before it run for real."""
     environ: Mapping[str, str] = field(default_factory=dict)
     """Environment variables for the script, where the user has not set them."""
     limit_seconds: float | None = None
-    """End the script after this time; None: never."""
+    """End the script after this many seconds; None for no limit."""
 
 
 class RequestedTraining(NamedTuple):
@@ -34,10 +34,10 @@ class RequestedTraining(NamedTuple):
     kind: str
     """"fit", "train_on_batch", or "custom loop"."""
     site: str
-    """The place, for people: "train.py:42"."""
+    """The file and line for people: "train.py:42"."""
     function: str = ""
     source: str = ""
-    """The text of the line."""
+    """The source text of that line."""
 
 
 @dataclass(frozen=True)
@@ -56,9 +56,9 @@ class NotReached:
     """The training was not examined, and the script has ended."""
 
     kind: str
-    """"no training", "failed", "unsupported", "examiner", or "limit"."""
+    """The kind of failure: "no training", "failed", "unsupported", "examiner", or "limit"."""
     reason: str
-    """One sentence."""
+    """Why the training was not examined, in one sentence."""
     before: tuple[RequestedTraining, ...] = ()
     doing: str = ""
     """What the examiner was doing when its process ended; empty if it was not examining."""

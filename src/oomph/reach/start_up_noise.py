@@ -18,7 +18,7 @@ def is_noise(line: bytes) -> bool:
 
 
 class StartUpNoise:
-    """Sorts a script's output; lines of native code, including allocator reports, are kept."""
+    """Sorts a script's output; lines of native code, including allocator reports, are held back."""
 
     def __init__(self) -> None:
         self._kept = bytearray()
@@ -33,7 +33,7 @@ class StartUpNoise:
         return self._held_back.stop_waiting()[0] if self._held_back.waits else b""
 
     def release(self) -> bytes:
-        """All kept output, in order."""
+        """All output that was held back, in order."""
         rest = self.stop_waiting()
         kept, self._kept = bytes(self._kept), bytearray()
         return kept + self._held_back.release() + rest

@@ -54,7 +54,7 @@ class StartedScript:
 
     @property
     def output(self) -> bytes:
-        """The end of its output."""
+        """The last part of the script's output."""
         return self._tail.data
 
     def say(self, text: str) -> None:
@@ -62,7 +62,7 @@ class StartedScript:
         self._voice.say(text)
 
     def attend(self, ready: Sequence[int]) -> None:
-        """Show what it has written, and lend it the terminal when it reads from it."""
+        """Show what the script has written, and lend it the terminal when it reads from the terminal."""
         if self._pump.source_fd in ready:
             self._pump.carry()
         else:
@@ -74,12 +74,12 @@ class StartedScript:
             process_group.send(self.pid, signal.SIGCONT)
 
     def show_the_rest(self, with_noise: bool) -> None:
-        """Show the rest of its output and, if asked, the native code's lines that were held back."""
+        """Show the rest of the script's output and, if asked, the lines of native code that were held back."""
         self._pump.drain()
         self._pump.show(self._noise.release() if with_noise else self._noise.stop_waiting())
 
     def end(self) -> None:
-        """Kill every process that it has started, in its group or not, and reap it."""
+        """Kill every process that the script has started, in its group or not, and reap it."""
         if self._ended:
             return
         self._ended = True

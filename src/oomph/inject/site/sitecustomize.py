@@ -69,7 +69,7 @@ class _RefusingFinder:
 
 def _refuse_to_train(reason):
     # type: (str) -> None
-    """Let this process do everything but train."""
+    """Keep this process from training, for this reason; it may do everything else."""
     sys.meta_path.insert(0, _RefusingFinder(reason))
 
 

@@ -61,7 +61,7 @@ def is_dataset_iterator(iterator: Any) -> bool:
 
 
 def general_spec(spec: Any, batch: Any) -> Any:
-    """The spec of a function for micro-batches of this batch of any size; it also takes all that `spec` does."""
+    """A spec for micro-batches of any size from this batch, which also accepts everything that `spec` does."""
     new = tf.nest.map_structure(lambda part: None if part is None else _spec_of_parts(part), batch)
     if spec is None:
         return new

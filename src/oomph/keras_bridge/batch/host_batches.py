@@ -24,7 +24,7 @@ def held(batch: Any) -> Any:
 
 
 def specs_of(batch: Any) -> Any:
-    """The specs to trace a step for on this batch."""
+    """The specs with which to trace a step for this batch."""
     return tf.nest.map_structure(lambda part: tf.TensorSpec(part.shape, part.dtype) if _is_array(part) else part, batch)
 
 

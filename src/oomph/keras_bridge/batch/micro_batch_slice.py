@@ -14,9 +14,9 @@ class MicroBatchSlice(NamedTuple):
     share: Any
     """float64: samples of the micro-batch / samples of the batch."""
     start: Any
-    """int32: the first sample of the micro-batch."""
+    """int32: the index of the micro-batch's first sample in its batch."""
     whole: Any
-    """int32: samples of the batch."""
+    """int32: the number of samples in the batch."""
     divisors: Any
     """float64 [K]: the full-batch divisor of each reduction whose divisor depends on the data."""
     summed: Any
@@ -24,7 +24,7 @@ class MicroBatchSlice(NamedTuple):
 
     @classmethod
     def of(cls, start: int, part: int, whole: int, divisors: Any = (), summed: Any = ()) -> MicroBatchSlice:
-        """The frame of `part` samples from `start` on, in a batch of `whole` samples."""
+        """The slice of `part` samples from index `start` on, in a batch of `whole` samples."""
         with tf.device("/CPU:0"):
             return cls(
                 tf.constant(part / whole if whole else 0.0, tf.float64),
@@ -36,7 +36,7 @@ class MicroBatchSlice(NamedTuple):
 
     @staticmethod
     def specs() -> MicroBatchSlice:
-        """The signature of a function that takes any frame."""
+        """The signature of a function that takes any slice."""
         vector = tf.TensorSpec([None], tf.float64)
         number = tf.TensorSpec([], tf.int32)
         return MicroBatchSlice(tf.TensorSpec([], tf.float64), number, number, vector, vector)

@@ -58,19 +58,19 @@ class Replicas:
         return None if None in sizes else sizes  # type: ignore[return-value]
 
     def size(self, batch: Any) -> int | None:
-        """Samples of the busiest replica in a batch, which must fit one device."""
+        """The number of samples for the busiest replica, which must fit one device; None if the tensors disagree."""
         sizes = self.sizes(batch)
         return None if sizes is None else max(sizes)
 
 
 def cuts(sizes: list[int], start: int, part: int) -> list[tuple[int, int]]:
-    """The (begin, end) per replica of `part` samples from `start` of the busiest one: the same share everywhere."""
+    """Each replica's (begin, end) for `part` samples of the busiest one from `start` on: the same share everywhere."""
     most = max(sizes)
     return [(size * start // most, size * (start + part) // most) for size in sizes]
 
 
 def replica_id() -> int:
-    """The replica that this thread runs or traces."""
+    """The id of the replica that this thread runs or traces."""
     context = tf.distribute.get_replica_context()
     number = getattr(context, "replica_id_in_sync_group", 0)
     return number if isinstance(number, int) else 0

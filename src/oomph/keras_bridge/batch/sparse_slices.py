@@ -50,7 +50,7 @@ class Piece:
 
 
 ONE = (Piece(Origin.SAMPLES),)
-"""A gradient of unknown pieces."""
+"""The pieces of a gradient about which nothing is known: a single one, which depends on the samples."""
 
 
 class TracedSlices:
@@ -124,7 +124,7 @@ class JoinedSlices:
         return list(map(_OnHost, np.split(values, ends), np.split(indices, ends)))
 
     def _counted(self, count: int) -> list[int]:
-        """The piece sizes, with at most one unknown."""
+        """The number of slices in each piece, if at most one is unknown; `count` is their sum."""
         known = [piece.size for piece in self._pieces]
         if known.count(None) > 1:
             raise ValueError("an eager step looks up one table in several ways")

@@ -20,20 +20,20 @@ from oomph.keras_bridge.graph.write_set import Slot
 _HOST = "/CPU:0"
 _METHOD = "farmhash64"
 _WHOLE_BYTES = 1 << 16
-"""Up to this size an array is hashed byte by byte."""
+"""An array of at most this many bytes is hashed byte by byte."""
 _AT_ONCE_BYTES = 64 << 20
-"""Above this size it is hashed in blocks of whole rows: if rows are not contiguous, only a block is copied at once."""
+"""An array above this many bytes is hashed in blocks of rows, so that at most a block is copied at once."""
 _SAMPLED_BYTES = 2 << 30
-"""Above this size it is hashed in samples: reading more at each checkpoint would delay the training. Checkpoints do not
-keep such arrays either."""
+"""An array above this many bytes is hashed in samples: reading more at each checkpoint would delay the training.
+Checkpoints do not keep such arrays either."""
 _PIECES, _PIECE = 4096, 512
 _BYTES_PER_SECOND = 2e9
-"""Estimated speed of hashing variables, before the first measurement."""
+"""The assumed speed of hashing variables, in bytes per second, before the first measurement."""
 _GRANTED_SECONDS = 0.05
-"""Time always granted to the fingerprints of a state, so that a small model's short first epochs leave theirs."""
+"""The seconds always granted to the fingerprints of a state, so that a small model's short first epochs get one."""
 _ROW = 512
-"""Row length, in words, of the table in which a larger array is summed by rows and by columns: as fast as memory, and
-sensitive to order."""
+"""The row length, in 8-byte words, of the table in which a larger array is summed by rows and by columns: as fast as
+memory, and sensitive to order."""
 
 
 def of_tensors(tensors: Sequence[Any]) -> Any:
@@ -52,7 +52,7 @@ def none() -> Any:
 
 
 def joined(first: Any, second: Any) -> Any:
-    """The fingerprint of two fingerprints."""
+    """One fingerprint computed from two."""
     with tf.device(_HOST):
         return tf.bitcast(_of_tensor(tf.concat([first, second], axis=0)), tf.int64)
 
@@ -95,7 +95,7 @@ def _blocks(array: Any) -> Iterator[Any]:
 
 
 def _take_in(digest: Any, flat: Any) -> None:
-    """Add bytes to a digest: up to `_WHOLE_BYTES` the bytes themselves, above that their row and column sums."""
+    """Add an array to a digest: its bytes up to `_WHOLE_BYTES`, or else the sums of its rows and columns."""
     if flat.nbytes > _WHOLE_BYTES:
         rows = flat.nbytes // (8 * _ROW)
         table = flat[: rows * 8 * _ROW].view(np.uint64).reshape(rows, _ROW)
@@ -106,7 +106,7 @@ def _take_in(digest: Any, flat: Any) -> None:
 
 
 def _sampled(array: Any) -> Any:
-    """4096 pieces spread over an array, in order."""
+    """4096 pieces of an array, evenly spread, in order."""
     flat = array.reshape(-1) if array.flags.c_contiguous else array.flat  # never a full copy, whatever its strides
     starts = np.linspace(0, array.size - _PIECE, _PIECES, dtype=np.int64).tolist()
     return np.concatenate([flat[start : start + _PIECE] for start in starts])
@@ -127,10 +127,10 @@ class StateFingerprint:
         self._spent = 0.0
         """Seconds spent on computations so far, except the first, which includes tracing."""
         self.seconds = -1.0
-        """Duration of the last computation; 0 for the first, and negative before it."""
+        """The seconds that the last computation took; 0 for the first, and negative before it."""
 
     def is_of(self, slots: Sequence[Slot]) -> bool:
-        """True if `slots` are its variables."""
+        """True if `slots` are the variables of this fingerprint."""
         return len(slots) == len(self.slots) and all(
             one.handle is other.handle for one, other in zip(slots, self.slots, strict=True)
         )

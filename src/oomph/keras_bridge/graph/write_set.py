@@ -70,19 +70,19 @@ class Slot:
 
     @property
     def nbytes(self) -> int:
-        """The size of its value in bytes."""
+        """The size of the variable's value in bytes."""
         shape = tf.TensorShape(TENSORFLOW.handle_data.of(self.handle).shape_and_type[0].shape)
         return int(self.dtype.size) * int(shape.num_elements() or 0)
 
     def read(self) -> tf.Tensor:
-        """Read the value; in a graph, before later writes of the same variable."""
+        """Read the variable's value; in a graph, before later writes of the same variable."""
         if self.distributed is not None:
             return tf.convert_to_tensor(self.distributed.read_value())
         with tf.device(self.device):
             return TENSORFLOW.read_variable.value()(self.handle, self.dtype)
 
     def assign(self, value: Any) -> None:
-        """Write the value back."""
+        """Assign a value to the variable."""
         if self.distributed is not None:
             self.distributed.assign(value)
             return

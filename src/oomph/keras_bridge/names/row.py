@@ -83,7 +83,7 @@ class Row:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """All its names."""
+        """The name in this and in other versions."""
         return self.name, *self.also
 
     def name_on(self, owner: Any) -> str:
@@ -99,7 +99,7 @@ class Row:
         return next((name for name in self.names if name in known), self.name)
 
     def exists(self) -> bool:
-        """True if the installed version has it. Does not run the module."""
+        """True if the installed version has the name. Does not run the module."""
         if any(_is_alive(self.module, name) for name in self.names):
             return True
         found = _names_in(self.module)
@@ -113,7 +113,7 @@ class Row:
 
     @property
     def library(self) -> str:
-        """ "Keras" or "TensorFlow"."""
+        """The library that defines the name: "Keras" or "TensorFlow"."""
         return "Keras" if self.module.startswith("keras.") else "TensorFlow"
 
     def __str__(self) -> str:
@@ -126,17 +126,17 @@ class Global(Row):
 
     @property
     def place(self) -> tuple[Any, str]:
-        """The module, and its name there. Imports the module."""
+        """The module that defines the name, and the name there. Imports the module."""
         owner = importlib.import_module(self.module)
         return owner, self.name_on(owner)
 
     def value(self) -> Any:
-        """Return the object. Raises ImportError if it does not exist."""
+        """Return the object behind the name. Raises ImportError if it does not exist."""
         owner, name = self.place
         return getattr(owner, name) if hasattr(owner, name) else importlib.import_module(self.path)
 
     def exists(self) -> bool:
-        """True if the installed version has it."""
+        """True if the installed version has the object."""
         return super().exists() or _is_module(self.path)
 
 
@@ -145,23 +145,23 @@ class Attribute(Row):
     """An attribute of the objects of a class in `module`."""
 
     def of(self, thing: Any) -> Any:
-        """Its value. Raises AttributeError if the object has none."""
+        """The attribute's value on an object. Raises AttributeError if the object has no such attribute."""
         return getattr(thing, self.name_on(thing))
 
     def get(self, thing: Any, default: Any = None) -> Any:
-        """Its value, or `default`."""
+        """The attribute's value on an object, or `default`."""
         return getattr(thing, self.name_on(thing), default)
 
     def on(self, thing: Any) -> bool:
-        """True if the object has it."""
+        """True if an object has the attribute."""
         return hasattr(thing, self.name_on(thing))
 
     def call(self, thing: Any, *args: Any, **kwargs: Any) -> Any:
-        """Call the method and return its result."""
+        """Call the method of an object and return its result."""
         return getattr(thing, self.name_on(thing))(*args, **kwargs)
 
     def put(self, thing: Any, value: Any) -> None:
-        """Set it."""
+        """Set the attribute of an object."""
         setattr(thing, self.name_on(thing), value)
 
 

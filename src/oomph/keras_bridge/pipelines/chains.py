@@ -14,7 +14,7 @@ _BEFORE_A_WORD = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
 
 def chain(dataset: Any) -> list[Any]:
-    """The datasets that this one is made from, source first, and itself."""
+    """The datasets that a pipeline is made from, source first, ending with the pipeline itself."""
     found: list[Any] = []
     _collect(dataset, found, set())
     return found
@@ -30,7 +30,7 @@ def _collect(dataset: Any, found: list[Any], seen: set[int]) -> None:
 
 
 def kind_of(dataset: Any) -> str:
-    """ "map" of a _ParallelMapDataset, for instance."""
+    """The kind of a dataset by its class: "map" for a _ParallelMapDataset."""
     name = re.sub(r"(Dataset)?(V\d)?$", "", type(dataset).__name__.lstrip("_"))
     return _BEFORE_A_WORD.sub("_", name).lower().removeprefix("parallel_")
 
@@ -44,7 +44,7 @@ def functions_of(dataset: Any) -> Iterator[Any]:
 
 
 def static(tensor: Any) -> int | None:
-    """A constant argument of a dataset; None if it is not a known number."""
+    """The value of a dataset's constant argument; None if it is not a known number."""
     try:
         value = tf.get_static_value(tensor) if tensor is not None else None
         return None if value is None else int(value)

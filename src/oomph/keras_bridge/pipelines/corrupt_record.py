@@ -43,7 +43,7 @@ def _files_of(source: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _failing_number(records: Any, until: float) -> int | None:
-    """The first unreadable record, counted from 1; None if none is found in time."""
+    """The number of the first unreadable record, counted from 1; None if none is found in time."""
     number = 1
     try:
         for _ in records:

@@ -18,7 +18,7 @@ from oomph.protocol.reasons import Reason, because
 from oomph.protocol.stateless_draws import CALLS, STATELESS
 
 _OF_PYTHON_OR_VARIABLES = ("PyFunc", "VariableOp", "RngReadAndSkip", "LookupTable")
-"""Parts of operation names."""
+"""Parts of the names of operations that depend on Python or on variables."""
 _DEPTH = 3
 """Maximum depth of calls between functions of the script."""
 
@@ -30,7 +30,7 @@ class KernelDraws(enum.Enum):
     SEEDED = "seeded"
     """A new iterator draws the same numbers."""
     UNSEEDED = "unseeded"
-    """It draws different numbers."""
+    """A new iterator draws different numbers."""
     RACED = "raced"
     """Parallel calls draw them, so an element's number varies from iterator to iterator, even with a seed."""
 
@@ -64,7 +64,7 @@ def caches_a_shuffle(dataset: Any) -> bool:
 
 
 def writes_cache_file(dataset: Any) -> bool:
-    """True if it caches to a file that is not complete yet."""
+    """True if a pipeline caches to a file that is not complete yet."""
     names = (TENSORFLOW.cache_file.get(each) for each in datasets_in(dataset) if "Cache" in type(each).__name__)
     paths = (tf.get_static_value(name) for name in names if name is not None)
     return any(path and not os.path.exists(os.fsdecode(path) + ".index") for path in paths)
@@ -118,14 +118,14 @@ def depends_on_python(dataset: Any) -> bool:
 
 
 def changes_variables(dataset: Any) -> bool:
-    """True if reading it advances variables, such as the seeds of Keras' random layers."""
+    """True if reading the dataset advances variables, such as the seeds of Keras' random layers."""
     return any(
         "Assign" in node.op or "RngReadAndSkip" in node.op for each in datasets_in(dataset) for node in _nodes_of(each)
     )
 
 
 def kernel_draws(dataset: Any) -> KernelDraws:
-    """True if later elements depend on random numbers that kernels count themselves.
+    """How later elements depend on random numbers that kernels count themselves.
 
     A map over a single element has drawn before the first element arrives. Keras shuffles arrays this way.
     """
@@ -176,7 +176,7 @@ def raced_call(dataset: Any) -> str:
 
 
 def _is_parallel(dataset: Any, nodes: Sequence[Any]) -> bool:
-    """True if several calls of its function, or of a function within it, run at a time."""
+    """True if several calls of the dataset's function, or of a function within it, run at a time."""
     calls = TENSORFLOW.parallel_calls.get(dataset, None)
     number = None if calls is None else tf.get_static_value(calls)
     is_parallel = "Parallel" in type(dataset).__name__ or "MapAndBatch" in type(dataset).__name__
@@ -253,7 +253,7 @@ def _nodes_of(dataset: Any) -> Iterator[Any]:
 
 
 def _graphs_of(dataset: Any) -> Iterator[Sequence[Any]]:
-    """The same, function by function."""
+    """The operations that one dataset calls, directly or not, as one sequence of nodes for each function."""
     for wrapper in TENSORFLOW.dataset_functions.call(dataset):
         graph = getattr(getattr(wrapper, "function", None), "graph", None)
         if graph is not None:

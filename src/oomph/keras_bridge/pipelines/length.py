@@ -17,7 +17,7 @@ _COUNTING = ("take", "skip", "repeat")
 
 
 def length(dataset: Any, ignoring: Container[Any]) -> int:
-    """The number of elements, or tf.data's INFINITE_CARDINALITY or UNKNOWN_CARDINALITY.
+    """The number of elements in a pipeline, or tf.data's INFINITE_CARDINALITY or UNKNOWN_CARDINALITY.
 
     No function is traced, and no seed is drawn.
 
@@ -44,7 +44,7 @@ def length(dataset: Any, ignoring: Container[Any]) -> int:
 
 
 def _counted(apply: Apply | None, before: int) -> int:
-    """The length behind a stage that changes it by its own arguments only."""
+    """The number of elements after a stage that depends only on the stage's arguments and the `before` elements."""
     numbers = _of_length(before)
     return _UNKNOWN if apply is None or numbers is None else _cardinality(apply(numbers))
 

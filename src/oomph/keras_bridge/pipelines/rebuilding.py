@@ -12,11 +12,11 @@ from oomph.keras_bridge.pipelines.chains import chain, kind_of, static
 from oomph.keras_bridge.pipelines.datasets import shuffles
 
 Apply = Callable[[Any], Any]
-"""Makes the next dataset from the one before."""
+"""A function that makes the next dataset of a pipeline from the previous one."""
 
 
 def linear(dataset: Any) -> list[Any]:
-    """The end of the chain in which every dataset has one input, from a source of any kind on."""
+    """The last datasets of a pipeline, as far back as each has one input; the first may be a source of any kind."""
     found: list[Any] = []
     for each in reversed(chain(dataset)):
         if found and TENSORFLOW.dataset_inputs.call(found[0]) != [each]:
@@ -75,7 +75,7 @@ def as_it_was(dataset: Any) -> Apply | None:
 
 
 def mapped(dataset: Any, parallel: bool | None = None) -> Apply | None:
-    """The call for the same map, parallel or as it was."""
+    """The call that makes the same map again, parallel or as it was."""
     function = function_of(dataset)
     if function is None:
         return None
@@ -86,7 +86,7 @@ def mapped(dataset: Any, parallel: bool | None = None) -> Apply | None:
 
 
 def interleaved(dataset: Any, parallel: bool = True) -> Apply | None:
-    """The call for an interleave with the same function and order, parallel or not; None if unknown."""
+    """The call that makes the same interleave again, in the same order, parallel or not; None if unknown."""
     function, cycle = function_of(dataset), static(TENSORFLOW.cycle_length.get(dataset))
     block = static(TENSORFLOW.block_length.get(dataset))
     if function is None or cycle is None or block is None:

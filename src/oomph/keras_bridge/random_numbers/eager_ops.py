@@ -35,7 +35,7 @@ class EagerRandomOps:
         self._key, self._upper = (int.from_bytes(half, "little") for half in (digest[:8], digest[8:]))
         self._here = Here(os.getpid())
         self.count = 0
-        """Amount drawn so far, in Philox counter steps."""
+        """The count of numbers drawn so far, in steps of the Philox counter."""
 
     def install(self) -> None:
         """Replace the operations. They behave as before unless they are called eagerly and without a seed."""

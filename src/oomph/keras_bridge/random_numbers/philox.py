@@ -23,9 +23,9 @@ import tensorflow as tf
 from oomph.keras_bridge.names.tensorflow2 import TENSORFLOW
 
 _TRIAL = (8, 5)
-"""For this shape, XLA draws normals in pairs that lie in two halves: even first, odd last."""
+"""The shape of the trial's tensor. For it, XLA draws normals in pairs that lie in two halves: even first, odd last."""
 _NEAR_THE_END = 2**64 - 3
-"""The lower half of a counter that overflows within the trial."""
+"""The lower half of a counter that overflows during the trial."""
 _tried: dict[tuple[Any, ...], bool] = {}
 
 

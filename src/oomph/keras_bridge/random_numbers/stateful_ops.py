@@ -32,7 +32,7 @@ class KeptRandomOps:
 
     def __init__(self) -> None:
         self.variables: list[Any] = []
-        """int64 [3] each: key, count, upper half of the counter."""
+        """The state of each operation, int64 [3]: key, count, upper half of the counter."""
         self._made: list[Any] = []
         """Variables of traces not taken yet: TensorFlow traces a function twice if the first creates variables."""
         self._to_come: list[Any] = []
@@ -48,7 +48,7 @@ class KeptRandomOps:
         self._made, self._to_come = [], self._to_come[len(taken) :]
 
     def values(self) -> list[Any]:
-        """The current values: int64 [3] NumPy arrays."""
+        """The current state of each operation: int64 [3] NumPy arrays."""
         return [variable.numpy() for variable in self.variables]
 
     def restore(self, values: list[Any]) -> None:
@@ -141,4 +141,4 @@ DRAWS: dict[str, Callable[..., Any]] = {
     "random_uniform_int": _uniform_int,
     "random_shuffle": _shuffle,
 }
-"""For each operation: (key [1], counter [2], its arguments) → (values, counts used)."""
+"""For each operation, a function from (key [1], counter [2], the arguments) to (values, counts used)."""

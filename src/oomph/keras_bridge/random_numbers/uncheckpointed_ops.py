@@ -11,7 +11,7 @@ from oomph.keras_bridge.random_numbers.random_ops import STATEFUL
 from oomph.protocol.reasons import Reason, because
 
 _known: WeakKeyDictionary[Any, tuple[int, bool]] = WeakKeyDictionary()
-"""Number of traces of a function examined, and True if one of them draws."""
+"""For each function examined, the number of its traces, and True if one of them draws this way."""
 
 
 def functions_with_draws(functions: Iterable[Any]) -> list[Reason]:

@@ -12,7 +12,7 @@ from oomph.keras_bridge.names.tensorflow2 import TENSORFLOW
 
 _NEARLY_FULL = 0.7
 _TOO_MUCH = 1 << 46
-"""Bytes: more than an address space, so every allocator refuses."""
+"""The bytes to request in a test: more than an address space, so that every allocator refuses."""
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class DeviceMemory:
 
     @classmethod
     def of_training_device(cls, gpu: str | None = None) -> DeviceMemory:
-        """The first GPU that TensorFlow uses, otherwise the CPU, whose allocator has a limit only if one was set.
+        """The allocator of the first GPU that TensorFlow uses, or else of the CPU, which has a limit only if set.
 
         Args:
             gpu: the name of another GPU, such as "GPU:1".
@@ -37,7 +37,7 @@ class DeviceMemory:
         return cls("CPU:0", None)
 
     def in_use_bytes(self) -> int | None:
-        """Bytes in use now."""
+        """The bytes in use now."""
         return self._reading("current")
 
     def peak_bytes(self) -> int | None:

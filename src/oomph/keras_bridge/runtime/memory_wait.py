@@ -28,7 +28,7 @@ _TOLD_SECONDS = 60.0
 _NEARLY_FULL, _FULL = 0.7, 0.9
 _FUTEX = {"x86_64": "202", "aarch64": "98"}
 _WAIT_UNTIL = 0x189
-"""FUTEX_WAIT_BITSET | FUTEX_PRIVATE_FLAG | FUTEX_CLOCK_REALTIME: until a time of day, as TensorFlow's mutexes wait."""
+"""The futex operation (FUTEX_WAIT_BITSET | FUTEX_PRIVATE_FLAG | FUTEX_CLOCK_REALTIME) of TensorFlow's timed waits."""
 _OURS = "tf_"
 """Prefix of the names of TensorFlow's threads."""
 

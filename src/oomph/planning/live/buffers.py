@@ -17,26 +17,26 @@ from oomph.keras_bridge.pipelines.chains import chain, kind_of, static
 from oomph.planning.data_buffers import CACHE, PREFETCH, SHUFFLE, DataBuffer
 
 _MOST_MEASURED, _MEASURING_SECONDS = 32, 1.0
-"""Most elements read to measure one stage, and the time limit for it."""
+"""The most elements to read when measuring one stage, and the most seconds to spend on it."""
 _MANY = 1000
-"""A smaller buffer is soon full."""
+"""A buffer of fewer elements than this is taken to fill quickly."""
 _OF_TEXT = 24
-"""Bytes of a string besides its characters."""
+"""The bytes that a string takes besides its characters."""
 
 
 @dataclass(frozen=True)
 class Filling:
-    """A buffer of a pipeline, and the time to get one element."""
+    """One buffer of a pipeline, and the time to produce an element for it."""
 
     buffer: DataBuffer
     declared: int
-    """Its declared size; negative: all elements."""
+    """The declared size of the buffer, in elements; negative for all elements."""
     seconds: float
-    """Time per element; 0 if not measured."""
+    """The seconds to produce one element; 0 if not measured."""
 
 
 def fillings_of(dataset: Any, readable: Callable[[Any], Any]) -> tuple[Filling, ...]:
-    """The shuffles, the caches and the prefetches of a fixed size that a dataset is made from, source first.
+    """The buffers of a dataset's shuffles, caches and fixed-size prefetches, source first.
 
     Args:
         dataset: the pipeline.
@@ -58,7 +58,7 @@ def _filling(dataset: Any, readable: Callable[[Any], Any]) -> Iterator[Filling]:
 
 
 def declared_size(dataset: Any) -> int | None:
-    """The declared size of a stage's buffer, negative for all elements; None if tf.data chooses it."""
+    """The declared size of a stage's buffer, in elements: negative for all elements; None if tf.data chooses it."""
     if kind_of(dataset) == CACHE:
         return -1
     size = static(TENSORFLOW.buffer_size.get(dataset))
@@ -71,18 +71,18 @@ def _text(name: Any) -> str:
 
 
 def _at_most(declared: int, count: int) -> int | None:
-    """The number of elements that a buffer of this size gets; None if unknown."""
+    """The elements in a full buffer of this declared size, if its source has `count` of them; None if unknown."""
     known = [number for number in (declared, count) if number >= 0]
     return min(known, default=None)
 
 
 def _is_small(size: int | None, elements: int | None) -> bool:
-    """True if nothing needs to be measured: the size is known, and the buffer is soon filled."""
+    """True if the buffer needs no measuring: the size of its elements is known, and it fills quickly."""
     return size is not None and elements is not None and elements < _MANY
 
 
 def _static_bytes(specification: Any) -> int | None:
-    """The size of an element that is the same for all; None if it is not."""
+    """The size of every element in bytes, from its shapes and dtypes; None if elements may differ in size."""
     parts: Sequence[Any] = tf.nest.flatten(specification)
     if not all(isinstance(part, tf.TensorSpec) and part.shape.is_fully_defined() for part in parts):
         return None
@@ -92,7 +92,7 @@ def _static_bytes(specification: Any) -> int | None:
 
 
 def _measured(source: Any) -> tuple[int | None, float]:
-    """The mean size of the first elements, and the seconds for one; nothing is known of data that fail."""
+    """The mean bytes of the first elements, and the seconds to produce one; None and 0 if no element can be read."""
     if source is None:
         return None, 0.0
     sizes: list[int] = []
@@ -112,7 +112,7 @@ def _measured(source: Any) -> tuple[int | None, float]:
 
 
 def bytes_of_element(element: Any) -> int:
-    """The size of an element's tensors."""
+    """The bytes of all tensors in an element."""
     return sum(map(_bytes_of_tensor, tf.nest.flatten(element, expand_composites=True)))
 
 

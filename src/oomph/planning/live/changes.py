@@ -11,7 +11,7 @@ from oomph.keras_bridge.names.keras3 import KERAS
 
 
 def set_policy(model: Any, name: str) -> None:
-    """Let all layers compute in another precision; their weights stay as they are."""
+    """Make all layers compute with another dtype policy; their weights stay as they are."""
     import keras
 
     try:
@@ -23,7 +23,7 @@ def set_policy(model: Any, name: str) -> None:
 
 
 def set_optimizer(model: Any, name: str) -> None:
-    """Let the model be trained by another optimizer of Keras, with its defaults.
+    """Give the model another optimizer of Keras, with its default settings.
 
     An optimizer belongs to the strategy in whose scope it is created.
     """
@@ -38,7 +38,7 @@ def set_optimizer(model: Any, name: str) -> None:
 
 @contextmanager
 def precision(model: Any, name: str) -> Iterator[None]:
-    """Another precision for a while."""
+    """Within the block, the model computes in another precision."""
     before = [(layer, layer.dtype_policy) for layer in KERAS.flatten_layers.of(model)()]
     try:
         set_policy(model, name)
@@ -50,7 +50,7 @@ def precision(model: Any, name: str) -> Iterator[None]:
 
 @contextmanager
 def optimizer(model: Any, name: str) -> Iterator[None]:
-    """Another optimizer for a while, built."""
+    """Within the block, the model has another optimizer, already built."""
     before = model.optimizer
     try:
         set_optimizer(model, name)
@@ -63,7 +63,7 @@ def optimizer(model: Any, name: str) -> Iterator[None]:
 
 @contextmanager
 def frozen_but_head(model: Any) -> Iterator[str]:
-    """Freeze all layers but the last one with weights within the block; yields its name."""
+    """Within the block, all layers are frozen except the last one with weights; yields the name of that layer."""
     layers = KERAS.flatten_layers.of(model)(include_self=False, recursive=False)
     trained = [layer for layer in layers if layer.trainable_weights]
     before, was = [(layer, layer.trainable) for layer in trained[:-1]], model.optimizer

@@ -24,10 +24,10 @@ from oomph.process.available_memory import available_bytes
 from oomph.terminal.wrapping import shortened
 
 _MOST_SECONDS = 240.0
-"""Time limit of a single compilation."""
+"""The most seconds for a single compilation."""
 _NAMED = "oomph asks XLA's compiler once a GPU is named"
 _LONGEST = 200
-"""Characters of an error."""
+"""The most characters of an error message to show."""
 
 
 @dataclass(frozen=True)
@@ -40,11 +40,11 @@ class ModelStep:
     engine: Engine
     """The simulation of the same step."""
     tell: Callable[[str], None]
-    """Told what is being done."""
+    """Called with the current activity, to show to the user."""
     sizes: OpenSizes = field(default_factory=OpenSizes)
-    """Assumptions about the sizes of a sample."""
+    """Assumptions about the sizes of a sample that the model leaves open."""
     data: tuple[Item, ...] = ()
-    """Items on the device outside the step."""
+    """Items of device memory outside the step."""
 
 
 def with_xla(
@@ -56,9 +56,9 @@ def with_xla(
     does.
 
     Args:
-        figures: those of the simulation.
-        verdict: that on the simulation.
-        step: what is planned.
+        figures: the figures of the simulation.
+        verdict: the verdict on the simulation.
+        step: the step to compile.
         asked: the batch sizes of the plan, rising.
     """
     device = verdict.device
@@ -79,7 +79,7 @@ class XlaCompiler:
     """Compiles one step for one GPU.
 
     Raises:
-        NotCompiledError: nothing can be compiled here, or not for this GPU.
+        NotCompiledError: nothing can be compiled on this machine, or not for this GPU.
     """
 
     def __init__(self, step: ModelStep, device: Device) -> None:
@@ -94,10 +94,10 @@ class XlaCompiler:
         self._spec, self._size = samples.specification(step.batch), samples.size_of(step.batch)
         self._done: dict[int, Compiled] = {}
         self._began, self._last = time.monotonic(), 0.0
-        """When the first size began, and the seconds for the last one."""
+        """When the first compilation began, and the seconds that the last one took."""
 
     def compiled(self, asked: Sequence[int]) -> CompiledStep:
-        """The step, compiled at the largest size asked for, and at one or two others if there is time.
+        """The step, compiled at the largest requested size, and at one or two other sizes if time allows.
 
         Raises:
             NotCompiledError: it does not compile at that size.
@@ -135,7 +135,7 @@ class XlaCompiler:
 
     @property
     def words(self) -> tuple[str, ...]:
-        """Remarks on the figures."""
+        """Remarks on how the figures were obtained, for the user."""
         version = next(iter(self._done.values())).version
         return (target_in_words(self._chosen, version), sizes_in_words(sorted(self._done)), _SAVERS)
 
@@ -185,7 +185,7 @@ def serialized(model: Any, spec: Any, size: int, batch: int) -> bytes:
 
 
 def largest_convolution(program: Program, batch: int) -> int:
-    """The bytes that the largest convolution reads and writes; 0 if there is none."""
+    """The bytes that the step's largest convolution reads and writes; 0 if it has none."""
     return max(
         (
             sum(program.sizes[tensor].at(batch) for tensor in (*operation.inputs, *operation.outputs))
@@ -202,7 +202,7 @@ _SAVERS = (
 
 
 def target_in_words(chosen: Chosen, version: str) -> str:
-    """The target of the compilation, and the compiler."""
+    """The GPU that XLA compiled for, and the version of the compiler, in words."""
     near = ", the nearest target" if chosen.is_nearest else ""
     return (
         f"XLA compiled this step without a device, for {chosen.target.words}{near}. It is the XLA of jaxlib {version}, "
@@ -211,7 +211,7 @@ def target_in_words(chosen: Chosen, version: str) -> str:
 
 
 def sizes_in_words(sizes: Sequence[int]) -> str:
-    """The compiled sizes, and the bounds of the others."""
+    """The batch sizes that were compiled, and how the figures for other sizes follow from them, in words."""
     if len(sizes) == 1:
         return f"Only a batch of {sizes[0]:,} was compiled; other sizes have bounds that grow in proportion."
     listed = f"{', '.join(f'{size:,}' for size in sizes[:-1])} and {sizes[-1]:,}"

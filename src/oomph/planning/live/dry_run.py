@@ -17,38 +17,38 @@ from oomph.reach.error_words import in_words as error_in_words
 
 _STEPS = 3
 _MORE_STEPS = 8
-"""The number of steps if together they take at most `_CHEAP_SECONDS`. Thread timing changes the peak of each step, and
-a training reaches the largest of many."""
+"""The number of steps to run if together they take at most `_CHEAP_SECONDS`. Thread timing changes the peak of each
+step, and a training reaches the highest of many."""
 _CHEAP_SECONDS = 1.0
 _MOST_SECONDS = 8.0
-"""No further step begins after this time."""
+"""No further step begins after this many seconds."""
 
 
 @dataclass(frozen=True)
 class Ran:
-    """Real steps of one batch size."""
+    """The results of real steps at one batch size."""
 
     peaks: tuple[int, ...]
-    """In bytes, without what the script holds besides the training."""
+    """The peak of each step in bytes, without what the script holds besides the training."""
     seconds: float
-    """The shortest step."""
+    """The seconds that the shortest step took."""
     failed: str = ""
-    """The reason a step failed, unless it ran out of memory."""
+    """Why a step failed; empty if none did, or if it ran out of memory."""
 
 
 def device() -> str:
-    """The device for real steps: the first visible GPU, if any."""
+    """The device for real steps: the first visible GPU, or else the CPU."""
     return "GPU:0" if tf.config.list_logical_devices("GPU") else "CPU:0"
 
 
 def in_use() -> int:
-    """The bytes in use on that device by TensorFlow's allocator; 0 if it does not count."""
+    """The bytes that TensorFlow's allocator has in use on the device for real steps; 0 if it does not count them."""
     gc.collect()  # what tracing has left
     return _reading("current") or 0
 
 
 def can_measure() -> bool:
-    """True if the allocator of that device counts; on a CPU only if it is told to before TensorFlow starts."""
+    """True if the device for real steps counts its memory; a CPU only if told to before TensorFlow starts."""
     return _reading("peak") is not None
 
 
@@ -64,7 +64,7 @@ def run(traced: Traced, batch: Any, foreign: int) -> Ran:
 
     Args:
         traced: the step.
-        batch: of the traced size.
+        batch: a batch of the traced size.
         foreign: bytes in use that do not belong to the training.
     """
     start, where = time.monotonic(), device()

@@ -15,11 +15,11 @@ from oomph.planning.prediction import PredictedStep, Prediction, between, predic
 from oomph.planning.program import Program
 
 _LONG = 8000
-"""A program of so many operations takes long to simulate: unrolled loops."""
+"""A program with this many operations, such as an unrolled loop, takes long to simulate."""
 
 
 class Engine:
-    """One training step. Its predictions are kept by batch size, and never fall as it grows."""
+    """One training step. It keeps its predictions, and predicts no less memory for a larger batch."""
 
     def __init__(
         self,
@@ -37,18 +37,18 @@ class Engine:
         self.only = only
         """The one batch size that the model takes; None if it takes any."""
         self.doubt = doubt
-        """A failed real step, or a loop with an unknown number of iterations, that may change everything; one sentence,
-        or empty."""
+        """What may change every prediction: a failed real step, or a loop with an unknown number of iterations; one
+        sentence, or empty."""
         self.identity = identity
         """A digest by which another plan recognises this step; empty if it has none."""
         self.failed = failed
-        """A real step that failed with memory left, if none of a requested size ran; one sentence, or empty."""
+        """A sentence on a real step that failed with memory left, if no requested size ran; or empty."""
         self._correction = fix
         self._known: dict[int, Prediction] = {}
         self._raw: dict[int, Prediction] = {}
 
     def at(self, batch: int) -> Prediction:
-        """The memory of a step of this many samples. Raises ExamineError if the model does not take so many."""
+        """The predicted memory of a step of `batch` samples. Raises ExamineError if the model takes no such batch."""
         if self.only not in (None, batch):
             raise ExamineError(f"the step of this model can only be planned for its own batch of {self.only} samples")
         found = self._known.get(batch)
@@ -63,7 +63,7 @@ class Engine:
 
     @property
     def ran(self) -> tuple[int, ...]:
-        """The batch sizes that ran as real steps."""
+        """The batch sizes at which real steps ran."""
         return () if self._correction is None else tuple(each.batch for each in self._correction.measured)
 
     @property
@@ -72,7 +72,7 @@ class Engine:
         return len(self.program.operations) >= _LONG
 
     def _predicted(self, batch: int) -> Prediction:
-        """The uncorrected prediction; for a long program interpolated between powers of two."""
+        """The prediction uncorrected by real steps; for a long program, interpolated between powers of two."""
         if not self.is_long or self.only is not None:
             return self._simulated_at(batch)
         small = 1 << (batch.bit_length() - 1)
@@ -86,12 +86,12 @@ class Engine:
         return found
 
     def simulated(self, batch: int) -> Interval:
-        """The peak without the correction by real steps."""
+        """The predicted peak without the correction by real steps."""
         peak = self._predicted(batch).peak
         return widened(peak, self.held.largest, bool(self.unknown))
 
     def _monotone(self, batch: int, peak: Interval) -> Interval:
-        """Raise each bound to that of smaller batches: simulations vary by chance."""
+        """Raise each bound to at least that of smaller batches, since simulations vary by chance."""
         smaller = [known.peak for size, known in self._known.items() if size < batch]
         bounds = zip(*((each.low, each.expected, each.high) for each in (*smaller, peak)), strict=True)
         low, expected, high = (max(values) for values in bounds)

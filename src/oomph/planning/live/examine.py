@@ -41,7 +41,7 @@ def examine(reached: Reached, arguments: Mapping[str, Any]) -> dict[str, Any]:
             small real steps.
 
     Raises:
-        ExamineError: it cannot be planned; the message says why.
+        ExamineError: the training cannot be planned; the message says why.
     """
     device, place = limit_of(arguments.get("device")), reached.place.site if reached.place is not None else reached.kind
     planned = _loop(reached, arguments) if reached.kind == LOOP else _model(reached, arguments, device)
@@ -61,7 +61,7 @@ def examine(reached: Reached, arguments: Mapping[str, Any]) -> dict[str, Any]:
 def _figured(
     reached: Reached, planned: _Planned, verdict: FittingVerdict, kept: Sequence[ProbeRecord], batches: Sequence[int]
 ) -> ProbeOutcome:
-    """The figures of the best engine available, and the verdict on them."""
+    """The figures from the best engine available, and the verdict on them."""
     engine = planned.engine
     others = evidence([record for record in kept if record.training != engine.identity], planned.is_xla)
     data = _data(reached, planned, verdict.device)
@@ -79,7 +79,7 @@ def _figured(
 
 
 def _data(reached: Reached, planned: _Planned, device: Device | None) -> tuple[Item, ...]:
-    """Items on the device outside the step."""
+    """Items of device memory outside the step."""
     arrays = samples.array_sizes(reached.fit_arguments, on_gpu=device is not None and device.is_gpu)
     return data_on(device, arrays, planned.besides)
 
@@ -90,23 +90,23 @@ class _Planned:
     engine: Engine
     savers: Savers
     is_xla: bool
-    """True if Keras compiles the step with XLA on that device."""
+    """True if Keras compiles the step with XLA on the plan's device."""
     sizes: OpenSizes = field(default_factory=OpenSizes)
-    """Assumptions about the sizes of a sample."""
+    """Assumptions about the sizes of a sample that the model leaves open."""
     batch: Any = None
     """One replica's share of a batch, as `train_step` takes it; None for a custom loop."""
     besides: int = 0
-    """The bytes on this machine's device that are not the training's."""
+    """The bytes in use on this machine's device that do not belong to the training."""
     replicas: PlannedReplicas = ALONE
-    """They share each batch."""
+    """The replicas that share each batch."""
     note: str = ""
     """A remark on the strategy, as a sentence."""
     steps: GpuSteps | None = None
-    """Real steps on the GPU that the plan is for, if it is here."""
+    """The real steps to run on the plan's GPU; None if this machine does not have that GPU."""
 
 
 def _model(reached: Reached, arguments: Mapping[str, Any], device: Device | None) -> _Planned:
-    """A training with `fit` or `train_on_batch`."""
+    """What to plan for a training with `fit` or `train_on_batch`."""
     model = reached.model
     if not getattr(model, "compiled", False):
         raise ExamineError("the model is not compiled")
@@ -139,7 +139,7 @@ def _model(reached: Reached, arguments: Mapping[str, Any], device: Device | None
 
 
 def _loop(reached: Reached, arguments: Mapping[str, Any]) -> _Planned:
-    """A custom loop, whose step is being traced."""
+    """What to plan for a custom loop whose step is being traced."""
     for name in ("policy", "optimizer", "batches"):
         if arguments.get(name):
             raise ExamineError(f"a custom loop is planned as it is: --{name.removesuffix('es')} needs fit")

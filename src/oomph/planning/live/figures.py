@@ -19,12 +19,12 @@ from oomph.planning.xla.step import CompiledStep
 from oomph.terminal.amounts import counted
 
 _WORTH_SAYING = 1 << 20
-"""Bytes; less than this is a counter or a seed here and there."""
+"""An amount of memory below this many bytes is not worth a remark: a few counters or seeds."""
 
 
 @dataclass(frozen=True)
 class Inside:
-    """Details of the peak, and of the rest of the step."""
+    """Details of the peak, and of memory through the step."""
 
     layers: tuple[Layer, ...] = ()
     operation: str = ""
@@ -32,47 +32,47 @@ class Inside:
 
 
 class Figures(Protocol):
-    """A training step on a device. Sizes are in bytes, and include what the device adds."""
+    """The memory of a training step on a device, in bytes, including what the device adds."""
 
     @property
     def name(self) -> str:
-        """The engine."""
+        """The name of the engine behind the figures."""
         ...
 
     @property
     def only(self) -> int | None:
-        """The one batch size that is known; None if any is."""
+        """The one batch size that the figures are for; None if they are for any size."""
         ...
 
     @property
     def is_long(self) -> bool:
-        """True if each further batch size takes long."""
+        """True if the figures for each further batch size take long."""
         ...
 
     @property
     def unknown(self) -> tuple[str, ...]:
-        """Omissions and assumptions, one sentence each."""
+        """What the figures omit or assume, one sentence each."""
         ...
 
     @property
     def measured(self) -> Collection[int]:
-        """The batch sizes that have run on the device itself."""
+        """The batch sizes at which steps have run on the device itself."""
         ...
 
     def peak(self, batch: int) -> Interval:
-        """The peak of a step of that many samples."""
+        """The peak of a step with this many samples."""
         ...
 
     def items(self, batch: int) -> tuple[Item, ...]:
-        """The parts of the peak."""
+        """The parts that make up the peak."""
         ...
 
     def inside(self, batch: int, names: Collection[str]) -> Inside:
-        """Details of the step; `names` are those of the model's layers."""
+        """Details of a step with this many samples; `names` are the names of the model's layers."""
         ...
 
     def of_changed(self, batch: int) -> Interval | None:
-        """The peak with the model as it is now; None if this engine would not see that, or has no time."""
+        """The peak with the model as it is now; None if this engine cannot see the change, or has no time."""
         ...
 
     def like(self, simulated: Interval, batch: int) -> Interval:
@@ -85,9 +85,9 @@ class Simulated:
 
     Args:
         engine: predicts the step.
-        device: what it is for.
+        device: the device that the figures are for.
         data: items on the device besides the step.
-        replicas: they share a batch, and on the CPU also its pool; the engine predicts one replica.
+        replicas: the replicas that share a batch, and on the CPU also its pool; the engine predicts one of them.
         evidence: the memory of other trainings on that GPU.
     """
 
@@ -140,20 +140,20 @@ class Simulated:
         return self._whole(simulated)
 
     def _one(self, batch: int) -> Prediction:
-        """The replica that gets most of a batch."""
+        """The prediction for the replica that gets the most samples of a batch."""
         found = self._engine.at(self._replicas.share(batch))
         if self._replicas.count > 1 and self._engine.name == "graph":
             return replace(found, peak=uncorrected(found.peak))
         return found
 
     def _whole(self, peak: Interval) -> Interval:
-        """The peak of one replica with everything beside it."""
+        """The peak of one replica, plus all memory beside it."""
         for item in (*self._beside(peak), *self._extras):
             peak = peak + item.size
         return peak
 
     def _beside(self, peak: Interval) -> tuple[Item, ...]:
-        """Memory that the other replicas take of the same pool. They need not peak at the same time."""
+        """The memory that the other replicas take from the same pool. Replicas need not peak at the same time."""
         count = self._others
         if not count:
             return ()
@@ -162,10 +162,10 @@ class Simulated:
 
 
 def data_on(device: Device | None, arrays: Sequence[int], besides: int) -> tuple[Item, ...]:
-    """Items on the device outside the step.
+    """Items of device memory outside the step.
 
     Args:
-        device: what the plan is for.
+        device: the device that the plan is for.
         arrays: the sizes of the arrays given to fit.
         besides: bytes in use here outside the training. On a GPU, that includes tensors, but not the buffers of the
             data pipeline.

@@ -9,12 +9,12 @@ from typing import Any
 from oomph.planning.program import Storage
 
 Elsewhere = Callable[[Any], bool]
-"""Returns True if an operation runs on a device other than the one described."""
+"""A function that returns True if an operation runs on a device other than the one described."""
 
 
 @dataclass
 class Flat:
-    """One operation at one batch size; sizes in bytes."""
+    """One operation at one batch size, with sizes in bytes."""
 
     name: str
     kind: str
@@ -25,7 +25,7 @@ class Flat:
     workspace: int = 0
     work: int = 0
     is_effect: bool = False
-    """True if it runs although nothing reads its outputs."""
+    """True if the operation runs although nothing reads its outputs."""
 
 
 @dataclass
@@ -38,13 +38,13 @@ class FlatGraph:
     unknown: list[str] = field(default_factory=list)
     """Sizes that are missing or only assumed, one sentence each."""
     elsewhere: Elsewhere | None = None
-    """Tells which operations are left out: those of other replicas."""
+    """Returns True for operations to leave out, those of other replicas; None keeps all."""
     guessed_loop: str = ""
-    """The first loop whose number of iterations is a guess, one sentence; empty if there is none."""
+    """A sentence on the first loop whose number of iterations is a guess; empty if there is none."""
 
 
 def operations_before(flat: FlatGraph, wanted: set[int]) -> Iterator[int]:
-    """The operations that the wanted ones need, directly or through others."""
+    """The indices of the operations that the wanted ones need, directly or through others."""
     makers = {tensor: index for index, made in enumerate(flat.operations) for tensor in made.outputs}
     seen, stack = set(wanted), list(wanted)
     while stack:

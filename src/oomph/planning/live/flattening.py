@@ -14,7 +14,7 @@ def flatten(graph: Any, elsewhere: Elsewhere | None = None) -> FlatGraph:
 
     Args:
         graph: the graph.
-        elsewhere: which operations are left out; their outputs arrive as copies.
+        elsewhere: returns True for operations to leave out, whose outputs arrive as copies.
     """
     flat = FlatGraph(elsewhere=elsewhere)
     scope = Scope(flat, "")

@@ -24,26 +24,26 @@ from oomph.reach.error_words import in_words as error_in_words
 from oomph.reach.error_words import is_of_memory
 
 _STEPS = 4
-"""The first step also compiles, and tries out algorithms of libraries."""
+"""The number of steps to run; the first one also compiles, and tries out algorithms of libraries."""
 _MOST_SECONDS = 20.0
-"""No further step begins after this time, but two run in any case."""
+"""No further step begins after this many seconds, but two steps run in any case."""
 _LEAST_STEPS = 2
 
 
 @dataclass(frozen=True)
 class GpuRun:
-    """Steps of one batch size."""
+    """The results of real steps at one batch size."""
 
     peak: int = 0
-    """The largest of their peaks, in bytes with everything in TensorFlow's allocator; 0 if no step succeeded."""
+    """The highest peak of the steps, in bytes of everything in TensorFlow's allocator; 0 if no step succeeded."""
     ran_out: bool = False
     """True if a step ran out of the GPU's memory."""
     failed: str = ""
-    """The reason a step failed, unless it ran out of memory."""
+    """Why a step failed; empty if none did, or if it ran out of memory."""
 
 
 class GpuSteps:
-    """The steps of one compiled and built model.
+    """Runs steps of one compiled and built model on the GPU.
 
     Args:
         model: the model.
@@ -61,22 +61,22 @@ class GpuSteps:
         self._is_open = leaves_size_open(self._data)
         self._memory = DeviceMemory.of_training_device()
         self.is_xla = bool(model.jit_compile) and not model.run_eagerly
-        """True if Keras compiles the step with XLA here."""
+        """True if Keras compiles the step with XLA on this machine."""
         self.is_loose = os.environ.get(GROWTH, "").lower() == "true"
         """True if TensorFlow takes the GPU's memory only as needed, by oomph's setting or the user's."""
 
     @property
     def limit(self) -> int:
-        """The most bytes that TensorFlow's allocator gives; 0 if unknown."""
+        """The most bytes that TensorFlow's allocator can get; 0 if unknown."""
         return self._memory.limit_bytes or 0
 
     def in_use(self) -> int:
-        """The bytes in use now."""
+        """The bytes in use in TensorFlow's allocator now."""
         gc.collect()  # what tracing has left
         return self._memory.in_use_bytes() or 0
 
     def run(self, size: int) -> GpuRun:
-        """Run a few steps of that many samples; ends early where one fails."""
+        """Run a few steps of this many samples; stops early if a step fails."""
         try:
             peak = self._peak(size)
         except Exception as error:  # the user's own layers and losses may raise anything
@@ -104,7 +104,7 @@ class GpuSteps:
         return self._memory.peak_bytes() or 0
 
     def _feed(self, size: int) -> Iterator[Any]:
-        """The data as Keras would iterate over them: the same samples again and again, on the host."""
+        """The data as Keras would iterate over them: the same samples repeated, kept on the host."""
         if self._by_hand:
             return itertools.repeat(samples.repeated(self._batch, self._size, size))
         data = self._dataset(size)
@@ -120,7 +120,7 @@ class GpuSteps:
 
 
 def gpu_name() -> str:
-    """The name that TensorFlow has for the GPU that trains; empty if there is none."""
+    """TensorFlow's name for the GPU that trains; empty if there is none."""
     if not tf.config.list_logical_devices("GPU"):
         return ""
     try:

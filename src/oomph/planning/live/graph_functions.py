@@ -8,7 +8,7 @@ from oomph.keras_bridge.names.tensorflow2 import TENSORFLOW
 
 
 def in_order(graph: Any) -> list[Any]:
-    """The operations of a graph, each after what it needs: a loop is given the lists that its gradient needs later."""
+    """The operations of a graph, each after those that it needs, even if these were added to the graph later."""
     ordered: dict[str, Any] = {}
     for last in graph.get_operations():
         stack = [last]
@@ -37,5 +37,5 @@ def function_named(graph: Any, name: str) -> Any:
 
 
 def is_list(tensor: Any) -> bool:
-    """True if it is a list of tensors."""
+    """True if the tensor is a list of tensors."""
     return bool(tensor.dtype.name == "variant")

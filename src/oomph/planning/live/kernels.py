@@ -12,11 +12,11 @@ from typing import Any, NamedTuple
 
 _CACHE = 30 << 20
 _LEAST_WORK = 256 << 10
-"""An image is multiplied alone if its matrices take more than this per thread."""
+"""Images are multiplied one by one if the matrices of an image take more bytes per thread than this."""
 _MOST_TIMES = 25
-"""Volumes get no patches that are this many times larger than the tensors (`kMaxTempAllocationOverhead`)."""
+"""A 3D convolution makes no patches that are this many times larger than its tensors (`kMaxTempAllocationOverhead`)."""
 _PER_BYTE = 5
-"""Floating-point operations that take as long as moving one byte; roughly, on a CPU."""
+"""The floating-point operations that a CPU does in the time it takes to move one byte; a rough estimate."""
 _PER_PATCH = {
     "Conv2DBackpropFilter": 14.0,
     "Conv3DBackpropFilterV2": 14.0,
@@ -26,11 +26,11 @@ _PER_PATCH = {
 """The cost of copying one byte of a patch, in bytes of plain memory traffic; measured on convolutions of seven shapes,
 on two cores (TensorFlow 2.21)."""
 _SLOWER = {"BiasAddGrad": 2, "Softmax": 4, "Sum": 4, "Transpose": 8}
-"""Cost in plain copies of the same bytes; measured in the same run."""
+"""The cost of an operation relative to a plain copy of the same bytes; measured in the same run."""
 
 
 def workspace_of(operation: Any) -> int:
-    """The bytes that the operation takes while it runs, besides its outputs."""
+    """The bytes of scratch memory that the operation takes while it runs, besides its outputs."""
     kind, inputs = operation.type, operation.inputs
     if kind == "Conv2DBackpropFilter":
         return _Patches.of(operation, operation.outputs[0], inputs[2]).bytes(one_by_one=False)
@@ -47,16 +47,16 @@ class _Patches(NamedTuple):
     """The patches of one image as a matrix, in elements."""
 
     image: int
-    """Its rows: pixels of the output."""
+    """The number of rows: pixels of the output."""
     patch: int
-    """Its columns: pixels of the kernel times channels."""
+    """The number of columns: pixels of the kernel times channels."""
     outputs: int
     width: int
-    """Bytes of an element."""
+    """The bytes of one element."""
 
     @classmethod
     def of(cls, operation: Any, kernel: Any, gradient: Any) -> _Patches:
-        """Patches from the kernel, or its gradient, and the gradient of the output; none if a size is unknown."""
+        """The patches by the shapes of a kernel or its gradient, and of the output's gradient; 0 if unknown."""
         width = operation.outputs[0].dtype.size
         if not (kernel.shape.is_fully_defined() and gradient.shape.is_fully_defined()):
             return cls(0, 0, 0, width)
@@ -64,7 +64,7 @@ class _Patches(NamedTuple):
         return cls(math.prod(gradient.shape.as_list()[1:-1]), math.prod(patch), outputs, width)
 
     def bytes(self, one_by_one: bool | None) -> int:
-        """The bytes for as many images as fit the cache, or for one; None: for one if it keeps all threads busy."""
+        """The bytes of the patches of one image or of a cacheful; None: of one image if it keeps all threads busy."""
         unit = self.image * self.patch + self.image * self.outputs + self.patch * self.outputs
         if one_by_one is None:
             one_by_one = unit // (os.cpu_count() or 1) >= _LEAST_WORK // self.width
@@ -73,7 +73,7 @@ class _Patches(NamedTuple):
 
 
 def _of_a_volume(operation: Any, kernel: Any, volumes: Any) -> int:
-    """The patches of a 3D convolution in bytes; 0 if they would be much larger than its inputs."""
+    """The bytes of the patches of a 3D convolution; 0 if they would be much larger than its tensors."""
     gradient = operation.inputs[2]
     size = _Patches.of(operation, kernel, gradient).bytes(one_by_one=gradient.shape[0] == 1)
     given = sum(_bytes(tensor) for tensor in (kernel, gradient, volumes))
@@ -81,7 +81,7 @@ def _of_a_volume(operation: Any, kernel: Any, volumes: Any) -> int:
 
 
 def work_of(operation: Any) -> int:
-    """The time that the operation takes, in bytes that memory could move meanwhile."""
+    """The running time of the operation, as the bytes that memory could move in that time."""
     moved = sum(_bytes(tensor) for tensor in [*operation.inputs, *operation.outputs])
     return moved * _SLOWER.get(operation.type, 1) + _multiplications(operation) // _PER_BYTE + _patching(operation)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from oomph.planning.program import Storage
 
 HELD = frozenset({"Const", "VarHandleOp", "ReadVariableOp", "MutexV2", "StatefulRandomGetKeyCounter"})
-"""Outputs that are a variable's own memory, or a constant that its kernel keeps."""
+"""Types of operations whose outputs are a variable's own memory, or a constant that the kernel keeps."""
 
 SHARED = frozenset(
     {
@@ -18,7 +18,7 @@ SHARED = frozenset(
         "Snapshot", "Squeeze", "StopGradient",
     }
 )  # fmt: skip
-"""Outputs that are an input under another name or shape."""
+"""Types of operations whose outputs are an input under another name or shape."""
 
 _UNARY = {
     "Abs", "Acos", "Asin", "Atan", "Ceil", "Cos", "Cosh", "Digamma", "Elu", "Erf", "Erfc", "Exp", "Expm1", "Floor",
@@ -39,20 +39,20 @@ _LOSSES = {"SoftmaxCrossEntropyWithLogits", "SparseSoftmaxCrossEntropyWithLogits
 _REDUCTIONS = {"CollectiveReduce", "CollectiveReduceV2", "CollectiveReduceV3"}
 _COPIES = {"ScatterNd", "TensorListPushBack", "TensorListSetItem", "TensorScatterAdd", "TensorScatterUpdate"}
 FORWARDED = frozenset(_UNARY | _OF_SEVERAL | _GRADIENTS | _LOSSES | _REDUCTIONS | _COPIES)
-"""Outputs that may lie in the memory of an input that nothing else needs."""
+"""Types of operations whose outputs may lie in the memory of an input that nothing else needs."""
 
 FUNCTION_CALLS = frozenset({"PartitionedCall", "StatefulPartitionedCall"})
 GATHERS = frozenset({"CollectiveGather", "CollectiveGatherV2"})
-"""Operations that join a tensor of each replica into one."""
+"""Types of operations that join one tensor of each replica into a single tensor."""
 LOOPS = frozenset({"While", "StatelessWhile"})
 BRANCHES = frozenset({"If", "StatelessIf", "Case", "StatelessCase"})
 
 HOST = frozenset({"BroadcastGradientArgs", "ConcatOffset", "Rank", "Shape", "ShapeN", "Size", "VariableShape"})
-"""Outputs of a few numbers."""
+"""Types of operations whose outputs are only a few numbers."""
 
 
 def storage_of(kind: str) -> Storage:
-    """The storage of the outputs of an operation of this type."""
+    """Where an operation of this type stores its outputs."""
     if kind in HELD:
         return Storage.HELD
     if kind in SHARED:

@@ -13,9 +13,9 @@ class ListItem:
     """One element of a list of tensors."""
 
     tensor: int | None = None
-    """The tensor; None for an empty element, or just a number."""
+    """The index of the flat tensor; None if the element is empty or only a number."""
     value: Number | None = None
-    """Its value, if it is a known number."""
+    """The value of the element if it is a known number; None otherwise."""
     size: int = 0
     """The bytes of this element; its tensor may hold others too."""
 

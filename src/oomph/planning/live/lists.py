@@ -18,12 +18,12 @@ from oomph.planning.program import Storage
 
 MAKERS = frozenset({"EmptyTensorList", "TensorListReserve"})
 ASKED = frozenset({"TensorListElementShape", "TensorListLength"})
-"""Operations that only ask for numbers."""
+"""Operations that only ask for the length of a list or the shape of its elements."""
 _SAME_LIST = frozenset({"Identity", "StopGradient"})
 
 
 class Reader(Protocol):
-    """The reader of the graph: `Scope` in `scope.py`."""
+    """What this module needs of the reader of a graph, `Scope` in `scope.py`."""
 
     tensors: dict[Any, int]
     numbers: dict[Any, Number]
@@ -31,7 +31,7 @@ class Reader(Protocol):
 
     @property
     def sizes(self) -> list[int]:
-        """Sizes of the flat tensors, in bytes."""
+        """The sizes of the flat tensors, in bytes."""
 
     def give(self, placeholder: Any, known: Known) -> None:
         """Record facts about a tensor."""
@@ -43,14 +43,14 @@ class Reader(Protocol):
         """Add one operation as it is."""
 
     def put(self, operation: Any, inputs: list[int], sizes: list[int], storage: Storage, workspace: int = 0) -> Flat:
-        """Add one operation with these flat tensors as inputs, and outputs of these sizes."""
+        """Add one operation with these flat tensors as inputs, and outputs of these sizes in bytes."""
 
     def size_of(self, tensor: Any, operation: Any) -> int:
         """The bytes of an output."""
 
 
 def follow(scope: Reader, operation: Any) -> bool:
-    """Apply an operation to a list with known items; False if it takes none."""
+    """Apply an operation to a list whose items are known; False if the operation takes no such list."""
     kind, inputs, outputs = operation.type, operation.inputs, operation.outputs
     if kind in MAKERS:
         scope.lists[outputs[0].ref()] = ()
@@ -103,7 +103,7 @@ def _take(scope: Reader, operation: Any, output: Any, item: ListItem) -> None:
 
 
 def _zeros(scope: Reader, operation: Any, items: Items) -> bool:
-    """A tensor of zeros for each item."""
+    """Add a tensor of zeros for each item."""
     sizes = [item.size for item in items]
     made = scope.put(operation, [], sizes, Storage.NEW)
     scope.lists[operation.outputs[0].ref()] = tuple(
@@ -178,10 +178,10 @@ def with_item(items: Items, index: int, item: ListItem) -> Items:
 
 
 def item_at(items: Items, index: int) -> ListItem:
-    """One element; an empty one where there is none."""
+    """The element at an index; an empty element if the list has none there."""
     return items[index] if 0 <= index < len(items) else ListItem()
 
 
 def tensors_in(items: Items) -> list[int]:
-    """The tensors of a list, each once."""
+    """The indices of the tensors in a list, each once."""
     return list(dict.fromkeys(item.tensor for item in items if item.tensor is not None))

@@ -46,7 +46,7 @@ def _refuse_replicas(variables: list[Any]) -> None:
     """Refuse a loop whose variables are on several devices.
 
     Raises:
-        ExamineError: they are.
+        ExamineError: the variables are on several devices.
     """
     if any(len(components(variable)) > 1 for variable in variables):
         raise ExamineError("a custom loop of several replicas is not planned: plan it with one, or call fit")

@@ -10,7 +10,7 @@ import tensorflow as tf
 from oomph.planning.live.scalars import Number, number_of
 
 _UNKNOWN_TRIPS = 32
-"""Number of iterations assumed if the graph does not tell."""
+"""The number of iterations to assume if the graph does not determine it."""
 
 
 def iterations(goes_on: Any, body: Any, numbers: Sequence[Number | None], most: int) -> int | None:
@@ -32,7 +32,7 @@ def _numbers(function: Any, values: Sequence[Number | None]) -> dict[Any, Number
 
 
 def assumed_iterations(operation: Any) -> tuple[int, bool]:
-    """The probable number of iterations of a loop, and True if its graph tells it."""
+    """The probable number of iterations of a loop, and True if the graph determines it."""
     for tensor in list(operation.inputs)[:3]:
         value = tf.get_static_value(tensor)
         if value is None and tensor.op.type == "Max":  # Keras' way to say how many steps the longest sequence has
@@ -44,7 +44,7 @@ def assumed_iterations(operation: Any) -> tuple[int, bool]:
 
 
 def kept_by_each(body: Any) -> dict[int, int]:
-    """The bytes that one iteration adds to each list, by the index of the loop variable."""
+    """The bytes that one iteration adds to each list, by the index of the list's loop variable."""
     added: dict[int, int] = {}
     for index, result in enumerate(body.outputs):
         operation = result.op

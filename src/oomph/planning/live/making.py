@@ -18,16 +18,16 @@ Savers = Callable[[int, int | None, Figures], tuple[Saver, ...]]
 
 
 class Making:
-    """One training on one device.
+    """Makes the plan of one training on one device.
 
     Args:
-        training: what is planned.
-        figures: what its step needs.
-        verdict: what may be said of the device.
-        tell: told what is being done.
+        training: the training to plan.
+        figures: the memory that its step needs.
+        verdict: the verdict on whether the training fits.
+        tell: called with the current activity.
         savers: plans what would save memory.
-        sizes: what is assumed of the sizes of a sample.
-        replicas: they share each batch.
+        sizes: the assumptions about the sizes of a sample.
+        replicas: the replicas that share each batch.
         note: what else the figures leave out, as a sentence; empty if there is nothing.
     """
 
@@ -88,7 +88,7 @@ class Making:
         return tuple(text for text in (doubt and f"{doubt[0].upper()}{doubt[1:]}.", note, self._note) if text)
 
     def _largest(self, start: int, beside: int = 0) -> int | None:
-        """The largest batch that fits beside `beside` bytes; None if unknown."""
+        """The largest batch that fits if `beside` bytes are taken otherwise; None if unknown."""
         device, only = self._verdict.device, self._figures.only
         if device is None or not self._verdict.can_say_yes:
             return None
@@ -102,7 +102,7 @@ class Making:
         return replicas.batch_of(share)
 
     def _curve(self, most: int) -> tuple[tuple[int, Interval], ...]:
-        """The peaks of rising batch sizes, up to the largest that is planned and to the end of the device's memory."""
+        """The peaks at rising batch sizes, up to `most` samples and to the end of the device's memory."""
         figures = self._figures
         if figures.only is not None:
             return ((figures.only, figures.peak(figures.only)),)
@@ -115,6 +115,6 @@ class Making:
         return tuple(curve)
 
     def _is_beyond(self, peak: Interval) -> bool:
-        """True if the picture of a curve that ends here shows where the device's memory ends."""
+        """True if a curve that ends at this peak shows where the device's memory ends."""
         device = self._verdict.device
         return device is None or self._figures.is_long or peak.expected > device.usable

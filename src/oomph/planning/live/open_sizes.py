@@ -14,12 +14,12 @@ Shape = tuple[int | None, ...]
 
 @dataclass(frozen=True)
 class OpenSizes:
-    """A plan's remarks on such sizes, one sentence each, or empty."""
+    """A plan's remarks on sizes of a sample that the model leaves open, one sentence each, or empty."""
 
     doubt: str = ""
-    """Other batches may have other sizes."""
+    """The remark that other batches may have other sizes."""
     note: str = ""
-    """The model takes any size, and the data have one."""
+    """The remark that the model takes any size, and the data have only one."""
 
 
 def open_sizes(model: Any, data: Any, batch: Any) -> OpenSizes:
@@ -66,14 +66,14 @@ def _may_vary(axis: int, takes: Shape | None, says: tf.TensorShape | None) -> bo
 
 
 def _shapes_of_inputs(model: Any, count: int) -> Sequence[Shape | None]:
-    """The shape of each input as the model declares it; None where it does not."""
+    """The shape of each input as the model declares it; None for an input without a declared shape."""
     inputs = getattr(model, "inputs", None)
     leaves = tf.nest.flatten(inputs) if inputs else []
     return [tuple(leaf.shape) for leaf in leaves] if len(leaves) == count else [None] * count
 
 
 def _shapes_of_data(data: Any, count: int) -> Sequence[tf.TensorShape | None]:
-    """The shape of each input as the data declare it; None where all samples have one shape."""
+    """The shape of each input as the data declare it; None for an input whose samples all have one shape."""
     if isinstance(data, tf.data.Dataset):
         spec = data.element_spec
         leaves = tf.nest.flatten(spec[0] if isinstance(spec, tuple) else spec)

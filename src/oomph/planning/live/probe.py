@@ -27,7 +27,7 @@ from oomph.terminal.amounts import in_three_digits
 def steps_for(
     device: Device | None, arguments: Mapping[str, Any], reached: Reached, model: Any, batch: Any
 ) -> GpuSteps | None:
-    """The steps to run, if the plan may run some and is for the GPU that TensorFlow trains on here."""
+    """The steps to run; None if the plan may run none, or is for another GPU than the one TensorFlow trains on."""
     if not arguments.get("probe") or device is None or not (device.is_card and device.is_gpu):
         return None
     here = gpu_name()
@@ -38,7 +38,7 @@ def steps_for(
 
 
 def kept_records(arguments: Mapping[str, Any]) -> list[ProbeRecord]:
-    """The records of earlier plans on such a GPU that were made with this TensorFlow."""
+    """The records of earlier plans on the same kind of GPU with the same version of TensorFlow."""
     found = map(record_of, arguments.get("kept") or ())
     return [record for record in found if record.tensorflow == tf.__version__]
 
@@ -50,7 +50,7 @@ class ProbeOutcome:
     figures: Figures
     verdict: FittingVerdict
     record: Mapping[str, Any] | None = None
-    """JSON, or None if nothing was measured."""
+    """The record as JSON; None if nothing was measured."""
 
 
 @dataclass
@@ -58,9 +58,9 @@ class Probing:
     """Runs the steps of one plan.
 
     Args:
-        steps: runs them.
-        step: what is planned.
-        figures: those of the simulation.
+        steps: runs steps of a given size on the GPU.
+        step: the step that is planned.
+        figures: the figures of the simulation.
         verdict: the verdict on them.
     """
 
@@ -78,7 +78,7 @@ class Probing:
         self.foreign = max(0, self.steps.in_use() - self.step.engine.held.total)
 
     def outcome(self, asked: Sequence[int]) -> ProbeOutcome:
-        """Run what is worth it, and plan with that; `asked` are the batch sizes of the plan, rising."""
+        """Run the sizes that are worth it, and plan with the results; `asked` are the plan's batch sizes, rising."""
         self._run(asked)
         assert self.verdict.device is not None, "a probe is for a device"
         device = replace(self.verdict.device, usable=self.steps.limit)
@@ -116,7 +116,7 @@ class Probing:
         return sizes_wanted(self.steps.is_xla, asked, self._high(asked[-1]) <= self.steps.limit)
 
     def _high(self, batch: int) -> int:
-        """The most that a step should take, to decide whether to run it."""
+        """The most bytes that a step of this size should take, to decide whether to run it."""
         if not self.steps.is_xla:
             return self._probed.peak(batch).high
         simulated = round(_XLA_TAKES * self.figures.peak(batch).high)
@@ -125,7 +125,7 @@ class Probing:
 
     @property
     def _doubt(self) -> str:
-        """The doubt; steps run with XLA do not depend on the simulation."""
+        """The doubt about the figures; steps run with XLA do not depend on the simulation."""
         return self._failed or (self.step.sizes.doubt if self.steps.is_xla else self.verdict.doubt)
 
     @property
@@ -170,7 +170,7 @@ class Probing:
 def with_kept(
     figures: Figures, verdict: FittingVerdict, step: ModelStep, records: Sequence[ProbeRecord]
 ) -> ProbeOutcome | None:
-    """The plan from earlier runs of this very step on such a GPU; None if there were none.
+    """The outcome from records of earlier runs of this very step on such a GPU; None if there are none.
 
     An earlier run is evidence, not a promise: the high end of the interval decides whether it fits.
     """
@@ -195,7 +195,7 @@ def probed(
     step: ModelStep, base: Figures, is_xla: bool, ran: Mapping[int, int], ran_out: int | None, limit: int, foreign: int,
     is_now: bool, is_loose: bool = False,
 ) -> Probed:  # fmt: skip
-    """The figures of a step that ran at these sizes, with these peaks."""
+    """The figures of a step that ran at the sizes in `ran`, with these peaks in bytes."""
     engine = step.engine
     spec, size = samples.specification(step.batch), samples.size_of(step.batch)
 
@@ -217,8 +217,8 @@ def probed(
 
 
 _XLA_TAKES = 1.25
-"""No compiled step should take more than this many times what its operations take one by one. If one does, it
-runs out of memory, which is an answer too."""
+"""A compiled step should take at most this many times the memory that its operations take one by one. If it takes more,
+it runs out of memory, which is an answer too."""
 _LOOSELY = (
     "TensorFlow took the memory as it was needed, since others hold some of this GPU, and then divides it less well: "
     "much less may be enough."
@@ -236,7 +236,7 @@ def _listed(sizes: Mapping[int, int]) -> str:
 
 
 def _others(is_xla: bool, count: int) -> str:
-    """A sentence on the figures of other sizes."""
+    """A sentence on where the figures for other sizes come from."""
     if not is_xla:
         return "At other sizes the figures follow the simulation, corrected by these steps."
     if count == 1:

@@ -17,29 +17,29 @@ _COUNTED = ("weights", "optimizer slots", "metrics and counters")
 
 @dataclass(frozen=True)
 class ProbedSteps:
-    """Results of real steps."""
+    """The results of real steps on a GPU."""
 
     peaks: Peaks | None
-    """None if none has succeeded."""
+    """The peak at any batch size; None if no step has succeeded."""
     measured: Collection[int]
-    """The batch sizes that have just run here."""
+    """The batch sizes that have just run on this machine."""
     ran_out: int | None
-    """The smallest size that ran out of memory."""
+    """The smallest batch size that ran out of memory; None if none did."""
     limit: int
-    """Bytes that the allocator gives."""
+    """The most bytes that TensorFlow's allocator can get."""
     foreign: int
-    """Bytes the script holds there besides the training."""
+    """The bytes that the script holds on the GPU besides the training."""
 
 
 class Probed:
-    """The step as it ran.
+    """The figures of a step that ran on a GPU.
 
     Args:
         shown: what was measured.
         base: the simulation of the same step.
-        engine: that of the simulation, whose savers are scaled.
+        engine: the engine of the simulation, whose savers are scaled.
         is_xla: whether XLA compiled the steps, so that the simulation does not tell where the memory goes.
-        inputs: the bytes of one batch of that many samples.
+        inputs: returns the bytes of a batch with a given number of samples.
     """
 
     name = NAME
@@ -63,7 +63,7 @@ class Probed:
         return found
 
     def items(self, batch: int) -> tuple[Item, ...]:
-        """The peak by kind; the kinds add up to it. What is neither counted nor simulated is the rest of it."""
+        """The peak by kind of memory; the kinds add up to it. The last is what is neither counted nor simulated."""
         peak = self.peak(batch)
         known = [item for item in self._engine_items(batch) if item.name in _COUNTED]
         inside = [] if self._is_xla else [item for item in self._engine_items(batch) if item.name not in _COUNTED][:-1]
@@ -99,7 +99,7 @@ def _item(name: str, size: int, basis: str) -> Item:
 
 
 def _within(simulated: list[Item], room: int) -> list[Item]:
-    """The simulated items, all scaled down if they exceed the room."""
+    """The simulated items, all scaled down if together they exceed `room` bytes."""
     total = sum(item.size.expected for item in simulated)
     if total <= room:
         return simulated

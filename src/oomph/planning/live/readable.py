@@ -23,37 +23,37 @@ from oomph.planning.live.buffers import Filling, bytes_of_element, declared_size
 from oomph.process.available_memory import available_bytes, total_bytes
 
 _SHARE_OF_FREE, _MOST_BYTES = 0.25, 4 << 30
-"""Limits of a pipeline's buffers together before they are made smaller."""
+"""The share of free memory, and the bytes, that a pipeline's buffers may take before they are made smaller."""
 _MOST_SECONDS = 20.0
-"""Time that they may take to fill."""
+"""The most seconds that a pipeline's buffers may take to fill before they are made smaller."""
 _SMALL_BYTES, _SMALL_SECONDS, _SMALL_ELEMENTS = 128 << 20, 2.0, 1000
-"""Limits of a buffer made smaller."""
+"""The limits of a buffer that was made smaller: bytes, seconds to fill, elements."""
 _MOST_COPIED = 256 << 20
-"""A pipeline's graph holds its source arrays; it is not written if they are larger."""
+"""The most bytes of source arrays in a pipeline's graph; a graph with more is not written."""
 _SNAPSHOT = "snapshot"
 _WARN = 1
-"""Makes DatasetToGraph only warn about state."""
+"""The option that makes DatasetToGraph only warn about state."""
 
 
 @dataclass(frozen=True)
 class ReadableDataset:
-    """A pipeline as an examiner may read it."""
+    """A pipeline in a form that an examiner may read."""
 
     dataset: Any
-    """The pipeline itself, or one with smaller buffers; None if it cannot be made smaller, and must not be read."""
+    """The pipeline, or a version with smaller buffers; None if there is no such version, and it must not be read."""
     buffers: tuple[DataBuffer, ...] = ()
-    """The buffers of the pipeline itself."""
+    """The buffers of the original pipeline."""
     is_changed: bool = False
-    """True if it is not the pipeline itself."""
+    """True if `dataset` is not the original pipeline."""
     mixes_less: bool = False
-    """True if a shuffle was made smaller: the first elements are those of the beginning of the data."""
+    """True if a shuffle was made smaller, so that the first elements come from the beginning of the data."""
 
 
 _KNOWN: weakref.WeakKeyDictionary[Any, ReadableDataset] = weakref.WeakKeyDictionary()
 
 
 def readable(dataset: Any) -> ReadableDataset:
-    """The pipeline in readable form; made once for each."""
+    """The pipeline in a form that may be read; made once for each pipeline."""
     known = _KNOWN.get(dataset)
     if known is None:
         known = _KNOWN[dataset] = _readable(dataset)
@@ -61,7 +61,7 @@ def readable(dataset: Any) -> ReadableDataset:
 
 
 def _readable(dataset: Any) -> ReadableDataset:
-    """The same, with None for the pipeline itself, which would keep itself alive."""
+    """The readable form of a pipeline, with None for the pipeline itself, which would keep itself alive."""
     fillings = fillings_of(dataset, lambda each: readable(each).dataset)
     buffers = tuple(filling.buffer for filling in fillings)
     is_large, writes = _are_large(fillings), _writes(dataset, buffers)
@@ -73,7 +73,7 @@ def _readable(dataset: Any) -> ReadableDataset:
 
 
 def room_for(buffers: Sequence[DataBuffer]) -> Room:
-    """The space for buffers on this machine."""
+    """The memory and the disk space on this machine for these buffers."""
     file = next((buffer.file for buffer in buffers if buffer.file), "")
     return Room(total_bytes(), _free_disk(file) if file else None)
 
@@ -98,13 +98,13 @@ def _are_large(fillings: Sequence[Filling]) -> bool:
 
 
 def _writes(dataset: Any, buffers: Sequence[DataBuffer]) -> bool:
-    """True if reading it would write files."""
+    """True if reading the dataset would write files."""
     caches = any(buffer.file and not os.path.exists(f"{buffer.file}.index") for buffer in buffers)
     return caches or any(kind_of(each) == _SNAPSHOT for each in chain(dataset))
 
 
 def _small(filling: Filling) -> int:
-    """The number of elements in the smaller buffer."""
+    """The number of elements in the smaller version of a buffer."""
     if filling.buffer.kind == PREFETCH:
         return min(filling.declared, 2)
     size, seconds = filling.buffer.element_bytes or 1, filling.seconds
@@ -114,7 +114,7 @@ def _small(filling: Filling) -> int:
 
 
 def _made_smaller(dataset: Any, sizes: Mapping[int, int]) -> Any:
-    """The pipeline with other buffer sizes, without caches and snapshots; None if this is impossible."""
+    """The pipeline with other buffer sizes, and without caches and snapshots; None if this is impossible."""
     if _bytes_in_arrays(dataset) > _MOST_COPIED:
         return _rebuilt(dataset, sizes)
     try:
@@ -138,7 +138,7 @@ def _bytes_in_arrays(dataset: Any) -> int:
 
 
 def _rebuilt(dataset: Any, sizes: Mapping[int, int]) -> Any:
-    """The same, by the methods that the user called; None if a stage is of an unknown kind."""
+    """The pipeline rebuilt with other buffer sizes by its public methods; None if a stage is of an unknown kind."""
     datasets = linear(dataset)
     if any(kind_of(each) in (SHUFFLE, CACHE, PREFETCH, _SNAPSHOT) for each in chain(datasets[0])):
         return None
@@ -157,7 +157,7 @@ def _with_buffer(method: str, size: int) -> Apply:
 
 
 def _change(graph: Any, sizes: Mapping[int, int]) -> None:
-    """Make the buffers smaller, and bypass caches and snapshots."""
+    """Change the sizes of the buffers in a pipeline's graph, and bypass caches and snapshots."""
     nodes = {node.name: node for node in graph.node}
     left_out: dict[str, str] = {}
     for node in graph.node:

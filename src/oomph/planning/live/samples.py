@@ -34,7 +34,7 @@ def first_batch(model: Any, arguments: Mapping[str, Any]) -> Any:
 
 
 def dataset_of(model: Any, arguments: Mapping[str, Any]) -> Any:
-    """The dataset that Keras makes from the data of such a fit."""
+    """The dataset that Keras makes from the data of a fit with these arguments."""
     given = {name: arguments[name] for name in _EPOCH_ARGUMENTS if arguments.get(name) is not None}
     if isinstance(given.get("x"), tf.data.Dataset):
         given["x"] = readable(given["x"]).dataset
@@ -64,7 +64,7 @@ def array_sizes(arguments: Mapping[str, Any], on_gpu: bool = False) -> list[int]
 
 
 def bytes_of(batch: Any) -> int:
-    """The size of a batch, or of one that a specification describes."""
+    """The bytes of a batch, or of a batch that a specification describes."""
     return sum(math.prod(leaf.shape) * leaf.dtype.size for leaf in tf.nest.flatten(batch))
 
 
@@ -102,7 +102,7 @@ def resized(spec: Any, size: int, batch: int) -> Any:
 
 
 def repeated(batch: Any, size: int, wanted: int) -> Any:
-    """The same samples again and again, until there are `wanted`."""
+    """A batch that repeats the same samples until it has `wanted` of them."""
 
     def one(part: Any) -> Any:
         if not len(part.shape) or part.shape[0] != size:

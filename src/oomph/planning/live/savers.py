@@ -24,7 +24,7 @@ Tell = Callable[[str], None]
 _WORTH_IT = 0.99
 _LEAST_QUANTISED = 1 << 20
 _LONGEST = 240
-"""Characters of a reason."""
+"""The most characters of a reason to show."""
 _BFLOAT16_COSTS = "needs an Ampere GPU or newer, rounds activations to 8 bits of precision, keeps float32 weights"
 _FLOAT16_COSTS = (
     "rounds activations to 11 bits of precision, and scales the loss so that small gradients survive; keeps float32 "
@@ -64,7 +64,7 @@ def savers(
 
 
 class _Replanning:
-    """Plans one model with a temporary change.
+    """Plans one model again with a temporary change.
 
     Args:
         model: the compiled model.
@@ -90,7 +90,7 @@ class _Replanning:
         return Saver(name, peak, cost, line, basis)
 
     def _peak(self) -> tuple[Interval, str]:
-        """The peak with the model as it is now, and how it is known."""
+        """The peak with the model as it is now, and how that peak is known."""
         compiled = self._figures.of_changed(self._size)
         if compiled is not None:
             return compiled, "compiled"
@@ -130,7 +130,7 @@ _ALLOCATOR = Saver(
 
 
 def _xla(is_on: bool | None) -> Saver | None:
-    """The line that changes whether XLA compiles the step; None if it cannot."""
+    """The saver that changes whether XLA compiles the step; None if that cannot be changed."""
     if is_on is None:
         return None
     name = "without XLA" if is_on else "with XLA"
@@ -154,7 +154,7 @@ def _micro_batches(
 
 
 def _change(model: Any) -> str:
-    """How dividing a batch affects the training of this model, before probing."""
+    """How dividing a batch into micro-batches affects the training of this model, before the model is probed."""
     if any(getattr(layer, "moving_variance", None) is not None for layer in KERAS.flatten_layers.of(model)()):
         return "BatchNormalization sees each part alone; nothing else changes but rounding and time"
     if promise_before_tracing(model).kind != EXACT:
@@ -198,7 +198,7 @@ def _quantised(model: Any) -> Saver | None:
 
 
 def why_remat_fails() -> str:
-    """The error in a few words; empty if it works."""
+    """Why rematerialization fails, in a few words; empty if it works."""
     import keras
 
     if not hasattr(keras, "RematScope"):

@@ -23,7 +23,7 @@ def number_of(tensor: Any, given: Mapping[Any, Number]) -> Number | None:
     """The value of a scalar; None if constants do not determine it.
 
     Args:
-        tensor: of a function's graph.
+        tensor: a tensor in a function's graph.
         given: values already known, such as the function's arguments, by `tensor.ref()`.
     """
     known = given.get(tensor.ref())

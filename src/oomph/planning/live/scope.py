@@ -17,30 +17,30 @@ from oomph.planning.live.scalars import Number, number_of
 from oomph.planning.program import Storage
 
 _MOST_OPERATIONS = 60_000
-"""A loop with more operations than this, over all iterations, is summed up as one."""
+"""A loop with more operations than this, over all iterations, is represented by a single operation."""
 
 
 class Scope:
     """One function body: maps its tensors to flat tensors.
 
     Args:
-        flat: takes the operations.
-        prefix: of their names.
+        flat: the graph to add operations to.
+        prefix: the prefix of their names.
     """
 
     def __init__(self, flat: FlatGraph, prefix: str) -> None:
         self.flat, self.prefix = flat, prefix
         self.tensors: dict[Any, int] = {}
         self.numbers: dict[Any, Number] = {}
-        """The values of scalars that are known without running anything."""
+        """The values of scalars that are known without running the graph."""
         self.lists: dict[Any, Items] = {}
         """The items of lists of tensors."""
         self._ends: dict[str, list[int]] = {}
-        """By name of an operation: the flat operations that must end before it counts as ended."""
+        """The flat operations that must end before an operation counts as ended, by the operation's name."""
 
     @property
     def sizes(self) -> list[int]:
-        """Sizes of the flat tensors, in bytes."""
+        """The sizes of the flat tensors, in bytes."""
         return self.flat.sizes
 
     # -- what a function is given, and returns ------------------------------------------------------------------------
@@ -184,7 +184,7 @@ class Scope:
         return True
 
     def _sum_up(self, operation: Any, body: Any) -> None:
-        """Add a loop as one operation."""
+        """Add a loop as a single operation."""
         trips, is_known = assumed_iterations(operation)
         if not is_known:
             guessed = (
@@ -218,7 +218,7 @@ class Scope:
     # -- sizes --------------------------------------------------------------------------------------------------------
 
     def size_of(self, tensor: Any, operation: Any) -> int:
-        """The bytes of an output; assumed where the graph does not know its shape."""
+        """The bytes of an output; assumed if the graph does not know its shape."""
         if tensor.dtype.name == "resource":
             return 0
         if is_list(tensor):

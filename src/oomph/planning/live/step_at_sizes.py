@@ -19,20 +19,20 @@ from oomph.planning.program import Program
 from oomph.process.available_memory import available_bytes
 
 _SIZES = (2, 8)
-"""Batch sizes that are traced, and run if there is room."""
+"""The batch sizes to trace, and to run if there is room in memory."""
 _TIMES = 4
-"""Each further size that runs is this many times the one before it."""
+"""The factor between a batch size that runs and the next larger one."""
 _CHEAP_SECONDS = 3.0
-"""A further size runs if its step should take no longer than this."""
+"""A further size runs if its step should take at most this many seconds."""
 _OWN_SECONDS = 30.0
-"""A size that was asked for runs if its step should take no longer than this."""
+"""A requested size runs if its step should take at most this many seconds."""
 _MOST_SAMPLES = 8192
 _ORDERS = 3
-"""A size that was asked for runs in this many orders of its operations, as far as `_ORDER_SECONDS` allow."""
+"""The number of orders of its operations in which a requested size runs, as far as `_ORDER_SECONDS` allow."""
 _ORDER_SECONDS = 20.0
-"""Total seconds for runs in further orders."""
+"""The total seconds for running requested sizes in further orders."""
 _MOST_OF_MEMORY = 0.5
-"""A real step may take this share of the memory that is free."""
+"""The share of the free memory that a real step may take."""
 
 
 class StepAtSizes:
@@ -43,13 +43,13 @@ class StepAtSizes:
         self._spec = samples.specification(batch)
         self._is_update = is_update_of(optimizers_of(model))
         self.measured: dict[int, list[tuple[int, ...]]] = {}
-        """Batch sizes that ran, and the peaks of their steps for each order of operations."""
+        """The peaks of the steps at each batch size that ran, for each order of operations."""
         self.failed: list[str] = []
         """Real steps that failed for a reason other than memory, one sentence each."""
         self.last, self.seconds = 1, 0.0
-        """The size that ran last, and its shortest step."""
+        """The batch size that ran last, and the seconds of its shortest step."""
         self._took = 0.0
-        """Seconds that the last run took, with the optimization of its graph."""
+        """The seconds that the last run took, including the optimization of its graph."""
         self._asked: Sequence[int] = ()
         self._foreign = 0
         try:
@@ -83,8 +83,8 @@ class StepAtSizes:
                 self._run_in_other_orders(last)  # larger batches are judged by it
 
     def _run_small(self) -> Traced | None:
-        """Run steps of the sizes that were traced, and of larger ones while they are cheap. Requested sizes
-        run before the next larger one. Returns the last one that ran."""
+        """Run steps of the sizes that were traced, and of larger ones while they are cheap. Requested sizes run before
+        the next larger size. Returns the last traced step that ran."""
         program, seconds = self.program(), 0.0
         last: Traced | None = None
         for traced in self.traces:
@@ -123,7 +123,7 @@ class StepAtSizes:
                 self._run_asked(smaller)
 
     def _run_asked(self, size: int) -> None:
-        """Run a size of the plan, unless it takes too long or too much memory."""
+        """Run a requested size, unless it takes too long or too much memory."""
         each = self.seconds / self.last
         if self.failed or size in self.measured or each * size > _OWN_SECONDS:
             return
@@ -135,15 +135,15 @@ class StepAtSizes:
             self._run_in_orders(traced)
 
     def _run_in_orders(self, traced: Traced) -> float:
-        """Run a step, and in other orders too if the plan is for its size; returns the shortest seconds in the
-        first order, 0 if none succeeded."""
+        """Run a step, and in other orders too if its size was requested; returns the seconds of the shortest step in
+        the first order, 0 if none succeeded."""
         seconds = self._run(traced)
         if seconds and traced.batch in self._asked:
             self._run_in_other_orders(traced)
         return seconds
 
     def _run_in_other_orders(self, traced: Traced) -> None:
-        """Run a step again whose run was cheap."""
+        """Run a step again in other orders of its operations, while time allows."""
         until = time.monotonic() + _ORDER_SECONDS / (len(self._asked) + 1)
         for _ in range(_ORDERS - 1):
             if self.failed or time.monotonic() + self._took > until:
@@ -151,7 +151,7 @@ class StepAtSizes:
             self._run(traced.in_another_order())
 
     def corrections(self) -> list[MeasuredSteps]:
-        """The real steps, each with the prediction of the final program."""
+        """The real steps at each batch size, with the peak that the final program predicts for it."""
         program = self.program()
         return [
             MeasuredSteps(batch, orders, predict(PredictedStep(program, self.held.total), batch).peak.expected)
@@ -159,7 +159,7 @@ class StepAtSizes:
         ]
 
     def _with(self, larger: Traced) -> list[Traced]:
-        """The traces with a larger one, if it is the same step."""
+        """The traces and a larger one; without the larger one if it is another step."""
         traces = [*self.traces, larger]
         return traces if traced_program(traces, self._is_update) is not None else self.traces
 
@@ -189,7 +189,7 @@ class StepAtSizes:
 
 
 def identity_of(traces: Sequence[Traced]) -> str:
-    """A digest of what a step computes: the kinds of its operations, and the sizes of what each of them makes.
+    """A digest of what a step computes: the types of its operations, and the sizes of their outputs.
 
     Weights, optimizer, precision and the shapes of the data all decide which operations there are, and their sizes. So
     a model with other images, or in float16, is another step.

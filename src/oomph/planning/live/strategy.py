@@ -18,8 +18,8 @@ from oomph.reach.training_kind import ON_BATCH
 _MIRRORED = (tf.distribute.MirroredStrategy, tf.distribute.MultiWorkerMirroredStrategy)
 
 _OF_ANOTHER = re.compile(r"(?:\A|/)(?:replica|update)_[1-9]\d{0,3}(?:_\d{1,4})?/")
-"""The scopes that tensorflow/python/distribute/mirrored_run.py and mirrored_strategy.py use for all replicas but the
-first."""
+"""Matches the scopes that tensorflow/python/distribute/mirrored_run.py and mirrored_strategy.py use for all replicas
+but the first."""
 
 
 @dataclass(frozen=True)
@@ -27,11 +27,11 @@ class SharedBatch:
     """The first batch of a training, and the share of it that is planned."""
 
     share: Any
-    """The first replica's share, as `train_step` gets it."""
+    """The share of the first replica, as `train_step` gets it."""
     size: int
-    """The samples of the whole batch."""
+    """The number of samples in the whole batch."""
     size_bytes: int
-    """Bytes of the whole batch."""
+    """The bytes of the whole batch."""
     replicas: PlannedReplicas
 
 
@@ -47,7 +47,7 @@ def check(strategy: Any, kind: str) -> None:
     """Refuse several replicas that do not hold a model each, are not all here, or do not share their batches.
 
     Raises:
-        ExamineError: why.
+        ExamineError: the replicas cannot be planned; the message says why.
     """
     count = int(strategy.num_replicas_in_sync)
     if count == 1:
@@ -65,7 +65,7 @@ def check(strategy: Any, kind: str) -> None:
 
 
 def elsewhere(strategy: Any) -> Elsewhere | None:
-    """Tells which operations belong to replicas other than the first; None if there is only one.
+    """A function that returns True for operations of replicas other than the first; None if there is only one replica.
 
     A script may name GPUs that are not here. TensorFlow then places variables on the CPU, and updates beside them:
     their devices do not show whose they are.
@@ -83,7 +83,7 @@ def elsewhere(strategy: Any) -> Elsewhere | None:
 
 
 def can_measure_one(strategy: Any, device: str) -> bool:
-    """True if what this device counts in a real step is of one replica. All CPU devices share one allocator."""
+    """True if this device counts the memory of one replica alone. All CPU devices share one allocator."""
     if strategy.num_replicas_in_sync == 1:
         return True
     return device.startswith("GPU") and str(strategy.extended.worker_devices[0]).endswith(f":{device}")
@@ -106,7 +106,7 @@ def note(strategy: Any, batch: int) -> str:
 
 
 def _name(strategy: Any) -> str:
-    """The name by which users know it."""
+    """The name of the strategy's class as users know it."""
     if isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
         return "MultiWorkerMirroredStrategy"
     return type(strategy).__name__

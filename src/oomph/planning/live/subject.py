@@ -31,11 +31,11 @@ class PlannedTraining:
     layers: frozenset[str]
     """The names of all layers, including nested ones."""
     trainable: int
-    """The size of one gradient for each trainable weight, in bytes."""
+    """The bytes of one gradient for each trainable weight."""
     batch: int
     """The batch size of the script, in samples."""
     policies: tuple[str, ...] = ()
-    """The dtype policies of its layers."""
+    """The dtype policies of the model's layers."""
 
 
 def training_of(model: Any, batch: int) -> PlannedTraining:
@@ -65,44 +65,44 @@ def build(model: Any, batch: Any) -> None:
 
 
 def _tensor_of(error: Exception) -> str:
-    """The tensor that found no memory, in parentheses; empty if the error does not name it."""
+    """The tensor that could not be allocated, in parentheses; empty if the error does not name it."""
     found = _TENSOR.search(str(error))
     return f" ({found[0]})" if found else ""
 
 
 def held_by(model: Any, optimizers: Sequence[Any] | None = None) -> Held:
-    """Memory the model holds between steps, with the slots of its optimizers, or of the given ones."""
+    """The bytes that a model holds between steps, with the slots of its optimizers or of the given ones."""
     given = optimizers_of(model) if optimizers is None else optimizers
     slots = [variable for optimizer in given for variable in optimizer.variables]
     return held(model.weights, slots, _others(model))
 
 
 def held(weights: Sequence[Any], slots: Sequence[Any], others: Sequence[Any]) -> Held:
-    """Memory of these variables."""
+    """The bytes of these variables, by kind."""
     largest = max((size_of([variable]) for variable in [*weights, *slots]), default=0)
     return Held(size_of(weights), size_of(slots), size_of(others), largest)
 
 
 def trainable_bytes(model: Any) -> int:
-    """The size of one gradient for each trainable weight."""
+    """The bytes of one gradient for each trainable weight."""
     return size_of(model.trainable_variables)
 
 
 def in_words(model: Any) -> str:
-    """The training in a few words."""
+    """A description of the training in a few words."""
     optimizer = model.optimizer
     name = type(getattr(optimizer, "inner_optimizer", optimizer)).__name__
     return f"{model.name}, {parameters(model):,} parameters, {name}, {', '.join(policies(model))}"
 
 
 def policies(model: Any) -> tuple[str, ...]:
-    """The dtype policies of its layers, each once."""
+    """The dtype policies of the model's layers, each once."""
     found = {_policy(layer) for layer in KERAS.flatten_layers.of(model)(include_self=False)}
     return tuple(sorted(found or {"float32"}))
 
 
 def parameters(model: Any) -> int:
-    """The number of weights; `count_params` fails for a model that is not built as a whole."""
+    """The number of weight values in a model; `count_params` fails for one that is not built as a whole."""
     return sum(math.prod(variable.shape) for variable in model.weights)
 
 
@@ -136,7 +136,7 @@ def _others(model: Any) -> list[Any]:
 
 
 def size_of(variables: Iterable[Any]) -> int:
-    """The bytes of some variables, each rounded as the allocator does."""
+    """The total bytes of these variables, each rounded up as the allocator does."""
     found = {id(variable): variable for variable in variables}
     return sum(_rounded(math.prod(each.shape) * _width(each.dtype)) for each in found.values())
 

@@ -17,18 +17,18 @@ from oomph.planning.program import Operation, Program, Size
 from oomph.reach.error_words import in_words as error_in_words
 
 _MUST_MATCH = 0.9
-"""The share of operations that both traces must have."""
+"""The share of operations that two traces must have in common."""
 _BENT = 0.02
-"""A size that is off the line by more than this share does not grow evenly."""
+"""A size that is off the straight line by more than this share does not grow evenly."""
 
 
 @dataclass(frozen=True)
 class Traced:
-    """One step at one batch size."""
+    """One step, traced at one batch size."""
 
     batch: int
     concrete: Any
-    """The concrete function, which can be run."""
+    """The concrete function of the step, which can be run."""
     flat: FlatGraph
 
     def in_another_order(self) -> Traced:
@@ -91,7 +91,7 @@ def traced_program(traces: Sequence[Traced], is_update: Callable[[str], bool]) -
 
 
 def _what_runs(flat: FlatGraph) -> list[int]:
-    """The operations whose outputs are returned, those with an effect, and all that they need."""
+    """The indices of operations whose outputs are returned, of those with an effect, and of all that these need."""
     kept = set(flat.kept)
     wanted = {
         index for index, made in enumerate(flat.operations) if made.is_effect or kept.intersection(made.outputs)
@@ -105,7 +105,7 @@ def _alike(twin: Flat | None, made: Flat) -> Flat | None:
 
 @dataclass(frozen=True)
 class SizeGrowth:
-    """Growth of a size with the batch, known at one to three batch sizes."""
+    """The growth of a size in bytes with the batch, known at one to three batch sizes."""
 
     batches: tuple[int, ...]
 

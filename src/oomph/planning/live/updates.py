@@ -12,7 +12,7 @@ _NUMBER = re.compile(r"_\d{1,4}\Z")
 
 
 def is_update_of(optimizers: Iterable[Any]) -> Callable[[str], bool]:
-    """Tells if an operation of this name belongs to the update of one of these optimizers.
+    """A function that returns True if an operation of this name belongs to the update of one of these optimizers.
 
     Loss scaling puts its inner optimizer's update into a condition: "cond/cond/adam_1/Square_4".
     """

@@ -14,31 +14,35 @@ from oomph.planning.estimate import Interval
 from oomph.planning.xla.growth import XlaGrowth
 
 _LOOSE = 0.55
-"""Share of a loose allocator's count that may suffice: 160 of 276 MiB, seen on the fake GPU of tests/rig."""
+"""The share of a loose allocator's count that may suffice (`Peaks.is_loose`).
+
+Seen on the fake GPU of tests/rig: 160 of 276 MiB.
+"""
 LOWER, UPPER = 0.9, 1.25
-"""The interval around a measured or corrected peak without XLA: memory layout varies between processes."""
+"""The bounds as multiples of a measured or corrected peak without XLA: memory layout varies between processes."""
 LOWER_XLA, UPPER_XLA = 0.75, 1.25
-"""The interval around a compiled step that ran. The first step, in which XLA tries out several algorithms at
-a time, decides: on the fake GPU of tests/rig a fit took 0.84 to 0.88 of what the same size took in a probe."""
+"""The bounds as multiples of the peak of a compiled step that ran. The first step, in which XLA tries out several
+algorithms at a time, decides: on the fake GPU of tests/rig a fit took 0.84 to 0.88 of what the same size took in a
+probe."""
 
 Course = Callable[[int], Interval]
-"""The peak at any size, with bounds that allow for another process's memory layout."""
+"""A function from the batch size to the peak, with bounds that allow for another process's memory layout."""
 
 
 @dataclass(frozen=True)
 class Peaks:
-    """The peak at any batch size, in bytes with everything in TensorFlow's allocator."""
+    """The peak at any batch size, in bytes of everything in TensorFlow's allocator."""
 
     measured: Mapping[int, int]
-    """The largest peak of a few steps, by batch size; at least one."""
+    """The highest peak of a few steps, by batch size; at least one entry."""
     course: Course
     is_loose: bool = False
-    """True if the allocator took its memory as it was needed, and so gave out blocks that are up to twice too large."""
+    """True if the allocator took memory only as needed, and so gave out blocks that are up to twice too large."""
     fits_below: int = 0
-    """The allocator's limit if the sizes ran within it just now; else 0."""
+    """The allocator's limit in bytes if the measured sizes ran within it just now; else 0."""
 
     def at(self, batch: int) -> Interval:
-        """The peak of a step of that many samples."""
+        """The peak of a step with this many samples."""
         found = self.course(batch)
         if self.is_loose:
             found = Interval(round(_LOOSE * found.low), found.expected, found.high)
@@ -57,7 +61,7 @@ def rising(measured: Mapping[int, int]) -> dict[int, int]:
 
 
 def simulated_course(measured: Mapping[int, int], predicted: Callable[[int], int], held: int) -> Course:
-    """The simulation's course, stretched to meet the sizes that ran; `held` is always in use."""
+    """The simulated peaks, scaled to meet the sizes that ran; `held` bytes are always in use."""
     heights = rising(measured)
     sizes = sorted(heights)
 
@@ -90,8 +94,8 @@ def grown_course(measured: Mapping[int, int], fixed: Callable[[int], int], predi
 
     Args:
         measured: the peaks by batch size.
-        fixed: bytes that a step of that many samples always holds: variables and input.
-        predicted: the simulated peak.
+        fixed: returns the bytes that a step of a given size always holds: variables and input.
+        predicted: returns the simulated peak at a given size.
     """
     heights = rising(measured)
     growth = XlaGrowth({batch: max(0, peak - fixed(batch)) for batch, peak in heights.items()})

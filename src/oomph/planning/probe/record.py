@@ -23,32 +23,32 @@ _TYPES = {"gpu": str, "tensorflow": str, "engine": str, "xla": bool, "training":
 
 @dataclass(frozen=True)
 class Point:
-    """Steps of one batch size, in bytes."""
+    """The measured and the predicted peak of steps at one batch size, in bytes."""
 
     batch: int
     measured: int
     predicted: int
-    """The engine's uncorrected prediction."""
+    """The peak that the engine predicted, without any correction."""
 
 
 @dataclass(frozen=True)
 class ProbeRecord:
-    """One training on one kind of GPU."""
+    """The record of one training on one kind of GPU."""
 
     gpu: str
-    """The name that TensorFlow has for it."""
+    """TensorFlow's name for the GPU."""
     tensorflow: str
-    """Its version."""
+    """The version of TensorFlow."""
     engine: str
-    """The engine that predicted: `graph`."""
+    """The engine that made the predictions: `graph`."""
     xla: bool
     """True if XLA compiled the step that ran."""
     training: str
     """A digest of the step, see `planning/live/step_at_sizes.py`."""
     limit: int
-    """Bytes that TensorFlow's allocator could get."""
+    """The most bytes that TensorFlow's allocator could get."""
     foreign: int
-    """Bytes the script held there besides the training."""
+    """The bytes that the script held on the GPU besides the training."""
     points: tuple[Point, ...]
 
 
@@ -77,7 +77,7 @@ def as_document(record: ProbeRecord) -> dict[str, Any]:
 
 
 def record_of(document: object) -> ProbeRecord:
-    """The record of a document; raises ValueError for anything else. The document may come from anywhere."""
+    """The record in a JSON document, which may come from anywhere; raises ValueError for anything else."""
     if not isinstance(document, dict) or document.get("schema") != SCHEMA:
         raise ValueError("not a record of this oomph")
     points: Any = document.get("points")
@@ -94,12 +94,12 @@ def record_of(document: object) -> ProbeRecord:
 
 
 def of_same_training(records: Iterable[ProbeRecord], training: str, xla: bool) -> ProbeRecord | None:
-    """The record of this very step; None if there is none."""
+    """The record of the same step, with or without XLA as given; None if there is none."""
     return next((each for each in records if training and each.training == training and each.xla == xla), None)
 
 
 def evidence(records: Sequence[ProbeRecord], xla: bool, engine: str = "graph") -> ProbeEvidence | None:
-    """The records' evidence on the simulation, for steps with XLA or without; None if there is none.
+    """What the records show about the simulation, for steps with XLA or without; None if they show nothing.
 
     The largest size of each training counts: in small ones, the libraries' fixed use hides all else.
     """
@@ -110,7 +110,7 @@ def evidence(records: Sequence[ProbeRecord], xla: bool, engine: str = "graph") -
 
 
 def seen_in_words(found: ProbeEvidence | None) -> tuple[str, ...]:
-    """The evidence as a sentence; none without any."""
+    """The evidence as a sentence; empty if there is no evidence."""
     if found is None:
         return ()
     return (

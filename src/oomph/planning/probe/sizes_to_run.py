@@ -7,12 +7,12 @@ from collections.abc import Callable, Collection, Sequence
 from oomph.planning.largest import largest_batch
 
 PROBING = "running a few steps on the GPU"
-"""The message while one runs."""
+"""The message to show while steps run."""
 MOST_SIZES = 6
 _MOST_SECONDS = 180.0
-"""No further size is begun that would probably end later than this after the first one began."""
+"""No further size begins if it would probably end more than this many seconds after the first one began."""
 _FIRST = (2, 8, 32)
-"""Small sizes of a step that runs operation by operation."""
+"""The small sizes to begin with if the step runs operation by operation."""
 _PART_XLA, _LESS = 4, 8
 
 
@@ -53,7 +53,7 @@ def next_to_run(
         ran: the sizes that ran.
         ran_out: the smallest size that ran out of memory.
         wanted: the sizes that the plan wants measured, in order; the first always runs.
-        high: the most that a batch size may need, by what is known so far.
+        high: returns the most bytes that a batch size may need, by what is known so far.
         limit: the device's limit in bytes.
     """
     if not ran:

@@ -21,14 +21,14 @@ from oomph.terminal.endings import ProcessEnd
 _CHILD = Path(__file__).with_name("deviceless.py")
 _PACKAGES = ("jax", "jaxlib", "jax-cuda12-pjrt")
 _LEAST, _MOST = 1 << 30, 8 << 30
-"""The memory that the compiler must find free, and the most that it may take, in bytes."""
+"""The bytes of memory that must be free for the compiler, and the most bytes that it may take."""
 _OLDEST_PYTHON = (3, 11)
-"""The oldest Python of jax 0.10."""
+"""The oldest version of Python for jax 0.10."""
 _HIDDEN = ("OOMPH_", "JAX_", "XLA_", "TF_")
-"""Prefixes of the training's own variables, which are not passed on."""
+"""Prefixes of the training's own environment variables, which are not passed to the compiler."""
 _OF_ITS_PYTHON = ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV")
 PYTHON = "OOMPH_XLA_PYTHON"
-"""The variable that names another Python, which has the compiler: TensorFlow imports JAX wherever it finds it."""
+"""The environment variable for another Python, which has the compiler: TensorFlow imports JAX wherever it finds it."""
 INSTALL = "pip install 'oomph[xla]'"
 
 
@@ -38,19 +38,19 @@ class NotCompiledError(Exception):
 
 @dataclass(frozen=True)
 class Compiled:
-    """Memory that XLA has assigned to one step, in bytes."""
+    """The memory that XLA has assigned to one step, in bytes."""
 
     arguments: int
-    """Variables and the batch."""
+    """The bytes of the variables and the batch."""
     outputs: int
-    """All that the step returns: the variables it has changed, and the figures it logs."""
+    """The bytes of all that the step returns: the variables it has changed, and the figures it logs."""
     aliased: int
-    """The part of the outputs that takes the place of arguments."""
+    """The bytes of the outputs that take the place of arguments."""
     temporary: int
     version: str
-    """The version of jaxlib, whose XLA it was."""
+    """The version of jaxlib whose XLA compiled the step."""
     seconds: float
-    """Time to compile."""
+    """The seconds that the compilation took."""
 
     @property
     def total(self) -> int:
@@ -59,7 +59,7 @@ class Compiled:
 
 
 def why_not() -> str:
-    """The reason nothing can be compiled here, as a clause without a full stop; empty if compiling should work."""
+    """Why nothing can be compiled on this machine, as a clause without a full stop; empty if compiling should work."""
     other = os.environ.get(PYTHON)
     if other:
         return "" if os.access(other, os.X_OK) else f"{PYTHON} names no program: {other}"
@@ -122,7 +122,7 @@ def _answer(words: list[str], folder: Path, seconds: float) -> Mapping[str, Any]
 
 
 def answer_of(said: bytes, returncode: int) -> Mapping[str, Any]:
-    """The last output of the compiling process, or the reason there is none."""
+    """The answer in the last line of the compiler's output, or the reason there is none."""
     try:
         found = json.loads(said.splitlines()[-1])
         return found if isinstance(found, dict) else {}

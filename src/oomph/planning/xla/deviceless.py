@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import Any
 
 _LONGEST = 300
-"""Characters of a problem."""
+"""The most characters of a problem to report."""
 
 
 def main(step: str, target: str, most: int) -> dict[str, Any]:
-    """The sizes of the step that is stored in the file `step`, for the target that the file `target` describes."""
+    """The memory that XLA assigns to the step in the file `step`, for the GPU that the file `target` describes."""
     resource.setrlimit(resource.RLIMIT_DATA, (most, most))
     try:
         return _sizes(_compiled(Path(step).read_bytes(), Path(target).read_text(encoding="utf-8")))

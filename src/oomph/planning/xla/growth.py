@@ -20,20 +20,20 @@ _FASTER = 1.02
 
 @dataclass(frozen=True)
 class XlaGrowth:
-    """Growth with the batch, known at a few sizes."""
+    """The growth of a step's memory with the batch, known at a few sizes."""
 
     known: Mapping[int, int]
-    """Bytes by batch size."""
+    """The bytes that the step needs, by batch size."""
 
     @property
     def is_proportional(self) -> bool:
-        """True if nothing known grows faster than the batch."""
+        """True if the known bytes never grow faster than the batch."""
         sizes = sorted(self.known)
         each = [self.known[size] / size for size in sizes]
         return all(later <= _FASTER * earlier for earlier, later in itertools.pairwise(each))
 
     def at(self, batch: int) -> Interval:
-        """The bytes at a batch size: exact where known, a chord between, and bounds beyond."""
+        """The bytes at a batch size: exact where known, interpolated between known sizes, and bounded beyond them."""
         sizes = sorted(self.known)
         if batch in self.known:
             return _exactly(self.known[batch])

@@ -8,9 +8,9 @@ from oomph.planning.largest import MOST, largest_batch
 
 MOST_SIZES = 3
 ENOUGH_SECONDS = 90.0
-"""No further size is begun that would probably end later than this after the first one began."""
+"""No further size begins if it would probably end more than this many seconds after the first one began."""
 _NEAR = 1 / 8
-"""A size this near to a compiled one tells nothing new."""
+"""A size that differs from a compiled one by at most this share of it tells nothing new."""
 
 
 def is_time_left(spent: float, last: float) -> bool:
@@ -24,8 +24,8 @@ def next_size(done: Collection[int], asked: Sequence[int], high: Callable[[int],
     Args:
         done: the sizes that were compiled.
         asked: the sizes of the plan, rising.
-        high: the most that a batch size may need, as far as known.
-        limit: the device's limit; None without one.
+        high: returns the most bytes that a batch size may need, as far as known.
+        limit: the device's memory in bytes; None without a device.
     """
     if len(done) >= MOST_SIZES:
         return None

@@ -13,24 +13,24 @@ from oomph.planning.xla.compiling import Compiled
 from oomph.planning.xla.growth import XlaGrowth
 
 LOWER, UPPER = 0.9, 1.1
-"""The interval around what was compiled: TensorFlow's own XLA is another version, and its allocator may leave gaps.
-Assumed: neither was measured on a GPU."""
+"""The bounds as multiples of the compiled size: TensorFlow's own XLA is another version, and its allocator may leave
+gaps. Assumed: neither was measured on a GPU."""
 
 
 @dataclass(frozen=True)
 class CompiledStep:
-    """A step that was compiled at a few batch sizes, for any of them."""
+    """The memory at any batch size of a step that was compiled at a few sizes."""
 
     compiled: Mapping[int, Compiled]
-    """Results by batch size; at least one."""
+    """The memory that XLA assigned, by batch size; at least one entry."""
     held: Held
     inputs: Callable[[int], int]
-    """The bytes of one batch of that many samples."""
+    """Returns the bytes of a batch with a given number of samples."""
     convolution: Callable[[int], int]
-    """The bytes that the largest convolution reads and writes; 0 if there is none."""
+    """Returns the bytes that the largest convolution reads and writes at a given size; 0 if there is none."""
 
     def peak(self, batch: int) -> Interval:
-        """The memory in use while a step of that many samples runs."""
+        """The peak of a step with this many samples."""
         return _together(self.items(batch))
 
     def peak_of_share(self, batch: int, share: float) -> Interval:
@@ -58,13 +58,13 @@ class CompiledStep:
         )
 
     def _buffers(self, batch: int) -> Interval:
-        """Buffers, with room for a copy of the largest variable that the first step may make."""
+        """The memory of XLA's buffers, with room for a copy of the largest variable that the first step may make."""
         size = self.growth.at(batch)
         return Interval(round(LOWER * size.low), size.expected, round(UPPER * size.high) + self.held.largest)
 
     @cached_property
     def growth(self) -> XlaGrowth:
-        """The memory besides held variables and inputs."""
+        """The growth of the memory besides held variables and inputs."""
         variables = self.held.total
         return XlaGrowth(
             {size: max(0, each.total - variables - self.inputs(size)) for size, each in self.compiled.items()}

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 _KIB, _MIB = 1 << 10, 1 << 20
 _CUDA, _CUDNN = (12, 9, 1), (9, 10, 2)
-"""The versions that XLA is to compile for."""
+"""The versions of CUDA and cuDNN that XLA compiles for."""
 
 
 class Target(NamedTuple):
@@ -21,20 +21,20 @@ class Target(NamedTuple):
     name: str
     multiprocessors: int
     threads: int
-    """The most threads of one multiprocessor."""
+    """The most threads on one multiprocessor."""
     shared: int
-    """Shared memory of one multiprocessor."""
+    """The shared memory of one multiprocessor."""
     shared_of_block: int
-    """Most shared memory of one block."""
+    """The most shared memory of one block."""
     lanes: int
-    """Float32 units of one multiprocessor."""
+    """The number of float32 units in one multiprocessor."""
     cache: int
     bandwidth: int
     clock: float
 
     @property
     def words(self) -> str:
-        """For people: "compute capability 8.9, as of an RTX 4090"."""
+        """The target in words for people: "compute capability 8.9, as of an RTX 4090"."""
         major, minor = self.capability
         return f"compute capability {major}.{minor}, as of {self.name}"
 
@@ -52,7 +52,7 @@ TARGETS = (
     Target((12, 0), "an RTX 5090", 170, 1536, 100 * _KIB, 99 * _KIB, 128, 96 * _MIB, 1792, 2.41),
 )
 _UNNAMED = (9, 0)
-"""For a bare amount of memory: of all targets that were tried, this one got the largest workspaces."""
+"""The compute capability for a bare amount of memory: of all targets tried, it got the largest workspaces."""
 
 
 class Chosen(NamedTuple):
@@ -60,7 +60,7 @@ class Chosen(NamedTuple):
 
     target: Target
     is_nearest: bool
-    """True if its compute capability is not that of the intended GPU, or that is unknown."""
+    """True if the target's compute capability is not that of the plan's GPU, or that GPU's is unknown."""
 
 
 def choose(capability: str) -> Chosen | None:

@@ -11,7 +11,7 @@ from oomph.preflight.facts.model import Shape
 ARRAYS, DATASET, GENERATOR, PY_DATASET, BATCH = "arrays", "tf.data", "generator", "PyDataset", "batch"
 """Kinds of data source; BATCH is one `train_on_batch` call or one custom-loop step."""
 LOADER, OTHER = "data loader", "other data"
-"""Data of Grain or PyTorch; and what `oomph check` does not read."""
+"""The data of a Grain or PyTorch loader, and data that `oomph check` does not read."""
 ENDLESS = -1
 """The number of batches in data that never end."""
 BATCHING = ("batch", "padded_batch", "ragged_batch", "rebatch")
@@ -22,20 +22,20 @@ CLASSES = 4096
 
 @dataclass(frozen=True)
 class Features:
-    """The columns of a table, or the channels of images: statistics over all but the last dimension."""
+    """Statistics of the features, the columns of a table or channels of images, over all but the last dimension."""
 
     deviations: tuple[float, ...]
     """The standard deviation of each feature over the sample; at most the first 4,096 features."""
     largest: tuple[float, ...]
-    """The largest absolute value of each."""
+    """The largest absolute value of each feature."""
     usual: tuple[float, ...] = ()
     """The 99th percentile of each feature's absolute values if its largest may be an outlier, or else its largest."""
     constant: tuple[int, ...] = ()
     """The indices of the features with one value only."""
     missing: tuple[int, ...] = ()
-    """The indices of the features with NaN."""
+    """The indices of the features that contain NaN."""
     like_target: tuple[int, ...] = ()
-    """The indices of the features that determine the target by themselves: the same values, or a one-to-one line.
+    """The indices of the features that determine the target by themselves: by equal values, or by a straight line.
 
     Of windows of a series, counted on over all steps.
     """
@@ -46,11 +46,11 @@ class DataSample:
     """The values of one part in a sample of the data."""
 
     rows: int
-    """Number of samples (elements, not batches) looked at."""
+    """Number of samples that were looked at, each an element and not a batch."""
     is_whole: bool = False
-    """True if these are all there are."""
+    """True if the sample is all of the data."""
     minimum: float | None = None
-    """Over finite values; None for strings and empty parts."""
+    """The smallest finite value; None for strings and empty parts."""
     maximum: float | None = None
     mean: float | None = None
     deviation: float | None = None
@@ -78,7 +78,7 @@ class DataSample:
     duplicate_rows: int = 0
     """Number of rows that duplicate an earlier row, in x and y."""
     repeated_inputs: int = 0
-    """The same count, for x alone."""
+    """Number of rows whose x duplicates that of an earlier row."""
     features: Features | None = None
 
 
@@ -91,14 +91,14 @@ class Part:
     name: str
     """Name in the user's code: "x", "x['age']", "y[1]"."""
     key: str = ""
-    """Its key in a dictionary, or empty."""
+    """The part's key in a dictionary; empty if it has none."""
     shape: Shape | None = None
-    """Shape with the batch dimension; None if the rank is unknown."""
+    """The shape with the batch dimension; None if the rank is unknown."""
     dtype: str = "float32"
     is_ragged: bool = False
     is_sparse: bool = False
     sample: DataSample | None = None
-    """None if not looked at."""
+    """The values of the part; None if they were not looked at."""
     equals_target: bool = False
     """True if its values equal those of the first target."""
     empty_share: float = 0.0
@@ -119,10 +119,10 @@ class Stage:
     """The file and line of its function: "train.py:12"; empty where it has none."""
     function: str = ""
     buffer: int | None = None
-    """Elements that shuffle or prefetch holds; -1: chosen by tf.data."""
+    """The number of elements that a shuffle or prefetch holds; -1 if tf.data chooses it."""
     batch: int | None = None
     count: int | None = None
-    """Count of take, skip or repeat; -1: no limit."""
+    """The count given to take, skip or repeat; -1 for no limit."""
     is_parallel: bool = False
     is_random: bool = False
     """True if its function draws random numbers."""
@@ -134,11 +134,11 @@ class Stage:
     is_python: bool = False
     """True if its function runs Python for each element."""
     elements: int | None = None
-    """Number of elements; -1 if endless, None if unknown."""
+    """The number of elements that the stage gives; -1 if endless, None if unknown."""
     inputs: int = 1
     """Number of input pipelines."""
     identity: int = 0
-    """Equal for stages that are one object, as when two pipelines share them."""
+    """A number that is equal for stages that are the same object, as when two pipelines share them."""
 
 
 @dataclass(frozen=True)
@@ -162,7 +162,7 @@ class Data:
     shuffled_apart: bool = False
     """True if inputs and targets are shuffled separately, then zipped."""
     same_batches: int = 0
-    """Number of batches compared if all are identical, or else 0."""
+    """The number of batches that were compared, if all are identical; 0 otherwise."""
     empty_batch: int | None = None
     """The index of the first empty batch."""
     failed: str = ""
@@ -174,12 +174,12 @@ class Data:
     has_length: bool = False
     """True if Keras knows the number of batches before it has read them."""
     unread: str = ""
-    """The class of data that were not looked at."""
+    """The class of the data, if they were not looked at; empty otherwise."""
     seen_in_training: float | None = None
     """Share of validation samples also found in the training data, among those looked at."""
 
     def of(self, role: str) -> tuple[Part, ...]:
-        """The parts in a role."""
+        """The parts with this role: "x", "y" or "sample_weight"."""
         return tuple(part for part in self.parts if part.role == role)
 
     @property

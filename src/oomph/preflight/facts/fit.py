@@ -15,40 +15,40 @@ class Callback:
     """The class name."""
     is_keras: bool = True
     settings: Mapping[str, Any] = field(default_factory=dict)
-    """monitor, mode, patience, save_best_only, save_freq, factor, ... where it has them."""
+    """The callback's monitor, mode, patience, save_best_only, save_freq, factor, ... as far as it has them."""
     is_class: bool = False
     """True if the class was given in place of an object."""
     rates: tuple[float, ...] = ()
     """The learning rates from a LearningRateScheduler's function, epoch by epoch."""
     no_rate: str = ""
-    """The first non-float value it returns, and when: "None in epoch 1"."""
+    """The first value that its function returns and that is no float, and when: "None in epoch 1"."""
     needs_direction: bool = False
-    """True if Keras must know whether higher is better for its figure, and infers it in mode "auto"."""
+    """True if Keras must know whether a higher value of its figure is better, and infers it in mode "auto"."""
 
     def __getitem__(self, name: str) -> Any:
-        """A setting, or None."""
+        """The callback's setting with this name, or None."""
         return self.settings.get(name)
 
 
 @dataclass(frozen=True)
 class SavedWhole:
-    """A place that saves the whole model, tried on its configuration."""
+    """A call or a callback that saves the whole model; saving was tried on the model's configuration."""
 
     by: str
-    """"ModelCheckpoint" or "model.save"."""
+    """What saves the model: "ModelCheckpoint" or "model.save"."""
     path: str
     place: str = ""
-    """Its file and line; empty for a callback."""
+    """The file and line of the call; empty for a callback."""
     trouble: str = ""
-    """The error with which Keras would refuse to save it; empty if it can be saved."""
+    """The error with which Keras would refuse to save the model; empty if it can be saved."""
     culprit: str = ""
-    """The class to change: "Scale"; empty if unknown."""
+    """The name of the class to change: "Scale"; empty if unknown."""
     is_loaded_at: str = ""
-    """The file and line that loads it again."""
+    """The file and line that loads the model again."""
     load_trouble: str = ""
-    """The error with which Keras would refuse to load it; empty if it can be loaded, or that was not tried."""
+    """The error with which Keras would refuse to load the model; empty if it can, or if this was not tried."""
     is_own_load: bool = False
-    """True if the script's own line causes that error; False if registering all classes does not avoid it."""
+    """True if the script's own line causes the loading error; False if registering all classes does not avoid it."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class FitFacts:
     steps: int | None = None
     """The steps of the whole training; None if unknown."""
     batch_size: int | None = None
-    """The `batch_size` given, or None."""
+    """The `batch_size` given to fit, or None."""
     shuffle: bool = True
     validation_split: float = 0.0
     validation_steps: int | None = None
@@ -74,5 +74,5 @@ class FitFacts:
     """True if `y` was given."""
     callbacks: tuple[Callback, ...] = ()
     place: str = ""
-    """The file and line of the call."""
+    """The file and line of the training call."""
     saves: tuple[SavedWhole, ...] = ()

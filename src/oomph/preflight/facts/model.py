@@ -64,7 +64,7 @@ class LayerFacts:
     """True if it is a layer of the model's own graph, or of a nested functional model, so that `feeds` is known."""
 
     def __getitem__(self, name: str) -> Any:
-        """A setting, or None."""
+        """The layer's setting with this name, or None."""
         return self.settings.get(name)
 
 
@@ -77,7 +77,7 @@ class Loss:
     is_keras: bool = True
     from_logits: bool = False
     settings: Mapping[str, Any] = field(default_factory=dict)
-    """label_smoothing, ignore_class, axis, reduction, ... where the loss has them."""
+    """The loss's label_smoothing, ignore_class, axis, reduction, ... as far as it has them."""
     weight: float = 1.0
 
 
@@ -121,7 +121,7 @@ class MetricFacts:
     """A metric of one output."""
 
     name: str
-    """Name in the logs: "accuracy"."""
+    """The metric's name in the logs: "accuracy"."""
     kind: str
     """The class or function name in snake case: "sparse_categorical_accuracy"."""
     is_keras: bool = True
@@ -146,7 +146,7 @@ class Output:
 
     @property
     def units(self) -> int | None:
-        """The size of the last dimension; None if unknown."""
+        """The size of the output's last dimension; None if unknown."""
         return self.shape[-1] if self.shape is not None and len(self.shape) > 1 else None
 
 
@@ -167,13 +167,13 @@ class OptimizerFacts:
     kind: str
     """The name of its class: "Adam"."""
     learning_rate: float | None = None
-    """Rate at the first step; None if unknown."""
+    """The learning rate at the first step; None if unknown."""
     schedule: str = ""
     """The name of the class of the schedule; empty for a fixed rate."""
     rates: tuple[float, ...] = ()
-    """A schedule's rates at 0, 25, 50, 75 and 100 % of the steps; empty if unknown."""
+    """The schedule's learning rates at 0, 25, 50, 75 and 100 % of the steps; empty if unknown."""
     settings: Mapping[str, Any] = field(default_factory=dict)
-    """momentum, beta_1, epsilon, clipnorm, weight_decay, ..."""
+    """The optimizer's momentum, beta_1, epsilon, clipnorm, weight_decay, ..."""
     scales_loss: bool = False
 
 
@@ -187,7 +187,7 @@ class Model:
     """Layers, in graph order if there is a graph."""
     outputs: tuple[Output, ...]
     inputs: tuple[Input, ...] = ()
-    """Empty where they are not known, as in a subclassed model."""
+    """The inputs; empty if they are not known, as in a subclassed model."""
     input_keys: tuple[str, ...] = ()
     """The keys of the dictionary that the model was built with; empty for other structures."""
     optimizer: OptimizerFacts = OptimizerFacts("SGD")
@@ -207,5 +207,5 @@ class Model:
     """The names of metrics held by layers and the model itself, besides those of `compile`."""
 
     def layer(self, name: str) -> LayerFacts | None:
-        """A layer by its name."""
+        """The layer with this name, or None."""
         return next((layer for layer in self.layers if layer.name == name), None)

@@ -26,12 +26,12 @@ class PipelineChange:
     """The replacement code: ".map(decode, num_parallel_calls=tf.data.AUTOTUNE)"."""
     place: str
     before: float
-    """Seconds per step, including the wait."""
+    """The seconds per step without the change, including the wait."""
     after: float
     same_batches: int = 0
-    """Number of first batches found identical, element by element; 0 if not compared or different."""
+    """The number of first batches that are identical with and without the change; 0 if not compared or different."""
     note: str = ""
-    """Effects other than speed."""
+    """Effects of the change other than speed."""
 
     @property
     def gain(self) -> float:

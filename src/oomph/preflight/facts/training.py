@@ -21,9 +21,9 @@ class Training:
     fit: FitFacts
     validation: Data | None = None
     trial: Trial | None = None
-    """None where no step was tried."""
+    """The results of the trial steps; None if no step was tried."""
     waiting: Waiting | None = None
-    """None where the wait for data was not measured."""
+    """The wait for data; None if it was not measured."""
 
     def pairs(self, data: Data | None = None) -> Iterator[tuple[Output, Part]]:
         """Each output with its target: by key, else by order."""
@@ -36,7 +36,7 @@ class Training:
                 yield output, targets[index]
 
     def inputs(self) -> Iterator[tuple[Input, Part]]:
-        """Each input of the model with what it gets: by key, else by order; none where the inputs are not known."""
+        """Each input of the model with its data: by key, else by order; none if the inputs are not known."""
         given = self.data.of("x")
         for index, each in enumerate(self.model.inputs):
             key = self.model.input_keys[index] if index < len(self.model.input_keys) else each.name
@@ -53,6 +53,6 @@ class Training:
         return any(sample is not None and sample.zero_share > 0 for sample in weights)
 
     def prediction(self, output: Output) -> TrialPrediction | None:
-        """The trial's prediction for an output."""
+        """What the trial predicted for an output; None if it predicted nothing."""
         found = () if self.trial is None else self.trial.predictions
         return next((prediction for prediction in found if prediction.output == output.name), None)

@@ -25,7 +25,7 @@ class Activity:
 
     layer: str
     dead_share: float = 0.0
-    """The share of its units that are 0 for every sample."""
+    """The share of the layer's units that are 0 for every sample."""
     is_finite: bool = True
     saturated_share: float = 0.0
     """Share of sigmoid or tanh values within 0.001 of an end of the range."""
@@ -42,15 +42,15 @@ class TrialPrediction:
     sums_to_one: bool = False
     """True if each row of the last dimension adds up to 1, in two or more units, with no value below 0."""
     spread: float | None = None
-    """The largest standard deviation of a unit over the samples; 0: the same answer for all of them."""
+    """The largest standard deviation of a unit over the samples; 0 if the answer is the same for all of them."""
     spread_after: float | None = None
-    """The same, after the steps."""
+    """The same standard deviation, after the steps."""
     is_finite: bool = True
 
 
 @dataclass(frozen=True)
 class LossOrder:
-    """Values of a user-defined loss for the right and a wrong answer to the samples."""
+    """The values of a user-defined loss for a right and a wrong answer to the samples."""
 
     output: str
     loss: str
@@ -81,18 +81,18 @@ class InputRange:
 
 @dataclass(frozen=True)
 class Trial:
-    """A few steps on a few samples."""
+    """The results of a few steps on a few samples."""
 
     samples: int
     failed: str = ""
     """The message of the exception of the first step; empty if it worked."""
     failed_kind: str = ""
-    """The name of its class."""
+    """The class of that exception; empty if the first step worked."""
     losses: tuple[float, ...] = ()
     """Loss of each step, on the same samples."""
     predictions: tuple[TrialPrediction, ...] = ()
     gradients: tuple[Gradient, ...] = ()
-    """Empty where they were not seen, as with an own train_step."""
+    """The gradients of the first step; empty if they were not seen, as with a custom train_step."""
     activities: tuple[Activity, ...] = ()
     not_finite_after: tuple[str, ...] = ()
     """The weights that were finite before the steps, but not after."""
@@ -105,7 +105,7 @@ class Trial:
     """
     odd_batches: tuple[OddBatch, ...] = ()
     reads_ahead: bool = False
-    """True if a model of next elements sees them in its input."""
+    """True if a model that predicts the next elements sees them in its input."""
     not_reset: tuple[str, ...] = ()
     """The user-defined metrics that `reset_state` does not reset."""
     unchanged: bool = False
@@ -113,4 +113,4 @@ class Trial:
     differs_in_training: bool = False
     """True if outputs that are the same for all samples differ in training mode, by the statistics of the batch."""
     added_loss: float = 0.0
-    """Amount that layers add to the first step's loss."""
+    """The amount that layers add to the loss of the first step."""

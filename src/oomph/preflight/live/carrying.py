@@ -38,7 +38,7 @@ from oomph.resume.state import iterators, told_positions
 
 _SEED = "call keras.utils.set_random_seed(1) at the top of the script"
 _MOST_BYTES = 256 << 20
-"""A pipeline whose buffers hold more is not saved for a trial."""
+"""A pipeline whose buffers hold more bytes than this is not saved in a trial."""
 _EPOCH_ARGUMENTS = ("x", "y", "sample_weight", "batch_size", "steps_per_epoch", "class_weight")
 
 
@@ -78,7 +78,7 @@ def _tried(what: str, look: Callable[[], Carried | None]) -> Iterator[Carried]:
 
 
 def _micro_batches(model: Any, batch: Any) -> Carried:
-    """The label for a step in micro-batches, from the same probe as in `oomph run`."""
+    """What becomes of a step in micro-batches, by the same probe as in `oomph run`."""
     promise = promise_before_tracing(model)
     if promise.kind != RESTART_ONLY:
         step = FullBatchStep(model, model.train_step, can_go_back=False)
@@ -104,7 +104,7 @@ def _better(promise: Promise) -> str:
 
 
 def _data(model: Any, given: Mapping[str, Any]) -> Carried:
-    """True if a checkpoint can hold the position in the data; else a restart reads the batches of the epoch again."""
+    """What becomes of the position in the data: if it is lost, a restart reads the epoch's batches again."""
     arguments = {name: given[name] for name in _EPOCH_ARGUMENTS if given.get(name) is not None}
     shuffle = given.get("shuffle", True) if not isinstance(given.get("x"), tf.data.Dataset) else False
     if iterators.is_one_pass(given.get("x")):
@@ -190,7 +190,7 @@ def _seeds() -> Carried:
 
 
 def _callbacks(given: Mapping[str, Any]) -> Carried | None:
-    """The user's own callbacks that hold what no checkpoint can."""
+    """What becomes of the user's callbacks that hold what no checkpoint can; None if there are none."""
     listed = given.get("callbacks")
     listed = listed.callbacks if isinstance(listed, keras.callbacks.CallbackList) else listed
     own = [each for each in (listed if isinstance(listed, (list, tuple)) else [listed]) if _is_own(each)]

@@ -37,7 +37,7 @@ from oomph.preflight.live.totals import Totals, totals_of
 
 Array = np.ndarray[Any, Any]
 Tell = Callable[[str], None]
-"""Shows the user what is being done."""
+"""A function that shows the user the current activity."""
 _BATCHING = (*BATCHING, "dense_to_ragged", "dense_to_ragged_batch")
 _SECONDS_TO_SEARCH = 20.0
 _USUAL_BATCH = 32
@@ -46,13 +46,13 @@ _USUAL_BATCH = 32
 
 @dataclass(frozen=True)
 class Looked:
-    """Facts about data, and the batch for a trial step."""
+    """Facts about data, and a batch for a trial step."""
 
     data: Data
     batch: Any
     """The batch as fit passes it to `train_step`: x, (x, y) or (x, y, sample_weight); or None."""
     rows: frozenset[int] = frozenset()
-    """A hash of the x of each different sample."""
+    """A hash of the x of each distinct sample."""
 
 
 def look_at(
@@ -106,7 +106,7 @@ def _dataset(dataset: Any, limits: Limits, input_rank: int | None, tell: Tell) -
 
 
 def _unmixed(data: Data) -> Data:
-    """The data without target values: with a smaller shuffle they may all be of one class."""
+    """The facts without statistics of the targets: with a smaller shuffle, the targets may all be of one class."""
     parts = (replace(part, sample=None) if part.role == "y" else part for part in data.parts)
     return replace(data, parts=tuple(parts), same_batches=0)
 
@@ -163,7 +163,7 @@ def _py_dataset(dataset: Any, limits: Limits, tell: Tell) -> Looked:
 
 
 def _empty(dataset: Any, index: int) -> int | None:
-    """The index, if that batch has no sample."""
+    """The index of a batch if it has no samples; None otherwise."""
     try:
         arrays = [as_array(value) for _, value in leaves_of(dataset[index])]
     except Exception:  # the user's own __getitem__ may fail
@@ -200,7 +200,7 @@ def _arrays(x: Any, y: Any, sample_weight: Any, batch_size: int | None, limits: 
 
 
 def _as_keras_takes_it(part: Any) -> Any:
-    """Floating-point arrays in Keras' default precision."""
+    """The array in Keras' default precision if it holds floating-point numbers; anything else unchanged."""
     is_float = isinstance(part, np.ndarray) and part.dtype.kind == "f"
     return part.astype(keras.config.floatx()) if is_float else part
 
@@ -265,9 +265,9 @@ def _with_samples(
     """The data with the statistics of their parts.
 
     Args:
-        data: without them.
-        arrays: the values.
-        is_whole: whether these are all there are.
+        data: the facts without these statistics.
+        arrays: the values of the parts.
+        is_whole: whether the values are all of the data.
         rows: the selected rows of x; None: all.
         totals: for parts that were read beyond the arrays.
     """
@@ -310,7 +310,7 @@ def _with_samples(
 
 
 def _one_number(target: Array) -> Array | None:
-    """One number for each sample; None where the target has more."""
+    """The target as one number for each sample; None if it has more."""
     classes = classes_of(target)
     if classes is not None:
         return classes

@@ -79,7 +79,7 @@ def held_line(model: Any, optimizer: Any = None) -> str:
 
 
 def planned_line(reached: Reached, device: Mapping[str, Any]) -> str:
-    """Say what a step takes and what the device has, in a sentence without a final stop."""
+    """Say how much memory a step takes and the device has, in a sentence without a final stop."""
     try:
         return _planned_words(plan_of(plan(reached, {"batches": [], "device": device, "is_brief": True})))
     except Exception as error:  # the plan is a line of the check, not a reason to fail it

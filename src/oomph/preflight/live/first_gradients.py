@@ -74,7 +74,7 @@ class Seen:
 
 @contextmanager
 def observed(model: Any, seen: Seen) -> Iterator[None]:
-    """Note what the layers with activations put out, and what those get that must know its range."""
+    """Within the block, note the outputs of layers with activations, and the inputs of layers with a set range."""
     changed = []
     for layer in KERAS.flatten_layers.of(model)(include_self=False):
         name = _activation(layer)

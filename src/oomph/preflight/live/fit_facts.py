@@ -75,7 +75,7 @@ def _class_weight(given: Any) -> dict[int, float] | None:
 
 _MOST_EPOCHS = 1000
 _NEED_A_DIRECTION = ("EarlyStopping", "MonitorCallback")
-"""Keras 3.5 raises without a direction only for EarlyStopping; MonitorCallback came later."""
+"""The callbacks that need a direction: Keras 3.5 raises only for EarlyStopping; MonitorCallback came later."""
 
 
 def _rates(callback: Any, rate: float | None, epochs: range) -> tuple[tuple[float, ...], str]:
@@ -96,7 +96,7 @@ def _rates(callback: Any, rate: float | None, epochs: range) -> tuple[tuple[floa
 
 
 def _scheduled(schedule: Any, epoch: int, rate: float) -> Any:
-    """Call it as Keras does, with the rate or without."""
+    """Call a schedule as Keras does, with the learning rate or without it."""
     try:
         return schedule(epoch, rate)
     except TypeError:
@@ -129,7 +129,7 @@ def _callbacks(each: list[Any], rate: float | None, epochs: range) -> list[Callb
 _MOST_WEIGHTS = 20_000_000
 """A model with more weights is not remade from its configuration."""
 _NOT_FOUND = "Could not locate"
-"""Keras says so of a class that is not in the model itself, such as a regulariser; a script may well pass it."""
+"""How Keras reports a class that is not in the model itself, such as a regulariser; a script may well pass it."""
 
 
 def saving_facts(model: Any, callbacks: Sequence[Any], loads: bool) -> Iterator[SavedWhole]:

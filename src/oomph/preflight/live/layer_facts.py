@@ -16,7 +16,7 @@ from oomph.preflight.live.plain_values import is_of_keras, settings_of
 
 _WITH_VOCABULARY = ("TextVectorization", "StringLookup", "IntegerLookup")
 _MOST_NUMBERS = 50_000_000
-"""Weights of a model are looked at up to this many."""
+"""The most weight values of a model to look at."""
 
 
 def layers_of(model: Any) -> tuple[LayerFacts, ...]:
@@ -26,7 +26,7 @@ def layers_of(model: Any) -> tuple[LayerFacts, ...]:
 
 
 def layer_facts(layer: Any, budget: list[int] | None = None, is_on_path: bool = True) -> LayerFacts:
-    """One layer."""
+    """The facts about one layer."""
     return LayerFacts(
         name=str(layer.name),
         kind=type(layer).__name__,
@@ -58,7 +58,7 @@ def _untracked(layer: Any) -> Iterator[str]:
 
 
 def _is_weight(variable: Any) -> bool:
-    """True if it is trainable, and not just a counter."""
+    """True if the variable is trainable, and not just a counter."""
     return bool(variable.trainable and variable.dtype.is_floating and variable.shape.rank)
 
 

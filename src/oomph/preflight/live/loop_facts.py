@@ -90,7 +90,7 @@ def _broadcast(graph: Any) -> str:
 
 
 def _are_of_one_tensor(first: Any, second: Any) -> bool:
-    """True if one is the other in another shape."""
+    """True if one tensor is the other tensor in another shape."""
     sources = [{tensor.ref(), *(each.ref() for each in tensor.op.inputs[:1])} for tensor in (first, second)]
     return bool(sources[0] & sources[1])
 

@@ -15,7 +15,7 @@ from oomph.preflight.live.plain_values import float_of, is_of_keras, settings_of
 
 
 def model_facts(model: Any, steps: int | None = None) -> Model:
-    """A compiled model; `steps` are those of the whole fit, for the last learning rate."""
+    """The facts about a compiled model; `steps` are those of the whole fit, for the last learning rate."""
     trainer = KERAS.trainer.value()
     return Model(
         kind=type(model).__name__,
@@ -35,7 +35,7 @@ def model_facts(model: Any, steps: int | None = None) -> Model:
 
 
 def optimizer_facts(optimizer: Any, steps: int | None = None) -> OptimizerFacts:
-    """An optimizer; the inner one if it scales the loss."""
+    """The facts about an optimizer, or about its inner optimizer if it scales the loss."""
     inner = getattr(optimizer, "inner_optimizer", optimizer)
     given = KERAS.learning_rate.get(inner)
     is_schedule = isinstance(given, keras.optimizers.schedules.LearningRateSchedule)
@@ -111,7 +111,7 @@ def _bare_operations(model: Any) -> Iterator[str]:
 
 
 def _operations_of_row(layers: list[Any]) -> Iterator[str]:
-    """Yield those of a Sequential model, which holds only layers, including models."""
+    """Yield the operations before any weights of a Sequential model, which holds only layers, including models."""
     for layer in layers:
         yield from _bare_operations(layer)
         if layer.weights:
@@ -119,7 +119,7 @@ def _operations_of_row(layers: list[Any]) -> Iterator[str]:
 
 
 def _operations_of_graph(model: Any, operations: list[Any]) -> Iterator[str]:
-    """Yield those of a graph, whose operations come after those that they need."""
+    """Yield the operations before any weights of a graph, whose operations come after those that they need."""
     without_weights = {id(tensor) for tensor in keras.tree.flatten(model.inputs)}
     for operation in operations:
         calls = [

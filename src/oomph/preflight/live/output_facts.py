@@ -83,7 +83,7 @@ def _by_output(given: Any, names: list[str]) -> dict[int, Any]:
 
 
 def loss_facts(given: Any, weight: float = 1.0) -> Loss | None:
-    """A loss as compile takes it: a name, a function, an object."""
+    """The facts about a loss as compile takes it: a name, a function, an object."""
     if given is None:
         return None
     found = given
@@ -135,7 +135,7 @@ def _metrics(compiled: Any, names: list[str], index: int) -> tuple[MetricFacts, 
 
 
 def metric_facts(given: Any) -> MetricFacts:
-    """A metric as compile takes it: a name, a function, an object."""
+    """The facts about a metric as compile takes it: a name, a function, an object."""
     if isinstance(given, str):
         return MetricFacts(given, snake_case(given))
     if not isinstance(given, keras.metrics.Metric):

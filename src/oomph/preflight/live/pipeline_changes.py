@@ -20,7 +20,7 @@ from oomph.preflight.live.waiting import Trainer, seconds_of_step
 _SECONDS = 1.25
 """Seconds per measurement; each pipeline has two."""
 _PAYS = 1.1
-"""A change is kept if steps are faster by this factor; two runs of the same pipeline differ by less."""
+"""The factor by which a change must make steps faster; two runs of the same pipeline differ by less."""
 _COMPARED_BATCHES = 5
 
 
@@ -57,7 +57,7 @@ def _changed(datasets: Sequence[Any], attempt: CandidateChange) -> Any:
 
 
 def _in_turns(dataset: Any, changed: Any, trainer: Trainer, fills: bool) -> tuple[float, float] | None:
-    """Seconds of a step with either pipeline: the smaller of two interleaved measurements each."""
+    """The seconds of a step, unchanged and changed: for each, the smaller of two interleaved measurements."""
     if fills:
         for _ in changed:
             pass
@@ -90,7 +90,7 @@ def _same_batches(datasets: Sequence[Any], attempt: CandidateChange) -> int:
 
 
 _SHARE_OF_MEMORY = 0.25
-"""A cache may take this share of the free memory."""
+"""The share of the free memory that a cache may take."""
 _MOST_EPOCH_SECONDS = 20.0
 _AUTOTUNE = "num_parallel_calls=tf.data.AUTOTUNE"
 
@@ -123,7 +123,7 @@ class CandidateChange:
         """True if the first epoch is not representative."""
         self.note = ""
         self.must_be_the_same = False
-        """True if the change is wrong when any batch differs."""
+        """True if the change is wrong as soon as any batch differs."""
 
 
 _OF_ORDER = ("shuffle", "repeat", "prefetch")

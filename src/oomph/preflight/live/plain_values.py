@@ -32,7 +32,7 @@ def _plain(value: Any) -> Any:
 
 
 def settings_of(thing: Any) -> dict[str, Any]:
-    """The configuration of a layer, an optimizer, a loss; empty if its class cannot tell it."""
+    """The configuration of a layer, an optimizer or a loss; empty if its class cannot provide one."""
     try:
         found = thing.get_config()
     except Exception:  # the user's own get_config may raise anything, and Keras' own raises for classes without one
@@ -47,7 +47,7 @@ def is_of_keras(thing: Any) -> bool:
 
 
 def snake_case(name: str) -> str:
-    """SparseCategoricalCrossentropy as sparse_categorical_crossentropy."""
+    """The name in snake case: SparseCategoricalCrossentropy becomes sparse_categorical_crossentropy."""
     parted = re.sub(r"([a-z0-9])([A-Z])", r"\1_\2", re.sub(r"([A-Z]+)([A-Z][a-z])", r"\1_\2", name))
     return parted.lower()
 

@@ -21,7 +21,7 @@ _OF_DISTANCES = ("contrastive", "triplet", "siamese", "distance")
 
 
 def reads_ahead(model: Any, x: Any, y: Any) -> bool:
-    """True if a next-element model sees them: earlier outputs change with the last input element."""
+    """True if a model that predicts next elements sees them: earlier outputs change with the last input element."""
     given, wanted = _sequence(x), _sequence(y)
     if given is None or wanted is None or given.shape[:2] != wanted.shape[:2] or given.shape[0] < 2:
         return False
@@ -136,12 +136,12 @@ def _answers(target: Array, output: Output) -> tuple[Array, Array] | None:
 
 
 def _as_logits(probabilities: Array) -> Array:
-    """The same answer as large logits."""
+    """The probabilities as large logits of the same answer."""
     logits: Array = np.where(probabilities > 0.5, _LOGIT, -_LOGIT).astype(np.float32)
     return logits
 
 
 def _unsure(probabilities: Array) -> Array:
-    """The same without 0 and 1, whose logarithms may be infinite."""
+    """The probabilities without 0 and 1, whose logarithms may be infinite."""
     unsure: Array = (probabilities * _SURE + (1 - _SURE) / 2).astype(np.float32)
     return unsure

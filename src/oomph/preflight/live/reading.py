@@ -25,11 +25,11 @@ class Limits:
 
     seconds: float = 2.0
     size: int = 64 << 20
-    """Bytes over all parts."""
+    """The most bytes to keep over all parts."""
     batches: int = 2000
     samples: int = 50_000
     epoch: int | None = None
-    """The user's number of batches in an epoch; endless data are read no further."""
+    """The number of batches in an epoch, as the user set it; endless data are read no further."""
     reads_on: bool = False
     """True to read the rest too, for statistics that need not keep it; without a limit of seconds."""
 
@@ -46,12 +46,12 @@ class Limits:
 
 USUAL = Limits()
 FULL = Limits(size=512 << 20, batches=1 << 60, samples=1_000_000, reads_on=True)
-"""Reads everything; what is kept of it stays bounded."""
+"""Limits that let everything be read; what is kept of it stays bounded."""
 
 
 @dataclass
 class Read:
-    """The result of reading."""
+    """What was read, and what was kept of it."""
 
     batches: int = 0
     rows: int = 0
@@ -64,10 +64,10 @@ class Read:
     failed: str = ""
     arrays: dict[Leaf, list[Array]] = field(default_factory=dict)
     totals: dict[Leaf, Totals] = field(default_factory=dict)
-    """Totals over all data read, if more than a sample."""
+    """The totals over all data that were read, if more than a sample."""
     shapes: dict[Leaf, set[tuple[int, ...]]] = field(default_factory=dict)
     first: Any = None
-    """The first batch, as it came."""
+    """The first batch, unchanged."""
     seconds: float = 0.0
 
     def joined(self) -> dict[Leaf, Array]:

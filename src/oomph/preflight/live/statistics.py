@@ -13,11 +13,11 @@ from oomph.preflight.facts.data import CLASSES, DataSample, Features
 _MOST_FEATURES = 4096
 _OVERLAP = 0.5
 _FAR = 10.0
-"""A value this many deviations from 0 may be an outlier."""
+"""A value this many standard deviations from 0 may be an outlier."""
 _DETERMINES = 0.99999
-"""A feature whose correlation with the target is above this is the target."""
+"""A feature that correlates with the target by more than this is taken for the target."""
 WIDEST = 1e9
-"""Values are counted if their range is at most this."""
+"""Each value is counted only if their range is at most this."""
 _DIFFERENT_ROWS = 20_000
 """The most rows to compare with one another."""
 
@@ -151,14 +151,14 @@ def _may_hold(values: Array, target: Array | None) -> bool:
 
 
 def _overlap(windows: Array) -> bool:
-    """True if they are overlapping windows of one series."""
+    """True if these are overlapping windows of one series."""
     if windows.shape[1] < 2:
         return False
     return bool(np.mean(np.isin(windows[:, 1], windows[:, 0])) > _OVERLAP)
 
 
 def _like_target(columns: Array, target: Array | None) -> tuple[int, ...]:
-    """The columns that a straight line maps to the target."""
+    """The indices of the columns that a straight line maps to the target."""
     if target is None or target.shape[0] != columns.shape[0] or target.shape[0] < 20:
         return ()
     wanted = target.astype(np.float64) - float(np.mean(target))

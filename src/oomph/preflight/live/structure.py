@@ -17,7 +17,7 @@ class Leaf(NamedTuple):
     name: str
     """As the user would write it: "x['age']"."""
     key: str = ""
-    """Its key in a dictionary, or empty."""
+    """The part's key in a dictionary; empty if it has none."""
 
 
 def leaves_of(element: Any) -> Iterator[tuple[Leaf, Any]]:

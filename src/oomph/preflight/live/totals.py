@@ -15,7 +15,7 @@ Array = np.ndarray[Any, Any]
 
 
 _CHUNK = 4096
-"""Rows that are looked at together."""
+"""The number of rows to look at together."""
 
 
 def totals_of(array: Array) -> Totals:

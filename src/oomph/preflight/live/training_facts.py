@@ -47,11 +47,11 @@ def training_facts(
         place: its file and line.
         limits: how much of the data is read.
         tell: shows the user what is being done.
-        optimizer: of a custom loop.
+        optimizer: the optimizer of a custom loop.
         tries: whether to try a few steps, which change the model.
         before_trial: called with the first batch before the steps.
-        loss_calls: of a custom loop.
-        graph: of a custom loop's traced step.
+        loss_calls: the calls of loss objects in a custom loop.
+        graph: the graph of a custom loop's traced step.
         ends: whether the process ends afterwards, so that a schedule of the user's may be called, which may count.
     """
     if kind == LOOP:
@@ -83,7 +83,7 @@ def training_facts(
 
 
 def _fixed_rate(model: Any) -> float | None:
-    """The learning rate, unless a schedule sets it in each step."""
+    """The learning rate; None if a schedule sets it in each step."""
     optimizer = optimizer_facts(model.optimizer)
     return None if optimizer.schedule else optimizer.learning_rate
 

@@ -25,7 +25,7 @@ from oomph.terminal.wrapping import shortened
 
 _SAMPLES, _STEPS, _SECONDS = 32, 6, 4.0
 _SAME = 1e-6
-"""Outputs that differ by a smaller share of the largest are also compared in training mode."""
+"""Outputs whose spread is a smaller share of the largest value are also compared in training mode."""
 _ROUNDING_SHARE = 1e-7
 _MEMORY = ("ResourceExhaustedError", "MemoryError")
 _MOST_CHARACTERS, _MOST_NUMBERS = 600, 50_000_000
@@ -122,7 +122,7 @@ def _values(metric: Any) -> list[Any]:
 
 
 def _not_reset(model: Any) -> Iterator[str]:
-    """The metrics that steps change and a reset does not."""
+    """The names of user-defined metrics that steps change and a reset does not."""
     for metric in _own_metrics(model):
         before = _values(metric)
         metric.reset_state()
@@ -146,7 +146,7 @@ def _train(model: Any, batch: Any, specification: Any) -> tuple[list[float], tup
 
 
 def _train_function(model: Any, specification: Any = None) -> Callable[[Any], Any]:
-    """Trains on one batch, given as fit gives it to `train_step`; returns the logs."""
+    """A function that trains on one batch, given as fit gives it to `train_step`, and returns the logs."""
     unknown = [_shape_if_open(part) for part in tf.nest.flatten(specification)]
     model.make_train_function()
 
@@ -162,7 +162,7 @@ def _train_function(model: Any, specification: Any = None) -> Callable[[Any], An
 
 
 def _shape_if_open(part: Any) -> tf.TensorShape | None:
-    """The declared shape of the data if it is partly open; else None."""
+    """The declared shape of a part of the data if some dimension is open; None otherwise."""
     if not isinstance(part, tf.TensorSpec) or part.shape.is_fully_defined():
         return None
     return part.shape
@@ -277,7 +277,7 @@ def _differs(rows: Any) -> bool:
 
 @contextmanager
 def _without_chance(model: Any) -> Iterator[None]:
-    """Let layers that draw random numbers do as they do in inference."""
+    """Within the block, layers that draw random numbers behave as in inference."""
     changed = [layer for layer in KERAS.flatten_layers.of(model)(include_self=False) if _draws_random(layer)]
     for layer in changed:
 
@@ -303,7 +303,7 @@ def odd_batches(model: Any, batch: Any, data: Data, validation: Data | None) -> 
 
     Args:
         model: the model, with which a step on a batch has worked.
-        batch: a whole one.
+        batch: a whole batch.
         data: the training data.
         validation: the validation data.
     """
@@ -333,7 +333,7 @@ def _may_be_fixed(model: Any) -> bool:
 
 
 def _batch_sizes(data: Data) -> set[int]:
-    """The known sizes of its batches."""
+    """The known sizes of the data's batches."""
     if data.kind == ARRAYS:
         rest = data.samples % data.batch if data.samples and data.batch else 0
         return {rest, data.batch or 0}

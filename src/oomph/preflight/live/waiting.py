@@ -19,12 +19,12 @@ from oomph.preflight.facts.data import Data
 from oomph.preflight.facts.pipeline import StageCost, Waiting
 
 _SECONDS = 2.5
-"""For each measurement of a training."""
+"""The seconds for each measurement of a training."""
 _STAGE_SECONDS = 0.6
 _FEWEST, _MOST = 4, 200
-"""Steps of one measurement."""
+"""The fewest and the most steps in one measurement."""
 INPUT_BOUND = 0.2
-"""The share of waiting from which stages are measured, and changes tried."""
+"""The share of time spent waiting from which stages are measured, and changes tried."""
 _MANY_OF_ONE = ("interleave", "flat_map", "unbatch", "filter")
 _MOST_ELEMENTS = 1_000_000
 
@@ -38,7 +38,7 @@ class Trainer:
         self._model = model
 
     def over(self, dataset: Any) -> Iterator[float]:
-        """Seconds per step of one epoch, including fetching the batch."""
+        """The seconds of each step in one epoch, including fetching the batch."""
         strategy = self._model.distribute_strategy
         if strategy.num_replicas_in_sync > 1:
             dataset = strategy.experimental_distribute_dataset(dataset)
@@ -100,7 +100,7 @@ def seconds_of_step(dataset: Any, trainer: Trainer, seconds: float = _SECONDS) -
 
 
 def _until(steps: Iterator[float], seconds: float) -> list[float]:
-    """Durations of steps for `seconds`, but at least a few."""
+    """The durations in seconds of the steps that fit into `seconds`, but of at least a few."""
     found: list[float] = []
     until = time.monotonic() + seconds
     for spent in steps:
@@ -114,7 +114,7 @@ def _until(steps: Iterator[float], seconds: float) -> list[float]:
 
 
 def _costs(dataset: Any, data: Data) -> tuple[StageCost, ...]:
-    """Seconds per batch for each stage: the pipeline's time up to it, less that up to the one before."""
+    """The seconds per batch for each stage: the pipeline's time up to the stage, less that up to the stage before."""
     datasets = linear(dataset)
     offset = len(data.stages) - len(datasets)
     costs, before = [], 0.0

@@ -213,7 +213,7 @@ _ACTIVATION_RANGES = {
     "relu": (0.0, math.inf), "softplus": (0.0, math.inf), "relu6": (0.0, 6.0), "softsign": (-1.0, 1.0),
 }  # fmt: skip
 _SLACK = 0.02
-"""A share of the targets' range, which rounding and augmentation may exceed."""
+"""The share of the targets' range by which rounding and augmentation may exceed it."""
 
 
 @rule(
@@ -321,7 +321,7 @@ def hidden_softmax(training: Training) -> Iterator[CheckFinding]:
 
 
 def _feeds_dense(model: Model, layer: LayerFacts) -> bool:
-    """True if the values of a layer go only to a layer with a kernel."""
+    """True if the values of a layer go only to layers with a kernel."""
     for _ in model.layers:
         if len(layer.feeds) != 1:
             return False

@@ -48,7 +48,7 @@ def monitor_missing(training: Training) -> Iterator[CheckFinding]:
 
 
 def _uses_figure(callback: Callback) -> bool:
-    """True if the callback depends on the figure; a checkpoint that keeps every epoch does not."""
+    """True if the callback depends on its monitored figure; a checkpoint that keeps every epoch does not."""
     return callback.kind != "ModelCheckpoint" or callback["save_best_only"] is True
 
 
@@ -114,7 +114,7 @@ def monitor_direction(training: Training) -> Iterator[CheckFinding]:
 
 
 _FEWEST_EPOCHS = 5
-"""A training with fewer epochs is a trial run."""
+"""A training with fewer epochs than this is a trial run."""
 
 
 @rule(

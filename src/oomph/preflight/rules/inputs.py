@@ -258,7 +258,7 @@ def unknown_rank(training: Training) -> Iterator[CheckFinding]:
 
 
 _MANY_SHAPES = 6
-"""The last batch may have a shape of its own, and buckets a few."""
+"""This many shapes are too many: the last batch may have a shape of its own, and buckets a few."""
 
 
 @rule(
@@ -287,7 +287,7 @@ def varying_shapes(training: Training) -> Iterator[CheckFinding]:
 
 _FLOAT64 = 8
 _FEWEST_BYTES = 256 << 10
-"""Converting less than this per epoch is negligible."""
+"""Converting fewer bytes than this per epoch is negligible."""
 
 
 @rule(

@@ -193,7 +193,7 @@ def _is_handled(training: Training, output: Output) -> bool:
 
 
 _MOST_UNITS = 1000
-"""More units are a vocabulary, and a sample shows only a part of it."""
+"""An output with more units than this is a vocabulary, and a sample shows only a part of it."""
 _ROWS_PER_UNIT = 20
 """With fewer samples per unit, classes may be missing by chance."""
 

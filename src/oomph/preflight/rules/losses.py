@@ -165,7 +165,7 @@ def loss_prefers_wrong(training: Training) -> Iterator[CheckFinding]:
 
 
 _CLEARLY_NEGATIVE = -1e-3
-"""Rounding alone does not go below this."""
+"""A loss below this is negative by more than rounding."""
 
 
 @rule(
@@ -238,7 +238,7 @@ def regulariser_dominates(training: Training) -> Iterator[CheckFinding]:
 
 
 _FEW_VALUES = 20
-"""Fewer distinct values may be classes or ratings."""
+"""Targets with fewer distinct values than this may be classes or ratings."""
 _ACCURACIES = ("binary_accuracy", "categorical_accuracy", "sparse_categorical_accuracy")
 
 

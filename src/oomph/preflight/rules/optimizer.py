@@ -33,7 +33,7 @@ _STEP_IS_RATE = ("Adam", "AdamW", "Adamax", "Nadam", "RMSprop", "Lion", "Lamb", 
 """Optimizers whose steps are about as long as the rate."""
 _HIGH, _FAR_TOO_HIGH, _LOW = 0.1, 0.5, 1e-7
 _SGD_HIGH, _SGD_LOW = 20.0, 1e-8
-"""SGD's steps are as long as the gradient; trial steps show if that is too long."""
+"""The highest and lowest rate for SGD. Its steps are as long as the gradient; trial steps show if that is too long."""
 
 
 @rule(
@@ -77,7 +77,7 @@ def learning_rate(training: Training) -> Iterator[CheckFinding]:
 
 
 def _is_deep(model: Model) -> bool:
-    """True if there are hidden layers; a single layer is found by steps of any length that do not diverge."""
+    """True if the model has hidden layers; a single layer learns with steps of any length that do not diverge."""
     return sum(layer.weights.trainable > 0 for layer in model.layers) != 1
 
 
@@ -275,7 +275,7 @@ def scheduled_rate(training: Training) -> Iterator[CheckFinding]:
 
 
 _DIVERGES = 30.0
-"""Adam's first steps raise a loss by less than 3 at any rate that learns."""
+"""A loss that grows by this factor diverges: Adam's first steps raise it by less than 3 at any rate that learns."""
 
 
 @rule(

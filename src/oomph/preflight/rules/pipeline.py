@@ -99,9 +99,9 @@ def _may_be_unpaired(shape: Shape | None) -> bool:
 
 
 _NEARLY_ALL = 0.8
-"""Above this share of the memory, little is left for training."""
+"""Buffers above this share of the memory leave little for training."""
 _USUAL_SHARE = 0.25
-"""The share that a shuffle may take in the advice."""
+"""The share of the memory that a shuffle may take if the advice is followed."""
 
 
 @rule(
@@ -176,12 +176,12 @@ def _one_digit(number: int) -> int:
 
 
 _LONG_SHARE = 0.2
-"""Waiting for this share of the time is worth a change, below 0.05 it is noise. The monitor has the same limit."""
+"""The share of time spent waiting that is worth a change; below 0.05 it is noise. The monitor has the same limit."""
 _SURE_STEPS = 4
 _LONG_SECONDS = 0.01
-"""Seconds per batch; calling a step takes about as long."""
+"""The wait per batch, in seconds, that is worth a change; calling a step takes about as long."""
 _LONG_IN_ALL = 60.0
-"""Seconds over the whole training."""
+"""The wait over the whole training, in seconds, that is worth a change."""
 
 
 @rule(

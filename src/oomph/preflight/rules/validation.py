@@ -106,7 +106,7 @@ def _is_denoising(data: Data) -> bool:
 
 _RUN_BATCHES = 3
 _BEYOND_CHANCE = 6.0
-"""A run this many times the longest expected by chance is not chance."""
+"""A run of one label is no chance if it is this many times the longest run expected by chance."""
 
 
 @rule(

@@ -36,7 +36,7 @@ class Arrivals:
     def __init__(self, channel: Channel) -> None:
         self._channel = channel
         self.loss_calls: Callable[[], tuple[Any, ...]] = tuple
-        """Gives the last calls of loss objects."""
+        """Returns the last calls of loss objects."""
         self._running = 0
         self._seen: set[tuple[str, str, int]] = set()
         self._compiled_with: dict[int, str] = {}
@@ -44,20 +44,20 @@ class Arrivals:
         """The files and lines of the trainings that ran for real."""
 
     def is_nested(self) -> bool:
-        """True if a training runs for real, or this thread examines one: its steps are no other training."""
+        """True if a training runs for real, or this thread examines one: steps within it are not another training."""
         return self._running > 0 or getattr(threading.current_thread(), _MARK, False)
 
     def listen(self) -> None:
-        """Note what custom loops compare, from now on: Keras is complete."""
+        """Record the loss calls of custom loops from now on, since Keras is completely imported."""
         self.loss_calls = importlib.import_module("oomph.resume.loop.loss_calls").listen(self.is_nested)
 
     def compiles(self, model: Any, jit_compile: Any) -> None:
-        """Note what `compile` of a model was given."""
+        """Record the `jit_compile` that a model's `compile` was given."""
         self._compiled_with[id(model)] = jit_compile if jit_compile == "auto" else str(bool(jit_compile))
 
     @contextmanager
     def training(self) -> Iterator[None]:
-        """Around a training that runs for real."""
+        """Within the block, a training runs for real."""
         self._running += 1
         try:
             yield
@@ -88,7 +88,7 @@ class Arrivals:
         self._examine(Reached(kind, found, arguments, optimizer, given, line, others, calls, graph, self._progress))
 
     def _others(self, site: str, frame: FrameType) -> str:
-        """A sentence on other fits in the training's file."""
+        """A sentence on the other fits in the training's file."""
         path, source = frame.f_code.co_filename, linecache.getlines(frame.f_code.co_filename, frame.f_globals)
         ran = {line for file, line in self._ran if file == path}
         return in_words(site, other_fits("".join(source), frame.f_lineno, ran))
@@ -109,7 +109,7 @@ class Arrivals:
 
 
 def _traced() -> Any:
-    """The graph that is traced now; None in eager execution."""
+    """The graph that is being traced; None in eager execution."""
     return None if tf.executing_eagerly() else tf.compat.v1.get_default_graph()
 
 
@@ -138,7 +138,7 @@ def outside_of_traces(examine: Callable[[], Any]) -> Any:
 
 
 def _keep_the_script_still() -> None:
-    """Let nothing of the script interrupt this thread, and no exit of another thread run the script's own exit."""
+    """Keep the script's code from interrupting this thread, and another thread's exit from running its handlers."""
     thread = threading.current_thread()
     setattr(thread, _MARK, True)
     _mark_started_threads()
@@ -171,7 +171,7 @@ def _named(name: str) -> Callable[[Reached, dict[str, Any]], Any]:
 
 
 def _flush() -> None:
-    """Flush the script's output; not through its own objects, which may do anything."""
+    """Flush the script's output, but not through the script's own objects, which may do anything."""
     for stream in (sys.__stdout__, sys.__stderr__):
         try:
             if stream is not None:

@@ -53,7 +53,7 @@ def _replace_training(cls: Any, name: str, kind: str, arrivals: Arrivals) -> Non
 
 
 def _replace_compile(cls: Any, arrivals: Arrivals) -> None:
-    """Note `jit_compile`: without a visible GPU, "auto" becomes False and is lost."""
+    """Record the `jit_compile` given to `compile`: without a visible GPU, "auto" becomes False and is lost."""
     original = cls.compile
     signature = inspect.signature(inspect.unwrap(original))
 
@@ -95,7 +95,7 @@ def _replace_apply(optimizer: Any, arrivals: Arrivals) -> None:
 
 
 def model_of(variables: Sequence[Any]) -> Any:
-    """The smallest model that holds all these variables as trainable ones; None if no living model does."""
+    """The smallest model whose trainable variables include all of these; None if no living model's do."""
     wanted = {_identity(variable) for variable in variables}
     cls = KERAS.trainer.value()
     found: list[tuple[int, int, Any]] = []
@@ -108,5 +108,5 @@ def model_of(variables: Sequence[Any]) -> Any:
 
 
 def _identity(variable: Any) -> int:
-    """The same for a variable of Keras and the variable of TensorFlow in it."""
+    """A number that is the same for a Keras variable and the TensorFlow variable in it."""
     return id(KERAS.variable_value.get(variable, variable))

@@ -24,14 +24,14 @@ class Reached:
     """
     optimizer: Any
     jit_compile: str
-    """The argument of `compile`: "True", "False" or "auto", which becomes False where no GPU is visible.
+    """The `jit_compile` given to `compile`: "True", "False" or "auto", which becomes False where no GPU is visible.
 
     For a custom loop: whether the `tf.function` of its step was given `jit_compile=True`.
     """
     place: ScriptLine | None
-    """The line of the script that calls; None if no script code is running."""
+    """The line of the script that makes the call; None if no script code is running."""
     not_looked_at: str = ""
-    """A sentence on the fits that the script calls elsewhere, without a full stop; empty if it shows none."""
+    """A sentence, without a full stop, on the script's fits that are not examined; empty if its source shows none."""
     loss_calls: tuple[Any, ...] = ()
     """The last calls of Keras' loss objects in a custom loop, each a `LossCall`."""
     graph: Any = field(default=None, compare=False, repr=False)
