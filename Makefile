@@ -28,7 +28,7 @@ help: ## list these targets
 demo: $(READY) ## see oomph work: plain Keras dies, oomph finishes with the same result (a few minutes)
 	@$(BIN)/oomph demo
 
-test: $(READY) ## the tests, on fake GPUs where one is needed (about a quarter of an hour on two cores)
+test: $(READY) ## the tests, on fake GPUs where one is needed (a quarter of an hour on two cores)
 	$(BIN)/python -m pytest -m "not slow and not gpu and not alone" -n 3 --dist loadfile --no-loadscope-reorder
 	$(BIN)/python -m pytest -m "alone and not slow and not gpu"
 

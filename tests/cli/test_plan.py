@@ -12,7 +12,7 @@ from oomph import cli
 from oomph.cli import plan as plan_verb
 from oomph.process.isolation.descendants import adopt_orphans
 
-PLANS = str(Path(__file__).parents[1] / "memory")
+PLANS = str(Path(__file__).parents[1] / "planning")
 SCRIPT = f"""
 import os, sys
 from oomph.inject import hook
