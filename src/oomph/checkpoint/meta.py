@@ -45,7 +45,7 @@ class Meta:
     own: Any = None
     """The state that a loop's objects returned from their own `get_state()` or `state_dict()`."""
     made: Any = None
-    """What a new process needs to create the variables that a loop has created."""
+    """The data from which a new process creates the variables that a loop has created."""
     trained: Any = None
     """The trainable layers, and other settings of `compile`."""
     stop_training: bool | None = None

@@ -53,7 +53,7 @@ class Check:
 
     @property
     def summary(self) -> str:
-        """What the check finds: the first line of the docstring of its function."""
+        """The first line of the docstring of its function."""
         return (self.look.__doc__ or "").strip().partition("\n")[0]
 
 

@@ -8,7 +8,7 @@ from enum import Enum
 
 
 class Fitting(Enum):
-    """Whether a training fits a device. `UNKNOWN` if the engine does not see what decides that, such as XLA."""
+    """The verdict on a training's fit. `UNKNOWN` if the engine does not see what decides that, such as XLA."""
 
     YES = "yes"
     NO = "no"
@@ -44,13 +44,13 @@ class Item:
     """One line of the breakdown: what takes memory, and whether the figure was counted, measured or assumed."""
 
     name: str
-    """What takes the memory: `weights`, `gradients`, `optimizer slots`, `activations`, `input batches`, ..."""
+    """The user of the memory: `weights`, `gradients`, `optimizer slots`, `activations`, `input batches`, ..."""
     size: Interval
     basis: str
-    """How the size is known: `counted` from the model, `estimated` by the engine, `compiled` by XLA, `measured` in a
+    """The source of the size: `counted` from the model, `estimated` by the engine, `compiled` by XLA, `measured` in a
     real step, or `assumed` from a source."""
     source: str = ""
-    """Where an assumed or measured size comes from."""
+    """The source of an assumed or measured size."""
 
 
 @dataclass(frozen=True)
@@ -86,11 +86,11 @@ class Saver:
     peak: Interval | None
     """The peak with this change; None if it was not planned, and `changes` then says why."""
     changes: str
-    """What the change costs, and how it affects the training."""
+    """The cost of the change, and its effect on the training."""
     line: str
     """The line to add to the script, or the command to run; empty if there is none."""
     basis: str = ""
-    """How the peak is known: `compiled` by XLA with this change, or `estimated`; empty if it was not planned."""
+    """The source of the peak: `compiled` by XLA with this change, or `estimated`; empty if it was not planned."""
 
 
 @dataclass(frozen=True)
@@ -143,13 +143,13 @@ class Plan:
     """The memory in use through one step, in at most a few hundred moments."""
     savers: tuple[Saver, ...]
     notes: tuple[str, ...]
-    """What the figures omit or assume, one sentence each."""
+    """The omissions and assumptions of the figures, one sentence each."""
     warnings: tuple[str, ...] = ()
     """Warnings about the training on this device, or about its figures, one sentence each."""
     replicas: int = 1
     """The number of replicas that share each batch. Batch sizes are of the whole batch, except `micro_batch`, which is
     per replica; amounts of memory are those of one replica's device."""
     why_open: str = ""
-    """Why it is unknown which batch fits, and how to find out, as a sentence without full stop; empty if known."""
+    """The reason it is unknown which batch fits, and how to find out, without a full stop; empty if known."""
     measured: tuple[int, ...] = ()
     """The batch sizes at which steps have just run on the device itself."""

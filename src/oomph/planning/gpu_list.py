@@ -39,7 +39,7 @@ class GpuModel(NamedTuple):
     capability: str
     """Its compute capability, such as "8.9"."""
     source: str
-    """Where the vendor states the memory."""
+    """The vendor's page that states the memory."""
     ecc: bool = False
     """True if error correction is on by default, which takes a sixteenth of the memory."""
     shared: bool = False

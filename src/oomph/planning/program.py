@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 
 class Storage(Enum):
-    """Where the outputs of an operation are stored."""
+    """The place where the outputs of an operation are stored."""
 
     NEW = "new"
     """In memory of their own."""
@@ -57,7 +57,7 @@ class Operation:
 
 
 class Dependences(NamedTuple):
-    """Which operations wait for others, and how many read each tensor; by the index of an operation or a tensor."""
+    """The waits of operations, and the number of readers of each tensor; by the index of an operation or a tensor."""
 
     waiting: tuple[int, ...]
     """The number of operations that each operation waits for."""

@@ -92,7 +92,7 @@ def _on(device: Device) -> str:
 
 
 def _own_fits(plan: Plan) -> Fitting:
-    """Whether the script's own batch fits; unknown if it was not planned."""
+    """The verdict on the script's own batch; unknown if it was not planned."""
     return next((estimate.fits for estimate in plan.estimates if estimate.batch == plan.batch), Fitting.UNKNOWN)
 
 
@@ -145,7 +145,7 @@ def _columns(rows: Sequence[tuple[str, str, str]], width: int) -> Iterator[str]:
 
 
 def _known(item: Item) -> str:
-    """How the size of an item is known, and its bounds if they differ, in words."""
+    """The source of an item's size, and its bounds if they differ, in words."""
     low, high = in_three_digits(item.size.low), in_three_digits(item.size.high)
     return item.basis if low == high else f"{item.basis}, {low} to {high}"
 

@@ -1,4 +1,4 @@
-"""In which order the operations of a step run, and on which worker.
+"""The order of the operations of a step, and their workers.
 
 Source: tensorflow/core/common_runtime/executor.cc, `ScheduleReady`: of the operations that have become ready, the cheap
 ones run next on the same thread, then the last of the others; the rest go to the thread pool. Eigen's

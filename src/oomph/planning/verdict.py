@@ -107,7 +107,7 @@ def room_for_xla(verdict: FittingVerdict, estimates: Sequence[Estimate]) -> str:
 
 
 def notes(verdict: FittingVerdict, unknown: Sequence[str], estimates: Sequence[Estimate] = ()) -> tuple[str, ...]:
-    """What the figures omit or assume, one sentence each."""
+    """The omissions and assumptions of the figures, one sentence each."""
     said = [*verdict.compiled, *verdict.measured, *verdict.seen]
     if verdict.is_hidden:
         said.append("The figures are those of the step without XLA, as with jit_compile=False.")

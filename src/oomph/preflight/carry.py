@@ -12,13 +12,13 @@ EXACT, UNCOMPARED, PARTLY, LOST, UNKNOWN = "exact", "uncompared", "partly", "los
 
 @dataclass(frozen=True)
 class Carried:
-    """What becomes of one thing that a training needs after a fault."""
+    """The fate, after a fault, of one thing that a training needs."""
 
     what: str
     """The name of the thing: "out of memory", "data", "seeds", "callbacks", "loop"."""
     state: str
     text: str
-    """What becomes of it and why, in one sentence without a final stop."""
+    """The fate of it and the reason, in one sentence without a final stop."""
     better: str = ""
     """The change that would improve it; empty if none is needed."""
 

@@ -45,7 +45,7 @@ class Checked:
     broken: tuple[str, ...] = ()
     """The rules that raised an error."""
     carried: tuple[Carried, ...] = ()
-    """What becomes of each thing that the training needs after a fault."""
+    """The fate, after a fault, of each thing that the training needs."""
     memory: str = ""
     """One-line summary of the memory."""
 

@@ -43,7 +43,7 @@ class Rule:
     code: str
     """CHK and three digits, never used before; the first digit stands for the depth."""
     name: str
-    """What is wrong, in kebab case."""
+    """The name of the mistake, in kebab case."""
     severity: str
     depth: str
     why: str

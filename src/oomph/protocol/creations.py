@@ -56,7 +56,7 @@ class Creation(NamedTuple):
     place: str
     """The line of the script that created the thing, as `ScriptLine.place`."""
     number: int
-    """How often this path has been created at that line: 1 for the first time."""
+    """The number of times this path has been created at that line: 1 for the first time."""
 
 
 class _Time(NamedTuple):

@@ -28,9 +28,9 @@ class Heard:
     parts: tuple[str, ...] = ()
     answered: bool = False
     failed: str = ""
-    """Why the examiner failed; empty if it has not."""
+    """The reason the examiner failed; empty if it has not."""
     unsupported: str = ""
-    """Why there can be no examination; empty if there can."""
+    """The reason there can be no examination; empty if there can."""
 
     @property
     def is_over(self) -> bool:

@@ -58,7 +58,7 @@ class NotReached:
     kind: str
     """The kind of failure: "no training", "failed", "unsupported", "examiner", or "limit"."""
     reason: str
-    """Why the training was not examined, in one sentence."""
+    """The reason the training was not examined, in one sentence."""
     before: tuple[RequestedTraining, ...] = ()
     doing: str = ""
-    """What the examiner was doing when its process ended; empty if it was not examining."""
+    """The examiner's action when its process ended; empty if it was not examining."""

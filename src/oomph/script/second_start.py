@@ -114,7 +114,7 @@ def _tell_what_stopped_it(session: Session, earlier: Earlier, creating: Creating
 
 
 def _created(error: BaseException | None, message: str, earlier: Earlier, creating: Creating) -> str:
-    """When the path in the way was created: "now" by this attempt, "before" by an earlier one, or empty if unknown."""
+    """The creation of the path in the way: "now" in this attempt, "before" in an earlier one; empty if unknown."""
     path = _path_of(error)
     if not path:
         return "before" if any(map(_is_named_in(message), _few(earlier.paths))) else ""

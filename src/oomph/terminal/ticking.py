@@ -1,4 +1,4 @@
-"""On a terminal, a line that says what oomph is doing and for how long, after two seconds. Used in oomph's process.
+"""A line that says what oomph is doing and for how long, after two seconds, on a terminal. Used in oomph's process.
 
 It has no thread: whoever waits calls `tick` while it polls, because the supervisor forks.
 """

@@ -21,7 +21,7 @@ class ShownIncident:
 
     time: float
     severity: str
-    """How bad the incident is: "notice", "warning" or "critical"."""
+    """The severity of the incident: "notice", "warning" or "critical"."""
     fault: str
     """The name of its page: `oomph explain FAULT`."""
     subject: str

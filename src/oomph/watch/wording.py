@@ -22,7 +22,7 @@ def state(job: Job) -> str:
 
 
 def progress(job: Job) -> str:
-    """How far the job has got, in words."""
+    """The progress of the job, in words."""
     parts = []
     if job.epoch is not None:
         parts.append(f"epoch {figures.position(job.epoch, job.epochs)}")

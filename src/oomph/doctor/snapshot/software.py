@@ -17,7 +17,7 @@ class Package:
     folder: str
     """The folder on sys.path that holds the distribution."""
     problem: str = ""
-    """What is half installed or half uninstalled: "no METADATA", "no RECORD", "tensorflow/__init__.py is gone"; else
+    """The sign of a broken installation: "no METADATA", "no RECORD", "tensorflow/__init__.py is gone"; else
     empty."""
     requires: tuple[str, ...] = ()
     tags: tuple[str, ...] = ()

@@ -25,7 +25,7 @@ from oomph.keras_bridge.runtime.allocator import run_out_of_memory
 
 @dataclass(frozen=True)
 class Kinds:
-    """Which terms of the loss and plain numbers are sums over samples (True) and which are means (False)."""
+    """The terms of the loss and plain numbers that are sums over samples (True) and which are means (False)."""
 
     loss: bool
     terms: list[bool]
@@ -61,7 +61,7 @@ class AccumulatedStep:
         self._sizes: list[int] = []
         self._size = 0
         self.combine: str | None = None
-        """How the user wants numbers in the logs combined, "mean" or "sum"; None: the probe finds out."""
+        """The user's way to combine numbers in the logs, "mean" or "sum"; None: the probe finds out."""
         self.compiled = True
         """False to run micro-batches without XLA: a probe is not worth a compilation."""
         self.summed: list[float] = []

@@ -25,7 +25,7 @@ class MergedMetrics:
         self._outputs: list[list[MicroBatchOutputs]] = []
         self._sizes: list[list[int]] = []
         self.summed: dict[str, list[bool]] = {}
-        """Which numbers in "values" and "logs" are sums over samples, as the probe finds out."""
+        """The numbers in "values" and "logs" that are sums over samples, as the probe finds out."""
         self._compiled = compiled(self._update)
 
     def start(self) -> None:

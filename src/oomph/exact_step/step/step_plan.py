@@ -16,7 +16,7 @@ from oomph.script.kept_micro_batches import Start
 
 
 class Action(Enum):
-    """What a step does next."""
+    """The next action of a step."""
 
     WHOLE = "try the full batch"
     WITHOUT_PINS = "try the full batch once more, without holding the variables"
@@ -39,7 +39,7 @@ class StepPlan:
     logs: Any = None
     """Keras' logs, once the step is done."""
     reason: str = ""
-    """Why a new process is needed, in words."""
+    """The reason a new process is needed, in words."""
     begin: Start | None = None
     """The micro-batch that the new process begins with."""
 

@@ -144,7 +144,7 @@ class Fault(NamedTuple):
     """One sentence of fact."""
     domain: str
     severity: str
-    """How bad the fault is: "recoverable" (the process can go on), "restart" (a new process can) or "fatal" (another
+    """The severity: "recoverable" (the process can go on), "restart" (a new process can) or "fatal" (another
     start repeats it)."""
     sticky: bool
     """True if the CUDA context (or the process) is lost, so that nothing more can be saved."""

@@ -17,7 +17,7 @@ class Evidence(NamedTuple):
     """One observed fact: a log line, an exception, an exit status, or a sign that training went on."""
 
     source: str
-    """Where the fact comes from: "log", "exception", "exit" or "progress"; "memory-map" and "trend" sum up many
+    """The source of the fact: "log", "exception", "exit" or "progress"; "memory-map" and "trend" sum up many
     lines."""
     text: str
     line: int | None = None

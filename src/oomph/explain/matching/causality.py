@@ -17,7 +17,7 @@ class FaultPlace(NamedTuple):
     """The place in the evidence where a fault begins."""
 
     story: int
-    """How often training had gone on before the fault."""
+    """The number of times training had gone on before the fault."""
     position: int
     doubt: float
     """1 minus the confidence; of two faults in the same words, the surer one comes first."""

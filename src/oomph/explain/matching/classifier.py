@@ -74,7 +74,7 @@ class Shares(NamedTuple):
     sound: float
     """The share of there being no fault."""
     words: int
-    """How many of the log's words are known."""
+    """The number of known words in the log."""
 
     def of(self, name: str) -> float:
         """The share of a page."""

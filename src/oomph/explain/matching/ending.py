@@ -11,7 +11,7 @@ from oomph.explain.matching.harmless import is_harmless
 from oomph.files.patterns import lazy_pattern
 
 LINES = 40
-"""How many of the last lines are kept; the reader always delivers them."""
+"""The number of last lines kept; the reader always delivers them."""
 _REPEATED = 10  # so many times as many are looked at, for lines that only repeat themselves
 
 _WITHOUT_DIGITS = {ord(digit): None for digit in "0123456789"}

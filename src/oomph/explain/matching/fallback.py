@@ -192,7 +192,7 @@ class LastError:
         self._position = 0
         self._now = self._steps_after = 0
         self.story = 0
-        """How often training has gone on; an error in an earlier story did not end the program."""
+        """The number of times training has gone on; an error in an earlier story did not end the program."""
         self.first_ordinary: Evidence | None = None
         """The first plain Python error of the story: later errors of other ranks may follow from it."""
 

@@ -27,7 +27,7 @@ class Diagnosis(NamedTuple):
     role: str
     """"cause", or "consequence" of another fault that was found."""
     confidence: float
-    """How sure the diagnosis is, 0 to 1."""
+    """The confidence of the diagnosis, 0 to 1."""
     evidence: tuple[Evidence, ...]
     """The facts that show it, in the order in which they were observed; never empty."""
     captured: Mapping[str, str] = MappingProxyType({})

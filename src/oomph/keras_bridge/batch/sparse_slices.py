@@ -38,7 +38,7 @@ class Origin(Enum):
     DISTINCT = "distinct"
     """The samples, with each index occurring once."""
     SAME = "same"
-    """Nothing that differs between micro-batches."""
+    """The same for all micro-batches."""
 
 
 @dataclass(frozen=True)

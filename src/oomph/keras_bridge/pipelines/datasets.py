@@ -125,7 +125,7 @@ def changes_variables(dataset: Any) -> bool:
 
 
 def kernel_draws(dataset: Any) -> KernelDraws:
-    """How later elements depend on random numbers that kernels count themselves.
+    """The dependence of later elements on random numbers that kernels count themselves.
 
     A map over a single element has drawn before the first element arrives. Keras shuffles arrays this way.
     """

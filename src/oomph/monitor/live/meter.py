@@ -68,7 +68,7 @@ class Meter:
         """The step of the epoch when the memory in use was last noted."""
         self._last = self._due = self._begun_at = self._noted = clock()
         self._is_begun, self._is_first = False, True
-        """Whether a fit has begun, and whether no step of it was taken yet."""
+        """True if a fit has begun; and True if it has taken no step yet."""
         self._paused_at: float | None = None
 
     @property

@@ -94,7 +94,7 @@ class XlaCompiler:
         self._spec, self._size = samples.specification(step.batch), samples.size_of(step.batch)
         self._done: dict[int, Compiled] = {}
         self._began, self._last = time.monotonic(), 0.0
-        """When the first compilation began, and the seconds that the last one took."""
+        """The time at which the first compilation began, and the seconds that the last one took."""
 
     def compiled(self, asked: Sequence[int]) -> CompiledStep:
         """The step, compiled at the largest requested size, and at one or two other sizes if time allows.

@@ -33,7 +33,7 @@ class Ran:
     seconds: float
     """The seconds that the shortest step took."""
     failed: str = ""
-    """Why a step failed; empty if none did, or if it ran out of memory."""
+    """The reason a step failed; empty if none did, or if it ran out of memory."""
 
 
 def device() -> str:

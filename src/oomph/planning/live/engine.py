@@ -37,7 +37,7 @@ class Engine:
         self.only = only
         """The one batch size that the model takes; None if it takes any."""
         self.doubt = doubt
-        """What may change every prediction: a failed real step, or a loop with an unknown number of iterations; one
+        """A doubt about every prediction: a failed real step, or a loop with an unknown number of iterations; one
         sentence, or empty."""
         self.identity = identity
         """A digest by which another plan recognises this step; empty if it has none."""

@@ -106,7 +106,7 @@ class _Planned:
 
 
 def _model(reached: Reached, arguments: Mapping[str, Any], device: Device | None) -> _Planned:
-    """What to plan for a training with `fit` or `train_on_batch`."""
+    """The plan's subject for a training with `fit` or `train_on_batch`."""
     model = reached.model
     if not getattr(model, "compiled", False):
         raise ExamineError("the model is not compiled")
@@ -139,7 +139,7 @@ def _model(reached: Reached, arguments: Mapping[str, Any], device: Device | None
 
 
 def _loop(reached: Reached, arguments: Mapping[str, Any]) -> _Planned:
-    """What to plan for a custom loop whose step is being traced."""
+    """The plan's subject for a custom loop whose step is being traced."""
     for name in ("policy", "optimizer", "batches"):
         if arguments.get(name):
             raise ExamineError(f"a custom loop is planned as it is: --{name.removesuffix('es')} needs fit")

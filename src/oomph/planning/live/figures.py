@@ -51,7 +51,7 @@ class Figures(Protocol):
 
     @property
     def unknown(self) -> tuple[str, ...]:
-        """What the figures omit or assume, one sentence each."""
+        """The omissions and assumptions of the figures, one sentence each."""
         ...
 
     @property

@@ -39,7 +39,7 @@ class GpuRun:
     ran_out: bool = False
     """True if a step ran out of the GPU's memory."""
     failed: str = ""
-    """Why a step failed; empty if none did, or if it ran out of memory."""
+    """The reason a step failed; empty if none did, or if it ran out of memory."""
 
 
 class GpuSteps:

@@ -52,7 +52,7 @@ HOST = frozenset({"BroadcastGradientArgs", "ConcatOffset", "Rank", "Shape", "Sha
 
 
 def storage_of(kind: str) -> Storage:
-    """Where an operation of this type stores its outputs."""
+    """The storage of the outputs of this type of operation."""
     if kind in HELD:
         return Storage.HELD
     if kind in SHARED:

@@ -23,7 +23,7 @@ _SAME_LIST = frozenset({"Identity", "StopGradient"})
 
 
 class Reader(Protocol):
-    """What this module needs of the reader of a graph, `Scope` in `scope.py`."""
+    """The part of a graph's reader that this module needs, `Scope` in `scope.py`."""
 
     tensors: dict[Any, int]
     numbers: dict[Any, Number]

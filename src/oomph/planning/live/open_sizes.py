@@ -1,4 +1,4 @@
-"""Which size a plan assumes if the model leaves sizes of a sample open, such as the length of a sequence."""
+"""The size that a plan assumes if the model leaves sizes of a sample open, such as the length of a sequence."""
 
 from __future__ import annotations
 

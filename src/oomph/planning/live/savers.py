@@ -154,7 +154,7 @@ def _micro_batches(
 
 
 def _change(model: Any) -> str:
-    """How dividing a batch into micro-batches affects the training of this model, before the model is probed."""
+    """The effect of micro-batches on the training of this model, before the model is probed."""
     if any(getattr(layer, "moving_variance", None) is not None for layer in KERAS.flatten_layers.of(model)()):
         return "BatchNormalization sees each part alone; nothing else changes but rounding and time"
     if promise_before_tracing(model).kind != EXACT:
@@ -198,7 +198,7 @@ def _quantised(model: Any) -> Saver | None:
 
 
 def why_remat_fails() -> str:
-    """Why rematerialization fails, in a few words; empty if it works."""
+    """The reason rematerialization fails, in a few words; empty if it works."""
     import keras
 
     if not hasattr(keras, "RematScope"):

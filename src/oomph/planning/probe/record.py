@@ -99,7 +99,7 @@ def of_same_training(records: Iterable[ProbeRecord], training: str, xla: bool) -
 
 
 def evidence(records: Sequence[ProbeRecord], xla: bool, engine: str = "graph") -> ProbeEvidence | None:
-    """What the records show about the simulation, for steps with XLA or without; None if they show nothing.
+    """The evidence of the records on the simulation, for steps with XLA or without; None if they show nothing.
 
     The largest size of each training counts: in small ones, the libraries' fixed use hides all else.
     """

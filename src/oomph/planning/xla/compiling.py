@@ -59,7 +59,7 @@ class Compiled:
 
 
 def why_not() -> str:
-    """Why nothing can be compiled on this machine, as a clause without a full stop; empty if compiling should work."""
+    """The reason nothing can be compiled on this machine, without a full stop; empty if compiling should work."""
     other = os.environ.get(PYTHON)
     if other:
         return "" if os.access(other, os.X_OK) else f"{PYTHON} names no program: {other}"

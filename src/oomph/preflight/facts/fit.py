@@ -35,7 +35,7 @@ class SavedWhole:
     """A call or a callback that saves the whole model; saving was tried on the model's configuration."""
 
     by: str
-    """What saves the model: "ModelCheckpoint" or "model.save"."""
+    """The caller that saves the model: "ModelCheckpoint" or "model.save"."""
     path: str
     place: str = ""
     """The file and line of the call; empty for a callback."""

@@ -53,6 +53,6 @@ class Training:
         return any(sample is not None and sample.zero_share > 0 for sample in weights)
 
     def prediction(self, output: Output) -> TrialPrediction | None:
-        """What the trial predicted for an output; None if it predicted nothing."""
+        """The trial's prediction for an output; None if it predicted nothing."""
         found = () if self.trial is None else self.trial.predictions
         return next((prediction for prediction in found if prediction.output == output.name), None)

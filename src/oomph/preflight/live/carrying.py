@@ -78,7 +78,7 @@ def _tried(what: str, look: Callable[[], Carried | None]) -> Iterator[Carried]:
 
 
 def _micro_batches(model: Any, batch: Any) -> Carried:
-    """What becomes of a step in micro-batches, by the same probe as in `oomph run`."""
+    """The fate of a step in micro-batches, by the same probe as in `oomph run`."""
     promise = promise_before_tracing(model)
     if promise.kind != RESTART_ONLY:
         step = FullBatchStep(model, model.train_step, can_go_back=False)
@@ -104,7 +104,7 @@ def _better(promise: Promise) -> str:
 
 
 def _data(model: Any, given: Mapping[str, Any]) -> Carried:
-    """What becomes of the position in the data: if it is lost, a restart reads the epoch's batches again."""
+    """The fate of the position in the data: if it is lost, a restart reads the epoch's batches again."""
     arguments = {name: given[name] for name in _EPOCH_ARGUMENTS if given.get(name) is not None}
     shuffle = given.get("shuffle", True) if not isinstance(given.get("x"), tf.data.Dataset) else False
     if iterators.is_one_pass(given.get("x")):
@@ -190,7 +190,7 @@ def _seeds() -> Carried:
 
 
 def _callbacks(given: Mapping[str, Any]) -> Carried | None:
-    """What becomes of the user's callbacks that hold what no checkpoint can; None if there are none."""
+    """The fate of the user's callbacks that hold what no checkpoint can; None if there are none."""
     listed = given.get("callbacks")
     listed = listed.callbacks if isinstance(listed, keras.callbacks.CallbackList) else listed
     own = [each for each in (listed if isinstance(listed, (list, tuple)) else [listed]) if _is_own(each)]

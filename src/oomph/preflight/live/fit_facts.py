@@ -129,7 +129,7 @@ def _callbacks(each: list[Any], rate: float | None, epochs: range) -> list[Callb
 _MOST_WEIGHTS = 20_000_000
 """A model with more weights is not remade from its configuration."""
 _NOT_FOUND = "Could not locate"
-"""How Keras reports a class that is not in the model itself, such as a regulariser; a script may well pass it."""
+"""Keras' report of a class that is not in the model itself, such as a regulariser; a script may well pass it."""
 
 
 def saving_facts(model: Any, callbacks: Sequence[Any], loads: bool) -> Iterator[SavedWhole]:

@@ -51,7 +51,7 @@ FULL = Limits(size=512 << 20, batches=1 << 60, samples=1_000_000, reads_on=True)
 
 @dataclass
 class Read:
-    """What was read, and what was kept of it."""
+    """The data read, and the part kept."""
 
     batches: int = 0
     rows: int = 0

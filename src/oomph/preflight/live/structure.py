@@ -15,7 +15,7 @@ class Leaf(NamedTuple):
 
     role: str
     name: str
-    """As the user would write it: "x['age']"."""
+    """The name as the user would write it: "x['age']"."""
     key: str = ""
     """The part's key in a dictionary; empty if it has none."""
 

@@ -22,7 +22,7 @@ _MAIN_ELSEWHERE = "__mp_main__"
 
 @dataclass(frozen=True)
 class IsolatedAnswer:
-    """What the isolated process answers: a value, or an error."""
+    """The answer of the isolated process: a value, or an error."""
 
     ok: bool
     value: Any = None

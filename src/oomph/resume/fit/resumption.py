@@ -57,7 +57,7 @@ class Resumption:
         self.logs: dict[str, float] = {}
         """The logs of the last step before the checkpoint."""
         self._data_kind = ""
-        """How the data position was restored, such as "exact". Once it is set, batches are not skipped again."""
+        """The way the data position was restored, such as "exact". Once it is set, batches are not skipped again."""
 
     @property
     def pending(self) -> bool:

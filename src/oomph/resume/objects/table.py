@@ -116,7 +116,7 @@ def kind_of(thing: Any) -> Kind:
 
 
 def _dtype_kind(thing: Any) -> str:
-    """What a NumPy array holds: "n" for numbers, "O" for Python objects; empty for anything else."""
+    """The kind of content of a NumPy array: "n" for numbers, "O" for Python objects; empty for anything else."""
     if not issubclass(type(thing), np.ndarray):
         return ""
     return "O" if thing.dtype.kind == "O" else "n"

@@ -18,7 +18,7 @@ _NEGLIGIBLE_SECONDS = 0.5
 
 @dataclass(frozen=True)
 class PipelineCosts:
-    """What saving the buffers of a pipeline costs, and what replaying its batches costs."""
+    """The costs of saving a pipeline's buffers, and of replaying its batches."""
 
     save_seconds: float
     """Seconds to save the buffers, while the training waits."""

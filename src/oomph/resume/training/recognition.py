@@ -48,7 +48,7 @@ class Recognised:
 
     verdict: Verdict
     reason: str = ""
-    """Why this verdict: the differences, in words."""
+    """The reason for the verdict: the differences, in words."""
     another_way: bool = False
     """True if the script took another path than before, so that it trains something else now."""
 

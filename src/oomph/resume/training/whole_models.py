@@ -41,7 +41,7 @@ class Save:
     """A place that will save the whole model."""
 
     by: str
-    """What saves the model: "ModelCheckpoint" or "model.save"."""
+    """The caller that saves the model: "ModelCheckpoint" or "model.save"."""
     path: str
     site: str = ""
     """The file and line, "train.py:12"; empty for a callback."""

@@ -26,7 +26,7 @@ _UNEVEN = (Phase.LOOP, Phase.FIRST_STEP, Phase.TRACING, Phase.EPOCH_START, Phase
 """Earlier durations of these phases do not predict the next: other functions are traced, more data is loaded. While
 the process tree is busy, only the longest limit applies."""
 _EARLY_SECONDS = 0.5
-"""How many seconds before the limit the check begins, so that the alarm is raised within the limit."""
+"""The seconds before the limit at which the check begins, so that the alarm is raised within the limit."""
 _RATIO = 1.05
 """The ratio of the bounds of neighbouring duration classes, so the percentile is up to 5 % too high."""
 

@@ -15,7 +15,7 @@ _BY = {
 }
 _SOMEHOW = "stopped from outside"
 _SHELL = 128
-"""What a shell adds to n to report death by signal n."""
+"""The number that a shell adds to n to report death by signal n."""
 
 
 def stopped(events: Sequence[Event]) -> str:

@@ -107,7 +107,7 @@ class Summary:
     input_wait: float | None = None
     """The share of the step time spent waiting for batches, 0 to 1; None if not measured."""
     resumes: int = 0
-    """How often the user, or a scheduler, resumed the run with `--resume`."""
+    """The number of times the user, or a scheduler, resumed the run with `--resume`."""
     left_out: Reason | None = None
     """The reason that names the records that `--skip-corrupt` left out; None when nothing was left out."""
     cut_off: int = 0

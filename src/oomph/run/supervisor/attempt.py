@@ -28,7 +28,7 @@ _OF_THE_FRONT = (signal.SIGTSTP, signal.SIGCONT, signal.SIGWINCH)
 
 @dataclass(frozen=True)
 class Ended:
-    """How the process ended: what the kernel reports, and the end of its stderr."""
+    """The end of the process: the kernel's report, and the end of its stderr."""
 
     returncode: int
     """The return code as `subprocess` has it: −n for death by signal n."""
@@ -41,7 +41,7 @@ class Ended:
     hang: Hang | None = None
     """The hang for which oomph ended the script; None when there was none."""
     unkillable: str = ""
-    """What keeps the process alive despite SIGKILL; empty when it has ended."""
+    """The reason the process stays alive despite SIGKILL; empty when it has ended."""
 
 
 class Attempt:
@@ -115,7 +115,7 @@ class Attempt:
         return ended
 
     def held(self) -> str:
-        """What keeps the reporting process, which also saves, alive despite SIGKILL; empty when that process has
+        """The reason the reporting process, which also saves, survives SIGKILL; empty when that process has
         ended."""
         return self._group.held(self.pids[-1])
 

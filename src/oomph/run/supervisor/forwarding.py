@@ -14,7 +14,7 @@ from oomph.run.supervisor import stop_requests
 from oomph.run.supervisor.stop_requests import FORWARDED, Arrival, Signals
 
 _PREEMPTIONS: Mapping[int, Power] = {signal.SIGTERM: Power.CHECKPOINT_ON_TERM, signal.SIGUSR1: Power.CHECKPOINT_ON_USR1}
-"""How schedulers announce a preemption (Slurm, Kubernetes)."""
+"""The signals with which schedulers announce a preemption (Slurm, Kubernetes)."""
 
 
 class Forwarding:

@@ -24,7 +24,7 @@ _TERMINAL_STOPS = (signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU)
 
 
 class Front(Protocol):
-    """What a supervised process is connected to."""
+    """The side that a supervised process is connected to."""
 
     script_fd: int
     """The descriptor that becomes the stderr of the process."""
