@@ -571,13 +571,17 @@ def test_no_process_is_left_after_a_run(work):
 
 @pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGUSR1])
 def test_a_stop_signal_reaches_the_shell_that_outlives_the_training(work, signum):
-    """The process that could save is gone, and its number may be another's."""
+    """The process that could save is gone, and its number may be another's.
+
+    A child that the shell has just forked can lose the signal before it runs `sleep`: it must not hold our pipe open.
+    """
     work.script(
         "import os, time\nfrom oomph.script import session\nfrom oomph.protocol.phases import Power\n"
         "session.current().pulse.tell_power(Power.CHECKPOINT_ON_TERM | Power.CHECKPOINT_ON_USR1)\ntime.sleep(0.5)\n"
         "os._exit(0)"
     )
-    shell = f"trap 'echo told; exit 9' {signum:d}; {sys.executable} train.py; sleep 20 & echo over > ready; wait"
+    wait = "sleep 20 >/dev/null 2>&1 & echo over > ready; wait"
+    shell = f"trap 'echo told; exit 9' {signum:d}; {sys.executable} train.py; {wait}"
     process = work.start("--", "sh", "-c", shell)
     work.wait_for("ready")
     process.send_signal(signum)
