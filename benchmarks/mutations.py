@@ -110,7 +110,7 @@ MUTATIONS = (
     ),
     Mutation(
         "escape sequences reach the terminal",
-        "terminal/shown.py",
+        "terminal/message.py",
         "return text.translate(_STEERING)",
         "return text",
         "test_redaction.py",

@@ -16,7 +16,7 @@ from oomph.process.stderr import Tail
 from oomph.redaction import redaction
 from oomph.redaction.redaction import know_secrets, redacted, redacted_data, redacted_words
 from oomph.run.directory.run_directory import RunRecord
-from oomph.terminal.shown import shown, shown_line
+from oomph.terminal.message import shown, shown_line
 
 KEY = "Zq8vN3kLmP0xR7tW"  # no form of its own: only the name before it tells
 LETTERS = (string.ascii_letters + string.digits) * 2

@@ -11,7 +11,7 @@ from oomph.explain.diagnose import diagnose_log
 from oomph.explain.evidence.evidence import Evidence
 from oomph.explain.matching.named_fault import CAUSE, Diagnosis
 from oomph.explain.render import as_text, page_text
-from oomph.terminal.shown import shown
+from oomph.terminal.message import shown
 
 KEY = "hunter2hunter2"
 WIDTHS = range(20, 140)

@@ -10,13 +10,11 @@ from pathlib import Path
 import pytest
 
 from oomph.explain.markdown import inline, plain
+from oomph.terminal import console
 from oomph.terminal import screen as screens
-from oomph.terminal import ticking
 from oomph.terminal.message import from_script, message
-from oomph.terminal.paint import BOLD, GREEN, RED, Marked, painted
-from oomph.terminal.screen import Screen, screen_of
-from oomph.terminal.tables import table
-from oomph.terminal.wrapping import reflowed, shortened, wrapped
+from oomph.terminal.screen import BOLD, GREEN, RED, Marked, Screen, painted, screen_of
+from oomph.terminal.wrapping import reflowed, shortened, table, wrapped
 
 sys.path.insert(0, str(Path(__file__).parent))
 from emulator import screen
@@ -204,10 +202,10 @@ def test_a_table_that_does_not_fit_becomes_blocks() -> None:
 def test_the_ticking_line_appears_after_two_seconds_and_is_removed(monkeypatch: pytest.MonkeyPatch) -> None:
     written: list[str] = []
     now = [100.0]
-    monkeypatch.setattr(ticking.time, "monotonic", lambda: now[0])
-    monkeypatch.setattr(ticking, "_write", written.append)
-    monkeypatch.setattr(ticking, "screen_of", lambda fd: NARROW)
-    with ticking.Ticking() as line:
+    monkeypatch.setattr(console.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(console, "_write", written.append)
+    monkeypatch.setattr(console, "screen_of", lambda fd: NARROW)
+    with console.Ticking() as line:
         for _ in range(32):
             now[0] += 0.125
             line.tick("waiting for \x1b[31m the GPU's memory to be free again")
@@ -220,10 +218,10 @@ def test_the_ticking_line_appears_after_two_seconds_and_is_removed(monkeypatch: 
 
 def test_no_ticking_line_is_written_to_a_pipe(monkeypatch: pytest.MonkeyPatch) -> None:
     written: list[str] = []
-    monkeypatch.setattr(ticking, "_write", written.append)
-    monkeypatch.setattr(ticking, "screen_of", lambda fd: PIPE)
-    monkeypatch.setattr(ticking, "_QUIET_SECONDS", 0.0)
-    with ticking.Ticking() as line:
+    monkeypatch.setattr(console, "_write", written.append)
+    monkeypatch.setattr(console, "screen_of", lambda fd: PIPE)
+    monkeypatch.setattr(console, "_QUIET_SECONDS", 0.0)
+    with console.Ticking() as line:
         line.tick("waiting")
     assert written == []
 

@@ -16,8 +16,9 @@ from oomph import __version__
 from oomph.cli import output
 from oomph.cli.help_text import Formatter, fitting
 from oomph.errors import OomphError, UsageError
-from oomph.terminal import screen, ticking
-from oomph.terminal.paint import BOLD
+from oomph.terminal import screen
+from oomph.terminal.console import clear_line
+from oomph.terminal.screen import BOLD
 
 COMMANDS = {
     "run": ("oomph.cli.run", "run a training script, unmodified, and keep it alive through GPU errors"),
@@ -84,7 +85,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except SystemExit as error:  # argparse has printed the help or the error
         return error.code if isinstance(error.code, int) else 2
     except KeyboardInterrupt:
-        ticking.clear()
+        clear_line()
         return 130
     except BrokenPipeError:
         return 141

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from oomph.cli.output import one_event, tell, width, width_of_told, write, write_json
-from oomph.terminal.paint import BOLD, GREEN, RED, Heads
+from oomph.terminal.screen import BOLD, GREEN, RED, Heads
 
 SUMMARY = "run a small training through out of memory and a kill, and compare the result (a few minutes)"
 

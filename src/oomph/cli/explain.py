@@ -21,7 +21,7 @@ from oomph.explain.diagnose import diagnose
 from oomph.explain.matching.named_fault import Diagnosis
 from oomph.explain.reading.file import Unreadable
 from oomph.explain.reading.run_folder import is_run
-from oomph.terminal.paint import Heads
+from oomph.terminal.screen import Heads
 from oomph.terminal.wrapping import reflowed
 
 if TYPE_CHECKING:

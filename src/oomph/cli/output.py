@@ -9,11 +9,9 @@ from typing import Any
 
 from oomph.errors import OutputError
 from oomph.redaction.redaction import redacted_data
-from oomph.terminal import ticking
-from oomph.terminal.message import PREFIX, coloured, laid_out
-from oomph.terminal.paint import Heads
-from oomph.terminal.screen import screen_of_stream
-from oomph.terminal.shown import escaped, shown
+from oomph.terminal.console import clear_line
+from oomph.terminal.message import PREFIX, coloured, escaped, laid_out, shown
+from oomph.terminal.screen import Heads, screen_of_stream
 from oomph.terminal.wrapping import reflowed
 
 
@@ -55,7 +53,7 @@ def write_json(document: dict[str, Any]) -> None:
 
 def _print(text: str) -> None:
     check()
-    ticking.clear()
+    clear_line()
     encoding = sys.stdout.encoding or "utf-8"
     try:
         sys.stdout.write(text.encode(encoding, "backslashreplace").decode(encoding))
@@ -74,7 +72,7 @@ def say(text: str) -> None:
 
 def tell(text: str, heads: Heads = MappingProxyType({})) -> None:
     """Print to standard error, wrapped on a terminal; never raises, as nothing could report it."""
-    ticking.clear()
+    clear_line()
     try:
         sys.stderr.write(laid_out(shown(text), screen_of_stream(sys.stderr), heads))
         sys.stderr.flush()

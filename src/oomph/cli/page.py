@@ -12,7 +12,7 @@ from oomph.explain import render
 from oomph.explain.catalogue.catalogue import find, load
 from oomph.explain.catalogue.fault import Fault
 from oomph.explain.diagnose import diagnose_log
-from oomph.terminal.paint import BOLD, Heads
+from oomph.terminal.screen import BOLD, Heads
 from oomph.terminal.wrapping import wrapped
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from oomph.terminal.shown import shown_line
+from oomph.terminal.message import shown_line
 
 if TYPE_CHECKING:
     from oomph.run.directory.run_directory import RunRecord

@@ -20,8 +20,8 @@ from oomph.journal.journal import facts, read_journal
 from oomph.process.child import Child
 from oomph.process.own_process import isolated_command, isolated_environ
 from oomph.protocol.progress import read_progress
+from oomph.terminal.console import Ticking
 from oomph.terminal.message import PREFIX
-from oomph.terminal.ticking import Ticking
 
 LONGEST_SECONDS = 240.0
 """The seconds after which a child is stuck; no child normally takes that long."""

@@ -20,7 +20,7 @@ from oomph.run.directory.summary_file import read_summary
 from oomph.run.directory.work_folder import work_folder
 from oomph.run.supervisor.interpreter import choose_python, has_itself, has_module
 from oomph.terminal.message import PREFIX
-from oomph.terminal.tables import table
+from oomph.terminal.wrapping import table
 
 SCHEMA = 1
 _NEEDED = {"tensorflow": "tensorflow", "keras": "keras", "sklearn": "scikit-learn"}

@@ -19,8 +19,8 @@ from oomph.explain.catalogue.fault import Remedy
 from oomph.gpu.question import parse
 from oomph.process.child import Child
 from oomph.process.own_process import without_own_variables
+from oomph.terminal.console import Ticking
 from oomph.terminal.endings import ProcessEnd
-from oomph.terminal.ticking import Ticking
 
 _SCRIPT = Path(oomph.__file__).parent / "doctor" / "live" / "trials.py"
 _EACH = ("list", "allocate", "matmul", "convolution", "rnn", "mixed-precision", "xla", "bandwidth")

@@ -15,9 +15,8 @@ from oomph.doctor.verdict import verdict
 from oomph.explain.catalogue.fault import Remedy
 from oomph.explain.catalogue.front_matter import PAGES
 from oomph.terminal.amounts import counted
-from oomph.terminal.paint import CYAN, GREEN, RED, YELLOW, Heads
-from oomph.terminal.screen import USUAL_WIDTH
-from oomph.terminal.shown import shown_line
+from oomph.terminal.message import shown_line
+from oomph.terminal.screen import CYAN, GREEN, RED, USUAL_WIDTH, YELLOW, Heads
 from oomph.terminal.wrapping import wrapped
 
 SCHEMA = 1

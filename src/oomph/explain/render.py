@@ -11,8 +11,8 @@ from oomph.explain.evidence.evidence import TEXT_LIMIT, Evidence
 from oomph.explain.matching.excerpt import excerpt
 from oomph.explain.matching.named_fault import SUSPICION, Diagnosis
 from oomph.terminal.amounts import counted
-from oomph.terminal.paint import BOLD, Heads
-from oomph.terminal.shown import shown_line
+from oomph.terminal.message import shown_line
+from oomph.terminal.screen import BOLD, Heads
 from oomph.terminal.wrapping import wrapped
 
 SCHEMA = 1

@@ -9,10 +9,8 @@ from oomph.planning.estimate import Device, Estimate, Fitting, Interval, Item, P
 from oomph.planning.largest import MOST
 from oomph.planning.replicas import PlannedReplicas
 from oomph.terminal.amounts import in_three_digits
-from oomph.terminal.paint import BOLD, CYAN, YELLOW, Heads
-from oomph.terminal.screen import USUAL_WIDTH
-from oomph.terminal.tables import table
-from oomph.terminal.wrapping import wrapped
+from oomph.terminal.screen import BOLD, CYAN, USUAL_WIDTH, YELLOW, Heads
+from oomph.terminal.wrapping import table, wrapped
 
 _MOST_LAYERS = 5
 _HEAD = ("batch", "expected", "at least", "at most", "fits")

@@ -8,8 +8,8 @@ from oomph.preflight.carry import EXACT, LOST, PARTLY, UNCOMPARED, UNKNOWN, Carr
 from oomph.preflight.document import Checked, ReportedFinding
 from oomph.preflight.rule import ERROR, WARNING
 from oomph.terminal.amounts import counted
-from oomph.terminal.paint import RED, YELLOW, Heads
-from oomph.terminal.shown import shown_line
+from oomph.terminal.message import shown_line
+from oomph.terminal.screen import RED, YELLOW, Heads
 from oomph.terminal.wrapping import wrapped
 
 HEADS: Heads = {ERROR.upper(): RED, WARNING.upper(): YELLOW}

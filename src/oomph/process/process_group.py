@@ -8,8 +8,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from oomph.terminal.console import say
-from oomph.terminal.ticking import Ticking
+from oomph.terminal.console import Ticking, say
 
 
 def send(group: int, signum: int) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from oomph.files.run_files import OwnFile
 from oomph.process.descriptors import close_all_but, wait_until_writable
 from oomph.process.kept_file import KeptFile
-from oomph.terminal import ticking
+from oomph.terminal.console import clear_line
 from oomph.terminal.console import Voice
 from oomph.terminal.message import PREFIX, from_script
 from oomph.terminal.screen import screen_of
@@ -91,7 +91,7 @@ class Pump:
         """Write to our stderr."""
         if not data:
             return
-        ticking.clear()
+        clear_line()
         voice = self._voice
         at_line_start, voice.at_line_start = voice.at_line_start, data.endswith(b"\n")
         if at_line_start and data.startswith(_PREFIX) and not voice.shared.is_at_line_start():

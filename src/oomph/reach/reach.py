@@ -23,7 +23,7 @@ from oomph.reach.request import NotReached, ReachRequest, TrainingReached
 from oomph.reach.started_script import StartedScript
 from oomph.reach.unjoined import Unjoined
 from oomph.run.supervisor.script_environ import put_site_first
-from oomph.terminal.ticking import Ticking
+from oomph.terminal.console import Ticking
 
 _POLL_SECONDS = 0.1
 _ENDING_SIGNALS = (signal.SIGTERM, signal.SIGHUP)

@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 
 from oomph.reach.joined_mark import MARK
-from oomph.terminal.shown import shown_line
+from oomph.terminal.message import shown_line
 
 _LIBRARIES = ("/libtensorflow", "/_pywrap_tensorflow")
 _EVERY_SECONDS = 0.5

@@ -21,8 +21,8 @@ from oomph.rehearse.judge import NOT_TRIED, SURVIVED, FaultVerdict, Rehearsed, j
 from oomph.run.directory.run_directory import read_record
 from oomph.run.directory.summary_file import read_summary
 from oomph.run.directory.work_folder import work_folder
+from oomph.terminal.console import Ticking
 from oomph.terminal.message import PREFIX
-from oomph.terminal.ticking import Ticking
 
 _GRACE_SECONDS = 40.0
 """The seconds that a run may take to end after SIGTERM: the supervisor gives the script 30 s."""

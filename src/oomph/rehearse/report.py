@@ -12,10 +12,8 @@ from oomph.rehearse.judge import LOST, SURVIVED, FaultVerdict, after_a_kill
 from oomph.rehearse.rehearse import Report
 from oomph.run.report.labels import meaning
 from oomph.run.report.remedies import remedies
-from oomph.terminal.paint import GREEN, RED, Heads
-from oomph.terminal.screen import USUAL_WIDTH
-from oomph.terminal.tables import table
-from oomph.terminal.wrapping import wrapped
+from oomph.terminal.screen import GREEN, RED, USUAL_WIDTH, Heads
+from oomph.terminal.wrapping import table, wrapped
 
 SCHEMA = 1
 _MOST_LEFT = 5

@@ -19,8 +19,7 @@ from oomph.protocol.progress import ProgressBoard
 from oomph.protocol.python_stacks import StackWriter
 from oomph.redaction.redaction import know_secrets
 from oomph.script.pulse import Pulse, inherited
-from oomph.terminal.message import PREFIX
-from oomph.terminal.shown import shown_line
+from oomph.terminal.message import PREFIX, shown_line
 
 _MESSAGE_CHARACTERS = 2000
 

@@ -1,4 +1,8 @@
-"""Prints lines to stderr that begin with `oomph:`. Used in both processes."""
+"""Prints oomph's messages to stderr, and a line about what it is doing and for how long.
+
+Messages come from both processes. The line appears on a terminal, after two seconds, in oomph's process. It has no
+thread: whoever waits calls `tick` while it polls, because the supervisor forks.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +11,58 @@ import math
 import os
 import stat
 import time
+from types import TracebackType
 
-from oomph.terminal import ticking
-from oomph.terminal.message import message
+from oomph.terminal.message import PREFIX, message, shown_line, start_of_line
 from oomph.terminal.screen import screen_of
+
+_QUIET_SECONDS, _EVERY_SECONDS = 2.0, 0.5
+
+_on_screen = False
+
+
+class Ticking:
+    """One wait, and the line about it; as a context manager it clears the line at the end."""
+
+    def __init__(self) -> None:
+        self._started = time.monotonic()
+        self._due = self._started + _QUIET_SECONDS
+
+    def tick(self, what: str) -> None:
+        """Show the line, at most twice a second; never raises."""
+        global _on_screen
+        now = time.monotonic()
+        if now < self._due:
+            return
+        self._due = now + _EVERY_SECONDS
+        screen = screen_of(2)
+        if not screen.columns:
+            return
+        start = "\r" if _on_screen else start_of_line(screen, True)
+        _on_screen = True
+        line = shown_line(f"{PREFIX}{what}, {now - self._started:.0f} s")
+        _write(f"{start}{line[: screen.columns - 1]}\x1b[K")
+
+    def __enter__(self) -> Ticking:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: object, trace: TracebackType | None) -> None:
+        clear_line()
+
+
+def clear_line() -> None:
+    """Clear the ticking line, if there is one. Called before anything else is printed."""
+    global _on_screen
+    if _on_screen:
+        _on_screen = False
+        _write("\r\x1b[K")
+
+
+def _write(text: str) -> None:
+    try:
+        os.write(2, text.encode(errors="replace"))
+    except OSError:
+        pass  # nobody reads stderr
 
 
 def say(text: str, at_line_start: bool = True, hang: int = 0, command: str = "") -> None:
@@ -19,7 +71,7 @@ def say(text: str, at_line_start: bool = True, hang: int = 0, command: str = "")
     Writes directly to the descriptor, like the script's own stderr: a buffer that cannot be flushed at exit would
     change the exit code. The arguments are those of `message`.
     """
-    ticking.clear()
+    clear_line()
     try:
         os.write(2, message(text, screen_of(2), at_line_start, hang, command).encode(errors="replace"))
     except OSError:
@@ -40,8 +92,6 @@ class Voice:
         say(text, at_line_start, hang, command)
         self.shared.end_line()
 
-
-# -- output that the script shares ------------------------------------------------------------------------------------
 
 _AT_ONCE_SECONDS = 0.1
 """The longest time between two messages in a row, in seconds."""

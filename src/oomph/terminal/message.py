@@ -1,4 +1,4 @@
-"""A message of oomph for display: one line on a pipe; wrapped, coloured, at a line's start on a terminal. Pure."""
+"""Cleans the text that oomph shows of keys and control characters, and lays out its messages for a screen. Pure."""
 
 from __future__ import annotations
 
@@ -6,13 +6,33 @@ import re
 from types import MappingProxyType
 
 from oomph.files.patterns import lazy_pattern
-from oomph.terminal.paint import CYAN, Heads, Marked, marked, painted
-from oomph.terminal.screen import Screen
-from oomph.terminal.shown import shown_line
+from oomph.redaction.redaction import redacted
+from oomph.terminal.screen import CYAN, Heads, Marked, Screen, marked, painted
 
+_REORDERING = (*range(0x202A, 0x202F), *range(0x2066, 0x206A), 0x200E, 0x200F, 0x061C)
+"""Marks that change the display order of the characters of a line (Unicode Standard Annex 9)."""
+_STEERING = {
+    **{number: f"\\x{number:02x}" for number in (*range(0x20), 0x7F, *range(0x80, 0xA0)) if chr(number) not in "\t\n"},
+    **{number: f"\\u{number:04x}" for number in (*_REORDERING, 0x2028, 0x2029)},
+}
 PREFIX = "oomph: "
 _HEAD = PREFIX.rstrip()
 _FROM_SCRIPT = lazy_pattern(rb"(?:\A|(?<=\n)|\r)oomph: ([^\n]{0,4000})\n")
+
+
+def shown(text: str) -> str:
+    """Clean text of any origin for printing: a file name or a line of a log may hold anything."""
+    return escaped(redacted(text))
+
+
+def shown_line(text: str) -> str:
+    """Clean text on one line: a second line could look like oomph's own."""
+    return shown(text).replace("\n", "\\x0a")
+
+
+def escaped(text: str) -> str:
+    """The text with terminal control characters escaped; for text that is already redacted."""
+    return text.translate(_STEERING)
 
 
 def message(text: str, screen: Screen, at_line_start: bool = True, hang: int = 0, command: str = "") -> str:

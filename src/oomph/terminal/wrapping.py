@@ -1,14 +1,17 @@
-"""Wraps text at a width between words, never within one. Pure; used in both processes."""
+"""Wraps text at a width between words, never within one; tables. Pure; used in both processes."""
 
 from __future__ import annotations
 
 import textwrap
+from collections.abc import Sequence
 
 from oomph.files.patterns import lazy_pattern
 
 _GLUE = "\0"  # cannot be in text that is shown
 _LAST_COLUMN = lazy_pattern(r".*\S {2,}(?=\S)")
 _HEAD = lazy_pattern(r" *(?:\d{1,9}\. |[a-z ]{1,20}: )?")
+_LEAST_ROOM = 20
+"""The fewest columns left for the last column of a table if it is to be wrapped."""
 
 
 def wrapped(text: str, width: int, hang: str = "", first: str = "", command: str = "") -> str:
@@ -49,3 +52,22 @@ def _column(line: str, width: int) -> int:
     """The offset of a line's last column: after two blanks, or after a head such as "exit codes: " or "1. "."""
     ends = (found.end() for pattern in (_LAST_COLUMN, _HEAD) if (found := pattern.match(line)))
     return next((end for end in ends if end <= width * 3 // 4), len(line) - len(line.lstrip()))
+
+
+def table(rows: Sequence[Sequence[str]], width: int) -> list[str]:
+    """The lines of a table whose first row holds the heads.
+
+    A block is the first cell of a row, and below it the others by their heads.
+    """
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    before = sum(widths[:-1]) + 2 * (len(widths) - 1)
+    if before + widths[-1] > width and before + _LEAST_ROOM > width:
+        return [line for row in rows[1:] for line in _block(rows[0], row, width)]
+    lines = ("  ".join(f"{cell:<{room}}" for cell, room in zip(row, widths, strict=True)).rstrip() for row in rows)
+    return [wrapped(line, width, " " * before) for line in lines]
+
+
+def _block(heads: Sequence[str], row: Sequence[str], width: int) -> list[str]:
+    room = max(map(len, heads[1:])) + 2
+    cells = zip(heads[1:], row[1:], strict=True)
+    return [row[0], *(wrapped(f"  {head:<{room}}{cell}", width, " " * (room + 2)) for head, cell in cells if cell)]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from rich.text import Text
 
-from oomph.terminal.shown import shown_line
+from oomph.terminal.message import shown_line
 from oomph.watch import figures
 from oomph.watch.figures import sparkline
 from oomph.watch.view import CHARTED, GpuView

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from oomph.terminal.shown import shown_line
-from oomph.terminal.tables import table
-from oomph.terminal.wrapping import reflowed
+from oomph.terminal.message import shown_line
+from oomph.terminal.wrapping import reflowed, table
 from oomph.watch import figures, wording
 from oomph.watch.incidents import ShownIncident
 from oomph.watch.view import GpuView, Process, View

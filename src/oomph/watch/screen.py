@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from rich.text import Text
 
-from oomph.terminal.shown import shown_line
+from oomph.terminal.message import shown_line
 from oomph.terminal.wrapping import wrapped
 from oomph.watch import figures, gpu_lines, wording
 from oomph.watch.choice import ViewChoice

@@ -6,7 +6,7 @@ import time
 
 from oomph.monitor.sample import Values
 from oomph.terminal.amounts import as_duration
-from oomph.terminal.shown import shown_line
+from oomph.terminal.message import shown_line
 from oomph.watch import figures
 from oomph.watch.incidents import ShownIncident
 from oomph.watch.job import Job

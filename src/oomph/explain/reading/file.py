@@ -15,7 +15,7 @@ from oomph.explain.evidence.sizes import write_size
 from oomph.explain.reading.encodings import looks_binary
 from oomph.explain.reading.heap_dump import looks_like_one, read_dump
 from oomph.explain.reading.log import Readable, Words, read_log
-from oomph.terminal.ticking import Ticking, clear
+from oomph.terminal.console import Ticking, clear_line
 
 _HEAD_BYTES = 8192
 
@@ -92,7 +92,7 @@ class _Source(Readable):
     def _tell(self, ended: bool) -> None:
         """Show a waiting user how much has been read."""
         if ended:
-            clear()
+            clear_line()
             return
         whole = f" of {write_size(self._size)}" if self._size else ""
         self._ticking.tick(f"{write_size(self._given)}{whole} read")

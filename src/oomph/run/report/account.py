@@ -15,7 +15,7 @@ from oomph.run.report.result import improvement, result_in_words
 from oomph.run.report.summary import ALL_ENDED, CUT_OFF, UNRELATED, Summary
 from oomph.run.report.unguarded import NONE_SEEN, UNKNOWN
 from oomph.terminal.amounts import as_size, counted, times
-from oomph.terminal.paint import GREEN, RED, YELLOW, Marked
+from oomph.terminal.screen import GREEN, RED, YELLOW, Marked
 
 HEAD = 15
 """The width of the head of each line, in columns, where there are several lines."""

@@ -15,7 +15,7 @@ from oomph.process import available_memory
 from oomph.run.policy.ladder import Conditions
 from oomph.run.supervisor import effects
 from oomph.run.supervisor.devices import PendingReading, memory_is_back, visible
-from oomph.terminal.ticking import Ticking
+from oomph.terminal.console import Ticking
 
 _MEMORY_BACK_SECONDS = 50.0
 _MEMORY_POLL_SECONDS = 1.0

@@ -31,7 +31,7 @@ from oomph.run.supervisor.machine_at_start import look
 from oomph.run.supervisor.settings import Settings
 from oomph.run.supervisor.supervise import Supervisor
 from oomph.terminal.console import Voice, say
-from oomph.terminal.shown import shown_line
+from oomph.terminal.message import shown_line
 
 
 @dataclass(frozen=True)
