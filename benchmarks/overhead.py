@@ -35,8 +35,7 @@ from tensorflow.python.eager.polymorphic_function.polymorphic_function import Fu
 from oomph.exact_step.step import full_batch_step
 from oomph.hooks import intercept
 from oomph.journal.journal import Journal
-from oomph.protocol.guarding import Guarding
-from oomph.protocol.handover import Handover
+from oomph.protocol.handover import Guarding, Handover
 from oomph.protocol.progress import ProgressBoard
 from oomph.script.session import Session
 

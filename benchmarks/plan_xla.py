@@ -22,8 +22,7 @@ def measure(model: Any, batch: Any, size: int, target: Any, memory: int) -> tupl
     """What XLA assigns at this size, and the seconds that TensorFlow took to hand the step over."""
     from oomph.planning.live import samples
     from oomph.planning.live.compiled_step import serialized
-    from oomph.planning.xla.compiling import compile_step
-    from oomph.planning.xla.targets import description
+    from oomph.planning.xla.compiling import compile_step, description
     from oomph.process.available_memory import available_bytes
 
     began = time.monotonic()
@@ -36,8 +35,8 @@ def rows(name: str, sizes: list[int], gpu: Any) -> None:
     import tensorflow as tf
 
     from oomph.planning.live import subject
-    from oomph.planning.xla.growth import XlaGrowth
-    from oomph.planning.xla.targets import choose
+    from oomph.planning.peaks import XlaGrowth
+    from oomph.planning.xla.compiling import choose
 
     model, x, y = load(FOLDER / "development.py").MODELS[name](4)
     batch = tf.nest.map_structure(tf.convert_to_tensor, batch_of(x, y))

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from oomph.cli.kept_probes import folder, keep, kept_for
-from oomph.planning.probe.record import Point, ProbeRecord
+from oomph.planning.probe_record import Point, ProbeRecord
 
 RECORD = ProbeRecord("NVIDIA GeForce RTX 4090", "2.21.0", "graph", True, "abc", 10**9, 0, (Point(2, 110, 100),))
 

@@ -17,12 +17,12 @@ SCRIPT = f"""
 import os, sys
 from oomph.inject import hook
 from oomph.reach.channel import Channel
-from oomph.reach.handover import ReachHandover
+from oomph.reach.channel import ReachHandover
 sys.path.insert(0, {PLANS!r})
 handover = ReachHandover.read()
 channel = Channel(handover)
 import plans
-from oomph.planning.document import as_document
+from oomph.planning.plan import as_document
 assert channel.take_turn()
 channel.tell(examines="fit", pid=os.getpid(), site="train.py:9")
 if "--dies" in sys.argv and handover.arguments.get("probe"):

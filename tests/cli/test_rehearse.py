@@ -7,7 +7,7 @@ import json
 import pytest
 
 from oomph import cli
-from oomph.rehearse.faults import NAMES
+from oomph.rehearse.judge import NAMES
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ import pytest
 import oomph
 from oomph import cli
 from oomph.cli import run as run_verb
-from oomph.protocol.guarding import Guarding
+from oomph.protocol.handover import Guarding
 from oomph.run.report.summary import summarise
 from oomph.run.supervisor import launch as launching
 from oomph.run.supervisor.closing import RunOutcome

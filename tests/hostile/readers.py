@@ -30,10 +30,8 @@ from oomph.explain.reading.heap_dump import read_dump
 from oomph.gpu.question import parse
 from oomph.journal.journal import Event, foreign_format, read_journal, unreadable_lines
 from oomph.protocol.creations import DIRECTORY, Creation, Earlier
+from oomph.protocol.handover import REHEARSAL, Handover, Injection
 from oomph.protocol.handover import VARIABLE as HANDOVER
-from oomph.protocol.handover import Handover
-from oomph.protocol.injection import VARIABLE as INJECTION
-from oomph.protocol.injection import Injection
 from oomph.protocol.progress import ProgressBoard, read_progress
 from oomph.run.directory.run_directory import RunDirectory, read_record
 from oomph.run.directory.stored_runs import first_trusted, unfinished_runs
@@ -287,7 +285,7 @@ def readers(library: bytes, cache: bytes, pages: list[str], checkpoint: dict[str
             "injection",
             "injection",
             _json("i", injection),
-            lambda folder: Injection.read({INJECTION: _text(folder / "injection")}),
+            lambda folder: Injection.read({REHEARSAL: _text(folder / "injection")}),
         ),
         Reader("a child's answer", "said", damaged_bytes(said), lambda folder: parse((folder / "said").read_bytes())),
     ]

@@ -13,8 +13,7 @@ from typing import Any
 import pytest
 
 import oomph
-from oomph.protocol.guarding import Guarding
-from oomph.protocol.handover import Handover
+from oomph.protocol.handover import Guarding, Handover
 
 PACKAGE = Path(oomph.__file__).parent
 Start = Callable[..., "subprocess.CompletedProcess[str]"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from oomph.planning.estimate import Device, Estimate, Fitting, Interval, Item, Layer, MemoryMoment, Plan, Saver
+from oomph.planning.plan import Device, Estimate, Fitting, Interval, Item, Layer, MemoryMoment, Plan, Saver
 
 MIB, GIB = 2**20, 2**30
 DEVICE = Device("GeForce RTX 4090", 24 * GIB, 22 * GIB)

@@ -6,8 +6,8 @@ import itertools
 
 import pytest
 
-from oomph.planning.calibration import LOWER, SCRATCH, UPPER, Correction, MeasuredSteps, correction
-from oomph.planning.estimate import Interval
+from oomph.planning.plan import Interval
+from oomph.planning.prediction import LOWER, SCRATCH, UPPER, Correction, MeasuredSteps, correction
 
 MIB = 1 << 20
 

@@ -1,15 +1,16 @@
-"""Small programs whose memory can be told by hand."""
+"""Small programs whose memory and order can be told by hand."""
 
 from __future__ import annotations
+
+from random import Random
 
 import pytest
 
 from oomph.planning.breakdown import Held, items, layers, timeline
-from oomph.planning.estimate import Interval
-from oomph.planning.liveness import simulate
+from oomph.planning.liveness import Order, schedule, simulate
+from oomph.planning.plan import Interval
 from oomph.planning.prediction import PredictedStep, predict, widened
 from oomph.planning.program import Operation, Program, Size, Storage
-from oomph.planning.schedule import Order
 
 KIB = 1024
 
@@ -107,3 +108,48 @@ def test_activations_are_listed_by_layer_and_the_timeline_in_order() -> None:
     moments = timeline(program, run, held=0)
     assert [moment.operation for moment in moments] == [made.name for made in operations]
     assert max(moment.size for moment in moments) == run.peak
+
+
+def pool(is_cheap: list[bool], workers: int = 1):
+    return schedule(Order.THREAD_POOL, is_cheap, workers, Random(0))
+
+
+def taken(found, worker: int = 0) -> list[int]:
+    return list(iter(lambda: found.take(worker), None))
+
+
+def test_thread_runs_the_newest_ready_operation_first() -> None:
+    found = pool([False] * 4)
+    found.add(0, [0, 1, 2, 3])
+    assert taken(found) == [3, 2, 1, 0]
+
+
+def test_cheap_operations_run_first_in_their_order() -> None:
+    found = pool([False, True, False, True])
+    found.add(0, [0, 1, 2, 3])
+    assert taken(found) == [1, 3, 2, 0]
+
+
+def test_idle_thread_takes_the_oldest_operation_put_away_by_another() -> None:
+    found = pool([False] * 4, workers=2)
+    found.add(0, [0, 1, 2, 3])
+    assert found.take(1) == 0
+    assert found.take(0) == 3
+
+
+def test_initially_ready_operations_are_spread_over_all_threads() -> None:
+    found = pool([False] * 40, workers=2)
+    found.begin(range(40))
+    first = [found.take(worker) for _ in range(20) for worker in (0, 1)]
+    assert sorted(index for index in first if index is not None) == list(range(40))
+
+
+def test_simple_orders_are_followed() -> None:
+    for order, wanted in (
+        (Order.FIRST_READY, [2, 0, 1]),
+        (Order.AS_TRACED, [0, 1, 2]),
+    ):
+        found = schedule(order, [False] * 3, 1, Random(0))
+        found.begin([2])
+        found.add(0, [0, 1])
+        assert taken(found) == wanted

@@ -1,13 +1,12 @@
-"""The report leads with what fits and the command to paste."""
+"""The report leads with what fits and the command to paste, whole."""
 
 from __future__ import annotations
 
 import pytest
-from plans import GIB, WORDS, exactly, plan
+from plans import GIB, WORDS, around, exactly, plan
 
-from oomph.planning.commands import next_command
-from oomph.planning.estimate import Device, Estimate, Fitting
-from oomph.planning.report import as_text
+from oomph.planning.plan import Device, Estimate, Fitting, Saver
+from oomph.planning.report import SCRIPT, as_text, next_command, with_script
 from oomph.terminal.amounts import in_three_digits
 
 
@@ -130,3 +129,16 @@ def test_sizes_have_three_digits(size, words):
 
 def test_sizes_on_an_axis_have_one_unit():
     assert in_three_digits(512 * 2**20, 2 * 2**30) == "0.5 GiB"
+
+
+def test_saver_command_contains_the_script_and_its_arguments() -> None:
+    savers = (
+        Saver("micro-batches of 8", around(1), "changes nothing", f"oomph run --micro-batch 8 {SCRIPT}"),
+        Saver("SGD instead", around(1), "another optimizer", 'optimizer="sgd",  # in model.compile()'),
+    )
+    made = with_script(plan(savers=savers), ("train.py", "--name", "two words"))
+    assert [saver.line for saver in made.savers] == [
+        "oomph run --micro-batch 8 train.py --name 'two words'",
+        'optimizer="sgd",  # in model.compile()',
+    ]
+    assert not [line for line in as_text(made, WORDS, 100) if "..." in line or SCRIPT in line]

@@ -5,14 +5,12 @@ from __future__ import annotations
 import pytest
 from plans import plan
 
-from oomph.planning.all_reduce import ARRIVED, exchanged
-from oomph.planning.breakdown import PACKED, Held, items
-from oomph.planning.document import as_document
+from oomph.planning.breakdown import ARRIVED, PACKED, Held, exchanged, items
 from oomph.planning.gpu_costs import nccl_buffers
 from oomph.planning.picture import as_page
+from oomph.planning.plan import ALONE, PlannedReplicas, as_document
 from oomph.planning.prediction import PredictedStep, predict
 from oomph.planning.program import Operation, Program, Size, Storage
-from oomph.planning.replicas import ALONE, PlannedReplicas
 from oomph.planning.report import as_text
 
 MIB = 1 << 20

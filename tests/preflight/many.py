@@ -29,7 +29,7 @@ from oomph.preflight.live.training_facts import training_facts
 from oomph.preflight.rules import RULES
 from oomph.reach.live.arrival import outside_of_traces
 from oomph.reach.live.interception import model_of
-from oomph.reach.training_kind import FIT, LOOP, ON_BATCH
+from oomph.reach.request import FIT, LOOP, ON_BATCH
 from oomph.resume.loop.loss_calls import listen
 
 MARKS = {"wrong": "# RIGHT", "right": "# WRONG"}

@@ -9,9 +9,8 @@ import pytest
 
 from oomph.process.command import Command
 from oomph.reach.ending import last_error, outcome
-from oomph.reach.heard import Heard, after
-from oomph.reach.isolated_python import hiding_option
-from oomph.reach.request import NotReached, ReachRequest, RequestedTraining, TrainingReached
+from oomph.reach.guards import hiding_option
+from oomph.reach.request import Heard, NotReached, ReachRequest, RequestedTraining, TrainingReached, after
 
 REQUEST = ReachRequest(Command(("train.py",)), "python", "module:function", fit=2)
 FIT = {"pid": 7, "site": "train.py:4", "function": "main", "source": "model.fit(x)"}

@@ -5,9 +5,9 @@ import sys
 
 ENDS = """
 import os, sys
-from oomph.reach.joined_mark import MARK, mark
+from oomph.reach.channel import MARK, mark_joined
 
-assert mark()
+assert mark_joined()
 
 class Last:
     def __del__(self, open_=os.open, read=os.read, write=os.write, mark=MARK.encode()):
@@ -16,7 +16,7 @@ class Last:
             maps += piece
         write(1, b"marked" if mark in maps else b"not marked")
 
-del mark, os
+del mark_joined, os
 sys.last_one = Last()  # the last module that Python clears
 """
 

@@ -10,9 +10,8 @@ import pytest
 
 from oomph.process.command import parse_command
 from oomph.reach.ending import ran_out
-from oomph.reach.heard import Heard
-from oomph.reach.memory_guard import MemoryGuard
-from oomph.reach.request import ReachRequest, RequestedTraining
+from oomph.reach.guards import MemoryGuard
+from oomph.reach.request import Heard, ReachRequest, RequestedTraining
 
 MB = 1 << 20
 

@@ -1,24 +1,31 @@
-"""What a rehearsal makes of a run that is over."""
+"""Verdicts on rehearsed runs, and the rehearsals that are refused."""
 
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from dataclasses import replace
 
 import pytest
 
 from oomph.journal.events import Resumed
 from oomph.journal.journal import Event
+from oomph.protocol.handover import REHEARSAL, Injection
 from oomph.protocol.reason_table import GENERATOR
 from oomph.protocol.reasons import because
-from oomph.rehearse.faults import FAULTS, NAMES
-from oomph.rehearse.judge import LOST, NOT_TRIED, SURVIVED, Rehearsed, judge
-from oomph.rehearse.rehearse import Report
+from oomph.rehearse import rehearse as module
+from oomph.rehearse.judge import FAULTS, LOST, NAMES, NOT_TRIED, SURVIVED, FaultVerdict, Rehearsed, judge
+from oomph.rehearse.rehearse import RehearsalPlan, Report, _refused, rehearse
 from oomph.rehearse.report import as_document, as_text
 from oomph.run.report.labels import NOT_EQUAL
 
 BY_NAME = {fault.name: fault for fault in FAULTS}
 END = {"state": "abc", "loss": 0.5}
+WHY = "the script cannot be started a second time: train.py:9, `os.mkdir(out)` ends with ..."
+ENDED = Rehearsed(0, 9.0, {"steps": 40}, [Event.named("rehearsal-ended", {"state": "a", "loss": 0.5})])
+REFUSED = Rehearsed(93, 1.0, {"steps": 0, "faults": {"not-restartable": 1}, "gave_up": WHY}, [])
 
 
 def events(**data):
@@ -139,9 +146,6 @@ def test_report_without_any_injected_fault_leaves_survival_unknown():
     assert as_document(report)["survives"] is None
 
 
-# -- the label after a kill -------------------------------------------------------------------------------------------
-
-
 def labelled(name, label, *reasons, **changes):
     summary = run(name).summary | {"exactness": label, "reasons": [reason.as_data() for reason in reasons]}
     return judge(BY_NAME[name], UNDISTURBED, run(name, summary=summary, **changes))
@@ -183,3 +187,79 @@ def test_a_label_without_reasons_gets_its_remedy_from_the_events():
     loop = events(loop_seen={"site": "train.py:9"}, rehearsal_ended=END)
     _, label = report_of(labelled("kill", "unguarded", events=loop))
     assert "the loop at train.py:9 resumable: `for batch in oomph.steps(" in label["remedies"][0]["text"]
+
+
+def test_every_rehearsal_run_gets_the_entropy_of_the_undisturbed_run(tmp_path, monkeypatch):
+    given = []
+
+    def run(plan, folder, injection, limit):
+        given.append(injection.entropy)
+        path = folder / (injection.fault or "undisturbed")
+        path.mkdir(parents=True)
+        record = {
+            "schema": 1,
+            "command": ["a.py"],
+            "python": "p",
+            "cwd": "/",
+            "created": "",
+            "status": "finished",
+            "attempts": 1,
+            "host": "h",
+            "options": [],
+            "entropy": "ab12ab12ab12ab12ab12ab12ab12ab12",
+        }
+        (path / "run.json").write_text(json.dumps(record))
+        return Rehearsed(0, 1.0, {"steps": 40}, [Event.named("rehearsal-ended", {"state": "a", "loss": 0.5})])
+
+    monkeypatch.setattr(module, "_run", run)
+    rehearse(RehearsalPlan(("a.py",), ("kill", "abort")), str(tmp_path / "kept"), lambda line: None)
+    assert given == ["", "ab12ab12ab12ab12ab12ab12ab12ab12", "ab12ab12ab12ab12ab12ab12ab12ab12"]
+
+
+def test_runs_given_the_same_entropy_draw_the_same_numbers(tmp_path):
+    (tmp_path / "train.py").write_text("import random; print(random.random())")
+    drawn = []
+    for name in ("one", "two"):
+        environ = {**os.environ, **Injection("", 0, entropy="ab12ab12ab12ab12ab12ab12ab12ab12").to_environment()}
+        words = [sys.executable, "-m", "oomph", "run", f"--run-dir={name}", "train.py"]
+        done = subprocess.run(words, cwd=tmp_path, env=environ, capture_output=True, text=True, timeout=60)
+        drawn.append(done.stdout)
+        assert json.loads((tmp_path / name / "run.json").read_text())["entropy"] == "ab12ab12ab12ab12ab12ab12ab12ab12"
+    assert drawn[0] == drawn[1] != ""
+
+
+@pytest.mark.parametrize(("result", "told"), [("loss 1.5, undisturbed 1.6", 1), ("the same bits", 0)])
+def test_losses_that_differ_because_no_seed_was_set_are_explained(result, told):
+    reason = because("order-unseeded")
+    oom = FaultVerdict("oom", SURVIVED, "", result=result)
+    kill = FaultVerdict("kill", SURVIVED, "", restarts=1, result=result, label="not-equal", label_reasons=(reason,))
+    text = " ".join("\n".join(as_text(Report(Rehearsed(0, 1.0, {"steps": 40}, []), 20, (oom, kill)))).split())
+    assert text.count(f"losses differ from run to run even without a fault: {reason}") == told
+
+
+def test_refused_restart_is_judged_lost_although_its_fault_never_fired():
+    verdict = judge(FAULTS[1], ENDED, REFUSED)
+    assert (verdict.survived, verdict.reason, verdict.named) == (LOST, WHY, ("not-restartable",))
+
+
+def test_the_conclusion_names_the_failing_line_and_the_leftover_files():
+    verdicts = (judge(FAULTS[1], ENDED, REFUSED), FaultVerdict("abort", NOT_TRIED, "no second start"))
+    report = Report(ENDED, 20, verdicts, WHY, ("out", "log"))
+    lines = list(as_text(report, width=200))
+    assert lines[-1] == f"would not survive any restart: not-restartable: {WHY}"
+    assert lines[-2] == "left here, where the script would create it again: out, log; remove it before the real run"
+    assert (as_document(report)["not_restartable"], as_document(report)["left"]) == (WHY, ["out", "log"])
+    assert not report.survives
+
+
+def test_a_refusal_after_the_script_had_finished_is_worded_differently():
+    assert _refused(ENDED, REFUSED) == WHY
+    assert "the script had finished" in _refused(Rehearsed(0, 9.0, {}, []), REFUSED)
+    assert _refused(ENDED, ENDED) == ""
+
+
+def test_injection_passes_earlier_run_folders_through_the_environment():
+    injection = Injection("kill", 20, 40, ("/a", "/b"))
+    assert Injection.read(injection.to_environment()) == injection
+    assert Injection.read({REHEARSAL: '{"fault": "kill", "step": 1}'}) == Injection("kill", 1)
+    assert Injection.read({REHEARSAL: "[]"}) is None

@@ -22,7 +22,7 @@ from oomph.preflight.document import Checked, as_document, checked_of
 from oomph.preflight.examine import examine
 from oomph.preflight.live.training_facts import training_facts
 from oomph.preflight.rules import RULES
-from oomph.reach.training_kind import FIT
+from oomph.reach.request import FIT
 from oomph.resume.state import iterators, training_state
 from oomph.script.script_line import calling
 

@@ -22,7 +22,7 @@ from oomph.journal.events import GaveUp, GuardFailed, LoopSeen, MicroBatchesProb
 from oomph.keras_bridge.names import support
 from oomph.keras_bridge.names.row import Feature
 from oomph.keras_bridge.names.tensorflow2 import TENSORFLOW
-from oomph.protocol.phases import Phase
+from oomph.protocol.progress import Phase
 from oomph.resume.loop import loops
 from oomph.resume.training.identity import call_site
 from oomph.script import session

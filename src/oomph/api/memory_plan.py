@@ -8,18 +8,18 @@ from typing import Any
 
 from oomph.errors import ExamineError
 from oomph.planning.device import device_of
-from oomph.planning.device_limit import limit_of
-from oomph.planning.estimate import Plan
+from oomph.planning.gpu_costs import limit_of
 from oomph.planning.live import samples, subject
 from oomph.planning.live.compiled_step import ModelStep, with_xla
 from oomph.planning.live.engine import engine_for
 from oomph.planning.live.figures import Figures, Simulated, data_on
 from oomph.planning.live.making import Making
-from oomph.planning.live.open_sizes import open_sizes
 from oomph.planning.live.savers import savers
 from oomph.planning.live.strategy import can_be_changed, check, note, shared
+from oomph.planning.live.subject import open_sizes
+from oomph.planning.plan import Plan
 from oomph.planning.verdict import FittingVerdict
-from oomph.reach.training_kind import FIT
+from oomph.reach.request import FIT
 
 
 def plan(

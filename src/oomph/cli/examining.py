@@ -39,7 +39,7 @@ def request_with(
         UsageError: the script cannot be reached.
     """
     from oomph.process.command import parse_command
-    from oomph.reach.isolated_python import hiding_option
+    from oomph.reach.guards import hiding_option
     from oomph.reach.request import ReachRequest
     from oomph.run.supervisor.interpreter import python_of
 

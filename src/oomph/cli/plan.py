@@ -16,7 +16,7 @@ from oomph.errors import ExamineError, OutputError, UsageError
 from oomph.redaction.redaction import know_secrets, redacted, redacted_words
 
 if TYPE_CHECKING:
-    from oomph.planning.estimate import Plan
+    from oomph.planning.plan import Plan
     from oomph.reach.request import ReachRequest
 
 SUMMARY = "predict which batch size fits a GPU, this one or another, without training"
@@ -79,9 +79,8 @@ def _with_negative_values(words: Sequence[str]) -> list[str]:
 
 def run(args: argparse.Namespace) -> int:
     """Plan; 0 if what was asked for fits, else 1. Raises ExamineError if nothing can be planned."""
-    from oomph.planning.commands import with_script
-    from oomph.planning.document import as_document, as_document_without
-    from oomph.planning.report import HEADS, as_text
+    from oomph.planning.plan import as_document, as_document_without
+    from oomph.planning.report import HEADS, as_text, with_script
 
     request = _request(args)
     try:
@@ -137,7 +136,7 @@ def _batches(text: str | None) -> list[int]:
 
 def _fit(text: str) -> int:
     """The number of --fit; raises UsageError for anything but a plausible number."""
-    from oomph.reach.pipes import MOST_FITS
+    from oomph.reach.channel import MOST_FITS
 
     if not text.isdecimal() or not 1 <= int(text) <= MOST_FITS:
         raise UsageError(f"--fit takes a whole number from 1 to {MOST_FITS}, not {text or 'an empty word'}")
@@ -169,6 +168,6 @@ def _write_page(path: str, plan: Plan, words: Sequence[str]) -> None:
 
 
 def _exit_code(plan: Plan) -> int:
-    from oomph.planning.estimate import Fitting
+    from oomph.planning.plan import Fitting
 
     return int(any(estimate.fits is Fitting.NO for estimate in plan.estimates))

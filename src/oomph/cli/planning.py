@@ -12,7 +12,7 @@ from oomph.cli.output import say
 from oomph.errors import ExamineError
 
 if TYPE_CHECKING:
-    from oomph.planning.estimate import Plan
+    from oomph.planning.plan import Plan
     from oomph.reach.request import ReachRequest
 
 _IDLE_BYTES = 1 << 30
@@ -41,8 +41,8 @@ def planned(request: ReachRequest) -> Plan:
     A step on the GPU may end the script's process, as with a library that does not fit the driver. Then plan once more,
     without such steps.
     """
-    from oomph.planning.document import plan_of
-    from oomph.planning.probe.sizes_to_run import PROBING
+    from oomph.planning.batch_sizes import PROBING
+    from oomph.planning.plan import plan_of
 
     try:
         found = examining.examined(request, "plan", "planned")
@@ -70,7 +70,7 @@ def _is_idle() -> bool:
 def _kept(gpu: str) -> list[dict[str, Any]]:
     """Measurements of earlier plans on GPUs of this kind, as JSON."""
     from oomph.cli.kept_probes import kept_for
-    from oomph.planning.probe.record import as_document
+    from oomph.planning.probe_record import as_document
 
     return [as_document(record) for record in kept_for(gpu, os.environ, say)]
 
@@ -78,7 +78,7 @@ def _kept(gpu: str) -> list[dict[str, Any]]:
 def _keep(probed: object) -> None:
     """Keep what this plan has measured, if it has measured anything."""
     from oomph.cli.kept_probes import keep
-    from oomph.planning.probe.record import record_of
+    from oomph.planning.probe_record import record_of
 
     if probed is None:
         return

@@ -11,7 +11,7 @@ from oomph.cli import run as run_verb
 from oomph.cli.output import say, tell, width, write, write_json
 from oomph.cli.run import every, positive
 from oomph.errors import ExamineError, UsageError
-from oomph.rehearse.faults import FAULTS, NAMES
+from oomph.rehearse.judge import FAULTS, NAMES
 
 if TYPE_CHECKING:
     from oomph.process.command import Command

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from oomph.cli.output import say, write
 from oomph.errors import OutputError, UsageError
-from oomph.protocol.guarding import Guarding
+from oomph.protocol.handover import Guarding
 
 SUMMARY = "run a training script, unmodified, and keep it alive through GPU errors"
 

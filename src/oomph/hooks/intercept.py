@@ -30,7 +30,7 @@ from oomph.keras_bridge.random_numbers import eager_ops
 from oomph.keras_bridge.runtime import memory_wait
 from oomph.keras_bridge.runtime.patching import patch
 from oomph.protocol.ownership import below_owner
-from oomph.protocol.phases import Phase
+from oomph.protocol.progress import Phase
 from oomph.protocol.reasons import because
 from oomph.resume.fit import continuation, epochs, replay
 from oomph.resume.fit.fit import Fit

@@ -8,7 +8,7 @@ from oomph.exact_step.micro_batch.exactness import Promise
 from oomph.exact_step.step.probe import ProbeFinding
 from oomph.exact_step.step.step_protocol import Failure, Recovery, Step
 from oomph.journal.events import GuardFailed, Oom, Recovered, TrainedOutsideFit
-from oomph.protocol.phases import Phase
+from oomph.protocol.progress import Phase
 from oomph.resume.loop import loops
 from oomph.resume.training import leaving
 from oomph.resume.training.fits import Fits

@@ -30,7 +30,7 @@ from oomph.keras_bridge.names.tensorflow2 import TENSORFLOW
 from oomph.keras_bridge.runtime.allocator import DeviceMemory
 from oomph.keras_bridge.runtime.errors import as_out_of_memory, being_handled
 from oomph.keras_bridge.runtime.patching import patch
-from oomph.protocol.phases import Phase
+from oomph.protocol.progress import Phase
 from oomph.resume.loop import loops
 from oomph.resume.training.identity import call_site
 from oomph.script.loop_location import enclosing_loops

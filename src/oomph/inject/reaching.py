@@ -11,9 +11,7 @@ from importlib import import_module
 from types import ModuleType
 
 from oomph.inject import hook
-from oomph.reach.channel import Channel
-from oomph.reach.handover import ReachHandover
-from oomph.reach.joined_mark import mark
+from oomph.reach.channel import Channel, ReachHandover, mark_joined
 from oomph.script.unguarded_training import at_first_step
 
 TYPE_CHECKING = False
@@ -28,7 +26,7 @@ def start() -> None:
     if handover is None:
         raise RuntimeError("the handover is damaged")
     channel = Channel(handover)
-    channel.tell(joined=os.getpid(), python=sys.executable, marked=mark())
+    channel.tell(joined=os.getpid(), python=sys.executable, marked=mark_joined())
     others = at_first_step(lambda kind: _refuse(kind, channel))
     installed: list[Any] = []
     awaited = {
@@ -55,10 +53,10 @@ def _install(trainer: ModuleType, channel: Channel) -> Any:
 
 
 def _refuse(kind: str, channel: Channel) -> None:
-    from oomph.protocol.unguarded import KINDS
+    from oomph.protocol.replacements import UNGUARDED_KINDS
     from oomph.script.script_line import calling
 
     line = calling()
     site = "the script" if line is None else line.site
-    known = KINDS[kind]
+    known = UNGUARDED_KINDS[kind]
     channel.end(unsupported=f"{site} trains with {known.what}, which oomph cannot examine: {known.instead}")

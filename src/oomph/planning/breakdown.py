@@ -1,20 +1,76 @@
-"""Divides the peak of a step among weights, slots, gradients, activations, the optimizer's update and the rest."""
+"""Divides the peak of a step among weights, slots, gradients, activations, the optimizer's update and the rest.
+
+Operations belong to layers by the scopes in their names. Where several replicas add up their gradients, these are
+packed, reduced and taken apart. Source: `CollectiveAllReduce` and `NcclAllReduce` in
+tensorflow/python/distribute/cross_device_ops.py: all gradients in one tensor, unless a size of packs is given.
+"""
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
-from oomph.planning.all_reduce import exchanged
-from oomph.planning.estimate import Interval, Item, Layer, MemoryMoment
-from oomph.planning.layers import by_layer, is_gradient
 from oomph.planning.liveness import Lifetime
+from oomph.planning.plan import Interval, Item, Layer, MemoryMoment
 from oomph.planning.prediction import Prediction
 from oomph.planning.program import Program
 
+REDUCTIONS = frozenset({"CollectiveReduce", "CollectiveReduceV2", "CollectiveReduceV3", "NcclAllReduce"})
+ARRIVED = "_Recv"
+"""The type of the operation that receives a tensor from another replica."""
+_JOINS, _PARTS, _RENAMES = ("Concat", "ConcatV2"), ("Split", "SplitV"), ("Identity", "IdentityN", "Reshape")
+_NUMBERED = re.compile(r"_\d{1,4}\Z")
+_GRADIENT = "gradient_tape/"
 _MOMENTS = 300
 PACKED = "gradients in the all-reduce"
+
+
+def exchanged(program: Program) -> frozenset[int]:
+    """The indices of the tensors that hold packed or reduced gradients, or gradients from other replicas."""
+    found: set[int] = set()
+    makers = program.makers
+    for operation in program.operations:
+        if operation.kind == ARRIVED:
+            found.update(operation.outputs)
+        elif operation.kind in REDUCTIONS:
+            found.update(operation.outputs)
+            joined = [
+                tensor for tensor in operation.inputs
+                if tensor in makers and program.operations[makers[tensor]].kind in _JOINS
+            ]  # fmt: skip
+            found.update(joined)
+        elif operation.kind in (*_PARTS, *_RENAMES) and found.intersection(operation.inputs):
+            found.update(operation.outputs)
+    return frozenset(found)
+
+
+def is_gradient(operation: str) -> bool:
+    """True if the operation belongs to the backward pass."""
+    return operation.startswith(_GRADIENT)
+
+
+def layer_of(operation: str, names: Collection[str]) -> str:
+    """The innermost scope in an operation's name that is the name of a layer; empty if there is none.
+
+    TensorFlow numbers a scope entered again: `conv2d_1_2` may be `conv2d_1` for the second time.
+    """
+    for scope in reversed(operation.removeprefix(_GRADIENT).split("/")[:-1]):
+        if scope in names:
+            return scope
+        bare = _NUMBERED.sub("", scope)
+        if bare in names:
+            return bare
+    return ""
+
+
+def by_layer(sizes: Iterable[tuple[str, int]], names: Collection[str], other: str = "other") -> tuple[Layer, ...]:
+    """The bytes of operations added up by layer, the layer with most bytes first."""
+    total: Counter[str] = Counter()
+    for operation, size in sizes:
+        total[layer_of(operation, names) or other] += size
+    return tuple(Layer(name, size) for name, size in total.most_common())
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,10 @@ workspace of cuDNN. The context and the workspaces were not measured on a real G
 
 from __future__ import annotations
 
-from oomph.planning.estimate import Interval, Item
+from collections.abc import Mapping
+from typing import Any
+
+from oomph.planning.plan import Device, Interval, Item
 
 MIB = 1 << 20
 GROWTH = "TF_FORCE_GPU_ALLOW_GROWTH"
@@ -71,3 +74,13 @@ def xla_workspaces(convolution: int) -> tuple[Item, ...]:
         return (cublas,)
     size = Interval(_CUDNN.low, _CUDNN.expected, max(_CUDNN.high, convolution))
     return cublas, Item("cuDNN workspace", size, "assumed", "depends on the algorithms that XLA tries on the device")
+
+
+def limit_of(asked: Mapping[str, Any] | None) -> Device | None:
+    """The device that a request describes by `name`, `memory` in bytes, `capability`, `is_card` and `is_gpu`."""
+    if asked is None:
+        return None
+    memory, is_card = int(asked["memory"]), bool(asked.get("is_card", True))
+    capability = str(asked.get("capability", ""))
+    limit = usable(memory, capability, is_card)
+    return Device(asked["name"], memory, limit, is_card, bool(asked.get("is_gpu", True)), capability)

@@ -1,16 +1,22 @@
-"""A plan as one self-contained page of HTML: it loads nothing from elsewhere, and runs no script. Pure."""
+"""A plan as one self-contained page of HTML with charts: it loads nothing from elsewhere, and runs no script. Pure.
+
+The charts are SVG, and take their colours from the style of the page.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from html import escape
 
-from oomph.planning.chart import against_batch, through_one_step
-from oomph.planning.estimate import Interval, Plan
-from oomph.planning.replicas import PlannedReplicas
+from oomph.planning.plan import Device, Interval, MemoryMoment, Plan, PlannedReplicas
 from oomph.planning.report import as_text
 from oomph.terminal.amounts import in_three_digits
 
+_WIDTH, _HEIGHT = 720, 320
+_LEFT, _RIGHT, _TOP, _BOTTOM = 78, 16, 16, 36
+_MOST_BATCH_LABELS = 8
 _STYLE = """
 :root { color-scheme: light dark; --ink: #1a1a19; --soft: #5f5e58; --page: #fcfcfb; --grid: #e3e2dc;
   --line: #2a78d6; --limit: #c0352b; }
@@ -28,6 +34,115 @@ pre { white-space: pre-wrap; }
 .moment { fill: transparent; } .peak { fill: var(--limit); }
 .limit { stroke: var(--limit); stroke-width: 2; stroke-dasharray: 6 4; } svg .of-limit { fill: var(--limit); }
 """
+
+
+@dataclass(frozen=True)
+class _Frame:
+    """Coordinates on the picture: x from `left` to `right`, y from 0 to `top`."""
+
+    left: float
+    right: float
+    top: float
+
+    def x(self, value: float) -> float:
+        share = (value - self.left) / ((self.right - self.left) or 1.0)
+        return round(_LEFT + share * (_WIDTH - _LEFT - _RIGHT), 1)
+
+    def y(self, value: float) -> float:
+        return round(_HEIGHT - _BOTTOM - value / self.top * (_HEIGHT - _TOP - _BOTTOM), 1)
+
+
+def against_batch(curve: Sequence[tuple[int, Interval]], device: Device | None) -> str:
+    """A chart of the peak against the batch size, on a logarithmic axis, with its bounds and the device's memory."""
+    limits = () if device is None else (device.usable,)
+    frame = _Frame(
+        math.log2(curve[0][0]), math.log2(curve[-1][0]), _round_up(max(*(peak.high for _, peak in curve), *limits, 1))
+    )
+    spots = [(frame.x(math.log2(batch)), batch, peak) for batch, peak in curve]
+    band = [(x, frame.y(peak.high)) for x, _, peak in spots] + [(x, frame.y(peak.low)) for x, _, peak in spots[::-1]]
+    parts = [
+        *_sizes_axis(frame),
+        *_batches_axis([(x, batch) for x, batch, _ in spots]),
+        f'<polygon class="band" points="{_points(band)}"/>',
+        f'<polyline class="line" points="{_points([(x, frame.y(peak.expected)) for x, _, peak in spots])}"/>',
+        *(_limit(frame, device) if device is not None else ()),
+        *(_spot(x, frame, batch, peak) for x, batch, peak in spots),
+    ]
+    return _svg("peak memory against batch size", parts)
+
+
+def through_one_step(timeline: Sequence[MemoryMoment], device: Device | None) -> str:
+    """A chart of the memory in use after each operation of one step, with the peak marked."""
+    highest = max(range(len(timeline)), key=lambda number: timeline[number].size)
+    usable = 0 if device is None else device.usable
+    shown = usable if usable <= 2 * timeline[highest].size else 0  # a far limit would flatten the curve
+    frame = _Frame(0, max(len(timeline) - 1, 1), _round_up(max(timeline[highest].size, shown, 1)))
+    spots = [(frame.x(number), frame.y(moment.size)) for number, moment in enumerate(timeline)]
+    ground = frame.y(0)
+    peak = timeline[highest]
+    parts = [
+        *_sizes_axis(frame),
+        f'<polygon class="band" points="{_points([(spots[0][0], ground), *spots, (spots[-1][0], ground)])}"/>',
+        f'<polyline class="line" points="{_points(spots)}"/>',
+        *(_limit(frame, device) if device is not None and shown else ()),
+        *(_moment(x, y, moment) for (x, y), moment in zip(spots, timeline, strict=True)),
+        f'<circle class="peak" cx="{spots[highest][0]}" cy="{spots[highest][1]}" r="5">'
+        f"<title>peak: {in_three_digits(peak.size)}, {escape(peak.operation)}</title></circle>",
+        f'<text x="{_LEFT}" y="{_HEIGHT - 10}">first operation</text>',
+        f'<text x="{_WIDTH - _RIGHT}" y="{_HEIGHT - 10}" text-anchor="end">last operation</text>',
+    ]
+    return _svg("memory through one step", parts)
+
+
+def _svg(title: str, parts: Sequence[str]) -> str:
+    body = "\n".join(parts)
+    return f'<svg viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" aria-label="{title}">\n{body}\n</svg>'
+
+
+def _sizes_axis(frame: _Frame) -> Iterator[str]:
+    for number in range(5):
+        size = frame.top * number / 4
+        y = frame.y(size)
+        yield f'<line class="grid" x1="{_LEFT}" x2="{_WIDTH - _RIGHT}" y1="{y}" y2="{y}"/>'
+        mark = in_three_digits(size, frame.top) if size else "0"
+        yield f'<text x="{_LEFT - 8}" y="{y + 4}" text-anchor="end">{mark}</text>'
+
+
+def _batches_axis(batches: Sequence[tuple[float, int]]) -> Iterator[str]:
+    every = math.ceil(len(batches) / _MOST_BATCH_LABELS)
+    for number, (x, batch) in enumerate(batches):
+        if (len(batches) - 1 - number) % every == 0:
+            yield f'<text x="{x}" y="{_HEIGHT - 14}" text-anchor="middle">{batch:,}</text>'
+
+
+def _limit(frame: _Frame, device: Device) -> Iterator[str]:
+    y = frame.y(device.usable)
+    what = f"{device.name}: {in_three_digits(device.usable)} for TensorFlow"
+    yield f'<line class="limit" x1="{_LEFT}" x2="{_WIDTH - _RIGHT}" y1="{y}" y2="{y}"/>'
+    yield f'<text class="of-limit" x="{_LEFT + 6}" y="{y - 5 if y > _TOP + 14 else y + 15}">{escape(what)}</text>'
+
+
+def _spot(x: float, frame: _Frame, batch: int, peak: Interval) -> str:
+    low, high = in_three_digits(peak.low), in_three_digits(peak.high)
+    what = f"batch {batch:,}: {in_three_digits(peak.expected)} ({low} to {high})"
+    return f'<circle class="spot" cx="{x}" cy="{frame.y(peak.expected)}" r="4"><title>{what}</title></circle>'
+
+
+def _moment(x: float, y: float, moment: MemoryMoment) -> str:
+    what = f"{in_three_digits(moment.size)}, {escape(moment.operation)}"
+    return f'<circle class="moment" cx="{x}" cy="{y}" r="4"><title>{what}</title></circle>'
+
+
+def _points(spots: Sequence[tuple[float, float]]) -> str:
+    return " ".join(f"{x},{y}" for x, y in spots)
+
+
+def _round_up(size: float) -> float:
+    """Round an amount of bytes up to a number of KiB, MiB or GiB that divides easily by four."""
+    unit = 1024.0 ** int(math.log(max(size, 1), 1024))
+    figure = size / unit * 1.05
+    step: float = 10.0 ** math.floor(math.log10(figure)) / 2
+    return math.ceil(figure / step) * step * unit
 
 
 def as_page(plan: Plan, words: Sequence[str]) -> str:

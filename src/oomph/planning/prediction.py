@@ -1,15 +1,24 @@
-"""Prediction of a program's peak: the step is simulated in several orders, with random concurrency."""
+"""Predicts a step's peak: simulated in several orders, with random concurrency, then corrected by real steps.
+
+Real steps take more or less memory than the simulation says. The ratio changes slowly with the batch size, but each
+measurement of it is noisy: thread timing decides which operations overlap, and TensorFlow orders the same step
+differently in each process (a recurrent network over videos took 599 to 1,747 MiB in six). A training runs one order,
+and its peak is the largest of its steps. So each order counts with its largest step.
+
+A batch size that ran has its own ratio. Elsewhere the ratio is the mean of two estimates: one interpolated between the
+neighbours that ran, one averaged over all sizes that ran, the nearest weighing most.
+"""
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from oomph.planning.estimate import Interval
-from oomph.planning.liveness import Lifetime, simulate
+from oomph.planning.liveness import Lifetime, Order, simulate
+from oomph.planning.plan import Interval
 from oomph.planning.program import Program
-from oomph.planning.schedule import Order
 
 _RUNS = (
     (Order.THREAD_POOL, 2), (Order.FIRST_READY, 1),
@@ -22,9 +31,21 @@ _EFFORT = 60_000
 _MOST_STEPS = 3
 _ASSUMED = 1.25
 """The factor that widens the bounds if sizes are assumed."""
-LOWER, UPPER = 0.95, 1.12
+_LOWER_SIMULATED, _UPPER_SIMULATED = 0.95, 1.12
 """The factors that turn the lowest and the highest simulated peak into the bounds: fitted on the development models of
 docs/measurements.md."""
+LOWER, UPPER = 0.9, 1.22
+"""The bounds as multiples of the expected peak, within the sizes that ran: a step's peak differs between processes."""
+SCRATCH = 32 << 20
+"""Bytes added to the upper bound of a step with convolutions: a convolution in the backward pass takes this much
+scratch memory on the CPU, and thread timing decides whether two overlap. It matters for small models only."""
+_WIDER = 0.04
+"""The relative widening of the interval for each doubling of the batch beyond the largest size that ran. All these
+values were fitted on the models then in docs/measurements.md."""
+_MOST_DOUBLINGS = 4
+_UNCORRECTED = (0.9, 1.4)
+"""The bounds as multiples of the expected peak if no real step ran. On three models, the fuller one of two GPUs of the
+test rig took up to 1.25 times the expected peak."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +76,9 @@ def predict(step: PredictedStep, batch: int) -> Prediction:
     likely = [run.peak + step.held for order, run in lifetimes if order is Order.THREAD_POOL]
     expected = round(statistics.median(likely))
     typical = min((run for _, run in lifetimes), key=lambda run: abs(run.peak + step.held - expected))
-    return Prediction(Interval(round(min(peaks) * LOWER), expected, round(max(peaks) * UPPER)), typical)
+    return Prediction(
+        Interval(round(min(peaks) * _LOWER_SIMULATED), expected, round(max(peaks) * _UPPER_SIMULATED)), typical
+    )
 
 
 def _affordable(operations: int) -> tuple[Sequence[tuple[Order, int]], int]:
@@ -81,3 +104,95 @@ def between(below: Interval, above: Interval, part: float) -> Interval:
     """The interval at `part` of the way between two intervals, linear; never below the first."""
     pairs = ((below.low, above.low), (below.expected, above.expected), (below.high, above.high))
     return Interval(*(round(one + part * max(0, other - one)) for one, other in pairs))
+
+
+@dataclass(frozen=True)
+class MeasuredSteps:
+    """The peaks of real steps at one batch size and the predicted peak, in bytes."""
+
+    batch: int
+    orders: Sequence[Sequence[int]]
+    """The peaks of the steps, one sequence for each order of operations that ran."""
+    predicted: int
+
+    @property
+    def factors(self) -> list[float]:
+        """For each order of operations, the highest peak of its steps divided by the predicted peak."""
+        return [max(peaks) / self.predicted for peaks in self.orders]
+
+    @property
+    def factor(self) -> float:
+        """The mean of `factors` over all orders of operations."""
+        return sum(self.factors) / len(self.orders)
+
+
+@dataclass(frozen=True)
+class Correction:
+    """The correction of simulated peaks by the peaks of real steps at rising batch sizes."""
+
+    measured: Sequence[MeasuredSteps]
+    scratch: int = 0
+    """The bytes that thread timing may add to the upper bound."""
+
+    def of(self, peak: Interval, batch: int, held: int) -> Interval:
+        """The corrected peak of a step of `batch` samples; never below `held`, the bytes that are always in use."""
+        factor, wider = self.factor(batch), wider_beyond(batch, self.measured[-1].batch)
+        least, most = self.range(batch)
+        expected = max(held, round(peak.expected * factor))
+        low = max(held, round(peak.expected * min(LOWER * factor, least) / wider))
+        high = max(UPPER * expected, most * peak.expected)
+        return Interval(min(low, expected), expected, round(high * wider) + self.scratch)
+
+    def factor(self, batch: int) -> float:
+        """The ratio of real to simulated memory at this batch size; constant beyond the sizes that ran."""
+        own = [one.factor for one in self.measured if one.batch == batch]
+        if own:
+            return own[0]
+        batch = min(max(batch, self.measured[0].batch), self.measured[-1].batch)
+        weights = [1 / (1 + abs(_doublings(batch, one.batch))) ** 2 for one in self.measured]
+        average = sum(weight * one.factor for weight, one in zip(weights, self.measured, strict=True)) / sum(weights)
+        return (self._between(batch) + average) / 2
+
+    def range(self, batch: int) -> tuple[float, float]:
+        """The lowest and the highest factor to expect of another order of operations.
+
+        They are those of this size, or of its two neighbours, widened at each end by the square root of the largest
+        ratio between two orders of one size, since a few orders miss the extremes.
+        """
+        below = max((one for one in self.measured if one.batch <= batch), key=_batch, default=self.measured[0])
+        above = min((one for one in self.measured if one.batch >= batch), key=_batch, default=self.measured[-1])
+        factors = [*below.factors, *above.factors]
+        beyond = math.sqrt(max(max(one.factors) / min(one.factors) for one in self.measured))
+        return min(factors) / beyond, max(factors) * beyond
+
+    def _between(self, batch: int) -> float:
+        """The factor at this batch size, interpolated between the two nearest sizes that ran."""
+        for small, large in zip(self.measured, self.measured[1:], strict=False):
+            if batch <= large.batch:
+                part = _doublings(batch, small.batch) / _doublings(large.batch, small.batch)
+                return small.factor + part * (large.factor - small.factor)
+        return self.measured[-1].factor
+
+
+def wider_beyond(batch: int, largest: int) -> float:
+    """The width of the interval at a batch size, as a multiple of the width at the largest size that ran."""
+    return 1 + _WIDER * min(_MOST_DOUBLINGS, max(0.0, _doublings(batch, largest)))
+
+
+def _batch(one: MeasuredSteps) -> int:
+    return one.batch
+
+
+def _doublings(batch: int, since: int) -> float:
+    return math.log2(batch / since)
+
+
+def uncorrected(peak: Interval) -> Interval:
+    """The peak of one of several replicas with wider bounds, because no real step corrects the simulation."""
+    low, high = (round(bound * peak.expected) for bound in _UNCORRECTED)
+    return Interval(min(peak.low, low), peak.expected, max(peak.high, high))
+
+
+def correction(measured: Sequence[MeasuredSteps], convolves: bool = False) -> Correction | None:
+    """The correction that these real steps give; None if no step ran."""
+    return Correction(tuple(measured), SCRATCH if convolves else 0) if measured else None

@@ -2,19 +2,41 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
-from oomph.planning.commands import next_command
-from oomph.planning.estimate import Device, Estimate, Fitting, Interval, Item, Plan, Saver
-from oomph.planning.largest import MOST
-from oomph.planning.replicas import PlannedReplicas
+from oomph.planning.batch_sizes import MOST
+from oomph.planning.plan import Device, Estimate, Fitting, Interval, Item, Plan, PlannedReplicas, Saver
 from oomph.terminal.amounts import in_three_digits
 from oomph.terminal.screen import BOLD, CYAN, USUAL_WIDTH, YELLOW, Heads
 from oomph.terminal.wrapping import table, wrapped
 
+SCRIPT = "SCRIPT.py"
+"""The placeholder for the script and its arguments where only the model is known."""
 _MOST_LAYERS = 5
 _HEAD = ("batch", "expected", "at least", "at most", "fits")
 HEADS: Heads = {"note": CYAN, "Next:": BOLD, "Warning:": YELLOW}
+
+
+def next_command(plan: Plan, words: Sequence[str]) -> str:
+    """The `oomph run` command that trains without running out of memory; empty if none is known."""
+    if plan.device is None or plan.max_batch is None or plan.batch <= plan.max_batch:
+        return shlex.join(["oomph", "run", *words])
+    if not plan.micro_batch:
+        return ""
+    return shlex.join(["oomph", "run", "--micro-batch", str(plan.micro_batch), *words])
+
+
+def with_script(plan: Plan, words: Sequence[str]) -> Plan:
+    """The plan with `words`, the script and its arguments, filled into the commands of its savers."""
+    savers = tuple(replace(saver, line=_whole(saver.line, words)) for saver in plan.savers)
+    return replace(plan, savers=savers)
+
+
+def _whole(line: str, words: Sequence[str]) -> str:
+    is_command = line.startswith("oomph ") and line.endswith(f" {SCRIPT}")
+    return f"{line.removesuffix(SCRIPT)}{shlex.join(words)}" if is_command else line
 
 
 def as_text(plan: Plan, words: Sequence[str], width: int = USUAL_WIDTH) -> Iterator[str]:

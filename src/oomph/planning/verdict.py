@@ -1,12 +1,18 @@
-"""The verdict on whether a training fits, its accuracy, and what the figures omit."""
+"""The verdict on whether a training fits, its accuracy, warnings about its precision, and what the figures omit. Pure.
+
+Source for bfloat16: NVIDIA, CUDA C++ Programming Guide, "Arithmetic Instructions" and "Element Types and Matrix Sizes":
+tensor cores take it from compute capability 8.0 on.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from oomph.planning.estimate import Device, Estimate, Fitting, Interval
+from oomph.planning.plan import Device, Estimate, Fitting, Interval
 
+_BFLOAT16 = 8.0
+"""The lowest compute capability of a GPU that is fast with bfloat16."""
 ACCURACY = {
     "graph": "simulated from the traced step. On the CPU, on the models used to write it, half of the peaks were off "
     "by more than 7.6 %, two small ones by 54 and 85 %",
@@ -29,6 +35,32 @@ seen is 1.6 times what the operations took one by one: a transformer in its firs
 known, so this factor is five times that."""
 _MOST_UNKNOWN = 3
 _WITHOUT_XLA = "set jit_compile=False in compile(), plan again, and train with that"
+
+
+def suits_bfloat16(device: Device | None) -> bool:
+    """True if the device is fast with bfloat16, as far as is known."""
+    number = _capability(device)
+    return number is None or number >= _BFLOAT16
+
+
+def warnings(device: Device | None, policies: Iterable[str]) -> tuple[str, ...]:
+    """Warnings about these dtype policies on this device, one sentence each."""
+    if device is None or suits_bfloat16(device):
+        return ()
+    names = sorted({name for name in policies if "bfloat16" in name})
+    if not names:
+        return ()
+    return (
+        f"{device.name} (compute capability {device.capability}) has no fast arithmetic with bfloat16, which takes 8.0 "
+        f"(Ampere) or newer: {names[0]} saves memory, and is slow; use mixed_float16.",
+    )
+
+
+def _capability(device: Device | None) -> float | None:
+    try:
+        return float(device.capability) if device is not None else None
+    except ValueError:
+        return None  # the capability is not known
 
 
 @dataclass(frozen=True)

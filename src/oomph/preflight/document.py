@@ -11,7 +11,7 @@ from oomph.preflight.examine import Examined, Result
 from oomph.preflight.facts.data import Data
 from oomph.preflight.facts.training import Training
 from oomph.preflight.rule import ERROR, WARNING
-from oomph.reach.training_kind import LOOP
+from oomph.reach.request import LOOP
 from oomph.terminal.amounts import counted
 
 SCHEMA = 1

@@ -12,8 +12,7 @@ from collections.abc import Callable
 from oomph.files.run_files import OwnFile
 from oomph.process.descriptors import close_all_but, wait_until_writable
 from oomph.process.kept_file import KeptFile
-from oomph.terminal.console import clear_line
-from oomph.terminal.console import Voice
+from oomph.terminal.console import Voice, clear_line
 from oomph.terminal.message import PREFIX, from_script
 from oomph.terminal.screen import screen_of
 

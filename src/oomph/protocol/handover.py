@@ -1,4 +1,4 @@
-"""Handover: what the supervisor passes to the script process, in one environment variable.
+"""Handover: what oomph passes to the script process in environment variables, by `oomph run` and by `oomph rehearse`.
 
 Runs in both. The script process may run another Python than oomph's own, so this uses only the standard library.
 """
@@ -7,13 +7,86 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import MutableMapping
+from collections.abc import Mapping, MutableMapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from oomph.protocol.guarding import Guarding
+from oomph.files.run_files import open_own
 
+REHEARSAL = "OOMPH_REHEARSAL"
+_MARK = "rehearsed"
 VARIABLE = "OOMPH_HANDOVER"
+
+
+@dataclass(frozen=True)
+class Guarding:
+    """The options of `oomph run` that apply to the script process."""
+
+    guard: bool = True
+    """False for `--no-guard`: supervise and restart, but leave Keras alone."""
+    checkpoint_steps: int | None = None
+    """Checkpoint after this many steps; None: after `checkpoint_seconds`."""
+    checkpoint_seconds: float | None = None
+    """Checkpoint after this many seconds; None (with no steps either): bound the cost to a share of time."""
+    micro_batch: int | None = None
+    """Start with micro-batches of this many samples; None: with the full batch."""
+    inexact: str | None = None
+    """"allow" or "refuse" micro-batches that change the result; None: allow the known, usual kinds."""
+    smaller_batch: bool = False
+    """Train a batch that neither fits nor may be divided as smaller batches, each with its own update."""
+    verify: int | None = None
+    """The number of first steps of every fit to compare with plain Keras; None: none."""
+    ignore_before: float | None = None
+    """Use no checkpoint taken before this time, in seconds since 1970; None: any. They stay until the run has
+    finished."""
+    trust_finished_fits: bool = False
+    """Return the end state of a finished fit even if not all of its effects could be kept."""
+    recheck: int | None = None
+    """The interval, in steps, at which to compute the gradients twice and compare them; None: never."""
+    skip_corrupt: bool = False
+    """Leave out elements at which a tf.data pipeline fails."""
+
+
+@dataclass(frozen=True)
+class Injection:
+    """One fault, when to inject it, and how far the rehearsal goes."""
+
+    fault: str
+    """The name of the fault, such as "kill"; empty for the undisturbed run."""
+    step: int
+    """The number of committed steps after which the fault is injected."""
+    stop: int | None = None
+    """The number of steps after which the rehearsal ends; None: when the script ends."""
+    earlier: tuple[str, ...] = ()
+    """The directories of earlier runs, where the script has created what is in its way now."""
+    entropy: str = ""
+    """The number that seeds unseeded generators in the undisturbed run, so that results are comparable."""
+
+    def to_environment(self) -> dict[str, str]:
+        """The environment variable that carries it."""
+        return {REHEARSAL: json.dumps(asdict(self))}
+
+    @classmethod
+    def read(cls, environ: Mapping[str, str] | None = None) -> Injection | None:
+        """The injection for this process; None outside a rehearsal."""
+        text = (os.environ if environ is None else environ).get(REHEARSAL)
+        try:
+            if not text:
+                return None
+            document = json.loads(text)
+            return cls(**{**document, "earlier": tuple(document.get("earlier", ()))})
+        except (ValueError, TypeError, AttributeError):
+            return None
+
+
+def has_fired(run_dir: Path) -> bool:
+    """True if the fault has been injected, in this or an earlier attempt: it is injected once."""
+    return os.path.lexists(run_dir / _MARK)
+
+
+def mark_fired(run_dir: Path) -> None:
+    """Prevent the fault from being injected again."""
+    os.close(open_own(run_dir, _MARK, os.O_WRONLY | os.O_CREAT))
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,7 @@ import re
 from collections.abc import Callable
 from typing import NamedTuple
 
-from oomph.protocol.stateless_draws import CALLS, STATELESS, instead_of
-from oomph.protocol.unguarded import KINDS
+from oomph.protocol.replacements import CALLS, STATELESS, UNGUARDED_KINDS, instead_of
 from oomph.terminal.amounts import counted
 
 _SEED = "call keras.utils.set_random_seed(1) at the top of the script"
@@ -128,7 +127,7 @@ def _mend_position(why: str, kind: str = "", call: str = "") -> str:
 
 
 def _unguarded(site: str, kind: str) -> str:
-    return f"{site} trains with {KINDS[kind].what}"
+    return f"{site} trains with {UNGUARDED_KINDS[kind].what}"
 
 
 def _from(epoch: int, step: int) -> str:
@@ -312,7 +311,7 @@ TABLE = {
         f"make the loop at {{site}} resumable: {_STEPS}",
     ),
     "outside-fit": ReasonRow("{site} trains outside a resumable fit", RESUMABLE),
-    "unguarded-kind": ReasonRow(_unguarded, lambda site, kind: KINDS[kind].instead),
+    "unguarded-kind": ReasonRow(_unguarded, lambda site, kind: UNGUARDED_KINDS[kind].instead),
     "unguarded": ReasonRow("{site} trains", RESUMABLE),
     "guard-failed": ReasonRow(
         "the guard failed: {error}",

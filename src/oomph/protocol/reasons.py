@@ -7,16 +7,19 @@ sentence, its remedy and its rank.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from oomph.journal.events import RecordsLeftOut
+from oomph.journal.journal import Event
 from oomph.protocol.reason_table import TABLE
 from oomph.terminal.wrapping import shortened
 
 Value = str | int | float
 _RANKS = {code: rank for rank, code in enumerate(TABLE)}
 _LONGEST = 2000
+_MOST_NAMED = 5
 
 
 @dataclass(frozen=True)
@@ -112,3 +115,27 @@ def as_data(reasons: Iterable[Reason]) -> list[dict[str, Any]]:
 def in_one_line(reasons: Iterable[Reason], most: int | None = None) -> str:
     """The first `most` reasons as one sentence."""
     return ", ".join(map(str, list(reasons)[:most]))
+
+
+def left_out(events: Iterable[Event]) -> Reason | None:
+    """The reason that names a run's left-out records; None if none are known."""
+    records: dict[str, None] = {}
+    told, complete = False, True
+    for event in events:
+        match event.fact:
+            case RecordsLeftOut(records=named, complete=is_complete):
+                records |= dict.fromkeys(named)
+                told, complete = True, complete and is_complete
+    return records_left_out([*records], complete) if told else None
+
+
+def records_left_out(records: Sequence[str], complete: bool) -> Reason:
+    """The reason that these records were left out.
+
+    Args:
+        records: in words; empty if they could not be found.
+        complete: False if there may be others.
+    """
+    named = ", ".join(records[:_MOST_NAMED])
+    more = f" and {len(records) - _MOST_NAMED} more" if len(records) > _MOST_NAMED else ""
+    return because("left-out", count=len(records), named=named + more, complete=complete)

@@ -1,27 +1,146 @@
-"""The script's end of the pipes: it reports in lines of JSON, takes turns, and ends everything. Standard library only.
+"""Both ends of the pipes between oomph and a script that it has examined, and the handover that names them.
 
-A process of the script may have closed the inherited descriptors: `subprocess` does, daemons do. They are then opened
-again through /proc of the parent.
+The script's processes report in lines of JSON, take turns, and end everything. One of them may have closed the
+inherited descriptors: `subprocess` does, daemons do. They are then opened again through /proc of the parent.
+
+A process that oomph has joined maps a page named `MARK`. A fork inherits it, whatever descriptors it closes; a newly
+started program has none until oomph joins it, which happens before TensorFlow is imported. Standard library only.
 """
 
 from __future__ import annotations
 
 import json
+import mmap
 import os
 import signal
 import time
-from typing import Any, NoReturn
+from collections.abc import Mapping, MutableMapping
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any, NoReturn
 
-from oomph.reach.handover import End, ReachHandover
+from oomph.errors import UsageError
 from oomph.script.pulse import inherited
 from oomph.terminal.wrapping import shortened
 
+if TYPE_CHECKING:
+    from oomph.reach.request import ReachRequest
+
+REACH = "OOMPH_REACH"
+MARK = "oomph-joined"
+MOST_FITS = 10_000
+"""The largest number of a training to examine: a turn is a byte in a pipe, which holds 64 KiB."""
+_CHUNK = 1 << 16
 TRAIN, EXAMINE = b"t", b"x"
 """The bytes in the pipe of turns: each training takes one as it begins."""
 _PART_CHARACTERS = 1500
 """The most characters in a part of the answer: its line stays below PIPE_BUF (4096), so that lines do not mix."""
 _MOST_CHARACTERS = 500
 _GRACE_SECONDS = 5.0
+
+
+@dataclass(frozen=True)
+class End:
+    """One end of a pipe of the parent: the descriptor that the script inherits, and its inode to verify it."""
+
+    fd: int
+    inode: int
+
+
+@dataclass(frozen=True)
+class ReachHandover:
+    """The data that a process of the script needs."""
+
+    parent: int
+    """The id of the process that waits for the answer."""
+    report: End
+    """The end of the pipe that takes the reports, lines of JSON."""
+    turns: End
+    """The end of the pipe that trainings take turns from."""
+    examiner: str
+    """The function that examines the training: "package.module:function"."""
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    """The second argument of the examiner."""
+
+    def write(self, environ: MutableMapping[str, str]) -> None:
+        """Store the handover in an environment."""
+        environ[REACH] = json.dumps(asdict(self))
+
+    @classmethod
+    def read(cls) -> ReachHandover | None:
+        """The handover of this process; None if there is none, or it is damaged."""
+        try:
+            document = json.loads(os.environ.get(REACH, "null"))
+            document |= {name: End(**document[name]) for name in ("report", "turns")}
+            return cls(**document)
+        except (ValueError, TypeError, AttributeError, KeyError):
+            return None
+
+
+def mark_joined() -> bool:
+    """Mark this process as joined; False if the kernel does not support the mark_joined."""
+    try:
+        import ctypes
+
+        fd = os.memfd_create(MARK, os.MFD_CLOEXEC)
+        try:
+            os.ftruncate(fd, mmap.PAGESIZE)
+            page = mmap.mmap(fd, mmap.PAGESIZE, prot=mmap.PROT_READ)
+        finally:
+            os.close(fd)
+    except (AttributeError, ImportError, OSError, ValueError):
+        return False
+    # Never freed: at the end of Python its modules go first, and TensorFlow's libraries stay mapped for a while.
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(page))
+    return True
+
+
+class Pipes:
+    """Both pipes, with a turn for each training up to the one to examine.
+
+    Args:
+        fit: the number of that training; raises UsageError beyond MOST_FITS.
+    """
+
+    def __init__(self, fit: int) -> None:
+        if not 1 <= fit <= MOST_FITS:
+            raise UsageError(f"--fit takes a number from 1 to {MOST_FITS}, not {fit}")
+        self.report_fd, self._report_write_fd = os.pipe()
+        self._turns_fd, self._turns_write_fd = os.pipe()
+        os.set_blocking(self.report_fd, False)
+        os.set_blocking(self._turns_fd, False)
+        os.write(self._turns_write_fd, TRAIN * (fit - 1) + EXAMINE)
+        self._rest = b""
+
+    @property
+    def script_fds(self) -> tuple[int, int]:
+        """The descriptors that the script inherits."""
+        return self._report_write_fd, self._turns_fd
+
+    def handover(self, request: ReachRequest) -> ReachHandover:
+        """The handover of the pipes to the script's processes."""
+        return ReachHandover(
+            parent=os.getpid(),
+            report=End(self._report_write_fd, os.fstat(self._report_write_fd).st_ino),
+            turns=End(self._turns_fd, os.fstat(self._turns_fd).st_ino),
+            examiner=request.examiner,
+            arguments=request.arguments,
+        )
+
+    def lines(self) -> list[bytes]:
+        """The complete lines that have arrived."""
+        data = self._rest
+        try:
+            while chunk := os.read(self.report_fd, _CHUNK):
+                data += chunk
+        except BlockingIOError:
+            pass  # all of it has been read
+        *lines, self._rest = data.split(b"\n")
+        return lines
+
+    def close(self) -> None:
+        """Close both pipes."""
+        for fd in (self.report_fd, *self.script_fds, self._turns_write_fd):
+            os.close(fd)
 
 
 class Channel:

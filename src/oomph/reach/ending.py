@@ -6,10 +6,8 @@ import re
 import signal
 
 from oomph.process.native_line import head_of
-from oomph.reach.error_words import without_nodes
-from oomph.reach.heard import Heard
-from oomph.reach.request import NotReached, ReachRequest, TrainingReached
-from oomph.reach.start_up_noise import is_noise
+from oomph.reach.request import Heard, NotReached, ReachRequest, TrainingReached
+from oomph.reach.script_output import is_noise, without_nodes
 from oomph.terminal.amounts import counted
 from oomph.terminal.endings import ProcessEnd
 from oomph.terminal.wrapping import shortened

@@ -1,12 +1,15 @@
-"""The request to examine a script, and its outcome. Pure."""
+"""The request to examine one training of a script, the reports of its processes, and the outcome. Pure."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from oomph.process.command import Command
+
+FIT, ON_BATCH, LOOP = "fit", "train_on_batch", "custom loop"
 
 
 @dataclass(frozen=True)
@@ -62,3 +65,75 @@ class NotReached:
     before: tuple[RequestedTraining, ...] = ()
     doing: str = ""
     """The examiner's action when its process ended; empty if it was not examining."""
+
+
+@dataclass(frozen=True)
+class Heard:
+    """All that the script's processes have reported so far."""
+
+    joined: bool = False
+    """True if a Python process has reported that it waits for a training."""
+    marks: bool = True
+    """True if every process that joined could be marked, so that unmarked processes are known to be without oomph."""
+    trained: tuple[RequestedTraining, ...] = ()
+    """The trainings that run for real."""
+    examining: RequestedTraining | None = None
+    pid: int = 0
+    """The id of the process that examines the training; 0 if none does yet."""
+    progress: str = ""
+    """The current activity of the examiner."""
+    parts: tuple[str, ...] = ()
+    answered: bool = False
+    failed: str = ""
+    """The reason the examiner failed; empty if it has not."""
+    unsupported: str = ""
+    """The reason there can be no examination; empty if there can."""
+
+    @property
+    def is_over(self) -> bool:
+        """True if the outcome is known."""
+        return self.answered or bool(self.failed or self.unsupported)
+
+    def answer(self) -> Mapping[str, Any] | None:
+        """The examiner's result; None if it cannot be read."""
+        try:
+            document = json.loads("".join(self.parts))
+        except ValueError:
+            return None
+        return document if isinstance(document, dict) else None
+
+
+def after(heard: Heard, line: bytes) -> Heard:
+    """Return the reports with one more line; a line that cannot be read changes nothing."""
+    try:
+        said = json.loads(line)
+    except ValueError:
+        return heard
+    if not isinstance(said, dict):
+        return heard
+    if "part" in said:
+        return replace(heard, parts=(*heard.parts, str(said["part"])))
+    if "trains" in said:
+        return replace(heard, trained=(*heard.trained, _training(said)))
+    if "examines" in said:
+        return replace(heard, examining=_training(said), pid=_number(said.get("pid")))
+    return replace(
+        heard,
+        joined=heard.joined or "joined" in said,
+        marks=heard.marks and said.get("marked") is not False,
+        answered=heard.answered or said.get("answered") is True,
+        progress=str(said.get("progress", heard.progress)),
+        failed=str(said.get("failed", heard.failed)),
+        unsupported=str(said.get("unsupported", heard.unsupported)),
+    )
+
+
+def _training(said: Mapping[str, Any]) -> RequestedTraining:
+    kind = str(said.get("trains") or said.get("examines"))
+    return RequestedTraining(
+        kind, str(said.get("site", "?")), str(said.get("function", "")), str(said.get("source", ""))
+    )
+
+
+def _number(value: Any) -> int:
+    return value if isinstance(value, int) else 0

@@ -7,16 +7,54 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from oomph.journal.events import CheckpointSaved, CheckpointSkipped, FitFinished, RehearsalEnded, Resumed
+from oomph.journal.events import (
+    CheckpointFailed,
+    CheckpointRefused,
+    CheckpointSaved,
+    CheckpointSkipped,
+    FitFinished,
+    RehearsalEnded,
+    Resumed,
+)
+from oomph.journal.fact import Fact
 from oomph.journal.journal import Event, events_of, facts, last
 from oomph.protocol.not_restartable import NAME as NOT_RESTARTABLE
 from oomph.protocol.reasons import Reason, reasons_from
-from oomph.rehearse.faults import Rehearsable
 from oomph.run.report.causes import causes
 
 SURVIVED, LOST, NOT_TRIED = "yes", "no", "not tried"
 _LIKE_A_KILL = ("kill", "abort", "hang", "corrupt-checkpoint", "lost-gpu")
 """Faults that end the process, first those that change nothing else."""
+
+
+@dataclass(frozen=True)
+class Rehearsable:
+    """One fault, its effect on the script, and the sign that oomph noticed it."""
+
+    name: str
+    what: str
+    """The effect on the script."""
+    fault: str
+    """The name under which the run's summary must count it; empty if it ends no attempt."""
+    event: type[Fact] | None = None
+    """The event that the journal must contain, if any."""
+
+
+FAULTS = (
+    Rehearsable(
+        "oom", "a step runs out of memory, and so does every micro-batch of more than half of its batch", "device-oom"
+    ),
+    Rehearsable("kill", "kill -9", "killed", Resumed),
+    Rehearsable("abort", "abort, as after a failed check in CUDA code", "abort", Resumed),
+    Rehearsable("hang", "a step never ends", "hang", Resumed),
+    Rehearsable("nan", "a weight turns NaN", "", CheckpointSkipped),
+    Rehearsable(
+        "corrupt-checkpoint", "a bit of the newest checkpoint flips, then kill -9", "killed", CheckpointRefused
+    ),
+    Rehearsable("disk-full", "no further checkpoint can be written", "", CheckpointFailed),
+    Rehearsable("lost-gpu", "abort, and one GPU less after it", "abort", Resumed),
+)
+NAMES = tuple(fault.name for fault in FAULTS)
 
 
 @dataclass(frozen=True)

@@ -15,9 +15,8 @@ from oomph.journal.journal import last, read_journal
 from oomph.process.child import Child
 from oomph.process.own_process import isolated_command, isolated_environ
 from oomph.protocol.creations import Earlier
-from oomph.protocol.injection import Injection, has_fired
-from oomph.rehearse.faults import FAULTS, Rehearsable
-from oomph.rehearse.judge import NOT_TRIED, SURVIVED, FaultVerdict, Rehearsed, judge
+from oomph.protocol.handover import Injection, has_fired
+from oomph.rehearse.judge import FAULTS, NOT_TRIED, SURVIVED, FaultVerdict, Rehearsable, Rehearsed, judge
 from oomph.run.directory.run_directory import read_record
 from oomph.run.directory.summary_file import read_summary
 from oomph.run.directory.work_folder import work_folder

@@ -7,8 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 from oomph.protocol.not_restartable import NAME as NOT_RESTARTABLE
-from oomph.rehearse.faults import FAULTS
-from oomph.rehearse.judge import LOST, SURVIVED, FaultVerdict, after_a_kill
+from oomph.rehearse.judge import FAULTS, LOST, SURVIVED, FaultVerdict, after_a_kill
 from oomph.rehearse.rehearse import Report
 from oomph.run.report.labels import meaning
 from oomph.run.report.remedies import remedies

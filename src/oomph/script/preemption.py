@@ -19,7 +19,7 @@ from collections.abc import Callable
 from types import FrameType
 from typing import Any, NoReturn
 
-from oomph.protocol.phases import Power
+from oomph.protocol.progress import Power
 from oomph.script.pulse import Pulse
 
 EXIT_CODE = 75

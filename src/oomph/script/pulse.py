@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from oomph.files.own_descriptor import OwnDescriptor
-from oomph.protocol.phases import Beat, Phase, Power
+from oomph.protocol.progress import Beat, Phase, Power
 
 SHORTEST_SECONDS = 0.05
 _SHORTEST_NS = int(SHORTEST_SECONDS * 1e9)

@@ -15,7 +15,7 @@ from typing import Any
 
 from oomph.journal.events import CreatedBefore, StoppedAt
 from oomph.protocol.creations import Earlier, Notes
-from oomph.protocol.injection import Injection
+from oomph.protocol.handover import Injection
 from oomph.protocol.not_restartable import refuses
 from oomph.script.created_before import Before
 from oomph.script.creating import Creating

@@ -14,8 +14,7 @@ from oomph.journal.fact import Fact
 from oomph.journal.journal import Journal
 from oomph.protocol.handover import Handover
 from oomph.protocol.ownership import claim_ownership
-from oomph.protocol.phases import Power
-from oomph.protocol.progress import ProgressBoard
+from oomph.protocol.progress import Power, ProgressBoard
 from oomph.protocol.python_stacks import StackWriter
 from oomph.redaction.redaction import know_secrets
 from oomph.script.pulse import Pulse, inherited

@@ -15,7 +15,7 @@ from types import ModuleType
 from typing import Any, NamedTuple
 
 from oomph.journal.events import UnguardedTraining
-from oomph.protocol.unguarded import of_event
+from oomph.protocol.replacements import unguarded_in_words
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -92,6 +92,6 @@ def _tell(kind: str, join: Join, told: set[str]) -> None:
         line = calling()
         site = "the script" if line is None else line.site
         session.journal.write(UnguardedTraining(kind=kind, site=site))
-        session.say(of_event(site, kind))
+        session.say(unguarded_in_words(site, kind))
     except Exception:
         pass  # a remark must not end a training

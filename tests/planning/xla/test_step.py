@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from oomph.planning.breakdown import Held
-from oomph.planning.estimate import Interval
+from oomph.planning.plan import Interval
 from oomph.planning.xla.compiling import Compiled
 from oomph.planning.xla.step import CompiledStep
 

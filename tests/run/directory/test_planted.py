@@ -22,7 +22,7 @@ from oomph.journal.events import GpuMemoryHeld
 from oomph.journal.journal import Journal, read_journal
 from oomph.process.stderr import Tail
 from oomph.protocol.creations import FILE, Creation, Notes
-from oomph.protocol.injection import mark_fired
+from oomph.protocol.handover import mark_fired
 from oomph.protocol.ownership import claim_ownership
 from oomph.protocol.progress import ProgressBoard, read_progress
 from oomph.run.directory.run_directory import RunDirectory, RunRecord, read_record

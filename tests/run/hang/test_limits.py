@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oomph.protocol.phases import Beat, Phase, Power, has_been_timed, unpack
+from oomph.protocol.progress import Beat, Phase, Power, has_been_timed, unpack
 from oomph.run.hang.limits import FLOOR_VARIABLE, Silence, Timings, floor_seconds, is_over, limit
 from oomph.run.hang.watch import Watch
 from oomph.script.pulse import Pulse, inherited

@@ -14,7 +14,7 @@ from oomph.run.hang.limits import FLOOR_VARIABLE
 SCRIPT = """
 import faulthandler, os, signal, time
 from oomph.script import session
-from oomph.protocol.phases import Phase
+from oomph.protocol.progress import Phase
 
 def waits_for_nothing():
     time.sleep(50)

@@ -30,8 +30,7 @@ from oomph.protocol.reason_table import (
     TOO_LARGE,
 )
 from oomph.protocol.reasons import Reason, as_data, because, method_failed, reason_from, reasons_from
-from oomph.protocol.stateless_draws import STATELESS
-from oomph.protocol.unguarded import KINDS
+from oomph.protocol.replacements import STATELESS, UNGUARDED_KINDS
 
 
 def lost(where: str, what: str = "Strange", trouble: str = "") -> Reason:
@@ -276,7 +275,7 @@ REASONS = [
     (because("outside-fit", site="train.py:7"), "train.py:7 trains outside a resumable fit", "oomph.steps("),
     *(
         (because("unguarded-kind", site="a.py:1", kind=name), f"a.py:1 trains with {kind.what}", kind.instead)
-        for name, kind in KINDS.items()
+        for name, kind in UNGUARDED_KINDS.items()
     ),
     (because("unguarded", site="a.py:1"), "a.py:1 trains", "train with model.fit"),
     (because("guard-failed", error="no fit"), "the guard failed: no fit", "oomph doctor"),

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from oomph.journal.journal import Event
-from oomph.protocol.left_out import left_out
+from oomph.protocol.reasons import left_out
 from oomph.run.report.labels import NOT_EQUAL, label_of
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from oomph.journal.journal import Event
-from oomph.protocol.unguarded import KINDS, SUPERVISED, of_event
+from oomph.protocol.replacements import SUPERVISED, UNGUARDED_KINDS, unguarded_in_words
 from oomph.run.report.account import account
 from oomph.run.report.labels import UNGUARDED, label_of
 from oomph.run.report.remedies import remedies
@@ -44,8 +44,8 @@ KERAS_2 = event("unguarded", kind="keras-2", site="train.py:12")
         ([], True, True, ""),
         ([STARTED], False, True, NOT_ASKED),
         ([], True, False, NOT_LOADED),
-        ([STARTED, KERAS_2], True, True, of_event("train.py:12", "keras-2")),
-        ([STARTED, FIT, KERAS_2], True, True, of_event("train.py:12", "keras-2")),
+        ([STARTED, KERAS_2], True, True, unguarded_in_words("train.py:12", "keras-2")),
+        ([STARTED, FIT, KERAS_2], True, True, unguarded_in_words("train.py:12", "keras-2")),
         ([STARTED, event("loop-seen", site="train.py:9", guarded=True)], True, True, ""),
     ],
 )
@@ -129,19 +129,19 @@ def test_only_the_first_line_of_a_guard_error_is_shown() -> None:
     assert unguarded([STARTED, event("guard-failed", reason="")], guard=True, loaded=True)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", UNGUARDED_KINDS)
 def test_unguarded_training_is_never_reported_as_without_a_fault(kind: str) -> None:
     events = [STARTED, event("unguarded", kind=kind, site="train.py:12"), event("attempt-ended", seconds=9.0)]
     first, second = account(summarise(events, 0), "runs/x", unguarded=unguarded(events, guard=True, loaded=True))
     assert first == "finished, 9 s"
-    assert second == of_event("train.py:12", kind)
-    assert KINDS[kind].instead in second
+    assert second == unguarded_in_words("train.py:12", kind)
+    assert UNGUARDED_KINDS[kind].instead in second
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", UNGUARDED_KINDS)
 def test_remedy_of_an_unguarded_label_is_the_one_shown_in_the_report(kind: str) -> None:
     label, reasons = label_of([event("unguarded", kind=kind, site="train.py:12")], 0)
-    assert [remedy.text for remedy in remedies(label, reasons)] == [KINDS[kind].instead]
+    assert [remedy.text for remedy in remedies(label, reasons)] == [UNGUARDED_KINDS[kind].instead]
 
 
 def test_script_that_trains_nothing_is_reported_in_one_line() -> None:

@@ -10,7 +10,7 @@ import pytest
 from oomph.files.own_descriptor import OwnDescriptor
 from oomph.journal.events import GpuMemoryBack, GpuMemoryHeld
 from oomph.journal.journal import Journal, read_journal
-from oomph.protocol.phases import Phase
+from oomph.protocol.progress import Phase
 from oomph.script.pulse import Pulse
 
 SCRIPT = """

@@ -9,7 +9,7 @@ import pytest
 from oomph.files.run_files import OwnFile
 from oomph.journal.events import GaveUp, Oom, Recovered, RestartRequested
 from oomph.journal.journal import Journal
-from oomph.protocol.phases import Phase
+from oomph.protocol.progress import Phase
 from oomph.run.supervisor import native_reports
 from oomph.run.supervisor.memory_outcome import MemoryOutcome
 from oomph.run.supervisor.native_reports import NativeReports

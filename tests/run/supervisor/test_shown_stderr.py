@@ -19,7 +19,7 @@ LIMIT = 60
 GUARD = """
     import os, signal, subprocess, sys, threading, time
     from oomph.journal.events import Oom, Recovered
-    from oomph.protocol.phases import Phase
+    from oomph.protocol.progress import Phase
     from oomph.script import session
     joined = session.current()
     beat, note = joined.pulse.beat, joined.journal.write

@@ -576,7 +576,7 @@ def test_a_stop_signal_reaches_the_shell_that_outlives_the_training(work, signum
     A child that the shell has just forked can lose the signal before it runs `sleep`: it must not hold our pipe open.
     """
     work.script(
-        "import os, time\nfrom oomph.script import session\nfrom oomph.protocol.phases import Power\n"
+        "import os, time\nfrom oomph.script import session\nfrom oomph.protocol.progress import Power\n"
         "session.current().pulse.tell_power(Power.CHECKPOINT_ON_TERM | Power.CHECKPOINT_ON_USR1)\ntime.sleep(0.5)\n"
         "os._exit(0)"
     )

@@ -8,8 +8,8 @@ import pytest
 
 import oomph
 from oomph.errors import ExamineError, UsageError
-from oomph.planning.estimate import Fitting
 from oomph.planning.live import compiled_step
+from oomph.planning.plan import Fitting
 
 GIB = 1 << 30
 

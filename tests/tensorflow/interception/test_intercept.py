@@ -13,7 +13,7 @@ from keras.src.backend.tensorflow import trainer
 from oomph.hooks import intercept
 from oomph.journal.journal import Journal
 from oomph.protocol.handover import Handover
-from oomph.protocol.phases import Phase, unpack
+from oomph.protocol.progress import Phase, unpack
 from oomph.resume.training.fits import Fits
 from oomph.script.pulse import Pulse
 from oomph.script.session import Session

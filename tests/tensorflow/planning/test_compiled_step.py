@@ -10,15 +10,15 @@ import pytest
 import tensorflow as tf
 
 import oomph
-from oomph.planning.device_limit import limit_of
-from oomph.planning.estimate import Fitting, Interval, Item
+from oomph.planning.gpu_costs import limit_of
 from oomph.planning.live import compiled_step, samples, subject
 from oomph.planning.live.compiled_step import ModelStep, serialized, with_xla
 from oomph.planning.live.engine import engine_for
 from oomph.planning.live.figures import Simulated
 from oomph.planning.live.making import Making
-from oomph.planning.live.open_sizes import OpenSizes
 from oomph.planning.live.savers import savers
+from oomph.planning.live.subject import OpenSizes
+from oomph.planning.plan import Fitting, Interval, Item
 from oomph.planning.verdict import FittingVerdict
 from oomph.planning.xla.compiling import Compiled, NotCompiledError, why_not
 
@@ -124,7 +124,7 @@ def test_a_memory_saver_that_changes_the_step_is_compiled_again(scripted) -> Non
 
 def test_a_memory_saver_is_estimated_from_the_compiled_step_when_time_is_short(scripted, monkeypatch) -> None:
     step = step_of(network(layers.Dense(64)))
-    monkeypatch.setattr(compiled_step, "is_time_left", lambda spent, last: False)
+    monkeypatch.setattr(compiled_step, "can_compile_more", lambda spent, last: False)
     found, figures = savers_of(step)
     assert scripted == [16]
     share = figures.peak(16).expected / step.engine.at(16).peak.expected

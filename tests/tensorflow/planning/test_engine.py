@@ -15,10 +15,10 @@ import pytest
 import tensorflow as tf
 
 from oomph.errors import ExamineError
-from oomph.planning.live import changes, dry_run, samples, subject
+from oomph.planning.live import dry_run, samples, subject
 from oomph.planning.live.engine import Engine, engine_for
 from oomph.planning.live.figures import Simulated
-from oomph.planning.live.savers import savers
+from oomph.planning.live.savers import frozen_but_head, savers, set_optimizer, set_policy, with_precision
 from oomph.planning.live.step_at_sizes import StepAtSizes
 from oomph.planning.live.tracing import trace
 
@@ -114,7 +114,7 @@ def test_planning_with_frozen_layers_needs_less_and_restores_the_model() -> None
     model.optimizer.build(model.trainable_variables)
     before = engine_for(model, batch, lambda text: None, runs=False).at(64).peak.expected
     count, optimizer = len(model.trainable_variables), model.optimizer
-    with changes.frozen_but_head(model) as head:
+    with frozen_but_head(model) as head:
         assert model.layers[-1].name == head
         assert len(model.trainable_variables) == 2
         assert engine_for(model, batch, lambda text: None, runs=False).at(64).peak.expected < 0.7 * before
@@ -127,7 +127,7 @@ def test_planning_in_half_precision_needs_less_and_restores_the_model() -> None:
     model._symbolic_build(data_batch=batch)
     model.optimizer.build(model.trainable_variables)
     before = engine_for(model, batch, lambda text: None, runs=False)
-    with changes.precision(model, "mixed_bfloat16"):
+    with with_precision(model, "mixed_bfloat16"):
         mixed = engine_for(model, batch, lambda text: None, runs=False)
     grown = [(found.at(512).peak.expected - found.at(64).peak.expected) for found in (before, mixed)]
     assert grown[1] < 0.75 * grown[0]
@@ -137,9 +137,9 @@ def test_planning_in_half_precision_needs_less_and_restores_the_model() -> None:
 def test_unknown_names_are_refused_in_one_sentence() -> None:
     model, _ = dense()
     with pytest.raises(ExamineError, match="--policy float12"):
-        changes.set_policy(model, "float12")
+        set_policy(model, "float12")
     with pytest.raises(ExamineError, match="--optimizer adamant"):
-        changes.set_optimizer(model, "adamant")
+        set_optimizer(model, "adamant")
 
 
 def test_a_model_with_a_fixed_batch_size_is_planned_only_for_it() -> None:

@@ -6,18 +6,15 @@ from typing import Any
 
 import pytest
 
+from oomph.planning.batch_sizes import MOST
 from oomph.planning.breakdown import Held
-from oomph.planning.estimate import Device, Interval, Plan, Saver
-from oomph.planning.largest import MOST
 from oomph.planning.live.figures import Simulated, data_on
 from oomph.planning.live.making import Making
-from oomph.planning.live.open_sizes import OpenSizes
-from oomph.planning.live.subject import PlannedTraining
-from oomph.planning.liveness import simulate
+from oomph.planning.live.subject import OpenSizes, PlannedTraining
+from oomph.planning.liveness import Order, simulate
+from oomph.planning.plan import ALONE, Device, Interval, Plan, PlannedReplicas, Saver
 from oomph.planning.prediction import Prediction
 from oomph.planning.program import Operation, Program, Size, Storage
-from oomph.planning.replicas import ALONE, PlannedReplicas
-from oomph.planning.schedule import Order
 from oomph.planning.verdict import FittingVerdict
 
 MIB, GIB = 1 << 20, 1 << 30

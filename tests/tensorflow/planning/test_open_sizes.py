@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from oomph.planning.live.open_sizes import open_sizes
+from oomph.planning.live.subject import open_sizes
 
 layers = keras.layers
 

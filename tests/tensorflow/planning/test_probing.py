@@ -8,17 +8,16 @@ import keras
 import pytest
 import tensorflow as tf
 
-from oomph.planning.device_limit import limit_of
-from oomph.planning.estimate import Fitting, together
-from oomph.planning.live import gpu_steps, probe, subject
+from oomph.planning.gpu_costs import limit_of
+from oomph.planning.live import probe, subject
 from oomph.planning.live.compiled_step import ModelStep
 from oomph.planning.live.engine import engine_for
 from oomph.planning.live.figures import Simulated
-from oomph.planning.live.gpu_steps import GpuRun, GpuSteps, leaves_size_open
-from oomph.planning.live.probe import ProbeOutcome, Probing, with_kept
-from oomph.planning.probe.record import ProbeRecord, evidence, record_of
+from oomph.planning.live.probe import GpuRun, GpuSteps, ProbeOutcome, Probing, leaves_size_open, with_kept
+from oomph.planning.plan import Fitting, together
+from oomph.planning.probe_record import ProbeRecord, evidence, record_of
 from oomph.planning.verdict import FittingVerdict, notes, why_open
-from oomph.reach.live.reached import Reached
+from oomph.reach.live.arrival import Reached
 
 MIB, GIB = 1 << 20, 1 << 30
 LIMIT = 400 * MIB
@@ -267,4 +266,4 @@ def test_batch_size_is_open_unless_the_data_fix_it() -> None:
 
 
 def test_gpu_name_is_empty_without_a_gpu() -> None:
-    assert gpu_steps.gpu_name() == ""
+    assert probe.gpu_name() == ""

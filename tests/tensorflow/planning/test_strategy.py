@@ -25,10 +25,11 @@ import keras
 import numpy as np
 import oomph
 import tensorflow as tf
-from oomph.planning.all_reduce import ARRIVED
+from oomph.planning.breakdown import ARRIVED
 from oomph.planning.program import Storage
 from oomph.keras_bridge.graph.write_set import components
-from oomph.planning.live import changes, samples, strategy, subject
+from oomph.planning.live import samples, strategy, subject
+from oomph.planning.live.savers import with_optimizer
 from oomph.planning.live.engine import engine_for
 
 cpu = tf.config.list_physical_devices("CPU")[0]
@@ -44,9 +45,9 @@ def told(reduces=None, devices=("CPU:0", "CPU:1")):
     whole = strategy.shared(model.distribute_strategy, samples.first_batch(model, given))
     subject.build(model, whole.share)
     engine = engine_for(model, whole.share, lambda text: None, runs=False)
-    with changes.optimizer(model, "sgd"):
+    with with_optimizer(model, "sgd"):
         sgd = engine_for(model, whole.share, lambda text: None, runs=False)
-    with changes.optimizer(model, "adamw"):
+    with with_optimizer(model, "adamw"):
         copies = {len(components(variable)) for variable in model.optimizer.variables}
     held, operations = engine.held, engine.program.operations
 

@@ -6,14 +6,17 @@ import keras
 import pytest
 import tensorflow as tf
 
+from oomph.planning.breakdown import items
+from oomph.planning.live import subject
+from oomph.planning.live.engine import engine_for
 from oomph.planning.live.flattening import flatten
-from oomph.planning.live.scalars import number_of
-from oomph.planning.live.tracing import SizeGrowth, Traced, traced_program
-from oomph.planning.liveness import simulate
+from oomph.planning.live.loops import number_of
+from oomph.planning.live.tracing import SizeGrowth, Traced, is_update_of, traced_program
+from oomph.planning.liveness import Order, simulate
 from oomph.planning.program import Program
-from oomph.planning.schedule import Order
 
 STEPS, WIDTH = 12, 64
+layers = keras.layers
 
 
 def program_of(function, *specs) -> tuple[Program, list[str]]:
@@ -101,3 +104,28 @@ def test_quadratic_growth_is_fitted_and_saturating_growth_is_linear() -> None:
     assert growth.of([20, 80, 320]).at(64) == 640
     level = growth.of([20, 80, 100])
     assert 100 <= level.at(64) <= 140
+
+
+@pytest.mark.parametrize(
+    ("name", "is_update"),
+    [
+        ("adam/Sub_126", True), ("adam_1/Mul", True), ("cond/cond/adam_1/Square_4", True),
+        ("StatefulPartitionedCall/adam/Sqrt", True), ("gradient_tape/adam/MatMul", False), ("dense/adam", False),
+        ("adamant/Mul", False), ("sequential/dense/MatMul", False),
+    ],
+)  # fmt: skip
+def test_an_update_is_recognised_by_its_optimizer_scope(name, is_update) -> None:
+    assert is_update_of([keras.optimizers.Adam(name="adam")])(name) is is_update
+
+
+@pytest.mark.parametrize("is_scaled", [False, True])
+def test_a_peak_during_the_update_is_attributed_to_it(is_scaled) -> None:
+    model = keras.Sequential([keras.Input((256,)), layers.Dense(512), layers.Dense(512), layers.Dense(10)])
+    adam = keras.optimizers.Adam()
+    model.compile(keras.optimizers.LossScaleOptimizer(adam) if is_scaled else adam, "mse", jit_compile=False)
+    batch = (tf.zeros([4, 256]), tf.zeros([4, 10]))
+    subject.build(model, batch)
+    engine = engine_for(model, batch, lambda text: None, runs=False)
+    found = {item.name: item.size.expected for item in items(engine.program, engine.at(4), engine.held)}
+    assert found["optimizer update"] > 512 * 512 * 4
+    assert found.get("activations", 0) < 1 << 16, "four samples of at most 512 numbers in each layer"

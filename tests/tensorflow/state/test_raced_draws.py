@@ -8,7 +8,7 @@ tf = pytest.importorskip("tensorflow")
 
 from oomph.keras_bridge.pipelines.datasets import KernelDraws, kernel_draws, raced_call  # noqa: E402
 from oomph.protocol.reasons import because  # noqa: E402
-from oomph.protocol.stateless_draws import STATELESS, instead_of  # noqa: E402
+from oomph.protocol.replacements import STATELESS, instead_of  # noqa: E402
 
 AUTOTUNE = tf.data.AUTOTUNE
 SEED = 3

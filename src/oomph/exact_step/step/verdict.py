@@ -26,7 +26,7 @@ from oomph.exact_step.step.probe import SAMPLES, Probe, ProbeFinding
 from oomph.keras_bridge.graph.write_set import SmallState, handles_of
 from oomph.keras_bridge.names.keras3 import KERAS
 from oomph.keras_bridge.runtime.patching import replaced
-from oomph.protocol.guarding import Guarding
+from oomph.protocol.handover import Guarding
 from oomph.protocol.reason_table import DRAWS, NORMALIZATION, SUMS
 
 METRIC = "metric "

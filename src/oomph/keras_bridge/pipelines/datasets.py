@@ -15,7 +15,7 @@ import tensorflow as tf
 from oomph.keras_bridge.names.tensorflow2 import TENSORFLOW
 from oomph.keras_bridge.random_numbers.random_ops import STATEFUL
 from oomph.protocol.reasons import Reason, because
-from oomph.protocol.stateless_draws import CALLS, STATELESS
+from oomph.protocol.replacements import CALLS, STATELESS
 
 _OF_PYTHON_OR_VARIABLES = ("PyFunc", "VariableOp", "RngReadAndSkip", "LookupTable")
 """Parts of the names of operations that depend on Python or on variables."""

@@ -9,17 +9,16 @@ from typing import Any
 
 import tensorflow as tf
 
-from oomph.planning.estimate import Device, Interval, Item
+from oomph.planning.batch_sizes import can_compile_more, next_size
 from oomph.planning.live import samples, subject
 from oomph.planning.live.engine import Engine
 from oomph.planning.live.figures import CompiledByXla, Figures
-from oomph.planning.live.open_sizes import OpenSizes
+from oomph.planning.live.subject import OpenSizes
+from oomph.planning.plan import Device, Interval, Item
 from oomph.planning.program import Program
 from oomph.planning.verdict import FittingVerdict
-from oomph.planning.xla.compiling import Compiled, NotCompiledError, compile_step, why_not
-from oomph.planning.xla.sizes_to_compile import is_time_left, next_size
+from oomph.planning.xla.compiling import Chosen, Compiled, NotCompiledError, choose, compile_step, description, why_not
 from oomph.planning.xla.step import CompiledStep
-from oomph.planning.xla.targets import Chosen, choose, description
 from oomph.process.available_memory import available_bytes
 from oomph.terminal.wrapping import shortened
 
@@ -131,7 +130,7 @@ class XlaCompiler:
 
     @property
     def _has_time(self) -> bool:
-        return is_time_left(time.monotonic() - self._began, self._last)
+        return can_compile_more(time.monotonic() - self._began, self._last)
 
     @property
     def words(self) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ from typing import Any
 import tensorflow as tf
 
 from oomph.planning.live.tracing import Traced
-from oomph.reach.error_words import in_words as error_in_words
+from oomph.reach.script_output import in_words as error_in_words
 
 _STEPS = 3
 _MORE_STEPS = 8

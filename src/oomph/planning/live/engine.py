@@ -7,11 +7,10 @@ from typing import Any
 
 from oomph.errors import ExamineError
 from oomph.planning.breakdown import Held
-from oomph.planning.calibration import Correction, correction
-from oomph.planning.estimate import Interval
 from oomph.planning.live import dry_run, samples
 from oomph.planning.live.step_at_sizes import StepAtSizes
-from oomph.planning.prediction import PredictedStep, Prediction, between, predict, widened
+from oomph.planning.plan import Interval
+from oomph.planning.prediction import Correction, PredictedStep, Prediction, between, correction, predict, widened
 from oomph.planning.program import Program
 
 _LONG = 8000

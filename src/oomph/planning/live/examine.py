@@ -10,26 +10,22 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from oomph.errors import ExamineError
-from oomph.planning.device_limit import limit_of
-from oomph.planning.document import as_document
-from oomph.planning.estimate import Device, Item
-from oomph.planning.live import changes, dry_run, samples, subject
+from oomph.planning.gpu_costs import limit_of
+from oomph.planning.live import dry_run, samples, subject
 from oomph.planning.live.compiled_step import ModelStep, with_xla
 from oomph.planning.live.engine import Engine, engine_for
 from oomph.planning.live.figures import Figures, Simulated, data_on
-from oomph.planning.live.gpu_steps import GpuSteps
 from oomph.planning.live.loop_step import loop_step
 from oomph.planning.live.making import Making, Savers
-from oomph.planning.live.open_sizes import OpenSizes, open_sizes
-from oomph.planning.live.probe import ProbeOutcome, Probing, kept_records, steps_for, with_kept
-from oomph.planning.live.savers import savers
+from oomph.planning.live.probe import GpuSteps, ProbeOutcome, Probing, kept_records, steps_for, with_kept
+from oomph.planning.live.savers import savers, set_optimizer, set_policy
 from oomph.planning.live.strategy import can_be_changed, can_measure_one, check, note, shared
-from oomph.planning.precision import suits_bfloat16
-from oomph.planning.probe.record import ProbeRecord, evidence, seen_in_words
-from oomph.planning.replicas import ALONE, PlannedReplicas
-from oomph.planning.verdict import FittingVerdict
-from oomph.reach.live.reached import Reached
-from oomph.reach.training_kind import LOOP
+from oomph.planning.live.subject import OpenSizes, open_sizes
+from oomph.planning.plan import ALONE, Device, Item, PlannedReplicas, as_document
+from oomph.planning.probe_record import ProbeRecord, evidence, seen_in_words
+from oomph.planning.verdict import FittingVerdict, suits_bfloat16
+from oomph.reach.live.arrival import Reached
+from oomph.reach.request import LOOP
 
 
 def examine(reached: Reached, arguments: Mapping[str, Any]) -> dict[str, Any]:
@@ -113,9 +109,9 @@ def _model(reached: Reached, arguments: Mapping[str, Any], device: Device | None
     strategy = model.distribute_strategy
     check(strategy, reached.kind)
     if arguments.get("policy"):
-        changes.set_policy(model, arguments["policy"])
+        set_policy(model, arguments["policy"])
     if arguments.get("optimizer"):
-        changes.set_optimizer(model, arguments["optimizer"])
+        set_optimizer(model, arguments["optimizer"])
     whole = shared(strategy, _batch(reached, model))
     batch, replicas = whole.share, whole.replicas
     foreign = max(0, dry_run.in_use() - subject.held_by(model).total)

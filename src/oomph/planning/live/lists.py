@@ -8,12 +8,11 @@ Source: tensorflow/core/kernels/list_kernels.cc; `TensorListBinaryAdd` in tensor
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
 
-from oomph.planning.live.flat_graph import Flat
-from oomph.planning.live.graph_functions import is_list
-from oomph.planning.live.known import Items, Known, ListItem
-from oomph.planning.live.scalars import Number, number_of
+from oomph.planning.live.flat_graph import Flat, is_list
+from oomph.planning.live.loops import Number, number_of
 from oomph.planning.program import Storage
 
 MAKERS = frozenset({"EmptyTensorList", "TensorListReserve"})
@@ -22,8 +21,31 @@ ASKED = frozenset({"TensorListElementShape", "TensorListLength"})
 _SAME_LIST = frozenset({"Identity", "StopGradient"})
 
 
+@dataclass(frozen=True)
+class ListItem:
+    """One element of a list of tensors."""
+
+    tensor: int | None = None
+    """The index of the flat tensor; None if the element is empty or only a number."""
+    value: Number | None = None
+    """The value of the element if it is a known number; None otherwise."""
+    size: int = 0
+    """The bytes of this element; its tensor may hold others too."""
+
+
+Items = tuple[ListItem, ...]
+
+
+class Known(NamedTuple):
+    """Facts about a tensor while a graph is read."""
+
+    tensor: int | None = None
+    number: Number | None = None
+    items: Items | None = None
+
+
 class Reader(Protocol):
-    """The part of a graph's reader that this module needs, `Scope` in `scope.py`."""
+    """The part of a graph's reader that this module needs, `Scope` in `flattening.py`."""
 
     tensors: dict[Any, int]
     numbers: dict[Any, Number]

@@ -15,9 +15,8 @@ from oomph.keras_bridge.names.keras3 import KERAS
 from oomph.planning.live import subject
 from oomph.planning.live.engine import Engine
 from oomph.planning.live.flattening import flatten
-from oomph.planning.live.tracing import Traced, traced_program
-from oomph.planning.live.updates import is_update_of
-from oomph.reach.live.reached import Reached
+from oomph.planning.live.tracing import Traced, is_update_of, traced_program
+from oomph.reach.live.arrival import Reached
 
 
 def loop_step(reached: Reached) -> tuple[subject.PlannedTraining, Engine, bool]:

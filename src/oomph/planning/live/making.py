@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from oomph.planning.estimate import Estimate, Interval, Plan, Saver
-from oomph.planning.largest import MOST, largest_batch
+from oomph.planning.batch_sizes import MOST, largest_batch
 from oomph.planning.live.figures import Figures
-from oomph.planning.live.open_sizes import OpenSizes
-from oomph.planning.live.subject import PlannedTraining
-from oomph.planning.precision import warnings
-from oomph.planning.replicas import ALONE, PlannedReplicas
-from oomph.planning.verdict import ACCURACY, FittingVerdict, notes, why_open
+from oomph.planning.live.subject import OpenSizes, PlannedTraining
+from oomph.planning.plan import ALONE, Estimate, Interval, Plan, PlannedReplicas, Saver
+from oomph.planning.verdict import ACCURACY, FittingVerdict, notes, warnings, why_open
 
 Savers = Callable[[int, int | None, Figures], tuple[Saver, ...]]
 """Plans the savers, given a batch size, the largest micro-batch that fits (None if unknown), and the figures."""

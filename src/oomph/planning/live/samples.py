@@ -12,7 +12,7 @@ import tensorflow as tf
 from oomph.errors import ExamineError
 from oomph.keras_bridge.names.keras3 import KERAS
 from oomph.planning.live.readable import readable
-from oomph.reach.error_words import in_words as error_in_words
+from oomph.reach.script_output import in_words as error_in_words
 
 _EPOCH_ARGUMENTS = ("x", "y", "sample_weight", "batch_size", "steps_per_epoch", "class_weight")
 

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 import tensorflow as tf
 
-from oomph.errors import OomphError
+from oomph.errors import ExamineError, OomphError
 from oomph.exact_step.micro_batch.exactness import EXACT, promise_before_tracing
 from oomph.keras_bridge.names.keras3 import KERAS
-from oomph.planning.commands import SCRIPT
-from oomph.planning.estimate import Interval, Saver
-from oomph.planning.live import changes, subject
+from oomph.planning.live import subject
 from oomph.planning.live.engine import Engine, engine_for
 from oomph.planning.live.figures import Figures
-from oomph.planning.replicas import ALONE, PlannedReplicas
+from oomph.planning.plan import ALONE, Interval, PlannedReplicas, Saver
+from oomph.planning.report import SCRIPT
 from oomph.terminal.wrapping import shortened
 
 Tell = Callable[[str], None]
@@ -107,17 +106,17 @@ def _changing(replanning: _Replanning, is_bfloat16_fast: bool) -> Iterator[Saver
     if "16" not in str(getattr(model.dtype_policy, "name", "")):
         kind, cost = ("bfloat16", _BFLOAT16_COSTS) if is_bfloat16_fast else ("float16", _FLOAT16_COSTS)
         yield replanning.planned(
-            f"mixed {kind}", changes.precision(model, f"mixed_{kind}"), cost,
+            f"mixed {kind}", with_precision(model, f"mixed_{kind}"), cost,
             f'keras.mixed_precision.set_global_policy("mixed_{kind}")  # before the model is built',
         )  # fmt: skip
     if replanning.engine.held.slots > subject.trainable_bytes(model) * 1.5:
         yield replanning.planned(
-            "SGD instead", changes.optimizer(model, "sgd"),
+            "SGD instead", with_optimizer(model, "sgd"),
             "another optimizer: it needs another learning rate and may train worse",
             'optimizer="sgd",  # in model.compile()',
         )  # fmt: skip
     yield replanning.planned(
-        "train the head only", changes.frozen_but_head(model),
+        "train the head only", frozen_but_head(model),
         "for transfer learning: all layers before the last one with weights keep their weights",
         "for layer in model.layers[:-1]: layer.trainable = False  # before compile()",
     )  # fmt: skip
@@ -194,9 +193,6 @@ def _quantised(model: Any) -> Saver | None:
     )  # fmt: skip
 
 
-# -- rematerialisation ------------------------------------------------------------------------------------------------
-
-
 def why_remat_fails() -> str:
     """The reason rematerialization fails, in a few words; empty if it works."""
     import keras
@@ -216,3 +212,73 @@ def _gradients(model: Any, x: Any) -> Any:
     with tf.GradientTape() as tape:
         loss = tf.reduce_sum(model(x, training=True))
     return tape.gradient(loss, [variable.value for variable in model.trainable_variables])
+
+
+def set_policy(model: Any, name: str) -> None:
+    """Make all layers compute with another dtype policy; their weights stay as they are."""
+    import keras
+
+    try:
+        policy = keras.dtype_policies.get(name)
+    except (ValueError, TypeError) as error:
+        raise ExamineError(f"--policy {name}: Keras knows no such policy") from error
+    for layer in KERAS.flatten_layers.of(model)():
+        layer.dtype_policy = policy
+
+
+def set_optimizer(model: Any, name: str) -> None:
+    """Give the model another optimizer of Keras, with its default settings.
+
+    An optimizer belongs to the strategy in whose scope it is created.
+    """
+    import keras
+
+    try:
+        with model.distribute_strategy.scope():
+            model.optimizer = keras.optimizers.get(name)
+    except (ValueError, TypeError) as error:
+        raise ExamineError(f"--optimizer {name}: Keras knows no such optimizer") from error
+
+
+@contextmanager
+def with_precision(model: Any, name: str) -> Iterator[None]:
+    """Within the block, the model computes in another precision."""
+    before = [(layer, layer.dtype_policy) for layer in KERAS.flatten_layers.of(model)()]
+    try:
+        set_policy(model, name)
+        yield
+    finally:
+        for layer, policy in before:
+            layer.dtype_policy = policy
+
+
+@contextmanager
+def with_optimizer(model: Any, name: str) -> Iterator[None]:
+    """Within the block, the model has another optimizer, already built."""
+    before = model.optimizer
+    try:
+        set_optimizer(model, name)
+        with model.distribute_strategy.scope():
+            model.optimizer.build(model.trainable_variables)
+        yield
+    finally:
+        model.optimizer = before
+
+
+@contextmanager
+def frozen_but_head(model: Any) -> Iterator[str]:
+    """Within the block, all layers are frozen except the last one with weights; yields the name of that layer."""
+    layers = KERAS.flatten_layers.of(model)(include_self=False, recursive=False)
+    trained = [layer for layer in layers if layer.trainable_weights]
+    before, was = [(layer, layer.trainable) for layer in trained[:-1]], model.optimizer
+    try:
+        for layer, _ in before:
+            layer.trainable = False
+        with model.distribute_strategy.scope():
+            model.optimizer = type(was).from_config(was.get_config())
+            model.optimizer.build(model.trainable_variables)
+        yield trained[-1].name if trained else ""
+    finally:
+        for layer, trainable in before:
+            layer.trainable = trainable
+        model.optimizer = was

@@ -10,11 +10,9 @@ from typing import Any
 
 from oomph.errors import ExamineError
 from oomph.keras_bridge.optimizers import optimizers_of
-from oomph.planning.calibration import MeasuredSteps
 from oomph.planning.live import dry_run, samples, subject
-from oomph.planning.live.tracing import Traced, trace, traced_program
-from oomph.planning.live.updates import is_update_of
-from oomph.planning.prediction import PredictedStep, predict
+from oomph.planning.live.tracing import Traced, is_update_of, trace, traced_program
+from oomph.planning.prediction import MeasuredSteps, PredictedStep, predict
 from oomph.planning.program import Program
 from oomph.process.available_memory import available_bytes
 

@@ -12,8 +12,8 @@ from oomph.errors import ExamineError
 from oomph.keras_bridge.batch import replicas as of_strategy
 from oomph.planning.live import samples
 from oomph.planning.live.flat_graph import Elsewhere
-from oomph.planning.replicas import PlannedReplicas
-from oomph.reach.training_kind import ON_BATCH
+from oomph.planning.plan import PlannedReplicas
+from oomph.reach.request import ON_BATCH
 
 _MIRRORED = (tf.distribute.MirroredStrategy, tf.distribute.MultiWorkerMirroredStrategy)
 

@@ -2,24 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import tensorflow as tf
 
 from oomph.errors import ExamineError
+from oomph.planning.breakdown import is_gradient
 from oomph.planning.live.flat_graph import Flat, FlatGraph, operations_before
 from oomph.planning.live.flattening import flatten
 from oomph.planning.live.samples import resized
 from oomph.planning.live.strategy import elsewhere
 from oomph.planning.program import Operation, Program, Size
-from oomph.reach.error_words import in_words as error_in_words
+from oomph.reach.script_output import in_words as error_in_words
 
+_NUMBER = re.compile(r"_\d{1,4}\Z")
 _MUST_MATCH = 0.9
 """The share of operations that two traces must have in common."""
 _BENT = 0.02
 """A size that is off the straight line by more than this share does not grow evenly."""
+
+
+def is_update_of(optimizers: Iterable[Any]) -> Callable[[str], bool]:
+    """A function that returns True if an operation of this name belongs to the update of one of these optimizers.
+
+    Loss scaling puts its inner optimizer's update into a condition: "cond/cond/adam_1/Square_4".
+    """
+    inner = [(each, getattr(each, "inner_optimizer", each)) for each in optimizers]
+    names = {optimizer.name for pair in inner for optimizer in pair}
+
+    def is_update(operation: str) -> bool:
+        if is_gradient(operation):
+            return False
+        return any(scope in names or _NUMBER.sub("", scope) in names for scope in operation.split("/")[:-1])
+
+    return is_update
 
 
 @dataclass(frozen=True)

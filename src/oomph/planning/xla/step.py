@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from oomph.planning.breakdown import Held
-from oomph.planning.estimate import Interval, Item, together
 from oomph.planning.gpu_costs import xla_workspaces
+from oomph.planning.peaks import XlaGrowth
+from oomph.planning.plan import Interval, Item, together
 from oomph.planning.xla.compiling import Compiled
-from oomph.planning.xla.growth import XlaGrowth
 
 LOWER, UPPER = 0.9, 1.1
 """The bounds as multiples of the compiled size: TensorFlow's own XLA is another version, and its allocator may leave

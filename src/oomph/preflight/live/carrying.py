@@ -30,7 +30,7 @@ from oomph.keras_bridge.pipelines import datasets
 from oomph.planning.live.readable import readable
 from oomph.preflight import carry
 from oomph.preflight.carry import Carried
-from oomph.protocol.guarding import Guarding
+from oomph.protocol.handover import Guarding
 from oomph.protocol.reason_table import TF_DATA
 from oomph.protocol.reasons import Reason
 from oomph.resume.objects.picture import Picture

@@ -15,7 +15,7 @@ from oomph.preflight.live.fit_facts import fit_facts
 from oomph.preflight.live.layer_facts import is_functional, layers_of
 from oomph.preflight.live.model_facts import optimizer_facts
 from oomph.preflight.live.output_facts import loss_facts, made_by
-from oomph.reach.training_kind import LOOP
+from oomph.reach.request import LOOP
 from oomph.resume.loop.loss_calls import LossCall
 
 _DIFFERENCES = ("Sub", "SquaredDifference")

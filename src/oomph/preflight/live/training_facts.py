@@ -26,7 +26,7 @@ from oomph.preflight.live.pipeline_changes import changes_that_pay
 from oomph.preflight.live.reading import USUAL, Limits
 from oomph.preflight.live.trial_steps import decisive, odd_batches, try_steps
 from oomph.preflight.live.waiting import INPUT_BOUND, Trainer, measure
-from oomph.reach.training_kind import FIT, LOOP, ON_BATCH
+from oomph.reach.request import FIT, LOOP, ON_BATCH
 from oomph.resume.loop.loss_calls import LossCall
 
 _SPLIT = ("x", "y", "sample_weight")

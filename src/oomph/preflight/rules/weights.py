@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from oomph.preflight.facts.model import LayerFacts, Model
 from oomph.preflight.facts.training import Training
 from oomph.preflight.rule import ERROR, WARNING, CheckFinding, rule
-from oomph.reach.training_kind import FIT
+from oomph.reach.request import FIT
 
 
 @rule(

@@ -13,7 +13,7 @@ from oomph.keras_bridge.names.keras3 import KERAS
 from oomph.keras_bridge.runtime.patching import patch
 from oomph.reach.channel import Channel
 from oomph.reach.live.arrival import Arrivals
-from oomph.reach.training_kind import FIT, LOOP, ON_BATCH
+from oomph.reach.request import FIT, LOOP, ON_BATCH
 
 
 def install(trainer: Any, channel: Channel) -> Arrivals:

@@ -18,7 +18,7 @@ from oomph.journal.events import BatchSkipped, GradientsDiffer, GuardFailed, NoW
 from oomph.keras_bridge.batch.strategy_scope import outside_strategy_scope
 from oomph.keras_bridge.names.keras3 import KERAS
 from oomph.keras_bridge.runtime.errors import outcome_of
-from oomph.protocol.phases import Phase
+from oomph.protocol.progress import Phase
 from oomph.resume.fit import callbacks, event_files, reporting, trained
 from oomph.resume.fit.checkpoints import FitCheckpoints
 from oomph.resume.fit.own_resume import tell_own_resume

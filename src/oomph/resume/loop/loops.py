@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakSet
 
 from oomph.journal.events import GuardFailed
-from oomph.protocol.phases import Phase
+from oomph.protocol.progress import Phase
 from oomph.resume.loop.observer import LoopObserver, Unwatched
 from oomph.resume.loop.steps import Steps
 from oomph.script import session

@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 from oomph.journal.events import AnotherWay, BatchSkipped, FitFinished, FitStarted
 from oomph.keras_bridge.batch import batches
 from oomph.keras_bridge.runtime.allocator import peak_bytes_of_device
-from oomph.protocol.phases import Phase
+from oomph.protocol.progress import Phase
 from oomph.protocol.reasons import because
 from oomph.resume.loop.checkpoints import LoopCheckpoints
 from oomph.resume.loop.description import recognised, was_edited

@@ -34,8 +34,7 @@ from oomph.keras_bridge.names import support
 from oomph.keras_bridge.names.row import Feature
 from oomph.monitor.board import TrainingBoard
 from oomph.monitor.live.meter import Meter
-from oomph.protocol.phases import Phase
-from oomph.protocol.progress import Progress, read_progress
+from oomph.protocol.progress import Phase, Progress, read_progress
 from oomph.resume.training.call_place import Place, place_of_call
 from oomph.resume.training.identity import FitIdentity, fingerprint
 from oomph.script import environment_read

@@ -18,7 +18,7 @@ from oomph.checkpoint.store import CheckpointStore, Draft, Saved
 from oomph.errors import CheckpointError
 from oomph.journal.events import AtStep, CheckpointFailed, CheckpointSaved, CheckpointSkipped
 from oomph.process.available_memory import available_bytes
-from oomph.protocol.phases import Phase
+from oomph.protocol.progress import Phase
 from oomph.protocol.reasons import Reason, because
 from oomph.resume.state import training_state
 from oomph.resume.state.training_state import Array, NotFiniteError

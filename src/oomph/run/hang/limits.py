@@ -13,7 +13,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from oomph.protocol.phases import Phase
+from oomph.protocol.progress import Phase
 
 FLOOR_SECONDS = 60.0
 FLOOR_VARIABLE = "OOMPH_TEST_HANG_FLOOR"

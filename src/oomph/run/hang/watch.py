@@ -14,7 +14,7 @@ from oomph.process.child import run
 from oomph.process.process_group import is_alive, is_in
 from oomph.process.process_identity import ProcessIdentity
 from oomph.protocol import python_stacks
-from oomph.protocol.phases import RECORD, Beat, Phase, Power, has_been_timed, unpack
+from oomph.protocol.progress import RECORD, Beat, Phase, Power, has_been_timed, unpack
 from oomph.run.hang import activity, limits
 from oomph.run.hang.limits import Hang, Silence, Timings
 

@@ -32,9 +32,8 @@ from oomph.journal.events import (
 )
 from oomph.journal.journal import ByKind, Event, by_attempt, events_of, facts, last, pairs
 from oomph.protocol.coverage import ANY, Coverage, Range, coverage_of
-from oomph.protocol.left_out import left_out
-from oomph.protocol.reasons import Reason, WithReason, because, reason_from, reason_of, reasons_from
-from oomph.protocol.unguarded import KINDS
+from oomph.protocol.reasons import Reason, WithReason, because, left_out, reason_from, reason_of, reasons_from
+from oomph.protocol.replacements import UNGUARDED_KINDS
 from oomph.run.policy.ladder import OPT_IN, change_in
 from oomph.run.report.reached import interrupted
 from oomph.run.report.repeats import Repeat, repeats
@@ -400,7 +399,7 @@ def _beyond_the_guard(events: Iterable[Event]) -> Iterator[Labelled]:
         match event.fact:
             case LoopSeen(guarded=False, site=site):
                 yield Labelled(UNGUARDED, (loop_reason(site),))
-            case UnguardedTraining(site=site, kind=kind) if kind in KINDS:
+            case UnguardedTraining(site=site, kind=kind) if kind in UNGUARDED_KINDS:
                 yield Labelled(UNGUARDED, (because("unguarded-kind", site=site, kind=kind),))
             case UnguardedTraining(site=site):
                 yield Labelled(UNGUARDED, (because("unguarded", site=site),))

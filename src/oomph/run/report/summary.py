@@ -27,8 +27,7 @@ from oomph.journal.events import (
     UnguardedTraining,
 )
 from oomph.journal.journal import ByKind, Event, by_attempt, facts, pairs
-from oomph.protocol.left_out import left_out
-from oomph.protocol.reasons import Reason, as_data, because
+from oomph.protocol.reasons import Reason, as_data, because, left_out
 from oomph.run.policy.ladder import change_in
 from oomph.run.report.causes import causes
 from oomph.run.report.found import NOTICE, Found, each_once, findings_of

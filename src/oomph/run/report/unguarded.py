@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from oomph.journal.events import ProcessStarted, TrainedOutsideFit, UnguardedTraining
 from oomph.journal.journal import Event, facts
-from oomph.protocol.unguarded import SUPERVISED, of_event
+from oomph.protocol.replacements import SUPERVISED, unguarded_in_words
 from oomph.run.report.causes import causes
 from oomph.run.report.labels import UNGUARDED, is_guarded, outside_reason, unguarded_loops
 from oomph.run.report.remedies import remedies
@@ -37,7 +37,7 @@ def unguarded(events: Sequence[Event], guard: bool, loaded: bool, python: bool =
         return UNKNOWN
     seen = facts(events, UnguardedTraining)
     if seen:
-        return of_event(seen[0].site, seen[0].kind)
+        return unguarded_in_words(seen[0].site, seen[0].kind)
     guarded = is_guarded(events)
     cause = remedies(UNGUARDED, causes(UNGUARDED, events))[0]
     if cause.reason and (not guarded or unguarded_loops(events)):

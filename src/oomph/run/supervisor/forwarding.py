@@ -8,7 +8,7 @@ import time
 from collections.abc import Mapping
 
 from oomph.process.process_group import Patience, ProcessGroup
-from oomph.protocol.phases import Power
+from oomph.protocol.progress import Power
 from oomph.run.hang.watch import Watch
 from oomph.run.supervisor import stop_requests
 from oomph.run.supervisor.stop_requests import FORWARDED, Arrival, Signals

@@ -16,7 +16,7 @@ from oomph.process import process_group
 from oomph.process.process_group import ProcessGroup
 from oomph.process.stderr import Pump, Tail
 from oomph.process.terminal import Terminal, stop_self
-from oomph.protocol.phases import Phase
+from oomph.protocol.progress import Phase
 from oomph.run.supervisor.native_reports import NativeReports
 from oomph.terminal.console import Voice
 

@@ -18,8 +18,7 @@ from oomph.process import process_identity
 from oomph.process.command import Command, parse_command, what_runs
 from oomph.process.descriptors import LEAST, are_too_few, fill_standard
 from oomph.protocol.entropy import fresh
-from oomph.protocol.guarding import Guarding
-from oomph.protocol.injection import Injection
+from oomph.protocol.handover import Guarding, Injection
 from oomph.redaction.redaction import know_secrets, redacted_words
 from oomph.run.directory.run_directory import FINISHED, RunDirectory, RunRecord, read_record
 from oomph.run.directory.stored_runs import StoredRun, first_trusted, unfinished_runs

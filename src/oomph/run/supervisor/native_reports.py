@@ -16,7 +16,7 @@ from oomph.files.run_files import OwnFile
 from oomph.process.held_back import HeldBack
 from oomph.process.kept_file import KeptFile
 from oomph.process.native_line import head_of
-from oomph.protocol.phases import Phase
+from oomph.protocol.progress import Phase
 from oomph.run.supervisor.memory_outcome import MemoryOutcome, OutOfMemoryOutcome
 
 KEPT_BYTES = 16 << 20

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from oomph.process.process_group import Patience
-from oomph.protocol.guarding import Guarding
+from oomph.protocol.handover import Guarding
 from oomph.run.supervisor.machine_at_start import MachineAtStart
 
 

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from oomph.files.conforming import conforms
-from oomph.planning.estimate import Interval
+from oomph.planning.plan import Interval
 from oomph.terminal.amounts import counted
 
 SCHEMA = 1

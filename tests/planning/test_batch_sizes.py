@@ -1,8 +1,53 @@
-"""Small sizes run first, then those that were asked for; a size that may not fit waits for a smaller one."""
+"""The search for the largest batch, and the choice of sizes to run and to compile."""
 
 from __future__ import annotations
 
-from oomph.planning.probe.sizes_to_run import MOST_SIZES, is_time_left, next_to_run, sizes_wanted
+import pytest
+
+from oomph.planning.batch_sizes import (
+    ENOUGH_SECONDS,
+    MOST,
+    MOST_RUN,
+    can_compile_more,
+    can_run_more,
+    largest_batch,
+    next_size,
+    next_to_run,
+    sizes_wanted,
+)
+
+
+@pytest.mark.parametrize("most", [1, 2, 3, 7, 31, 32, 33, 100, 1000, 54_321])
+@pytest.mark.parametrize("start", [1, 16, 4096])
+def test_largest_batch_is_found_within_a_sixteenth_and_never_exceeded(most: int, start: int) -> None:
+    asked = []
+
+    def high(batch: int) -> int:
+        asked.append(batch)
+        return batch
+
+    found = largest_batch(high, most, start)
+    assert most * 15 / 16 - 1 <= found <= most
+    assert len(asked) < 32
+
+
+def test_largest_batch_is_zero_if_nothing_fits() -> None:
+    assert largest_batch(lambda batch: 10 + batch, 10) == 0
+
+
+def test_search_for_the_largest_batch_ends_if_memory_never_grows() -> None:
+    assert largest_batch(lambda batch: 1, 10) >= 1 << 19
+
+
+def test_no_batch_beyond_the_maximum_is_tried() -> None:
+    asked = []
+
+    def high(batch: int) -> int:
+        asked.append(batch)
+        return batch
+
+    assert largest_batch(high, 1 << 40, start=50) == MOST
+    assert max(asked) == MOST
 
 
 def order(wanted: tuple[int, ...], fits: int, known_to: float, limit: int = 1000) -> tuple[list[int], int | None]:
@@ -37,8 +82,8 @@ def test_compiled_step_runs_the_largest_requested_size_first_if_it_should_fit() 
 
 
 def test_no_size_is_started_without_enough_time_left() -> None:
-    assert is_time_left(60, 60)
-    assert not is_time_left(100, 90)
+    assert can_run_more(60, 60)
+    assert not can_run_more(100, 90)
 
 
 def test_sizes_that_should_fit_run_in_order() -> None:
@@ -76,4 +121,32 @@ def test_much_smaller_size_runs_after_the_first_runs_out_of_memory() -> None:
 
 def test_number_of_sizes_run_is_limited() -> None:
     ran, _ = order(tuple(range(1, 100)), fits=1000, known_to=1.0)
-    assert len(ran) == MOST_SIZES
+    assert len(ran) == MOST_RUN
+
+
+def each_ten(batch: int) -> int:
+    return 10 * batch
+
+
+def test_requested_sizes_are_compiled_before_the_largest_that_should_fit() -> None:
+    assert next_size([], [8, 32], each_ten, 1000) == 32
+    assert next_size([32], [8, 32], each_ten, 1000) == 8
+    guess = next_size([32, 8], [8, 32], each_ten, 1000)
+    assert guess is not None
+    assert 90 <= guess <= 100
+
+
+def test_size_near_a_known_one_is_not_compiled() -> None:
+    assert next_size([96], [96], each_ten, 1000) is None
+    assert next_size([64], [64], each_ten, 1000) is not None
+
+
+def test_no_size_is_compiled_after_three_or_without_a_usable_limit() -> None:
+    assert next_size([8, 32, 64], [8, 32], each_ten, 1000) is None
+    assert next_size([32], [32], each_ten, None) is None
+    assert next_size([32], [32], each_ten, 5) is None
+
+
+def test_further_size_is_compiled_only_if_it_can_end_in_time() -> None:
+    assert can_compile_more(ENOUGH_SECONDS / 2, ENOUGH_SECONDS / 2)
+    assert not can_compile_more(ENOUGH_SECONDS / 2, ENOUGH_SECONDS / 2 + 1)

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from oomph.planning.estimate import Interval
-from oomph.planning.probe.record import (
+from oomph.planning.plan import Interval
+from oomph.planning.probe_record import (
     Point,
     ProbeRecord,
     as_document,

@@ -1,22 +1,49 @@
-"""Chooses batch sizes to run on the GPU: a few small ones, then those asked for, if they should fit. Pure."""
+"""Chooses batch sizes: the largest that fits, those to run on the GPU, those to compile. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 
-from oomph.planning.largest import largest_batch
-
+MOST = 1 << 20
+"""The largest batch to try, in samples."""
 PROBING = "running a few steps on the GPU"
 """The message to show while steps run."""
-MOST_SIZES = 6
+MOST_RUN = 6
 _MOST_SECONDS = 180.0
 """No further size begins if it would probably end more than this many seconds after the first one began."""
 _FIRST = (2, 8, 32)
 """The small sizes to begin with if the step runs operation by operation."""
 _PART_XLA, _LESS = 4, 8
+_MOST_COMPILED = 3
+ENOUGH_SECONDS = 90.0
+"""No further size begins if it would probably end more than this many seconds after the first one began."""
+_NEAR = 1 / 8
+"""A size that differs from a compiled one by at most this share of it tells nothing new."""
 
 
-def is_time_left(spent: float, last: float) -> bool:
+def largest_batch(high: Callable[[int], int], limit: int, start: int = 1) -> int:
+    """The largest batch whose `high(batch)`, in bytes, is within the limit; 0 if even one sample exceeds it.
+
+    Tries powers of two times `start`, then halves the gap, and stops within a sixteenth of the answer.
+    """
+    if high(1) > limit:
+        return 0
+    fits, batch = 1, max(2, start)
+    while batch <= MOST and high(batch) <= limit:
+        fits, batch = batch, batch * 2
+    if batch > MOST and high(MOST) <= limit:
+        return MOST
+    too_large = min(batch, MOST)
+    while too_large - fits > max(1, fits // 16):
+        middle = (fits + too_large) // 2
+        if high(middle) <= limit:
+            fits = middle
+        else:
+            too_large = middle
+    return fits
+
+
+def can_run_more(spent: float, last: float) -> bool:
     """True if there is time to run one more size, which takes as long as the last one."""
     return spent + last <= _MOST_SECONDS
 
@@ -60,7 +87,7 @@ def next_to_run(
         if ran_out is None:
             return wanted[0]
         return max(1, ran_out // _LESS) if ran_out > 1 and len(wanted) > 1 else None
-    if len(ran) >= MOST_SIZES:
+    if len(ran) >= MOST_RUN:
         return None
     largest = max(ran)
     for size in wanted:
@@ -72,3 +99,29 @@ def next_to_run(
         if 2 * largest <= between < size:
             return between
     return None
+
+
+def can_compile_more(spent: float, last: float) -> bool:
+    """True if there is time to compile one more size."""
+    return spent + last <= ENOUGH_SECONDS
+
+
+def next_size(done: Collection[int], asked: Sequence[int], high: Callable[[int], int], limit: int | None) -> int | None:
+    """The next batch size to compile; None if none would tell more.
+
+    Args:
+        done: the sizes that were compiled.
+        asked: the sizes of the plan, rising.
+        high: returns the most bytes that a batch size may need, as far as known.
+        limit: the device's memory in bytes; None without a device.
+    """
+    if len(done) >= _MOST_COMPILED:
+        return None
+    if not done:
+        return asked[-1]
+    if len(done) == 1 and asked[0] not in done:
+        return asked[0]
+    guess = None if limit is None else min(MOST, largest_batch(high, limit, asked[-1]))
+    if not guess or any(abs(guess - size) <= _NEAR * size for size in done):
+        return None
+    return guess

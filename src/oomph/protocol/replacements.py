@@ -1,6 +1,8 @@
-"""The random operations of TensorFlow that keep state in its kernels, and what to write instead. Pure."""
+"""The replacements of random operations that keep state in their kernels, and of trainings that are only supervised."""
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 STATELESS = {
     "tf.image.random_flip_left_right": "tf.image.stateless_random_flip_left_right(image, seed)",
@@ -39,8 +41,36 @@ CALLS = {
     "RngReadAndSkip": "tf.random.Generator",
 }
 """The operation of a graph → the call in a script, if nothing else is known."""
+SUPERVISED = "supervised only: no micro-batches, no checkpoints; a restart starts it over"
 
 
 def instead_of(call: str) -> str:
     """Name the replacement for this call in a pipeline."""
     return f"write {STATELESS[call]} instead of {call}, with the seed (1, number) of dataset.enumerate()"
+
+
+class UnguardedKind(NamedTuple):
+    """A kind of unguarded training, and its replacement."""
+
+    what: str
+    instead: str
+
+
+UNGUARDED_KINDS = {
+    "keras-2": UnguardedKind(
+        "Keras 2", "use Keras 3: without TF_USE_LEGACY_KERAS and tf_keras, on TensorFlow 2.16 or newer"
+    ),
+    "estimator": UnguardedKind("an estimator", "use model.fit of Keras 3, on TensorFlow 2.16 or newer"),
+    "tensorflow-1": UnguardedKind("an optimizer of TensorFlow 1", "use model.fit of Keras 3, or oomph.steps"),
+    "jax": UnguardedKind("Keras on JAX", "use Keras on TensorFlow: KERAS_BACKEND=tensorflow"),
+    "torch": UnguardedKind("Keras on PyTorch", "use Keras on TensorFlow: KERAS_BACKEND=tensorflow"),
+}
+"""The kinds by name, as in the event `unguarded`."""
+
+
+def unguarded_in_words(site: str, kind: str) -> str:
+    """One sentence about a training that is not guarded: where, why, what that means, and what to do."""
+    known = UNGUARDED_KINDS.get(kind)
+    if known is None:  # from a later oomph
+        return f"unguarded: the training at {site}, {SUPERVISED}"
+    return f"unguarded: {site} trains with {known.what}, {SUPERVISED}. To have it guarded, {known.instead}"

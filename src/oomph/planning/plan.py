@@ -1,10 +1,46 @@
-"""The values of a plan: intervals in bytes, what they consist of, and which batch fits."""
+"""A plan: intervals in bytes, their parts, the batch that fits; as JSON, and back. Pure; all sizes in bytes.
+
+`--json` prints the JSON, and the script's process sends it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
 from enum import Enum
+from typing import Any
+
+SCHEMA = 1
+
+
+@dataclass(frozen=True)
+class PlannedReplicas:
+    """Replicas that share a batch."""
+
+    count: int = 1
+
+    def share(self, batch: int) -> int:
+        """The number of samples for the replica that gets most of a batch."""
+        return -(-batch // self.count)
+
+    def batch_of(self, share: int) -> int:
+        """The batch of which each replica gets `share` samples."""
+        return share * self.count
+
+    def words(self, batch: int) -> str:
+        """A sentence on how a batch is shared; empty for a single replica."""
+        if self.count == 1:
+            return ""
+        share = self.share(batch)
+        most = "" if batch == self.batch_of(share) else "at most "
+        return (
+            f"Each of {self.count} replicas takes {most}{share:,} samples of the batch of {batch:,}; the sizes are "
+            "those of one replica, on its own device."
+        )
+
+
+ALONE = PlannedReplicas()
+"""The single replica without a strategy, or with a strategy for one device."""
 
 
 class Fitting(Enum):
@@ -153,3 +189,93 @@ class Plan:
     """The reason it is unknown which batch fits, and how to find out, without a full stop; empty if known."""
     measured: tuple[int, ...] = ()
     """The batch sizes at which steps have just run on the device itself."""
+
+
+def as_document(plan: Plan) -> dict[str, Any]:
+    """The plan as a JSON document."""
+    return {
+        "schema": SCHEMA,
+        "engine": plan.engine,
+        "accuracy": plan.accuracy,
+        "subject": plan.subject,
+        "place": plan.place,
+        "batch": plan.batch,
+        "device": None if plan.device is None else asdict(plan.device),
+        "max_batch": plan.max_batch,
+        "micro_batch": plan.micro_batch,
+        "estimates": [{"batch": each.batch, **asdict(each.peak), "fits": each.fits.value} for each in plan.estimates],
+        "curve": [{"batch": batch, **asdict(peak)} for batch, peak in plan.curve],
+        "items": [_item(item) for item in plan.items],
+        "layers": [asdict(layer) for layer in plan.layers],
+        "peak_operation": plan.peak_operation,
+        "timeline": [asdict(moment) for moment in plan.timeline],
+        "savers": [_saver(saver) for saver in plan.savers],
+        "notes": list(plan.notes),
+        "warnings": list(plan.warnings),
+        "replicas": plan.replicas,
+        "samples_per_replica": PlannedReplicas(plan.replicas).share(plan.batch),
+        "why_open": plan.why_open,
+        "measured": list(plan.measured),
+    }
+
+
+def as_document_without(reason: str) -> dict[str, Any]:
+    """The JSON document for a training that could not be planned, with the reason."""
+    return {"schema": SCHEMA, "engine": None, "reason": reason, "estimates": [], "max_batch": None, "savers": []}
+
+
+def plan_of(document: Mapping[str, Any]) -> Plan:
+    """The plan in a JSON document; raises ValueError if the document has another schema."""
+    try:
+        if document["schema"] != SCHEMA:
+            raise ValueError(f"schema {document['schema']}")
+        return _plan_of(document)
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ValueError(f"not a plan: {type(error).__name__}: {error}") from error
+
+
+def _plan_of(document: Mapping[str, Any]) -> Plan:
+    device = document["device"]
+    return Plan(
+        engine=document["engine"],
+        accuracy=document["accuracy"],
+        subject=document["subject"],
+        place=document["place"],
+        batch=document["batch"],
+        estimates=tuple(Estimate(row["batch"], _interval(row), Fitting(row["fits"])) for row in document["estimates"]),
+        curve=tuple((row["batch"], _interval(row)) for row in document["curve"]),
+        device=None if device is None else Device(**device),
+        max_batch=document["max_batch"],
+        micro_batch=document["micro_batch"],
+        items=tuple(
+            Item(row["name"], _interval(row), row["basis"], row["source"]) for row in document["items"]
+        ),
+        layers=tuple(Layer(**row) for row in document["layers"]),
+        peak_operation=document["peak_operation"],
+        timeline=tuple(MemoryMoment(**row) for row in document["timeline"]),
+        savers=tuple(
+            Saver(
+                row["name"], None if row["expected"] is None else _interval(row), row["changes"], row["line"],
+                row["basis"],
+            )
+            for row in document["savers"]
+        ),
+        notes=tuple(document["notes"]),
+        warnings=tuple(document["warnings"]),
+        replicas=document["replicas"],
+        why_open=document["why_open"],
+        measured=tuple(document["measured"]),
+    )  # fmt: skip
+
+
+def _item(item: Item) -> dict[str, Any]:
+    return {"name": item.name, **asdict(item.size), "basis": item.basis, "source": item.source}
+
+
+def _saver(saver: Saver) -> dict[str, Any]:
+    peak = {"low": None, "expected": None, "high": None} if saver.peak is None else asdict(saver.peak)
+    return {"name": saver.name, **peak, "changes": saver.changes, "line": saver.line, "basis": saver.basis}
+
+
+def _interval(row: Mapping[str, Any]) -> Interval:
+    return Interval(row["low"], row["expected"], row["high"])

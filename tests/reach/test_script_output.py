@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from oomph.reach.error_words import in_words, is_of_memory, what_went_wrong, without_nodes
+from oomph.reach.script_output import StartUpNoise, in_words, is_of_memory, what_went_wrong, without_nodes
 
 SHAPES = """Exception encountered when calling Sequential.call().
 
@@ -14,6 +14,16 @@ received input with shape (16, 30)\x1b[0m
 Arguments received by Sequential.call():
   \u2022 inputs=tf.Tensor(shape=(16, 30), dtype=float32)
 """
+HEAD = b"W0000 00:00:1795712924.111805 7 "
+REPORT = (
+    HEAD + b"bfc_allocator.cc:502] Allocator (cpu) ran out of memory trying to allocate 381.47MiB\n"
+    b"If the cause is memory fragmentation maybe the environment variable will improve the situation.\n"
+    b"Current allocation summary follows.\n" + HEAD + b"bfc_allocator.cc:1128] Stats: \n"
+    b"Limit:                       300.00MiB\n"
+    b"\n"
+)
+NODE = HEAD + b"local_rendezvous.cc:407] Local rendezvous is aborting\n\t [[{{node dense/MatMul}}]]\n"
+TRACEBACK = b"Traceback (most recent call last):\n  File x\nKeyError: 1\n"
 
 
 def test_keras_shape_error_is_reduced_to_the_conflicting_shapes() -> None:
@@ -67,3 +77,15 @@ def test_out_of_memory_is_recognised_inside_a_keras_error() -> None:
     assert is_of_memory(RuntimeError("Exception encountered: 'OOM when allocating tensor with shape[9]'"))
     assert not is_of_memory(RuntimeError("Unable to build the model"))
     assert not is_of_memory(None)
+
+
+def test_allocator_report_before_a_traceback_is_held_back() -> None:
+    noise = StartUpNoise()
+    assert noise.take(b"own\n" + REPORT + TRACEBACK) == b"own\n" + TRACEBACK
+    assert noise.release() == REPORT
+
+
+def test_node_name_is_held_back_with_the_line_before_it() -> None:
+    noise = StartUpNoise()
+    assert noise.take(NODE + b"own\n") == b"own\n"
+    assert noise.release() == NODE

@@ -1,1 +1,0 @@
-"""Real steps on the GPU: the peak at any batch size, the sizes worth running, and the records kept."""
