@@ -44,8 +44,7 @@ def nvml() -> Tick:
     """NVML in a thread of its own, as the sampler asks it."""
     from oomph.explain.reading.kernel_log import KernelLog
     from oomph.gpu.gpus import Gpus
-    from oomph.monitor.gpu_thread import GpuThread
-    from oomph.monitor.gpu_watch import GpuWatch
+    from oomph.monitor.gpu_watch import GpuThread, GpuWatch
 
     watch = GpuWatch(GpuThread(Gpus()), KernelLog())
 
@@ -60,8 +59,7 @@ def nvml() -> Tick:
 
 def nvml_host_processes() -> Tick:
     """The same, with the machine and a script of nine processes."""
-    from oomph.monitor.host import Host
-    from oomph.monitor.process_tree import ProcessTree
+    from oomph.monitor.host import Host, ProcessTree
 
     gpus, host, processes = nvml(), Host(), ProcessTree(0, os.getppid())
 
@@ -79,10 +77,8 @@ def whole() -> Tick:
     from oomph.explain.reading.kernel_log import KernelLog
     from oomph.gpu.gpus import Gpus
     from oomph.monitor.board import BoardReader
-    from oomph.monitor.gpu_thread import GpuThread
-    from oomph.monitor.gpu_watch import GpuWatch
-    from oomph.monitor.host import Host
-    from oomph.monitor.process_tree import ProcessTree
+    from oomph.monitor.gpu_watch import GpuThread, GpuWatch
+    from oomph.monitor.host import Host, ProcessTree
     from oomph.monitor.sampler import Sampling
     from oomph.monitor.store import Store
 

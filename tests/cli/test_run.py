@@ -257,7 +257,7 @@ def test_general_help_imports_no_verb_module(tmp_path):
     rooms = {
         "cli": ("help_text", "output"),
         "files": ("patterns",),
-        "redaction": ("redaction", "secret_forms", "secret_look"),
+        "redaction": ("redaction", "secret_forms"),
         "terminal": ("console", "message", "screen", "wrapping"),
     }
     modules = {f"oomph.{room}.{name}" for room, names in rooms.items() for name in names}

@@ -14,7 +14,7 @@ import psutil
 import pytest
 
 import oomph
-from oomph.monitor.changes import FindingChanges
+from oomph.monitor.finding import FindingChanges
 from oomph.monitor.process import SamplerProcess
 from oomph.monitor.sample import Sample
 from oomph.monitor.store import read

@@ -16,7 +16,7 @@ from types import SimpleNamespace
 from oomph.explain.reading.kernel_log import KernelLog
 from oomph.gpu.gpus import Gpus
 from oomph.monitor import gpu_watch
-from oomph.monitor.gpu_thread import GpuThread
+from oomph.monitor.gpu_watch import GpuThread
 from oomph.monitor.sampler import Sampling
 
 START = 1_790_000_000.0

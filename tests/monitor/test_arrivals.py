@@ -6,9 +6,9 @@ from collections.abc import Iterable
 
 from days import GIB, START
 
-from oomph.monitor.changes import FindingChanges
 from oomph.monitor.detection import Detection
 from oomph.monitor.detectors.memory import other_process
+from oomph.monitor.finding import FindingChanges
 from oomph.monitor.sample import GpuProcess, GpuSample, Sample
 from oomph.monitor.window import ProcessArrivals
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from oomph.monitor.changes import FindingEnded
 from oomph.monitor.detection import Detection
 from oomph.monitor.detector import Detector
-from oomph.monitor.finding import Finding
+from oomph.monitor.finding import Finding, FindingEnded
 from oomph.monitor.sample import Sample
 
 

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from oomph.monitor.changes import FindingChanges, FindingEnded, finding_of, from_documents, to_lines
-from oomph.monitor.finding import Finding
+from oomph.monitor.finding import Finding, FindingChanges, FindingEnded, finding_of, from_documents, to_lines
 from oomph.monitor.process import SamplerProcess
 from oomph.monitor.sampler import Parent
 from oomph.process.child import Child

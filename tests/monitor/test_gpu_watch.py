@@ -10,8 +10,7 @@ import pytest
 from oomph.explain.reading.kernel_log import KernelLog
 from oomph.gpu.reading import DriverEvent, Holder, Reading
 from oomph.monitor import gpu_watch
-from oomph.monitor.gpu_thread import GpuThread, SourceAnswer
-from oomph.monitor.gpu_watch import GpuWatch
+from oomph.monitor.gpu_watch import GpuThread, GpuWatch, SourceAnswer
 from oomph.monitor.sample import GpuEvent, GpuProcess
 
 SECONDS = 20

@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from oomph.monitor.process_tree import ProcessTree
+from oomph.monitor.host import ProcessTree
 
 PAGE, TICKS = os.sysconf("SC_PAGE_SIZE"), os.sysconf("SC_CLK_TCK")
 

@@ -11,14 +11,11 @@ from oomph.explain.reading.kernel_log import KernelLog
 from oomph.gpu.reading import Reading
 from oomph.monitor import sampler
 from oomph.monitor.board import BoardReader, TrainingBoard
-from oomph.monitor.changes import FindingChanges
 from oomph.monitor.detection import Detection
 from oomph.monitor.detector import Detector
-from oomph.monitor.finding import Finding
-from oomph.monitor.gpu_thread import GpuThread
-from oomph.monitor.gpu_watch import GpuWatch
-from oomph.monitor.host import Host
-from oomph.monitor.process_tree import ProcessTree
+from oomph.monitor.finding import Finding, FindingChanges
+from oomph.monitor.gpu_watch import GpuThread, GpuWatch
+from oomph.monitor.host import Host, ProcessTree
 from oomph.monitor.sampler import Parent, Sampling
 
 FINDING = Finding("thermal-throttle", "GPU 0", "it is hot")

@@ -24,8 +24,8 @@ import numpy as np
 import tensorflow as tf
 
 from oomph.keras_bridge.names.keras3 import KERAS
-from oomph.preflight.examine import examine
 from oomph.preflight.live.training_facts import training_facts
+from oomph.preflight.rule import examine
 from oomph.preflight.rules import RULES
 from oomph.reach.live.arrival import outside_of_traces
 from oomph.reach.live.interception import model_of

@@ -9,10 +9,18 @@ import pytest
 
 from oomph.planning.data_buffers import DataBuffer, Room
 from oomph.preflight.facts.data import ARRAYS, DATASET, GENERATOR, PY_DATASET, Data, DataSample, Features, Part, Stage
-from oomph.preflight.facts.fit import Callback, FitFacts, SavedWhole
 from oomph.preflight.facts.model import Input, LayerFacts, Loss, MetricFacts, Model, OptimizerFacts, Output, Weights
-from oomph.preflight.facts.training import Training
-from oomph.preflight.facts.trial import InputRange, LossOrder, OddBatch, Trial, TrialPrediction
+from oomph.preflight.facts.training import (
+    Callback,
+    FitFacts,
+    InputRange,
+    LossOrder,
+    OddBatch,
+    SavedWhole,
+    Training,
+    Trial,
+    TrialPrediction,
+)
 from oomph.preflight.rule import ERROR, WARNING
 from oomph.preflight.rules import RULES
 

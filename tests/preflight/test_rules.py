@@ -10,12 +10,10 @@ import pytest
 from oomph.preflight import rules
 from oomph.preflight.docs import document, summary
 from oomph.preflight.document import as_document, checked_of
-from oomph.preflight.examine import examine
 from oomph.preflight.facts.data import ARRAYS, Data, DataSample, Part
-from oomph.preflight.facts.fit import FitFacts
 from oomph.preflight.facts.model import Loss, Model, Output
-from oomph.preflight.facts.training import Training
-from oomph.preflight.rule import ERROR, SAMPLE, WARNING, CheckFinding, Rule, in_order
+from oomph.preflight.facts.training import FitFacts, Training
+from oomph.preflight.rule import ERROR, SAMPLE, WARNING, CheckFinding, Rule, examine, in_order
 from oomph.preflight.rules import RULES
 
 NOTHING = Training(Model("Sequential", (), ()), Data(ARRAYS), FitFacts())

@@ -11,8 +11,7 @@ import pytest
 
 from oomph.journal.events import FindingMade
 from oomph.journal.journal import Journal
-from oomph.monitor.changes import FindingChanges
-from oomph.monitor.finding import Finding
+from oomph.monitor.finding import Finding, FindingChanges
 from oomph.monitor.sample import GpuSample, Sample
 from oomph.monitor.store import Store
 from oomph.process.process_identity import ProcessIdentity

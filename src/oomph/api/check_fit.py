@@ -19,8 +19,8 @@ from oomph.keras_bridge.pipelines.rebuilding import linear, rebuilt
 from oomph.planning.live.samples import first_batch
 from oomph.planning.live.subject import build
 from oomph.preflight.document import Checked, as_document, checked_of
-from oomph.preflight.examine import examine
 from oomph.preflight.live.training_facts import training_facts
+from oomph.preflight.rule import examine
 from oomph.preflight.rules import RULES
 from oomph.reach.request import FIT
 from oomph.resume.state import iterators, training_state

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from oomph.monitor.changes import FindingChanges, FindingEnded
 from oomph.monitor.detector import Detector
 from oomph.monitor.detectors import DETECTORS
-from oomph.monitor.finding import SEVERITIES, Finding
+from oomph.monitor.finding import SEVERITIES, Finding, FindingChanges, FindingEnded
 from oomph.monitor.sample import Sample
 from oomph.monitor.window import Window
 

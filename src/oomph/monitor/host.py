@@ -1,8 +1,13 @@
-"""The load of the machine: CPU, memory and swap, read from /proc once a second."""
+"""The load of the machine, and of the script's process and all it has started, from /proc once a second.
+
+The files of a process stay open: that is cheaper than opening them again, and a descriptor never refers to another
+process with the same pid.
+"""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 from oomph.process.available_memory import MemoryLimit
@@ -12,6 +17,10 @@ _MOST = 8192
 """The most bytes to read of a file: enough for the lines that matter; the rest of /proc/stat has one per core and
 interrupt."""
 _IDLE, _IOWAIT, _GUEST = 3, 4, 8
+_SLOW_SECONDS = 10.0
+_TICKS, _PAGE = os.sysconf("SC_CLK_TCK"), os.sysconf("SC_PAGE_SIZE")
+_PARENT, _USER, _SYSTEM, _RESIDENT = 1, 11, 12, 21  # places in /proc/PID/stat after the name
+_MOST_OF_STAT = 4096
 
 
 class Host:
@@ -81,3 +90,178 @@ def _read(fd: int | None) -> bytes:
         return b"" if fd is None else os.pread(fd, _MOST, 0)
     except OSError:
         return b""
+
+
+class ProcessTree:
+    """The processes of a script.
+
+    Args:
+        script: the pid of the script; 0 if it is not known.
+        parent: whose descendants count if the script is unknown, or was started again.
+        proc: "/proc", but for tests.
+    """
+
+    def __init__(self, script: int, parent: int, proc: Path = Path("/proc")) -> None:
+        self._script, self._parent, self._proc = script, parent, proc
+        self._processes: dict[int, _Process] = {}
+        self._root = script or parent
+        self._slow_at = self._read_at = float("-inf")
+        self._read_before = 0
+        """The bytes read by processes that have ended."""
+
+    @property
+    def pids(self) -> frozenset[int]:
+        """The pids of the script's processes, as last listed."""
+        return frozenset(self._processes)
+
+    def owns(self, pid: int) -> bool:
+        """True if the process is one of the script's, or was started by one of them since they were listed."""
+        seen = {0, 1}
+        while pid not in seen:
+            if pid in self._processes or pid == self._root:
+                return True
+            seen.add(pid)
+            pid = _parent(self._proc, pid)
+        return False
+
+    def read(self, now: float) -> dict[str, float]:
+        """The values of the scope "process"; empty without a process. `now` is a monotonic time in seconds."""
+        is_due = now >= self._slow_at + _SLOW_SECONDS
+        if is_due:
+            self._list()
+            self._slow_at = now
+        resident = ticks = 0
+        for pid, process in list(self._processes.items()):
+            if not process.read(is_due):
+                self._forget(pid)
+                continue
+            resident += process.resident
+            ticks += process.new_ticks
+        elapsed, self._read_at = now - self._read_at, now
+        if not self._processes:
+            return {}
+        values: dict[str, float] = {"resident_bytes": resident * _PAGE}
+        if is_due:
+            read = sum(process.read_bytes for process in self._processes.values())
+            values["read_bytes_total"] = self._read_before + read
+        if 0 < elapsed < _SLOW_SECONDS:  # not the first time
+            values["cpu_cores"] = ticks / _TICKS / elapsed
+        return values
+
+    def _list(self) -> None:
+        found = set(self._found())
+        for pid in self._processes.keys() - found:
+            self._forget(pid)
+        for pid in found - self._processes.keys():
+            try:
+                self._processes[pid] = _Process(self._proc / str(pid))
+            except OSError:
+                pass  # it has ended meanwhile
+
+    def _found(self) -> Iterator[int]:
+        is_known = bool(self._script) and (self._proc / str(self._script)).exists()
+        self._root = self._script if is_known else self._parent
+        if is_known:
+            yield self._script
+        yield from _Children(self._proc).below(self._root)
+
+    def _forget(self, pid: int) -> None:
+        process = self._processes.pop(pid)
+        self._read_before += process.read_bytes
+        process.close()
+
+
+class _Process:
+    """One process. Raises OSError if it does not exist."""
+
+    def __init__(self, folder: Path) -> None:
+        self._stat = os.open(folder / "stat", os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            self._io: int | None = os.open(folder / "io", os.O_RDONLY | os.O_CLOEXEC)
+        except OSError:
+            self._io = None  # another user's
+        self._ticks: int | None = None
+        self.resident = self.new_ticks = self.read_bytes = 0
+
+    def read(self, also_io: bool) -> bool:
+        """Read its figures; False if it has ended, though its parent may not have noticed yet."""
+        try:
+            fields = os.pread(self._stat, _MOST_OF_STAT, 0).rpartition(b")")[2].split()
+            ticks = int(fields[_USER]) + int(fields[_SYSTEM])
+            self.resident = int(fields[_RESIDENT])
+        except (OSError, ValueError, IndexError):
+            return False
+        if fields[0] == b"Z":
+            return False
+        self.new_ticks = 0 if self._ticks is None else ticks - self._ticks
+        self._ticks = ticks
+        if also_io:
+            self._read_io()
+        return True
+
+    def close(self) -> None:
+        """Release its files."""
+        os.close(self._stat)
+        if self._io is not None:
+            os.close(self._io)
+
+    def _read_io(self) -> None:
+        if self._io is None:
+            return
+        try:
+            _, _, after = os.pread(self._io, _MOST_OF_STAT, 0).partition(b"\nread_bytes: ")
+            self.read_bytes = int(after.partition(b"\n")[0])
+        except (OSError, ValueError):
+            pass  # it is a zombie, or this kernel does not count
+
+
+class _Children:
+    """The children of each process."""
+
+    def __init__(self, proc: Path) -> None:
+        self._proc = proc
+        self._of: dict[int, list[int]] | None = None
+        if not (proc / f"self/task/{os.getpid()}/children").exists():
+            self._of = self._scanned()  # a kernel without that file: every process has to be looked at
+
+    def below(self, pid: int) -> Iterator[int]:
+        """All descendants of a process, except this one."""
+        waiting, seen = [pid], {pid, os.getpid()}
+        while waiting:
+            for child in self._children(waiting.pop()):
+                if child not in seen:
+                    seen.add(child)
+                    waiting.append(child)
+                    yield child
+
+    def _children(self, pid: int) -> list[int]:
+        if self._of is not None:
+            return self._of.get(pid, [])
+        found = []
+        for task in _listed(self._proc / f"{pid}/task"):  # each thread has its own children
+            try:
+                found += [int(word) for word in (self._proc / f"{pid}/task/{task}/children").read_bytes().split()]
+            except OSError:
+                continue
+        return found
+
+    def _scanned(self) -> dict[int, list[int]]:
+        found: dict[int, list[int]] = {}
+        for name in filter(str.isdecimal, _listed(self._proc)):
+            found.setdefault(_parent(self._proc, int(name)), []).append(int(name))
+        return found
+
+
+def _parent(proc: Path, pid: int) -> int:
+    """The pid of a process's parent or adopter; 0 if it has ended."""
+    try:
+        return int((proc / str(pid) / "stat").read_bytes().rpartition(b")")[2].split()[_PARENT])
+    except (OSError, ValueError, IndexError):
+        return 0
+
+
+def _listed(folder: Path) -> list[str]:
+    try:
+        return os.listdir(folder)
+    except OSError:
+        return []

@@ -10,8 +10,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from oomph.monitor.changes import FindingChanges, from_documents
-from oomph.monitor.finding import Finding
+from oomph.monitor.finding import Finding, FindingChanges, from_documents
 from oomph.process.child import Child
 from oomph.process.own_process import isolated_command, isolated_environ, without_own_variables
 

@@ -24,12 +24,10 @@ from oomph.explain.reading.kernel_log import KernelLog
 from oomph.files.run_files import open_own
 from oomph.gpu.gpus import Gpus
 from oomph.monitor.board import BoardReader
-from oomph.monitor.changes import FindingChanges, to_lines
 from oomph.monitor.detection import Detection
-from oomph.monitor.gpu_thread import GpuThread
-from oomph.monitor.gpu_watch import GpuWatch
-from oomph.monitor.host import Host
-from oomph.monitor.process_tree import ProcessTree
+from oomph.monitor.finding import FindingChanges, to_lines
+from oomph.monitor.gpu_watch import GpuThread, GpuWatch
+from oomph.monitor.host import Host, ProcessTree
 from oomph.monitor.sample import Sample
 from oomph.monitor.store import Store
 

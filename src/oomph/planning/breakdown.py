@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from oomph.planning.liveness import Lifetime
-from oomph.planning.plan import Interval, Item, Layer, MemoryMoment
+from oomph.planning.plan import Interval, Item, Layer, MemoryMoment, exactly
 from oomph.planning.prediction import Prediction
 from oomph.planning.program import Program
 
@@ -65,11 +65,11 @@ def layer_of(operation: str, names: Collection[str]) -> str:
     return ""
 
 
-def by_layer(sizes: Iterable[tuple[str, int]], names: Collection[str], other: str = "other") -> tuple[Layer, ...]:
+def by_layer(sizes: Iterable[tuple[str, int]], names: Collection[str]) -> tuple[Layer, ...]:
     """The bytes of operations added up by layer, the layer with most bytes first."""
     total: Counter[str] = Counter()
     for operation, size in sizes:
-        total[layer_of(operation, names) or other] += size
+        total[layer_of(operation, names) or "other"] += size
     return tuple(Layer(name, size) for name, size in total.most_common())
 
 
@@ -89,16 +89,19 @@ class Held:
         """The bytes of weights, slots and all other variables together."""
         return self.weights + self.slots + self.other
 
+    def items(self) -> tuple[Item, ...]:
+        """The bytes as items of a plan, without kinds that the training does not have."""
+        sizes = {"weights": self.weights, "optimizer slots": self.slots, "metrics and counters": self.other}
+        return tuple(Item(name, exactly(size), "counted") for name, size in sizes.items() if size)
+
 
 def items(program: Program, prediction: Prediction, held: Held) -> tuple[Item, ...]:
     """The expected peak of a step, split by kind of memory; the sizes add up to the peak."""
     kinds, packed = Counter[str](), exchanged(program)
     for tensor, size in prediction.typical.alive:
         kinds[PACKED if tensor in packed else _kind(program, tensor)] += size
-    counted = {"weights": held.weights, "optimizer slots": held.slots, "metrics and counters": held.other}
-    left = prediction.peak.expected - sum(counted.values()) - sum(kinds.values())
-    found = [Item(name, _exactly(size), "counted") for name, size in counted.items() if size]
-    found += [Item(name, _exactly(size), "estimated") for name, size in kinds.items() if size]
+    left = prediction.peak.expected - held.total - sum(kinds.values())
+    found = [*held.items(), *(Item(name, exactly(size), "estimated") for name, size in kinds.items() if size)]
     spread = Interval(0, max(0, left), max(0, left) + prediction.peak.high - prediction.peak.expected)
     found.append(Item("scratch memory and slack of the allocator", spread, "estimated"))
     return tuple(found)
@@ -132,7 +135,3 @@ def _kind(program: Program, tensor: int) -> str:
     if operation.is_update:
         return "optimizer update"
     return "gradients" if is_gradient(operation.name) else "activations"
-
-
-def _exactly(size: int) -> Interval:
-    return Interval(size, size, size)

@@ -15,7 +15,7 @@ import itertools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from oomph.planning.plan import Interval
+from oomph.planning.plan import Interval, exactly
 from oomph.planning.prediction import wider_beyond
 
 _FASTER = 1.02
@@ -54,14 +54,14 @@ class XlaGrowth:
         """The bytes at a batch size: exact where known, interpolated between known sizes, and bounded beyond them."""
         sizes = sorted(self.known)
         if batch in self.known:
-            return _exactly(self.known[batch])
+            return exactly(self.known[batch])
         if batch < sizes[0]:
             return self._below(batch, sizes)
         if batch > sizes[-1]:
             return self._above(batch, sizes)
         after = next(size for size in sizes if size > batch)
         before = sizes[sizes.index(after) - 1]
-        return _exactly(self._line(before, after, batch))
+        return exactly(self._line(before, after, batch))
 
     def _below(self, batch: int, sizes: list[int]) -> Interval:
         least, most = self.known[sizes[0]] * batch // sizes[0], self.known[sizes[0]]
@@ -79,10 +79,6 @@ class XlaGrowth:
     def _line(self, one: int, other: int, batch: int) -> int:
         first, second = self.known[one], self.known[other]
         return round(first + (second - first) * (batch - one) / (other - one))
-
-
-def _exactly(size: int) -> Interval:
-    return Interval(size, size, size)
 
 
 @dataclass(frozen=True)

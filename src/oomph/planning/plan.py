@@ -67,6 +67,11 @@ class Interval:
         return Interval(self.low + other.low, self.expected + other.expected, self.high + other.high)
 
 
+def exactly(size: int) -> Interval:
+    """The interval of a known amount of bytes."""
+    return Interval(size, size, size)
+
+
 def together(sizes: Iterable[Interval]) -> Interval:
     """The sum of several amounts of memory."""
     total = Interval(0, 0, 0)

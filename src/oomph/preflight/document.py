@@ -1,20 +1,42 @@
-"""The findings as the JSON document of `oomph check --json`, and back. Pure."""
+"""The findings, and what would survive a fault, as the JSON document of `oomph check --json`, and back. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
-from oomph.preflight.carry import Carried, carried_of
-from oomph.preflight.examine import Examined, Result
 from oomph.preflight.facts.data import Data
 from oomph.preflight.facts.training import Training
-from oomph.preflight.rule import ERROR, WARNING
+from oomph.preflight.rule import ERROR, WARNING, Examined, Result
 from oomph.reach.request import LOOP
 from oomph.terminal.amounts import counted
 
+PROVED, UNCOMPARED, PARTLY, LOST, UNKNOWN = "exact", "uncompared", "partly", "lost", "unknown"
+"""PROVED: done and compared here. UNCOMPARED: nothing is known against it. UNKNOWN: not tried."""
 SCHEMA = 1
+
+
+@dataclass(frozen=True)
+class Carried:
+    """The fate, after a fault, of one thing that a training needs."""
+
+    what: str
+    """The name of the thing: "out of memory", "data", "seeds", "callbacks", "loop"."""
+    state: str
+    text: str
+    """The fate of it and the reason, in one sentence without a final stop."""
+    better: str = ""
+    """The change that would improve it; empty if none is needed."""
+
+    def as_document(self) -> dict[str, str]:
+        """The fields as plain JSON."""
+        return asdict(self)
+
+
+def carried_of(document: Mapping[str, Any]) -> Carried:
+    """The value of its JSON document. Raises KeyError or TypeError for any other document."""
+    return Carried(*(str(document[name]) for name in ("what", "state", "text", "better")))
 
 
 @dataclass(frozen=True)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from oomph.preflight.carry import EXACT, LOST, PARTLY, UNCOMPARED, UNKNOWN, Carried
-from oomph.preflight.document import Checked, ReportedFinding
+from oomph.preflight.document import LOST, PARTLY, PROVED, UNCOMPARED, UNKNOWN, Carried, Checked, ReportedFinding
 from oomph.preflight.rule import ERROR, WARNING
 from oomph.terminal.amounts import counted
 from oomph.terminal.message import shown_line
@@ -14,7 +13,7 @@ from oomph.terminal.wrapping import wrapped
 
 HEADS: Heads = {ERROR.upper(): RED, WARNING.upper(): YELLOW}
 _STATES = {
-    EXACT: "yes",
+    PROVED: "yes",
     UNCOMPARED: "nothing known against it",
     PARTLY: "in part",
     LOST: "no",

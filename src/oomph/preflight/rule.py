@@ -1,8 +1,8 @@
-"""Rule and Finding: one mistake that a training can have, and how to see it. Pure."""
+"""Rule and finding: one mistake that a training can have, how to see it, and the findings of all rules. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from oomph.preflight.facts.training import Training
@@ -93,3 +93,43 @@ def in_order(rules: Collection[Rule]) -> tuple[Rule, ...]:
 def _place(rule: Rule, by_code: Mapping[str, Rule]) -> tuple[str, ...]:
     before = _place(by_code[rule.after], by_code) if rule.after else ()
     return (*before, rule.code)
+
+
+@dataclass(frozen=True)
+class Result:
+    """A finding, and the rule that found it."""
+
+    rule: Rule
+    finding: CheckFinding
+
+    @property
+    def severity(self) -> str:
+        """The severity of the finding: "error" or "warning"."""
+        return self.finding.severity or self.rule.severity
+
+
+@dataclass(frozen=True)
+class Examined:
+    """Findings of the rules, errors first."""
+
+    results: tuple[Result, ...]
+    broken: tuple[str, ...] = ()
+    """The names of the rules that raised an error."""
+
+
+def examine(training: Training, rules: Sequence[Rule]) -> Examined:
+    """Apply the rules, leaving out findings that follow from another."""
+    found, broken = [], []
+    for rule in rules:
+        try:
+            found += [Result(rule, finding) for finding in rule.find(training)]
+        except Exception:  # a broken rule must not hide the findings of the others
+            broken.append(rule.name)
+    hidden = set(_hidden(found))
+    shown = [result for result in found if result.rule.name not in hidden]
+    return Examined(tuple(sorted(shown, key=lambda result: result.severity != ERROR)), tuple(broken))
+
+
+def _hidden(found: Sequence[Result]) -> Iterator[str]:
+    for result in found:
+        yield from result.rule.hides

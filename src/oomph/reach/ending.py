@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import signal
 
-from oomph.process.native_line import head_of
+from oomph.process.held_back import head_of
 from oomph.reach.request import Heard, NotReached, ReachRequest, TrainingReached
 from oomph.reach.script_output import is_noise, without_nodes
 from oomph.terminal.amounts import counted

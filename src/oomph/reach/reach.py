@@ -14,10 +14,9 @@ from oomph.process import process_group
 from oomph.process.child import returncode_of
 from oomph.process.descriptors import fill_standard, readable
 from oomph.process.isolation.descendants import adopt_orphans, end_own_strays
-from oomph.process.process_group import Patience
+from oomph.process.process_group import Patience, Terminal
 from oomph.process.spawn import Tripwire, spawn
 from oomph.process.stderr import Pump, Tail
-from oomph.process.terminal import Terminal
 from oomph.protocol.handover import REHEARSAL
 from oomph.protocol.handover import VARIABLE as RUN_VARIABLE
 from oomph.protocol.ownership import VARIABLE as OWNER_VARIABLE

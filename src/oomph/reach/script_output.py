@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import re
 
-from oomph.process.held_back import HeldBack
-from oomph.process.native_line import head_of
+from oomph.process.held_back import HeldBack, head_of
 from oomph.terminal.wrapping import shortened
 
 _LONGEST, _LONGEST_CHAIN = 400, 20

@@ -1,7 +1,7 @@
 """Redaction: removes keys and passwords from everything written or shown, by their names and forms. Both processes.
 
 Scripts get keys as arguments, libraries repeat them in errors, and logs go into bug reports. Possible keys are
-hidden, unless clearly a word, a number, a path or code: `secret_look.py`. Redacted text is not stored anywhere.
+hidden, unless clearly a word, a number, a path or code: `secret_forms.py`. Redacted text is not stored anywhere.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from oomph.redaction.secret_forms import (
     ASKS_FOR_PASSWORD,
     COLOUR_HINTS,
     COLOURS,
+    MARK,
     NAME,
     NAME_HINTS,
     PASSWORD_FLAG,
@@ -25,9 +26,6 @@ from oomph.redaction.secret_forms import (
     SERVICE_KEY,
     USER_AND_PASSWORD,
     WHOLE,
-)
-from oomph.redaction.secret_look import (
-    MARK,
     How,
     Secrecy,
     SecretName,

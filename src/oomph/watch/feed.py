@@ -10,8 +10,7 @@ from pathlib import Path
 from oomph.explain.reading.kernel_log import KernelLog
 from oomph.gpu.gpus import Gpus
 from oomph.monitor.detection import Detection
-from oomph.monitor.gpu_thread import GpuThread
-from oomph.monitor.gpu_watch import GpuWatch
+from oomph.monitor.gpu_watch import GpuThread, GpuWatch
 from oomph.monitor.host import Host
 from oomph.monitor.sample import Sample
 from oomph.watch.incidents import ShownIncident, incident_of

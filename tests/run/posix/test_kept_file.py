@@ -8,8 +8,8 @@ import tracemalloc
 import pytest
 
 from oomph.files.run_files import OwnFile
-from oomph.process import kept_file
-from oomph.process.kept_file import KeptFile
+from oomph.process import stderr
+from oomph.process.stderr import KeptFile
 
 
 def test_kept_file_holds_the_end_and_is_never_twice_as_long(tmp_path):
@@ -45,7 +45,7 @@ def test_partial_write_on_a_full_disk_is_not_considered_written(tmp_path, monkey
 
     file = KeptFile(OwnFile(tmp_path, "log"), kept_bytes=100)
     assert file.is_written
-    monkeypatch.setattr(kept_file, "os", Os(write))
+    monkeypatch.setattr(stderr, "os", Os(write))
     file.feed(b"a line of a report\n")
     assert not file.is_written
 

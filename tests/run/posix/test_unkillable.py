@@ -171,8 +171,8 @@ def stay(folder: str) -> None:
 
 
 def test_unkillable_isolated_process_does_not_block_the_caller(work, let_go, monkeypatch):
-    monkeypatch.setattr("oomph.process.isolation.isolated_process._GRACE_SECONDS", 0.2)
-    monkeypatch.setattr("oomph.process.isolation.isolated_process._KILLED_SECONDS", 0.5)
+    monkeypatch.setattr("oomph.process.isolation.isolate._GRACE_SECONDS", 0.2)
+    monkeypatch.setattr("oomph.process.isolation.isolate._KILLED_SECONDS", 0.5)
     began = time.monotonic()
     outside = subprocess.Popen([sys.executable, "-c", HOLD + FROM_OUTSIDE], cwd=work.folder)
     outcome = isolate(stay, (str(work.folder),), timeout=3)

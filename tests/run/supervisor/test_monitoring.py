@@ -9,9 +9,7 @@ import pytest
 
 from oomph.explain.catalogue.catalogue import find
 from oomph.journal.events import FindingMade, FindingOver
-from oomph.monitor.changes import FindingChanges, FindingEnded
-from oomph.monitor.finding import Finding
-from oomph.monitor.in_words import as_data, in_words
+from oomph.monitor.finding import Finding, FindingChanges, FindingEnded, as_data, in_words
 from oomph.run.supervisor import monitoring
 from oomph.run.supervisor.monitoring import Monitoring
 from oomph.terminal.console import Voice

@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from oomph.process.terminal import Terminal
+from oomph.process.process_group import Terminal
 from oomph.run.supervisor.attempt import Attempt
 from oomph.run.supervisor.front import TerminalFront
 from oomph.run.supervisor.native_reports import NativeReports

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from oomph.preflight.live.loop_facts import loop_facts
+from oomph.preflight.live.training_facts import loop_facts
 from oomph.resume.loop.loss_calls import listen
 
 

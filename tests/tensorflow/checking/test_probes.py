@@ -9,10 +9,8 @@ import tensorflow as tf
 from keras import ops
 
 from oomph.preflight.facts.data import ARRAYS, Data
-from oomph.preflight.facts.fit import FitFacts
 from oomph.preflight.facts.model import Model
-from oomph.preflight.facts.training import Training
-from oomph.preflight.facts.trial import Trial
+from oomph.preflight.facts.training import FitFacts, Training, Trial
 from oomph.preflight.live.layer_facts import layers_of
 from oomph.preflight.live.output_facts import last_layers, outputs_of
 from oomph.preflight.live.probes import loss_broadcasts, loss_orders, reads_ahead

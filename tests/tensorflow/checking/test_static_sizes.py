@@ -9,7 +9,7 @@ tf = pytest.importorskip("tensorflow")
 
 import keras  # noqa: E402
 
-from oomph.preflight.carry import LOST  # noqa: E402
+from oomph.preflight.document import LOST  # noqa: E402
 from oomph.preflight.live.carrying import carried_by_fit  # noqa: E402
 from oomph.preflight.live.examine import held_line  # noqa: E402
 from oomph.preflight.live.training_facts import training_facts, with_waiting  # noqa: E402

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 
 from oomph.preflight.facts.data import CLASSES
-from oomph.preflight.live.statistics import classes_of, same_rows, sample_of
-from oomph.preflight.live.totals import Totals, totals_of
+from oomph.preflight.live.statistics import Totals, classes_of, same_rows, sample_of, totals_of
 
 OF_TOTALS = (
     *("rows", "minimum", "maximum", "nan_rows", "first_nan", "infinite_rows", "is_integral", "zero_one"),

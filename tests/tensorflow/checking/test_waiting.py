@@ -11,9 +11,8 @@ import tensorflow as tf
 
 from oomph.keras_bridge.pipelines.rebuilding import in_any_order, linear, rebuilt
 from oomph.preflight.facts.data import DATASET, Data
-from oomph.preflight.live.pipeline_changes import attempts_for, changes_that_pay
+from oomph.preflight.live.pipeline_changes import Trainer, attempts_for, changes_that_pay, measure
 from oomph.preflight.live.stages import stages_of
-from oomph.preflight.live.waiting import Trainer, measure
 
 ROWS = tf.data.Dataset.from_tensor_slices((np.arange(240, dtype="float32")[:, None], np.arange(240)))
 

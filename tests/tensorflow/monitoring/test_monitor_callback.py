@@ -13,8 +13,8 @@ import tensorflow as tf
 import oomph
 from oomph.monitor.finding import Finding
 from oomph.monitor.live import callback
-from oomph.monitor.live.alerts import Alerts
 from oomph.monitor.live.callback import Attendant
+from oomph.monitor.live.findings import Alerts
 from oomph.monitor.live.scalars import Scalars, figures
 from oomph.monitor.sample import GpuSample, Sample
 from oomph.script import session

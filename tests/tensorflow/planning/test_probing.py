@@ -21,6 +21,7 @@ from oomph.reach.live.arrival import Reached
 
 MIB, GIB = 1 << 20, 1 << 30
 LIMIT = 400 * MIB
+GPU_NAME = probe.gpu_name
 CARD = {"name": "Fake 4000", "memory": GIB, "capability": "8.6"}
 layers = keras.layers
 
@@ -266,4 +267,4 @@ def test_batch_size_is_open_unless_the_data_fix_it() -> None:
 
 
 def test_gpu_name_is_empty_without_a_gpu() -> None:
-    assert probe.gpu_name() == ""
+    assert GPU_NAME() == ""

@@ -16,8 +16,7 @@ import keras
 from oomph.files.run_files import FOLDER_MODE
 from oomph.monitor.board import TrainingBoard
 from oomph.monitor.finding import Finding
-from oomph.monitor.live.alerts import Alerts
-from oomph.monitor.live.findings import Findings, OfTheRun
+from oomph.monitor.live.findings import Alerts, Findings, OfTheRun
 from oomph.monitor.live.meter import MeasuredStep, Meter
 from oomph.monitor.live.scalars import Scalars
 from oomph.monitor.process import SamplerProcess

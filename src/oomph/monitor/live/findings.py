@@ -1,15 +1,19 @@
-"""The sources of a training's findings: its own sampler, or the run that it belongs to."""
+"""The findings of a training: their source, its own sampler or the run, and the alerts that pass them on."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import json
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
+from urllib.parse import urlsplit
 
 from oomph.journal.events import FindingMade
 from oomph.journal.journal import facts, read_journal
-from oomph.monitor.changes import finding_of
-from oomph.monitor.finding import Finding
+from oomph.monitor.finding import Finding, as_data, finding_of, in_words
+from oomph.redaction.redaction import redacted_data
 
 
 class Findings(Protocol):
@@ -61,3 +65,87 @@ def _state(path: Path) -> tuple[str, int]:
         return path.name, path.stat().st_size
     except OSError:
         return path.name, 0
+
+
+class Alerts:
+    """Passes findings on. Failures are reported once, and never reach the training.
+
+    Args:
+        say: prints a line.
+        prints: whether findings are printed; under `oomph run` the run does that.
+        alert: the user's own function.
+        webhook: the user's web address.
+    """
+
+    def __init__(
+        self, say: Callable[[str], object], prints: bool, alert: Callable[[Finding], object] | None, webhook: str | None
+    ) -> None:
+        self._say, self._prints, self._alert = say, prints, alert
+        self._webhook = None if webhook is None else Webhook(webhook)
+        self._told: set[str] = set()
+
+    def take(self, finding: Finding) -> None:
+        """Pass on one finding."""
+        text = in_words(finding)
+        if self._prints:
+            self._say(text)
+        if self._alert is not None:
+            try:
+                self._alert(finding)
+            except Exception as error:
+                self._tell_once(f"alert raised {type(error).__name__}: {error}; the training continues")
+        if self._webhook is not None:
+            problem = self._webhook.post({"text": text, **as_data(finding)})
+            if problem:
+                self._tell_once(f"the webhook at {self._webhook.host} was not reached: {problem}")
+
+    def _tell_once(self, text: str) -> None:
+        if text not in self._told:
+            self._told.add(text)
+            self._say(text)
+
+
+_POST_SECONDS = 10.0
+
+
+class Webhook:
+    """A web address, given by the user, that takes JSON. Its path is often a secret: messages name only the host.
+
+    Raises ValueError if it is not an address of http or https.
+    """
+
+    def __init__(self, url: str) -> None:
+        parts = urlsplit(url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise ValueError("webhook must be an address that begins with https:// or http://")
+        self._url, self.host = url, parts.hostname
+
+    def post(self, document: dict[str, Any]) -> str:
+        """Post a document without keys and passwords; returns the error, or empty."""
+        request = urllib.request.Request(
+            self._url, json.dumps(redacted_data(document), default=str).encode(), {"Content-Type": "application/json"}
+        )
+        try:
+            with _opener().open(request, timeout=_POST_SECONDS):
+                return ""
+        except urllib.error.HTTPError as error:
+            error.close()
+            return f"it answers {error.code}"
+        except urllib.error.URLError as error:
+            return str(error.reason)
+        except (OSError, ValueError) as error:
+            return type(error).__name__
+
+
+def _opener() -> urllib.request.OpenerDirector:
+    """Return an opener for http and https only, which follows no redirection elsewhere."""
+    opener = urllib.request.OpenerDirector()
+    for handler in (
+        urllib.request.ProxyHandler(),
+        urllib.request.HTTPHandler(),
+        urllib.request.HTTPSHandler(),
+        urllib.request.HTTPDefaultErrorHandler(),
+        urllib.request.HTTPErrorProcessor(),
+    ):
+        opener.add_handler(handler)
+    return opener

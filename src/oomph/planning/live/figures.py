@@ -11,7 +11,7 @@ from oomph.planning.breakdown import items, layers, timeline
 from oomph.planning.gpu_costs import nccl_buffers, workspaces
 from oomph.planning.live.engine import Engine
 from oomph.planning.peaks import Peaks
-from oomph.planning.plan import ALONE, Device, Interval, Item, Layer, MemoryMoment, PlannedReplicas, together
+from oomph.planning.plan import ALONE, Device, Interval, Item, Layer, MemoryMoment, PlannedReplicas, exactly, together
 from oomph.planning.prediction import Prediction, uncorrected
 from oomph.planning.probe_record import ProbeEvidence
 from oomph.planning.xla.step import CompiledStep
@@ -173,9 +173,9 @@ def data_on(device: Device | None, arrays: Sequence[int], besides: int) -> tuple
     if device is None:
         return ()
     given, besides = sum(arrays) if device.is_gpu else chunks_of(arrays), besides if besides >= _WORTH_SAYING else 0
-    size = Interval(besides, besides, besides) if not device.is_gpu else Interval(0, besides, besides)
+    size = exactly(besides) if not device.is_gpu else Interval(0, besides, besides)
     found = (
-        Item("arrays given to fit", Interval(given, given, given), "counted"),
+        Item("arrays given to fit", exactly(given), "counted"),
         Item("what the script holds besides", size, "assumed" if device.is_gpu else "measured", "in use on the CPU"),
     )
     return tuple(item for item in found if item.size.high)
@@ -307,7 +307,7 @@ class Probed:
 
 
 def _item(name: str, size: int, basis: str) -> Item:
-    return Item(name, Interval(size, size, size), basis)
+    return Item(name, exactly(size), basis)
 
 
 def _within(simulated: list[Item], room: int) -> list[Item]:

@@ -15,7 +15,7 @@ from oomph.keras_bridge.names.keras3 import KERAS
 from oomph.planning.live import subject
 from oomph.planning.live.engine import Engine, engine_for
 from oomph.planning.live.figures import Figures
-from oomph.planning.plan import ALONE, Interval, PlannedReplicas, Saver
+from oomph.planning.plan import ALONE, Interval, PlannedReplicas, Saver, exactly
 from oomph.planning.report import SCRIPT
 from oomph.terminal.wrapping import shortened
 
@@ -146,7 +146,7 @@ def _micro_batches(
     sums = subject.trainable_bytes(model)
     change = f"whose gradients are added up: {_change(model)}"
     return Saver(
-        f"micro-batches of {part}", figures.peak(replicas.batch_of(part)) + Interval(sums, sums, sums),
+        f"micro-batches of {part}", figures.peak(replicas.batch_of(part)) + exactly(sums),
         f"the same {size:,} samples in parts, {change}",
         f"oomph run --micro-batch {part} {SCRIPT}", "estimated",
     )  # fmt: skip

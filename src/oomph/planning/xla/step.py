@@ -9,7 +9,7 @@ from functools import cached_property
 from oomph.planning.breakdown import Held
 from oomph.planning.gpu_costs import xla_workspaces
 from oomph.planning.peaks import XlaGrowth
-from oomph.planning.plan import Interval, Item, together
+from oomph.planning.plan import Interval, Item, exactly, together
 from oomph.planning.xla.compiling import Compiled
 
 LOWER, UPPER = 0.9, 1.1
@@ -47,12 +47,10 @@ class CompiledStep:
         return xla_workspaces(self.convolution(batch))
 
     def _without_workspaces(self, batch: int) -> tuple[Item, ...]:
-        held, waiting = self.held, self.inputs(batch)
-        counted = {"weights": held.weights, "optimizer slots": held.slots, "metrics and counters": held.other}
-        found = [Item(name, _exactly(size), "counted") for name, size in counted.items() if size]
+        waiting = self.inputs(batch)
         return (
-            *found,
-            Item("input batch", _exactly(waiting), "counted"),
+            *self.held.items(),
+            Item("input batch", exactly(waiting), "counted"),
             Item("buffers that XLA assigns", self._buffers(batch), "compiled"),
             Item("input batches that wait", Interval(0, waiting, 2 * waiting), "assumed"),
         )
@@ -73,7 +71,3 @@ class CompiledStep:
 
 def _together(items: Iterable[Item]) -> Interval:
     return together(item.size for item in items)
-
-
-def _exactly(size: int) -> Interval:
-    return Interval(size, size, size)

@@ -1,15 +1,257 @@
-"""The facts about one training."""
+"""The facts about one training: the call of fit, its pipeline, and observations from a few trial steps."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
 from oomph.preflight.facts.data import Data, Part
-from oomph.preflight.facts.fit import FitFacts
 from oomph.preflight.facts.model import Input, Model, Output
-from oomph.preflight.facts.pipeline import Waiting
-from oomph.preflight.facts.trial import Trial, TrialPrediction
+
+
+@dataclass(frozen=True)
+class Callback:
+    """One callback that fit was given."""
+
+    kind: str
+    """The class name."""
+    is_keras: bool = True
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """The callback's monitor, mode, patience, save_best_only, save_freq, factor, ... as far as it has them."""
+    is_class: bool = False
+    """True if the class was given in place of an object."""
+    rates: tuple[float, ...] = ()
+    """The learning rates from a LearningRateScheduler's function, epoch by epoch."""
+    no_rate: str = ""
+    """The first value that its function returns and that is no float, and when: "None in epoch 1"."""
+    needs_direction: bool = False
+    """True if Keras must know whether a higher value of its figure is better, and infers it in mode "auto"."""
+
+    def __getitem__(self, name: str) -> Any:
+        """The callback's setting with this name, or None."""
+        return self.settings.get(name)
+
+
+@dataclass(frozen=True)
+class SavedWhole:
+    """A call or a callback that saves the whole model; saving was tried on the model's configuration."""
+
+    by: str
+    """The caller that saves the model: "ModelCheckpoint" or "model.save"."""
+    path: str
+    place: str = ""
+    """The file and line of the call; empty for a callback."""
+    trouble: str = ""
+    """The error with which Keras would refuse to save the model; empty if it can be saved."""
+    culprit: str = ""
+    """The name of the class to change: "Scale"; empty if unknown."""
+    is_loaded_at: str = ""
+    """The file and line that loads the model again."""
+    load_trouble: str = ""
+    """The error with which Keras would refuse to load the model; empty if it can, or if this was not tried."""
+    is_own_load: bool = False
+    """True if the script's own line causes the loading error; False if registering all classes does not avoid it."""
+
+
+@dataclass(frozen=True)
+class FitFacts:
+    """Facts about the training call."""
+
+    kind: str = "fit"
+    """"fit", "train_on_batch" or "custom loop"."""
+    epochs: int = 1
+    initial_epoch: int = 0
+    steps_per_epoch: int | None = None
+    steps: int | None = None
+    """The steps of the whole training; None if unknown."""
+    batch_size: int | None = None
+    """The `batch_size` given to fit, or None."""
+    shuffle: bool = True
+    validation_split: float = 0.0
+    validation_steps: int | None = None
+    validation_freq: int = 1
+    class_weight: Mapping[int, float] | None = None
+    has_validation: bool = False
+    has_y: bool = False
+    """True if `y` was given."""
+    callbacks: tuple[Callback, ...] = ()
+    place: str = ""
+    """The file and line of the training call."""
+    saves: tuple[SavedWhole, ...] = ()
+
+
+@dataclass(frozen=True)
+class StageCost:
+    """The time that one stage adds to a batch."""
+
+    index: int
+    """Its place in the chain of stages, source first."""
+    kind: str
+    seconds: float
+    """Seconds per batch for this stage alone: the pipeline's time up to it, minus that up to the stage before."""
+    place: str = ""
+    function: str = ""
+
+
+@dataclass(frozen=True)
+class PipelineChange:
+    """One change of the pipeline, measured here, interleaved with the unchanged one."""
+
+    line: str
+    """The replacement code: ".map(decode, num_parallel_calls=tf.data.AUTOTUNE)"."""
+    place: str
+    before: float
+    """The seconds per step without the change, including the wait."""
+    after: float
+    same_batches: int = 0
+    """The number of first batches that are identical with and without the change; 0 if not compared or different."""
+    note: str = ""
+    """Effects of the change other than speed."""
+
+    @property
+    def gain(self) -> float:
+        """The speedup of a step, as a factor."""
+        return self.before / self.after if self.after > 0 else 1.0
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """The time steps wait for their batches, measured during training."""
+
+    steps: int
+    step_seconds: float
+    """The median time of one step without the wait."""
+    wait_seconds: float
+    """The mean wait for one batch."""
+    costs: tuple[StageCost, ...] = ()
+    """Cost of each stage, source first; empty if not measured."""
+    changes: tuple[PipelineChange, ...] = ()
+    """The changes that paid off, best first."""
+    tried: bool = False
+    """True if changes were tried."""
+
+    @property
+    def share(self) -> float:
+        """The share of the time that the training waits, from 0 to 1."""
+        total = self.step_seconds + self.wait_seconds
+        return self.wait_seconds / total if total > 0 else 0.0
+
+    @property
+    def slowest(self) -> StageCost | None:
+        """The stage that costs most."""
+        return max(self.costs, key=lambda cost: cost.seconds, default=None)
+
+
+@dataclass(frozen=True)
+class Gradient:
+    """The gradient of one variable in the first step."""
+
+    name: str
+    layer: str
+    """The name of the layer that owns it."""
+    is_missing: bool = False
+    """True if the loss is independent of the variable."""
+    norm: float = 0.0
+    weight_norm: float = 0.0
+    is_finite: bool = True
+
+
+@dataclass(frozen=True)
+class Activity:
+    """A layer's output for the samples, in training mode."""
+
+    layer: str
+    dead_share: float = 0.0
+    """The share of the layer's units that are 0 for every sample."""
+    is_finite: bool = True
+    saturated_share: float = 0.0
+    """Share of sigmoid or tanh values within 0.001 of an end of the range."""
+
+
+@dataclass(frozen=True)
+class TrialPrediction:
+    """One output's values for the samples, before any step."""
+
+    output: str
+    shape: tuple[int, ...] = ()
+    minimum: float | None = None
+    maximum: float | None = None
+    sums_to_one: bool = False
+    """True if each row of the last dimension adds up to 1, in two or more units, with no value below 0."""
+    spread: float | None = None
+    """The largest standard deviation of a unit over the samples; 0 if the answer is the same for all of them."""
+    spread_after: float | None = None
+    """The same standard deviation, after the steps."""
+    is_finite: bool = True
+
+
+@dataclass(frozen=True)
+class LossOrder:
+    """The values of a user-defined loss for a right and a wrong answer to the samples."""
+
+    output: str
+    loss: str
+    right: float
+    wrong: float
+    as_logits: float | None = None
+    """Loss for large logits of the right answer, if the output is a probability."""
+
+
+@dataclass(frozen=True)
+class OddBatch:
+    """A batch of unusual size on which the model fails."""
+
+    samples: int
+    error: str
+    in_validation: bool = False
+
+
+@dataclass(frozen=True)
+class InputRange:
+    """The actual and the configured range of the images given to a layer."""
+
+    layer: str
+    low: float
+    high: float
+    told: tuple[float, float]
+
+
+@dataclass(frozen=True)
+class Trial:
+    """The results of a few steps on a few samples."""
+
+    samples: int
+    failed: str = ""
+    """The message of the exception of the first step; empty if it worked."""
+    failed_kind: str = ""
+    """The class of that exception; empty if the first step worked."""
+    losses: tuple[float, ...] = ()
+    """Loss of each step, on the same samples."""
+    predictions: tuple[TrialPrediction, ...] = ()
+    gradients: tuple[Gradient, ...] = ()
+    """The gradients of the first step; empty if they were not seen, as with a custom train_step."""
+    activities: tuple[Activity, ...] = ()
+    not_finite_after: tuple[str, ...] = ()
+    """The weights that were finite before the steps, but not after."""
+    orders: tuple[LossOrder, ...] = ()
+    ranges: tuple[InputRange, ...] = ()
+    broadcasts: str = ""
+    """A difference of targets and predictions that becomes a square: "(20,) - (20, 1)".
+
+    In the traced step of a custom loop, or in a loss object of the user's own.
+    """
+    odd_batches: tuple[OddBatch, ...] = ()
+    reads_ahead: bool = False
+    """True if a model that predicts the next elements sees them in its input."""
+    not_reset: tuple[str, ...] = ()
+    """The user-defined metrics that `reset_state` does not reset."""
+    unchanged: bool = False
+    """True if the steps changed no trained weight; False if not compared."""
+    differs_in_training: bool = False
+    """True if outputs that are the same for all samples differ in training mode, by the statistics of the batch."""
+    added_loss: float = 0.0
+    """The amount that layers add to the loss of the first step."""
 
 
 @dataclass(frozen=True)

@@ -28,8 +28,7 @@ from oomph.keras_bridge.names.keras3 import KERAS
 from oomph.keras_bridge.names.tensorflow2 import TENSORFLOW
 from oomph.keras_bridge.pipelines import datasets
 from oomph.planning.live.readable import readable
-from oomph.preflight import carry
-from oomph.preflight.carry import Carried
+from oomph.preflight.document import LOST, PARTLY, PROVED, UNCOMPARED, UNKNOWN, Carried
 from oomph.protocol.handover import Guarding
 from oomph.protocol.reason_table import TF_DATA
 from oomph.protocol.reasons import Reason
@@ -62,7 +61,7 @@ def carried_by_loop() -> list[Carried]:
     """The effect of a fault on a custom loop."""
     return [
         Carried(
-            "loop", carry.LOST, "a custom loop begins again from its beginning after a restart",
+            "loop", LOST, "a custom loop begins again from its beginning after a restart",
             "write it as `for batch in oomph.steps(dataset, epochs=..., state=[model, optimizer]):`",
         )
     ]  # fmt: skip
@@ -72,7 +71,7 @@ def _tried(what: str, look: Callable[[], Carried | None]) -> Iterator[Carried]:
     try:
         found = look()
     except Exception as error:  # a model or data that raise are the rules' business
-        found = Carried(what, carry.UNKNOWN, f"could not be tried: {type(error).__name__}")
+        found = Carried(what, UNKNOWN, f"could not be tried: {type(error).__name__}")
     if found is not None:
         yield found
 
@@ -87,15 +86,15 @@ def _micro_batches(model: Any, batch: Any) -> Carried:
         found = division.probe(batch, batches.size_of(batch) or 0, step.state_of(batch), SAMPLES)
         promise = division.settle(found) if found is not None else promise
         if promise.kind == EXACT:
-            return Carried("out of memory", carry.EXACT, f"micro-batches give the same update ({found})")
-    state, words = _OF_PROMISES.get(promise.kind, (carry.UNKNOWN, promise.kind))
+            return Carried("out of memory", PROVED, f"micro-batches give the same update ({found})")
+    state, words = _OF_PROMISES.get(promise.kind, (UNKNOWN, promise.kind))
     return Carried("out of memory", state, f"{words}: {promise.reason}", _better(promise))
 
 
 _OF_PROMISES = {
-    APPROXIMATE: (carry.PARTLY, "micro-batches give about the same update"),
-    REFUSED: (carry.LOST, "the batch is not split"),
-    RESTART_ONLY: (carry.LOST, "the step is not guarded, only restarted"),
+    APPROXIMATE: (PARTLY, "micro-batches give about the same update"),
+    REFUSED: (LOST, "the batch is not split"),
+    RESTART_ONLY: (LOST, "the step is not guarded, only restarted"),
 }
 
 
@@ -108,7 +107,7 @@ def _data(model: Any, given: Mapping[str, Any]) -> Carried:
     arguments = {name: given[name] for name in _EPOCH_ARGUMENTS if given.get(name) is not None}
     shuffle = given.get("shuffle", True) if not isinstance(given.get("x"), tf.data.Dataset) else False
     if iterators.is_one_pass(given.get("x")):
-        return Carried("data", carry.PARTLY, "a generator is read again up to its position after a restart",
+        return Carried("data", PARTLY, "a generator is read again up to its position after a restart",
                        TF_DATA)  # fmt: skip
     epochs = KERAS.epochs.value()(
         shuffle=shuffle, distribute_strategy=model.distribute_strategy, steps_per_execution=1, **arguments
@@ -119,11 +118,11 @@ def _data(model: Any, given: Mapping[str, Any]) -> Carried:
     dataset = KERAS.distributed_dataset.of(epochs)
     lost = datasets.lost_draws(dataset)
     if lost is not None:
-        return Carried("data", carry.LOST, f"a resumed run gets other batches: {lost}", lost.remedy)
+        return Carried("data", LOST, f"a resumed run gets other batches: {lost}", lost.remedy)
     if isinstance(given.get("x"), tf.data.Dataset) and given["x"].options().deterministic is False:
         return Carried(
             "data",
-            carry.PARTLY,
+            PARTLY,
             "deterministic = False in the options of the dataset lets its elements come in any order",
             "leave that option out: a resumed run then gets the same batches",
         )
@@ -145,8 +144,8 @@ def _told_position(data: told_positions.TellingData) -> Carried:
     told, expected = data.position(1), next(iterator, None)
     arrives = expected is not None and told is not None and data.go_to(told, 1)
     if arrives and _fingerprint(expected) == _fingerprint(next(iter(data.dataset), None)):
-        return Carried("data", carry.EXACT, "the position that Grain told gave the same next batch")
-    return Carried("data", carry.PARTLY, "Grain does not tell its position: a restart reads the batches of the epoch "
+        return Carried("data", PROVED, "the position that Grain told gave the same next batch")
+    return Carried("data", PARTLY, "Grain does not tell its position: a restart reads the batches of the epoch "
                    "again")  # fmt: skip
 
 
@@ -159,24 +158,24 @@ def _tried_position(dataset: Any, x: Any) -> Carried:
         if refused is not None:
             return _not_saved(refused)
         if _are_too_large(x):
-            return Carried("data", carry.UNKNOWN, "the buffers of the pipeline are too large to be written for a trial")
+            return Carried("data", UNKNOWN, "the buffers of the pipeline are too large to be written for a trial")
         if next(iterator, None) is None:
-            return Carried("data", carry.UNKNOWN, "there is no batch")
+            return Carried("data", UNKNOWN, "there is no batch")
         iterators.save(iterator, Path(folder))
         expected, resumed = next(iterator, None), iter(dataset)
         iterators.restore(resumed, Path(folder))
     if expected is None:
-        return Carried("data", carry.UNCOMPARED, "the position in the data can be saved; there is one batch only")
+        return Carried("data", UNCOMPARED, "the position in the data can be saved; there is one batch only")
     if _fingerprint(expected) == _fingerprint(next(resumed, None)):
-        return Carried("data", carry.EXACT, "a saved position gave the same next batch")
+        return Carried("data", PROVED, "a saved position gave the same next batch")
     return Carried(
-        "data", carry.PARTLY, "a saved position gave another batch: the order of the data is drawn by chance", _SEED
+        "data", PARTLY, "a saved position gave another batch: the order of the data is drawn by chance", _SEED
     )
 
 
 def _not_saved(reason: Reason) -> Carried:
     why = f"the position in the data cannot be saved ({reason.value('why')})"
-    return Carried("data", carry.PARTLY, f"{why}: the batches of the epoch are read again", reason.remedy)
+    return Carried("data", PARTLY, f"{why}: the batches of the epoch are read again", reason.remedy)
 
 
 def _fingerprint(batch: Any) -> int:
@@ -185,8 +184,8 @@ def _fingerprint(batch: Any) -> int:
 
 def _seeds() -> Carried:
     if TENSORFLOW.global_seed.value()() is None:
-        return Carried("seeds", carry.PARTLY, "no seed is set: two runs of the script differ", _SEED)
-    return Carried("seeds", carry.UNCOMPARED, "a global seed is set")
+        return Carried("seeds", PARTLY, "no seed is set: two runs of the script differ", _SEED)
+    return Carried("seeds", UNCOMPARED, "a global seed is set")
 
 
 def _callbacks(given: Mapping[str, Any]) -> Carried | None:
@@ -199,9 +198,9 @@ def _callbacks(given: Mapping[str, Any]) -> Carried | None:
     picture = Picture.of([(f"callback {type(each).__name__}", each) for each in own])
     reasons = [*picture.troubles.values()]
     if reasons:
-        return Carried("callbacks", carry.PARTLY, f"not saved: {'; '.join(map(str, reasons[:3]))}", reasons[0].remedy)
+        return Carried("callbacks", PARTLY, f"not saved: {'; '.join(map(str, reasons[:3]))}", reasons[0].remedy)
     names = ", ".join(dict.fromkeys(type(each).__name__ for each in own))
-    return Carried("callbacks", carry.UNCOMPARED, f"what {names} remembers can be saved")
+    return Carried("callbacks", UNCOMPARED, f"what {names} remembers can be saved")
 
 
 def _is_own(callback: Any) -> bool:

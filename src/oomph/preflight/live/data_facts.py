@@ -29,11 +29,9 @@ from oomph.preflight.facts.data import (
     Part,
 )
 from oomph.preflight.facts.model import Shape
-from oomph.preflight.live.reading import USUAL, Limits, Read, ReadingProgress, as_array, read
+from oomph.preflight.live.reading import USUAL, Leaf, Limits, Read, ReadingProgress, as_array, leaves_of, named, read
 from oomph.preflight.live.stages import are_shuffled_apart, stages_of
-from oomph.preflight.live.statistics import classes_of, same_rows, sample_of
-from oomph.preflight.live.structure import Leaf, leaves_of, named
-from oomph.preflight.live.totals import Totals, totals_of
+from oomph.preflight.live.statistics import Totals, classes_of, same_rows, sample_of, totals_of
 
 Array = np.ndarray[Any, Any]
 Tell = Callable[[str], None]

@@ -10,12 +10,11 @@ from oomph.keras_bridge.optimizers import optimizers_of
 from oomph.planning.live import subject
 from oomph.planning.live.examine import examine as plan
 from oomph.planning.plan import Fitting, Plan, plan_of
-from oomph.preflight.carry import UNKNOWN, Carried
-from oomph.preflight.document import as_document
-from oomph.preflight.examine import examine as apply
+from oomph.preflight.document import UNKNOWN, Carried, as_document
 from oomph.preflight.live.carrying import carried_by_fit, carried_by_loop
 from oomph.preflight.live.reading import FULL, USUAL
 from oomph.preflight.live.training_facts import training_facts, with_waiting
+from oomph.preflight.rule import examine as apply
 from oomph.preflight.rules import RULES
 from oomph.reach.live.arrival import Reached
 from oomph.reach.request import FIT, LOOP

@@ -14,7 +14,7 @@ import numpy as np
 
 from oomph.keras_bridge.names.keras3 import KERAS
 from oomph.preflight.facts.data import ENDLESS, Data
-from oomph.preflight.facts.fit import Callback, FitFacts, SavedWhole
+from oomph.preflight.facts.training import Callback, FitFacts, SavedWhole
 from oomph.preflight.live.plain_values import is_of_keras, plain
 from oomph.resume.training.saving import cannot_be_saved, trouble_of
 from oomph.resume.training.whole_models import Load, saves_ahead

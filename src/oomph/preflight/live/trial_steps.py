@@ -17,10 +17,9 @@ from oomph.keras_bridge.batch import batches
 from oomph.keras_bridge.names.keras3 import KERAS
 from oomph.preflight.facts.data import ARRAYS, Data
 from oomph.preflight.facts.model import Output
-from oomph.preflight.facts.trial import OddBatch, Trial, TrialPrediction
-from oomph.preflight.live.first_gradients import first_gradients
+from oomph.preflight.facts.training import OddBatch, Trial, TrialPrediction
 from oomph.preflight.live.plain_values import float_of, is_of_keras
-from oomph.preflight.live.probes import loss_broadcasts, loss_orders, reads_ahead
+from oomph.preflight.live.probes import first_gradients, loss_broadcasts, loss_orders, reads_ahead
 from oomph.terminal.wrapping import shortened
 
 _SAMPLES, _STEPS, _SECONDS = 32, 6, 4.0

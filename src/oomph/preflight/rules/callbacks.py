@@ -6,8 +6,7 @@ import difflib
 import string
 from collections.abc import Iterator
 
-from oomph.preflight.facts.fit import Callback
-from oomph.preflight.facts.training import Training
+from oomph.preflight.facts.training import Callback, Training
 from oomph.preflight.rule import ERROR, WARNING, CheckFinding, rule
 
 _RATE_FIGURES = ("learning_rate", "lr")

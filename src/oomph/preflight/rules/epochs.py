@@ -6,8 +6,7 @@ import re
 from collections.abc import Iterator
 
 from oomph.preflight.facts.data import ARRAYS, BATCHING, DATASET, ENDLESS, GENERATOR, LOADER, PY_DATASET, Data
-from oomph.preflight.facts.fit import FitFacts
-from oomph.preflight.facts.training import Training
+from oomph.preflight.facts.training import FitFacts, Training
 from oomph.preflight.rule import ERROR, WARNING, CheckFinding, rule
 from oomph.terminal.wrapping import shortened
 

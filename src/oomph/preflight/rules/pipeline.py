@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from oomph.planning.data_buffers import CACHE, PREFETCH, DataBuffer
 from oomph.preflight.facts.data import BATCHING, Data
 from oomph.preflight.facts.model import Shape
-from oomph.preflight.facts.pipeline import StageCost, Waiting
-from oomph.preflight.facts.training import Training
+from oomph.preflight.facts.training import StageCost, Training, Waiting
 from oomph.preflight.rule import ERROR, WARNING, CheckFinding, rule
 from oomph.terminal.amounts import as_size
 

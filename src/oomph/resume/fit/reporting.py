@@ -21,7 +21,7 @@ from oomph.journal.events import (
     StepsRechecked,
     StepsVerified,
 )
-from oomph.monitor.in_words import as_data, in_words
+from oomph.monitor.finding import as_data, in_words
 from oomph.protocol.reasons import because
 from oomph.resume.fit.memory_taken import memory_taken
 from oomph.resume.fit.running import RunningFit

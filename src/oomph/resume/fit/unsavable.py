@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from oomph.journal.events import FindingMade
-from oomph.monitor.finding import Finding
-from oomph.monitor.in_words import as_data, in_words
+from oomph.monitor.finding import Finding, as_data, in_words
 from oomph.resume.fit.running import RunningFit
 from oomph.resume.state import training_state
 from oomph.resume.training.saving import cannot_be_saved

@@ -13,9 +13,8 @@ from typing import Protocol
 
 from oomph.files.run_files import OwnFile
 from oomph.process import process_group
-from oomph.process.process_group import ProcessGroup
+from oomph.process.process_group import ProcessGroup, Terminal, stop_self
 from oomph.process.stderr import Pump, Tail
-from oomph.process.terminal import Terminal, stop_self
 from oomph.protocol.progress import Phase
 from oomph.run.supervisor.native_reports import NativeReports
 from oomph.terminal.console import Voice

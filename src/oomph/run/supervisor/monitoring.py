@@ -9,9 +9,7 @@ from pathlib import Path
 
 from oomph.journal.events import FindingMade, FindingOver
 from oomph.monitor import fragmentation
-from oomph.monitor.changes import FindingChanges, FindingEnded
-from oomph.monitor.finding import Finding
-from oomph.monitor.in_words import as_data, in_words
+from oomph.monitor.finding import Finding, FindingChanges, FindingEnded, as_data, in_words
 from oomph.monitor.process import SamplerProcess
 from oomph.terminal.console import Voice
 

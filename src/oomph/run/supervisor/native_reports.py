@@ -13,9 +13,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from oomph.files.run_files import OwnFile
-from oomph.process.held_back import HeldBack
-from oomph.process.kept_file import KeptFile
-from oomph.process.native_line import head_of
+from oomph.process.held_back import HeldBack, head_of
+from oomph.process.stderr import KeptFile
 from oomph.protocol.progress import Phase
 from oomph.run.supervisor.memory_outcome import MemoryOutcome, OutOfMemoryOutcome
 

@@ -12,7 +12,7 @@ from oomph.explain.evidence.cpu_pool import limit_in_words
 from oomph.files.run_files import OwnFile
 from oomph.journal.events import GpuMemoryBack, GpuMemoryHeld, Unkillable
 from oomph.process.command import Command
-from oomph.process.terminal import Terminal
+from oomph.process.process_group import Terminal
 from oomph.protocol.handover import Injection
 from oomph.run.directory.run_directory import FAILED, RUNNING, RunDirectory
 from oomph.run.hang.limits import Hang, Timings, floor_seconds
