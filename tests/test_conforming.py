@@ -1,4 +1,4 @@
-"""What JSON held is looked at before anybody relies on it."""
+"""Values from JSON are checked before anybody relies on them."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 REFERENCE = ROOT / "docs/reference"
 BUILT = [ROOT / line[1:] for line in (ROOT / ".gitignore").read_text().splitlines() if line.startswith("/docs/")]
-"""Where `make docs` writes what Git ignores."""
+"""The files that `make docs` writes and Git ignores."""
 FENCE = re.compile(r"^(```|~~~).*?^\1", re.MULTILINE | re.DOTALL)
 CODE = re.compile(r"(`+)(?!`).*?(?<!`)\1(?!`)", re.DOTALL)
 LINK = re.compile(r"\]\(([^)#\s]*)(?:#([^)\s]*))?\)")

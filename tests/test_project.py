@@ -1,4 +1,4 @@
-"""What a newcomer meets first: the Makefile, the example, and the demonstration, whose checks must be able to fail."""
+"""A newcomer's first steps: the Makefile, the example, and the demonstration, whose checks must be able to fail."""
 
 from __future__ import annotations
 

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import Any
 
 import pytest
 from days import GIB, START
 
+from oomph.explain.catalogue.catalogue import find, load
 from oomph.monitor.detection import Detection
+from oomph.monitor.detector import Detector
 from oomph.monitor.detectors import DETECTORS
+from oomph.monitor.docs import document
 from oomph.monitor.finding import Finding
+from oomph.monitor.fragmentation import of_report
 from oomph.monitor.sample import GpuEvent, GpuProcess, GpuSample, Sample
 
 OWN = GpuProcess(7, int(60 * GIB), "python", own=True)
@@ -22,6 +27,7 @@ BUSY = {
     "sm_clock_hertz": 1.8e9,
     "clocks_event_reasons": 4.0,
 }
+LOGS = Path(__file__).resolve().parents[1] / "logs"
 
 
 def gpu(index: int = 0, processes: tuple[GpuProcess, ...] | None = (OWN,), **values: float) -> GpuSample:
@@ -57,9 +63,6 @@ def training(**values: float) -> dict[str, float]:
         "step_seconds_total": 90.0,
         "allocator_limit_bytes": 74 * GIB,
     } | values
-
-
-# Memory of the GPU
 
 
 def test_sudden_full_memory_pool_is_not_reported() -> None:
@@ -98,9 +101,6 @@ def test_allocator_figures_of_tensorflow_take_precedence_over_those_of_the_drive
     assert (finding.fault, finding.subject) == ("device-oom", "TensorFlow's memory")
 
 
-# Another process
-
-
 def _arrival(held: float | None, at: int = 50, own_at: int = 0) -> list[Finding]:
     other = GpuProcess(99, None if held is None else int(held * GIB), "jupyter")
 
@@ -130,9 +130,6 @@ def test_idle_earlier_and_unrelated_processes_are_not_reported(held: float, at: 
     assert _arrival(held, at, own_at) == []
 
 
-# The machine
-
-
 def test_host_memory_running_out_is_reported() -> None:
     def machine(second: int) -> dict[str, Any]:
         host = {"memory_used_bytes": (90 + second / 12) * GIB, "memory_total_bytes": 100 * GIB}
@@ -148,9 +145,6 @@ def test_host_memory_running_out_is_reported() -> None:
 
 def test_constantly_full_host_memory_is_not_reported() -> None:
     assert found(every_second(lambda _: {"host": {"memory_used_bytes": 97.0, "memory_total_bytes": 100.0}})) == []
-
-
-# Heat and clocks
 
 
 def test_temperature_is_judged_by_the_limits_of_the_gpu() -> None:
@@ -204,9 +198,6 @@ def test_clock_change_or_idle_gpu_is_not_reported_as_throttling() -> None:
     assert found(every_second(lambda second: gpu(clocks_event_reasons=0x8, utilization_ratio=0.0))) == []
 
 
-# Faults of the hardware
-
-
 def test_only_new_uncorrected_errors_are_reported() -> None:
     def errors(before: float, after: float) -> list[tuple[str, str]]:
         return kinds(found(every_second(lambda second: gpu(ecc_uncorrected_total=before if second < 60 else after))))
@@ -251,9 +242,6 @@ def test_narrow_pcie_link_is_reported_only_under_load() -> None:
 
     assert narrow(0.02, 8.0) == narrow(0.97, 16.0) == []
     assert narrow(0.97, 8.0) == [("hardware-fault", "PCIe width")]
-
-
-# What the driver says
 
 
 def _event(event: GpuEvent) -> list[Finding]:
@@ -314,9 +302,6 @@ def test_driver_that_stops_answering_is_reported() -> None:
     assert (finding.fault, finding.subject) == ("driver-silent", "NVIDIA driver")
 
 
-# The training
-
-
 def _standing(cores: float = 0.01, use: float = 0.0, **values: float) -> list[Finding]:
     def machine(second: int) -> dict[str, Any]:
         return {
@@ -365,10 +350,45 @@ def test_slower_gpu_is_reported_as_a_straggler() -> None:
     assert _paces({}, slow, {}, own=False) == []
 
 
-# All of them
-
-
 def test_clock_set_back_does_not_hide_new_findings() -> None:
     samples = [Sample(START + 3600 * (second < 50) + second, (gpu(),)) for second in range(100)]
     samples += [Sample(START + 100 + second, (gpu(recovery_action=1.0),)) for second in range(5)]
     assert kinds(found(samples)) == [("hardware-fault", "advice 1")]
+
+
+def test_reference_lists_every_detector_and_fragmentation() -> None:
+    rows = [line for line in document().splitlines() if line.startswith("| ")][2:]
+    assert len(rows) == len(DETECTORS) + 1
+    for row, detector in zip(rows, DETECTORS, strict=False):
+        first, _, why = detector.description.partition("\n")
+        assert row.startswith(f"| {first.removesuffix(' Pure.')} | ")
+        assert " ".join(why.split()).replace("|", "\\|") in row
+        assert all(f"[{fault}](faults/" in row for fault in detector.faults)
+
+
+@pytest.mark.parametrize("detector", DETECTORS, ids=lambda detector: detector.name.rpartition(".")[2])
+def test_detector_names_existing_pages_and_has_a_full_description(detector: Detector) -> None:
+    assert set(detector.faults) <= {page.name for page in load()}
+    assert "\n\n" in (detector.description)
+
+
+def read(text: str) -> Finding | None:
+    return of_report(text.encode())
+
+
+def test_fragmentation_finding_states_the_sizes_of_the_free_pieces():
+    page = find("device-oom-fragmentation")
+    assert page is not None
+    found = read(page.example)
+    assert found is not None
+    assert found.fault == "device-oom-fragmentation"
+    assert found.message == "1.0 GiB did not fit, although 1.5 GiB were free: the largest piece had 768 MiB"
+    assert found.evidence["fragmentation"] == 0.5
+
+
+def test_full_memory_is_not_reported_as_fragmented():
+    assert read((LOGS / "eager_fill.log").read_text()) is None
+
+
+def test_fragmentation_is_not_reported_without_an_allocator_report():
+    assert read("epoch 1 loss 0.5") is None

@@ -1,4 +1,4 @@
-"""How much of the training and of the memory growth has taken."""
+"""The shares of the training and of the memory that growth has taken."""
 
 from __future__ import annotations
 

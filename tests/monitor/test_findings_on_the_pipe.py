@@ -1,4 +1,4 @@
-"""What is found, as lines on the pipe between sampler and parent, at both ends."""
+"""Findings as lines on the pipe between sampler and parent, at both ends."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from random import Random
 import pytest
 
 from oomph.monitor import growth
-from oomph.monitor.growth import Gates, Point, steady_growth
+from oomph.monitor.growth import Gates, Point, even_rises, steady_growth
 
 MIB = 1 << 20
 GATES = Gates(readings=10, least_bytes=MIB)
@@ -150,3 +150,26 @@ def test_judging_an_hour_of_readings_takes_less_than_a_tenth_of_a_second():
     for _ in range(10):
         steady_growth(hour, Gates(readings=64, least_bytes=96 * MIB))
     assert (time.process_time() - begin) / 10 < 0.1
+
+
+def steps(*values: float) -> list[Point]:
+    return [(float(number), value) for number, value in enumerate(values)]
+
+
+def test_even_rises_are_recognised_as_growth_with_a_rate():
+    found = even_rises(steps(5, 50, 60, 70.5, 80), 3, 1)
+    assert found is not None
+    assert (found.rate, found.grown, found.begin, found.end, found.readings) == (10, 30, 1, 4, 4)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [(10, 20, 30), (10, 20, 30, 60), (10, 20, 30, 30), (40, 30, 20, 10), (10, 10, 10, 10), (90, 10, 20, 30, 40)],
+    ids=["too few", "one is larger", "the last is none", "falls", "stays", "was there before"],
+)
+def test_irregular_values_are_not_even_rises(values):
+    assert even_rises(steps(*values), 3, 1) is None
+
+
+def test_rises_below_the_minimum_size_are_ignored():
+    assert even_rises(steps(1, 2, 3, 4), 3, 5) is None

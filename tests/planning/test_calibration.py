@@ -1,4 +1,4 @@
-"""What real steps correct, and what they do not."""
+"""Corrections by real steps, and their limits."""
 
 from __future__ import annotations
 

@@ -6,11 +6,13 @@ import os
 import re
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
+import psutil
 import pytest
 
 from oomph.errors import UsageError
-from oomph.planning.device import device_of, pool_of
+from oomph.planning.device import counting_environ, device_of, pool_of
 from oomph.planning.gpu_costs import limit_of
 from oomph.planning.gpu_list import GIB, capability_of, find_gpu, gpus, size_of
 
@@ -179,3 +181,13 @@ def test_error_correction_takes_a_sixteenth_of_the_memory_of_some_gpus():
 )  # fmt: skip
 def test_size_is_parsed_from_a_number_with_a_unit(text, size):
     assert size_of(text) == size
+
+
+@pytest.mark.parametrize(
+    ("free", "limit", "gib"),
+    [(20 * GIB, None, 18), (20 * GIB, 10 * GIB, 9), (GIB // 2, None, 1), (4 * GIB, 8 * GIB, 3.6)],
+)
+def test_pool_limit_stays_below_the_memory_of_the_machine(monkeypatch, free, limit, gib) -> None:
+    monkeypatch.setattr(psutil, "virtual_memory", lambda: SimpleNamespace(available=free, total=24 * GIB))
+    monkeypatch.setattr("oomph.planning.device.limit_bytes", lambda: limit)
+    assert counting_environ()["TF_CPU_BFC_MEM_LIMIT_IN_MB"] == str(int(gib * 1024))

@@ -1,4 +1,4 @@
-"""What is kept comes back as it was, anything else is refused, and evidence only moves bounds apart."""
+"""Records survive their way through JSON, anything else is refused, and evidence only moves bounds apart."""
 
 from __future__ import annotations
 

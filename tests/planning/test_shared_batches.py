@@ -1,4 +1,4 @@
-"""How a batch is shared among replicas, and what adding up their gradients holds."""
+"""Batches that replicas share, and the memory for adding up their gradients."""
 
 from __future__ import annotations
 

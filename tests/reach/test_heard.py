@@ -1,4 +1,4 @@
-"""What the parent makes of the lines it hears; and of the options that keep it from hearing any."""
+"""The lines that the parent hears, and the options that keep it from hearing any."""
 
 from __future__ import annotations
 

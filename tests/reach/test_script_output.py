@@ -1,4 +1,4 @@
-"""What is quoted of an error: what went wrong, not where in a graph."""
+"""Errors are quoted by what went wrong, and native lines are held back."""
 
 from __future__ import annotations
 

@@ -1,10 +1,13 @@
-"""Amounts in words."""
+"""Amounts and the ends of processes, in words."""
 
 from __future__ import annotations
+
+import signal
 
 import pytest
 
 from oomph.terminal.amounts import as_duration, as_size, counted, in_three_digits, times
+from oomph.terminal.endings import ProcessEnd
 
 GIB, MIB = 1 << 30, 1 << 20
 
@@ -56,3 +59,38 @@ def test_durations_are_written_in_two_units():
         "2 h 3 min",
         "2 d 7 h",
     ]
+
+
+@pytest.mark.parametrize(
+    ("returncode", "exit_code", "number", "name", "problem", "predicate", "in_full"),
+    [
+        (0, 0, "exit code 0", "exit code 0", "", "ended with exit code 0", "ended with exit code 0"),
+        (3, 3, "exit code 3", "exit code 3", *["ended with exit code 3"] * 3),
+        (
+            -9, 137, "signal 9", "SIGKILL",
+            "ended by SIGKILL", "was ended by SIGKILL", "ended by signal 9 (SIGKILL)",
+        ),
+        (
+            -10, 138, "signal 10", "SIGUSR1",
+            "ended by SIGUSR1", "was ended by SIGUSR1", "ended by signal 10",
+        ),
+        (
+            -63, 191, "signal 63", "signal 63",
+            "ended by signal 63", "was ended by signal 63", "ended by signal 63",
+        ),
+        (
+            139, 139, "exit code 139", "exit code 139", *["ended with exit code 139"] * 2,
+            "ended with exit code 139, a shell's word for signal 11 (SIGSEGV)",
+        ),
+    ],
+)  # fmt: skip
+def test_a_process_end_is_described_in_words(returncode, exit_code, number, name, problem, predicate, in_full):
+    end = ProcessEnd(returncode)
+    assert (end.exit_code, end.number, end.name) == (exit_code, number, name)
+    assert (end.problem, end.predicate, end.in_full) == (problem, predicate, in_full)
+
+
+def test_signal_numbers_are_named_as_on_linux():
+    for number in range(1, 32):
+        words = ProcessEnd(-number).in_full
+        assert words == f"ended by signal {number}" or f"({signal.Signals(number).name})" in words

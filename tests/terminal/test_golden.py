@@ -1,4 +1,4 @@
-"""What oomph prints is what the golden files show; `make golden` rewrites them, and the difference is read."""
+"""Output matches the golden files; `make golden` rewrites them, and the difference is read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where stdout and stderr share a file or a pipe, every message of oomph begins its line."""
+"""Every message of oomph begins its line, also in a file or pipe that stdout and stderr share."""
 
 from __future__ import annotations
 

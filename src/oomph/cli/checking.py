@@ -31,8 +31,7 @@ def request_for(
     Raises:
         UsageError: the script cannot be reached.
     """
-    from oomph.planning.counting import counting_environ
-    from oomph.planning.device import device_of, pool_of
+    from oomph.planning.device import counting_environ, device_of, pool_of
 
     device = pool_of(os.environ) or device_of(None, os.environ, lambda text: None)
     arguments = {"full": full, "tune": tune, "device": device}

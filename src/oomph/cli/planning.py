@@ -27,7 +27,7 @@ def request_for(words: Sequence[str], python: str | None, device: dict[str, Any]
 
 def request_with(words: Sequence[str], python: str | None, arguments: dict[str, Any], fit: int) -> ReachRequest:
     """The request for a script; `arguments` are the examiner's. Raises UsageError."""
-    from oomph.planning.counting import counting_environ
+    from oomph.planning.device import counting_environ
 
     device, is_idle = arguments["device"], False
     if device is not None and device.get("is_card", True):

@@ -34,7 +34,7 @@ class Detector:
 
     @property
     def description(self) -> str:
-        """What the detector finds, in one line, and what counts as a finding."""
+        """The fault that the detector finds, in one line, and what counts as a finding."""
         return self.find.__doc__ or ""
 
 

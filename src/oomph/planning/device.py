@@ -1,4 +1,4 @@
-"""The device of a plan: named, given by its memory, or this machine's GPU."""
+"""The device of a plan: named, given by its memory, or this machine's GPU; the environment that counts its memory."""
 
 from __future__ import annotations
 
@@ -7,10 +7,14 @@ from typing import Any
 
 from oomph.errors import UsageError
 from oomph.gpu.installed import installed
+from oomph.planning.gpu_costs import GROWTH
 from oomph.planning.gpu_list import capability_of, find_gpu, size_of
+from oomph.process.available_memory import limit_bytes
 from oomph.terminal.amounts import in_three_digits
 
 Say = Callable[[str], None]
+_SHARE = 0.9
+_LEAST = 1 << 30
 
 
 def device_of(wanted: str | None, environ: Mapping[str, str], say: Say) -> dict[str, Any] | None:
@@ -58,3 +62,28 @@ def pool_of(environ: Mapping[str, str]) -> dict[str, Any] | None:
 
 def _device(name: str, memory: int, capability: str = "") -> dict[str, Any]:
     return {"name": name, "memory": memory, "capability": capability}
+
+
+def counting_environ(is_gpu_idle: bool = False) -> dict[str, str]:
+    """The environment variables that make TensorFlow count its memory in the script's process.
+
+    On the CPU, TensorFlow allocates as on a GPU, up to most of the machine's free memory: a model that needs more gets
+    an error with a message, and the kernel need not kill a process. The kernels are those that the simulation knows. A
+    GPU's memory is taken only as needed, so that another training on it keeps its own. An idle GPU's memory is taken as
+    the script itself would take it, since TensorFlow divides memory less well if it takes it bit by bit.
+    """
+    growth = {} if is_gpu_idle else {GROWTH: "true"}
+    return {
+        "TF_CPU_ALLOCATOR_USE_BFC": "1",
+        "TF_CPU_BFC_MEM_LIMIT_IN_MB": str(max(_LEAST, round(_SHARE * _free())) >> 20),
+        "TF_ENABLE_ONEDNN_OPTS": "0",
+        **growth,
+    }
+
+
+def _free() -> int:
+    """The bytes of memory free on the machine, page cache included, but no more than the limit of our container."""
+    import psutil
+
+    known = (psutil.virtual_memory().available, limit_bytes())
+    return min(amount for amount in known if amount is not None)

@@ -11,6 +11,11 @@ from enum import Enum
 from typing import Any
 
 SCHEMA = 1
+_AS_THEY_ARE = (
+    "engine", "accuracy", "subject", "place", "batch", "max_batch", "micro_batch", "peak_operation", "replicas",
+    "why_open",
+)  # fmt: skip
+"""The fields of a plan that its JSON holds as they are."""
 
 
 @dataclass(frozen=True)
@@ -65,6 +70,10 @@ class Interval:
 
     def __add__(self, other: Interval) -> Interval:
         return Interval(self.low + other.low, self.expected + other.expected, self.high + other.high)
+
+    def scaled(self, share: float) -> Interval:
+        """This share of the amount."""
+        return Interval(*(round(share * size) for size in (self.low, self.expected, self.high)))
 
 
 def exactly(size: int) -> Interval:
@@ -242,21 +251,17 @@ def plan_of(document: Mapping[str, Any]) -> Plan:
 def _plan_of(document: Mapping[str, Any]) -> Plan:
     device = document["device"]
     return Plan(
-        engine=document["engine"],
-        accuracy=document["accuracy"],
-        subject=document["subject"],
-        place=document["place"],
-        batch=document["batch"],
+        **{name: document[name] for name in _AS_THEY_ARE},
         estimates=tuple(Estimate(row["batch"], _interval(row), Fitting(row["fits"])) for row in document["estimates"]),
         curve=tuple((row["batch"], _interval(row)) for row in document["curve"]),
         device=None if device is None else Device(**device),
-        max_batch=document["max_batch"],
-        micro_batch=document["micro_batch"],
         items=tuple(
             Item(row["name"], _interval(row), row["basis"], row["source"]) for row in document["items"]
         ),
         layers=tuple(Layer(**row) for row in document["layers"]),
-        peak_operation=document["peak_operation"],
+        notes=tuple(document["notes"]),
+        warnings=tuple(document["warnings"]),
+        measured=tuple(document["measured"]),
         timeline=tuple(MemoryMoment(**row) for row in document["timeline"]),
         savers=tuple(
             Saver(
@@ -265,11 +270,6 @@ def _plan_of(document: Mapping[str, Any]) -> Plan:
             )
             for row in document["savers"]
         ),
-        notes=tuple(document["notes"]),
-        warnings=tuple(document["warnings"]),
-        replicas=document["replicas"],
-        why_open=document["why_open"],
-        measured=tuple(document["measured"]),
     )  # fmt: skip
 
 

@@ -77,6 +77,11 @@ class Program:
     kept: frozenset[int]
     """The indices of the tensors that live until the step has ended, because it returns them."""
 
+    @property
+    def convolves(self) -> bool:
+        """True if the step has a convolution."""
+        return any(operation.kind.startswith("Conv") for operation in self.operations)
+
     @cached_property
     def makers(self) -> dict[int, int]:
         """The index of the operation that makes each tensor, by tensor."""

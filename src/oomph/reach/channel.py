@@ -77,7 +77,7 @@ class ReachHandover:
 
 
 def mark_joined() -> bool:
-    """Mark this process as joined; False if the kernel does not support the mark_joined."""
+    """Mark this process as joined; False if the kernel does not support the mark."""
     try:
         import ctypes
 

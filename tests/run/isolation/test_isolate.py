@@ -18,7 +18,7 @@ import pytest
 import oomph
 from oomph import IsolatedError, isolate
 from oomph.errors import UsageError
-from oomph.process.isolation import serialisation
+from oomph.process.isolation import isolated_call
 
 SOURCE = Path(oomph.__file__).parents[1]
 SECONDS = 60
@@ -148,7 +148,7 @@ def test_exception_of_the_function_is_kept_with_its_traceback():
 
 def test_unpicklable_exception_is_described_in_words():
     outcome = isolate(fail_oddly, timeout=SECONDS)
-    assert isinstance(outcome.error, serialisation.LostError)
+    assert isinstance(outcome.error, isolated_call.LostError)
     assert str(outcome.error) == "Odd: 1 2"
 
 
@@ -278,7 +278,7 @@ def test_nested_function_is_passed_by_value():
 
 
 def test_nested_function_without_cloudpickle_is_refused_with_advice(monkeypatch):
-    monkeypatch.setattr(serialisation, "_dumps_by_value", lambda: None)
+    monkeypatch.setattr(isolated_call, "_dumps_by_value", lambda: None)
     with pytest.raises(UsageError, match="defined within another function: pip install cloudpickle, or put it"):
         isolate(lambda: 1)
     with pytest.raises(UsageError, match="a lambda has no importable name: pip install cloudpickle, or put it"):
@@ -406,8 +406,8 @@ def test_isolate_returns_despite_an_endless_writer_on_its_stderr(tmp_path):
 
 
 def test_function_is_not_called_if_its_caller_died_before_it_began(tmp_path):
-    call = serialisation.pack_call(os.mkdir, (str(tmp_path / "called"),), {})
-    code = "import sys; from oomph.process.isolation.isolated import main; main()"
+    call = isolated_call.pack_call(os.mkdir, (str(tmp_path / "called"),), {})
+    code = "import sys; from oomph.process.isolation.isolated_call import main; main()"
     for caller, called in ((os.getpid() + 1, False), (os.getpid(), True)):
         theirs, ours = os.pipe()
         out, answer = os.pipe()

@@ -1,4 +1,4 @@
-"""How much memory of the host is left."""
+"""The memory of the host that is left."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a script creates: noticed as it does so, and known again by an attempt that creates just the same."""
+"""Creations of a script: noticed as they happen, and recognised by an attempt that creates the same."""
 
 from __future__ import annotations
 

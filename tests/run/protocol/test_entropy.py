@@ -1,4 +1,4 @@
-"""What a script draws without a seed is the same in every attempt of a run, and unlike that of any other run."""
+"""Unseeded draws are the same in every attempt of a run, and differ from those of any other run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether samples differ in training mode, where moving statistics hide the input in inference mode."""
+"""Samples may differ in training mode although moving statistics hide the input in inference mode."""
 
 from __future__ import annotations
 

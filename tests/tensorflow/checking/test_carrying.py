@@ -1,4 +1,4 @@
-"""What the check says of the position in the data: what a run would do."""
+"""The check judges the position in the data as a run would treat it."""
 
 from __future__ import annotations
 

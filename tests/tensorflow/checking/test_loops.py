@@ -1,4 +1,4 @@
-"""What is seen of a custom loop: its loss objects, what they get, and a difference that broadcasts."""
+"""Facts of a custom loop: its loss objects, their arguments, and a difference that broadcasts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What calling a model, its losses and its data shows without a step."""
+"""Probes of a model, its losses and its data, without a step."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ from keras import ops
 from oomph.preflight.facts.data import ARRAYS, Data
 from oomph.preflight.facts.model import Model
 from oomph.preflight.facts.training import FitFacts, Training, Trial
-from oomph.preflight.live.layer_facts import layers_of
-from oomph.preflight.live.output_facts import last_layers, outputs_of
+from oomph.preflight.live.layer_facts import last_layers, layers_of, outputs_of
 from oomph.preflight.live.probes import loss_broadcasts, loss_orders, reads_ahead
 from oomph.preflight.live.stages import are_shuffled_apart, moves_inputs_alone
 from oomph.preflight.live.trial_steps import odd_batches

@@ -1,4 +1,4 @@
-"""How much of the data is read, and what is kept of it."""
+"""The amount of data that is read, and the part of it that is kept."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a sample of values is said to be, and that totals over batches say the same."""
+"""Statistics of a sample of values; totals over batches agree with them."""
 
 from __future__ import annotations
 

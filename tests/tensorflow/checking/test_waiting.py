@@ -1,4 +1,4 @@
-"""How long steps wait for their data, and which changes of a pipeline are tried."""
+"""The wait of steps for their data, and the changes of a pipeline that are tried."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a plan is made of, from an engine whose peak is a straight line."""
+"""Plans from an engine whose peak is a straight line."""
 
 from __future__ import annotations
 

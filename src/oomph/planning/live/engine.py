@@ -131,8 +131,7 @@ def engine_for(
     failed = made.failed[0] if made.failed else ""
     ran = any(size in made.measured for size in asked)
     program = made.program()
-    convolves = any(operation.kind.startswith("Conv") for operation in program.operations)
-    fix = correction(made.corrections(), convolves)
+    fix = correction(made.corrections(), program.convolves)
     return Engine(
         program, held, fix, name, unknown, only, failed or flat.guessed_loop, made.identity, "" if ran else failed
     )

@@ -105,8 +105,7 @@ class Simulated:
         self.name, self.is_long, self.unknown = engine.name, engine.is_long, engine.unknown
         self.only = None if engine.only is None else replicas.batch_of(engine.only)
         self._others = replicas.count - 1 if device is not None and not device.is_gpu else 0
-        convolves = any(operation.kind.startswith("Conv") for operation in engine.program.operations)
-        self._extras = workspaces(convolves) if device is not None and device.is_card else ()
+        self._extras = workspaces(engine.program.convolves) if device is not None and device.is_card else ()
         if self._extras and replicas.count > 1:
             self._extras += (nccl_buffers(),)
         self._extras += data
@@ -299,8 +298,7 @@ class Probed:
         return None
 
     def like(self, simulated: Interval, batch: int) -> Interval:
-        part, share = self.peak(batch), simulated.expected / self._engine.at(batch).peak.expected
-        return Interval(*(round(share * size) for size in (part.low, part.expected, part.high)))
+        return self.peak(batch).scaled(simulated.expected / self._engine.at(batch).peak.expected)
 
     def _engine_items(self, batch: int) -> tuple[Item, ...]:
         return items(self._engine.program, self._engine.at(batch), self._engine.held)

@@ -97,8 +97,7 @@ class _Replanning:
         # Both as simulated: what real steps have corrected cannot be compared with what has only been simulated.
         share = changed.expected / self.engine.simulated(self._size).expected
         whole = self.engine.at(self._size).peak
-        simulated = Interval(*(round(share * part) for part in (whole.low, whole.expected, whole.high)))
-        return self._figures.like(simulated, self._size), "estimated"
+        return self._figures.like(whole.scaled(share), self._size), "estimated"
 
 
 def _changing(replanning: _Replanning, is_bfloat16_fast: bool) -> Iterator[Saver]:

@@ -36,8 +36,7 @@ class CompiledStep:
     def peak_of_share(self, batch: int, share: float) -> Interval:
         """The peak of a step that takes this share of the memory, and needs the same workspaces."""
         whole = _together(self._without_workspaces(batch))
-        part = Interval(*(round(share * size) for size in (whole.low, whole.expected, whole.high)))
-        return part + _together(self._workspaces(batch))
+        return whole.scaled(share) + _together(self._workspaces(batch))
 
     def items(self, batch: int) -> tuple[Item, ...]:
         """The parts of the peak, which add up to it."""

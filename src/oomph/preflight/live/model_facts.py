@@ -9,8 +9,7 @@ import keras
 
 from oomph.keras_bridge.names.keras3 import KERAS
 from oomph.preflight.facts.model import Input, Model, OptimizerFacts
-from oomph.preflight.live.layer_facts import is_functional, layers_of, shape_of
-from oomph.preflight.live.output_facts import outputs_of
+from oomph.preflight.live.layer_facts import is_functional, layers_of, outputs_of, shape_of
 from oomph.preflight.live.plain_values import float_of, is_of_keras, settings_of
 
 

@@ -14,7 +14,7 @@ import tensorflow as tf
 from oomph.keras_bridge.names.keras3 import KERAS
 from oomph.preflight.facts.model import Output
 from oomph.preflight.facts.training import Activity, Gradient, InputRange, LossOrder
-from oomph.preflight.live.output_facts import losses_by_output
+from oomph.preflight.live.layer_facts import losses_by_output
 from oomph.preflight.live.plain_values import float_of, is_of_keras
 
 Array = np.ndarray[Any, Any]

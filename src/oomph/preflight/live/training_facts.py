@@ -17,9 +17,17 @@ from oomph.preflight.facts.model import Model, Output
 from oomph.preflight.facts.training import Gradient, Training, Trial
 from oomph.preflight.live.data_facts import Looked, look_at
 from oomph.preflight.live.fit_facts import callbacks_of, fit_facts, saving_facts
-from oomph.preflight.live.layer_facts import is_functional, layer_facts, layers_of, shape_of
+from oomph.preflight.live.layer_facts import (
+    activation_of,
+    is_functional,
+    last_layers,
+    layer_facts,
+    layers_of,
+    loss_facts,
+    made_by,
+    shape_of,
+)
 from oomph.preflight.live.model_facts import model_facts, optimizer_facts
-from oomph.preflight.live.output_facts import activation_of, last_layers, loss_facts, made_by
 from oomph.preflight.live.pipeline_changes import INPUT_BOUND, Trainer, changes_that_pay, measure
 from oomph.preflight.live.reading import USUAL, Limits
 from oomph.preflight.live.trial_steps import decisive, odd_batches, try_steps

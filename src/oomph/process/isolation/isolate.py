@@ -24,7 +24,7 @@ from oomph.errors import IsolatedError
 from oomph.explain.evidence.evidence import message_of
 from oomph.process import available_memory
 from oomph.process.child import Child
-from oomph.process.isolation import serialisation
+from oomph.process.isolation import isolated_call
 from oomph.process.isolation.descendants import kill, strays
 from oomph.process.process_group import why_it_stays
 from oomph.process.stderr import Tail
@@ -36,7 +36,8 @@ if TYPE_CHECKING:
     from oomph.explain.matching.named_fault import Diagnosis
 
 _CHILD = (
-    "import json, sys; sys.path[:] = json.loads(sys.argv[1]); from oomph.process.isolation.isolated import main; main()"
+    "import json, sys; sys.path[:] = json.loads(sys.argv[1]); "
+    "from oomph.process.isolation.isolated_call import main; main()"
 )
 _CHUNK = 1 << 16
 _POLL_SECONDS = 0.1
@@ -88,7 +89,7 @@ class IsolatedProcess:
             self._attend(_POLL_SECONDS)
             if until is not None and time.monotonic() >= until:
                 self.timed_out = True
-                self._child.send(signal.SIGUSR1)  # it writes its stacks; see isolated.py
+                self._child.send(signal.SIGUSR1)  # it writes its stacks; see `isolated_call`
                 self._attend_for(_STACK_SECONDS)
                 self._is_late = True
                 return
@@ -269,7 +270,7 @@ def isolate(
     _check(fn, args, kwargs or {})
     _check_timeout(timeout)
     _check_environ(environ or {})
-    call = serialisation.pack_call(fn, tuple(args), dict(kwargs or {}))
+    call = isolated_call.pack_call(fn, tuple(args), dict(kwargs or {}))
     kills_before, started = available_memory.oom_kills(), time.monotonic()
     child = IsolatedProcess(call, {**os.environ, **(environ or {})})
     try:
@@ -327,7 +328,7 @@ def _shown(value: object) -> str:
 
 
 def _outcome(child: IsolatedProcess, seconds: float, oom_kills: int | None) -> Isolated:
-    answer = serialisation.unpack_answer(bytes(child.answer))
+    answer = isolated_call.unpack_answer(bytes(child.answer))
     stderr = child.stderr.decode(errors="replace")
     if answer is not None and answer.ok:
         return Isolated(True, answer.value, returncode=child.returncode, seconds=seconds, stderr=stderr)
@@ -345,7 +346,7 @@ def _outcome(child: IsolatedProcess, seconds: float, oom_kills: int | None) -> I
 
 
 def _diagnosed(
-    child: IsolatedProcess, answer: serialisation.IsolatedAnswer | None, oom_kills: int | None
+    child: IsolatedProcess, answer: isolated_call.IsolatedAnswer | None, oom_kills: int | None
 ) -> tuple[Diagnosis, ...]:
     from oomph.explain.diagnose import diagnose_log
     from oomph.explain.evidence.evidence import Evidence

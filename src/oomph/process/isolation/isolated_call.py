@@ -1,12 +1,15 @@
-"""Serialises calls and answers between a caller and its isolated function.
+"""The call of an isolated function: packed by the caller, made in a process of its own, and answered through pipes.
 
 Both are pickled, because both ends are the same user's code on one machine; nothing touches a disk.
 """
 
 from __future__ import annotations
 
+import atexit
+import faulthandler
 import os
 import pickle
+import signal
 import sys
 import traceback
 from collections.abc import Callable
@@ -15,6 +18,8 @@ from typing import Any
 
 from oomph.errors import UsageError
 from oomph.explain.evidence.evidence import message_of
+from oomph.process.isolation.descendants import adopt_orphans, end_own_strays
+from oomph.process.spawn import die_with
 
 _MAIN_ELSEWHERE = "__mp_main__"
 """The name that multiprocessing gives the script in the processes it starts, used here too."""
@@ -142,3 +147,27 @@ def _import_main(path: str) -> None:
     from multiprocessing import spawn
 
     spawn._fixup_main_from_path(path)  # type: ignore[attr-defined]
+
+
+def main() -> None:
+    """`python -c ... PATH IN OUT CALLER`: the descriptors of the call and the answer, and the pid of the caller."""
+    die_with(int(sys.argv[4]))
+    pid = os.getpid()
+    adopt_orphans()
+    atexit.register(end_own_strays, pid)  # registered first, so called last, after every thread has ended
+    faulthandler.enable()
+    faulthandler.register(signal.SIGUSR1, all_threads=True, chain=False)
+    read_fd, write_fd = int(sys.argv[2]), int(sys.argv[3])
+    with os.fdopen(read_fd, "rb") as stream:
+        call = stream.read()
+    try:
+        fn, args, kwargs = unpack_call(call)
+        answer, code = pack_value(fn(*args, **kwargs)), 0
+    except SystemExit as error:
+        answer, code = pack_error(error), error.code if isinstance(error.code, int) else 1
+    except BaseException as error:
+        answer, code = pack_error(error), 1
+    if os.getpid() == pid:  # forks of the function may come here too, by sys.exit
+        with os.fdopen(write_fd, "wb") as stream:
+            stream.write(answer)
+    sys.exit(code)
