@@ -75,7 +75,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _print(found: Checked, python: str) -> None:
-    from oomph.preflight.report import HEADS, as_text
+    from oomph.preflight.document import HEADS, as_text
 
     above = [f"machine: {_machine(python)}"]
     if found.memory:

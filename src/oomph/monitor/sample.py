@@ -1,12 +1,35 @@
-"""Sample: what was measured at one moment. Pure."""
+"""Sample: the measurements of one moment; as one line of JSON, and back. Pure.
+
+A line holds values only; the header, the first line of a file, says which metric each column is:
+
+    {"schema": 1, "at": 0, "gpu": ["memory_used_bytes", ...], "host": [...], "process": [...], "training": [...]}
+    [time, [[index, uuid, name, values, more], ...], host, process, training, more]
+
+Slow metrics come last and are cut off if they were not read. `more` is absent when empty. Values are rounded to
+their source's precision (`_DIGITS`); NaN and infinity are words, since JSON cannot express them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from math import isfinite
+from typing import Any, NamedTuple, NoReturn, TypeVar, get_args
+
+from oomph.monitor.metrics import Metric, Scope, of_scope
 
 Values = Mapping[str, float]
 """Measured values by the key of their metric (`metrics.py`). What cannot be measured is absent, never 0."""
+SCHEMA = 1
+_SCOPES: tuple[Scope, ...] = get_args(Scope)
+_DIGITS = {"bytes": 0, "hertz": 0, "joules": 0, "watts": 1, "celsius": 1, "ratio": 3, "seconds": 4}
+"""The decimals of each unit; values of other units keep six significant digits."""
+_NOT_FINITE = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
+_MOST = 2.0**63
+_MOST_TEXT = 1000
+_T = TypeVar("_T", str, int)
 
 
 @dataclass(frozen=True)
@@ -86,3 +109,182 @@ class Sample:
     """The baselines that are new since the last sample."""
     problems: Mapping[str, str] = field(default_factory=dict)
     """The reason a source has no values, in words: {"nvml": "the driver does not let this user ask"}."""
+
+
+class Header(NamedTuple):
+    """The first line of a file, which describes the lines after it."""
+
+    at: int
+    """The number of bytes of the compressed file that come before these lines."""
+    columns: Mapping[Scope, Sequence[str]]
+    """The keys of each scope, in the order of their values."""
+
+
+def _by_speed(scope: Scope) -> tuple[Metric, ...]:
+    return tuple(sorted(of_scope(scope), key=lambda metric: metric.every_seconds))
+
+
+_COLUMNS = {scope: [(metric.key, _DIGITS.get(metric.unit)) for metric in _by_speed(scope)] for scope in _SCOPES}
+
+
+def header_line(at: int) -> bytes:
+    """The first line of a file that continues the compressed one at byte `at`."""
+    columns = {scope: [key for key, _ in _COLUMNS[scope]] for scope in _SCOPES}
+    return json.dumps({"schema": SCHEMA, "at": at} | columns, separators=(",", ":")).encode() + b"\n"
+
+
+def sample_line(sample: Sample) -> bytes:
+    """The sample as a line. Values without a row in the table of metrics are left out."""
+    scopes = [_row(scope, getattr(sample, scope)) for scope in ("host", "process", "training")]
+    line = [_short(sample.time, 3), [_gpu_row(gpu) for gpu in sample.gpus], *scopes]
+    more: dict[str, Any] = {}
+    if sample.baselines:
+        more["baselines"] = [_baseline_row(each) for each in sample.baselines]
+    if sample.problems:
+        more["problems"] = {source: why[:_MOST_TEXT] for source, why in sample.problems.items()}
+    return json.dumps([*line, more] if more else line, separators=(",", ":")).encode() + b"\n"
+
+
+def _baseline_row(baseline: Baseline) -> list[Any]:
+    held, at = _short(baseline.bytes_in_use, 0), _short(baseline.time, 3)
+    return [baseline.step, held, baseline.epoch, at, baseline.process]
+
+
+def _gpu_row(gpu: GpuSample) -> list[Any]:
+    row = [gpu.index, gpu.uuid, gpu.name, _row("gpu", gpu.values)]
+    more: dict[str, Any] = {}
+    if gpu.processes is not None:
+        more["processes"] = [[each.pid, each.memory_bytes, each.name, int(each.own)] for each in gpu.processes]
+    if gpu.events:
+        more["events"] = [[each.kind, each.code, each.source, each.text[:_MOST_TEXT]] for each in gpu.events]
+    if gpu.problem:
+        more["problem"] = gpu.problem[:_MOST_TEXT]
+    return [*row, more] if more else row
+
+
+def _row(scope: Scope, values: Values) -> list[Any]:
+    get = values.get
+    row = [None if (value := get(key)) is None else _short(value, digits) for key, digits in _COLUMNS[scope]]
+    while row and row[-1] is None:
+        row.pop()
+    return row
+
+
+def _short(value: float, digits: int | None) -> float | str:
+    if type(value) is int:
+        return value
+    if not isfinite(value):
+        return str(float(value))
+    whole = int(value)
+    if value == whole:
+        return whole
+    return float(f"{value:.6g}") if digits is None else round(value, digits) if digits else round(value)
+
+
+def read_header(line: bytes) -> Header | None:
+    """Parse the header; None if the line is not a header of this schema."""
+    document = _parsed(line)
+    if not isinstance(document, dict) or document.get("schema") != SCHEMA:
+        return None
+    try:
+        columns = {scope: [_typed(key, str) for key in document[scope]] for scope in _SCOPES}
+        return Header(_count(document["at"]), columns)
+    except (KeyError, TypeError, ValueError):
+        return None
+
+
+def read_sample(line: bytes, header: Header) -> Sample | None:
+    """Parse one line; None if it is incomplete or not a sample."""
+    document = _parsed(line)
+    if not isinstance(document, list):
+        return None
+    try:
+        return _sample(header, *document)
+    except (TypeError, ValueError, AttributeError, KeyError):
+        return None
+
+
+def _parsed(line: bytes) -> Any:
+    try:
+        return json.loads(line, parse_constant=_refuse)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _sample(
+    header: Header, time: Any, gpus: Any, host: Any, process: Any, training: Any, more: Mapping[str, Any] | None = None
+) -> Sample:
+    more = more or {}
+    return Sample(
+        _number(time),
+        tuple(_gpu(header, *gpu) for gpu in gpus),
+        _values(header.columns["host"], host),
+        _values(header.columns["process"], process),
+        _values(header.columns["training"], training),
+        tuple(_baseline(*each) for each in more.get("baselines", ())),
+        {_typed(key, str): _typed(why, str) for key, why in more.get("problems", {}).items()},
+    )
+
+
+def _gpu(
+    header: Header, index: Any, uuid: Any, name: Any, values: Any, more: Mapping[str, Any] | None = None
+) -> GpuSample:
+    more = more or {}
+    processes = more.get("processes")
+    return GpuSample(
+        _count(index),
+        _typed(uuid, str),
+        _typed(name, str),
+        _values(header.columns["gpu"], values),
+        None if processes is None else tuple(_process(*each) for each in processes),
+        tuple(_event(*each) for each in more.get("events", ())),
+        _typed(more.get("problem", ""), str),
+    )
+
+
+def _baseline(step: Any, held: Any, epoch: Any, at: Any, process: Any) -> Baseline:
+    return Baseline(_count(step), _number(held), _count(epoch), _number(at), _count(process))
+
+
+def _process(pid: Any, memory: Any, name: Any, own: Any) -> GpuProcess:
+    return GpuProcess(_count(pid), None if memory is None else _count(memory), _typed(name, str), own == 1)
+
+
+def _event(kind: Any, code: Any, source: Any, text: Any) -> GpuEvent:
+    return GpuEvent(_typed(kind, str), _count(code), _typed(source, str), _typed(text, str))
+
+
+def _values(columns: Sequence[str], row: Any) -> dict[str, float]:
+    return {key: _number(value) for key, value in zip(columns, _list(row), strict=False) if value is not None}
+
+
+def _number(value: Any) -> float:
+    if type(value) is float and -_MOST < value < _MOST:
+        return value
+    if type(value) is int and -_MOST < value < _MOST:
+        return float(value)
+    if type(value) is str and value in _NOT_FINITE:
+        return _NOT_FINITE[value]
+    raise ValueError("not a number")
+
+
+def _count(value: Any) -> int:
+    if type(value) is not int or not 0 <= value < _MOST:
+        raise ValueError("not a count")
+    return value
+
+
+def _typed(value: Any, kind: type[_T]) -> _T:
+    if type(value) is not kind:
+        raise TypeError(f"not of type {kind.__name__}")
+    return value
+
+
+def _list(value: Any) -> list[Any]:
+    if type(value) is not list:
+        raise TypeError("not a list")
+    return value
+
+
+def _refuse(constant: str) -> NoReturn:
+    raise ValueError(f"{constant} is not JSON")

@@ -24,8 +24,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from oomph.files.run_files import open_own, replace_own
-from oomph.monitor.sample import Sample
-from oomph.monitor.sample_line import Header, header_line, read_header, read_sample, sample_line
+from oomph.monitor.sample import Header, Sample, header_line, read_header, read_sample, sample_line
 
 MONITORED_PARENT = Path(".oomph") / "monitor"
 """The parent of the folders that `oomph.Monitor` makes for trainings watched without `oomph run`."""

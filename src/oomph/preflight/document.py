@@ -1,8 +1,8 @@
-"""The findings, and what would survive a fault, as the JSON document of `oomph check --json`, and back. Pure."""
+"""The findings of `oomph check`, and what would survive a fault: as JSON, and back, and as text. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -11,10 +11,21 @@ from oomph.preflight.facts.training import Training
 from oomph.preflight.rule import ERROR, WARNING, Examined, Result
 from oomph.reach.request import LOOP
 from oomph.terminal.amounts import counted
+from oomph.terminal.message import shown_line
+from oomph.terminal.screen import RED, YELLOW, Heads
+from oomph.terminal.wrapping import wrapped
 
 PROVED, UNCOMPARED, PARTLY, LOST, UNKNOWN = "exact", "uncompared", "partly", "lost", "unknown"
 """PROVED: done and compared here. UNCOMPARED: nothing is known against it. UNKNOWN: not tried."""
 SCHEMA = 1
+HEADS: Heads = {ERROR.upper(): RED, WARNING.upper(): YELLOW}
+_STATES = {
+    PROVED: "yes",
+    UNCOMPARED: "nothing known against it",
+    PARTLY: "in part",
+    LOST: "no",
+    UNKNOWN: "not known",
+}
 
 
 @dataclass(frozen=True)
@@ -154,3 +165,61 @@ def _found(entry: Mapping[str, Any]) -> ReportedFinding:
     remedies = tuple(map(str, entry["remedies"]))
     texts = (str(entry[name]) for name in ("where", "why", "line"))
     return ReportedFinding(str(entry["code"]), str(entry["name"]), severity, str(entry["message"]), remedies, *texts)
+
+
+def as_text(checked: Checked, width: int, above: Sequence[str] = ()) -> Iterator[str]:
+    """The findings for people, errors first, and a last line that counts them.
+
+    Args:
+        checked: the findings.
+        width: of the terminal, in columns.
+        above: lines on machine and memory, to come first.
+    """
+    for line in above:
+        yield _wrapped(line, width, "  ")
+    if above:
+        yield ""
+    for found in checked.found:
+        yield from _finding(found, checked.place, width)
+        yield ""
+    if checked.carried:
+        yield "Would oomph run carry it over a fault?"
+        for each in checked.carried:
+            yield from _carried(each, width)
+        yield ""
+    yield from _closing(checked, width)
+
+
+def _carried(each: Carried, width: int) -> Iterator[str]:
+    yield _wrapped(f"  {each.what}: {_STATES[each.state]}; {each.text}", width, "    ")
+    if each.better:
+        yield _wrapped(f"    better: {each.better}", width, "      ")
+
+
+def _finding(found: ReportedFinding, place: str, width: int) -> Iterator[str]:
+    where = f" [{found.where}]" if found.where and found.where != place else ""
+    head = f"{found.severity.upper():7} {found.name} ({found.code}): {found.message}{where}"
+    yield _wrapped(head, width, " " * 8)
+    if found.why:
+        yield _wrapped(f"        why   {found.why}", width, " " * 14)
+    for remedy in found.remedies:
+        yield _wrapped(f"        fix   {remedy}.", width, " " * 14)
+    if found.code_line:
+        yield f"                {shown_line(found.code_line)}"
+
+
+def _closing(checked: Checked, width: int) -> Iterator[str]:
+    errors = sum(found.severity == ERROR for found in checked.found)
+    warnings = sum(found.severity == WARNING for found in checked.found)
+    named = " and ".join(counted(number, word) for number, word in ((errors, "error"), (warnings, "warning")) if number)
+    looked = f"looked at {checked.looked_at}" if checked.looked_at else ""
+    yield _wrapped(f"{checked.place}: {named or 'nothing found'}; {looked}", width, "  ")
+    if checked.not_looked_at:
+        yield _wrapped(checked.not_looked_at, width, "  ")
+    if checked.broken:
+        rules = ", ".join(checked.broken)
+        yield _wrapped(f"these rules raised an error and found nothing: {rules}", width, "  ")
+
+
+def _wrapped(text: str, width: int, indent: str) -> str:
+    return wrapped(shown_line(text), width, indent)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from oomph.planning.breakdown import Held
+from oomph.planning.peaks import CompiledStep
 from oomph.planning.plan import Interval
 from oomph.planning.xla.compiling import Compiled
-from oomph.planning.xla.step import CompiledStep
 
 MIB = 1 << 20
 HELD = Held(weights=100 * MIB, slots=200 * MIB, other=0, largest=10 * MIB)

@@ -14,11 +14,11 @@ from oomph.planning.live import samples, subject
 from oomph.planning.live.engine import Engine
 from oomph.planning.live.figures import CompiledByXla, Figures
 from oomph.planning.live.subject import OpenSizes
+from oomph.planning.peaks import CompiledStep
 from oomph.planning.plan import Device, Interval, Item
 from oomph.planning.program import Program
 from oomph.planning.verdict import FittingVerdict
 from oomph.planning.xla.compiling import Chosen, Compiled, NotCompiledError, choose, compile_step, description, why_not
-from oomph.planning.xla.step import CompiledStep
 from oomph.process.available_memory import available_bytes
 from oomph.terminal.wrapping import shortened
 

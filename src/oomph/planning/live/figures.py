@@ -10,11 +10,10 @@ from oomph.planning.allocator import chunks_of
 from oomph.planning.breakdown import items, layers, timeline
 from oomph.planning.gpu_costs import nccl_buffers, workspaces
 from oomph.planning.live.engine import Engine
-from oomph.planning.peaks import Peaks
+from oomph.planning.peaks import CompiledStep, Peaks
 from oomph.planning.plan import ALONE, Device, Interval, Item, Layer, MemoryMoment, PlannedReplicas, exactly, together
 from oomph.planning.prediction import Prediction, uncorrected
 from oomph.planning.probe_record import ProbeEvidence
-from oomph.planning.xla.step import CompiledStep
 from oomph.terminal.amounts import counted
 
 _WORTH_SAYING = 1 << 20

@@ -1,4 +1,4 @@
-"""A training step compiled by XLA for a GPU, without that GPU: the step itself, and its memory.
+"""Has XLA compile a training step for a GPU, without that GPU.
 
 Needs the extra `oomph[xla]`. jax is imported only in its own process, never in the training's.
 """
