@@ -138,14 +138,14 @@ MUTATIONS = (
     ),
     Mutation(
         "assignments do not wait for the commit",
-        "exact_step/commit/held_assignments.py",
+        "exact_step/commit.py",
         "        TENSORFLOW.add_control_input.call(operation, counted.op)\n    return result",
         "        pass\n    return result",
         "tensorflow/commit/test_held_assignments.py",
     ),
     Mutation(
         "a failed step is not rolled back",
-        "exact_step/commit/staging.py",
+        "exact_step/commit.py",
         "                slot.assign(value)\n",
         "                pass\n",
         "tensorflow/commit/test_staging.py",

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from oomph.exact_step.commit.staging import Hold
+from oomph.exact_step.commit import Hold
 from oomph.keras_bridge.graph.write_set import Slot
 
 X = np.arange(6, dtype="float32")

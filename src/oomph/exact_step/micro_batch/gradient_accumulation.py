@@ -9,7 +9,7 @@ from typing import Any
 import tensorflow as tf
 
 from oomph import testing
-from oomph.exact_step.commit.held_assignments import one_by_one
+from oomph.exact_step.commit import one_by_one
 from oomph.exact_step.micro_batch.gradient_sums import GradientSums
 from oomph.exact_step.micro_batch.merged_metrics import MergedMetrics
 from oomph.exact_step.micro_batch.micro_batch_step import MicroBatchOutputs, MicroBatchStep, flat

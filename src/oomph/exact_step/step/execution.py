@@ -12,8 +12,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from oomph.exact_step.commit.held_assignments import without_barriers
-from oomph.exact_step.commit.staging import Hold
+from oomph.exact_step.commit import Hold, without_barriers
 from oomph.keras_bridge.batch import batches
 from oomph.keras_bridge.graph import fingerprints
 from oomph.keras_bridge.graph.inlining import inlined

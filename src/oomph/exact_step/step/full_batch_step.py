@@ -21,8 +21,7 @@ from typing import Any
 import tensorflow as tf
 
 from oomph import testing
-from oomph.exact_step.commit.barrier import behind_barrier
-from oomph.exact_step.commit.held_assignments import held_bytes
+from oomph.exact_step.commit import behind_barrier, held_bytes
 from oomph.exact_step.step.execution import Execution, Form, unpacked
 from oomph.exact_step.step.out_of_memory import COMMIT, END_OF_DATA, INPUT, Failed, attempt
 from oomph.keras_bridge.batch import batches, host_batches

@@ -1,4 +1,4 @@
-"""The commit of a traced step: holds back its assignments until every value that they need has been computed.
+"""The commit of a step: nothing that it must not do early is done before it is certain to succeed.
 
 TensorFlow's graph optimizer rewrites what it can: it computes a product of three factors in the order that broadcasts
 least, unless another operation uses the intermediate value. So the gradients stay untouched. All values to assign pass
@@ -12,15 +12,28 @@ holding costs up to 5 % of the time, and the system ends the process before an u
 
 Source: `MinimizeBroadcasts` and `ArithmeticNodesGroupOptimizerStage` in
 tensorflow/core/grappler/optimizers/arithmetic_optimizer.cc, which do not rewrite what drives a control dependency.
+
+Keras' own graph applies each gradient as soon as it exists, so a step that runs out of memory in its backward pass has
+already changed the last layers. While a step is traced, `apply` of that one optimizer object is replaced: either by the
+same apply behind a barrier (no assignment before every gradient exists), or by a collector that only hands out the
+gradients. The user's train step does not change.
+
+Keras takes the batch from the iterator inside the compiled function, so a failed step would lose it. Staging areas
+(TensorFlow's StagingArea ops) keep references to the batch and to the values of the variables that the step writes
+before its commit. Nothing is copied while the step runs, and nothing crosses to Python.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import itertools
+from collections import defaultdict
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import tensorflow as tf
 
+from oomph.keras_bridge.graph.write_set import Slot
+from oomph.keras_bridge.names.keras3 import KERAS
 from oomph.keras_bridge.names.tensorflow2 import TENSORFLOW
 
 _ONLY_READ = ("ReadVariableOp", "ResourceGather", "ResourceGatherNd", "VariableShape", "VarIsInitializedOp")
@@ -151,3 +164,135 @@ def _writers(operations: list[Any]) -> tuple[list[Any], list[tuple[Any, int]]]:
         if comes_after or any(id(control) in late for control in operation.control_inputs):
             late.add(id(operation))
     return writers, waiting
+
+
+Gradients = Sequence[Any]
+Apply = Callable[..., Any]
+
+
+def behind_barrier(
+    optimizer: Any,
+    commits: tf.Variable,
+    compiled_by_xla: bool = False,
+    room_bytes: Callable[[], int | None] = lambda: None,
+) -> Apply:
+    """The optimizer's apply, held back until all gradients exist and `commits` has been incremented.
+
+    `commits` is incremented after the last gradient and before the first assignment. A step that fails without
+    incrementing it has changed neither weights nor slots. A step that fails after incrementing it may have.
+
+    Args:
+        optimizer: the optimizer.
+        commits: counts the calls of its `apply`.
+        compiled_by_xla: whether XLA compiles the traced step.
+        room_bytes: how many bytes may be held on the device, if nothing else decides (`held_assignments.py`).
+    """
+    original = optimizer.apply
+
+    def apply(grads: Gradients, trainable_variables: Any = None) -> Any:
+        grads = list(grads)
+        if not optimizer.built and trainable_variables is not None:
+            trainable_variables = list(trainable_variables)
+            # Outside the barrier: variables must not depend on a step's tensors. Slots get the names Keras gives them.
+            with KERAS.name_scope.value()(optimizer.name, caller=optimizer):
+                optimizer.build(trainable_variables)
+        rest = () if trainable_variables is None else (trainable_variables,)
+        alone = tf.distribute.get_replica_context().num_replicas_in_sync == 1
+        if alone and not compiled_by_xla and not tf.executing_eagerly():
+            return hold_back(lambda: original(grads, *rest), commits, room_bytes)
+        started = tf.distribute.get_replica_context().merge_call(_counted, args=(commits, _dense_parts(grads)))
+        with tf.control_dependencies([started]):
+            held = [None if g is None else tf.nest.map_structure(tf.identity, g, expand_composites=True) for g in grads]
+            return original(held, *rest)
+
+    return apply
+
+
+def _counted(strategy: Any, commits: tf.Variable, gradients: list[Any]) -> Any:
+    """Count a commit once the gradients of every replica exist. Returns a tensor that exists once it is counted."""
+    everywhere = [own for gradient in gradients for own in strategy.experimental_local_results(gradient)]
+    with tf.control_dependencies(everywhere):
+        return tf.identity(commits.assign_add(1))
+
+
+def _dense_parts(grads: Gradients) -> list[tf.Tensor]:
+    return [leaf for g in grads if g is not None for leaf in tf.nest.flatten(g, expand_composites=True)]
+
+
+_HOST = "/CPU:0"
+_names = itertools.count()
+
+
+class _Area:
+    """One staging area on one device, for one list of dtypes."""
+
+    def __init__(self, device: str, dtypes: Sequence[tf.DType]) -> None:
+        self._device, self._dtypes = device, list(dtypes)
+        self._name = f"oomph_hold_{next(_names)}"
+
+    def put(self, values: Sequence[tf.Tensor]) -> tf.Operation:
+        with tf.device(self._device):
+            return TENSORFLOW.stage.value()(values=list(values), shared_name=self._name)
+
+    def take(self) -> list[tf.Tensor] | None:
+        """Take out the oldest item held; None if there is none. Eager mode only."""
+        with tf.device(self._device):
+            if int(TENSORFLOW.stage_size.value()(dtypes=self._dtypes, shared_name=self._name)) == 0:
+                return None
+            return list(TENSORFLOW.unstage.value()(dtypes=self._dtypes, shared_name=self._name))
+
+    def clear(self) -> tf.Operation:
+        with tf.device(self._device):
+            return TENSORFLOW.stage_clear.value()(dtypes=self._dtypes, shared_name=self._name)
+
+
+class Hold:
+    """The batch and state that one compiled step function holds while it runs.
+
+    Args:
+        batch_dtypes: the dtypes of its batch, which stays on the host, where tf.data created it.
+        state: variables to roll back when the step fails.
+        pinned: variables whose buffers must stay alive when the step fails (see `full_batch_step.py` on XLA).
+    """
+
+    def __init__(self, batch_dtypes: Sequence[tf.DType], state: Sequence[Slot], pinned: Sequence[Slot] = ()) -> None:
+        self._batch_area = _Area(_HOST, batch_dtypes) if batch_dtypes else None
+        self._state = _areas_of(state)
+        self._pinned = _areas_of(pinned)
+
+    def put(self, batch: Sequence[tf.Tensor]) -> list[tf.Tensor]:
+        """Hold the batch and the state. Returns the tensors of the batch, usable only once both are held."""
+        with tf.control_dependencies(list(batch)):  # at the end of the data, nothing must stay held
+            held = [area.put([slot.read() for slot in slots]) for area, slots in [*self._state, *self._pinned]]
+        if self._batch_area is not None:
+            held.append(self._batch_area.put(batch))
+        with tf.control_dependencies(held):
+            return [_identity_where_it_is(tensor) for tensor in batch]
+
+    def clear(self) -> list[tf.Operation]:
+        """Add operations that release everything held, and return them."""
+        areas = [area for area, _ in [*self._state, *self._pinned]]
+        return [area.clear() for area in [*areas, *([self._batch_area] if self._batch_area else [])]]
+
+    def take_batch(self) -> list[tf.Tensor] | None:
+        """Take out the batch of the failed step; None if the step failed before it had a batch."""
+        return self._batch_area.take() if self._batch_area is not None else None
+
+    def roll_back(self) -> None:
+        """Restore the small state from before the failed step."""
+        for area, slots in self._state:
+            for slot, value in zip(slots, area.take() or [], strict=False):
+                slot.assign(value)
+
+
+def _areas_of(slots: Sequence[Slot]) -> list[tuple[_Area, list[Slot]]]:
+    """One staging area for each device that holds slots, each with its slots."""
+    by_device: dict[str, list[Slot]] = defaultdict(list)
+    for slot in slots:
+        by_device[slot.device].append(slot)
+    return [(_Area(device, [slot.dtype for slot in group]), group) for device, group in by_device.items()]
+
+
+def _identity_where_it_is(tensor: Any) -> tf.Tensor:
+    with tf.device(_HOST):
+        return tf.identity(tensor)
