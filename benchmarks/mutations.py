@@ -131,7 +131,7 @@ MUTATIONS = (
     ),
     Mutation(
         "a moving variance without the spread of the parts",
-        "exact_step/micro_batch/moving_statistics.py",
+        "exact_step/micro_batch/sums.py",
         "(1 - momentum) * spread",
         "0 * spread",
         "tensorflow/micro_batch/test_moving_statistics.py",
@@ -306,7 +306,7 @@ MUTATIONS = (
     ),
     Mutation(
         "sums are averaged over the micro-batches",
-        "exact_step/micro_batch/merged_metrics.py",
+        "exact_step/micro_batch/sums.py",
         "_summed(column) if is_sum else _merged(column, sizes, batched)",
         "_merged(column, sizes, batched)",
         "tensorflow/micro_batch/test_merged_metrics.py",

@@ -185,7 +185,7 @@ def behind_barrier(
         optimizer: the optimizer.
         commits: counts the calls of its `apply`.
         compiled_by_xla: whether XLA compiles the traced step.
-        room_bytes: how many bytes may be held on the device, if nothing else decides (`held_assignments.py`).
+        room_bytes: how many bytes may be held on the device, if nothing else decides (`hold_back`).
     """
     original = optimizer.apply
 

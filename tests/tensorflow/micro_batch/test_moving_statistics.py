@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from oomph.exact_step.micro_batch.moving_statistics import MovingStatistics
+from oomph.exact_step.micro_batch.sums import MovingStatistics
 from oomph.keras_bridge.graph.write_set import Slot
 
 N, SIZES = 10, [5, 3, 2]

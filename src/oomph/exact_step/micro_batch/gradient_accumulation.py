@@ -10,10 +10,8 @@ import tensorflow as tf
 
 from oomph import testing
 from oomph.exact_step.commit import one_by_one
-from oomph.exact_step.micro_batch.gradient_sums import GradientSums
-from oomph.exact_step.micro_batch.merged_metrics import MergedMetrics
 from oomph.exact_step.micro_batch.micro_batch_step import MicroBatchOutputs, MicroBatchStep, flat
-from oomph.exact_step.micro_batch.moving_statistics import MovingStatistics
+from oomph.exact_step.micro_batch.sums import GradientSums, MergedMetrics, MovingStatistics
 from oomph.keras_bridge.batch import batches
 from oomph.keras_bridge.batch.micro_batch_slice import MicroBatchSlice
 from oomph.keras_bridge.batch.replicas import cuts
