@@ -152,14 +152,14 @@ MUTATIONS = (
     ),
     Mutation(
         "whatever the probe measures is exact",
-        "exact_step/step/verdict.py",
+        "exact_step/step/division.py",
         "if not finding.gradients <= finding.tolerance:",
         "if False:",
         "tensorflow/exact_step/test_verdict.py",
     ),
     Mutation(
         "a probe that could not tell is exact",
-        "exact_step/step/verdict.py",
+        "exact_step/step/division.py",
         "if not finding.conclusive and promise.kind == TO_BE_PROBED:",
         "if False:",
         "tensorflow/exact_step/test_verdict.py",
@@ -299,7 +299,7 @@ MUTATIONS = (
     ),
     Mutation(
         "gradients of micro-batches are not weighted by their share",
-        "exact_step/micro_batch/gradient_capture.py",
+        "exact_step/micro_batch/interception.py",
         "weight = None if self._summed or id(optimizer) in self._scaled else self._frame.share",
         "weight = None",
         "tensorflow/micro_batch/test_gradient_capture.py",

@@ -87,9 +87,9 @@ class Guarded:
 
     def find(self):
         """What a probe finds."""
-        from oomph.exact_step.step import verdict
+        from oomph.exact_step.step import division
 
-        return verdict.find(self.model, self.divided, self.step, self.batch, self.size, self.small)
+        return division.find(self.model, self.divided, self.step, self.batch, self.size, self.small)
 
 
 @pytest.fixture
@@ -220,8 +220,8 @@ def guard(watch):
     """Put a guarded step where Keras puts its own."""
 
     from oomph.exact_step.micro_batch.exactness import promise_before_tracing
+    from oomph.exact_step.step.division import Choice
     from oomph.exact_step.step.guarded_step import GuardedStep
-    from oomph.exact_step.step.verdict import Choice
 
     def put(model, *accepted):
         model.make_train_function()
@@ -238,8 +238,8 @@ def guard_evaluation(watch):
     """Put a guarded step where Keras puts its own to evaluate."""
 
     from oomph.exact_step.micro_batch.exactness import promise_before_tracing
+    from oomph.exact_step.step.division import Choice
     from oomph.exact_step.step.guarded_step import GuardedStep
-    from oomph.exact_step.step.verdict import Choice
 
     def put(model):
         model.make_test_function()

@@ -11,8 +11,8 @@ import pytest
 import tensorflow as tf
 
 from oomph.exact_step.micro_batch.exactness import APPROXIMATE, EXACT, REFUSED, SMALLER, TO_BE_PROBED, Promise
+from oomph.exact_step.step.division import Choice, batch_normalizations, judge
 from oomph.exact_step.step.probe import ProbeFinding
-from oomph.exact_step.step.verdict import Choice, batch_normalizations, judge
 from oomph.keras_bridge.graph.write_set import Slot, SmallState
 
 KNOWN, UNKNOWN = Promise(EXACT), Promise(TO_BE_PROBED, "custom loss mine")

@@ -1,4 +1,9 @@
-"""Adds up the results of micro-batches to those of one step: gradients, metrics and logs, moving statistics."""
+"""Adds up the results of micro-batches to those of one step: gradients, metrics and logs, moving statistics.
+
+For the statistics, every micro-batch starts from the state before the step. Averages are linear in the mean over a
+batch, so the share-weighted mean of the micro-batches' results is the result of the full batch. Values that are equal
+in every micro-batch stay bit-identical. A variance also needs the spread between the means of the micro-batches.
+"""
 
 from __future__ import annotations
 

@@ -18,12 +18,11 @@ from typing import Any
 import tensorflow as tf
 
 from oomph.exact_step.micro_batch.exactness import Promise
-from oomph.exact_step.step import verdict
+from oomph.exact_step.step import division
 from oomph.exact_step.step.division import Division
 from oomph.exact_step.step.full_batch_step import FullBatchStep
 from oomph.exact_step.step.out_of_memory import END_OF_DATA, INPUT, Failed, attempt
-from oomph.exact_step.step.recheck import Recheck
-from oomph.exact_step.step.recomputation import Recomputation
+from oomph.exact_step.step.recheck import Recheck, Recomputation
 from oomph.exact_step.step.step_on_batch import StepOnBatch
 from oomph.exact_step.step.step_protocol import StepWatch, Taken, run_plain
 from oomph.exact_step.step.verification import Verification
@@ -66,7 +65,7 @@ class GuardedStep:
         plain: Callable[[Any], Any],
         watch: Callable[[], StepWatch],
         promise: Promise,
-        choice: verdict.Choice,
+        choice: division.Choice,
         trains: bool = True,
         combine: str | None = None,
         can_go_back: bool = True,

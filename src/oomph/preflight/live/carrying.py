@@ -18,10 +18,9 @@ from oomph.exact_step.micro_batch.exactness import (
     Promise,
     promise_before_tracing,
 )
-from oomph.exact_step.step.division import Division
+from oomph.exact_step.step.division import Division, choice_of
 from oomph.exact_step.step.full_batch_step import FullBatchStep
 from oomph.exact_step.step.probe import SAMPLES
-from oomph.exact_step.step.verdict import choice_of
 from oomph.keras_bridge.batch import batches
 from oomph.keras_bridge.graph import fingerprints
 from oomph.keras_bridge.names.keras3 import KERAS

@@ -7,7 +7,7 @@ from typing import Any
 
 from oomph.exact_step.micro_batch import exactness
 from oomph.exact_step.step.guarded_step import GuardedStep
-from oomph.exact_step.step.rounding import coarsest_type
+from oomph.exact_step.step.probe import coarsest_type
 from oomph.exact_step.step.step_protocol import Failure, Recovery, Step
 from oomph.exact_step.step.verification import Verified
 from oomph.journal.events import (
