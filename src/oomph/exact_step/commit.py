@@ -32,7 +32,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from oomph.keras_bridge.graph.write_set import Slot
+from oomph.keras_bridge.graph import Slot
 from oomph.keras_bridge.names.keras3 import KERAS
 from oomph.keras_bridge.names.tensorflow2 import TENSORFLOW
 

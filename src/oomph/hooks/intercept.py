@@ -21,13 +21,12 @@ from oomph.hooks.left_out import LeftOut
 from oomph.hooks.outside_fit import TrainingOutsideFit, WatchedSteps
 from oomph.hooks.predict import GuardedPredict
 from oomph.journal.events import FeatureOff, GuardFailed, GuardInstalled
-from oomph.keras_bridge.batch.replicas import Replicas
-from oomph.keras_bridge.batch.strategy_scope import outside_strategy_scope
+from oomph.keras_bridge.batch.replicas import Replicas, outside_strategy_scope
 from oomph.keras_bridge.names import support
 from oomph.keras_bridge.names.keras3 import KERAS
 from oomph.keras_bridge.names.row import Feature
-from oomph.keras_bridge.random_numbers import eager_ops
-from oomph.keras_bridge.runtime import memory_wait
+from oomph.keras_bridge.random_numbers import stateful_ops
+from oomph.keras_bridge.runtime import allocator
 from oomph.keras_bridge.runtime.patching import patch
 from oomph.protocol.ownership import below_owner
 from oomph.protocol.phases import Phase
@@ -70,7 +69,7 @@ def install(trainer: Any, session: Session) -> None:
     fault_injection.install(fits)
     loops.install(fits)
     if not below_owner() and not support.lacks(Feature.SEEDS):
-        eager_ops.install(session.handover.entropy)
+        stateful_ops.install_eager(session.handover.entropy)
     session.journal.write(GuardInstalled(keras=_version()))
 
 
@@ -174,7 +173,7 @@ def _begin(fits: Fits, model: Any, signature: inspect.Signature, args: Any, kwar
         fits.running = running
         if fits.own_session().is_owner_now():
             fits.preemption.arm()
-            memory_wait.start_once(fits.session)
+            allocator.start_once(fits.session)
         with outside_strategy_scope():
             continuation.settle(fits, running)
         fits.beat(Phase.FIRST_STEP, running.identity.ordinal)

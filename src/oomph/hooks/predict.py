@@ -15,8 +15,7 @@ from oomph.exact_step.step.out_of_memory import Failed, SizeSearch, attempt
 from oomph.exact_step.step.probe import ProbeFinding
 from oomph.exact_step.step.step_protocol import Failure, Recovery, StepWatch
 from oomph.keras_bridge.batch import batches
-from oomph.keras_bridge.batch.replicas import Replicas, cuts
-from oomph.keras_bridge.batch.strategy_scope import outside_strategy_scope
+from oomph.keras_bridge.batch.replicas import Replicas, cuts, outside_strategy_scope
 from oomph.resume.loop import loops
 
 _SAMPLES = 8

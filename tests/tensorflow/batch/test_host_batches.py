@@ -10,12 +10,12 @@ import numpy as np
 import tensorflow as tf
 
 from oomph.exact_step.step.out_of_memory import Failed, attempt
-from oomph.keras_bridge.batch import batches, host_batches
+from oomph.keras_bridge.batch import batches
 
 
 def test_numeric_arrays_stay_on_the_host_and_all_else_becomes_tensors():
     x, words = np.ones((4, 2), "float32"), np.array(["a", "b", "c", "d"])
-    held = host_batches.held(({"x": x, "words": words}, [1.0, 2.0, 3.0, 4.0], None))
+    held = batches.held(({"x": x, "words": words}, [1.0, 2.0, 3.0, 4.0], None))
     assert held[0]["x"] is x
     assert tf.is_tensor(held[0]["words"])
     assert all(tf.is_tensor(number) for number in held[1])
@@ -24,11 +24,11 @@ def test_numeric_arrays_stay_on_the_host_and_all_else_becomes_tensors():
 
 def test_host_arrays_become_tensors_of_equal_values_on_the_device():
     x = np.arange(12).reshape(6, 2).astype("float64")[::2]
-    given = host_batches.on_device((x, tf.constant([1.0]), None))
+    given = batches.on_device((x, tf.constant([1.0]), None))
     np.testing.assert_array_equal(given[0], x)
     assert given[0].dtype == tf.float64
     assert given[2] is None
-    assert host_batches.specs_of((x, None)) == (tf.TensorSpec((3, 2), tf.float64), None)
+    assert batches.specs_of((x, None)) == (tf.TensorSpec((3, 2), tf.float64), None)
 
 
 def test_parts_and_samples_of_arrays_equal_those_of_tensors():

@@ -7,7 +7,7 @@ import contextlib
 import pytest
 import tensorflow as tf
 
-from oomph.keras_bridge.batch.strategy_scope import outside_strategy_scope
+from oomph.keras_bridge.batch.replicas import outside_strategy_scope
 
 
 def strategy_of(kind: str):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from oomph.keras_bridge.graph.inlining import inlined
+from oomph.keras_bridge.graph import inlined
 
 
 def concrete(function, *specs):

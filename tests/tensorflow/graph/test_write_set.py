@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from oomph.keras_bridge.graph.write_set import Slot, SmallState, tensorflow_variable, written_slots
+from oomph.keras_bridge.graph import Slot, SmallState, tensorflow_variable, written_slots
 
 
 @pytest.fixture

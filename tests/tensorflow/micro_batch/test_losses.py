@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 
 from oomph.exact_step.micro_batch.interception import MicroBatchLosses
-from oomph.keras_bridge.batch.micro_batch_slice import MicroBatchSlice
+from oomph.keras_bridge.batch.batches import MicroBatchSlice
 
 SIZES = [5, 4, 1]
 N = sum(SIZES)

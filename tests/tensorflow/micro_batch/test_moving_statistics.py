@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 
 from oomph.exact_step.micro_batch.sums import MovingStatistics
-from oomph.keras_bridge.graph.write_set import Slot
+from oomph.keras_bridge.graph import Slot
 
 N, SIZES = 10, [5, 3, 2]
 X = np.random.default_rng(0).normal(2.0, 3.0, (N, 4))

@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 from tensorflow.python.ops import gen_stateless_random_ops_v2 as operations
 
-from oomph.keras_bridge.batch.micro_batch_slice import MicroBatchSlice
+from oomph.keras_bridge.batch.batches import MicroBatchSlice
 from oomph.keras_bridge.random_numbers.random_ops import SlicedRandomOps, draws_from_hidden_state
 
 WHOLE = 7

@@ -6,8 +6,8 @@ import types
 
 import pytest
 
-from oomph.keras_bridge.runtime import memory_wait
-from oomph.keras_bridge.runtime.memory_wait import MemoryWait, waits_with_a_limit
+from oomph.keras_bridge.runtime import allocator
+from oomph.keras_bridge.runtime.allocator import MemoryWait, waits_with_a_limit
 from oomph.script.pulse import Pulse
 
 WAITING = "202 0x7f1 0x189 0x0 0x7ffe10 0x0 0xffffffff 0x7f 0x7f"
@@ -39,8 +39,8 @@ def look(monkeypatch):
         pulse = types.SimpleNamespace(silent_seconds=silent, is_heard=True, tell_power=lambda: told.append(1))
         watch = MemoryWait(types.SimpleNamespace(pulse=pulse, say=said.append))
         watch._memory = types.SimpleNamespace(limit_bytes=100, in_use_bytes=lambda: used)
-        monkeypatch.setattr(memory_wait, "_threads", lambda: threads)
-        monkeypatch.setattr(memory_wait.platform, "machine", lambda: "x86_64")
+        monkeypatch.setattr(allocator, "_threads", lambda: threads)
+        monkeypatch.setattr(allocator.platform, "machine", lambda: "x86_64")
         for _ in range(times):
             watch.look()
         looked.said = said
@@ -54,7 +54,7 @@ def test_a_memory_wait_is_recorded_each_time_and_printed_once_a_minute(look):
 
 
 def test_later_memory_wait_messages_give_the_time_waited_so_far(look, monkeypatch):
-    monkeypatch.setattr(memory_wait, "_TOLD_SECONDS", 0.0)
+    monkeypatch.setattr(allocator, "_TOLD_SECONDS", 0.0)
     look(silent=5, used=80, times=21)
     first, *_, last = look.said
     assert (first.endswith("before it fails"), last.endswith("before it fails; 10 s waited so far")) == (True, True)

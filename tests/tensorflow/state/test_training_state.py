@@ -16,7 +16,7 @@ from oomph.checkpoint.container import Position
 from oomph.checkpoint.meta import Meta
 from oomph.checkpoint.store import CheckpointStore
 from oomph.errors import CheckpointError
-from oomph.keras_bridge.graph.write_set import Slot
+from oomph.keras_bridge.graph import Slot
 from oomph.resume.state import training_state
 
 

@@ -16,7 +16,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from oomph.keras_bridge.graph.write_set import Slot, handles_of
+from oomph.keras_bridge.graph import Slot, handles_of
 from oomph.keras_bridge.names import support
 from oomph.keras_bridge.names.keras3 import KERAS
 from oomph.keras_bridge.names.row import Feature

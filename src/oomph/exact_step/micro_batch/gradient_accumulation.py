@@ -13,11 +13,9 @@ from oomph.exact_step.commit import one_by_one
 from oomph.exact_step.micro_batch.micro_batch_step import MicroBatchOutputs, MicroBatchStep, flat
 from oomph.exact_step.micro_batch.sums import GradientSums, MergedMetrics, MovingStatistics
 from oomph.keras_bridge.batch import batches
-from oomph.keras_bridge.batch.micro_batch_slice import MicroBatchSlice
+from oomph.keras_bridge.batch.batches import MicroBatchSlice
 from oomph.keras_bridge.batch.replicas import cuts
-from oomph.keras_bridge.graph.compiled import compiled
-from oomph.keras_bridge.graph.inlining import inlined
-from oomph.keras_bridge.graph.write_set import Slot, SmallState
+from oomph.keras_bridge.graph import Slot, SmallState, compiled, inlined
 from oomph.keras_bridge.runtime.allocator import run_out_of_memory
 
 

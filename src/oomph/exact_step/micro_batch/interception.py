@@ -35,8 +35,8 @@ from typing import Any
 
 import tensorflow as tf
 
-from oomph.keras_bridge.batch.micro_batch_slice import MicroBatchSlice
-from oomph.keras_bridge.graph.dependence import divisor_in_data
+from oomph.keras_bridge.batch.batches import MicroBatchSlice
+from oomph.keras_bridge.graph import divisor_in_data
 from oomph.keras_bridge.names.keras3 import KERAS
 from oomph.keras_bridge.runtime.patching import replaced, while_tracing
 

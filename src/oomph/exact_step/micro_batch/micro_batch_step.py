@@ -20,11 +20,11 @@ from oomph.errors import UnsupportedError
 from oomph.exact_step.micro_batch.after_update import BY_ITSELF, AfterUpdate, Assignments
 from oomph.exact_step.micro_batch.interception import GradientCapture, Handed, MicroBatchLosses, MicroBatchMetrics
 from oomph.keras_bridge.batch import batches
-from oomph.keras_bridge.batch.micro_batch_slice import MicroBatchSlice
+from oomph.keras_bridge.batch.batches import MicroBatchSlice
 from oomph.keras_bridge.batch.replicas import Replicas, replica_id
 from oomph.keras_bridge.batch.sparse_slices import Piece, TracedSlices
-from oomph.keras_bridge.graph.write_set import handles_of, written_slots
-from oomph.keras_bridge.optimizers import optimizers_of
+from oomph.keras_bridge.graph import handles_of, written_slots
+from oomph.keras_bridge.models import optimizers_of
 from oomph.keras_bridge.random_numbers.random_ops import SlicedRandomOps, draws_from_hidden_state
 from oomph.terminal.wrapping import shortened
 

@@ -14,8 +14,7 @@ import tensorflow as tf
 
 from oomph.exact_step.micro_batch.micro_batch_step import MicroBatchOutputs, MicroBatchStep
 from oomph.keras_bridge.batch.sparse_slices import ONE, JoinedSlices, Piece
-from oomph.keras_bridge.graph.compiled import compiled
-from oomph.keras_bridge.graph.write_set import Slot, SmallState, components, handles_of
+from oomph.keras_bridge.graph import Slot, SmallState, compiled, components, handles_of
 from oomph.keras_bridge.names.keras3 import KERAS
 
 Gradients = Sequence[Any]

@@ -24,7 +24,7 @@ from oomph.exact_step.micro_batch.gradient_accumulation import AccumulatedStep
 from oomph.exact_step.micro_batch.micro_batch_step import MicroBatchStep, essence
 from oomph.exact_step.step.out_of_memory import Failed, attempt
 from oomph.exact_step.step.probe import SAMPLES, Probe, ProbeFinding, coarsest_type
-from oomph.keras_bridge.graph.write_set import SmallState, handles_of
+from oomph.keras_bridge.graph import SmallState, handles_of
 from oomph.keras_bridge.names.keras3 import KERAS
 from oomph.keras_bridge.runtime.patching import replaced
 from oomph.protocol.guarding import Guarding

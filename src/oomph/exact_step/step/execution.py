@@ -13,10 +13,9 @@ from typing import Any
 import tensorflow as tf
 
 from oomph.exact_step.commit import Hold, without_barriers
+from oomph.keras_bridge import fingerprints
 from oomph.keras_bridge.batch import batches
-from oomph.keras_bridge.graph import fingerprints
-from oomph.keras_bridge.graph.inlining import inlined
-from oomph.keras_bridge.graph.write_set import Slot
+from oomph.keras_bridge.graph import Slot, inlined
 from oomph.keras_bridge.names.tensorflow2 import TENSORFLOW
 
 

@@ -26,11 +26,10 @@ from oomph.exact_step.step.recheck import Recheck, Recomputation
 from oomph.exact_step.step.step_on_batch import StepOnBatch
 from oomph.exact_step.step.step_protocol import StepWatch, Taken, run_plain
 from oomph.exact_step.step.verification import Verification
-from oomph.keras_bridge.batch import batches, host_batches
-from oomph.keras_bridge.batch.replicas import Replicas
-from oomph.keras_bridge.batch.strategy_scope import outside_strategy_scope
-from oomph.keras_bridge.graph import fingerprints
-from oomph.keras_bridge.graph.write_set import Slot
+from oomph.keras_bridge import fingerprints
+from oomph.keras_bridge.batch import batches
+from oomph.keras_bridge.batch.replicas import Replicas, outside_strategy_scope
+from oomph.keras_bridge.graph import Slot
 from oomph.keras_bridge.random_numbers.stateful_ops import KeptRandomOps
 from oomph.keras_bridge.runtime.errors import handled
 from oomph.protocol.reasons import Reason
@@ -228,7 +227,7 @@ class GuardedStep:
             batch = batches.without_optionals(batch)
         else:
             batch = next(iterator)
-            batch = batch if self._full_batch.eagerly else host_batches.held(batch)
+            batch = batch if self._full_batch.eagerly else batches.held(batch)
         self._see(batch, watch)
         if not self._can_trace(batch):
             return self._plain(iter([batch]))
@@ -263,7 +262,7 @@ class GuardedStep:
         """Add a batch that Python holds to the fingerprint of this execution."""
         if not self._witnessed or not watch.compares_batches or batch is None:
             return
-        tensors = attempt(partial(host_batches.on_device, batch))
+        tensors = attempt(partial(batches.on_device, batch))
         if isinstance(tensors, Failed):  # the step runs out of memory too; its logs are compared instead
             return
         parts = [part for own in self._replicas.local(tensors) for part in batches.tensors_of(own)]

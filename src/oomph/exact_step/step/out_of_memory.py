@@ -1,4 +1,4 @@
-"""Attempts at what may run out of memory: one that releases all memory on failure, and a search for a size that fits."""
+"""Attempts at what may run out of memory: one that frees all memory on failure, and a search for a size that fits."""
 
 from __future__ import annotations
 

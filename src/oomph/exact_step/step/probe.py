@@ -15,7 +15,7 @@ import tensorflow as tf
 
 from oomph.exact_step.micro_batch.gradient_accumulation import AccumulatedStep
 from oomph.keras_bridge.batch import batches
-from oomph.keras_bridge.graph.write_set import SmallState
+from oomph.keras_bridge.graph import SmallState
 from oomph.keras_bridge.names.keras3 import KERAS
 
 _RELATIVE = {"bfloat16": 0.1, "float16": 0.05, "float32": 1e-4, "float64": 1e-10}

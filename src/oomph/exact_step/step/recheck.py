@@ -21,8 +21,8 @@ from oomph.exact_step.micro_batch.micro_batch_step import MicroBatchStep
 from oomph.exact_step.step.out_of_memory import Failed, attempt
 from oomph.exact_step.step.probe import coarsest_type, largest_rounding
 from oomph.keras_bridge.batch import batches
-from oomph.keras_bridge.batch.micro_batch_slice import MicroBatchSlice
-from oomph.keras_bridge.graph.write_set import SmallState, components
+from oomph.keras_bridge.batch.batches import MicroBatchSlice
+from oomph.keras_bridge.graph import SmallState, components
 
 
 class Recomputation:

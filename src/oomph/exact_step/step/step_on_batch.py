@@ -26,7 +26,7 @@ from oomph.exact_step.step.step_plan import Action, Observed, StepPlan, next_pla
 from oomph.exact_step.step.step_protocol import Failure, Recovery, StepWatch
 from oomph.keras_bridge.batch import batches
 from oomph.keras_bridge.batch.replicas import Replicas, cuts
-from oomph.keras_bridge.graph.write_set import SmallState
+from oomph.keras_bridge.graph import SmallState
 from oomph.keras_bridge.runtime.allocator import DeviceMemory
 from oomph.protocol.micro_batch_sizes import size_of_new_process
 from oomph.script.kept_micro_batches import Start

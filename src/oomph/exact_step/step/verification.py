@@ -12,8 +12,8 @@ import tensorflow as tf
 
 from oomph.exact_step.step.out_of_memory import Failed, attempt
 from oomph.exact_step.step.probe import coarsest_type, largest_rounding
-from oomph.keras_bridge.graph.write_set import Slot, handles_of
-from oomph.keras_bridge.optimizers import optimizers_of
+from oomph.keras_bridge.graph import Slot, handles_of
+from oomph.keras_bridge.models import optimizers_of
 
 OUT_OF_MEMORY = "plain Keras ran out of memory"
 

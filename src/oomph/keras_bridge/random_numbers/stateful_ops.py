@@ -1,4 +1,4 @@
-"""Makes random operations of a train step draw from a variable instead of a state inside TensorFlow's kernels.
+"""Makes random operations draw from a count that a checkpoint can hold, instead of a state inside TensorFlow's kernels.
 
 `tf.random.normal` in a train step counts its draws in the kernel, where the count cannot be read, and starts over in a
 new process. The stateless operations compute the same numbers from a key and a counter. While a step is traced, each
@@ -8,19 +8,29 @@ the same, and the count is saved and restored like any variable.
 Source: `GuardedPhiloxRandom::Init` in tensorflow/core/util/guarded_philox_random.cc (the seeds are the key, and the
 upper half of the counter), `ReserveRandomOutputs` there (256 counts to an output), `PhiloxRandomOp` in
 tensorflow/core/kernels/random_op.cc, `RandomShuffle` in random_shuffle_op.cc beside it (a count for four indices).
+
+An eager operation of a script without a seed takes one from the system, so a restarted script would draw other
+numbers. It is replaced in the same way, with a key from the run (`protocol/entropy.py`); its count is saved with the
+states of the global generators.
 """
 
 from __future__ import annotations
 
+import hashlib
+import os
 import secrets
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import tensorflow as tf
 
 from oomph.keras_bridge.names.tensorflow2 import TENSORFLOW
-from oomph.keras_bridge.runtime.patching import replaced
+from oomph.keras_bridge.random_numbers.random_ops import STATEFUL
+from oomph.keras_bridge.runtime.patching import patch, replaced
+from oomph.protocol.entropy import Here
+from oomph.protocol.reasons import Reason, because
 
 _PHILOX = 1
 _COUNTS_PER_OUTPUT = 256
@@ -142,3 +152,77 @@ DRAWS: dict[str, Callable[..., Any]] = {
     "random_shuffle": _shuffle,
 }
 """For each operation, a function from (key [1], counter [2], the arguments) to (values, counts used)."""
+
+
+class EagerRandomOps:
+    """The draws of one process.
+
+    Args:
+        entropy: the number of the run.
+    """
+
+    def __init__(self, entropy: str) -> None:
+        digest = hashlib.blake2b(f"{entropy} tensorflow".encode(), digest_size=16).digest()
+        self._key, self._upper = (int.from_bytes(half, "little") for half in (digest[:8], digest[8:]))
+        self._here = Here(os.getpid())
+        self.count = 0
+        """The count of numbers drawn so far, in steps of the Philox counter."""
+
+    def install(self) -> None:
+        """Replace the operations. They behave as before unless they are called eagerly and without a seed."""
+        for op in TENSORFLOW.stateful_random_ops:
+            patch(*op.place, self._instead(op.value(), DRAWS[op.name]))
+
+    def _instead(self, original: Callable[..., Any], draw: Callable[..., Any]) -> Callable[..., Any]:
+        def drawn(*args: Any, seed: int | None = 0, seed2: int | None = 0, name: Any = None, **named: Any) -> Any:
+            if seed or seed2 or not (self._here() and tf.executing_eagerly()):
+                return original(*args, seed=seed, seed2=seed2, name=name, **named)
+            try:
+                key = tf.constant([self._key], tf.uint64)
+                counter = tf.constant([self.count % (1 << 64), self._upper], tf.uint64)
+                values, counts = draw(key, counter, *args, **named)
+            except Exception:  # the kernel accepts more kinds of arguments, and reports errors in the others
+                return original(*args, seed=seed, seed2=seed2, name=name, **named)
+            self.count += int(counts)
+            return values
+
+        return drawn
+
+
+eager_draws: EagerRandomOps | None = None
+
+
+def install_eager(entropy: str) -> None:
+    """Replace the operations once in this process; an empty `entropy` leaves them as they are."""
+    global eager_draws
+    if entropy and eager_draws is None:
+        eager_draws = EagerRandomOps(entropy)
+        eager_draws.install()
+
+
+_known: WeakKeyDictionary[Any, tuple[int, bool]] = WeakKeyDictionary()
+"""For each function examined, the number of its traces, and True if one of them draws this way."""
+
+
+def functions_with_draws(functions: Iterable[Any]) -> list[Reason]:
+    """The functions that draw this way."""
+    names = sorted({str(getattr(function, "__name__", "a function")) for function in functions if _draws(function)})
+    return [because("draws-in-kernels", function=name) for name in names]
+
+
+def _draws(function: Any) -> bool:
+    try:
+        traces = TENSORFLOW.traces.call(function)
+        count, found = _known.get(function, (0, False))
+        if count < len(traces) and not found:
+            found = any(node.op in STATEFUL for trace in traces for node in _nodes(trace.graph.as_graph_def()))
+            _known[function] = (len(traces), found)
+        return found
+    except Exception:  # from a TensorFlow version that stores traces differently
+        return False
+
+
+def _nodes(definition: Any) -> Iterator[Any]:
+    yield from definition.node
+    for function in definition.library.function:
+        yield from function.node_def

@@ -13,7 +13,7 @@ from typing import Any
 import tensorflow as tf
 
 from oomph.keras_bridge.names.tensorflow2 import TENSORFLOW
-from oomph.keras_bridge.pipelines.chains import chain, kind_of, static
+from oomph.keras_bridge.pipelines.datasets import chain, kind_of, static
 from oomph.planning.data_buffers import CACHE, PREFETCH, SHUFFLE, DataBuffer
 
 _MOST_MEASURED, _MEASURING_SECONDS = 32, 1.0

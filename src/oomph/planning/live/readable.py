@@ -16,7 +16,7 @@ from typing import Any
 import tensorflow as tf
 
 from oomph.keras_bridge.names.tensorflow2 import TENSORFLOW
-from oomph.keras_bridge.pipelines.chains import chain, functions_of, kind_of
+from oomph.keras_bridge.pipelines.datasets import chain, functions_of, kind_of
 from oomph.keras_bridge.pipelines.rebuilding import Apply, linear, rebuilt
 from oomph.planning.data_buffers import CACHE, PREFETCH, SHUFFLE, DataBuffer, Room
 from oomph.planning.live.buffers import Filling, bytes_of_element, declared_size, fillings_of

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from oomph.errors import ExamineError
-from oomph.keras_bridge.optimizers import optimizers_of
+from oomph.keras_bridge.models import optimizers_of
 from oomph.planning.calibration import MeasuredSteps
 from oomph.planning.live import dry_run, samples, subject
 from oomph.planning.live.tracing import Traced, trace, traced_program

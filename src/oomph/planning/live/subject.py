@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from oomph.errors import ExamineError
+from oomph.keras_bridge.models import optimizers_of
 from oomph.keras_bridge.names.keras3 import KERAS
-from oomph.keras_bridge.optimizers import optimizers_of
 from oomph.planning.breakdown import Held
 from oomph.reach.error_words import in_words as error_in_words
 from oomph.reach.error_words import is_of_memory

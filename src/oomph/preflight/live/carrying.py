@@ -21,8 +21,8 @@ from oomph.exact_step.micro_batch.exactness import (
 from oomph.exact_step.step.division import Division, choice_of
 from oomph.exact_step.step.full_batch_step import FullBatchStep
 from oomph.exact_step.step.probe import SAMPLES
+from oomph.keras_bridge import fingerprints
 from oomph.keras_bridge.batch import batches
-from oomph.keras_bridge.graph import fingerprints
 from oomph.keras_bridge.names.keras3 import KERAS
 from oomph.keras_bridge.names.tensorflow2 import TENSORFLOW
 from oomph.keras_bridge.pipelines import datasets

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from oomph.errors import ExamineError
-from oomph.keras_bridge.optimizers import optimizers_of
+from oomph.keras_bridge.models import optimizers_of
 from oomph.planning.document import plan_of
 from oomph.planning.estimate import Fitting, Plan
 from oomph.planning.live import subject

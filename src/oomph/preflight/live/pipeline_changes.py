@@ -11,7 +11,7 @@ from typing import Any
 import psutil
 import tensorflow as tf
 
-from oomph.keras_bridge.pipelines.chains import kind_of
+from oomph.keras_bridge.pipelines.datasets import kind_of
 from oomph.keras_bridge.pipelines.rebuilding import Apply, as_it_was, function_of, interleaved, linear, mapped, rebuilt
 from oomph.preflight.facts.data import ENDLESS, Data, Stage
 from oomph.preflight.facts.pipeline import PipelineChange

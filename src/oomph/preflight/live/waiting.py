@@ -13,7 +13,7 @@ import numpy as np
 import tensorflow as tf
 
 from oomph.keras_bridge.names.tensorflow2 import TENSORFLOW
-from oomph.keras_bridge.pipelines.chains import kind_of, static
+from oomph.keras_bridge.pipelines.datasets import kind_of, static
 from oomph.keras_bridge.pipelines.rebuilding import linear
 from oomph.preflight.facts.data import Data
 from oomph.preflight.facts.pipeline import StageCost, Waiting

@@ -17,9 +17,9 @@ from oomph.checkpoint.meta import Meta, said
 from oomph.checkpoint.store import CheckpointStore, Saved
 from oomph.exact_step.step.step_protocol import Taken
 from oomph.journal.events import CheckpointRefused
-from oomph.keras_bridge import layer_state, optimizers
+from oomph.keras_bridge import models
 from oomph.keras_bridge.names.keras3 import KERAS
-from oomph.keras_bridge.random_numbers.uncheckpointed_ops import functions_with_draws
+from oomph.keras_bridge.random_numbers.stateful_ops import functions_with_draws
 from oomph.protocol.reasons import Reason, as_data, because
 from oomph.resume.fit import callbacks, step_draws, written_files
 from oomph.resume.fit.running import RunningFit
@@ -155,7 +155,7 @@ class FitCheckpoints(StepCheckpoints):
         history_so_far, of_history, not_in_history = callbacks.history_state(history)
         untold += not_in_history
         arrays += [*of_objects, *of_history]
-        layers = layer_state.own_arrays(fit.model, self._fits.say_once)
+        layers = models.own_arrays(fit.model, self._fits.say_once)
         arrays += [Array(f"layer/{name}", value.dtype.name, value) for name, value in layers.items()]
         meta = Meta(
             site=fit.identity.site,
@@ -163,7 +163,7 @@ class FitCheckpoints(StepCheckpoints):
             outline=fit.identity.outline,
             fingerprint=fit.identity.fingerprint,
             guard=fit.promise.kind,
-            optimizers=optimizers.weights_of_each(fit.model),
+            optimizers=models.weights_of_each(fit.model),
             random=training_state.random_state(),
             history=history_so_far,
             callbacks=states,

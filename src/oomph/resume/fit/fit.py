@@ -15,7 +15,7 @@ from oomph.exact_step.step.probe import ProbeFinding
 from oomph.exact_step.step.recheck import Inconsistent, Recheck
 from oomph.exact_step.step.step_protocol import Failure, Recovery, Step
 from oomph.journal.events import BatchSkipped, GradientsDiffer, GuardFailed, NoWitnesses
-from oomph.keras_bridge.batch.strategy_scope import outside_strategy_scope
+from oomph.keras_bridge.batch.replicas import outside_strategy_scope
 from oomph.keras_bridge.names.keras3 import KERAS
 from oomph.keras_bridge.runtime.errors import outcome_of
 from oomph.protocol.phases import Phase

@@ -7,8 +7,8 @@ from typing import Any
 
 import tensorflow as tf
 
+from oomph.keras_bridge.models import optimizers_of
 from oomph.keras_bridge.names.tensorflow2 import TENSORFLOW
-from oomph.keras_bridge.optimizers import optimizers_of
 from oomph.keras_bridge.runtime.allocator import DeviceMemory, peak_bytes_of_device
 
 _KEEP_THE_SIZE = ("Prefetch", "Options", "Take", "Skip", "Repeat", "Cache", "Shuffle", "_MapDataset", "ParallelMap")

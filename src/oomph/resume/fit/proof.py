@@ -6,7 +6,7 @@ from typing import Any, Protocol
 from weakref import WeakKeyDictionary
 
 from oomph.checkpoint.witness import WitnessBoard
-from oomph.keras_bridge.graph import fingerprints
+from oomph.keras_bridge import fingerprints
 from oomph.keras_bridge.names.keras3 import KERAS
 from oomph.resume.state import training_state
 from oomph.resume.training.proof import Proof, Witnessed

@@ -18,7 +18,7 @@ from oomph.journal.events import (
     TrainsAgain,
     TrustedResult,
 )
-from oomph.keras_bridge import layer_state, optimizers
+from oomph.keras_bridge import models
 from oomph.keras_bridge.batch import batches
 from oomph.keras_bridge.names.keras3 import KERAS
 from oomph.keras_bridge.names.tensorflow2 import TENSORFLOW
@@ -91,15 +91,15 @@ def _restore(fits: Fits, fit: Fit, checkpoint: Checkpoint) -> Any:
     model.make_train_function()
     kept = checkpoint.meta.optimizers
     if model.built:
-        optimizers.build_as_before(model, kept)  # a strategy's variables cannot be created while tracing
+        models.build_as_before(model, kept)  # a strategy's variables cannot be created while tracing
     model.train_function.prepare(iterator)
-    optimizers.build_as_before(model, kept)
+    models.build_as_before(model, kept)
     extra = model.train_function.extra_state()
     named = training_state.named_slots(model, extra)
     with training_state.restored(checkpoint, named):
         if isinstance(iterator, (tf.data.Iterator, tf.distribute.DistributedIterator)):
             _move_on(fit, checkpoint, epochs, iterator)
-        layer_state.give_back(model, training_state.read_arrays(checkpoint, "layer/"))
+        models.give_back(model, training_state.read_arrays(checkpoint, "layer/"))
         lost = [*fit.data.lost, *step_draws.restore(model, checkpoint), *_restore_python(fits, fit, checkpoint)]
         history = _history(fit, epochs, checkpoint)
         model.stop_training = said(checkpoint.meta.stop_training)

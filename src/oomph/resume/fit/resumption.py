@@ -16,7 +16,7 @@ from oomph.exact_step.step.execution import OnlySpec
 from oomph.exact_step.step.guarded_step import GuardedStep
 from oomph.exact_step.step.step_protocol import Step
 from oomph.journal.events import CheckpointRefused, RepeatCompared, Resumed
-from oomph.keras_bridge import layer_state, optimizers
+from oomph.keras_bridge import models
 from oomph.keras_bridge.batch import batches
 from oomph.keras_bridge.names.keras3 import KERAS
 from oomph.keras_bridge.pipelines import datasets
@@ -194,10 +194,10 @@ class Resumption:
         step.prepare(iterator)
         if not fit.model.built:
             _build_by_a_call(fit.model, iterator)
-        optimizers.build_as_before(fit.model, checkpoint.meta.optimizers)
+        models.build_as_before(fit.model, checkpoint.meta.optimizers)
         named = training_state.slots_of(fit.model, step)
         with training_state.restored(checkpoint, named, training_state.finite_only(fit.model, named)):
-            layer_state.give_back(fit.model, training_state.read_arrays(checkpoint, "layer/"))
+            models.give_back(fit.model, training_state.read_arrays(checkpoint, "layer/"))
             self._fit.lost += step_draws.restore(fit.model, checkpoint)
             if not anew:
                 kind = self._data_kind = self._data_kind or fit.data.restore(

@@ -7,8 +7,8 @@ import inspect
 from collections import Counter
 from typing import Any
 
+from oomph.keras_bridge.models import optimizers_of
 from oomph.keras_bridge.names.keras3 import KERAS
-from oomph.keras_bridge.optimizers import optimizers_of
 
 _PLAIN = frozenset((bool, int, float, str, type(None)))
 

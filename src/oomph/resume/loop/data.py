@@ -14,7 +14,7 @@ import tensorflow as tf
 
 from oomph.checkpoint.container import Checkpoint
 from oomph.checkpoint.meta import said
-from oomph.keras_bridge.graph import fingerprints
+from oomph.keras_bridge import fingerprints
 from oomph.keras_bridge.names.keras3 import KERAS
 from oomph.keras_bridge.names.tensorflow2 import TENSORFLOW
 from oomph.keras_bridge.pipelines import datasets

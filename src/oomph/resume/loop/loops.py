@@ -132,7 +132,7 @@ class _Watched:
         self._release()
 
     def _safely(self, action: Callable[[], T]) -> T | None:
-        from oomph.keras_bridge.batch.strategy_scope import outside_strategy_scope
+        from oomph.keras_bridge.batch.replicas import outside_strategy_scope
 
         try:
             with outside_strategy_scope():

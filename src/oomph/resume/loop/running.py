@@ -12,7 +12,7 @@ from oomph.checkpoint.container import Position
 from oomph.checkpoint.meta import Meta
 from oomph.journal.events import AtStep
 from oomph.keras_bridge.names.keras3 import KERAS
-from oomph.keras_bridge.random_numbers.uncheckpointed_ops import functions_with_draws
+from oomph.keras_bridge.random_numbers.stateful_ops import functions_with_draws
 from oomph.protocol.reason_table import TAKEN_AHEAD
 from oomph.protocol.reasons import Reason, as_data, because
 from oomph.resume.loop.data import LoopData

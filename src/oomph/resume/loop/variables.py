@@ -14,7 +14,7 @@ from typing import Any
 import tensorflow as tf
 
 from oomph.errors import CheckpointError
-from oomph.keras_bridge.graph.write_set import Slot, tensorflow_variable
+from oomph.keras_bridge.graph import Slot, tensorflow_variable
 from oomph.keras_bridge.names.keras3 import KERAS
 from oomph.resume.objects.arrays import Variable
 from oomph.resume.objects.library_kinds import OptimizerKind

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from oomph.keras_bridge.graph import fingerprints
+from oomph.keras_bridge import fingerprints
 from oomph.protocol.reason_table import SHAPE
 from oomph.resume.objects import values
 from oomph.resume.objects.containers import all_plain

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from oomph.keras_bridge.graph import fingerprints
+from oomph.keras_bridge import fingerprints
 from oomph.resume.objects import values
 
 _CHUNK = 10_000

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from oomph.keras_bridge.graph import fingerprints
+from oomph.keras_bridge import fingerprints
 from oomph.protocol.reason_table import OPEN_FILE
 from oomph.resume.objects.arrays import Large
 from oomph.resume.objects.kind import CannotGiveBackError, Decode, Encode, Kind

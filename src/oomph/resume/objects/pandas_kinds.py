@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from oomph.keras_bridge.graph import fingerprints
+from oomph.keras_bridge import fingerprints
 from oomph.resume.objects.arrays import array_as_value, value_as_array
 from oomph.resume.objects.kind import CannotGiveBackError, Decode, Encode, Kind
 from oomph.resume.objects.named_texts import Among

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from oomph.keras_bridge.graph import fingerprints
+from oomph.keras_bridge import fingerprints
 from oomph.resume.objects.kind import NOTHING, CannotGiveBackError, Decode, Encode, Kind, Part, TypeNamed
 from oomph.resume.objects.values import Value
 

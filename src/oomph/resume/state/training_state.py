@@ -16,12 +16,11 @@ import tensorflow as tf
 
 from oomph.checkpoint.container import Checkpoint, CheckpointWriter
 from oomph.errors import CheckpointError
-from oomph.keras_bridge.graph.write_set import Slot, differs_by_replica, handles_of, tensorflow_variable
-from oomph.keras_bridge.layer_state import hidden_variables
+from oomph.keras_bridge.graph import Slot, differs_by_replica, handles_of, tensorflow_variable
+from oomph.keras_bridge.models import hidden_variables, optimizers_of
 from oomph.keras_bridge.names.keras3 import KERAS
 from oomph.keras_bridge.names.tensorflow2 import TENSORFLOW
-from oomph.keras_bridge.optimizers import optimizers_of
-from oomph.keras_bridge.random_numbers import eager_ops
+from oomph.keras_bridge.random_numbers import stateful_ops
 from oomph.resume.objects.random_kinds import python_state, state_like
 
 Named = list[tuple[str, Slot]]
@@ -218,8 +217,8 @@ def random_state() -> dict[str, Any]:
     eager = _eager_generator()
     if eager is not None:
         state["tensorflow_eager"] = _listed(eager.getstate())
-    if eager_ops.installed is not None:
-        state["tensorflow_unseeded"] = eager_ops.installed.count
+    if stateful_ops.eager_draws is not None:
+        state["tensorflow_unseeded"] = stateful_ops.eager_draws.count
     for name, variable in _generator_variables().items():
         state[name] = tensorflow_variable(variable).numpy().tolist()
     return state
@@ -247,8 +246,8 @@ def restore_random_state(state: dict[str, Any]) -> None:
     eager = _eager_generator()
     if eager is not None and "tensorflow_eager" in state:
         eager.setstate(python_state(_tupled(state["tensorflow_eager"])))
-    if eager_ops.installed is not None:
-        eager_ops.installed.count = state.get("tensorflow_unseeded", eager_ops.installed.count)
+    if stateful_ops.eager_draws is not None:
+        stateful_ops.eager_draws.count = state.get("tensorflow_unseeded", stateful_ops.eager_draws.count)
     for name, variable in _generator_variables().items():
         if name in state:
             target = tensorflow_variable(variable)

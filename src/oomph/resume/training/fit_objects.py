@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from oomph.keras_bridge.graph.write_set import tensorflow_variable
+from oomph.keras_bridge.graph import tensorflow_variable
+from oomph.keras_bridge.models import optimizers_of
 from oomph.keras_bridge.names.keras3 import KERAS
-from oomph.keras_bridge.optimizers import optimizers_of
 from oomph.protocol.reasons import Reason
 from oomph.resume.objects.picture import Changes, Picture, bytes_of, changes_between, is_large, size_of
 from oomph.resume.objects.restoration import Restoration

@@ -22,7 +22,7 @@ from oomph.checkpoint.witness import END, EPOCH, STEP, Witness, WitnessBoard
 from oomph.exact_step.step.guarded_step import GuardedStep
 from oomph.exact_step.step.step_protocol import Taken
 from oomph.journal.events import AtStep, RepeatCompared
-from oomph.keras_bridge.graph import fingerprints
+from oomph.keras_bridge import fingerprints
 from oomph.protocol.coverage import Coverage
 from oomph.protocol.reasons import Reason, in_one_line
 from oomph.resume.training.fits import Fits

@@ -18,8 +18,8 @@ import tensorflow as tf
 import oomph
 from oomph.checkpoint.container import Checkpoint
 from oomph.checkpoint.store import Record
+from oomph.keras_bridge.models import script_chose_xla
 from oomph.keras_bridge.names.keras3 import KERAS
-from oomph.keras_bridge.runtime.without_xla import chosen_by_script
 from oomph.protocol.reasons import Reason, because
 from oomph.redaction.redaction import digest_of_secret, redacted_words
 from oomph.resume.objects.instances import dict_of
@@ -151,7 +151,7 @@ def _structure(model: Any) -> dict[str, Any]:
 
 def _configuration(model: Any) -> dict[str, Any]:
     facts: dict[str, Any] = {"loss": _name_of(model.loss), "steps_per_execution": _plain(model.steps_per_execution)}
-    facts["jit_compile"] = chosen_by_script(model)
+    facts["jit_compile"] = script_chose_xla(model)
     facts |= _configured("optimizer", model.optimizer, ("learning_rate", "name"))
     for number, layer in enumerate(KERAS.flatten_layers.call(model, include_self=False)):
         facts |= _configured(f"layer {number + 1} ({type(layer).__name__})", layer, ("name", "layers", "build_config"))

@@ -1,4 +1,4 @@
-"""The state of layers beyond the variables that Keras lists: TensorFlow variables, and what layers save themselves.
+"""Keras models: their optimizers, the state of their layers beyond the variables that Keras lists, and XLA.
 
 A layer that keeps arrays of its own overrides `save_own_variables` and `load_own_variables`. This module calls the
 same two methods.
@@ -7,15 +7,48 @@ same two methods.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import tensorflow as tf
 
 from oomph.keras_bridge.code import is_users, set_by_libraries
 from oomph.keras_bridge.names.keras3 import KERAS
+
+
+def optimizers_of(model: Any) -> list[Any]:
+    """The optimizers of a model: the one it was compiled with, and those in its attributes."""
+    found: list[Any] = []
+    kind = KERAS.optimizer.value()
+    for value in [getattr(model, "optimizer", None), *vars(model).values()]:  # one of a custom loop is not compiled
+        for one in value if isinstance(value, (list, tuple)) else [value]:
+            if isinstance(one, kind) and not any(one is known for known in found):
+                found.append(one)
+    return found
+
+
+def weights_of_each(model: Any) -> list[list[int]]:
+    """The indices of each optimizer's weights in the model's variables; −1 for a weight not among them."""
+    places = {id(variable): place for place, variable in enumerate(model.variables)}
+    return [
+        [places.get(id(weight), -1) for weight in KERAS.optimizer_variables.of(one)] for one in optimizers_of(model)
+    ]
+
+
+def build_as_before(model: Any, weights: Sequence[Sequence[int]]) -> None:
+    """Build the optimizers that have no variables yet, for the weights that `weights_of_each` returned.
+
+    Without a trace, it is unknown before the first step which optimizer trains what.
+    """
+    variables = model.variables
+    for optimizer, own in zip(optimizers_of(model), weights, strict=False):
+        if not optimizer.built and own and min(own) >= 0 and max(own) < len(variables):
+            with model.distribute_strategy.scope():
+                optimizer.build([variables[place] for place in own])
+
 
 _PLAIN = frozenset((bool, int, float, complex, str, bytes, type(None)))
 
@@ -109,3 +142,17 @@ def _items_of(value: Any) -> list[Any]:
 
 def _as_array(value: Any) -> Any:
     return np.array(value.numpy() if hasattr(value, "numpy") else value)
+
+
+_chosen: WeakKeyDictionary[Any, bool] = WeakKeyDictionary()
+
+
+def switch_off_xla(model: Any) -> None:
+    """Run this model, just compiled, without XLA."""
+    _chosen[model] = model.jit_compile
+    model.jit_compile = False
+
+
+def script_chose_xla(model: Any) -> bool:
+    """True if the script, or Keras for it, runs this model with XLA."""
+    return bool(_chosen.get(model, model.jit_compile))

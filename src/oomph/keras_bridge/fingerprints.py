@@ -14,8 +14,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from oomph.keras_bridge.graph.compiled import compiled
-from oomph.keras_bridge.graph.write_set import Slot
+from oomph.keras_bridge.graph import Slot, compiled
 
 _HOST = "/CPU:0"
 _METHOD = "farmhash64"
