@@ -67,7 +67,7 @@ def test_a_file_being_read_resumes_where_it_was(tmp_path):
 
 
 def test_a_log_too_large_to_keep_is_reported_as_lost(tmp_path, monkeypatch):
-    monkeypatch.setattr("oomph.resume.objects.open_file._MOST_BYTES", 3)
+    monkeypatch.setattr("oomph.resume.objects.standard_kinds._LARGEST_FILE", 3)
     found, lost = resumed(tmp_path, "w", "", "1234\n")
     assert (found, len(lost)) == ("next\n", 1)
     assert "callback.file" in lost[0]

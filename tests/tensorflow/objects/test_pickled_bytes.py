@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from oomph.resume.objects.admission import RefusedError, admitted
-from oomph.resume.objects.named_texts import Among
+from oomph.resume.objects.texts import Among
 from oomph.script import run_when_read
 
 PROTOCOLS = range(pickle.HIGHEST_PROTOCOL + 1)

@@ -33,7 +33,7 @@ from oomph.protocol.guarding import Guarding
 from oomph.protocol.reason_table import TF_DATA
 from oomph.protocol.reasons import Reason
 from oomph.resume.objects.picture import Picture
-from oomph.resume.state import iterators, told_positions
+from oomph.resume.state import iterators
 
 _SEED = "call keras.utils.set_random_seed(1) at the top of the script"
 _MOST_BYTES = 256 << 20
@@ -112,7 +112,7 @@ def _data(model: Any, given: Mapping[str, Any]) -> Carried:
     epochs = KERAS.epochs.value()(
         shuffle=shuffle, distribute_strategy=model.distribute_strategy, steps_per_execution=1, **arguments
     )
-    telling = told_positions.telling(epochs)
+    telling = iterators.telling(epochs)
     if telling is not None:
         return _told_position(telling)
     dataset = KERAS.distributed_dataset.of(epochs)
@@ -137,7 +137,7 @@ def _are_too_large(x: Any) -> bool:
     return found.is_changed or sum(buffer.bytes or 0 for buffer in found.buffers) > _MOST_BYTES
 
 
-def _told_position(data: told_positions.TellingData) -> Carried:
+def _told_position(data: iterators.TellingData) -> Carried:
     """Ask Grain for its position after one batch, return to it, and compare the next batch."""
     iterator = iter(data.dataset)
     next(iterator, None)

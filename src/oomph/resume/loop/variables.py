@@ -20,9 +20,9 @@ from oomph.resume.objects.arrays import Variable
 from oomph.resume.objects.library_kinds import OptimizerKind
 from oomph.resume.objects.walk import Node, walk
 from oomph.resume.state import training_state
+from oomph.resume.training.fit_objects import Roots
 
 _SECONDS = 2.0
-Roots = list[tuple[str, Any]]
 
 
 class LoopVariables:

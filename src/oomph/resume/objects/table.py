@@ -18,17 +18,7 @@ import tensorflow as tf
 from oomph.keras_bridge import code
 from oomph.keras_bridge.names.keras3 import KERAS
 from oomph.keras_bridge.names.tensorflow2 import TENSORFLOW
-from oomph.resume.objects import (
-    arrays,
-    containers,
-    instances,
-    iteration,
-    library_kinds,
-    open_file,
-    pandas_kinds,
-    random_kinds,
-    standard_kinds,
-)
+from oomph.resume.objects import arrays, containers, instances, iteration, library_kinds, random_kinds, standard_kinds
 from oomph.resume.objects.kind import Kind
 
 OPAQUE = Kind()
@@ -67,7 +57,7 @@ _BY_CLASS: dict[type, Kind] = {
     threading.local: standard_kinds.ThreadLocal(),
     ContextVar: standard_kinds.ContextValue(),
     **dict.fromkeys(_BUILTIN_ITERATORS, _ITERATOR),
-    **dict.fromkeys(open_file.CLASSES, open_file.OpenFile()),
+    **dict.fromkeys(standard_kinds.FILES, standard_kinds.OpenFile()),
     **dict.fromkeys((io.StringIO, io.BytesIO), standard_kinds.Buffer()),
     array.array: standard_kinds.Numbers(),
 }
@@ -83,7 +73,7 @@ _BY_NAME: dict[str, Kind] = {
     **dict.fromkeys(standard_kinds.MEMORY, standard_kinds.Memory()),
     **dict.fromkeys(standard_kinds.SHARED, standard_kinds.SharedMemory()),
     "torch._C.Generator": random_kinds.TorchRandom(),
-    **dict.fromkeys(pandas_kinds.CLASSES, pandas_kinds.PandasFrame()),
+    **dict.fromkeys(arrays.FRAMES, arrays.PandasFrame()),
     **dict.fromkeys(standard_kinds.DATABASES, standard_kinds.Database()),
     TENSORFLOW.queue.path: arrays.Queue(),
     TENSORFLOW.hash_table.path: arrays.Table(),

@@ -19,8 +19,8 @@ from oomph.keras_bridge.pipelines import datasets
 from oomph.keras_bridge.pipelines.datasets import KernelDraws
 from oomph.protocol.reasons import Reason, because
 from oomph.resume.objects.picture import Changes, Picture
-from oomph.resume.state import iterators, told_positions, training_state
-from oomph.resume.state.told_positions import Told
+from oomph.resume.state import iterators, training_state
+from oomph.resume.state.iterators import Told
 from oomph.resume.state.training_state import Array
 from oomph.resume.training import retaking
 from oomph.resume.training.fit_objects import FitObjects, as_saved
@@ -74,7 +74,7 @@ class DataPosition:
         self.lost: list[Reason] = []
         """Reasons a restored position is incomplete."""
         self._made_by_python: bool | None = None
-        self._telling: told_positions.TellingData | None = None
+        self._telling: iterators.TellingData | None = None
         self._data_before: Picture | None = None
         """The state of the data's objects when the iterator was made, for data that report their position."""
         self._told = False
@@ -98,7 +98,7 @@ class DataPosition:
             epochs: Keras' epoch iterator.
         """
         if self._telling is None or self._telling.dataset is not KERAS.distributed_dataset.of(epochs):
-            self._telling = told_positions.telling(epochs)
+            self._telling = iterators.telling(epochs)
         seen = KERAS.steps_seen.get(epochs, 1)  # Keras before 3.7 does not count, and keeps its iterator
         goes_on = epochs.steps_per_epoch is not None and KERAS.current_iterator.of(epochs) is not None and seen
         if goes_on or not (self.obstacle or self._is_made_by_python(epochs)):
