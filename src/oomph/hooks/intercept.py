@@ -18,8 +18,8 @@ from oomph.exact_step.step.step_protocol import PlainStep, Step, StepWatch
 from oomph.files.package import PACKAGE
 from oomph.hooks import adjustments, fault_injection, unfinished_caches, unguarded
 from oomph.hooks.left_out import LeftOut
-from oomph.hooks.outside_fit import TrainingOutsideFit, WatchedSteps
 from oomph.hooks.predict import GuardedPredict
+from oomph.hooks.unguarded import TrainingOutsideFit, WatchedSteps
 from oomph.journal.events import FeatureOff, GuardFailed, GuardInstalled
 from oomph.keras_bridge.batch.replicas import Replicas, outside_strategy_scope
 from oomph.keras_bridge.names import support

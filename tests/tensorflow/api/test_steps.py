@@ -16,13 +16,11 @@ import oomph
 from oomph.checkpoint.meta import Meta
 from oomph.errors import CheckpointError
 from oomph.keras_bridge.random_numbers import stateful_ops
-from oomph.resume.loop import description
+from oomph.resume.loop import running
 from oomph.resume.loop.data import Digests, digest_of
 from oomph.resume.loop.names import CarriedNames, _names
-from oomph.resume.loop.objects import LoopObjects
-from oomph.resume.loop.roots import roots_of
-from oomph.resume.loop.variables import LoopVariables
-from oomph.resume.training.recognition import Verdict
+from oomph.resume.loop.state import LoopObjects, LoopVariables, roots_of
+from oomph.resume.training.identity import Verdict
 
 # -- the loop ---------------------------------------------------------------------------------------------------------
 
@@ -406,5 +404,5 @@ def test_a_recorded_loop_is_recognised_only_if_its_facts_match(change, another_w
     }
     record = SimpleNamespace(meta=Meta(made_by=before), finished=False)
     now = {group: {**facts, **change.get(group, {})} for group, facts in before.items()}
-    assert description.recognised(record, now, another_way).verdict is verdict
-    assert description.recognised(None, now, another_way).verdict is Verdict.TRAIN
+    assert running.recognised(record, now, another_way).verdict is verdict
+    assert running.recognised(None, now, another_way).verdict is Verdict.TRAIN

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from oomph.resume.fit.memory_taken import batch_size, memory_taken
+from oomph.resume.fit.reporting import batch_size, memory_taken
 
 ROWS = np.zeros((100, 3), "float32")
 DATA = tf.data.Dataset.from_tensor_slices(ROWS)
@@ -51,7 +51,7 @@ def test_a_cpu_without_a_memory_limit_reports_no_device_memory(monkeypatch: pyte
 def test_memory_taken_counts_weights_and_optimizer_slots(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TF_CPU_ALLOCATOR_USE_BFC", "1")
     monkeypatch.setenv("TF_CPU_BFC_MEM_LIMIT_IN_MB", "64")
-    monkeypatch.setattr("oomph.resume.fit.memory_taken.peak_bytes_of_device", lambda: 9_000)
+    monkeypatch.setattr("oomph.resume.fit.reporting.peak_bytes_of_device", lambda: 9_000)
     model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(100)])
     model.compile("adam", "mse")
     model.optimizer.build(model.trainable_variables)

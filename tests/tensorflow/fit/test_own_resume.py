@@ -6,7 +6,7 @@ import pytest
 
 from oomph.journal.journal import Event
 from oomph.protocol.progress import Progress
-from oomph.resume.fit.own_resume import begun_before, steps_before
+from oomph.resume.fit.reporting import begun_before, steps_before
 
 
 def started(first_epoch: int, key: str = "a-0", fit: int = 0, attempt: int = 1) -> Event:

@@ -7,7 +7,7 @@ import json
 import keras
 import numpy as np
 
-from oomph.resume.fit.trained import Trained, is_made_anew, restore
+from oomph.resume.fit.model_state import Trained, is_made_anew, restore_changes
 
 
 def frozen_head(small_model):
@@ -26,7 +26,7 @@ def test_unfrozen_layers_are_restored_and_the_step_is_rebuilt(small_model):
     assert is_made_anew(kept)
     resumed = frozen_head(small_model)
     before = resumed.train_function
-    restore(resumed, kept)
+    restore_changes(resumed, kept)
     assert [layer.trainable for layer in resumed.layers] == [True, True]
     assert resumed.train_function is not before
 
@@ -37,7 +37,7 @@ def test_layers_unfrozen_without_a_rebuild_keep_the_step(small_model):
     killed.layers[0].trainable = True
     resumed = frozen_head(small_model)
     before = resumed.train_function
-    restore(resumed, begin.now(killed))
+    restore_changes(resumed, begin.now(killed))
     assert resumed.layers[0].trainable
     assert resumed.train_function is before
 
@@ -52,7 +52,7 @@ def test_a_trainable_layer_within_a_frozen_one_is_restored(small_model):
     inner.trainable = False
     inner.layers[1].trainable = True
     resumed, again = make()
-    restore(resumed, begin.now(killed))
+    restore_changes(resumed, begin.now(killed))
     assert [layer.trainable for layer in again._flatten_layers()] == [
         layer.trainable for layer in inner._flatten_layers()
     ]
@@ -61,7 +61,7 @@ def test_a_trainable_layer_within_a_frozen_one_is_restored(small_model):
 def test_trainable_flags_stay_unchanged_unless_the_checkpoint_fits_the_model(small_model):
     model = frozen_head(small_model)
     for kept in (None, {}, {"layers": [True]}, {"layers": [True, True, False, True]}, "x"):
-        restore(model, kept)
+        restore_changes(model, kept)
         assert not is_made_anew(kept)
     assert [layer.trainable for layer in model.layers] == [False, True]
 
@@ -82,14 +82,14 @@ def test_settings_changed_by_a_callback_are_restored(small_model):
     killed.layers[0].rate, killed.optimizer.weight_decay = 0.25, 0.01
     kept = json.loads(json.dumps(begin.now(killed)))
     resumed = small_model(keras.layers.Dropout(0.5))
-    restore(resumed, kept)
+    restore_changes(resumed, kept)
     assert (resumed.layers[0].rate, resumed.optimizer.weight_decay) == (0.25, 0.01)
     assert resumed.layers[0].seed_generator is not None
 
 
 def test_a_checkpoint_cannot_set_other_attributes(small_model):
     resumed = small_model(keras.layers.Dropout(0.5))
-    restore(
+    restore_changes(
         resumed, {"layers": [], "settings": {"Dropout 0": {"built": False, "call": "x"}, "Dropout 9": {"rate": 1.0}}}
     )
     assert resumed.layers[0].built

@@ -6,8 +6,8 @@ import itertools
 
 import pytest
 
+from oomph.resume.training.identity import KnownState, Recognised, Verdict, recognise
 from oomph.resume.training.provenance import CALLBACKS, CONFIGURATION, DATA, SCRIPT, STRUCTURE, TURN
-from oomph.resume.training.recognition import KnownState, Recognised, Verdict, recognise
 
 GROUPS = (STRUCTURE, CONFIGURATION, CALLBACKS, TURN, DATA)
 

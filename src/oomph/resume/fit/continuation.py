@@ -16,7 +16,7 @@ from oomph.protocol.reasons import because
 from oomph.resume.fit.fit import Fit
 from oomph.resume.training import leaving
 from oomph.resume.training.fits import Fits
-from oomph.resume.training.recognition import KnownState, Recognised, Verdict, recognise
+from oomph.resume.training.identity import KnownState, Recognised, Verdict, recognise
 
 
 def settle(fits: Fits, fit: Fit) -> None:

@@ -19,13 +19,11 @@ from oomph.keras_bridge.batch.replicas import outside_strategy_scope
 from oomph.keras_bridge.names.keras3 import KERAS
 from oomph.keras_bridge.runtime.errors import outcome_of
 from oomph.protocol.phases import Phase
-from oomph.resume.fit import callbacks, event_files, reporting, trained
+from oomph.resume.fit import callbacks, event_files, model_state, reporting
 from oomph.resume.fit.checkpoints import FitCheckpoints
-from oomph.resume.fit.own_resume import tell_own_resume
-from oomph.resume.fit.proof import FitProof
+from oomph.resume.fit.reporting import tell_own_resume, tell_unsavable
 from oomph.resume.fit.resumption import CannotResumeError, Resumption, ended_before
-from oomph.resume.fit.running import RunningFit
-from oomph.resume.fit.unsavable import tell_unsavable
+from oomph.resume.fit.running import FitProof, RunningFit
 from oomph.resume.state import iterators
 from oomph.resume.training import leaving, provenance, retaking
 from oomph.resume.training.fits import Fits
@@ -139,7 +137,7 @@ class Fit(RunningFit):
     def begin_training(self) -> None:
         """Called after the user's own `on_train_begin` callbacks. Sets the epoch to start with."""
         self.objects.begin(to_be_resumed=self._resumed)
-        self.trained = trained.Trained(self.model)
+        self.trained = model_state.Trained(self.model)
         if self._resumed:
             self._start_at(self.epoch)
             self.resumption.restore_early()

@@ -23,7 +23,7 @@ from oomph.keras_bridge.batch import batches
 from oomph.keras_bridge.names.keras3 import KERAS
 from oomph.keras_bridge.names.tensorflow2 import TENSORFLOW
 from oomph.protocol.reasons import Reason, as_data, because, in_one_line, reasons_from
-from oomph.resume.fit import callbacks, step_draws, trained, written_files
+from oomph.resume.fit import callbacks, model_state, written_files
 from oomph.resume.fit.fit import Fit
 from oomph.resume.fit.validation_data import READ_AHEAD
 from oomph.resume.state import iterators, training_state
@@ -100,10 +100,10 @@ def _restore(fits: Fits, fit: Fit, checkpoint: Checkpoint) -> Any:
         if isinstance(iterator, (tf.data.Iterator, tf.distribute.DistributedIterator)):
             _move_on(fit, checkpoint, epochs, iterator)
         models.give_back(model, training_state.read_arrays(checkpoint, "layer/"))
-        lost = [*fit.data.lost, *step_draws.restore(model, checkpoint), *_restore_python(fits, fit, checkpoint)]
+        lost = [*fit.data.lost, *model_state.restore_draws(model, checkpoint), *_restore_python(fits, fit, checkpoint)]
         history = _history(fit, epochs, checkpoint)
         model.stop_training = said(checkpoint.meta.stop_training)
-        trained.restore(model, checkpoint.meta.trained)
+        model_state.restore_changes(model, checkpoint.meta.trained)
     if lost and not fits.session.handover.guarding.trust_finished_fits:
         raise CheckpointError(in_one_line(lost))
     broken = training_state.not_finite(named, training_state.finite_only(model, named))

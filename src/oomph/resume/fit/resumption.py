@@ -21,7 +21,7 @@ from oomph.keras_bridge.batch import batches
 from oomph.keras_bridge.names.keras3 import KERAS
 from oomph.keras_bridge.pipelines import datasets
 from oomph.protocol.reasons import as_data, because, reasons_from
-from oomph.resume.fit import callbacks, step_draws, trained, written_files
+from oomph.resume.fit import callbacks, model_state, written_files
 from oomph.resume.fit.running import RunningFit
 from oomph.resume.fit.validation_data import READ_AHEAD
 from oomph.resume.objects.picture import Changes
@@ -116,9 +116,9 @@ class Resumption:
         if checkpoint is None or checkpoint.meta.objects is None:  # the first step refuses a forged one
             return
         kept = checkpoint.meta.trained
-        if not trained.is_made_anew(kept):
+        if not model_state.is_made_anew(kept):
             self._trace_as_at_the_beginning()
-        trained.restore(self._fit.model, kept)
+        model_state.restore_changes(self._fit.model, kept)
         changes = from_meta(checkpoint.meta.objects, training_state.read_arrays(checkpoint, "object/"))
         self._fit.objects.restore_early(changes)
         callbacks.restore_history(self._fit.model.history, checkpoint)
@@ -198,7 +198,7 @@ class Resumption:
         named = training_state.slots_of(fit.model, step)
         with training_state.restored(checkpoint, named, training_state.finite_only(fit.model, named)):
             models.give_back(fit.model, training_state.read_arrays(checkpoint, "layer/"))
-            self._fit.lost += step_draws.restore(fit.model, checkpoint)
+            self._fit.lost += model_state.restore_draws(fit.model, checkpoint)
             if not anew:
                 kind = self._data_kind = self._data_kind or fit.data.restore(
                     checkpoint, iterator, fit.epoch_iterator, self._batches_before(checkpoint)

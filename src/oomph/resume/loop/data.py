@@ -18,7 +18,7 @@ from oomph.keras_bridge import fingerprints
 from oomph.keras_bridge.names.keras3 import KERAS
 from oomph.keras_bridge.names.tensorflow2 import TENSORFLOW
 from oomph.keras_bridge.pipelines import datasets
-from oomph.resume.loop.source import Source
+from oomph.resume.loop.steps import Source
 from oomph.resume.state import iterators, training_state
 from oomph.resume.state.iterators import Told
 from oomph.resume.training import retaking
@@ -27,7 +27,7 @@ from oomph.resume.training.fit_objects import from_meta
 from oomph.resume.training.retaking import Watched
 
 if TYPE_CHECKING:
-    from oomph.resume.loop.objects import LoopObjects
+    from oomph.resume.loop.state import LoopObjects
     from oomph.resume.training.fits import Fits
 
 

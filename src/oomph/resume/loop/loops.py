@@ -10,8 +10,7 @@ from weakref import WeakSet
 
 from oomph.journal.events import GuardFailed
 from oomph.protocol.phases import Phase
-from oomph.resume.loop.observer import LoopObserver, Unwatched
-from oomph.resume.loop.steps import Steps
+from oomph.resume.loop.steps import LoopObserver, Steps, Unwatched
 from oomph.script import session
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 from oomph.checkpoint.witness import STEP, Witness, WitnessBoard
 from oomph.keras_bridge import fingerprints
 from oomph.resume.loop.data import Digests
-from oomph.resume.loop.variables import LoopVariables
+from oomph.resume.loop.state import LoopVariables
 from oomph.resume.training.proof import Proof, Witnessed, loss_of, random_state
 
 _SHARE = 0.004

@@ -11,14 +11,12 @@ from oomph.keras_bridge.batch import batches
 from oomph.keras_bridge.runtime.allocator import peak_bytes_of_device
 from oomph.protocol.phases import Phase
 from oomph.protocol.reasons import because
-from oomph.resume.loop.checkpoints import LoopCheckpoints
-from oomph.resume.loop.description import recognised, was_edited
-from oomph.resume.loop.resumption import LoopResumption
-from oomph.resume.loop.running import RunningLoop
+from oomph.resume.loop.resumption import LoopCheckpoints, LoopResumption
+from oomph.resume.loop.running import RunningLoop, recognised, was_edited
 from oomph.resume.loop.steps import Steps
 from oomph.resume.training import leaving
 from oomph.resume.training.fits import Fits
-from oomph.resume.training.recognition import Recognised, Verdict
+from oomph.resume.training.identity import Recognised, Verdict
 from oomph.script.kept_micro_batches import Start
 from oomph.script.loop_location import enclosing_loops
 from oomph.script.preemption import CTRL_C

@@ -3,33 +3,89 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from types import FrameType
 from typing import Any
 from weakref import WeakSet
 
 from oomph.checkpoint.container import Position
 from oomph.checkpoint.meta import Meta
+from oomph.checkpoint.store import Record
 from oomph.journal.events import AtStep
 from oomph.keras_bridge.names.keras3 import KERAS
 from oomph.keras_bridge.random_numbers.stateful_ops import functions_with_draws
 from oomph.protocol.reason_table import TAKEN_AHEAD
 from oomph.protocol.reasons import Reason, as_data, because
 from oomph.resume.loop.data import LoopData
-from oomph.resume.loop.description import facts_of
 from oomph.resume.loop.names import CarriedNames
-from oomph.resume.loop.objects import LoopObjects
 from oomph.resume.loop.proof import LoopProof
-from oomph.resume.loop.roots import roots_of
-from oomph.resume.loop.steps import Steps
-from oomph.resume.loop.variables import LoopVariables
+from oomph.resume.loop.state import LoopObjects, LoopVariables, Root, roots_of
+from oomph.resume.loop.steps import Source, Steps
 from oomph.resume.state import training_state
 from oomph.resume.state.training_state import Array
 from oomph.resume.training import provenance
 from oomph.resume.training.fit_objects import as_saved
 from oomph.resume.training.fits import Fits
-from oomph.resume.training.growing import Sizes, sizes_of
-from oomph.resume.training.identity import FitIdentity
+from oomph.resume.training.identity import FitIdentity, Recognised, Verdict
+from oomph.resume.training.provenance import CONFIGURATION, DATA, ENVIRONMENT, SCRIPT, SETTINGS, STRUCTURE, TURN, Facts
+from oomph.resume.training.step_checkpoints import Sizes, sizes_of
+
+
+def facts_of(
+    roots: list[Root],
+    variables: LoopVariables,
+    source: Source,
+    epochs: Sequence[int] | None,
+    settings: dict[str, str],
+    turn: dict[str, Any],
+) -> Facts:
+    """The facts that identify a loop, taken before anything is restored."""
+    weights = {f"weights of {root}": shapes for root in roots if (shapes := variables.shapes(root.name))}
+    return {
+        **provenance.facts_around(),
+        STRUCTURE: weights,
+        CONFIGURATION: {"epochs": None if epochs is None else str(epochs)},
+        SETTINGS: settings,
+        TURN: turn,
+        DATA: {
+            "kind of data": type(source.dataset).__name__,
+            "elements of the data": str(getattr(source.dataset, "element_spec", None)),
+            "batches in an epoch": source.length(),
+        },
+    }
+
+
+def recognised(record: Record | None, facts: Facts, came_another_way: bool) -> Recognised:
+    """Decide what happens to a loop, given the newest state of an earlier attempt at its place.
+
+    Args:
+        record: that state; None if there is none.
+        facts: the facts of the loop at its start.
+        came_another_way: whether an earlier fit or loop was not the one expected at its place.
+    """
+    if record is None:
+        return Recognised(Verdict.TRAIN)
+    before, edited = record.meta.made_by, was_edited(record, facts)
+    structure = provenance.changes(before, facts, STRUCTURE)
+    if record.finished or (structure and came_another_way):
+        return Recognised(Verdict.TRAIN, provenance.listed(structure) or "a fit and not a loop", another_way=True)
+    if structure:
+        return Recognised(Verdict.REFUSE, provenance.listed(structure))
+    others = provenance.changes(before, facts, TURN, DATA)
+    if others and not edited:
+        return Recognised(Verdict.TRAIN, provenance.listed(others), another_way=True)
+    return Recognised(Verdict.RESUME)
+
+
+def was_edited(record: Record, facts: Facts) -> bool:
+    """True if the script has changed since."""
+    return bool(provenance.changes(record.meta.made_by, facts, SCRIPT, ENVIRONMENT))
+
+
+def other_data(before: Facts, now: Facts) -> bool:
+    """True if the data differ from those of the checkpoint, after an edit of the script."""
+    return bool(provenance.changes(before, now, DATA))
+
 
 _MOST_SHOWN = 6
 

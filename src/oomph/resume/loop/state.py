@@ -1,4 +1,6 @@
-"""The variables of a loop's state: found wherever they are, named the same in every attempt, and created early.
+"""The state of a loop: the objects that the script passes, their variables and what else they hold.
+
+Variables are found wherever they are, and named the same in every attempt.
 
 A model or an optimizer often has no variables before its first step, but a restarted loop needs them earlier. So layers
 are built for their earlier shapes, and optimizers for the weights that they trained.
@@ -9,6 +11,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
+from dataclasses import dataclass
 from typing import Any
 
 import tensorflow as tf
@@ -16,11 +19,83 @@ import tensorflow as tf
 from oomph.errors import CheckpointError
 from oomph.keras_bridge.graph import Slot, tensorflow_variable
 from oomph.keras_bridge.names.keras3 import KERAS
+from oomph.protocol.reasons import Reason, because, method_failed
+from oomph.resume.objects import values
 from oomph.resume.objects.arrays import Variable
+from oomph.resume.objects.instances import dict_of
+from oomph.resume.objects.kind import Kind
 from oomph.resume.objects.library_kinds import OptimizerKind
+from oomph.resume.objects.table import OPAQUE, kind_of
 from oomph.resume.objects.walk import Node, walk
-from oomph.resume.state import training_state
-from oomph.resume.training.fit_objects import Roots
+from oomph.resume.state import nested, training_state
+from oomph.resume.state.training_state import Array
+from oomph.resume.training.fit_objects import FitObjects, Roots
+
+_PAIRS = (("get_state", "set_state"), ("state_dict", "load_state_dict"))
+_LIBRARIES = ("keras", "tensorflow", "numpy")
+"""Libraries whose own `get_state` and similar methods mean something else."""
+
+
+@dataclass(frozen=True)
+class Root:
+    """One object of a loop's state."""
+
+    name: str
+    """The name as in the call: "state[1]", or "state['model']"."""
+    thing: Any
+    pair: tuple[str, str] | None = None
+    """The names of the methods that get and set its state; None if its parts are inspected instead."""
+
+    @property
+    def kind(self) -> str:
+        """The name of its class, for messages."""
+        return type(self.thing).__name__
+
+    def __str__(self) -> str:
+        return f"{self.name} ({self.kind})"
+
+
+def roots_of(state: Any) -> list[Root]:
+    """The roots of the given state; raises TypeError for what cannot be saved and restored."""
+    if isinstance(state, tf.train.Checkpoint):
+        named = [(f"state.{name}", thing) for name, thing in sorted(dict_of(state).items()) if not name.startswith("_")]
+        return [_root(name, thing) for name, thing in named if isinstance(thing, tf.__internal__.tracking.Trackable)]
+    if type(state) is dict and not _holds_plain_values(state):
+        return [_root(f"state[{name!r}]", thing) for name, thing in state.items()]
+    if isinstance(state, (list, tuple)):
+        return [_root(f"state[{number}]", thing) for number, thing in enumerate(state)]
+    return [_root("state", state)]
+
+
+def _holds_plain_values(state: dict[Any, Any]) -> bool:
+    """True if a dict is state itself, not just names for objects: it holds values that change by assignment."""
+    return any(values.is_value(thing) for thing in state.values())
+
+
+def _root(name: str, thing: Any) -> Root:
+    root = Root(name, thing, _pair_of(type(thing)))
+    if root.pair is not None or type(thing) in (tuple, list):
+        return root
+    if values.is_value(thing) or isinstance(thing, tf.Tensor):
+        raise TypeError(f"{root} never changes itself: keep what the loop reassigns in a dict or an object")
+    kind = kind_of(thing)
+    if kind is OPAQUE or not _can_be_given_back(kind):
+        raise TypeError(
+            f"{root} cannot be saved and restored: pass the object that holds its state, or give its class get_state()"
+            " and set_state(state)"
+        )
+    return root
+
+
+def _pair_of(kind: type) -> tuple[str, str] | None:
+    if kind.__module__.partition(".")[0] in _LIBRARIES:
+        return None
+    return next((pair for pair in _PAIRS if all(callable(getattr(kind, name, None)) for name in pair)), None)
+
+
+def _can_be_given_back(kind: Kind) -> bool:
+    return kind.in_place and (type(kind).give_back is not Kind.give_back or bool(type(kind).parts is not Kind.parts))
+
 
 _SECONDS = 2.0
 
@@ -189,3 +264,72 @@ def _tupled(config: Any) -> Any:
 
 def _listed(keys: list[str]) -> str:
     return ", ".join(keys[:3]) + (f" and {len(keys) - 3} more" if len(keys) > 3 else "")
+
+
+OWN = "own/"
+"""The name prefix of arrays from objects' own `get_state()`."""
+
+
+class LoopObjects(FitObjects):
+    """The objects of a loop that may change, as `FitObjects` has those of a fit.
+
+    Args:
+        roots: the state of the loop.
+        variables: the variables in it, which are saved separately.
+        data: the source of the batches.
+        held: batches taken ahead that the body has not received.
+    """
+
+    def __init__(self, roots: list[Root], variables: LoopVariables, data: Any, held: list[Any]) -> None:
+        self._variables, self._callbacks = variables, []
+        self._telling = [root for root in roots if root.pair is not None]
+        looked_at: Roots = [(root.name, root.thing) for root in roots if root.pair is None]
+        self._data = [("data", data)]
+        self._others = [*looked_at, ("the batch ahead", held)]
+        self.at_entry = self._at_begin = self._picture()
+        self._kept = {}
+
+    def _saved_elsewhere(self) -> Iterator[int]:
+        return self._variables.ids()
+
+    # -- objects that save their own state ----------------------------------------------------------------------------
+
+    def told(self) -> tuple[dict[str, Any], list[Array], list[Reason]]:
+        """The state that objects report by their own methods: the JSON part, its arrays, and what could not be read."""
+        states: dict[str, Any] = {}
+        arrays: list[Array] = []
+        lost = []
+        for root in self._telling:
+            try:
+                told = getattr(root.thing, _pair(root)[0])()
+                states[root.name], own = nested.encode(told, f"{OWN}{len(arrays)}/")
+            except Exception as error:
+                lost.append(method_failed(str(root), _pair(root)[0], error))
+                continue
+            arrays += [_copied(name, value) for name, value in own.items()]
+        return states, arrays, lost
+
+    def tell(self, states: dict[str, Any], arrays: dict[str, Any]) -> list[Reason]:
+        """Give objects the state that they reported; return what could not be restored."""
+        lost = []
+        for root in self._telling:
+            if root.name not in states:
+                lost.append(because("not-in-first-state", where=str(root)))
+                continue
+            try:
+                getattr(root.thing, _pair(root)[1])(nested.decode(states[root.name], arrays, OWN))
+            except Exception as error:
+                lost.append(method_failed(str(root), _pair(root)[1], error))
+        return lost
+
+
+def _pair(root: Root) -> tuple[str, str]:
+    assert root.pair is not None
+    return root.pair
+
+
+def _copied(name: str, value: Any) -> Array:
+    import numpy as np
+
+    array = np.array(value)
+    return Array(name, array.dtype.name, array)

@@ -1,14 +1,24 @@
-"""Changes by callbacks to a model within a fit: trainable layers, their settings, its compilation."""
+"""The state of a model within a fit that its variables do not hold: changes by callbacks, and the draws of its steps.
+
+Callbacks may change which layers train, their settings, and the compilation. A fit runs two steps, one for training and
+one for validation, and both keep counting their random numbers in the next fit of the model.
+"""
 
 from __future__ import annotations
 
 import functools
 import inspect
 from collections import Counter
+from collections.abc import Iterator
 from typing import Any
 
+from oomph.checkpoint.container import Checkpoint
+from oomph.exact_step.step.guarded_step import GuardedStep
 from oomph.keras_bridge.models import optimizers_of
 from oomph.keras_bridge.names.keras3 import KERAS
+from oomph.protocol.reasons import Reason, because
+from oomph.resume.state import training_state
+from oomph.resume.state.training_state import Array
 
 _PLAIN = frozenset((bool, int, float, str, type(None)))
 
@@ -50,7 +60,7 @@ def is_made_anew(kept: Any) -> bool:
     return isinstance(kept, dict) and bool(kept.get("made_anew"))
 
 
-def restore(model: Any, kept: Any) -> None:
+def restore_changes(model: Any, kept: Any) -> None:
     """Restore which layers train, and their settings; call this before the first step is traced."""
     if not isinstance(kept, dict):
         return
@@ -126,3 +136,39 @@ def _names_of_settings(kind: Any) -> frozenset[str]:
 
 def _compilation(model: Any) -> tuple[Any, ...]:
     return getattr(model, "optimizer", None), KERAS.compile_loss.get(model)
+
+
+_TRAINING, _VALIDATION = "draws/", "validation/"
+
+
+def draws_as_arrays(model: Any) -> list[Array]:
+    """The count that each random operation of the model's steps keeps of its draws: int64 [3] each."""
+    return [
+        Array(f"{under}{number}", "int64", value)
+        for under, step in _steps(model)
+        for number, value in enumerate(step.draws.values())
+    ]
+
+
+def hidden_draws(model: Any) -> list[Reason]:
+    """The reasons some random operations of the model's steps cannot be restored."""
+    return [line for _, step in _steps(model) for line in step.hidden_state()]
+
+
+def restore_draws(model: Any, checkpoint: Checkpoint) -> list[Reason]:
+    """Restore the counts of the random operations from a checkpoint; returns what could not be restored."""
+    kept = {under: training_state.read_arrays(checkpoint, under) for under in (_TRAINING, _VALIDATION)}
+    if kept[_VALIDATION]:
+        model.make_test_function()
+    found = dict(_steps(model))
+    for under, step in found.items():
+        step.draws.restore([kept[under][str(number)] for number in range(len(kept[under]))])
+    training = found.get(_TRAINING)
+    drawn = training is not None and training.draws.variables
+    return [because("draws-in-kernels")] if drawn and not kept[_TRAINING] else []
+
+
+def _steps(model: Any) -> Iterator[tuple[str, GuardedStep]]:
+    for under, step in ((_TRAINING, model.train_function), (_VALIDATION, model.test_function)):
+        if isinstance(step, GuardedStep):
+            yield under, step
