@@ -75,14 +75,14 @@ MUTATIONS = (
     ),
     Mutation(
         "files of a run through links",
-        "files/run_files.py",
+        "files/opening.py",
         "flags & ~os.O_TRUNC | os.O_NOFOLLOW",
         "flags & ~os.O_TRUNC",
         "run/directory/test_planted.py",
     ),
     Mutation(
         "files of a run for everybody",
-        "files/run_files.py",
+        "files/opening.py",
         "FOLDER_MODE, FILE_MODE = 0o700, 0o600",
         "FOLDER_MODE, FILE_MODE = 0o755, 0o644",
         "run/directory/test_planted.py",
@@ -96,7 +96,7 @@ MUTATIONS = (
     ),
     Mutation(
         "a descriptor is ours whoever has it",
-        "files/own_descriptor.py",
+        "files/opening.py",
         "return self._identity is not None and _identity(self.fd) == self._identity",
         "return True",
         "run/script/test_closed_descriptors.py",
@@ -194,14 +194,14 @@ MUTATIONS = (
     ),
     Mutation(
         "another batch is the same batch",
-        "checkpoint/comparison.py",
+        "checkpoint/witness.py",
         "if then.batch and now.batch and then.batch != now.batch:",
         "if False:",
         "run/checkpoint/test_comparison.py",
     ),
     Mutation(
         "noise explains any difference",
-        "checkpoint/comparison.py",
+        "checkpoint/witness.py",
         "and abs(now.loss - then.loss) <= allowed",
         "",
         "run/checkpoint/test_comparison.py",
@@ -285,7 +285,7 @@ MUTATIONS = (
     ),
     Mutation(
         "FIFOs are waited for",
-        "files/regular_file.py",
+        "files/opening.py",
         "os.O_RDONLY | os.O_NONBLOCK",
         "os.O_RDONLY",
         "doctor/test_no_files.py --timeout 5",

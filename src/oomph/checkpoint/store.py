@@ -30,9 +30,9 @@ from oomph.checkpoint.container import (
     seal,
     write_manifest,
 )
-from oomph.checkpoint.meta import Meta
+from oomph.checkpoint.manifest import Meta
 from oomph.errors import CheckpointError
-from oomph.files.run_files import FOLDER_MODE, make_own_folder
+from oomph.files.opening import FOLDER_MODE, make_own_folder
 
 T = TypeVar("T")
 KEEP = 2

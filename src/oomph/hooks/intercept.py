@@ -15,7 +15,7 @@ from oomph.exact_step.micro_batch import exactness
 from oomph.exact_step.step.division import choice_of
 from oomph.exact_step.step.guarded_step import GuardedStep
 from oomph.exact_step.step.step_protocol import PlainStep, Step, StepWatch
-from oomph.files.package import PACKAGE
+from oomph.files.user_code import PACKAGE
 from oomph.hooks import adjustments, fault_injection, unfinished_caches, unguarded
 from oomph.hooks.left_out import LeftOut
 from oomph.hooks.predict import GuardedPredict

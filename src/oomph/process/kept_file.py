@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from oomph.files.run_files import OwnFile
+from oomph.files.opening import OwnFile
 from oomph.redaction.redaction import redacted
 
 _LONGEST_LINE = 1 << 16

@@ -13,7 +13,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from oomph.files.run_files import open_own
+from oomph.files.opening import open_own
 
 _LAYOUT = struct.Struct("<9q")
 PROGRESS = "progress"

@@ -17,8 +17,7 @@ from oomph.journal.events import CreatedBefore, StoppedAt
 from oomph.protocol.creations import Earlier, Notes
 from oomph.protocol.injection import Injection
 from oomph.protocol.not_restartable import refuses
-from oomph.script.created_before import Before
-from oomph.script.creating import Creating
+from oomph.script.created_before import Before, Creating
 from oomph.script.script_line import ScriptLine, calling, raising
 from oomph.script.session import Session
 

@@ -47,7 +47,7 @@ TWENTY_FITS = """
 import sys
 from oomph.journal.journal import Journal
 from oomph.checkpoint.container import Position
-from oomph.checkpoint.meta import Meta
+from oomph.checkpoint.manifest import Meta
 from oomph.protocol.handover import Handover
 from oomph.checkpoint.store import CheckpointStore
 from oomph.journal.events import CheckpointSkipped

@@ -20,7 +20,7 @@ import oomph
 from oomph.checkpoint import container as checkpoint_module
 from oomph.checkpoint import store as store_module
 from oomph.checkpoint.container import CheckpointWriter, Position, read_checkpoint
-from oomph.checkpoint.meta import Meta
+from oomph.checkpoint.manifest import Meta
 from oomph.checkpoint.store import CheckpointStore, foreign_format, unused
 from oomph.errors import CheckpointError
 
@@ -481,7 +481,7 @@ import os, signal, sys
 sys.path.insert(0, {source!r})
 from pathlib import Path
 from oomph.checkpoint.container import Position
-from oomph.checkpoint.meta import Meta
+from oomph.checkpoint.manifest import Meta
 from oomph.checkpoint.store import CheckpointStore, foreign_format
 store = CheckpointStore(Path({root!r}))
 store.open()

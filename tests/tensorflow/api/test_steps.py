@@ -13,7 +13,7 @@ import pytest
 import tensorflow as tf
 
 import oomph
-from oomph.checkpoint.meta import Meta
+from oomph.checkpoint.manifest import Meta
 from oomph.errors import CheckpointError
 from oomph.keras_bridge.random_numbers import stateful_ops
 from oomph.resume.loop import running

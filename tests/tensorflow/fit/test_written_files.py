@@ -10,7 +10,7 @@ import keras
 import pytest
 
 from oomph.checkpoint.container import Position
-from oomph.checkpoint.meta import Meta
+from oomph.checkpoint.manifest import Meta
 from oomph.checkpoint.store import CheckpointStore
 from oomph.resume.fit import written_files
 from oomph.resume.state import training_state

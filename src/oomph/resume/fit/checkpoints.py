@@ -13,7 +13,7 @@ import tensorflow as tf
 
 from oomph.checkpoint.container import CheckpointWriter, Position
 from oomph.checkpoint.interval import SHARE
-from oomph.checkpoint.meta import Meta, said
+from oomph.checkpoint.manifest import Meta, said
 from oomph.checkpoint.store import CheckpointStore, Saved
 from oomph.exact_step.step.step_protocol import Taken
 from oomph.journal.events import CheckpointRefused

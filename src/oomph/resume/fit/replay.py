@@ -8,7 +8,7 @@ from typing import Any
 import tensorflow as tf
 
 from oomph.checkpoint.container import Checkpoint
-from oomph.checkpoint.meta import said
+from oomph.checkpoint.manifest import said
 from oomph.errors import CheckpointError
 from oomph.journal.events import (
     CheckpointRefused,

@@ -8,7 +8,7 @@ from typing import Any
 import tensorflow as tf
 
 from oomph.checkpoint.container import Checkpoint
-from oomph.checkpoint.meta import said
+from oomph.checkpoint.manifest import said
 from oomph.checkpoint.witness import STEP
 from oomph.errors import CheckpointError
 from oomph.exact_step.micro_batch.micro_batch_step import essence

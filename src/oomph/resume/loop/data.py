@@ -13,7 +13,7 @@ import numpy as np
 import tensorflow as tf
 
 from oomph.checkpoint.container import Checkpoint
-from oomph.checkpoint.meta import said
+from oomph.checkpoint.manifest import said
 from oomph.keras_bridge import fingerprints
 from oomph.keras_bridge.names.keras3 import KERAS
 from oomph.keras_bridge.names.tensorflow2 import TENSORFLOW

@@ -7,7 +7,7 @@ from __future__ import annotations
 import time
 
 from oomph.checkpoint.container import Checkpoint, Position
-from oomph.checkpoint.meta import said
+from oomph.checkpoint.manifest import said
 from oomph.checkpoint.store import CheckpointStore, Saved
 from oomph.checkpoint.witness import STEP
 from oomph.errors import CheckpointError

@@ -9,7 +9,7 @@ from typing import Any
 from weakref import WeakSet
 
 from oomph.checkpoint.container import Position
-from oomph.checkpoint.meta import Meta
+from oomph.checkpoint.manifest import Meta
 from oomph.checkpoint.store import Record
 from oomph.journal.events import AtStep
 from oomph.keras_bridge.names.keras3 import KERAS

@@ -39,7 +39,7 @@ from oomph.keras_bridge import code
 from oomph.resume.objects.kind import NOTHING, CannotGiveBackError
 from oomph.resume.objects.texts import leads_elsewhere, may_be_a_command, texts_in
 from oomph.resume.objects.values import HARMLESS_IDS, HARMLESS_TYPES
-from oomph.script.run_when_read import Unpacking, holds_pickled_objects
+from oomph.script.restorable import Unpacking, holds_pickled_objects
 
 _CODE = (
     *(type, ModuleType, FunctionType, BuiltinFunctionType, MethodType, functools.partial, functools.partialmethod),

@@ -19,7 +19,7 @@ from oomph.resume.objects.kind import NOTHING, CannotGiveBackError, Kind, Outsid
 from oomph.resume.objects.picture import LOST, OUTSIDE, Changes, Picture, lost_object, references_in
 from oomph.resume.objects.table import kind_of_tag
 from oomph.resume.objects.values import Value
-from oomph.script.run_when_read import Unpacking
+from oomph.script.restorable import Unpacking
 
 _MOST_COPIES = 4
 _ERRORS = (

@@ -16,7 +16,7 @@ from oomph.protocol.reason_table import OPEN_FILE
 from oomph.resume.objects.arrays import Large
 from oomph.resume.objects.kind import NOTHING, CannotGiveBackError, Decode, Encode, Kind, Part, TypeNamed
 from oomph.resume.objects.values import Value
-from oomph.script.named_paths import may_be_restored
+from oomph.script.restorable import may_be_restored
 
 _MOST_BYTES = 16 << 20
 _NUMBERS = "<>=@!|0123456789xcbB?hHiIlLqQnNefdgsu"

@@ -22,7 +22,7 @@ import numpy as np
 
 from oomph.keras_bridge import code
 from oomph.resume.objects.kind import NOTHING
-from oomph.script.named_paths import is_hidden, is_of_a_program
+from oomph.script.restorable import is_hidden, is_of_a_program
 from oomph.script.sources import own_files
 
 _LONGEST_PATH = 4096

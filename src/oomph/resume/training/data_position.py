@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import tensorflow as tf
 
 from oomph.checkpoint.container import Checkpoint
-from oomph.checkpoint.meta import said
+from oomph.checkpoint.manifest import said
 from oomph.checkpoint.store import Draft
 from oomph.keras_bridge.names.keras3 import KERAS
 from oomph.keras_bridge.names.tensorflow2 import TENSORFLOW

@@ -39,10 +39,9 @@ from oomph.protocol.progress import Progress, read_progress
 from oomph.resume.training.call_place import Place, place_of_call
 from oomph.resume.training.identity import FitIdentity, fingerprint
 from oomph.script import environment_read
-from oomph.script.appended import Appends
 from oomph.script.background import Background
 from oomph.script.kept_micro_batches import MicroBatches, Start
-from oomph.script.opened_files import OpenedFiles
+from oomph.script.opened_files import Appends, OpenedFiles
 from oomph.script.preemption import Preemption
 from oomph.script.session import Session
 

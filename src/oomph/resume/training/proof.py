@@ -17,8 +17,7 @@ from typing import Any, Protocol
 import numpy as np
 import tensorflow as tf
 
-from oomph.checkpoint.comparison import Comparison
-from oomph.checkpoint.witness import END, EPOCH, STEP, Witness, WitnessBoard
+from oomph.checkpoint.witness import END, EPOCH, STEP, Comparison, Witness, WitnessBoard
 from oomph.exact_step.step.guarded_step import GuardedStep
 from oomph.exact_step.step.step_protocol import Taken
 from oomph.journal.events import AtStep, RepeatCompared

@@ -15,7 +15,7 @@ import tensorflow as tf
 
 from oomph.checkpoint.container import CheckpointWriter, Position
 from oomph.checkpoint.interval import Cost, typical
-from oomph.checkpoint.meta import Meta
+from oomph.checkpoint.manifest import Meta
 from oomph.checkpoint.store import CheckpointStore, Draft, Saved
 from oomph.errors import CheckpointError
 from oomph.journal.events import AtStep, CheckpointFailed, CheckpointSaved, CheckpointSkipped

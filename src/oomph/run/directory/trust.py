@@ -17,7 +17,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from oomph.files.run_files import FILE_MODE, FOLDER_MODE, open_folder
+from oomph.files.opening import FILE_MODE, FOLDER_MODE, open_folder
 
 _WRITTEN_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
 _REACHED_BY_OTHERS = stat.S_IXGRP | stat.S_IXOTH

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from oomph.files.run_files import OwnFile
+from oomph.files.opening import OwnFile
 from oomph.process.held_back import HeldBack
 from oomph.process.kept_file import KeptFile
 from oomph.process.native_line import head_of

@@ -1,7 +1,12 @@
-"""Opens the files of a run directory from its descriptor, never through a link, for this user alone. Both processes.
+"""Opens files so that nobody can misdirect oomph: regular files only, those of a run directory never through a link.
 
 A run directory may come from somebody else: unpacked from an archive, or planted where a run will look for it. A link
-in it could make oomph overwrite any file of the user, and a FIFO would block it forever.
+in it could make oomph overwrite any file of the user, and reading a FIFO would never end. Files of a run directory are
+opened from its descriptor, for this user alone.
+
+In the script process a descriptor may be taken over: daemons call `os.closerange(3, 256)` and then open their own files
+under the same numbers. Without a check, oomph would write into the script's data. Both processes; standard library
+only.
 """
 
 from __future__ import annotations
@@ -13,10 +18,67 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple
+from typing import BinaryIO, NamedTuple
 
 from oomph.errors import RunDirectoryError
-from oomph.files.own_descriptor import OwnDescriptor
+
+
+def open_regular(path: Path) -> BinaryIO:
+    """Open the file for reading. Raises OSError for anything unreadable or not a regular file."""
+    if "\0" in os.fspath(path):
+        raise OSError(errno.EINVAL, "not a file name", os.fspath(path))
+    fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # does not wait for the writer of a FIFO
+    if not stat.S_ISREG(os.fstat(fd).st_mode):
+        os.close(fd)
+        raise OSError(errno.EINVAL, "not a regular file", str(path))
+    return os.fdopen(fd, "rb")
+
+
+def read_regular(path: Path, most: int | None = None) -> bytes:
+    """Read the whole file; raises what `open_regular` raises, and OSError for more than `most` bytes."""
+    with open_regular(path) as file:
+        content = file.read() if most is None else file.read(most + 1)
+    if most is not None and len(content) > most:
+        raise OSError(errno.EFBIG, "larger than expected", str(path))
+    return content
+
+
+class OwnDescriptor:
+    """A descriptor, and the identity of its file.
+
+    Args:
+        fd: an open descriptor.
+    """
+
+    def __init__(self, fd: int) -> None:
+        self.fd = fd
+        self._identity = _identity(fd)
+
+    @property
+    def is_ours(self) -> bool:
+        """True if the number still refers to the same file."""
+        return self._identity is not None and _identity(self.fd) == self._identity
+
+    def write(self, data: bytes) -> int:
+        """Write to the file; raises OSError, with EBADF if the descriptor is no longer ours."""
+        if not self.is_ours:
+            raise OSError(errno.EBADF, "the descriptor was closed by the script")
+        return os.write(self.fd, data)
+
+    def close(self) -> None:
+        """Close the descriptor, if it is still ours."""
+        if self.is_ours:
+            os.close(self.fd)
+        self._identity = None
+
+
+def _identity(fd: int) -> tuple[int, int] | None:
+    try:
+        found = os.fstat(fd)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
 
 FOLDER_MODE, FILE_MODE = 0o700, 0o600
 MOST_READ = 64 << 20

@@ -1,8 +1,11 @@
-"""Recognises contents that run nothing when read; all others are not restored.
+"""Decides which files oomph may restore: contents that run nothing when read, at paths that nothing runs or hides.
 
 `numpy.load`, `joblib.load`, `torch.load` and `pandas.read_pickle` find a pickle by its content, not by the name. So
 only known forms pass, each read to its end: text, NumPy numbers, Keras models and weights, safetensors, and these
-within an archive or a compressed file. Nothing is loaded. Standard library only.
+within an archive or a compressed file. Nothing is loaded.
+
+A run directory may come from anybody. The script opens what it names itself; oomph restores the content of such a file,
+and must not plant a program, a setting or a pickle there. Standard library only.
 """
 
 from __future__ import annotations
@@ -12,16 +15,24 @@ import gzip
 import io
 import json
 import lzma
+import os
 import re
+import sys
 import tarfile
 import zipfile
 import zlib
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
-from oomph.script.array_header import follows_arrays
-from oomph.script.model_files import HDF5, is_plain_document, is_plain_hdf5
-from oomph.script.pickled import calls_something, may_be_pickled
+from oomph.script.harmless_formats import (
+    HDF5,
+    calls_something,
+    follows_arrays,
+    is_plain_document,
+    is_plain_hdf5,
+    may_be_pickled,
+)
 
 _MOST = 64 << 20
 """The most bytes unpacked from one content."""
@@ -209,3 +220,42 @@ def _is_harmless_text(content: bytes) -> bool:
         return True  # several lines of JSON, or none at all: no model is read from it
     except RecursionError:
         return False
+
+
+_PROGRAMS = (
+    *(".py", ".pyw", ".pyc", ".pyi", ".pyz", ".pth", ".so", ".sh", ".bash", ".zsh", ".fish", ".ipynb", ".ipy"),
+    *(".desktop", ".service"),
+)
+_PICKLED = (".pkl", ".pickle", ".joblib", ".dill", ".pt", ".pth")
+
+
+def is_of_a_program(path: str) -> bool:
+    """True if the path names a file that Python or a shell runs."""
+    return path.endswith(_PROGRAMS)
+
+
+def is_hidden(path: str) -> bool:
+    """True for a path with a part that begins with a dot, where programs keep their settings."""
+    return any(part.startswith(".") and part not in (".", "..") for part in path.split(os.sep))
+
+
+def may_be_restored(path: str, content: bytes) -> bool:
+    """True if oomph may give this content to a file that the script opens.
+
+    Args:
+        path: absolute.
+    """
+    below = os.path.relpath(path) if _is_below(path, os.getcwd()) else path
+    is_ours = any(_is_below(path, prefix) for prefix in {sys.prefix, sys.base_prefix} if prefix not in ("/", "/usr"))
+    return not (
+        is_of_a_program(path)
+        or is_hidden(below)
+        or path.endswith(_PICKLED)
+        or is_run_when_read(content)
+        or is_ours
+        or Path(path).is_symlink()
+    )
+
+
+def _is_below(path: str, folder: str) -> bool:
+    return path.startswith(os.path.join(folder, ""))
