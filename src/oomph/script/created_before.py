@@ -1,8 +1,8 @@
 """Notices what a script creates, and lets a restarted script create it again.
 
-Python calls an audit hook before an event takes place. Whatever is missing then and exists at the next event of the same
-thread was created in between, because Python raises an event for everything it does to a file. The hook is called for
-every event of the process and returns at once for all but a few kinds. It never raises.
+Python calls an audit hook before an event takes place. Whatever is missing then and exists at the next event of the
+same thread was created in between, because Python raises an event for everything it does to a file. The hook is called
+for every event of the process and returns at once for all but a few kinds. It never raises.
 
 `os.mkdir`, an exclusive `open` and the like raise FileExistsError when a script starts a second time. Here they succeed
 as they did the first time if an earlier attempt created the same thing at the same line and it still exists: it must

@@ -8,8 +8,8 @@ Python reports the files that it opens and renames (audit events, PEP 578). h5py
 no audit event, so their methods report theirs. A database is left alone: it may already contain this attempt, as the
 storage of a tuner does.
 
-A file that a script appends to between fits may belong to other runs too, so nothing is removed from it; a repetition is
-only reported. A script that reads the file first is trusted to handle it. Standard library only; imports nothing that
+A file that a script appends to between fits may belong to other runs too, so nothing is removed from it; a repetition
+is only reported. A script that reads the file first is trusted to handle it. Standard library only; imports nothing that
 the script has not imported.
 """
 
