@@ -9,8 +9,8 @@ no audit event, so their methods report theirs. A database is left alone: it may
 storage of a tuner does.
 
 A file that a script appends to between fits may belong to other runs too, so nothing is removed from it; a repetition
-is only reported. A script that reads the file first is trusted to handle it. Standard library only; imports nothing that
-the script has not imported.
+is only reported. A script that reads the file first is trusted to handle it. Standard library only; imports nothing
+that the script has not imported.
 """
 
 from __future__ import annotations
