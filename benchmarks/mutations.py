@@ -369,7 +369,7 @@ MUTATIONS = (
     ),
     Mutation(
         "random numbers of a micro-batch are those of the first samples",
-        "keras_bridge/random_numbers/random_ops.py",
+        "keras_bridge/random_ops.py",
         "count, lead = first // group, tf.cast(first % group, tf.int32)",
         "count, lead = 0 * first, tf.cast(0 * first, tf.int32)",
         "tensorflow/random_numbers",

@@ -104,12 +104,8 @@ class CheckpointStore:
         self._number += 1
         return Draft(self, f"step-{self._number:06d}-fit{at.fit}-epoch{at.epoch}-step{at.step}", at)
 
-    def save_finished(self, at: Position, meta: Meta, write: Callable[[CheckpointWriter], None]) -> Saved:
-        """Write the end state of a fit, which is kept while the run may restart. Raises CheckpointError."""
-        return self.draft_finished(at).complete(meta, write)
-
     def draft_finished(self, at: Position) -> Draft:
-        """Begin the end state of a fit. Raises CheckpointError."""
+        """Begin the end state of a fit, which is kept while the run may restart. Raises CheckpointError."""
         return Draft(self, f"finished-fit{at.fit}", at)
 
     def records(self) -> list[Record]:

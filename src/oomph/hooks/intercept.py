@@ -21,11 +21,11 @@ from oomph.hooks.left_out import LeftOut
 from oomph.hooks.predict import GuardedPredict
 from oomph.hooks.unguarded import TrainingOutsideFit, WatchedSteps
 from oomph.journal.events import FeatureOff, GuardFailed, GuardInstalled
+from oomph.keras_bridge import stateful_random_ops
 from oomph.keras_bridge.batch.replicas import Replicas, outside_strategy_scope
 from oomph.keras_bridge.names import support
 from oomph.keras_bridge.names.keras3 import KERAS
 from oomph.keras_bridge.names.row import Feature
-from oomph.keras_bridge.random_numbers import stateful_ops
 from oomph.keras_bridge.runtime import allocator
 from oomph.keras_bridge.runtime.patching import patch
 from oomph.protocol.ownership import below_owner
@@ -69,7 +69,7 @@ def install(trainer: Any, session: Session) -> None:
     fault_injection.install(fits)
     loops.install(fits)
     if not below_owner() and not support.lacks(Feature.SEEDS):
-        stateful_ops.install_eager(session.handover.entropy)
+        stateful_random_ops.install_eager(session.handover.entropy)
     session.journal.write(GuardInstalled(keras=_version()))
 
 

@@ -30,6 +30,17 @@ def optimizers_of(model: Any) -> list[Any]:
     return found
 
 
+def innermost(optimizer: Any) -> Any:
+    """The optimizer inside a loss-scaling one, or the optimizer itself."""
+    return getattr(optimizer, "inner_optimizer", optimizer)
+
+
+def learning_rate_of(optimizer: Any) -> float | None:
+    """The current learning rate; None if it is not known, as with a user's own optimizer."""
+    rate: Any = KERAS.learning_rate.get(innermost(optimizer))
+    return float(rate.numpy()) if hasattr(rate, "numpy") else None
+
+
 def weights_of_each(model: Any) -> list[list[int]]:
     """The indices of each optimizer's weights in the model's variables; −1 for a weight not among them."""
     places = {id(variable): place for place, variable in enumerate(model.variables)}

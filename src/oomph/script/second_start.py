@@ -116,7 +116,7 @@ def _created(error: BaseException | None, message: str, earlier: Earlier, creati
     """The creation of the path in the way: "now" in this attempt, "before" in an earlier one; empty if unknown."""
     path = _path_of(error)
     if not path:
-        return "before" if any(map(_is_named_in(message), _few(earlier.paths))) else ""
+        return "before" if any(map(_is_named_in(message), sorted(earlier.paths)[:_MOST_PATHS])) else ""
     return "now" if path in creating.paths else "before" if path in earlier.paths else ""
 
 
@@ -126,10 +126,6 @@ def _path_of(error: BaseException | None) -> str:
         return ""
     path = error.filename if error.filename2 is None else error.filename2
     return os.path.abspath(os.fsdecode(path)) if isinstance(path, (str, bytes)) else ""
-
-
-def _few(paths: set[str]) -> list[str]:
-    return sorted(paths)[:_MOST_PATHS]
 
 
 def _is_named_in(message: str) -> Any:

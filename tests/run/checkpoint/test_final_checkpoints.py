@@ -56,7 +56,8 @@ handover = Handover.read()
 store = CheckpointStore(handover.path / "checkpoints")
 store.open()
 for fit in range(20):
-    store.save_finished(Position(fit, 1, 0, fit), Meta(), lambda to: to.add("w", "uint8", (100_000,), bytes(100_000)))
+    draft = store.draft_finished(Position(fit, 1, 0, fit))
+    draft.complete(Meta(), lambda to: to.add("w", "uint8", (100_000,), bytes(100_000)))
 store.draft_step(Position(20, 0, 1, 21)).complete(Meta(), lambda writer: writer.add("w", "uint8", (9,), bytes(9)))
 if "nan" in sys.argv:
     Journal(handover.path, handover.attempt, "script").write(CheckpointSkipped(reason="w is not finite"))

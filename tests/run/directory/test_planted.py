@@ -155,7 +155,7 @@ def checkpoint(folder: Path) -> Path:
         (writer.folder / "iterator.index").write_bytes(b"made by TensorFlow")
         writer.add("weights", "float32", (2,), b"12345678")
 
-    store.save_finished(Position(0), Meta(), write)
+    store.draft_finished(Position(0)).complete(Meta(), write)
     return folder / "checkpoints" / "finished-fit0"
 
 

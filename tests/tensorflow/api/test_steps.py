@@ -15,7 +15,7 @@ import tensorflow as tf
 import oomph
 from oomph.checkpoint.manifest import Meta
 from oomph.errors import CheckpointError
-from oomph.keras_bridge.random_numbers import stateful_ops
+from oomph.keras_bridge import stateful_random_ops
 from oomph.resume.loop import running
 from oomph.resume.loop.data import Digests, digest_of
 from oomph.resume.loop.names import CarriedNames, _names
@@ -373,7 +373,7 @@ def test_functions_using_random_kernels_with_hidden_counters_are_named():
         return tf.random.stateless_normal([2], [1, 2])
 
     noisy(), quiet()
-    assert [*map(str, stateful_ops.functions_with_draws([noisy, quiet]))] == [
+    assert [*map(str, stateful_random_ops.functions_with_draws([noisy, quiet]))] == [
         "random numbers that TensorFlow's kernels count themselves, in noisy"
     ]
 

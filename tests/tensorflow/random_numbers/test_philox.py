@@ -9,9 +9,9 @@ import pytest
 import tensorflow as tf
 from tensorflow.python.ops import gen_stateless_random_ops_v2 as operations
 
+from oomph.keras_bridge import random_ops
 from oomph.keras_bridge.batch.batches import MicroBatchSlice
-from oomph.keras_bridge.random_numbers import random_ops
-from oomph.keras_bridge.random_numbers.random_ops import SlicedRandomOps
+from oomph.keras_bridge.random_ops import SlicedRandomOps
 
 LARGE = (257, 3001)  # drawn by several threads at once
 

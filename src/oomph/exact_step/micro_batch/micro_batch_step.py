@@ -25,7 +25,7 @@ from oomph.keras_bridge.batch.replicas import Replicas, replica_id
 from oomph.keras_bridge.batch.sparse_slices import Piece, TracedSlices
 from oomph.keras_bridge.graph import handles_of, written_slots
 from oomph.keras_bridge.models import optimizers_of
-from oomph.keras_bridge.random_numbers.random_ops import SlicedRandomOps, draws_from_hidden_state
+from oomph.keras_bridge.random_ops import SlicedRandomOps, draws_from_hidden_state
 from oomph.terminal.wrapping import shortened
 
 _LOOPS = ("While", "StatelessWhile")

@@ -30,10 +30,10 @@ from oomph.keras_bridge.graph import Slot, SmallState, handles_of, written_slots
 from oomph.keras_bridge.models import calls_not_counted, optimizers_of
 from oomph.keras_bridge.names.keras3 import KERAS
 from oomph.keras_bridge.names.tensorflow2 import TENSORFLOW
-from oomph.keras_bridge.random_numbers.random_ops import hidden_draws_in
-from oomph.keras_bridge.random_numbers.stateful_ops import KeptRandomOps
+from oomph.keras_bridge.random_ops import hidden_draws_in
 from oomph.keras_bridge.runtime.allocator import DeviceMemory, run_out_of_memory
 from oomph.keras_bridge.runtime.patching import replaced, while_tracing
+from oomph.keras_bridge.stateful_random_ops import KeptRandomOps
 from oomph.protocol.reasons import Reason, because
 
 _HELD = 0.5

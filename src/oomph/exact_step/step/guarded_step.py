@@ -30,8 +30,8 @@ from oomph.keras_bridge import fingerprints
 from oomph.keras_bridge.batch import batches
 from oomph.keras_bridge.batch.replicas import Replicas, outside_strategy_scope
 from oomph.keras_bridge.graph import Slot
-from oomph.keras_bridge.random_numbers.stateful_ops import KeptRandomOps
 from oomph.keras_bridge.runtime.errors import handled
+from oomph.keras_bridge.stateful_random_ops import KeptRandomOps
 from oomph.protocol.reasons import Reason
 from oomph.script.kept_micro_batches import Start
 

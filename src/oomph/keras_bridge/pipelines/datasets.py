@@ -14,7 +14,7 @@ from typing import Any
 import tensorflow as tf
 
 from oomph.keras_bridge.names.tensorflow2 import TENSORFLOW
-from oomph.keras_bridge.random_numbers.random_ops import STATEFUL
+from oomph.keras_bridge.random_ops import STATEFUL
 from oomph.protocol.reasons import Reason, because
 from oomph.protocol.stateless_draws import CALLS, STATELESS
 

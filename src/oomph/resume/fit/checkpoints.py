@@ -19,7 +19,7 @@ from oomph.exact_step.step.step_protocol import Taken
 from oomph.journal.events import CheckpointRefused
 from oomph.keras_bridge import models
 from oomph.keras_bridge.names.keras3 import KERAS
-from oomph.keras_bridge.random_numbers.stateful_ops import functions_with_draws
+from oomph.keras_bridge.stateful_random_ops import functions_with_draws
 from oomph.protocol.reasons import Reason, as_data, because
 from oomph.resume.fit import callbacks, model_state, written_files
 from oomph.resume.fit.running import RunningFit

@@ -11,7 +11,7 @@ from oomph.checkpoint.witness import WitnessBoard
 from oomph.exact_step.micro_batch.exactness import Promise
 from oomph.journal.events import AtStep
 from oomph.keras_bridge import fingerprints
-from oomph.keras_bridge.names.keras3 import KERAS
+from oomph.keras_bridge.models import learning_rate_of
 from oomph.keras_bridge.runtime.allocator import peak_bytes_of_device
 from oomph.monitor.finding import Finding
 from oomph.protocol.reasons import Reason
@@ -58,9 +58,7 @@ class FitProof(Proof):
         return known
 
     def _rate(self) -> float:
-        optimizer = getattr(self._model.optimizer, "inner_optimizer", self._model.optimizer)
-        rate = KERAS.learning_rate.get(optimizer)
-        return float(rate.numpy()) if rate is not None and hasattr(rate, "numpy") else 0.0
+        return learning_rate_of(self._model.optimizer) or 0.0
 
 
 class RunningFit:

@@ -12,8 +12,8 @@ from oomph.checkpoint.container import Position
 from oomph.checkpoint.manifest import Meta
 from oomph.checkpoint.store import Record
 from oomph.journal.events import AtStep
-from oomph.keras_bridge.names.keras3 import KERAS
-from oomph.keras_bridge.random_numbers.stateful_ops import functions_with_draws
+from oomph.keras_bridge.models import innermost, learning_rate_of
+from oomph.keras_bridge.stateful_random_ops import functions_with_draws
 from oomph.protocol.reason_table import TAKEN_AHEAD
 from oomph.protocol.reasons import Reason, as_data, because
 from oomph.resume.loop.data import LoopData
@@ -154,6 +154,7 @@ class RunningLoop:
         objects, of_objects = as_saved(changes, "object/")
         arrays += of_objects
         draws = [step.draws.values() for step in self._guarded]
+        hidden = [reason for step in self._guarded for reason in step.hidden_state()]
         arrays += [
             Array(f"draws/{n}/{m}", "int64", value) for n, values in enumerate(draws) for m, value in enumerate(values)
         ]
@@ -168,7 +169,7 @@ class RunningLoop:
             random=training_state.random_state(),
             objects=objects,
             own=told,
-            hidden=as_data([*functions_with_draws(self.functions), *self._hidden_in_steps()]),
+            hidden=as_data([*functions_with_draws(self.functions), *hidden]),
             draws=[len(values) for values in draws],
             taken=self.data.taken,
             told=self.data.told,
@@ -212,7 +213,7 @@ class RunningLoop:
             then, now = before.get(key), self._rates.get(key)
             is_set = edited or key in self._new
             if is_set and then is not None and now is not None and then != now:
-                _innermost(optimizer).learning_rate = now
+                innermost(optimizer).learning_rate = now
                 name = f"learning rate of {key}"
                 found.append(because("value-changed", name=name, was=f"{then:g}", now=f"{now:g}"))
         return found
@@ -220,16 +221,13 @@ class RunningLoop:
     def _learning_rates(self) -> Iterator[tuple[str, float]]:
         """The learning rates that the script sets before the loop, except schedules."""
         for key, optimizer in self.variables.optimizers():
-            rate: Any = KERAS.learning_rate.get(_innermost(optimizer))
-            if hasattr(rate, "numpy"):
-                yield key, float(rate.numpy())
+            rate = learning_rate_of(optimizer)
+            if rate is not None:
+                yield key, rate
 
     def restore_draws(self, arrays: dict[str, Any], counts: list[int]) -> None:
         """Keep the random draw counts of guarded steps, to restore them when each step first runs."""
         self._draws_to_come = [[arrays[f"{n}/{m}"] for m in range(count)] for n, count in enumerate(counts)]
-
-    def _hidden_in_steps(self) -> list[Reason]:
-        return [hidden for step in self._guarded for hidden in step.hidden_state()]
 
     # -- what it reports ----------------------------------------------------------------------------------------------
 
@@ -250,11 +248,6 @@ class RunningLoop:
     def write_board(self) -> None:
         """Bring the progress board up to date."""
         self.fits.write_board(self.identity.ordinal, self.steps.number, self.steps.step)
-
-
-def _innermost(optimizer: Any) -> Any:
-    """The optimizer inside a loss-scaling one."""
-    return getattr(optimizer, "inner_optimizer", optimizer)
 
 
 def _can_be_saved(batch: Any) -> bool:

@@ -14,6 +14,7 @@ import numpy as np
 import tensorflow as tf
 
 from oomph.keras_bridge import fingerprints
+from oomph.keras_bridge.graph import tensorflow_variable
 from oomph.protocol.reason_table import SHAPE
 from oomph.resume.objects import values
 from oomph.resume.objects.containers import all_plain
@@ -93,11 +94,11 @@ class Variable(Kind):
 
     def array(self, thing: Any) -> Any:
         """A copy of the value of the variable or tensor."""
-        return np.array(_tensorflow_variable(thing).numpy())
+        return np.array(tensorflow_variable(thing).numpy())
 
     def give_back(self, thing: Any, content: Value, decode: Decode) -> None:
         array = numbers(decode(content))
-        variable = _tensorflow_variable(thing)
+        variable = tensorflow_variable(thing)
         if not variable.shape.is_compatible_with(array.shape):
             raise CannotGiveBackError("a variable of another shape", SHAPE)
         variable.assign(tf.constant(array, variable.dtype))
@@ -193,10 +194,6 @@ def numbers(thing: Any) -> Any:
     if type(thing) is not np.ndarray or thing.dtype.hasobject:
         raise CannotGiveBackError("not an array")
     return thing
-
-
-def _tensorflow_variable(thing: Any) -> Any:
-    return thing if isinstance(thing, tf.Variable) else thing.value
 
 
 FRAMES = (

@@ -18,7 +18,7 @@ import tensorflow as tf
 import oomph
 from oomph.checkpoint.container import Checkpoint
 from oomph.checkpoint.store import Record
-from oomph.keras_bridge.models import script_chose_xla
+from oomph.keras_bridge.models import innermost, learning_rate_of, script_chose_xla
 from oomph.keras_bridge.names.keras3 import KERAS
 from oomph.protocol.reasons import Reason, because
 from oomph.redaction.redaction import digest_of_secret, redacted_words
@@ -250,7 +250,7 @@ class Beginning:
     ) -> None:
         self._model = model
         self._facts = facts_of(model, arguments, callbacks, values, settings, turn)
-        self.learning_rate = _learning_rate(model.optimizer)
+        self.learning_rate = learning_rate_of(model.optimizer)
         """The learning rate that the script sets before the fit; None for a schedule."""
         self._is_new = is_new(model.optimizer)
         if self.learning_rate is not None:
@@ -307,7 +307,7 @@ class Beginning:
         is_set = self._is_new or self.script_was_edited(checkpoint)
         if None in (before, now) or before == now or not is_set:
             return []
-        _innermost(self._model.optimizer).learning_rate = now
+        innermost(self._model.optimizer).learning_rate = now
         return [because("value-changed", name="learning rate", was=f"{before:g}", now=f"{now:g}")]
 
 
@@ -335,19 +335,9 @@ def _made_by(checkpoint: Checkpoint | Record) -> Facts:
     return made_by
 
 
-def _learning_rate(optimizer: Any) -> float | None:
-    rate: Any = KERAS.learning_rate.get(_innermost(optimizer))
-    return float(rate.numpy()) if hasattr(rate, "numpy") else None
-
-
 def is_new(optimizer: Any) -> bool:
     """True if an optimizer has made no step."""
     try:
-        return int(_innermost(optimizer).iterations) == 0
+        return int(innermost(optimizer).iterations) == 0
     except Exception:
         return False  # an optimizer of the user's own
-
-
-def _innermost(optimizer: Any) -> Any:
-    """The optimizer inside a loss-scaling one."""
-    return getattr(optimizer, "inner_optimizer", optimizer)

@@ -27,7 +27,7 @@ from weakref import WeakKeyDictionary
 import tensorflow as tf
 
 from oomph.keras_bridge.names.tensorflow2 import TENSORFLOW
-from oomph.keras_bridge.random_numbers.random_ops import STATEFUL
+from oomph.keras_bridge.random_ops import STATEFUL
 from oomph.keras_bridge.runtime.patching import patch, replaced
 from oomph.protocol.entropy import Here
 from oomph.protocol.reasons import Reason, because
