@@ -140,11 +140,7 @@ def meta_trouble(meta: Any, steps: int) -> str | None:
 
 
 def tensors_trouble(entries: Any, file_bytes: int) -> str | None:
-    """The first defect of a checkpoint's tensor table, in words; None if it is sound.
-
-    Args:
-        file_bytes: the size of the tensor file.
-    """
+    """The first defect of a checkpoint's tensor table, in words; None if it is sound."""
     if not conforms(entries, list[Mapping[str, Any]]):
         return "its tensors are not a table"
     for entry in entries:
@@ -180,7 +176,6 @@ def missing_tensor(meta: Mapping[str, Any], names: Container[str]) -> str | None
 
     Args:
         meta: metadata that passed `meta_trouble`.
-        names: the names in the table.
     """
     opened = (number for number, each in enumerate(meta.get("opened") or ()) if each["copied"])
     copied = (each.get("copy") for each in meta.get("files") or ())

@@ -52,12 +52,7 @@ class Witness(NamedTuple):
 
 
 class WitnessBoard:
-    """The ring of one run, written by the owner process. Raises OSError when the file cannot be created.
-
-    Args:
-        run_dir: the run directory.
-        attempt: the current attempt.
-    """
+    """The ring of one run, written by the owner process. Raises OSError when the file cannot be created."""
 
     def __init__(self, run_dir: Path, attempt: int) -> None:
         size = _CAPACITY * _RECORD.size
@@ -101,7 +96,6 @@ class Comparison:
 
     Args:
         before: the witnesses of earlier attempts, oldest first.
-        key: the key of the fit.
         epoch: the epoch to resume in, counted from 0.
         step: the step to resume at, counted from 0.
     """

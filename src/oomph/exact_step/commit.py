@@ -182,7 +182,6 @@ def behind_barrier(
     incrementing it has changed neither weights nor slots. A step that fails after incrementing it may have.
 
     Args:
-        optimizer: the optimizer.
         commits: counts the calls of its `apply`.
         compiled_by_xla: whether XLA compiles the traced step.
         room_bytes: how many bytes may be held on the device, if nothing else decides (`hold_back`).

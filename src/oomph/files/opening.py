@@ -44,11 +44,7 @@ def read_regular(path: Path, most: int | None = None) -> bytes:
 
 
 class OwnDescriptor:
-    """A descriptor, and the identity of its file.
-
-    Args:
-        fd: an open descriptor.
-    """
+    """A descriptor, and the identity of its file."""
 
     def __init__(self, fd: int) -> None:
         self.fd = fd

@@ -144,7 +144,6 @@ def draws_rows(original: Callable[..., Any], bound: inspect.BoundArguments, comp
 
     Args:
         original: the operation, such as `stateless_random_uniform_v2`.
-        bound: its arguments.
         compiled: whether it will also run under XLA.
     """
     dtype, algorithm = _dtype(bound), TENSORFLOW.constant_value.value()(tf.convert_to_tensor(bound.arguments["alg"]))
@@ -164,7 +163,6 @@ def drawn_rows(original: Callable[..., Any], bound: inspect.BoundArguments, firs
     """Draw a tensor that begins in the middle of a larger one.
 
     Args:
-        original: the operation.
         bound: its arguments; their shape is not used.
         first: int64: the number of the first output in the larger tensor.
         shape: int32: the shape of the result.

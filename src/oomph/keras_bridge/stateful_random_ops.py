@@ -155,11 +155,7 @@ DRAWS: dict[str, Callable[..., Any]] = {
 
 
 class EagerRandomOps:
-    """The draws of one process.
-
-    Args:
-        entropy: the number of the run.
-    """
+    """The draws of one process."""
 
     def __init__(self, entropy: str) -> None:
         digest = hashlib.blake2b(f"{entropy} tensorflow".encode(), digest_size=16).digest()

@@ -193,7 +193,6 @@ class Before:
         """Count a creation as done and finish it; return `FAILS` if no earlier attempt created it.
 
         Args:
-            kind: the kind of creation.
             path: the path as the script gives it.
             then: finishes it, given the absolute path and inode of what exists.
             source: for a hard link, its target file, which is older than the link.

@@ -93,8 +93,6 @@ class Appends:
     """The appends of this attempt and of earlier attempts.
 
     Args:
-        run_dir: the run directory.
-        attempt: the current attempt.
         tell: called once for each script line that repeats an append.
     """
 

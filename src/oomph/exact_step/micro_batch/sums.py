@@ -110,7 +110,6 @@ class MergedMetrics:
     """Updates the metrics that must count a batch once.
 
     Args:
-        model: the compiled model.
         micro_step: its step on micro-batches, which defines what is handed over.
     """
 

@@ -47,8 +47,6 @@ class Form:
 
     Args:
         one: the step as a function of a batch.
-        iterator_spec: the kind of iterator.
-        spec: the spec of its batches.
         state: the small state that the step writes before its commit.
         pinned: variables whose buffers must stay alive if the step fails.
         execution: how many steps one call takes.

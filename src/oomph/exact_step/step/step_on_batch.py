@@ -40,7 +40,6 @@ class DividedBatch:
         full_batch: the step on the full batch, which knows the small state and counts commits.
         search: knows how many samples fit.
         divided: the step on micro-batches.
-        batch: a nest of eager tensors.
         size: the samples of the replica that has the most.
         one_piece: whether XLA compiles the step, and so allocates its memory in one block.
     """
@@ -100,10 +99,8 @@ class SmallerBatches:
     """The smaller batches of one batch. After a failure, no sample is trained on twice.
 
     Args:
-        full_batch: the step on a batch.
         search: knows how many samples fit.
         replicas: the replicas that share the batch.
-        batch: a nest of eager tensors.
         size: the samples of the replica that has the most.
     """
 
@@ -143,7 +140,6 @@ class StepOnBatch:
 
     Args:
         model: a compiled Keras model.
-        full_batch: its step on full batches.
         new_division: creates the Division for batches of one layout.
     """
 

@@ -79,11 +79,7 @@ class _OnHost(NamedTuple):
 
 
 class JoinedSlices:
-    """Joins one sparse gradient's slices of all micro-batches, in eager mode.
-
-    Args:
-        pieces: the pieces of the gradient.
-    """
+    """Joins one sparse gradient's slices of all micro-batches, in eager mode."""
 
     def __init__(self, pieces: Sequence[Piece] = ONE) -> None:
         self._pieces = pieces

@@ -26,7 +26,6 @@ def length(dataset: Any, ignoring: Container[Any]) -> int:
     No function is traced, and no seed is drawn.
 
     Args:
-        dataset: the pipeline.
         ignoring: the datasets that skip failing elements.
     """
     if not any(each in ignoring for each in chain(dataset)):

@@ -126,11 +126,7 @@ _OURS = "tf_"
 
 
 class MemoryWait:
-    """Watches one process, from its first fit on.
-
-    Args:
-        session: the session of the owner process.
-    """
+    """Watches one process, from its first fit on."""
 
     def __init__(self, session: Session) -> None:
         self._session = session

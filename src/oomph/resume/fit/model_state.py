@@ -24,11 +24,7 @@ _PLAIN = frozenset((bool, int, float, str, type(None)))
 
 
 class Trained:
-    """The settings of a model at the beginning of its training, to find what callbacks change.
-
-    Args:
-        model: the compiled model.
-    """
+    """The settings of a model at the beginning of its training, to find what callbacks change."""
 
     def __init__(self, model: Any) -> None:
         self._compiled = _compilation(model)

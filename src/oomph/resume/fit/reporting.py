@@ -234,7 +234,6 @@ def memory_taken(model: Any, epochs: Any, data: Any, seen_peak: int) -> dict[str
     """The batch size and the training device's memory in bytes, as fields of `fit-finished`; None if unknown.
 
     Args:
-        model: the model that was trained.
         epochs: Keras' epoch iterator over the data.
         data: the argument `x` of `fit`.
         seen_peak: the most bytes that were in use after a step.

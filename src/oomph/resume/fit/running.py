@@ -37,7 +37,6 @@ class FitProof(Proof):
     """The witnesses of one fit.
 
     Args:
-        fit: the running fit.
         board: where witnesses are written; None to write none.
     """
 
@@ -65,8 +64,6 @@ class RunningFit:
     """The facts and the position of one running fit.
 
     Args:
-        fits: the fits of this process.
-        model: the compiled model.
         identity: which fit this is.
         promise: how it is guarded, as known before tracing.
         arguments: the bound arguments of `fit`, to be passed on.
@@ -169,7 +166,6 @@ class ShortEpochs:
         """Return the epoch if it was too short. Call it for an epoch that no callback has ended.
 
         Args:
-            epoch: its index.
             steps: how many steps it had.
             wanted: `steps_per_epoch`; if None, epochs may differ in length but not be empty.
             is_one_pass: True for a generator, of which Keras keeps only the first two batches for later epochs.

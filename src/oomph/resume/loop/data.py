@@ -32,11 +32,7 @@ if TYPE_CHECKING:
 
 
 class LoopData(DataPosition):
-    """The position of one loop in its data.
-
-    Args:
-        source: the source of its batches.
-    """
+    """The position of one loop in its data."""
 
     def __init__(self, fits: Fits, objects: LoopObjects, source: Source) -> None:
         super().__init__(fits, objects)

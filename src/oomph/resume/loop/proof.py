@@ -32,7 +32,6 @@ class LoopProof(Proof):
     """The witnesses of one loop.
 
     Args:
-        loop: the running loop.
         board: where witnesses are written; None to write none.
     """
 

@@ -101,11 +101,7 @@ _SECONDS = 2.0
 
 
 class LoopVariables:
-    """All variables that can be reached from the roots.
-
-    Args:
-        roots: the named objects to search.
-    """
+    """All variables that can be reached from the roots."""
 
     def __init__(self, roots: Roots) -> None:
         self._roots = roots
@@ -274,9 +270,7 @@ class LoopObjects(FitObjects):
     """The objects of a loop that may change, as `FitObjects` has those of a fit.
 
     Args:
-        roots: the state of the loop.
         variables: the variables in it, which are saved separately.
-        data: the source of the batches.
         held: batches taken ahead that the body has not received.
     """
 

@@ -128,7 +128,6 @@ def may_be_set(kind: type, name: Any, held: Mapping[str, Any]) -> bool:
     """True if a checkpoint may set an attribute of that name.
 
     Args:
-        kind: the class of the object.
         held: the attributes that it has now.
     """
     if not is_plain_name(name) or name in code.set_by_libraries(kind):

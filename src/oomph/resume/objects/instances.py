@@ -98,11 +98,7 @@ class Instance(Kind):
 
 
 class Attributed(Kind):
-    """An instance of a user's class that inherits from a container: its items and its attributes.
-
-    Args:
-        inner: the kind of the container.
-    """
+    """An instance of a user's class that inherits from a container: its items and its attributes."""
 
     def __init__(self, inner: Kind) -> None:
         self._inner, self._outer = inner, Instance()

@@ -52,7 +52,6 @@ class DataPosition:
     """The position of one fit in its data.
 
     Args:
-        fits: the fits of this process.
         objects: the Python objects of the fit.
     """
 

@@ -36,9 +36,7 @@ class FitObjects:
     """The user's objects that a fit may change.
 
     Args:
-        model: the compiled model.
         arguments: the arguments of `fit`.
-        callbacks: the user's own callbacks.
     """
 
     def __init__(self, model: Any, arguments: Mapping[str, Any], callbacks: list[Any]) -> None:

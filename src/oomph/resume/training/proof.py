@@ -51,7 +51,6 @@ class Proof(ABC):
     """The witnesses of one fit or loop.
 
     Args:
-        training: the running fit or loop.
         board: where witnesses are written; None to write none.
     """
 

@@ -57,7 +57,6 @@ def facts_of(
     """The facts at the start of a fit; `data_facts` are added once Keras has created its iterator.
 
     Args:
-        callbacks: the user's own callbacks.
         values: fingerprints of the data.
         settings: the figures that the script's objects hold.
         turn: the values that distinguish this iteration of the script's loops from others.
@@ -231,9 +230,7 @@ class Beginning:
     """The facts of a fit before anything of an earlier attempt is restored.
 
     Args:
-        model: the compiled model.
         arguments: the arguments of `fit`.
-        callbacks: the user's own callbacks.
         values: fingerprints of the data.
         settings: the figures that the script's objects hold.
         turn: the values that distinguish this iteration of the script's loops from others.

@@ -66,11 +66,7 @@ class SavedTraining(Protocol):
 
 
 class StepCheckpoints(ABC):
-    """The checkpoints of one training, each taken right before a step.
-
-    Args:
-        training: the running fit or loop.
-    """
+    """The checkpoints of one training, each taken right before a step."""
 
     def __init__(self, training: SavedTraining) -> None:
         self._training, self._fits = training, training.fits
