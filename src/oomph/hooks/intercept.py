@@ -31,7 +31,7 @@ from oomph.keras_bridge.runtime.patching import patch
 from oomph.protocol.ownership import below_owner
 from oomph.protocol.phases import Phase
 from oomph.protocol.reasons import because
-from oomph.resume.fit import continuation, epochs, replay
+from oomph.resume.fit import continuation, epochs
 from oomph.resume.fit.fit import Fit
 from oomph.resume.fit.resumption import CannotResumeError
 from oomph.resume.loop import loops
@@ -107,7 +107,7 @@ def _replace_fit(trainer: Any, fits: Fits, tell_left_out: Callable[[], None]) ->
             return public(self, *args, **kwargs)
         try:
             with outside_strategy_scope():
-                finished = replay.finished_history(fits, running)
+                finished = continuation.finished_history(fits, running)
             if finished is not None:
                 return finished
             history = _trained(fits, running, lambda: inner(self, **running.arguments))
