@@ -382,7 +382,7 @@ def test_functions_using_random_kernels_with_hidden_counters_are_named():
 
 
 @pytest.mark.parametrize(
-    ("change", "another_way", "verdict"),
+    ("change", "another_path", "verdict"),
     [
         ({}, False, Verdict.RESUME),
         ({"configuration": {"epochs": "range(0, 9)"}}, False, Verdict.RESUME),
@@ -394,7 +394,7 @@ def test_functions_using_random_kernels_with_hidden_counters_are_named():
     ],
     ids=str,
 )
-def test_a_recorded_loop_is_recognised_only_if_its_facts_match(change, another_way, verdict):
+def test_a_recorded_loop_is_recognised_only_if_its_facts_match(change, another_path, verdict):
     before = {
         "script": {"train.py": "a"},
         "structure": {"weights of state[0]": "float32[3]"},
@@ -404,5 +404,5 @@ def test_a_recorded_loop_is_recognised_only_if_its_facts_match(change, another_w
     }
     record = SimpleNamespace(meta=Meta(made_by=before), finished=False)
     now = {group: {**facts, **change.get(group, {})} for group, facts in before.items()}
-    assert running.recognised(record, now, another_way).verdict is verdict
-    assert running.recognised(None, now, another_way).verdict is Verdict.TRAIN
+    assert running.recognised(record, now, another_path).verdict is verdict
+    assert running.recognised(None, now, another_path).verdict is Verdict.TRAIN

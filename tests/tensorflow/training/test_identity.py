@@ -102,8 +102,8 @@ def known(*differing: str, finished=False, edited=False, same_fingerprint=True) 
 
 
 def test_a_fit_without_a_record_is_trained():
-    for came_another_way in (True, False):
-        assert recognise(None, came_another_way) == Recognised(Verdict.TRAIN)
+    for took_another_path in (True, False):
+        assert recognise(None, took_another_path) == Recognised(Verdict.TRAIN)
 
 
 def test_an_unchanged_fit_is_resumed_or_returned():
@@ -114,7 +114,7 @@ def test_an_unchanged_fit_is_resumed_or_returned():
 @pytest.mark.parametrize("group", GROUPS)
 def test_a_finished_fit_trains_again_if_anything_differs(group):
     found = recognise(known(group, finished=True), False)
-    assert found == Recognised(Verdict.TRAIN, f"{group} differs", another_way=True)
+    assert found == Recognised(Verdict.TRAIN, f"{group} differs", another_path=True)
 
 
 def test_a_finished_fit_with_another_optimizer_trains_again_with_a_reason():
@@ -125,7 +125,7 @@ def test_a_finished_fit_with_another_optimizer_trains_again_with_a_reason():
 @pytest.mark.parametrize("group", [CONFIGURATION, CALLBACKS, TURN, DATA])
 def test_a_finished_fit_of_an_edited_script_trains_again(group):
     found = recognise(known(group, finished=True, edited=True), False)
-    assert found == Recognised(Verdict.TRAIN, f"{group} differs", another_way=False)
+    assert found == Recognised(Verdict.TRAIN, f"{group} differs", another_path=False)
 
 
 def test_a_finished_fit_is_returned_after_an_unrelated_edit():
@@ -160,9 +160,9 @@ def test_editing_a_settings_file_does_not_restart_the_fit(group):
 
 
 @pytest.mark.parametrize("group", GROUPS)
-def test_a_differing_fit_reached_another_way_is_trained_instead_of_refused(group):
+def test_a_differing_fit_on_another_path_is_trained_instead_of_refused(group):
     found = recognise(known(group), True)
-    assert found == Recognised(Verdict.TRAIN, f"{group} differs", another_way=True)
+    assert found == Recognised(Verdict.TRAIN, f"{group} differs", another_path=True)
     assert recognise(known(), True).verdict is Verdict.RESUME
 
 
@@ -179,7 +179,7 @@ def test_only_unchanged_fits_are_returned_and_no_other_model_is_resumed():
                     assert not finished
                     assert STRUCTURE not in groups
                     assert edited or (same and DATA not in groups)
-                if found.verdict is Verdict.REFUSE or found.another_way:
+                if found.verdict is Verdict.REFUSE or found.another_path:
                     assert found.reason
 
 

@@ -49,8 +49,8 @@ def settle(fits: Fits, fit: Fit) -> None:
     """Decide what happens to the fit, and its number in the run."""
     record = fits.known_state(fit.identity, fit.beginning.script_was_edited)
     known = None if record is None else _known(fit, record)
-    found = recognise(known, fits.came_another_way)
-    fits.came_another_way = fits.came_another_way or found.another_way
+    found = recognise(known, fits.took_another_path)
+    fits.took_another_path = fits.took_another_path or found.another_path
     fit.identity = fits.number(fit.identity, record if found.verdict in (Verdict.RESUME, Verdict.RETURN) else None)
     match found.verdict:
         case Verdict.REFUSE:
@@ -101,7 +101,7 @@ def _tell_difference(fits: Fits, fit: Fit, found: Recognised, record: Record | N
                 f"fit at {site} trains from the beginning: the checkpoints are of another fit, at {', '.join(others)}"
             )
         return
-    if found.another_way:
+    if found.another_path:
         reason = because("another-path", what="fit", site=site, differences=found.reason)
         fits.note(AnotherWay(key=fit.identity.key, fit=fit.identity.ordinal, **reason.as_fields()))
         fits.say(f"{reason}: it trains from the beginning")

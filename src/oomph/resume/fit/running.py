@@ -168,7 +168,7 @@ class ShortEpochs:
         Args:
             steps: how many steps it had.
             wanted: `steps_per_epoch`; if None, epochs may differ in length but not be empty.
-            is_one_pass: True for a generator, of which Keras keeps only the first two batches for later epochs.
+            is_one_pass: True for a generator; Keras keeps only its first two batches for later epochs.
         """
         due = wanted or (self._longest if is_one_pass or not steps else 0)
         self._longest = max(self._longest, steps)

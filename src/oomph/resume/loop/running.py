@@ -55,25 +55,25 @@ def facts_of(
     }
 
 
-def recognised(record: Record | None, facts: Facts, came_another_way: bool) -> Recognised:
+def recognised(record: Record | None, facts: Facts, took_another_path: bool) -> Recognised:
     """Decide what happens to a loop, given the newest state of an earlier attempt at its place.
 
     Args:
         record: that state; None if there is none.
         facts: the facts of the loop at its start.
-        came_another_way: whether an earlier fit or loop was not the one expected at its place.
+        took_another_path: True if an earlier fit or loop was not the one expected at its place.
     """
     if record is None:
         return Recognised(Verdict.TRAIN)
     before, edited = record.meta.made_by, was_edited(record, facts)
     structure = provenance.changes(before, facts, STRUCTURE)
-    if record.finished or (structure and came_another_way):
-        return Recognised(Verdict.TRAIN, provenance.listed(structure) or "a fit and not a loop", another_way=True)
+    if record.finished or (structure and took_another_path):
+        return Recognised(Verdict.TRAIN, provenance.listed(structure) or "a fit and not a loop", another_path=True)
     if structure:
         return Recognised(Verdict.REFUSE, provenance.listed(structure))
     others = provenance.changes(before, facts, TURN, DATA)
     if others and not edited:
-        return Recognised(Verdict.TRAIN, provenance.listed(others), another_way=True)
+        return Recognised(Verdict.TRAIN, provenance.listed(others), another_path=True)
     return Recognised(Verdict.RESUME)
 
 

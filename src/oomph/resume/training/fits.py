@@ -81,7 +81,7 @@ class Fits:
         """The numbers of this process's fits."""
         self._visits: Counter[str] = Counter()
         """The number of calls of fit from each place in the script."""
-        self.came_another_way = False
+        self.took_another_path = False
         """True if a fit was not the expected one at its place; later ones may differ too."""
         self._refusals: list[final_checkpoints.Refusal] = []
         """Unreadable checkpoints that are not reported yet."""

@@ -112,7 +112,7 @@ class Recognised:
     verdict: Verdict
     reason: str = ""
     """The reason for the verdict: the differences, in words."""
-    another_way: bool = False
+    another_path: bool = False
     """True if the script took another path than before, so that it trains something else now."""
 
 
@@ -127,16 +127,16 @@ class KnownState:
     differences: Differences
 
 
-def recognise(known: KnownState | None, came_another_way: bool) -> Recognised:
+def recognise(known: KnownState | None, took_another_path: bool) -> Recognised:
     """Decide what happens to a fit.
 
     Args:
         known: the newest state at its place and occurrence, if any.
-        came_another_way: whether an earlier fit of this process was not the one expected at its place.
+        took_another_path: True if an earlier fit of this process was not the one expected at its place.
     """
     if known is None:
         return Recognised(Verdict.TRAIN)
-    return _of_finished(known) if known.finished else _of_interrupted(known, came_another_way)
+    return _of_finished(known) if known.finished else _of_interrupted(known, took_another_path)
 
 
 def _of_finished(known: KnownState) -> Recognised:
@@ -145,23 +145,23 @@ def _of_finished(known: KnownState) -> Recognised:
         return Recognised(Verdict.REFUSE, listed([*known.differences(SCRIPT, ENVIRONMENT), *other_structure]))
     found = [*other_structure, *known.differences(CONFIGURATION, CALLBACKS, TURN, DATA)]
     if found or not known.same_fingerprint:
-        return Recognised(Verdict.TRAIN, listed(found) or _ANOTHER_MODEL, another_way=not known.edited)
+        return Recognised(Verdict.TRAIN, listed(found) or _ANOTHER_MODEL, another_path=not known.edited)
     return Recognised(Verdict.RETURN)
 
 
-def _of_interrupted(known: KnownState, came_another_way: bool) -> Recognised:
+def _of_interrupted(known: KnownState, took_another_path: bool) -> Recognised:
     found = known.differences(STRUCTURE)
     if found or not known.same_fingerprint:
         reason = listed(found) or _ANOTHER_MODEL
-        if came_another_way:
-            return Recognised(Verdict.TRAIN, reason, another_way=True)
+        if took_another_path:
+            return Recognised(Verdict.TRAIN, reason, another_path=True)
         if found or not known.edited:
             return Recognised(Verdict.REFUSE, "; ".join([*map(str, known.differences(SCRIPT, ENVIRONMENT)), reason]))
     if known.edited:
         return Recognised(Verdict.RESUME)
     data, others = known.differences(DATA), known.differences(CONFIGURATION, CALLBACKS, TURN)
-    if came_another_way and (data or others):
-        return Recognised(Verdict.TRAIN, listed([*data, *others]), another_way=True)
+    if took_another_path and (data or others):
+        return Recognised(Verdict.TRAIN, listed([*data, *others]), another_path=True)
     if data:
         return Recognised(Verdict.REFUSE, listed(data))
     return Recognised(Verdict.RESUME)

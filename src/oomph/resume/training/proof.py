@@ -30,7 +30,7 @@ from oomph.resume.training.identity import FitIdentity
 _DETAILED = 4
 """The number of steps after a checkpoint whose witnesses also hold the learning rate and the random state."""
 _PART_UNREAD = 8
-"""Of the steps since a checkpoint, at most one in this many comes after the last whose result was read."""
+"""At most one in this many of the steps since a checkpoint comes after the last whose result was read."""
 _SHARE = 0.005
 """The share of the time that fingerprints of the state may take."""
 
