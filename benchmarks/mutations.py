@@ -96,7 +96,7 @@ MUTATIONS = (
     ),
     Mutation(
         "a descriptor is ours whoever has it",
-        "files/opening.py",
+        "files/own_descriptor.py",
         "return self._identity is not None and _identity(self.fd) == self._identity",
         "return True",
         "run/script/test_closed_descriptors.py",

@@ -2,11 +2,7 @@
 
 A run directory may come from somebody else: unpacked from an archive, or planted where a run will look for it. A link
 in it could make oomph overwrite any file of the user, and reading a FIFO would never end. Files of a run directory are
-opened from its descriptor, for this user alone.
-
-In the script process a descriptor may be taken over: daemons call `os.closerange(3, 256)` and then open their own files
-under the same numbers. Without a check, oomph would write into the script's data. Both processes; standard library
-only.
+opened from its descriptor, for this user alone. Both processes; standard library only.
 """
 
 from __future__ import annotations
@@ -21,6 +17,7 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 from oomph.errors import RunDirectoryError
+from oomph.files.own_descriptor import OwnDescriptor
 
 
 def open_regular(path: Path) -> BinaryIO:
@@ -41,39 +38,6 @@ def read_regular(path: Path, most: int | None = None) -> bytes:
     if most is not None and len(content) > most:
         raise OSError(errno.EFBIG, "larger than expected", str(path))
     return content
-
-
-class OwnDescriptor:
-    """A descriptor, and the identity of its file."""
-
-    def __init__(self, fd: int) -> None:
-        self.fd = fd
-        self._identity = _identity(fd)
-
-    @property
-    def is_ours(self) -> bool:
-        """True if the number still refers to the same file."""
-        return self._identity is not None and _identity(self.fd) == self._identity
-
-    def write(self, data: bytes) -> int:
-        """Write to the file; raises OSError, with EBADF if the descriptor is no longer ours."""
-        if not self.is_ours:
-            raise OSError(errno.EBADF, "the descriptor was closed by the script")
-        return os.write(self.fd, data)
-
-    def close(self) -> None:
-        """Close the descriptor, if it is still ours."""
-        if self.is_ours:
-            os.close(self.fd)
-        self._identity = None
-
-
-def _identity(fd: int) -> tuple[int, int] | None:
-    try:
-        found = os.fstat(fd)
-    except OSError:
-        return None
-    return found.st_dev, found.st_ino
 
 
 FOLDER_MODE, FILE_MODE = 0o700, 0o600

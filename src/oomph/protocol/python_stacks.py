@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from oomph.files.opening import OwnDescriptor
+from oomph.files.own_descriptor import OwnDescriptor
 
 _OUT_OF_THE_WAY = 512
 """The least number for our descriptor: daemons close those up to 256, or all; at a crash it is too late to check."""

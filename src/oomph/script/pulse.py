@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from oomph.files.opening import OwnDescriptor
+from oomph.files.own_descriptor import OwnDescriptor
 from oomph.protocol.phases import Beat, Phase, Power
 
 SHORTEST_SECONDS = 0.05

@@ -7,7 +7,7 @@ import os
 
 import pytest
 
-from oomph.files.opening import OwnDescriptor
+from oomph.files.own_descriptor import OwnDescriptor
 from oomph.journal.events import GpuMemoryBack, GpuMemoryHeld
 from oomph.journal.journal import Journal, read_journal
 from oomph.protocol.phases import Phase
