@@ -80,7 +80,7 @@ class Guarded:
         self.divided.start(self.batch, self.size, self.small)
         for start, size in zip(numpy.cumsum([0, *sizes]), sizes, strict=False):
             self.divided.add(int(start), size)
-        logs = self.divided.finish(self.whole.knows_size(self.batch))
+        logs = self.divided.finish(self.whole.knows_size())
         if commit:
             self.divided.commit()
         return {name: float(value) for name, value in logs.items()}

@@ -216,8 +216,8 @@ class FullBatchStep:
             self._states[key] = SmallState(self._small_state(self._one.get_concrete_function(spec)))
         return self._states[key]
 
-    def knows_size(self, batch: Any) -> bool:
-        """True if Keras knows the size of every batch when it traces its step for batches like this."""
+    def knows_size(self) -> bool:
+        """True if Keras knows the size of every batch when it traces its step."""
         specs = [form.spec for form in self._forms.values()]
         specs += [batches.tensors_of(spec) for spec, _ in self._distributed.values()]
         if self.eagerly or not specs:

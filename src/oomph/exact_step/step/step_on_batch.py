@@ -88,7 +88,7 @@ class DividedBatch:
             outcome = self._search.run(self._samples, partial(divided.add, done, self._samples))
             done += self._samples
         if not isinstance(outcome, Failed):
-            outcome = attempt(partial(divided.finish, self._full_batch.knows_size(self._batch)))
+            outcome = attempt(partial(divided.finish, self._full_batch.knows_size()))
         return replace(outcome, samples=self._samples) if isinstance(outcome, Failed) else outcome
 
 
@@ -267,7 +267,7 @@ class StepOnBatch:
         judged = division.settle(found)
         if judged != before:
             watch.probed(judged, found)
-        if judged.kind == SMALLER and self._full_batch.knows_size(batch):
+        if judged.kind == SMALLER and self._full_batch.knows_size():
             self._full_batch.trace_sizes_apart()
         return judged
 

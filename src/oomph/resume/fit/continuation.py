@@ -186,7 +186,7 @@ def _trains_again(fits: Fits, fit: Fit, checkpoint: Checkpoint, reason: str) -> 
 def _restore(fits: Fits, fit: Fit, checkpoint: Checkpoint) -> Any:
     started = time.monotonic()
     model = fit.model
-    epochs = _epoch_iterator(fits, fit)
+    epochs = _epoch_iterator(fit)
     iterator = iter(KERAS.distributed_dataset.of(epochs))
     _build_as_keras_does(model, iterator)
     model.make_train_function()
@@ -270,7 +270,7 @@ def _restore_python(fits: Fits, fit: Fit, checkpoint: Checkpoint) -> list[Reason
     return lost
 
 
-def _epoch_iterator(fits: Fits, fit: Fit) -> Any:
+def _epoch_iterator(fit: Fit) -> Any:
     """Create the fit's input as Keras would, for its structure and for the seeds that a dataset keeps."""
     names = ("x", "y", "sample_weight", "batch_size", "steps_per_epoch", "shuffle", "class_weight")
     arguments = {name: fit.arguments.get(name) for name in names}

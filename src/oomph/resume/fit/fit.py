@@ -19,7 +19,7 @@ from oomph.keras_bridge.batch.replicas import outside_strategy_scope
 from oomph.keras_bridge.names.keras3 import KERAS
 from oomph.keras_bridge.runtime.errors import outcome_of
 from oomph.protocol.phases import Phase
-from oomph.resume.fit import callbacks, event_files, model_state, reporting
+from oomph.resume.fit import callbacks, event_files, model_state, reporting, written_files
 from oomph.resume.fit.checkpoints import FitCheckpoints
 from oomph.resume.fit.reporting import tell_own_resume, tell_unsavable
 from oomph.resume.fit.resumption import CannotResumeError, Resumption, ended_before
@@ -91,7 +91,7 @@ class Fit(RunningFit):
         self._first_step = checkpoint.position.steps
         self.resumption.checkpoint = checkpoint
         self.checkpoints.count_from(checkpoint.position.steps)
-        callbacks.continue_logs(self.callbacks, checkpoint.position.epoch, self.resumption.files_of(checkpoint))
+        callbacks.continue_logs(self.callbacks, checkpoint.position.epoch, written_files.states_in(checkpoint))
 
     def older_checkpoint(self) -> Checkpoint | None:
         """The checkpoint before the one that could not be restored; None if the data cannot start over."""

@@ -30,7 +30,7 @@ from oomph.resume.training import provenance
 from oomph.resume.training.data_position import Moment, used_in
 from oomph.resume.training.fit_objects import from_meta
 from oomph.resume.training.retaking import Watched
-from oomph.script.opened_files import FileState, log_files
+from oomph.script.opened_files import log_files
 from oomph.terminal.amounts import counted
 
 _TRIES = 3
@@ -233,12 +233,8 @@ class Resumption:
 
     def _restore_files(self, checkpoint: Checkpoint) -> None:
         """Restore each file that the fit wrote when the script opens it, so that it reads what it read before."""
-        self._fits.files.put_back_when_opened(self.files_of(checkpoint), self._lost_file)
+        self._fits.files.put_back_when_opened(written_files.states_in(checkpoint), self._lost_file)
         self._fits.files.tell_when_read(log_files())  # they hold lines of steps that are repeated
-
-    def files_of(self, checkpoint: Checkpoint) -> dict[str, FileState]:
-        """The content of the fit's files at a checkpoint, by path."""
-        return written_files.states_in(checkpoint)
 
     def _lost_file(self, path: str) -> None:
         cause = because("file-read", path=path)

@@ -181,7 +181,7 @@ def may_be_a_command(thing: Any, old: Any = NOTHING) -> bool:
     if not texts or not script_runs_commands():
         return False
     held = _held_in(Same(old))
-    return any(_is_command(text) for text in map(_as_text, texts) if text not in held)
+    return any(_is_command(text) for text in map(os.fsdecode, texts) if text not in held)
 
 
 def script_runs_commands() -> bool:
@@ -200,7 +200,7 @@ def _names_a_way(path: str) -> bool:
 
 @functools.lru_cache(maxsize=1)
 def _held_in(same: Same) -> frozenset[str]:
-    return frozenset(map(_as_text, texts_in(same.thing)))
+    return frozenset(map(os.fsdecode, texts_in(same.thing)))
 
 
 def _is_command(text: str) -> bool:
@@ -224,7 +224,3 @@ def _programs() -> frozenset[str]:
 
 def _can_be_run(path: str) -> bool:
     return os.sep in path and os.path.isfile(path) and os.access(path, os.X_OK)
-
-
-def _as_text(text: Any) -> str:
-    return os.fsdecode(text)
