@@ -12,7 +12,7 @@ import pytest
 
 from oomph.errors import RunDirectoryError
 from oomph.explain.reading.run import what_is_missing
-from oomph.files.run_files import read_own
+from oomph.files.opening import read_own
 from oomph.journal import journal_reader
 from oomph.journal.events import AttemptEnded, FitFinished, GpuMemoryHeld
 from oomph.journal.journal import Event, Journal, read_journal, refuse_later, unreadable_lines

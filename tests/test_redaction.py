@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from oomph.files.run_files import OwnFile
+from oomph.files.opening import OwnFile
 from oomph.process.stderr import Tail
 from oomph.redaction import redaction
 from oomph.redaction.redaction import know_secrets, redacted, redacted_data, redacted_words

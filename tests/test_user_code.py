@@ -9,8 +9,7 @@ import sysconfig
 import numpy
 import pytest
 
-from oomph.files.package import PACKAGE
-from oomph.files.user_code import STANDARD, is_installed, is_users
+from oomph.files.user_code import PACKAGE, STANDARD, is_installed, is_users
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from oomph.files.package import PACKAGE
+from oomph.files.user_code import PACKAGE
 
 STEPS = 120  # three_fits.py
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from oomph.files.package import PACKAGE
+from oomph.files.user_code import PACKAGE
 
 _TEXT = (Path(__file__).parent / "scripts" / "fails.py").read_text()
 ERRORS = re.findall(r'^    "([a-z_ ]+)": lambda', _TEXT, re.MULTILINE)

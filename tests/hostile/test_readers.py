@@ -21,7 +21,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from watched import Watch
 
 from oomph.checkpoint.container import TENSORS, CheckpointWriter, Position, seal, write_manifest
-from oomph.checkpoint.meta import Meta
+from oomph.checkpoint.manifest import Meta
 from oomph.explain.catalogue.catalogue import PAGES
 from oomph.journal.event import event_of
 

@@ -31,7 +31,7 @@ def _seeded():
 @pytest.fixture(autouse=True)
 def _runs_no_commands(monkeypatch):
     """The files of these tests name ways to run programs; the scripts that they stand for do not."""
-    monkeypatch.setattr("oomph.resume.objects.command_texts.script_runs_commands", lambda: False)
+    monkeypatch.setattr("oomph.resume.objects.texts.script_runs_commands", lambda: False)
 
 
 @pytest.fixture
@@ -80,16 +80,16 @@ class Guarded:
         self.divided.start(self.batch, self.size, self.small)
         for start, size in zip(numpy.cumsum([0, *sizes]), sizes, strict=False):
             self.divided.add(int(start), size)
-        logs = self.divided.finish(self.whole.knows_size(self.batch))
+        logs = self.divided.finish(self.whole.knows_size())
         if commit:
             self.divided.commit()
         return {name: float(value) for name, value in logs.items()}
 
     def find(self):
         """What a probe finds."""
-        from oomph.exact_step.step import verdict
+        from oomph.exact_step.step import division
 
-        return verdict.find(self.model, self.divided, self.step, self.batch, self.size, self.small)
+        return division.find(self.model, self.divided, self.step, self.batch, self.size, self.small)
 
 
 @pytest.fixture
@@ -220,8 +220,8 @@ def guard(watch):
     """Put a guarded step where Keras puts its own."""
 
     from oomph.exact_step.micro_batch.exactness import promise_before_tracing
+    from oomph.exact_step.step.division import Choice
     from oomph.exact_step.step.guarded_step import GuardedStep
-    from oomph.exact_step.step.verdict import Choice
 
     def put(model, *accepted):
         model.make_train_function()
@@ -238,8 +238,8 @@ def guard_evaluation(watch):
     """Put a guarded step where Keras puts its own to evaluate."""
 
     from oomph.exact_step.micro_batch.exactness import promise_before_tracing
+    from oomph.exact_step.step.division import Choice
     from oomph.exact_step.step.guarded_step import GuardedStep
-    from oomph.exact_step.step.verdict import Choice
 
     def put(model):
         model.make_test_function()

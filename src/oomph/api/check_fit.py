@@ -12,8 +12,8 @@ import numpy as np
 import tensorflow as tf
 
 from oomph.errors import ExamineError
+from oomph.keras_bridge.models import optimizers_of
 from oomph.keras_bridge.names.keras3 import KERAS
-from oomph.keras_bridge.optimizers import optimizers_of
 from oomph.keras_bridge.pipelines import datasets
 from oomph.keras_bridge.pipelines.rebuilding import linear, rebuilt
 from oomph.planning.live.samples import first_batch

@@ -8,7 +8,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from oomph.keras_bridge.graph.write_set import handles_of, written_slots
+from oomph.keras_bridge.graph import handles_of, written_slots
 from oomph.keras_bridge.names.keras3 import KERAS
 from oomph.keras_bridge.names.row import Global
 

@@ -14,7 +14,7 @@ from oomph import testing
 from oomph.api.custom_step import Loop, steps_before
 from oomph.exact_step.micro_batch.exactness import TO_BE_PROBED, Promise
 from oomph.exact_step.micro_batch.micro_batch_step import python_of
-from oomph.exact_step.step import verdict
+from oomph.exact_step.step import division
 from oomph.exact_step.step.guarded_step import GuardedStep
 from oomph.exact_step.step.probe import ProbeFinding
 from oomph.exact_step.step.step_protocol import Failure, Recovery, Step
@@ -142,7 +142,7 @@ def _step_of(loop: _GuardedLoop, batch: dict[str, Any], rest: dict[str, Any]) ->
     watch = LoopWatch(loop.name, model.optimizers)
     promise = Promise(TO_BE_PROBED, f"custom step {loop.name}")
     joined = session.current()
-    choice = verdict.Choice() if joined is None else verdict.Choice(joined.handover.guarding.inexact)
+    choice = division.Choice() if joined is None else division.Choice(joined.handover.guarding.inexact)
     guarded = GuardedStep(
         model, train_step, plain, lambda: watch, promise, choice, combine=loop.combine, can_go_back=False
     )  # fmt: skip

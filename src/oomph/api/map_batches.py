@@ -10,8 +10,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, SupportsIndex
 
-from oomph.exact_step.step.out_of_memory import Failed
-from oomph.exact_step.step.size_search import SizeSearch
+from oomph.exact_step.step.out_of_memory import Failed, SizeSearch
 from oomph.journal.events import Oom, Recovered
 from oomph.keras_bridge.batch import batches
 from oomph.keras_bridge.batch.samples import in_batches

@@ -5,8 +5,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from oomph.resume.loop.observer import LoopObserver, Unwatched
-from oomph.resume.loop.steps import Steps
+from oomph.resume.loop.steps import LoopObserver, Steps, Unwatched
 from oomph.script import session
 
 

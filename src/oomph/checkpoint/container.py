@@ -19,15 +19,15 @@ from typing import Any, BinaryIO
 
 from oomph import __version__, testing
 from oomph.checkpoint.manifest import (
+    Meta,
     bytes_read_at_once,
     meta_trouble,
     missing_tensor,
     position_trouble,
     tensors_trouble,
 )
-from oomph.checkpoint.meta import Meta
 from oomph.errors import CheckpointError
-from oomph.files.run_files import FILE_MODE, open_own, read_own
+from oomph.files.opening import FILE_MODE, open_own, read_own
 from oomph.process.available_memory import available_bytes
 
 SCHEMA = 1

@@ -30,9 +30,9 @@ from oomph.checkpoint.container import (
     seal,
     write_manifest,
 )
-from oomph.checkpoint.meta import Meta
+from oomph.checkpoint.manifest import Meta
 from oomph.errors import CheckpointError
-from oomph.files.run_files import FOLDER_MODE, make_own_folder
+from oomph.files.opening import FOLDER_MODE, make_own_folder
 
 T = TypeVar("T")
 KEEP = 2
@@ -104,12 +104,8 @@ class CheckpointStore:
         self._number += 1
         return Draft(self, f"step-{self._number:06d}-fit{at.fit}-epoch{at.epoch}-step{at.step}", at)
 
-    def save_finished(self, at: Position, meta: Meta, write: Callable[[CheckpointWriter], None]) -> Saved:
-        """Write the end state of a fit, which is kept while the run may restart. Raises CheckpointError."""
-        return self.draft_finished(at).complete(meta, write)
-
     def draft_finished(self, at: Position) -> Draft:
-        """Begin the end state of a fit. Raises CheckpointError."""
+        """Begin the end state of a fit, which is kept while the run may restart. Raises CheckpointError."""
         return Draft(self, f"finished-fit{at.fit}", at)
 
     def records(self) -> list[Record]:

@@ -11,7 +11,7 @@ import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from oomph.files.run_files import FOLDER_MODE, open_own, replace_own
+from oomph.files.opening import FOLDER_MODE, open_own, replace_own
 from oomph.planning.gpu_list import is_same
 from oomph.planning.probe_record import ProbeRecord, as_document, record_of
 from oomph.run.directory.trust import close_to_others, why_not_trusted

@@ -6,7 +6,7 @@ import os
 import re
 from pathlib import Path
 
-from oomph.files.regular_file import open_regular
+from oomph.files.opening import open_regular
 
 _END_BYTES = 1 << 16
 _FINISHED = re.compile(rb"^oomph: the end {1,20}the script finished(?:, (\d{1,12} steps?))?", re.MULTILINE)

@@ -9,7 +9,8 @@ from __future__ import annotations
 import os
 import sys
 
-from oomph.files.package import PACKAGE
+PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+
 
 OURS = PACKAGE + os.sep
 _LIBRARY = os.path.dirname(os.path.abspath(os.__file__))

@@ -8,11 +8,11 @@ from typing import Any
 import tensorflow as tf
 
 from oomph.journal.events import GuardFailed
+from oomph.keras_bridge import models
 from oomph.keras_bridge.names import support
 from oomph.keras_bridge.names.keras3 import KERAS
 from oomph.keras_bridge.names.row import Feature
 from oomph.keras_bridge.names.tensorflow2 import TENSORFLOW
-from oomph.keras_bridge.runtime import without_xla
 from oomph.keras_bridge.runtime.patching import patch
 from oomph.script.session import Session
 
@@ -55,7 +55,7 @@ def _switch_xla_off() -> None:
     @functools.wraps(compile_model)
     def compile_without_xla(self: Any, *args: Any, **kwargs: Any) -> Any:
         result = compile_model(self, *args, **kwargs)
-        without_xla.switch_off(self)
+        models.switch_off_xla(self)
         return result
 
     @functools.wraps(initialise)

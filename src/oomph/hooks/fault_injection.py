@@ -22,7 +22,7 @@ import tensorflow as tf
 from oomph import testing
 from oomph.checkpoint.container import TENSORS
 from oomph.journal.events import RehearsalEnded, RehearsedFault
-from oomph.keras_bridge.optimizers import optimizers_of
+from oomph.keras_bridge.models import optimizers_of
 from oomph.protocol.handover import Injection, has_fired, mark_fired
 from oomph.resume.training.fits import Fits
 

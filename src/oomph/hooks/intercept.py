@@ -12,27 +12,26 @@ from typing import Any
 
 from oomph.errors import UnsupportedError
 from oomph.exact_step.micro_batch import exactness
+from oomph.exact_step.step.division import choice_of
 from oomph.exact_step.step.guarded_step import GuardedStep
 from oomph.exact_step.step.step_protocol import PlainStep, Step, StepWatch
-from oomph.exact_step.step.verdict import choice_of
-from oomph.files.package import PACKAGE
+from oomph.files.user_code import PACKAGE
 from oomph.hooks import adjustments, fault_injection, unfinished_caches, unguarded
 from oomph.hooks.left_out import LeftOut
-from oomph.hooks.outside_fit import TrainingOutsideFit, WatchedSteps
 from oomph.hooks.predict import GuardedPredict
+from oomph.hooks.unguarded import TrainingOutsideFit, WatchedSteps
 from oomph.journal.events import FeatureOff, GuardFailed, GuardInstalled
-from oomph.keras_bridge.batch.replicas import Replicas
-from oomph.keras_bridge.batch.strategy_scope import outside_strategy_scope
+from oomph.keras_bridge import stateful_random_ops
+from oomph.keras_bridge.batch.replicas import Replicas, outside_strategy_scope
 from oomph.keras_bridge.names import support
 from oomph.keras_bridge.names.keras3 import KERAS
 from oomph.keras_bridge.names.row import Feature
-from oomph.keras_bridge.random_numbers import eager_ops
-from oomph.keras_bridge.runtime import memory_wait
+from oomph.keras_bridge.runtime import allocator
 from oomph.keras_bridge.runtime.patching import patch
 from oomph.protocol.ownership import below_owner
 from oomph.protocol.progress import Phase
 from oomph.protocol.reasons import because
-from oomph.resume.fit import continuation, epochs, replay
+from oomph.resume.fit import continuation, epochs
 from oomph.resume.fit.fit import Fit
 from oomph.resume.fit.resumption import CannotResumeError
 from oomph.resume.loop import loops
@@ -70,7 +69,7 @@ def install(trainer: Any, session: Session) -> None:
     fault_injection.install(fits)
     loops.install(fits)
     if not below_owner() and not support.lacks(Feature.SEEDS):
-        eager_ops.install(session.handover.entropy)
+        stateful_random_ops.install_eager(session.handover.entropy)
     session.journal.write(GuardInstalled(keras=_version()))
 
 
@@ -108,7 +107,7 @@ def _replace_fit(trainer: Any, fits: Fits, tell_left_out: Callable[[], None]) ->
             return public(self, *args, **kwargs)
         try:
             with outside_strategy_scope():
-                finished = replay.finished_history(fits, running)
+                finished = continuation.finished_history(fits, running)
             if finished is not None:
                 return finished
             history = _trained(fits, running, lambda: inner(self, **running.arguments))
@@ -174,7 +173,7 @@ def _begin(fits: Fits, model: Any, signature: inspect.Signature, args: Any, kwar
         fits.running = running
         if fits.own_session().is_owner_now():
             fits.preemption.arm()
-            memory_wait.start_once(fits.session)
+            allocator.start_once(fits.session)
         with outside_strategy_scope():
             continuation.settle(fits, running)
         fits.beat(Phase.FIRST_STEP, running.identity.ordinal)

@@ -18,7 +18,7 @@ from weakref import WeakSet
 from oomph.hooks import skip_corrupt
 from oomph.journal.events import RecordsLeftOut
 from oomph.keras_bridge.names.tensorflow2 import TENSORFLOW
-from oomph.keras_bridge.pipelines.corrupt_record import corrupt_records
+from oomph.keras_bridge.pipelines.elements import corrupt_records
 from oomph.protocol.reasons import records_left_out
 from oomph.script.session import Session
 

@@ -11,13 +11,11 @@ import numpy as np
 import tensorflow as tf
 
 from oomph.exact_step.micro_batch.exactness import APPROXIMATE, EXACT, REFUSED, Promise
-from oomph.exact_step.step.out_of_memory import Failed, attempt
+from oomph.exact_step.step.out_of_memory import Failed, SizeSearch, attempt
 from oomph.exact_step.step.probe import ProbeFinding
-from oomph.exact_step.step.size_search import SizeSearch
 from oomph.exact_step.step.step_protocol import Failure, Recovery, StepWatch
 from oomph.keras_bridge.batch import batches
-from oomph.keras_bridge.batch.replicas import Replicas, cuts
-from oomph.keras_bridge.batch.strategy_scope import outside_strategy_scope
+from oomph.keras_bridge.batch.replicas import Replicas, cuts, outside_strategy_scope
 from oomph.resume.loop import loops
 
 _SAMPLES = 8

@@ -85,7 +85,7 @@ def _counted(dataset: Any, unknown: Any) -> Any:
     global _is_counting
     import tensorflow as tf  # complete by now
 
-    from oomph.keras_bridge.pipelines.length import length
+    from oomph.keras_bridge.pipelines.elements import length
 
     _is_counting = True
     try:

@@ -20,7 +20,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from oomph.files.regular_file import read_regular
+from oomph.files.opening import read_regular
 from oomph.journal.events import CreatedBefore
 from oomph.keras_bridge.runtime.patching import patch
 from oomph.script.session import Session

@@ -14,8 +14,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TypeVar
 
+from oomph.files.opening import FOLDER_MODE, OwnFile, open_folder, set_aside
 from oomph.files.own_descriptor import OwnDescriptor
-from oomph.files.run_files import FOLDER_MODE, OwnFile, open_folder, set_aside
 from oomph.journal.event import Event as Event
 from oomph.journal.fact import Fact
 from oomph.journal.journal_reader import foreign_format as foreign_format

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from oomph.files.regular_file import open_regular
+from oomph.files.opening import open_regular
 from oomph.journal.event import SCHEMA, Event, event_of, weight_of
 
 _LONGEST_WORD = 512

@@ -12,7 +12,7 @@ import struct
 import time
 from pathlib import Path
 
-from oomph.files.run_files import open_own
+from oomph.files.opening import open_own
 from oomph.monitor.metrics import of_scope
 from oomph.monitor.sample import Baseline
 

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Protocol
 
 from oomph.explain.reading.kernel_log import KernelLog
-from oomph.files.run_files import open_own
+from oomph.files.opening import open_own
 from oomph.gpu.gpus import Gpus
 from oomph.monitor.board import BoardReader
 from oomph.monitor.detection import Detection

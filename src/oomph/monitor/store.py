@@ -23,7 +23,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import BinaryIO
 
-from oomph.files.run_files import open_own, replace_own
+from oomph.files.opening import open_own, replace_own
 from oomph.monitor.sample import Header, Sample, header_line, read_header, read_sample, sample_line
 
 MONITORED_PARENT = Path(".oomph") / "monitor"

@@ -11,7 +11,7 @@ from math import inf
 from pathlib import Path
 from typing import NamedTuple
 
-from oomph.files.regular_file import read_regular
+from oomph.files.opening import read_regular
 
 _ROOT = Path("/")
 _LIMIT = {1: "memory.limit_in_bytes", 2: "memory.max"}

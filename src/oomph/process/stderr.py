@@ -9,7 +9,7 @@ import struct
 import termios
 from collections.abc import Callable
 
-from oomph.files.run_files import OwnFile
+from oomph.files.opening import OwnFile
 from oomph.process.descriptors import close_all_but, wait_until_writable
 from oomph.redaction.redaction import redacted
 from oomph.terminal.console import Voice, clear_line

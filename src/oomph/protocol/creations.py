@@ -20,8 +20,7 @@ from typing import Any, NamedTuple
 
 from oomph.files.birth import born_at
 from oomph.files.conforming import conforms
-from oomph.files.regular_file import read_regular
-from oomph.files.run_files import MOST_READ, OwnFile, open_folder, set_aside
+from oomph.files.opening import MOST_READ, OwnFile, open_folder, read_regular, set_aside
 
 SCHEMA = 1
 _NUMBER = re.compile("[0-9]{1,9}")

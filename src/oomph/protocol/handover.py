@@ -11,7 +11,7 @@ from collections.abc import Mapping, MutableMapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from oomph.files.run_files import open_own
+from oomph.files.opening import open_own
 
 REHEARSAL = "OOMPH_REHEARSAL"
 _MARK = "rehearsed"

@@ -12,7 +12,7 @@ import fcntl
 import os
 from pathlib import Path
 
-from oomph.files.run_files import open_own
+from oomph.files.opening import open_own
 
 
 def claim_ownership(run_dir: Path | None, attempt: int) -> bool:

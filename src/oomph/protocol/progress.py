@@ -14,7 +14,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from oomph.files.run_files import open_own
+from oomph.files.opening import open_own
 
 RECORD = struct.Struct("<BBxxiixxxxqq")
 """The layout of a heartbeat: phase, powers, pid, fit, time in ns, longest silence in ns. Shorter than a pipe's

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from oomph.files.conforming import conforms
-from oomph.files.run_files import read_own, replace_own
+from oomph.files.opening import read_own, replace_own
 
 SCHEMA = 1
 _NAME = "micro_batch.json"

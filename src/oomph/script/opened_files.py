@@ -2,31 +2,149 @@
 
 Callbacks write logs and read them back. A restarted script finds them as the dead process left them, with lines of
 steps that are about to be repeated. So their content at the checkpoint is restored at the moment the script opens such
-a file itself: a checkpoint is data and must not choose which file is written. Standard library only.
+a file itself: a checkpoint is data and must not choose which file is written.
 
-Python reports the files that it opens and renames (audit events, PEP 578); `library_files.py` covers libraries that
-open files themselves. A database is left alone: it may already contain this attempt, as the storage of a tuner does.
+Python reports the files that it opens and renames (audit events, PEP 578). h5py's `File` and TensorFlow's `GFile` raise
+no audit event, so their methods report theirs. A database is left alone: it may already contain this attempt, as the
+storage of a tuner does.
+
+A file that a script appends to between fits may belong to other runs too, so nothing is removed from it; a repetition
+is only reported. A script that reads the file first is trusted to handle it. Standard library only; imports nothing
+that the script has not imported.
 """
 
 from __future__ import annotations
 
+import functools
+import hashlib
 import logging
 import os
 import stat
 import sys
 import threading
 import uuid
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from oomph.files.regular_file import read_regular
-from oomph.files.run_files import is_reaching
+from oomph.files.opening import OwnFile, is_reaching, read_regular
 from oomph.files.user_code import GENERATED
-from oomph.script.appended import Appends
-from oomph.script.library_files import tell_of_openings
-from oomph.script.named_paths import may_be_restored
+from oomph.script.restorable import may_be_restored
+from oomph.script.script_line import caller, calling
+
+_FLAGS = {"r": os.O_RDONLY, "rb": os.O_RDONLY, "r+": os.O_RDWR, "a": os.O_RDWR, "ab": os.O_RDWR, "a+": os.O_RDWR}
+"""The flags of `os.open` for each mode of h5py and TensorFlow; all other modes truncate the file."""
+
+
+def tell_of_openings(opened: Callable[[Any, int], None]) -> None:
+    """Call `opened` with path and flags before each file opened by a library that the script has loaded."""
+    _tell_before(getattr(sys.modules.get("h5py"), "File", None), "__init__", _named_in_call, opened)
+    file_io = getattr(sys.modules.get("tensorflow.python.lib.io.file_io"), "FileIO", None)
+    for method in ("_preread_check", "_prewrite_check"):
+        _tell_before(file_io, method, _named_in_file, opened)
+
+
+def _named_in_call(file: Any, name: Any, mode: str = "r", *others: Any, **options: Any) -> tuple[Any, str]:
+    return name, mode
+
+
+def _named_in_file(file: Any) -> tuple[Any, str]:
+    is_open = file._read_buf is not None or file._writable_file is not None
+    return (0 if is_open else file.name), file.mode
+
+
+def _tell_before(
+    kind: Any, method: str, named: Callable[..., tuple[Any, str]], opened: Callable[[Any, int], None]
+) -> None:
+    """Make a method report which file it is about to open, and how."""
+    original = None if kind is None else getattr(kind, method, None)
+    if original is None:
+        return
+    if hasattr(original, "tell_opened"):
+        original.tell_opened = opened
+        return
+
+    @functools.wraps(original)
+    def telling(*args: Any, **kwargs: Any) -> Any:
+        try:
+            name, mode = named(*args, **kwargs)
+            if isinstance(name, (str, bytes, os.PathLike)):
+                vars(telling)["tell_opened"](name, _FLAGS.get(mode, os.O_RDWR | os.O_TRUNC))
+        except Exception:
+            pass  # the library reports what is wrong with the name
+        return original(*args, **kwargs)
+
+    vars(telling)["tell_opened"] = opened
+    setattr(kind, method, telling)
+
+
+_MOST_NOTES = 10_000
+_KEY_BYTES = 16
+_LOGS = ("logging", "absl.logging")
+"""Modules that append to logs, not to results."""
+
+Tell = Callable[[str, str], None]
+"""Called with the path and script line of a file that is appended to again."""
+
+
+class Appends:
+    """The appends of this attempt and of earlier attempts.
+
+    Args:
+        tell: called once for each script line that repeats an append.
+    """
+
+    def __init__(self, run_dir: Path, attempt: int, tell: Tell) -> None:
+        self._file, self._tell = OwnFile(run_dir, f"appended-{attempt}"), tell
+        self._counts: Counter[str] = Counter()
+        self._read: set[str] = set()
+        self._told: set[str] = set()
+        self._earlier = {key for number in range(1, attempt) for key in _keys(run_dir / f"appended-{number}")}
+
+    def opened(self, path: str, flags: int) -> None:
+        """Handle a file that the script is about to open with these flags while no fit is running."""
+        if not flags & (os.O_WRONLY | os.O_RDWR):
+            if self._earlier:
+                self._read.add(path)
+        elif flags & os.O_APPEND:
+            self._append(path)
+
+    def _append(self, path: str) -> None:
+        line, frame = calling(), caller()
+        if line is None or (frame is not None and str(frame.f_globals.get("__name__")).startswith(_LOGS)):
+            return
+        place = f"{path} {line.place}"
+        self._counts[place] += 1
+        key = hashlib.blake2b(f"{place} {self._counts[place]}".encode(), digest_size=_KEY_BYTES).digest()
+        if key in self._earlier and path not in self._read and line.site not in self._told:
+            self._told.add(line.site)
+            self._tell(path, line.site)
+        if self._counts.total() <= _MOST_NOTES:
+            _note(self._file, key)
+
+
+def _note(file: OwnFile, key: bytes) -> None:
+    try:
+        fd = file.open(os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    except OSError:
+        return  # a full disk must not end the training
+    try:
+        os.write(fd, key)
+    except OSError:
+        pass
+    finally:
+        os.close(fd)
+
+
+def _keys(path: Path) -> set[bytes]:
+    try:
+        content = read_regular(path, _KEY_BYTES * _MOST_NOTES)
+    except OSError:
+        return set()
+    return {content[start : start + _KEY_BYTES] for start in range(0, len(content), _KEY_BYTES)}
+
 
 _MOST_FILES = 1000
 _NOT_FILES = ("/dev/", "/proc/", "/sys/")

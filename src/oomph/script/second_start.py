@@ -17,8 +17,7 @@ from oomph.journal.events import CreatedBefore, StoppedAt
 from oomph.protocol.creations import Earlier, Notes
 from oomph.protocol.handover import Injection
 from oomph.protocol.not_restartable import refuses
-from oomph.script.created_before import Before
-from oomph.script.creating import Creating
+from oomph.script.created_before import Before, Creating
 from oomph.script.script_line import ScriptLine, calling, raising
 from oomph.script.session import Session
 
@@ -117,7 +116,7 @@ def _created(error: BaseException | None, message: str, earlier: Earlier, creati
     """The creation of the path in the way: "now" in this attempt, "before" in an earlier one; empty if unknown."""
     path = _path_of(error)
     if not path:
-        return "before" if any(map(_is_named_in(message), _few(earlier.paths))) else ""
+        return "before" if any(map(_is_named_in(message), sorted(earlier.paths)[:_MOST_PATHS])) else ""
     return "now" if path in creating.paths else "before" if path in earlier.paths else ""
 
 
@@ -127,10 +126,6 @@ def _path_of(error: BaseException | None) -> str:
         return ""
     path = error.filename if error.filename2 is None else error.filename2
     return os.path.abspath(os.fsdecode(path)) if isinstance(path, (str, bytes)) else ""
-
-
-def _few(paths: set[str]) -> list[str]:
-    return sorted(paths)[:_MOST_PATHS]
 
 
 def _is_named_in(message: str) -> Any:

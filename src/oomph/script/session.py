@@ -8,7 +8,7 @@ import sys
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from oomph.files.run_files import pin
+from oomph.files.opening import pin
 from oomph.journal.events import ProcessStarted, UncaughtException
 from oomph.journal.fact import Fact
 from oomph.journal.journal import Journal

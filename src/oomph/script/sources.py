@@ -10,7 +10,7 @@ import functools
 import hashlib
 import os
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from types import ModuleType
 
 from oomph.files.user_code import is_users
@@ -18,15 +18,14 @@ from oomph.files.user_code import is_users
 _MOST_FILES = 500
 
 
-def script_files(modules: Iterable[ModuleType | None] | None = None) -> dict[str, str]:
+def script_files() -> dict[str, str]:
     """Each of the user's Python files imported so far, with a short hash of its content.
 
     Names are relative to the script's folder. Installed packages are left out: their versions say more.
     """
     found: dict[str, str] = {}
     folder = os.path.dirname(_file_of(sys.modules.get("__main__")) or os.path.abspath("."))
-    paths = own_files() if modules is None else _own_files(modules)
-    for path in paths[:_MOST_FILES]:
+    for path in own_files()[:_MOST_FILES]:
         content = _hash_of(path)
         if content is not None:
             found[os.path.relpath(path, folder)] = content
@@ -40,17 +39,13 @@ def own_files() -> list[str]:
 
 @functools.lru_cache(maxsize=1)
 def _imported(count: int, newest: str) -> list[str]:
-    """The user's files among the loaded modules; cached per import, since there are thousands.
+    """The user's files among the loaded modules, of which there are thousands.
 
     Args:
-        count, newest: number of modules and the newest; they change with every import.
+        count, newest: the number of modules and the newest; they change with every import, and a new list is made.
     """
-    return _own_files(list(sys.modules.values()))
-
-
-def _own_files(modules: Iterable[ModuleType | None]) -> list[str]:
     # Read the module's dictionary: attribute access makes some modules load.
-    given = (getattr(module, "__dict__", {}).get("__file__") for module in modules)
+    given = (getattr(module, "__dict__", {}).get("__file__") for module in list(sys.modules.values()))
     return list(dict.fromkeys(path for each in given if isinstance(each, str) and (path := _own_file(each))))
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from itertools import islice
 from pathlib import Path
 
-from oomph.files.run_files import open_own
+from oomph.files.opening import open_own
 from oomph.journal.journal_reader import JournalReader
 from oomph.monitor.sample import Sample
 from oomph.monitor.store import MONITORED_PARENT, TAIL, latest, newest

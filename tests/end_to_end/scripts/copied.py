@@ -3,7 +3,7 @@
 import numpy as np
 import tensorflow as tf
 
-from oomph.keras_bridge.batch.host_batches import tensor_of
+from oomph.keras_bridge.batch.batches import tensor_of
 
 array = np.zeros((1 << 20, 16))
 try:

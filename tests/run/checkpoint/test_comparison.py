@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oomph.checkpoint.comparison import Comparison
-from oomph.checkpoint.witness import END, EPOCH, STEP, Witness
+from oomph.checkpoint.witness import END, EPOCH, STEP, Comparison, Witness
 
 KEY = 7
 

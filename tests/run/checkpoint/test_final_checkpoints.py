@@ -47,7 +47,7 @@ TWENTY_FITS = """
 import sys
 from oomph.journal.journal import Journal
 from oomph.checkpoint.container import Position
-from oomph.checkpoint.meta import Meta
+from oomph.checkpoint.manifest import Meta
 from oomph.protocol.handover import Handover
 from oomph.checkpoint.store import CheckpointStore
 from oomph.journal.events import CheckpointSkipped
@@ -56,7 +56,8 @@ handover = Handover.read()
 store = CheckpointStore(handover.path / "checkpoints")
 store.open()
 for fit in range(20):
-    store.save_finished(Position(fit, 1, 0, fit), Meta(), lambda to: to.add("w", "uint8", (100_000,), bytes(100_000)))
+    draft = store.draft_finished(Position(fit, 1, 0, fit))
+    draft.complete(Meta(), lambda to: to.add("w", "uint8", (100_000,), bytes(100_000)))
 store.draft_step(Position(20, 0, 1, 21)).complete(Meta(), lambda writer: writer.add("w", "uint8", (9,), bytes(9)))
 if "nan" in sys.argv:
     Journal(handover.path, handover.attempt, "script").write(CheckpointSkipped(reason="w is not finite"))

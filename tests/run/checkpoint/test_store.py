@@ -20,7 +20,7 @@ import oomph
 from oomph.checkpoint import container as checkpoint_module
 from oomph.checkpoint import store as store_module
 from oomph.checkpoint.container import CheckpointWriter, Position, read_checkpoint
-from oomph.checkpoint.meta import Meta
+from oomph.checkpoint.manifest import Meta
 from oomph.checkpoint.store import CheckpointStore, foreign_format, unused
 from oomph.errors import CheckpointError
 
@@ -119,7 +119,7 @@ def test_absurd_checkpoint_number_does_not_make_names_too_long(store, tmp_path):
 
 def test_end_state_remains_when_the_step_checkpoints_of_its_fit_are_dropped(store, tmp_path):
     save(store, 1)
-    store.save_finished(Position(0, 2, 0, 30), Meta(stop_training=True), write)
+    store.draft_finished(Position(0, 2, 0, 30)).complete(Meta(stop_training=True), write)
     store.drop_steps(Position(0, 2, 0, 30))
     assert store.latest_step() is None
     assert store.finished(0).meta == Meta(stop_training=True)
@@ -164,7 +164,7 @@ def test_checkpoint_with_more_steps_is_never_deleted_for_one_with_fewer(store, t
 def test_checkpoints_the_finished_run_never_reached_are_reported_as_unused(store, tmp_path):
     for fit, step in ((0, 40), (1, 10), (2, 30)):
         save(store, step, fit=fit)
-    store.save_finished(Position(3, 2, 0, 60), Meta(), write)
+    store.draft_finished(Position(3, 2, 0, 60)).complete(Meta(), write)
 
     def left(reached):
         return [record.position.fit for record in unused(tmp_path / "checkpoints", reached)]
@@ -196,10 +196,10 @@ def test_previous_checkpoint_is_found_across_a_change_in_the_number_of_digits(st
 
 def test_records_list_checkpoints_without_reading_them(store, tmp_path):
     save(store, 1, fit=0)
-    store.save_finished(Position(0, 2, 0, 30), Meta(key="place-0"), write)
+    store.draft_finished(Position(0, 2, 0, 30)).complete(Meta(key="place-0"), write)
     os.utime(tmp_path / "checkpoints" / "finished-fit0", (1, 1))
     save(store, 31, fit=1)
-    store.save_finished(Position(2, 1, 0, 40), Meta(), write)
+    store.draft_finished(Position(2, 1, 0, 40)).complete(Meta(), write)
     (tmp_path / "checkpoints" / names(tmp_path)[2] / "tensors.bin").write_bytes(b"")
     found = store.records()
     assert [(r.position.fit, r.finished, r.meta.key) for r in found] == [
@@ -228,7 +228,7 @@ def test_half_deleted_checkpoint_is_not_reported_as_damaged(store, refused, tmp_
 
 def test_newer_end_state_replaces_the_older_one(store):
     for steps in (10, 20):
-        store.save_finished(Position(0, 0, 0, steps), Meta(), write)
+        store.draft_finished(Position(0, 0, 0, steps)).complete(Meta(), write)
     assert store.finished(0).position.steps == 20
 
 
@@ -284,7 +284,7 @@ def test_every_flipped_bit_that_matters_is_detected(tmp_path_factory, data):
 
 @pytest.mark.parametrize("name", ["tensors.bin", "manifest.json"])
 def test_damaged_end_state_is_refused(store, refused, tmp_path, name):
-    store.save_finished(Position(0), Meta(), write)
+    store.draft_finished(Position(0)).complete(Meta(), write)
     spoil(tmp_path / "checkpoints" / "finished-fit0" / name, "flipped")
     assert store.finished(0) is None
     assert refused[0][0] == "finished-fit0"
@@ -361,13 +361,13 @@ def test_failed_save_leaves_no_trace_and_keeps_the_older_checkpoints(store, tmp_
 
 
 def test_end_state_that_cannot_be_written_leaves_the_older_one(store):
-    store.save_finished(Position(0, 0, 0, 10), Meta(), write)
+    store.draft_finished(Position(0, 0, 0, 10)).complete(Meta(), write)
 
     def fail(writer: CheckpointWriter) -> None:
         raise OSError(28, "No space left on device")
 
     with pytest.raises(CheckpointError, match="No space left on device"):
-        store.save_finished(Position(0, 0, 0, 20), Meta(), fail)
+        store.draft_finished(Position(0, 0, 0, 20)).complete(Meta(), fail)
     assert store.finished(0).position.steps == 10
 
 
@@ -481,7 +481,7 @@ import os, signal, sys
 sys.path.insert(0, {source!r})
 from pathlib import Path
 from oomph.checkpoint.container import Position
-from oomph.checkpoint.meta import Meta
+from oomph.checkpoint.manifest import Meta
 from oomph.checkpoint.store import CheckpointStore, foreign_format
 store = CheckpointStore(Path({root!r}))
 store.open()
@@ -497,7 +497,7 @@ store.{call}
 """
 
 
-@pytest.mark.parametrize("call", ["draft_step(at).complete(Meta(), half)", "save_finished(at, Meta(), half)"])
+@pytest.mark.parametrize("call", ["draft_step(at).complete(Meta(), half)", "draft_finished(at).complete(Meta(), half)"])
 def test_writer_killed_midway_leaves_no_partial_checkpoint(tmp_path, call):
     root = tmp_path / "checkpoints"
     code = textwrap.dedent(_KILLED_WHILE_WRITING).format(source=str(SOURCE), root=str(root), call=call)

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from oomph.errors import RunDirectoryError
-from oomph.files.run_files import replace_own
+from oomph.files.opening import replace_own
 from oomph.journal.events import GpuMemoryBack, GpuMemoryHeld
 from oomph.journal.journal import Event, Journal, foreign_format, read_journal, unreadable_lines
 from oomph.run.directory.run_directory import RunDirectory, RunRecord

@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 
 from oomph.checkpoint.container import Position
-from oomph.checkpoint.meta import Meta
+from oomph.checkpoint.manifest import Meta
 from oomph.checkpoint.store import CheckpointStore
 from oomph.checkpoint.witness import WitnessBoard
 from oomph.errors import CheckpointError, RunDirectoryError
-from oomph.files.run_files import OwnFile, open_own, read_own, replace_own
+from oomph.files.opening import OwnFile, open_own, read_own, replace_own
 from oomph.journal.events import GpuMemoryHeld
 from oomph.journal.journal import Journal, read_journal
 from oomph.process.stderr import Tail
@@ -28,8 +28,8 @@ from oomph.protocol.progress import ProgressBoard, read_progress
 from oomph.run.directory.run_directory import RunDirectory, RunRecord, read_record
 from oomph.run.directory.stored_runs import StoredRun, first_trusted, unfinished_runs
 from oomph.run.directory.unfinished import unfinished
-from oomph.script.appended import Appends
 from oomph.script.kept_micro_batches import MicroBatches, Start
+from oomph.script.opened_files import Appends
 
 CONTENT = "precious\n" * 9000
 RECORD = RunRecord(command=("train.py",), python="/usr/bin/python3", cwd="/somewhere", created="2026-11-23")
@@ -155,7 +155,7 @@ def checkpoint(folder: Path) -> Path:
         (writer.folder / "iterator.index").write_bytes(b"made by TensorFlow")
         writer.add("weights", "float32", (2,), b"12345678")
 
-    store.save_finished(Position(0), Meta(), write)
+    store.draft_finished(Position(0)).complete(Meta(), write)
     return folder / "checkpoints" / "finished-fit0"
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from oomph.errors import RunDirectoryError
-from oomph.files.run_files import open_own, pin, read_own, replace_own, unpin
+from oomph.files.opening import open_own, pin, read_own, replace_own, unpin
 from oomph.run.directory.run_directory import RunDirectory, RunRecord
 from oomph.run.directory.stored_runs import first_trusted, unfinished_runs
 from oomph.run.directory.trust import make_own_parents, why_not_trusted

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from oomph.resume.training.pipeline_buffers import PipelineCosts, worth_saving
+from oomph.resume.training.data_position import PipelineCosts, worth_saving
 
 HOUR = 3600.0
 LARGE = PipelineCosts(

@@ -7,7 +7,7 @@ import tracemalloc
 
 import pytest
 
-from oomph.files.run_files import OwnFile
+from oomph.files.opening import OwnFile
 from oomph.process import stderr
 from oomph.process.stderr import KeptFile
 

@@ -16,8 +16,7 @@ import pytest
 import oomph
 from oomph.protocol import creations
 from oomph.protocol.creations import DIRECTORY, FILE, LINK, SCHEMA, Creation, Earlier, Notes
-from oomph.script.created_before import FAILS, Before, _Link, _MakeDirectory, _Open, _OpenDescriptor
-from oomph.script.creating import Creating
+from oomph.script.created_before import FAILS, Before, Creating, _Link, _MakeDirectory, _Open, _OpenDescriptor
 
 _NEW = os.O_CREAT | os.O_EXCL | os.O_WRONLY
 OTHER = "some.other.event"

@@ -6,8 +6,7 @@ import os
 
 import pytest
 
-from oomph.script.appended import Appends
-from oomph.script.opened_files import OpenedFiles
+from oomph.script.opened_files import Appends, OpenedFiles
 
 SCRIPT = """
 def rows(path, count):

@@ -22,9 +22,8 @@ import h5py
 import numpy as np
 import pytest
 
-from oomph.script.named_paths import may_be_restored
 from oomph.script.opened_files import FileState, OpenedFiles, log_files, origin_of, stamp_of
-from oomph.script.run_when_read import is_run_when_read
+from oomph.script.restorable import is_run_when_read, may_be_restored
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import traceback
 
-from oomph.files.package import PACKAGE
+from oomph.files.user_code import PACKAGE
 from oomph.script.script_line import without_ours
 
 _CALLS = "def call(function):\n    return function()\n"

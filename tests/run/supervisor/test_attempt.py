@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from oomph.files.run_files import OwnFile
+from oomph.files.opening import OwnFile
 from oomph.process.available_memory import oom_kills
 from oomph.process.stderr import Tail
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from oomph.files.run_files import OwnFile
+from oomph.files.opening import OwnFile
 from oomph.journal.events import GaveUp, Oom, Recovered, RestartRequested
 from oomph.journal.journal import Journal
 from oomph.protocol.progress import Phase

@@ -13,16 +13,14 @@ import pytest
 import tensorflow as tf
 
 import oomph
-from oomph.checkpoint.meta import Meta
+from oomph.checkpoint.manifest import Meta
 from oomph.errors import CheckpointError
-from oomph.keras_bridge.random_numbers import uncheckpointed_ops
-from oomph.resume.loop import description
+from oomph.keras_bridge import stateful_random_ops
+from oomph.resume.loop import running
 from oomph.resume.loop.data import Digests, digest_of
 from oomph.resume.loop.names import CarriedNames, _names
-from oomph.resume.loop.objects import LoopObjects
-from oomph.resume.loop.roots import roots_of
-from oomph.resume.loop.variables import LoopVariables
-from oomph.resume.training.recognition import Verdict
+from oomph.resume.loop.state import LoopObjects, LoopVariables, roots_of
+from oomph.resume.training.identity import Verdict
 
 # -- the loop ---------------------------------------------------------------------------------------------------------
 
@@ -375,7 +373,7 @@ def test_functions_using_random_kernels_with_hidden_counters_are_named():
         return tf.random.stateless_normal([2], [1, 2])
 
     noisy(), quiet()
-    assert [*map(str, uncheckpointed_ops.functions_with_draws([noisy, quiet]))] == [
+    assert [*map(str, stateful_random_ops.functions_with_draws([noisy, quiet]))] == [
         "random numbers that TensorFlow's kernels count themselves, in noisy"
     ]
 
@@ -384,7 +382,7 @@ def test_functions_using_random_kernels_with_hidden_counters_are_named():
 
 
 @pytest.mark.parametrize(
-    ("change", "another_way", "verdict"),
+    ("change", "another_path", "verdict"),
     [
         ({}, False, Verdict.RESUME),
         ({"configuration": {"epochs": "range(0, 9)"}}, False, Verdict.RESUME),
@@ -396,7 +394,7 @@ def test_functions_using_random_kernels_with_hidden_counters_are_named():
     ],
     ids=str,
 )
-def test_a_recorded_loop_is_recognised_only_if_its_facts_match(change, another_way, verdict):
+def test_a_recorded_loop_is_recognised_only_if_its_facts_match(change, another_path, verdict):
     before = {
         "script": {"train.py": "a"},
         "structure": {"weights of state[0]": "float32[3]"},
@@ -406,5 +404,5 @@ def test_a_recorded_loop_is_recognised_only_if_its_facts_match(change, another_w
     }
     record = SimpleNamespace(meta=Meta(made_by=before), finished=False)
     now = {group: {**facts, **change.get(group, {})} for group, facts in before.items()}
-    assert description.recognised(record, now, another_way).verdict is verdict
-    assert description.recognised(None, now, another_way).verdict is Verdict.TRAIN
+    assert running.recognised(record, now, another_path).verdict is verdict
+    assert running.recognised(None, now, another_path).verdict is Verdict.TRAIN

@@ -1,12 +1,14 @@
-"""A batch of several replicas is taken apart and put together again, and cut everywhere in the same share."""
+"""A batch of several replicas is taken apart and put together again; oomph works outside the script's scope."""
 
 from __future__ import annotations
+
+import contextlib
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from oomph.keras_bridge.batch.replicas import Replicas, cuts, replica_id
+from oomph.keras_bridge.batch.replicas import Replicas, cuts, outside_strategy_scope, replica_id
 
 
 @pytest.fixture(params=["no strategy", "mirrored"])
@@ -59,3 +61,54 @@ def test_a_replica_with_fewer_samples_contributes_to_every_part():
     """One that ran out of samples before the others would average over none."""
     shares = [cuts([16, 8], start, 4) for start in (0, 4, 8, 12)]
     assert shares == [[(0, 4), (0, 2)], [(4, 8), (2, 4)], [(8, 12), (4, 6)], [(12, 16), (6, 8)]]
+
+
+def strategy_of(kind: str):
+    if kind == "mirrored":
+        return tf.distribute.MirroredStrategy(["CPU:0"])
+    return tf.distribute.OneDeviceStrategy("CPU:0") if kind == "one device" else tf.distribute.get_strategy()
+
+
+def is_distributed(variable) -> bool:
+    return isinstance(variable, tf.distribute.DistributedValues)
+
+
+@pytest.mark.parametrize("kind", ["mirrored", "one device", "default"])
+@pytest.mark.parametrize("nested", [False, True])
+def test_variables_are_distributed_again_after_the_block(kind, nested):
+    strategy = strategy_of(kind)
+    with strategy.scope(), strategy.scope() if nested else contextlib.nullcontext():
+        before = tf.distribute.get_strategy()
+        with contextlib.suppress(InterruptedError), outside_strategy_scope():
+            assert not tf.distribute.has_strategy()
+            assert not is_distributed(tf.Variable(1.0))
+            with strategy.scope():
+                assert is_distributed(tf.Variable(1.0)) == (kind == "mirrored")
+            raise InterruptedError
+        assert tf.distribute.get_strategy() is before
+        assert is_distributed(tf.Variable(1.0)) == (kind == "mirrored")
+    assert not tf.distribute.has_strategy()
+    assert not is_distributed(tf.Variable(1.0))
+
+
+def test_a_mirrored_variable_has_a_handle_only_outside_its_strategy_scope():
+    with tf.distribute.MirroredStrategy(["CPU:0"]).scope():
+        variable = tf.Variable(1.0)
+        with pytest.raises(ValueError, match="not available outside the replica context"):
+            _ = variable.handle
+        with outside_strategy_scope():
+            assert variable.handle.dtype == tf.resource
+
+
+def test_a_replica_keeps_its_strategy_scope():
+    strategy = tf.distribute.MirroredStrategy(["CPU:0"])
+
+    @tf.function
+    def run():
+        def replica():
+            with outside_strategy_scope():
+                return tf.constant(tf.distribute.get_strategy() is strategy)
+
+        return strategy.run(replica)
+
+    assert bool(run())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import tensorflow as tf
 
-from oomph.keras_bridge.pipelines.length import length
+from oomph.keras_bridge.pipelines.elements import length
 
 NUMBERS = tf.data.Dataset.range(100)
 SHAPES = {

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from oomph.exact_step.commit.barrier import behind_barrier
+from oomph.exact_step.commit import behind_barrier
 from oomph.keras_bridge.runtime.patching import replaced
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from oomph.exact_step.commit.held_assignments import held_bytes, hold_back, one_by_one
+from oomph.exact_step.commit import held_bytes, hold_back, one_by_one
 
 
 @pytest.fixture

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from oomph.exact_step.commit.staging import Hold
-from oomph.keras_bridge.graph.write_set import Slot
+from oomph.exact_step.commit import Hold
+from oomph.keras_bridge.graph import Slot
 
 X = np.arange(6, dtype="float32")
 

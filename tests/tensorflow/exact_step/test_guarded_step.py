@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from oomph.exact_step.step import guarded_step, verdict
+from oomph.exact_step.step import division, guarded_step
 from oomph.exact_step.step.out_of_memory import attempt
 from oomph.exact_step.step.probe import ProbeFinding
 from oomph.keras_bridge.runtime.allocator import DeviceMemory, run_out_of_memory
@@ -263,7 +263,7 @@ def test_a_later_probe_running_out_of_memory_does_not_change_the_training(guard,
     made = with_loss(sum_of_squares, model(needs()))
     guard(made)
     memory.room = 10
-    find, probes = verdict.find, []
+    find, probes = division.find, []
 
     def without_memory_later(model, divided, *others):
         probes.append(divided)
@@ -273,7 +273,7 @@ def test_a_later_probe_running_out_of_memory_does_not_change_the_training(guard,
         divided.micro_step.take_for(True)
         return ProbeFinding(0, conclusive=False)
 
-    monkeypatch.setattr(verdict, "find", without_memory_later)
+    monkeypatch.setattr(division, "find", without_memory_later)
     assert_same(expected, trained(made))
     assert len(probes) > 2
     assert watch.verdicts == ["exact"]

@@ -10,7 +10,7 @@ import pytest
 import tensorflow as tf
 
 from oomph.exact_step.micro_batch import exactness
-from oomph.exact_step.step import verdict
+from oomph.exact_step.step import division
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "benchmarks"))
 import exactness_cases
@@ -18,7 +18,9 @@ import exactness_cases
 sys.path.pop(0)
 ALONE = [case for case in exactness_cases.CASES.values() if case.devices == 1 and not case.needs]
 MOST = [pytest.param(case, marks=pytest.mark.slow) if n % 6 else case for n, case in enumerate(ALONE)]
-CHOICES = [verdict.Choice(inexact, smaller) for inexact in (None, "allow", "refuse") for smaller in (None, False, True)]
+CHOICES = [
+    division.Choice(inexact, smaller) for inexact in (None, "allow", "refuse") for smaller in (None, False, True)
+]
 
 
 class Reached(Exception):
@@ -59,7 +61,7 @@ def test_a_probe_running_out_of_memory_never_yields_an_exact_verdict(case, guard
         def without_memory(*_):
             raise tf.errors.ResourceExhaustedError(None, None, "OOM: ran out of memory trying to allocate 1GiB")
 
-        monkeypatch.setattr(verdict, "_probed_both_ways", without_memory)
+        monkeypatch.setattr(division, "_probed_both_ways", without_memory)
         promise = exactness.promise_before_tracing(model)
         found = ours.find()
     finally:
@@ -67,4 +69,4 @@ def test_a_probe_running_out_of_memory_never_yields_an_exact_verdict(case, guard
     assert not found.conclusive
     for choice in CHOICES:
         for promised in (promise, exactness.Promise(exactness.EXACT)):
-            assert verdict.judge(promised, found, choice).kind != exactness.EXACT
+            assert division.judge(promised, found, choice).kind != exactness.EXACT

@@ -8,8 +8,8 @@ import pytest
 import tensorflow as tf
 
 from oomph.exact_step.micro_batch.exactness import EXACT, TO_BE_PROBED, Promise
+from oomph.exact_step.step.division import Choice, judge
 from oomph.exact_step.step.probe import ProbeFinding
-from oomph.exact_step.step.verdict import Choice, judge
 
 N = 20
 RANDOM = np.random.default_rng(0)

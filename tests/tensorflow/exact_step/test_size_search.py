@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 import tensorflow as tf
 
-from oomph.exact_step.step import size_search as module
-from oomph.exact_step.step.out_of_memory import Failed
-from oomph.exact_step.step.size_search import SizeSearch
+from oomph.exact_step.step import out_of_memory as module
+from oomph.exact_step.step.out_of_memory import Failed, SizeSearch
 from oomph.keras_bridge.runtime.errors import DeviceOutOfMemory, as_out_of_memory
 from oomph.protocol.micro_batch_sizes import MicroBatchSearch, Regrowth
 from oomph.script.kept_micro_batches import Start

@@ -11,9 +11,9 @@ import pytest
 import tensorflow as tf
 
 from oomph.exact_step.micro_batch.exactness import APPROXIMATE, EXACT, REFUSED, SMALLER, TO_BE_PROBED, Promise
+from oomph.exact_step.step.division import Choice, batch_normalizations, judge
 from oomph.exact_step.step.probe import ProbeFinding
-from oomph.exact_step.step.verdict import Choice, batch_normalizations, judge
-from oomph.keras_bridge.graph.write_set import Slot, SmallState
+from oomph.keras_bridge.graph import Slot, SmallState
 
 KNOWN, UNKNOWN = Promise(EXACT), Promise(TO_BE_PROBED, "custom loss mine")
 EQUAL = ProbeFinding(16, 1e-8, 1e-8, "layer/state", 1e-3)

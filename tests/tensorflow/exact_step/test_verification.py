@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 
 from oomph.exact_step.step.verification import OUT_OF_MEMORY, Verification
-from oomph.keras_bridge.graph.write_set import Slot
+from oomph.keras_bridge.graph import Slot
 from oomph.resume.fit.reporting import verified_in_words
 
 

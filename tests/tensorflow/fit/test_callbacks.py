@@ -11,7 +11,7 @@ import pytest
 import tensorflow as tf
 
 from oomph.checkpoint.container import Position
-from oomph.checkpoint.meta import Meta
+from oomph.checkpoint.manifest import Meta
 from oomph.checkpoint.store import CheckpointStore
 from oomph.resume.fit import callbacks
 from oomph.resume.state import training_state

@@ -13,10 +13,10 @@ from oomph.checkpoint.witness import END, EPOCH, STEP, WitnessBoard
 from oomph.exact_step.step.step_protocol import Taken
 from oomph.journal.events import RepeatCompared
 from oomph.journal.journal import Journal, read_journal
-from oomph.keras_bridge.graph import fingerprints
+from oomph.keras_bridge import fingerprints
 from oomph.protocol.coverage import Coverage
 from oomph.protocol.reasons import because, reason_from
-from oomph.resume.fit.proof import FitProof
+from oomph.resume.fit.running import FitProof
 from oomph.resume.training import fits
 from oomph.resume.training.identity import FitIdentity
 from oomph.resume.training.proof import _repeated

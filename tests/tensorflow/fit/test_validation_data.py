@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from oomph.checkpoint.meta import Meta
+from oomph.checkpoint.manifest import Meta
 from oomph.resume.fit.validation_data import ValidationData
 from oomph.resume.training.retaking import Watched
 

@@ -10,7 +10,7 @@ import keras
 import pytest
 
 from oomph.checkpoint.container import Position
-from oomph.checkpoint.meta import Meta
+from oomph.checkpoint.manifest import Meta
 from oomph.checkpoint.store import CheckpointStore
 from oomph.resume.fit import written_files
 from oomph.resume.state import training_state
@@ -25,7 +25,9 @@ def finished(tmp_path):
         store = CheckpointStore(tmp_path / f"checkpoints{next(number)}")
         store.open()
         entries, copies = written_files.noted(callbacks, opened, since)
-        store.save_finished(Position(0), Meta(files=entries), lambda writer: training_state.write(writer, copies))
+        store.draft_finished(Position(0)).complete(
+            Meta(files=entries), lambda writer: training_state.write(writer, copies)
+        )
         return store.finished(0)
 
     return save

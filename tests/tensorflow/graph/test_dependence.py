@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from oomph.keras_bridge.graph.dependence import divisor_in_data
+from oomph.keras_bridge.graph import divisor_in_data
 
 N, LENGTH, SIZES = 8, 5, [4, 3, 1]
 RANDOM = np.random.default_rng(0)

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from oomph.keras_bridge.graph import fingerprints
-from oomph.keras_bridge.graph.write_set import Slot
+from oomph.keras_bridge import fingerprints
+from oomph.keras_bridge.graph import Slot
 
 
 def of(*tensors):

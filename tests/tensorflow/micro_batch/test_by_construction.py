@@ -9,8 +9,8 @@ import keras
 import numpy as np
 import pytest
 
-from oomph.exact_step.micro_batch import by_construction
-from oomph.exact_step.micro_batch.by_construction import unproved_layer, unproved_loss, unproved_metric
+from oomph.exact_step.micro_batch import exactness
+from oomph.exact_step.micro_batch.exactness import unproved_layer, unproved_loss, unproved_metric
 
 L = keras.layers
 N, SIZES = 8, [4, 3, 1]
@@ -119,7 +119,7 @@ WITHIN_OTHERS = {"LSTMCell", "GRUCell", "SimpleRNNCell", "StackedRNNCells", "Con
 
 
 def test_every_layer_listed_as_exact_has_a_comparison_case():
-    listed = {name for name in by_construction._LAYERS if hasattr(L, name)}
+    listed = {name for name in exactness._LAYERS if hasattr(L, name)}
     assert listed - WITHIN_OTHERS - {"BatchNormalization"} == {name for name in LAYERS if hasattr(L, name)}
 
 
@@ -195,14 +195,14 @@ def batch(names, weighted=False):
     ],
 )
 def test_every_listed_loss_is_exact_in_parts(as_keras, reduction):
-    names = by_construction._LOSSES
+    names = exactness._LOSSES
     losses = {name: lambda name=name: getattr(keras.losses, name)(reduction=reduction) for name in names}
     as_keras(classifiers(losses), batch(names, weighted=True), SIZES)
 
 
 @pytest.mark.slow
 def test_loss_functions_are_exact_as_losses_and_as_metrics(as_keras):
-    names = by_construction._LOSS_FUNCTIONS
+    names = exactness._LOSS_FUNCTIONS
     losses = {name: lambda name=name: getattr(keras.losses, name) for name in names}
     as_keras(classifiers(losses, lambda name: [getattr(keras.losses, name)]), batch(names), SIZES)
 
@@ -219,8 +219,8 @@ OPTIONS = {
 
 @pytest.mark.parametrize("sparse", [False, True])
 def test_every_listed_metric_is_exact_in_parts(as_keras, sparse):
-    names = [name for name in by_construction._METRICS if ("Sparse" in name) is sparse]
-    functions = [name for name in by_construction._METRIC_FUNCTIONS if "accuracy" in name]
+    names = [name for name in exactness._METRICS if ("Sparse" in name) is sparse]
+    functions = [name for name in exactness._METRIC_FUNCTIONS if "accuracy" in name]
     functions = [getattr(keras.metrics, name) for name in functions if name.startswith("sparse") is sparse]
     loss = "sparse_categorical_crossentropy" if sparse else "mean_squared_error"
 

@@ -18,7 +18,7 @@ from oomph.exact_step.micro_batch.exactness import (
     promise_before_tracing,
     promise_for_predict,
 )
-from oomph.keras_bridge.graph.write_set import written_slots
+from oomph.keras_bridge.graph import written_slots
 
 
 class OwnStep(keras.Sequential):

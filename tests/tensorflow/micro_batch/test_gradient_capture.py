@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from oomph.exact_step.micro_batch.gradient_capture import NEVER_APPLIED, GradientCapture
-from oomph.keras_bridge.batch.micro_batch_slice import MicroBatchSlice
+from oomph.exact_step.micro_batch.interception import NEVER_APPLIED, GradientCapture
+from oomph.keras_bridge.batch.batches import MicroBatchSlice
 from oomph.keras_bridge.batch.sparse_slices import Origin, Piece
-from oomph.keras_bridge.optimizers import optimizers_of
+from oomph.keras_bridge.models import optimizers_of
 
 N, SIZES = 8, [4, 3, 1]
 X = np.random.default_rng(0).normal(size=(N, 3))

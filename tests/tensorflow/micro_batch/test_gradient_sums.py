@@ -6,7 +6,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from oomph.exact_step.micro_batch.gradient_sums import GradientSums
+from oomph.exact_step.micro_batch.sums import GradientSums
 from oomph.keras_bridge.batch.sparse_slices import Origin, Piece
 
 

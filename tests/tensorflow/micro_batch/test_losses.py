@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from oomph.exact_step.micro_batch.losses import MicroBatchLosses
-from oomph.keras_bridge.batch.micro_batch_slice import MicroBatchSlice
+from oomph.exact_step.micro_batch.interception import MicroBatchLosses
+from oomph.keras_bridge.batch.batches import MicroBatchSlice
 
 SIZES = [5, 4, 1]
 N = sum(SIZES)

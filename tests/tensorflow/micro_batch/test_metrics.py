@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from oomph.exact_step.micro_batch.metrics import MicroBatchMetrics, all_metrics, is_foreign
+from oomph.exact_step.micro_batch.interception import MicroBatchMetrics, all_metrics, is_foreign
 
 pytestmark = pytest.mark.usefixtures("float64")
 

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from oomph.exact_step.micro_batch.moving_statistics import MovingStatistics
-from oomph.keras_bridge.graph.write_set import Slot
+from oomph.exact_step.micro_batch.sums import MovingStatistics
+from oomph.keras_bridge.graph import Slot
 
 N, SIZES = 10, [5, 3, 2]
 X = np.random.default_rng(0).normal(2.0, 3.0, (N, 4))

@@ -5,16 +5,16 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from oomph.resume.objects import command_texts
+from oomph.resume.objects import texts
 from oomph.resume.objects.admission import RefusedError, admitted
 from oomph.resume.objects.kind import NOTHING
-from oomph.resume.objects.named_texts import Among
+from oomph.resume.objects.texts import Among
 
 
 @pytest.fixture
 def _runs_commands(monkeypatch):
-    monkeypatch.setattr(command_texts, "script_runs_commands", lambda: True)
-    monkeypatch.setattr(command_texts, "_programs", lambda: frozenset(("touch", "sh", "env")))
+    monkeypatch.setattr(texts, "script_runs_commands", lambda: True)
+    monkeypatch.setattr(texts, "_programs", lambda: frozenset(("touch", "sh", "env")))
 
 
 COMMANDS = [
@@ -76,5 +76,5 @@ def test_command_texts_are_admitted_in_a_script_that_runs_no_commands():
 def test_a_script_counts_as_running_commands_if_its_code_names_a_way_to(tmp_path, source, runs):
     path = tmp_path / "train.py"
     path.write_text(source)
-    assert command_texts._names_a_way(str(path)) is runs
-    assert command_texts._names_a_way(str(tmp_path / "gone.py"))
+    assert texts._names_a_way(str(path)) is runs
+    assert texts._names_a_way(str(tmp_path / "gone.py"))

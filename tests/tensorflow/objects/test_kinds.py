@@ -33,7 +33,7 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from oomph.resume.objects import bulk
+from oomph.resume.objects import walk
 from oomph.resume.objects.picture import Picture, changes_between
 from oomph.resume.objects.restoration import Restoration
 
@@ -479,13 +479,19 @@ def test_digests_distinguish_shared_containers_and_accept_circular_ones():
     for _ in range(60):
         shared = [shared, shared]
     circular.append(circular)
-    assert bulk.digest([shared, (1, {2, "a"}, {"b": 3.5})], ()) == bulk.digest([shared, (1, {"a", 2}, {"b": 3.5})], ())
-    assert bulk.digest([[1], [1]], ()) != bulk.digest([shared, shared], ())
+    assert walk.digest_of_many([shared, (1, {2, "a"}, {"b": 3.5})], ()) == walk.digest_of_many(
+        [shared, (1, {"a", 2}, {"b": 3.5})], ()
+    )
+    assert walk.digest_of_many([[1], [1]], ()) != walk.digest_of_many([shared, shared], ())
     one = [1]
-    assert bulk.digest([[one, one]], ()) != bulk.digest([[[1], [1]]], ()), "the same object twice is not two"
-    assert bulk.digest([one, object()], ()) is None
-    assert bulk.digest([3, (4, one)], ()) == bulk.digest([5, (6, one)], ()), "values belong to what holds them"
-    assert bulk.digest([one, shared], {id(shared)}) == bulk.digest([one], ())
+    assert walk.digest_of_many([[one, one]], ()) != walk.digest_of_many([[[1], [1]]], ()), (
+        "the same object twice is not two"
+    )
+    assert walk.digest_of_many([one, object()], ()) is None
+    assert walk.digest_of_many([3, (4, one)], ()) == walk.digest_of_many([5, (6, one)], ()), (
+        "values belong to what holds them"
+    )
+    assert walk.digest_of_many([one, shared], {id(shared)}) == walk.digest_of_many([one], ())
 
 
 def test_an_iterator_with_a_hidden_position_is_reported_as_lost(resume):

@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 
 from oomph.resume.objects.admission import RefusedError, admitted
-from oomph.resume.objects.named_texts import Among
-from oomph.script import run_when_read
+from oomph.resume.objects.texts import Among
+from oomph.script import restorable
 
 PROTOCOLS = range(pickle.HIGHEST_PROTOCOL + 1)
 COMPRESSIONS = [bytes, gzip.compress, zlib.compress, bz2.compress, lzma.compress]
@@ -85,7 +85,7 @@ def test_bytes_that_are_not_pickled_objects_are_admitted():
 
 
 def test_compressed_bytes_too_long_to_inspect_are_refused(monkeypatch):
-    monkeypatch.setattr(run_when_read, "_MOST", 1000)
+    monkeypatch.setattr(restorable, "_MOST", 1000)
     for compress in COMPRESSIONS[1:]:
         assert admitted(compress(bytes(1000)), b"") == compress(bytes(1000))
         with pytest.raises(RefusedError):
@@ -122,11 +122,11 @@ def test_objects_holding_bytes_keep_their_content_when_pickled_objects_are_refus
 @pytest.mark.parametrize("compress", COMPRESSIONS[1:], ids=["gzip", "zlib", "bz2", "xz"])
 def test_compressed_values_are_unpacked_only_up_to_a_total_size(compress, monkeypatch):
     """Also those that are broken only at their ends."""
-    monkeypatch.setattr(run_when_read, "_MOST", 50_000)
-    monkeypatch.setattr(run_when_read, "_MOST_IN_ALL", 100_000)
+    monkeypatch.setattr(restorable, "_MOST", 50_000)
+    monkeypatch.setattr(restorable, "_MOST_IN_ALL", 100_000)
     whole = compress(bytes(40_000))
     for first, fit in ((whole, 2), (whole[:-1], 2)):
-        unpacking = run_when_read.Unpacking()
+        unpacking = restorable.Unpacking()
         for _ in range(fit):
             assert admitted(first, b"", unpacking) == first
         with pytest.raises(RefusedError):

@@ -24,7 +24,7 @@ import tensorflow as tf
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from oomph.resume.objects import forward
+from oomph.resume.objects import generators
 from oomph.resume.objects.picture import Changes, Picture, changes_between
 from oomph.resume.objects.restoration import Restoration
 
@@ -592,15 +592,15 @@ def test_a_generator_is_not_advanced_to_a_position_it_does_not_have(content):
 
 
 def test_all_generators_share_one_time_allowance(monkeypatch):
-    monkeypatch.setattr(forward.Allowance.__init__, "__defaults__", (0.5,))
+    monkeypatch.setattr(generators.Allowance.__init__, "__defaults__", (0.5,))
     callback = script()
-    callback.held["endless"] = generators = [endless() for _ in range(8)]
+    callback.held["endless"] = running = [endless() for _ in range(8)]
     now = picture(callback)
-    for each in generators:
+    for each in running:
         next(each)
-    at = generators[0].gi_frame.f_lasti
+    at = running[0].gi_frame.f_lasti
     began = time.monotonic()
-    keys = [key_of(now, each) for each in generators]
+    keys = [key_of(now, each) for each in running]
     assert len(restored(callback, dict.fromkeys(keys, (at, "each", 1, "n", -1)))) == 8
     assert time.monotonic() - began < 3
 

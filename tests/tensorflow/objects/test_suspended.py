@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from oomph.resume.objects import suspended
+from oomph.resume.objects import generators
 from oomph.resume.objects.kind import CannotGiveBackError
 from oomph.resume.objects.picture import Picture, changes_between
 from oomph.resume.objects.restoration import Restoration
@@ -67,7 +67,7 @@ def advanced(make, sent):
 
 def put(live, other):
     frame = other.gi_frame
-    suspended.put_at(live, frame.f_lasti, dict(frame.f_locals))
+    generators.put_at(live, frame.f_lasti, dict(frame.f_locals))
 
 
 @pytest.mark.parametrize("steps", range(4))
@@ -76,7 +76,7 @@ def test_a_moved_coroutine_continues_like_the_original(steps):
     next(other)
     for loss in LOSSES[:3]:
         other.send(loss)
-    assert suspended.can_be_put_at(live, other.gi_frame.f_lasti)
+    assert generators.can_be_put_at(live, other.gi_frame.f_lasti)
     put(live, other)
     assert [live.send(loss) for loss in LOSSES] == [other.send(loss) for loss in LOSSES]
 
@@ -119,27 +119,27 @@ def test_frames_with_hidden_stack_values_cannot_be_moved(make):
     other = make()
     if other.gi_code is looping.__code__:
         next(other)
-        assert not suspended.can_be_put_at(make(), other.gi_frame.f_lasti)
+        assert not generators.can_be_put_at(make(), other.gi_frame.f_lasti)
     else:
-        offsets = suspended.yields_of(other.gi_code)
-        assert not any(suspended.can_be_put_at(other, offset) for offset in offsets), "next would be called once more"
+        offsets = generators.yields_of(other.gi_code)
+        assert not any(generators.can_be_put_at(other, offset) for offset in offsets), "next would be called once more"
 
 
 def test_only_coroutines_are_recognised_as_receiving_values():
-    assert suspended.receives(controller())
-    assert not suspended.receives(counting(1))
-    assert not suspended.receives(looping())
+    assert generators.receives(controller())
+    assert not generators.receives(counting(1))
+    assert not generators.receives(looping())
 
 
 def test_a_generator_that_has_ended_or_is_running_is_not_moved():
     ended = looping()
     list(ended)
-    assert not suspended.can_be_put_at(ended, 0)
+    assert not generators.can_be_put_at(ended, 0)
     found = []
 
     def itself():
         while True:
-            found.append(suspended.can_be_put_at(running, 0))
+            found.append(generators.can_be_put_at(running, 0))
             yield
 
     running = itself()
@@ -214,4 +214,4 @@ def test_moving_to_an_unreachable_position_raises_our_own_error():
     other, live = controller(), controller()
     next(other)
     with pytest.raises(CannotGiveBackError):
-        suspended.put_at(live, other.gi_frame.f_lasti, {})  # without `rate`, the line cannot be begun
+        generators.put_at(live, other.gi_frame.f_lasti, {})  # without `rate`, the line cannot be begun

@@ -27,7 +27,7 @@ import oomph
 import tensorflow as tf
 from oomph.planning.breakdown import ARRIVED
 from oomph.planning.program import Storage
-from oomph.keras_bridge.graph.write_set import components
+from oomph.keras_bridge.graph import components
 from oomph.planning.live import samples, strategy, subject
 from oomph.planning.live.savers import with_optimizer
 from oomph.planning.live.engine import engine_for

@@ -7,8 +7,8 @@ import pytest
 import tensorflow as tf
 from tensorflow.python.ops import gen_random_ops
 
-from oomph.keras_bridge.random_numbers.eager_ops import EagerRandomOps
-from oomph.keras_bridge.random_numbers.stateful_ops import DRAWS as REPLACED
+from oomph.keras_bridge.stateful_random_ops import DRAWS as REPLACED
+from oomph.keras_bridge.stateful_random_ops import EagerRandomOps
 
 DRAWS = {
     "normal": lambda: tf.random.normal((3, 5)),

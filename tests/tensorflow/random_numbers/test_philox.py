@@ -9,9 +9,9 @@ import pytest
 import tensorflow as tf
 from tensorflow.python.ops import gen_stateless_random_ops_v2 as operations
 
-from oomph.keras_bridge.batch.micro_batch_slice import MicroBatchSlice
-from oomph.keras_bridge.random_numbers import philox
-from oomph.keras_bridge.random_numbers.random_ops import SlicedRandomOps
+from oomph.keras_bridge import random_ops
+from oomph.keras_bridge.batch.batches import MicroBatchSlice
+from oomph.keras_bridge.random_ops import SlicedRandomOps
 
 LARGE = (257, 3001)  # drawn by several threads at once
 
@@ -27,7 +27,7 @@ EACH = [(name, tf.as_dtype(dtype)) for name, dtypes in KINDS.values() for dtype 
 
 @pytest.fixture(autouse=True)
 def nothing_tried(monkeypatch):
-    monkeypatch.setattr(philox, "_tried", {})
+    monkeypatch.setattr(random_ops, "_tried", {})
 
 
 def arguments(name, dtype, shape, counter=(2**64 - 40, 3)):
@@ -41,11 +41,11 @@ def arguments(name, dtype, shape, counter=(2**64 - 40, 3)):
 @pytest.mark.parametrize(("name", "dtype"), EACH)
 def test_rows_drawn_from_any_offset_equal_those_of_the_whole_draw(name, dtype):
     operation, bound = getattr(operations, name), arguments(name, dtype, LARGE)
-    assert philox.draws_rows(operation, bound, compiled=False)
+    assert random_ops.draws_rows(operation, bound, compiled=False)
     whole = operation(*bound.args, **bound.kwargs).numpy()
     for first, count in [(0, 1), (1, 5), (100, 30), (255, 2)]:
         at = tf.constant(first * LARGE[1], tf.int64)
-        rows = philox.rows(operation, bound, at, tf.constant([count, LARGE[1]]))
+        rows = random_ops.drawn_rows(operation, bound, at, tf.constant([count, LARGE[1]]))
         assert rows.dtype == dtype
         np.testing.assert_array_equal(rows.numpy(), whole[first : first + count])
 
@@ -58,9 +58,11 @@ def test_rows_drawn_under_xla_equal_those_of_the_whole_draw(name, dtype):
     def compiled(counter, first):
         bound = arguments(name, dtype, [40, 7], (0, 0))
         bound.arguments["counter"] = counter
-        return operation(*bound.args, **bound.kwargs), philox.rows(operation, bound, first, tf.constant([6, 7]))
+        return operation(*bound.args, **bound.kwargs), random_ops.drawn_rows(
+            operation, bound, first, tf.constant([6, 7])
+        )
 
-    assert philox.draws_rows(operation, arguments(name, dtype, [40, 7]), compiled=True)
+    assert random_ops.draws_rows(operation, arguments(name, dtype, [40, 7]), compiled=True)
     for first in (0, 3, 34):
         whole, rows = compiled(tf.constant([2**64 - 40, 3], tf.uint64), tf.constant(7 * first, tf.int64))
         np.testing.assert_array_equal(rows.numpy(), whole.numpy()[first : first + 6])
@@ -68,27 +70,27 @@ def test_rows_drawn_under_xla_equal_those_of_the_whole_draw(name, dtype):
 
 def test_normal_rows_cannot_be_drawn_apart_under_xla():
     bound = arguments("stateless_random_normal_v2", tf.float32, [40, 7])
-    assert philox.draws_rows(operations.stateless_random_normal_v2, bound, compiled=False)
-    assert not philox.draws_rows(operations.stateless_random_normal_v2, bound, compiled=True)
+    assert random_ops.draws_rows(operations.stateless_random_normal_v2, bound, compiled=False)
+    assert not random_ops.draws_rows(operations.stateless_random_normal_v2, bound, compiled=True)
 
 
 @pytest.mark.parametrize("compiled", [False, True])
 def test_truncated_normal_rows_cannot_be_drawn_apart(compiled):
     bound = arguments("stateless_truncated_normal_v2", tf.float32, [4, 3])
-    assert not philox.draws_rows(operations.stateless_truncated_normal_v2, bound, compiled)
+    assert not random_ops.draws_rows(operations.stateless_truncated_normal_v2, bound, compiled)
 
 
 def test_a_philox_trial_that_runs_out_of_memory_is_repeated_later(monkeypatch):
-    trial = philox._try
+    trial = random_ops._try
 
     def without_memory(*_):
         raise tf.errors.ResourceExhaustedError(None, None, "OOM when allocating tensor")
 
     operation, bound = operations.stateless_random_normal_v2, arguments("stateless_random_normal_v2", tf.float32, [4])
-    monkeypatch.setattr(philox, "_try", without_memory)
-    assert not philox.draws_rows(operation, bound, compiled=False)
-    monkeypatch.setattr(philox, "_try", trial)
-    assert philox.draws_rows(operation, bound, compiled=False)
+    monkeypatch.setattr(random_ops, "_try", without_memory)
+    assert not random_ops.draws_rows(operation, bound, compiled=False)
+    monkeypatch.setattr(random_ops, "_try", trial)
+    assert random_ops.draws_rows(operation, bound, compiled=False)
 
 
 def drawn_by(draw, start, part, whole):
@@ -114,6 +116,6 @@ def test_a_part_draws_only_the_random_numbers_of_its_samples(monkeypatch):
         tf.random.stateless_uniform([4, 1000], [1, 2])
 
     assert drawn_by(draw, 64, 4, 512) == 4 * 1000 + 3
-    monkeypatch.setattr(philox, "_try", lambda *_: False)
-    philox._tried.clear()
+    monkeypatch.setattr(random_ops, "_try", lambda *_: False)
+    random_ops._tried.clear()
     assert drawn_by(draw, 64, 4, 512) == 512 * 1000

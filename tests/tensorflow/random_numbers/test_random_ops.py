@@ -8,8 +8,8 @@ import pytest
 import tensorflow as tf
 from tensorflow.python.ops import gen_stateless_random_ops_v2 as operations
 
-from oomph.keras_bridge.batch.micro_batch_slice import MicroBatchSlice
-from oomph.keras_bridge.random_numbers.random_ops import SlicedRandomOps, draws_from_hidden_state
+from oomph.keras_bridge.batch.batches import MicroBatchSlice
+from oomph.keras_bridge.random_ops import SlicedRandomOps, draws_from_hidden_state
 
 WHOLE = 7
 CUTS = [(0, 4), (4, 2), (6, 1)]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from oomph.keras_bridge.random_numbers.stateful_ops import KeptRandomOps
+from oomph.keras_bridge.stateful_random_ops import KeptRandomOps
 
 DRAWS = {
     "normal": lambda: tf.random.normal((3, 5)),

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from oomph.keras_bridge import layer_state
-from oomph.keras_bridge.graph.write_set import Slot
+from oomph.keras_bridge import models
+from oomph.keras_bridge.graph import Slot
 from oomph.resume.state import training_state
 
 
@@ -51,12 +51,12 @@ def test_variables_not_listed_by_keras_are_part_of_the_state(model):
 def test_state_from_save_own_variables_is_restored(model):
     layer, told = model.layers[0], []
     layer.table += 5
-    arrays = layer_state.own_arrays(model, told.append)
+    arrays = models.own_arrays(model, told.append)
     assert {key: value.tolist() for key, value in arrays.items()} == {"2/table": [5.0, 5.0]}
     layer.table += 1
     weight = layer.weight.numpy()
     assert arrays["2/table"].tolist() == [5.0, 5.0], "a copy"
-    layer_state.give_back(model, arrays)
+    models.give_back(model, arrays)
     assert layer.table.tolist() == [5.0, 5.0]
     np.testing.assert_array_equal(layer.weight.numpy(), weight)
     assert told == []
@@ -68,14 +68,14 @@ def test_a_failing_save_own_variables_is_reported_without_stopping_the_save(mode
 
     monkeypatch.setattr(Keeping, "save_own_variables", broken)
     told = []
-    assert layer_state.own_arrays(model, told.append) == {}
+    assert models.own_arrays(model, told.append) == {}
     assert told == [f"layer {model.layers[0].name}: save_own_variables failed (KeyError: 'table')"]
 
 
 def test_keras_layers_have_no_additional_state(small_model):
     model = small_model(keras.layers.BatchNormalization(), keras.layers.Dropout(0.1))
-    assert layer_state.own_arrays(model, pytest.fail) == {}
-    assert list(layer_state.hidden_variables(model)) == []
+    assert models.own_arrays(model, pytest.fail) == {}
+    assert list(models.hidden_variables(model)) == []
 
 
 class Counting(keras.layers.Layer):
@@ -89,7 +89,7 @@ class Counting(keras.layers.Layer):
 def test_a_trial_call_does_not_change_counters_kept_by_a_layer():
     model = keras.Sequential([keras.Input((2,)), Counting()])
     before, last = model.layers[0].calls, model.layers[0].last
-    with layer_state.calls_not_counted(model):
+    with models.calls_not_counted(model):
         model(np.zeros((1, 2)))
     assert (model.layers[0].calls, model.layers[0].last) == (before, last)
     model(np.zeros((1, 2)))

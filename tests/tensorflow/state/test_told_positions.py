@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from oomph.resume.state import told_positions
-from oomph.resume.state.told_positions import TellingData
+from oomph.resume.state import iterators
+from oomph.resume.state.iterators import TellingData
 
 grain = pytest.importorskip("grain", reason="needs Grain, which Keras reads data with")
 
@@ -109,10 +109,10 @@ def test_only_grain_iterators_are_asked_for_their_position():
 
         set_state = get_state
 
-    assert told_positions.position_of(Mine()) is None
-    assert not told_positions.go_to(Mine(), told_by(loader()))
+    assert iterators.position_of(Mine()) is None
+    assert not iterators.go_to(Mine(), told_by(loader()))
 
 
 def test_a_position_that_takes_too_long_to_read_is_not_saved(monkeypatch):
-    monkeypatch.setattr(told_positions, "_SECONDS", -1)
+    monkeypatch.setattr(iterators, "_SECONDS", -1)
     assert told_by(loader()) is None

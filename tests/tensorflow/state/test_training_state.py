@@ -13,10 +13,10 @@ from tensorflow.python.eager import context
 from tensorflow.python.ops import stateful_random_ops
 
 from oomph.checkpoint.container import Position
-from oomph.checkpoint.meta import Meta
+from oomph.checkpoint.manifest import Meta
 from oomph.checkpoint.store import CheckpointStore
 from oomph.errors import CheckpointError
-from oomph.keras_bridge.graph.write_set import Slot
+from oomph.keras_bridge.graph import Slot
 from oomph.resume.state import training_state
 
 

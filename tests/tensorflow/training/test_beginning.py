@@ -10,7 +10,7 @@ import pytest
 import tensorflow as tf
 
 from oomph.checkpoint.container import Checkpoint, Position
-from oomph.checkpoint.meta import Meta
+from oomph.checkpoint.manifest import Meta
 from oomph.resume.training import provenance
 from oomph.resume.training.identity import fingerprint
 from oomph.resume.training.provenance import CALLBACKS, DATA, ENVIRONMENT, SCRIPT, STRUCTURE, TURN, Beginning

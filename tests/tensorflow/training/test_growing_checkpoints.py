@@ -7,7 +7,7 @@ import pytest
 
 from oomph.resume.objects.picture import Changes
 from oomph.resume.state.training_state import Array
-from oomph.resume.training.growing import Growing, growth, sizes_of
+from oomph.resume.training.step_checkpoints import Growing, growth, sizes_of
 
 MB = 1 << 20
 

@@ -10,7 +10,7 @@ import keras
 import numpy as np
 import pytest
 
-from oomph.keras_bridge.runtime import without_xla
+from oomph.keras_bridge import models
 from oomph.redaction import redaction
 from oomph.resume.training import call_place, provenance
 from oomph.resume.training.fit_objects import FitObjects
@@ -49,7 +49,7 @@ def test_changed_data_and_a_changed_turn_are_reported(small_model, group, change
 def test_switching_off_xla_does_not_count_as_a_changed_model(small_model):
     model, other = small_model(), small_model()
     model.jit_compile = other.jit_compile = True
-    without_xla.switch_off(other)
+    models.switch_off_xla(other)
     assert not other.jit_compile
     assert provenance.changes(facts(model), facts(other)) == []
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from oomph.keras_bridge.graph import fingerprints
+from oomph.keras_bridge import fingerprints
 from oomph.resume.training import retaking
 from oomph.resume.training.retaking import Expected, TookTooLongError, Watched
 

@@ -12,9 +12,8 @@ import numpy as np
 import pytest
 
 from oomph.preflight.live.fit_facts import saving_facts
-from oomph.resume.fit.unsavable import _found
-from oomph.resume.training.saving import cannot_be_saved
-from oomph.resume.training.whole_models import Load, Save, saves_ahead
+from oomph.resume.fit.reporting import _found
+from oomph.resume.training.whole_models import Load, Save, cannot_be_saved, saves_ahead
 
 pytestmark = pytest.mark.filterwarnings("ignore:__array__")  # of NumPy, about Keras
 

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from oomph.files.regular_file import open_regular
+from oomph.files.opening import open_regular
 
 _MACHINES = {"x86_64": 62, "amd64": 62, "aarch64": 183, "arm64": 183}
 _LOAD, _DYNAMIC = 1, 2

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from oomph.doctor.snapshot import DeviceNode, HostFacts, PciDevice
-from oomph.files.regular_file import read_regular
+from oomph.files.opening import read_regular
 from oomph.process.available_memory import MemoryLimit, machine_bytes
 
 _MODULES = ("nvidia", "nvidia_uvm", "nouveau", "amdgpu")

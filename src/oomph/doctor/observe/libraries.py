@@ -12,7 +12,7 @@ from pathlib import Path
 
 from oomph.doctor.observe.elf import problem_of
 from oomph.doctor.snapshot import Candidate, Library, Packages, TensorFlow
-from oomph.files.regular_file import read_regular
+from oomph.files.opening import read_regular
 
 _SONAMES: Mapping[int, Mapping[str, str]] = {
     11: {

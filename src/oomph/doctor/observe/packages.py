@@ -9,7 +9,7 @@ from os import PathLike
 from pathlib import Path
 
 from oomph.doctor.snapshot import Package, Packages
-from oomph.files.regular_file import read_regular
+from oomph.files.opening import read_regular
 
 _FOLDER = re.compile(r"(?P<name>[^-]+)(?:-(?P<version>[^-]+))?(?:-.*)?\.(?:dist|egg)-info\Z")
 _WANTED = re.compile(

@@ -12,7 +12,7 @@ from typing import Any
 
 from oomph.doctor.snapshot import Python
 from oomph.errors import ExamineError
-from oomph.files.regular_file import open_regular
+from oomph.files.opening import open_regular
 from oomph.process.child import run
 from oomph.process.own_process import without_own_variables
 

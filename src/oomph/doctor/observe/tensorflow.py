@@ -13,7 +13,7 @@ from typing import Any
 from oomph.doctor.observe.elf import mapped, names_in, read_elf, section
 from oomph.doctor.releases import release_of
 from oomph.doctor.snapshot import Package, Packages, TensorFlow
-from oomph.files.regular_file import read_regular
+from oomph.files.opening import read_regular
 
 DISTRIBUTIONS = (
     "tensorflow",

@@ -19,7 +19,7 @@ from typing import Any
 import tensorflow as tf
 from tensorflow.core.framework import graph_pb2
 
-from oomph.keras_bridge.graph.write_set import tensorflow_variable
+from oomph.keras_bridge.graph import tensorflow_variable
 from oomph.keras_bridge.names.tensorflow2 import TENSORFLOW
 from oomph.keras_bridge.runtime.patching import replaced, while_tracing
 

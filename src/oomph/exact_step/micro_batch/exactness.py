@@ -1,24 +1,213 @@
 """Promises about a model's micro-batches before they are needed: exact, approximate, probe, or restarts only.
 
 "exact": the update of the divided step equals the update of the full batch, up to rounding. It is promised for Keras'
-own train step with layers, losses and metrics that treat each sample independently (`by_construction.py`). Before a
-batch is split, every model, known or not, is probed with samples of that batch (`probe.py`).
+own train step with layers, losses and metrics that treat each sample independently, by class and arguments. Each entry
+of these lists is compared with Keras in tests/tensorflow/micro_batch/test_by_construction.py. Everything else is
+probed, even Keras' own classes: for example, the losses Dice and Tversky sum over the whole batch unless they are given
+axes. Before a batch is split, every model, known or not, is probed with samples of that batch (`probe.py`).
 """
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import tensorflow as tf
 
-from oomph.exact_step.micro_batch.by_construction import unproved_layer, unproved_loss, unproved_metric
-from oomph.keras_bridge.graph.write_set import Slot, handles_of
+from oomph.keras_bridge.graph import Slot, handles_of
 from oomph.keras_bridge.names import support
 from oomph.keras_bridge.names.keras3 import KERAS
 from oomph.keras_bridge.names.row import Feature
 from oomph.keras_bridge.names.tensorflow2 import TENSORFLOW
 from oomph.protocol.reason_table import NORMALIZATION
+
+Check = Callable[[Any], bool]
+
+
+def _along_features(thing: Any) -> bool:
+    """True if none of the axes that a layer or an operation works along is the batch axis."""
+    axes = getattr(thing, "axis", None)
+    return axes is not None and all(int(axis) == -1 or int(axis) > 0 for axis in tf.nest.flatten(axes))
+
+
+def _between_features(layer: Any) -> bool:
+    return all(int(axis) > 0 for axis in tf.nest.flatten(layer.axes))
+
+
+def _forgets(layer: Any) -> bool:
+    return not getattr(layer, "stateful", False)
+
+
+def _without_noise_shape(layer: Any) -> bool:
+    return getattr(layer, "noise_shape", None) is None
+
+
+def _along_last_axis(thing: Any) -> bool:
+    """True if a loss or a metric uses the last axis, which is the default."""
+    return bool(KERAS.function_arguments.get(thing, {}).get("axis", -1) == -1)
+
+
+def _always(thing: Any) -> bool:
+    return True
+
+
+_LAYERS: dict[str, Check] = {
+    **dict.fromkeys(
+        (
+            "InputLayer", "Identity", "Activation", "Dense", "EinsumDense", "Embedding", "Masking", "Rescaling",
+            "Conv1D", "Conv2D", "Conv3D", "Conv1DTranspose", "Conv2DTranspose", "Conv3DTranspose", "SeparableConv1D",
+            "SeparableConv2D", "DepthwiseConv1D", "DepthwiseConv2D", "MaxPooling1D", "MaxPooling2D", "MaxPooling3D",
+            "AveragePooling1D", "AveragePooling2D", "AveragePooling3D", "GlobalMaxPooling1D", "GlobalMaxPooling2D",
+            "GlobalMaxPooling3D", "GlobalAveragePooling1D", "GlobalAveragePooling2D", "GlobalAveragePooling3D",
+            "Add", "Subtract", "Multiply", "Average", "Maximum", "Minimum", "Flatten", "Reshape", "Permute",
+            "RepeatVector", "Cropping1D", "Cropping2D", "Cropping3D", "UpSampling1D", "UpSampling2D", "UpSampling3D",
+            "ZeroPadding1D", "ZeroPadding2D", "ZeroPadding3D", "ReLU", "LeakyReLU", "ELU", "PReLU", "GaussianNoise",
+            "GaussianDropout", "SpatialDropout1D", "SpatialDropout2D", "SpatialDropout3D", "MultiHeadAttention",
+            "GroupQueryAttention", "GroupedQueryAttention", "Attention", "AdditiveAttention", "TimeDistributed",
+            "LSTMCell", "GRUCell", "SimpleRNNCell", "StackedRNNCells", "ConvLSTMCell",
+            "BatchNormalization",  # the promise reports it separately
+        ),
+        _always,
+    ),
+    **dict.fromkeys(("LSTM", "GRU", "SimpleRNN", "RNN", "Bidirectional", "ConvLSTM1D", "ConvLSTM2D"), _forgets),
+    **dict.fromkeys(("Dropout", "AlphaDropout"), _without_noise_shape),
+    **dict.fromkeys(
+        ("LayerNormalization", "GroupNormalization", "UnitNormalization", "RMSNormalization", "Softmax", "Concatenate"),
+        _along_features,
+    ),
+    "Dot": _between_features,
+}  # fmt: skip
+_LOSSES = (
+    "MeanSquaredError", "MeanAbsoluteError", "MeanAbsolutePercentageError", "MeanSquaredLogarithmicError",
+    "BinaryCrossentropy", "BinaryFocalCrossentropy", "CategoricalCrossentropy", "CategoricalFocalCrossentropy",
+    "SparseCategoricalCrossentropy", "CategoricalHinge", "Hinge", "SquaredHinge", "Huber", "KLDivergence", "LogCosh",
+    "Poisson", "CosineSimilarity",
+)  # fmt: skip
+_LOSS_FUNCTIONS = (
+    "mean_squared_error", "mean_absolute_error", "mean_absolute_percentage_error", "mean_squared_logarithmic_error",
+    "binary_crossentropy", "binary_focal_crossentropy", "categorical_crossentropy", "categorical_focal_crossentropy",
+    "sparse_categorical_crossentropy", "categorical_hinge", "hinge", "squared_hinge", "huber", "kl_divergence",
+    "log_cosh", "poisson", "cosine_similarity",
+)  # fmt: skip
+_METRICS = (
+    "Accuracy", "BinaryAccuracy", "CategoricalAccuracy", "SparseCategoricalAccuracy", "TopKCategoricalAccuracy",
+    "SparseTopKCategoricalAccuracy", "BinaryCrossentropy", "CategoricalCrossentropy", "SparseCategoricalCrossentropy",
+    "KLDivergence", "Poisson", "MeanSquaredError", "RootMeanSquaredError", "MeanAbsoluteError",
+    "MeanAbsolutePercentageError", "MeanSquaredLogarithmicError", "CosineSimilarity", "LogCoshError", "R2Score", "AUC",
+    "Precision", "Recall", "TruePositives", "TrueNegatives", "FalsePositives", "FalseNegatives",
+    "PrecisionAtRecall", "RecallAtPrecision", "SensitivityAtSpecificity", "SpecificityAtSensitivity", "Hinge",
+    "SquaredHinge", "CategoricalHinge", "FBetaScore", "F1Score", "IoU", "BinaryIoU", "MeanIoU", "OneHotIoU",
+    "OneHotMeanIoU",
+)  # fmt: skip
+_METRIC_FUNCTIONS = (
+    *_LOSS_FUNCTIONS, "binary_accuracy", "categorical_accuracy", "sparse_categorical_accuracy",
+    "top_k_categorical_accuracy", "sparse_top_k_categorical_accuracy",
+)  # fmt: skip
+_SHORT = ("accuracy", "acc", "crossentropy", "ce")
+"""The metric names for which Keras chooses a class by the shapes of the outputs."""
+_OPERATIONS: dict[str, Check] = {
+    **dict.fromkeys(("Add", "Subtract", "Multiply", "Divide", "Equal", "NotEqual", "LogicalAnd"), _always),
+    **dict.fromkeys(("Any", "All"), _along_features),
+}
+"""The check of each operation of a functional model that belongs to no layer. Masks are made of them."""
+_MODELS = ("Sequential", "Functional")
+_ACTIVATIONS = ("activation", "recurrent_activation")
+
+
+def unproved_layer(model: Any) -> str:
+    """The first component of a model in which samples may affect each other, in words; empty if there is none."""
+    inner = (found for layer in KERAS.flatten_layers.call(model, include_self=False) for found in _unproved_in(layer))
+    return next(itertools.chain(_operations_of(model), inner), "")
+
+
+def unproved_loss(model: Any) -> str:
+    """The first loss of a compiled model that may combine several samples, in words; empty if there is none."""
+    for loss in tf.nest.flatten(model.loss):
+        if loss is not None and not _is_proved(loss, "losses", _LOSSES, _LOSS_FUNCTIONS):
+            return f"{_whose(loss)}loss {_name_of(loss)}"
+    return ""
+
+
+def unproved_metric(model: Any) -> str:
+    """The first metric of a compiled model that may not add up over samples, in words; empty if there is none."""
+    compiled = KERAS.compile_metrics.get(model)
+    given = [row.get(compiled) for row in (KERAS.user_metrics, KERAS.user_weighted_metrics)]
+    for metric in tf.nest.flatten(given):
+        if metric is not None and not _is_proved(metric, "metrics", _METRICS, _METRIC_FUNCTIONS):
+            return f"{_whose(metric)}metric {_name_of(metric)}"
+    return ""
+
+
+def _unproved_in(layer: Any) -> Iterator[str]:
+
+    name = type(layer).__name__
+    if name in _MODELS and _is_of_keras(type(layer)):
+        yield from _operations_of(layer)
+        return
+    if not _is_of_keras(type(layer)):
+        yield f"custom layer {name}"
+        return
+    if not (name in _LAYERS and _LAYERS[name](layer)):
+        yield f"layer {name}"
+    if getattr(layer, "activity_regularizer", None) is not None:
+        yield f"activity regularizer of layer {name}"
+    for each in _ACTIVATIONS:
+        if not _is_known_activation(getattr(layer, each, None)):
+            yield f"{each} of layer {name}"
+
+
+def _operations_of(model: Any) -> Iterator[str]:
+    """The operations outside layers in which samples of a functional model may affect each other, in words."""
+    import keras
+
+    for operation in getattr(model, "operations", ()):
+        name = type(operation).__name__
+        if not (isinstance(operation, keras.layers.Layer) or (name in _OPERATIONS and _OPERATIONS[name](operation))):
+            yield f"operation {name}"
+
+
+def _is_known_activation(activation: Any) -> bool:
+    import keras
+
+    if activation is None or isinstance(activation, keras.layers.Layer):  # that layer is checked separately
+        return True
+    return getattr(keras.activations, getattr(activation, "__name__", ""), None) is activation
+
+
+def _is_proved(given: Any, module: str, classes: tuple[str, ...], functions: tuple[str, ...]) -> bool:
+    """True if a loss or a metric is listed, in any form that Keras accepts."""
+    import keras
+
+    public = getattr(keras, module)
+    if isinstance(given, str):
+        if given in _SHORT:
+            return True
+        try:
+            given = public.get(given)
+        except ValueError:
+            return False  # Keras raises its own error
+    if isinstance(given, type):
+        return any(given is getattr(public, name, None) for name in classes)
+    name = type(given).__name__
+    if type(given) is getattr(public, name, None):
+        return name in classes and _along_last_axis(given)
+    name = getattr(given, "__name__", "")
+    return name in functions and _is_of_keras(given)
+
+
+def _whose(given: Any) -> str:
+    return "" if isinstance(given, str) or _is_of_keras(type(given)) or _is_of_keras(given) else "custom "
+
+
+def _name_of(given: Any) -> str:
+    return given if isinstance(given, str) else getattr(given, "__name__", type(given).__name__)
+
+
+def _is_of_keras(thing: Any) -> bool:
+    return str(getattr(thing, "__module__", "") or "").startswith("keras.")
+
 
 EXACT, APPROXIMATE, RESTART_ONLY = "exact", "approximate", "restart only"
 TO_BE_PROBED = "probed before a batch is divided"

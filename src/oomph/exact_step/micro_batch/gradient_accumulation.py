@@ -9,17 +9,13 @@ from typing import Any
 import tensorflow as tf
 
 from oomph import testing
-from oomph.exact_step.commit.held_assignments import one_by_one
-from oomph.exact_step.micro_batch.gradient_sums import GradientSums
-from oomph.exact_step.micro_batch.merged_metrics import MergedMetrics
+from oomph.exact_step.commit import one_by_one
 from oomph.exact_step.micro_batch.micro_batch_step import MicroBatchOutputs, MicroBatchStep, flat
-from oomph.exact_step.micro_batch.moving_statistics import MovingStatistics
+from oomph.exact_step.micro_batch.sums import GradientSums, MergedMetrics, MovingStatistics
 from oomph.keras_bridge.batch import batches
-from oomph.keras_bridge.batch.micro_batch_slice import MicroBatchSlice
+from oomph.keras_bridge.batch.batches import MicroBatchSlice
 from oomph.keras_bridge.batch.replicas import cuts
-from oomph.keras_bridge.graph.compiled import compiled
-from oomph.keras_bridge.graph.inlining import inlined
-from oomph.keras_bridge.graph.write_set import Slot, SmallState
+from oomph.keras_bridge.graph import Slot, SmallState, compiled, inlined
 from oomph.keras_bridge.runtime.allocator import run_out_of_memory
 
 

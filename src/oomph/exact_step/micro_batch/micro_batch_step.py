@@ -1,9 +1,8 @@
 """MicroBatchStep: the user's own step, traced for one micro-batch. It assigns only small state.
 
 The step is not rewritten. While it is traced, a few Keras functions that it calls are replaced: `optimizer.apply` hands
-out the gradients (`gradient_capture.py`), losses are reduced for a micro-batch (`losses.py`), random numbers are the
-micro-batch's rows of the full batch's numbers (`random_ops.py`), and some metrics hand over their updates
-(`metrics.py`).
+out the gradients, losses are reduced for a micro-batch, and some metrics hand over their updates (`interception.py`);
+random numbers are the micro-batch's rows of the full batch's numbers (`random_ops.py`).
 """
 
 from __future__ import annotations
@@ -19,16 +18,14 @@ import tensorflow as tf
 
 from oomph.errors import UnsupportedError
 from oomph.exact_step.micro_batch.after_update import BY_ITSELF, AfterUpdate, Assignments
-from oomph.exact_step.micro_batch.gradient_capture import GradientCapture
-from oomph.exact_step.micro_batch.losses import MicroBatchLosses
-from oomph.exact_step.micro_batch.metrics import Handed, MicroBatchMetrics
+from oomph.exact_step.micro_batch.interception import GradientCapture, Handed, MicroBatchLosses, MicroBatchMetrics
 from oomph.keras_bridge.batch import batches
-from oomph.keras_bridge.batch.micro_batch_slice import MicroBatchSlice
+from oomph.keras_bridge.batch.batches import MicroBatchSlice
 from oomph.keras_bridge.batch.replicas import Replicas, replica_id
 from oomph.keras_bridge.batch.sparse_slices import Piece, TracedSlices
-from oomph.keras_bridge.graph.write_set import handles_of, written_slots
-from oomph.keras_bridge.optimizers import optimizers_of
-from oomph.keras_bridge.random_numbers.random_ops import SlicedRandomOps, draws_from_hidden_state
+from oomph.keras_bridge.graph import handles_of, written_slots
+from oomph.keras_bridge.models import optimizers_of
+from oomph.keras_bridge.random_ops import SlicedRandomOps, draws_from_hidden_state
 from oomph.terminal.wrapping import shortened
 
 _LOOPS = ("While", "StatelessWhile")

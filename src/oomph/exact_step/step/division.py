@@ -2,18 +2,208 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import tensorflow as tf
 
-from oomph.exact_step.micro_batch.exactness import EXACT, TO_BE_PROBED, Promise
+from oomph.errors import UnsupportedError
+from oomph.exact_step.micro_batch.exactness import (
+    APPROXIMATE,
+    BATCH_NORMALIZATION,
+    EXACT,
+    REFUSED,
+    SMALLER,
+    TO_BE_PROBED,
+    Promise,
+)
 from oomph.exact_step.micro_batch.gradient_accumulation import AccumulatedStep
-from oomph.exact_step.micro_batch.micro_batch_step import MicroBatchStep
-from oomph.exact_step.step import verdict
-from oomph.exact_step.step.probe import ProbeFinding
-from oomph.keras_bridge.graph.write_set import SmallState
+from oomph.exact_step.micro_batch.micro_batch_step import MicroBatchStep, essence
+from oomph.exact_step.step.out_of_memory import Failed, attempt
+from oomph.exact_step.step.probe import SAMPLES, Probe, ProbeFinding, coarsest_type
+from oomph.keras_bridge.graph import SmallState, handles_of
+from oomph.keras_bridge.names.keras3 import KERAS
+from oomph.keras_bridge.runtime.patching import replaced
+from oomph.protocol.handover import Guarding
+from oomph.protocol.reason_table import DRAWS, NORMALIZATION, SUMS
+
+METRIC = "metric "
+_FEWER_SAMPLES = (4, 2)
+"""The numbers of samples for further probes, if there is no memory for the usual number."""
+_OF_ANY_SIZE = "where the step holds a fixed batch size, tf.shape(x)[0] in its place is the size of any part"
+_HIDDEN_DRAWS = "random numbers that TensorFlow cannot draw again"
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The user's choices for a batch that cannot be split into micro-batches without changing the result."""
+
+    inexact: str | None = None
+    """"allow" or "refuse" all couplings between samples; None: allow the known and usual ones."""
+    smaller_batch: bool | None = None
+    """True if a batch that cannot be split may be trained on as several smaller batches; None: impossible."""
+
+
+def choice_of(guarding: Guarding) -> Choice:
+    """Return the user's choices for this run."""
+    return Choice(guarding.inexact, guarding.smaller_batch)
+
+
+def find(
+    model: Any,
+    divided: AccumulatedStep,
+    step: Callable[[Any], Any],
+    batch: Any,
+    size: int,
+    small: SmallState,
+    most: int = SAMPLES,
+) -> ProbeFinding:
+    """Probe the step with `most` samples of this batch. Never raises, and leaves the model unchanged.
+
+    BatchNormalization makes every split differ. The probe switches it to its moving statistics, so that other
+    couplings between samples show.
+    """
+    normalising = batch_normalizations(model, small)
+    try:
+        divided.micro_step.trace(batch)
+        if divided.micro_step.reason:
+            return ProbeFinding(0, conclusive=False, obstacle=divided.micro_step.reason)
+        if normalising:
+            part = MicroBatchStep(model, step, divided.trains)
+            resting = AccumulatedStep(model, part, None)
+            with _at_rest(normalising):
+                found = _probed(model, resting, batch, size, small, most)
+            divided.settle_as(resting.kinds())
+            return replace(found, normalises=True)
+        return _probed(model, divided, batch, size, small, most)
+    except UnsupportedError as error:
+        return ProbeFinding(0, conclusive=False, obstacle=str(error))
+
+
+def judge(promise: Promise, finding: ProbeFinding, choice: Choice) -> Promise:
+    """The promise after the probe. Pure.
+
+    By default, known and usual couplings (BatchNormalization, random numbers that cannot be drawn again, metrics that
+    are not means) are allowed with a label, and unknown ones are refused.
+    """
+    if finding.obstacle:
+        return _refused(finding.obstacle, choice)
+    if finding.failure:
+        return _failing(f"the step fails on part of a batch ({finding.failure})", choice)
+    if finding.hidden_draws:
+        return _inexact(_HIDDEN_DRAWS, usual=True, choice=choice, coupling=DRAWS)
+    if not finding.conclusive and promise.kind == TO_BE_PROBED:
+        return _inexact(f"{promise.reason}, and {finding.why_nothing}", usual=False, choice=choice)
+    if finding.no_memory:
+        return _inexact(f"each sample is treated by itself, but {finding.why_nothing}", usual=True, choice=choice)
+    if not finding.gradients <= finding.tolerance:
+        shown = finding.incomparable or f"relative difference {finding.gradients:.1g}"
+        reason = f"the update depends on which samples are together (probe: {shown})"
+        return _inexact(reason, usual=False, choice=choice)
+    if not finding.state <= finding.tolerance:
+        reason = f"{finding.worst} depends on which samples are together"
+        is_metric = finding.worst.startswith(METRIC)
+        return _inexact(reason, usual=is_metric, choice=choice, coupling=SUMS if is_metric else "")
+    if not finding.returned <= max(finding.tolerance, 1e-6):
+        reason = "a number that the step returns is not a mean over samples"
+        return _inexact(reason, usual=True, choice=choice, coupling=SUMS)
+    if finding.normalises:
+        return _inexact(BATCH_NORMALIZATION, usual=True, choice=choice, coupling=NORMALIZATION)
+    return Promise(EXACT)
+
+
+def batch_normalizations(model: Any, small: SmallState) -> list[Any]:
+    """The layers that normalize with batch statistics in a step that writes this state."""
+    written = {id(slot.handle) for slot in small.slots}
+    layers = [
+        layer for layer in KERAS.flatten_layers.call(model) if getattr(layer, "moving_variance", None) is not None
+    ]
+    return [layer for layer in layers if not written.isdisjoint(handles_of([layer.moving_variance]))]
+
+
+def _failing(reason: str, choice: Choice) -> Promise:
+    """The promise for a step that fails on few samples; micro-batches are tried anyway if an option allows it."""
+    if choice.inexact == "allow" or choice.smaller_batch:
+        return Promise(APPROXIMATE if choice.inexact == "allow" else SMALLER, reason)
+    return Promise(REFUSED, f"{reason}; {_OF_ANY_SIZE}")
+
+
+def _inexact(reason: str, usual: bool, choice: Choice, coupling: str = "") -> Promise:
+    if choice.inexact == "allow" or (usual and choice.inexact != "refuse"):
+        return Promise(APPROXIMATE, reason, coupling)
+    return _refused(reason, choice, [] if usual else ["--inexact=allow accepts that"])
+
+
+def _refused(reason: str, choice: Choice, ways_out: Sequence[str] = ()) -> Promise:
+    if choice.smaller_batch:
+        return Promise(SMALLER, reason)
+    if choice.smaller_batch is not None:
+        ways_out = [*ways_out, "--allow-smaller-batch trains on smaller batches, each with its own update"]
+    return Promise(REFUSED, "; ".join([reason, *ways_out]))
+
+
+def _probed(model: Any, divided: AccumulatedStep, batch: Any, size: int, small: SmallState, most: int) -> ProbeFinding:
+    if divided.micro_step.draws_from_hidden_state:
+        return ProbeFinding(0, conclusive=False, hidden_draws=True)
+    divided.compiled = False
+    tries = [most, *(fewer for fewer in _FEWER_SAMPLES if fewer < most)]
+    try:
+        for samples in tries:
+            found = attempt(partial(_probed_both_ways, model, divided, batch, size, small, samples))
+            if not isinstance(found, Failed):
+                break
+    except Exception as error:  # from the user's step, on fewer samples than usual
+        return ProbeFinding(0, conclusive=False, failure=essence(error))
+    finally:
+        divided.compiled = True
+    return ProbeFinding(0, conclusive=False, no_memory=True) if isinstance(found, Failed) else found
+
+
+def _probed_both_ways(
+    model: Any, divided: AccumulatedStep, batch: Any, size: int, small: SmallState, samples: int
+) -> ProbeFinding:
+    """Probe the step with its loss as the current kind, mean or sum; if the result differs, as the other kind."""
+    probe, summed = Probe(divided, coarsest_type(model)), divided.micro_step.summed
+    found = probe.run(batch, size, small, _names(model), samples)
+    if found.gradients <= found.tolerance or not found.conclusive:
+        return found
+    divided.micro_step.take_for(not summed)
+    divided.micro_step.trace(batch)
+    other = probe.run(batch, size, small, _names(model), samples)
+    if other.gradients <= other.tolerance:
+        return other
+    divided.micro_step.take_for(summed)
+    return found
+
+
+@contextmanager
+def _at_rest(layers: list[Any]) -> Iterator[None]:
+    """Within the block, these layers use their moving statistics and do not update them."""
+
+    def resting(call: Callable[..., Any]) -> Callable[..., Any]:
+        def at_rest(inputs: Any, training: Any = None, mask: Any = None) -> Any:
+            return call(inputs, training=False, mask=mask)
+
+        return at_rest
+
+    with ExitStack() as undo:
+        for layer in layers:
+            undo.enter_context(replaced(layer, "call", resting(layer.call)))
+        yield
+
+
+def _names(model: Any) -> dict[int, str]:
+    """The names of state variables, by the identity of their handles."""
+    names: dict[int, str] = {}
+    kinds = (("", model.non_trainable_variables), (METRIC, model.metrics_variables))
+    for kind, variables in kinds:
+        for variable in variables:
+            name = kind + str(getattr(variable, "path", variable.name))
+            names |= dict.fromkeys(handles_of([variable]), name)
+    return names
 
 
 class Division:
@@ -37,7 +227,7 @@ class Division:
         step: Callable[[Any], Any],
         commits: tf.Variable | None,
         promise: Promise,
-        choice: verdict.Choice,
+        choice: Choice,
         combine: str | None = None,
     ) -> None:
         self._model, self._step = model, step
@@ -72,7 +262,7 @@ class Division:
             most: how many samples to probe with.
         """
         kinds = self.divided.kinds()
-        found = verdict.find(self._model, self.divided, self._step, batch, size, small, most)
+        found = find(self._model, self.divided, self._step, batch, size, small, most)
         if self.verdict is None or not found.says_nothing:
             return found
         self.divided.settle_as(kinds)  # discard what the inconclusive probe settled
@@ -80,7 +270,7 @@ class Division:
 
     def settle(self, found: ProbeFinding) -> Promise:
         """Adopt the verdict that follows from a finding, and return it."""
-        judged = verdict.judge(self._promise, found, self._choice)
+        judged = judge(self._promise, found, self._choice)
         self.rounding = found.difference if judged.kind == EXACT else 0.0
         if self.verdict is not None and judged.kind != EXACT:
             judged = replace(judged, reason=f"{judged.reason}; found after {self._steps} divided steps")

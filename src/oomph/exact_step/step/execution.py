@@ -12,12 +12,10 @@ from typing import Any
 
 import tensorflow as tf
 
-from oomph.exact_step.commit.held_assignments import without_barriers
-from oomph.exact_step.commit.staging import Hold
+from oomph.exact_step.commit import Hold, without_barriers
+from oomph.keras_bridge import fingerprints
 from oomph.keras_bridge.batch import batches
-from oomph.keras_bridge.graph import fingerprints
-from oomph.keras_bridge.graph.inlining import inlined
-from oomph.keras_bridge.graph.write_set import Slot
+from oomph.keras_bridge.graph import Slot, inlined
 from oomph.keras_bridge.names.tensorflow2 import TENSORFLOW
 
 
@@ -49,8 +47,6 @@ class Form:
 
     Args:
         one: the step as a function of a batch.
-        iterator_spec: the kind of iterator.
-        spec: the spec of its batches.
         state: the small state that the step writes before its commit.
         pinned: variables whose buffers must stay alive if the step fails.
         execution: how many steps one call takes.

@@ -21,21 +21,19 @@ from typing import Any
 import tensorflow as tf
 
 from oomph import testing
-from oomph.exact_step.commit.barrier import behind_barrier
-from oomph.exact_step.commit.held_assignments import held_bytes
+from oomph.exact_step.commit import behind_barrier, held_bytes
 from oomph.exact_step.step.execution import Execution, Form, unpacked
 from oomph.exact_step.step.out_of_memory import COMMIT, END_OF_DATA, INPUT, Failed, attempt
-from oomph.keras_bridge.batch import batches, host_batches
+from oomph.keras_bridge.batch import batches
 from oomph.keras_bridge.batch.replicas import Replicas
-from oomph.keras_bridge.graph.write_set import Slot, SmallState, handles_of, written_slots
-from oomph.keras_bridge.layer_state import calls_not_counted
+from oomph.keras_bridge.graph import Slot, SmallState, handles_of, written_slots
+from oomph.keras_bridge.models import calls_not_counted, optimizers_of
 from oomph.keras_bridge.names.keras3 import KERAS
 from oomph.keras_bridge.names.tensorflow2 import TENSORFLOW
-from oomph.keras_bridge.optimizers import optimizers_of
-from oomph.keras_bridge.random_numbers.random_ops import hidden_draws_in
-from oomph.keras_bridge.random_numbers.stateful_ops import KeptRandomOps
+from oomph.keras_bridge.random_ops import hidden_draws_in
 from oomph.keras_bridge.runtime.allocator import DeviceMemory, run_out_of_memory
 from oomph.keras_bridge.runtime.patching import replaced, while_tracing
+from oomph.keras_bridge.stateful_random_ops import KeptRandomOps
 from oomph.protocol.reasons import Reason, because
 
 _HELD = 0.5
@@ -167,7 +165,7 @@ class FullBatchStep:
         if self._is_refused(lambda: batches.size_of(batch)):
             return self._refused(batch)
         state = self.state_of(batch)
-        tensors = attempt(partial(host_batches.on_device, batch), batch=batch)
+        tensors = attempt(partial(batches.on_device, batch), batch=batch)
         if isinstance(tensors, Failed):
             return tensors
         key = batches.kind_of(batch, with_size=True)
@@ -214,12 +212,12 @@ class FullBatchStep:
             return SmallState(self._listed_state())  # not all metrics exist before the first step
         key = batches.kind_of(batch)
         if key not in self._states:
-            spec = host_batches.specs_of(batch)
+            spec = batches.specs_of(batch)
             self._states[key] = SmallState(self._small_state(self._one.get_concrete_function(spec)))
         return self._states[key]
 
-    def knows_size(self, batch: Any) -> bool:
-        """True if Keras knows the size of every batch when it traces its step for batches like this."""
+    def knows_size(self) -> bool:
+        """True if Keras knows the size of every batch when it traces its step."""
         specs = [form.spec for form in self._forms.values()]
         specs += [batches.tensors_of(spec) for spec, _ in self._distributed.values()]
         if self.eagerly or not specs:

@@ -18,22 +18,20 @@ from typing import Any
 import tensorflow as tf
 
 from oomph.exact_step.micro_batch.exactness import Promise
-from oomph.exact_step.step import verdict
+from oomph.exact_step.step import division
 from oomph.exact_step.step.division import Division
 from oomph.exact_step.step.full_batch_step import FullBatchStep
 from oomph.exact_step.step.out_of_memory import END_OF_DATA, INPUT, Failed, attempt
-from oomph.exact_step.step.recheck import Recheck
-from oomph.exact_step.step.recomputation import Recomputation
+from oomph.exact_step.step.recheck import Recheck, Recomputation
 from oomph.exact_step.step.step_on_batch import StepOnBatch
 from oomph.exact_step.step.step_protocol import StepWatch, Taken, run_plain
 from oomph.exact_step.step.verification import Verification
-from oomph.keras_bridge.batch import batches, host_batches
-from oomph.keras_bridge.batch.replicas import Replicas
-from oomph.keras_bridge.batch.strategy_scope import outside_strategy_scope
-from oomph.keras_bridge.graph import fingerprints
-from oomph.keras_bridge.graph.write_set import Slot
-from oomph.keras_bridge.random_numbers.stateful_ops import KeptRandomOps
+from oomph.keras_bridge import fingerprints
+from oomph.keras_bridge.batch import batches
+from oomph.keras_bridge.batch.replicas import Replicas, outside_strategy_scope
+from oomph.keras_bridge.graph import Slot
 from oomph.keras_bridge.runtime.errors import handled
+from oomph.keras_bridge.stateful_random_ops import KeptRandomOps
 from oomph.protocol.reasons import Reason
 from oomph.script.kept_micro_batches import Start
 
@@ -66,7 +64,7 @@ class GuardedStep:
         plain: Callable[[Any], Any],
         watch: Callable[[], StepWatch],
         promise: Promise,
-        choice: verdict.Choice,
+        choice: division.Choice,
         trains: bool = True,
         combine: str | None = None,
         can_go_back: bool = True,
@@ -229,7 +227,7 @@ class GuardedStep:
             batch = batches.without_optionals(batch)
         else:
             batch = next(iterator)
-            batch = batch if self._full_batch.eagerly else host_batches.held(batch)
+            batch = batch if self._full_batch.eagerly else batches.held(batch)
         self._see(batch, watch)
         if not self._can_trace(batch):
             return self._plain(iter([batch]))
@@ -264,7 +262,7 @@ class GuardedStep:
         """Add a batch that Python holds to the fingerprint of this execution."""
         if not self._witnessed or not watch.compares_batches or batch is None:
             return
-        tensors = attempt(partial(host_batches.on_device, batch))
+        tensors = attempt(partial(batches.on_device, batch))
         if isinstance(tensors, Failed):  # the step runs out of memory too; its logs are compared instead
             return
         parts = [part for own in self._replicas.local(tensors) for part in batches.tensors_of(own)]

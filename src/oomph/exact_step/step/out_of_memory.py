@@ -1,11 +1,12 @@
-"""One try of something that may run out of memory: returns its result, or its failure with all memory released."""
+"""Attempts at what may run out of memory: one that frees all memory on failure, and a search for a size that fits."""
 
 from __future__ import annotations
 
 import gc
+import time
 import traceback
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import FrameType
 from typing import Any
 
@@ -14,6 +15,8 @@ import tensorflow as tf
 from oomph.keras_bridge.code import is_users
 from oomph.keras_bridge.runtime.allocator import DeviceMemory
 from oomph.keras_bridge.runtime.errors import DeviceOutOfMemory, as_out_of_memory, handled
+from oomph.protocol.micro_batch_sizes import MicroBatchSearch, Regrowth
+from oomph.script.kept_micro_batches import Start
 
 END_OF_DATA = (StopIteration, tf.errors.OutOfRangeError)
 COMPUTE, COMMIT, INPUT = "compute", "commit", "input"
@@ -81,3 +84,138 @@ def _let_go_of_frames(error: BaseException) -> None:
 
 def _is_of_the_script(frame: FrameType) -> bool:
     return is_users(str(frame.f_globals.get("__name__")))
+
+
+_LOOK_AGAIN = 5.0
+"""The seconds between two checks whether memory is free again."""
+
+
+class SizeSearch:
+    """The search for a size that fits into memory, updated by each run."""
+
+    def __init__(self) -> None:
+        self.known = MicroBatchSearch()
+        self.chosen: int | None = None
+        """The micro-batch in use, in samples; None while batches are whole, or during the search."""
+        self.room_bytes: int | None = None
+        """The bytes of memory available to a micro-batch at the last failure; None if unknown."""
+        self._begin: Start | None = None
+        """The micro-batch that this process starts with, until its first batch."""
+        self._limit_bytes: int | None = None
+        self._most_bytes = 0
+        self._others_hold = self._gaps = False
+        self._gpu: str | None = None
+        """The GPU that ran out of memory; None if the error did not name it."""
+        self._failed_at = self._cost = 0.0
+        self._regrowth: Regrowth | None = None
+        self._looked_at = 0.0
+
+    @property
+    def is_whole(self) -> bool:
+        """True if batches are not split."""
+        return self.known.failed is None and self.chosen is None and self._begin is None
+
+    def begin(self, start: Start) -> None:
+        """Begin with micro-batches of this size, unless something is known already."""
+        if not self.is_whole:
+            return
+        if start.guessed:
+            self._begin, self._limit_bytes = start, DeviceMemory.of_training_device().limit_bytes
+        else:
+            self.chosen = start.samples
+
+    def expect_gaps(self) -> None:
+        """Fill less of the memory: the step keeps many small tensors, which fragment it."""
+        self._gaps, self.known = True, replace(self.known, gaps=True)
+
+    def next_size(self, batch: int) -> int | None:
+        """The most samples to take next from a batch of `batch` samples; None if not even one sample fits."""
+        if self.chosen is not None:
+            return min(self.chosen, batch)
+        if self._begin is not None:  # the full batch failed in the process before this one
+            self.known, self._begin = MicroBatchSearch(max(2, batch), self._begin.samples, gaps=self._gaps), None
+        return None if self.known.hopeless else self.known.micro_batch(batch)
+
+    def run(self, samples: int, step: Callable[[], Any]) -> Any:
+        """Run `step` for a micro-batch of this size; returns its result or Failed. Measures memory during a search."""
+        if self.chosen is not None or self.known.failed is None:
+            return attempt(step)
+        memory = DeviceMemory.of_training_device(self._gpu)
+        memory.reset_peak()
+        base = memory.in_use_bytes() or 0
+        outcome = attempt(step)
+        peak = memory.peak_bytes() or 0
+        self._most_bytes = max(self._most_bytes, peak)
+        if not isinstance(outcome, Failed):
+            room = None if self._limit_bytes is None else self._limit_bytes - base
+            self.known = self.known.after_fit(samples, max(0, peak - base), room)
+        return outcome
+
+    def learn(self, failed: Failed, samples: int, seconds: float, extra_bytes: int = 0) -> None:
+        """Learn from a failure with this many samples.
+
+        Args:
+            seconds: the time that the failure cost.
+            extra_bytes: device memory that micro-batches need in addition to what the full batch needed.
+        """
+        self._gpu = failed.oom.gpu or self._gpu
+        memory = DeviceMemory.of_training_device(self._gpu)
+        peak, base, limit = memory.peak_bytes() or 0, memory.in_use_bytes() or 0, memory.limit_bytes
+        requested, need = failed.oom.requested_bytes, None
+        self._most_bytes = max(self._most_bytes, peak)
+        self._others_hold = False
+        if failed.oom.whole_step and requested:
+            need = requested + max(0, peak - base)  # XLA names its last allocation: earlier ones took the rest
+        elif peak and (limit is None or (requested and peak + requested < limit)):
+            limit = self._limit_when_refused(memory, peak, requested or 0)
+        self._limit_bytes = limit
+        self.room_bytes = None if limit is None else limit - base - extra_bytes
+        self._failed_at, self._cost, self.chosen = time.monotonic(), seconds, None
+        self.known = self.known.after_failure(samples, self.room_bytes, need)
+        if self._regrowth is not None:
+            self._regrowth = self._regrowth.after_failure(self._failed_at, seconds)
+
+    def _limit_when_refused(self, memory: DeviceMemory, peak: int, requested: int) -> int:
+        """The bytes of memory to assume after an allocation was refused below the limit.
+
+        The free memory is fragmented or, on a GPU, partly held by other processes; then between nothing and all of the
+        request is free.
+        """
+        self.expect_gaps()
+        if memory.limit_bytes is not None and memory.device.startswith("CPU"):
+            return memory.limit_bytes
+        self._others_hold = True
+        return max(self._most_bytes, peak + requested // 2)
+
+    def settle(self, batch: int) -> None:
+        """Adopt the size that the search found, after a batch of `batch` samples completed in micro-batches."""
+        if self.chosen is None and self.known.failed is not None:
+            room = self._room_now()
+            self.known = self.known.lasting(room)
+            self.chosen = self.known.micro_batch(batch)
+            setbacks = 0 if self._regrowth is None else self._regrowth.setbacks
+            self._regrowth = Regrowth(self.chosen, room, self._failed_at, self._cost, self._others_hold, setbacks)
+
+    def grow(self, batch: int) -> None:
+        """Use larger micro-batches, or whole batches, if memory is likely to be free again."""
+        now = time.monotonic()
+        if self._regrowth is None or self.chosen is None or now - self._looked_at < _LOOK_AGAIN:
+            return
+        self._looked_at = now
+        larger = self._regrowth.larger(now, self._room_now())
+        if larger is None:
+            return
+        self.chosen = None if larger >= batch else larger
+        whole = larger >= batch
+        self.known = MicroBatchSearch(gaps=self._gaps) if whole else MicroBatchSearch(batch, larger, gaps=self._gaps)
+        self._regrowth = Regrowth(larger, self._room_now(), now, self._cost, self._others_hold, self._regrowth.setbacks)
+
+    def undivided(self) -> None:
+        """Use whole batches, and forget what was learned."""
+        self.known, self.chosen, self._regrowth, self._begin = MicroBatchSearch(gaps=self._gaps), None, None, None
+
+    def _room_now(self) -> int | None:
+        memory = DeviceMemory.of_training_device(self._gpu)
+        limit = self._limit_bytes if self._others_hold else memory.limit_bytes
+        base = memory.in_use_bytes()
+        return None if limit is None or base is None else limit - base

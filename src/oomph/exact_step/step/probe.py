@@ -14,9 +14,24 @@ import numpy as np
 import tensorflow as tf
 
 from oomph.exact_step.micro_batch.gradient_accumulation import AccumulatedStep
-from oomph.exact_step.step import rounding
 from oomph.keras_bridge.batch import batches
-from oomph.keras_bridge.graph.write_set import SmallState
+from oomph.keras_bridge.graph import SmallState
+from oomph.keras_bridge.names.keras3 import KERAS
+
+_RELATIVE = {"bfloat16": 0.1, "float16": 0.05, "float32": 1e-4, "float64": 1e-10}
+"""The largest relative difference of a norm that counts as rounding; the least precise type first."""
+
+
+def coarsest_type(model: Any) -> str:
+    """The name of the least precise type that any layer computes in."""
+    types = {str(getattr(layer, "compute_dtype", "float32")) for layer in KERAS.flatten_layers.call(model)}
+    return next((name for name in _RELATIVE if name in types), "float32")
+
+
+def largest_rounding(compute: str) -> float:
+    """The largest relative difference that counts as rounding in this type, such as "float16"."""
+    return _RELATIVE.get(compute, _RELATIVE["float32"])
+
 
 SAMPLES = 64
 _MOST = 256
@@ -96,7 +111,7 @@ class Probe:
         self._returned = 0.0
         self._settled = True
         """True if every term of the loss was recognized as a mean or a sum."""
-        self._tolerance = rounding.largest(policy)
+        self._tolerance = largest_rounding(policy)
 
     def run(self, batch: Any, size: int, small: SmallState, names: dict[int, str], most: int = SAMPLES) -> ProbeFinding:
         """Probe with samples of this batch. Raises what the step raises, and restores the state in any case.

@@ -11,8 +11,8 @@ from oomph import testing
 from oomph.exact_step.micro_batch.exactness import Promise
 from oomph.exact_step.step.probe import ProbeFinding
 from oomph.keras_bridge.batch.batches import without_optionals
-from oomph.keras_bridge.graph.write_set import Slot
-from oomph.keras_bridge.layer_state import calls_not_counted
+from oomph.keras_bridge.graph import Slot
+from oomph.keras_bridge.models import calls_not_counted
 from oomph.keras_bridge.names.keras3 import KERAS
 from oomph.keras_bridge.runtime.allocator import run_out_of_memory
 from oomph.keras_bridge.runtime.errors import DeviceOutOfMemory, as_out_of_memory, handled

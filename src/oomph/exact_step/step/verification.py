@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from oomph.exact_step.step import rounding
 from oomph.exact_step.step.out_of_memory import Failed, attempt
-from oomph.keras_bridge.graph.write_set import Slot, handles_of
-from oomph.keras_bridge.optimizers import optimizers_of
+from oomph.exact_step.step.probe import coarsest_type, largest_rounding
+from oomph.keras_bridge.graph import Slot, handles_of
+from oomph.keras_bridge.models import optimizers_of
 
 OUT_OF_MEMORY = "plain Keras ran out of memory"
 
@@ -62,8 +62,8 @@ class Verification:
 
     def __init__(self, steps: int, plain: Callable[[Any], Any], model: Any) -> None:
         self._left, self._plain, self._model = steps, plain, model
-        kind = rounding.coarsest_type(model)
-        self.result = Verified(type=kind, rounding=rounding.largest(kind))
+        kind = coarsest_type(model)
+        self.result = Verified(type=kind, rounding=largest_rounding(kind))
 
     @property
     def pending(self) -> bool:

@@ -14,7 +14,7 @@ from typing import TypeAlias
 from oomph.explain.evidence.evidence import Evidence
 from oomph.explain.evidence.memory_map import SOURCE
 from oomph.explain.evidence.sizes import write_size
-from oomph.files.regular_file import read_regular
+from oomph.files.opening import read_regular
 
 LARGEST_FILE = 64 << 20
 _NAME, _CHUNK, _STATS = 1, 3, 5

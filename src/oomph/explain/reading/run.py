@@ -14,7 +14,7 @@ from oomph.explain.evidence.evidence import Evidence
 from oomph.explain.reading.file import Unreadable
 from oomph.explain.reading.heap_dump import read_dump
 from oomph.explain.reading.log import Words, read_log
-from oomph.files.regular_file import open_regular
+from oomph.files.opening import open_regular
 from oomph.journal.events import (
     AttemptEnded,
     CheckpointFailed,

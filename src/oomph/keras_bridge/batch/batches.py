@@ -1,15 +1,20 @@
-"""Takes apart and slices a batch as Keras passes it: a nest of tensors with a common first dimension."""
+"""Takes apart and slices a batch as Keras passes it: a nest of tensors with a common first dimension.
+
+Batches of NumPy arrays, as passed to `train_on_batch`, stay in Python; only the part that a step uses is copied.
+TensorFlow does not survive every failure to copy an array: on the CPU it continues without a tensor and crashes
+(`NdarrayToTensor` in tensorflow/python/lib/core/ndarray_tensor.cc, whose new tensor may have no buffer).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
 
-from oomph.keras_bridge.batch.host_batches import tensor_of
 from oomph.keras_bridge.names.tensorflow2 import TENSORFLOW
+from oomph.keras_bridge.runtime.allocator import DeviceMemory
 
 
 def tensors_of(batch: Any) -> list[Any]:
@@ -154,3 +159,76 @@ def _slice(part: Any, start: int, stop: int) -> Any:
         begin = [start] + [0] * (len(part.shape) - 1)
         return tf.sparse.slice(part, begin, [length, *part.dense_shape.numpy()[1:]])
     return part[start:stop]
+
+
+def held(batch: Any) -> Any:
+    """The batch, with everything except numeric arrays converted to tensors."""
+    if all(part is None or _is_array(part) for part in tf.nest.flatten(batch)):
+        return batch
+    return tf.nest.map_structure(
+        lambda part: part if part is None or _is_array(part) else tf.convert_to_tensor(part), batch
+    )
+
+
+def specs_of(batch: Any) -> Any:
+    """The specs with which to trace a step for this batch."""
+    return tf.nest.map_structure(lambda part: tf.TensorSpec(part.shape, part.dtype) if _is_array(part) else part, batch)
+
+
+def on_device(batch: Any) -> Any:
+    """The batch as tensors.
+
+    Raises:
+        tf.errors.ResourceExhaustedError: it does not fit in memory.
+    """
+    return tf.nest.map_structure(lambda part: tensor_of(part) if _is_array(part) else part, batch)
+
+
+def tensor_of(array: Any) -> tf.Tensor:
+    """The array as a tensor on the device of the context.
+
+    Raises:
+        tf.errors.ResourceExhaustedError: it does not fit in memory.
+    """
+    memory = DeviceMemory.of_training_device()
+    if memory.limit_bytes is not None and memory.device.startswith("CPU"):
+        tf.raw_ops.Empty(shape=array.shape, dtype=array.dtype)  # an operation raises if there is no memory
+    return tf.convert_to_tensor(array)
+
+
+def _is_array(part: Any) -> bool:
+    return type(part) is np.ndarray and part.dtype.kind in "biufc" and part.ndim > 0
+
+
+class MicroBatchSlice(NamedTuple):
+    """The place of a micro-batch in its batch. Fields are tensors on the host, so a new place needs no new trace."""
+
+    share: Any
+    """float64: samples of the micro-batch / samples of the batch."""
+    start: Any
+    """int32: the index of the micro-batch's first sample in its batch."""
+    whole: Any
+    """int32: the number of samples in the batch."""
+    divisors: Any
+    """float64 [K]: the full-batch divisor of each reduction whose divisor depends on the data."""
+    summed: Any
+    """float64 [J]: for each term of the loss that is a plain number, 1 if it is a sum over samples, 0 if a mean."""
+
+    @classmethod
+    def of(cls, start: int, part: int, whole: int, divisors: Any = (), summed: Any = ()) -> MicroBatchSlice:
+        """The slice of `part` samples from index `start` on, in a batch of `whole` samples."""
+        with tf.device("/CPU:0"):
+            return cls(
+                tf.constant(part / whole if whole else 0.0, tf.float64),
+                tf.constant(start, tf.int32),
+                tf.constant(whole, tf.int32),
+                tf.constant(np.asarray(divisors, np.float64)),
+                tf.constant(np.asarray(summed, np.float64)),
+            )
+
+    @staticmethod
+    def specs() -> MicroBatchSlice:
+        """The signature of a function that takes any slice."""
+        vector = tf.TensorSpec([None], tf.float64)
+        number = tf.TensorSpec([], tf.int32)
+        return MicroBatchSlice(tf.TensorSpec([], tf.float64), number, number, vector, vector)

@@ -1,18 +1,24 @@
-"""Replicas: converts between values for all replicas of a strategy and one value per replica.
+"""Replicas of a strategy: converts values for all of them to one value each, and leaves the script's strategy scope.
 
 A batch of a `tf.distribute.MirroredStrategy` is a nest of `PerReplica` values. This module converts it to one plain
 nest per replica, so that no other code deals with `PerReplica`. The default strategy has one replica.
+
+Within `strategy.scope()`, and after `tf.distribute.experimental_set_strategy`, every variable that is created becomes
+one of all replicas, and the handle of a mirrored variable cannot be read. Guides call `fit` there. What a strategy runs
+does not depend on the scope that it is called from: `strategy.run` enters its own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import tensorflow as tf
 
 from oomph.keras_bridge.batch import batches
 from oomph.keras_bridge.names.keras3 import KERAS
+from oomph.keras_bridge.names.tensorflow2 import TENSORFLOW
 
 
 class Replicas:
@@ -74,3 +80,21 @@ def replica_id() -> int:
     context = tf.distribute.get_replica_context()
     number = getattr(context, "replica_id_in_sync_group", 0)
     return number if isinstance(number, int) else 0
+
+
+@contextmanager
+def outside_strategy_scope() -> Iterator[None]:
+    """Within the block, this thread is in no strategy's scope. The device that the scope has set remains set."""
+    if not tf.distribute.has_strategy() or not tf.distribute.in_cross_replica_context():
+        yield
+        return
+    graph = TENSORFLOW.default_graph.value()()
+    stacks = TENSORFLOW.strategy_stack, TENSORFLOW.variable_creators
+    before = [stack.of(graph) for stack in stacks]
+    for stack in stacks:
+        stack.put(graph, [])
+    try:
+        yield
+    finally:
+        for stack, entries in zip(stacks, before, strict=True):
+            stack.put(graph, entries)

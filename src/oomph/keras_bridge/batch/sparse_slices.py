@@ -23,8 +23,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from oomph.keras_bridge.batch.host_batches import tensor_of
-from oomph.keras_bridge.graph.dependence import OnBatch
+from oomph.keras_bridge.batch.batches import tensor_of
+from oomph.keras_bridge.graph import OnBatch
 
 _CARRIES_ON = ("Identity", "Reshape", "Cast")
 """Operations that keep the indices and their order."""
@@ -79,11 +79,7 @@ class _OnHost(NamedTuple):
 
 
 class JoinedSlices:
-    """Joins one sparse gradient's slices of all micro-batches, in eager mode.
-
-    Args:
-        pieces: the pieces of the gradient.
-    """
+    """Joins one sparse gradient's slices of all micro-batches, in eager mode."""
 
     def __init__(self, pieces: Sequence[Piece] = ONE) -> None:
         self._pieces = pieces

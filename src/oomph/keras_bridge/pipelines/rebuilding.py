@@ -8,8 +8,7 @@ from typing import Any
 import tensorflow as tf
 
 from oomph.keras_bridge.names.tensorflow2 import TENSORFLOW
-from oomph.keras_bridge.pipelines.chains import chain, kind_of, static
-from oomph.keras_bridge.pipelines.datasets import shuffles
+from oomph.keras_bridge.pipelines.datasets import chain, kind_of, shuffles, static
 
 Apply = Callable[[Any], Any]
 """A function that makes the next dataset of a pipeline from the previous one."""

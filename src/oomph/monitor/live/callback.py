@@ -13,7 +13,7 @@ from typing import Any
 
 import keras
 
-from oomph.files.run_files import FOLDER_MODE
+from oomph.files.opening import FOLDER_MODE
 from oomph.monitor.board import TrainingBoard
 from oomph.monitor.finding import Finding
 from oomph.monitor.live.findings import Alerts, Findings, OfTheRun

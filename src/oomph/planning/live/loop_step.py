@@ -10,7 +10,7 @@ from collections import Counter
 from typing import Any
 
 from oomph.errors import ExamineError
-from oomph.keras_bridge.graph.write_set import components
+from oomph.keras_bridge.graph import components
 from oomph.keras_bridge.names.keras3 import KERAS
 from oomph.planning.live import subject
 from oomph.planning.live.engine import Engine

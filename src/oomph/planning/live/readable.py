@@ -18,7 +18,7 @@ from typing import Any
 import tensorflow as tf
 
 from oomph.keras_bridge.names.tensorflow2 import TENSORFLOW
-from oomph.keras_bridge.pipelines.chains import chain, functions_of, kind_of, static
+from oomph.keras_bridge.pipelines.datasets import chain, functions_of, kind_of, static
 from oomph.keras_bridge.pipelines.rebuilding import Apply, linear, rebuilt
 from oomph.planning.data_buffers import CACHE, PREFETCH, SHUFFLE, DataBuffer, Room
 from oomph.process.available_memory import available_bytes, total_bytes

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from oomph.errors import ExamineError
-from oomph.keras_bridge.optimizers import optimizers_of
+from oomph.keras_bridge.models import optimizers_of
 from oomph.planning.live import dry_run, samples, subject
 from oomph.planning.live.tracing import Traced, is_update_of, trace, traced_program
 from oomph.planning.prediction import MeasuredSteps, PredictedStep, predict

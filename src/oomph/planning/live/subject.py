@@ -12,8 +12,8 @@ import numpy as np
 import tensorflow as tf
 
 from oomph.errors import ExamineError
+from oomph.keras_bridge.models import optimizers_of
 from oomph.keras_bridge.names.keras3 import KERAS
-from oomph.keras_bridge.optimizers import optimizers_of
 from oomph.planning.breakdown import Held
 from oomph.reach.script_output import in_words as error_in_words
 from oomph.reach.script_output import is_of_memory

@@ -18,12 +18,11 @@ from oomph.exact_step.micro_batch.exactness import (
     Promise,
     promise_before_tracing,
 )
-from oomph.exact_step.step.division import Division
+from oomph.exact_step.step.division import Division, choice_of
 from oomph.exact_step.step.full_batch_step import FullBatchStep
 from oomph.exact_step.step.probe import SAMPLES
-from oomph.exact_step.step.verdict import choice_of
+from oomph.keras_bridge import fingerprints
 from oomph.keras_bridge.batch import batches
-from oomph.keras_bridge.graph import fingerprints
 from oomph.keras_bridge.names.keras3 import KERAS
 from oomph.keras_bridge.names.tensorflow2 import TENSORFLOW
 from oomph.keras_bridge.pipelines import datasets
@@ -33,7 +32,7 @@ from oomph.protocol.handover import Guarding
 from oomph.protocol.reason_table import TF_DATA
 from oomph.protocol.reasons import Reason
 from oomph.resume.objects.picture import Picture
-from oomph.resume.state import iterators, told_positions
+from oomph.resume.state import iterators
 
 _SEED = "call keras.utils.set_random_seed(1) at the top of the script"
 _MOST_BYTES = 256 << 20
@@ -112,7 +111,7 @@ def _data(model: Any, given: Mapping[str, Any]) -> Carried:
     epochs = KERAS.epochs.value()(
         shuffle=shuffle, distribute_strategy=model.distribute_strategy, steps_per_execution=1, **arguments
     )
-    telling = told_positions.telling(epochs)
+    telling = iterators.telling(epochs)
     if telling is not None:
         return _told_position(telling)
     dataset = KERAS.distributed_dataset.of(epochs)
@@ -137,7 +136,7 @@ def _are_too_large(x: Any) -> bool:
     return found.is_changed or sum(buffer.bytes or 0 for buffer in found.buffers) > _MOST_BYTES
 
 
-def _told_position(data: told_positions.TellingData) -> Carried:
+def _told_position(data: iterators.TellingData) -> Carried:
     """Ask Grain for its position after one batch, return to it, and compare the next batch."""
     iterator = iter(data.dataset)
     next(iterator, None)

@@ -13,8 +13,8 @@ import numpy as np
 import tensorflow as tf
 
 from oomph.keras_bridge.names.tensorflow2 import TENSORFLOW
-from oomph.keras_bridge.pipelines.chains import chain
-from oomph.keras_bridge.pipelines.corrupt_record import corrupt_records
+from oomph.keras_bridge.pipelines.datasets import chain
+from oomph.keras_bridge.pipelines.elements import corrupt_records
 from oomph.planning.live.readable import readable, room_for
 from oomph.preflight.facts.data import (
     ARRAYS,

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from oomph.errors import ExamineError
-from oomph.keras_bridge.optimizers import optimizers_of
+from oomph.keras_bridge.models import optimizers_of
 from oomph.planning.live import subject
 from oomph.planning.live.examine import examine as plan
 from oomph.planning.plan import Fitting, Plan, plan_of

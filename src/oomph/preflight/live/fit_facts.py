@@ -16,8 +16,7 @@ from oomph.keras_bridge.names.keras3 import KERAS
 from oomph.preflight.facts.data import ENDLESS, Data
 from oomph.preflight.facts.training import Callback, FitFacts, SavedWhole
 from oomph.preflight.live.plain_values import is_of_keras, plain
-from oomph.resume.training.saving import cannot_be_saved, trouble_of
-from oomph.resume.training.whole_models import Load, saves_ahead
+from oomph.resume.training.whole_models import Load, cannot_be_saved, saves_ahead, trouble_of
 
 
 def fit_facts(kind: str, given: Mapping[str, Any], place: str, data: Data, rate: float | None = None) -> FitFacts:

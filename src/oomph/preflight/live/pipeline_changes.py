@@ -18,7 +18,7 @@ import psutil
 import tensorflow as tf
 
 from oomph.keras_bridge.names.tensorflow2 import TENSORFLOW
-from oomph.keras_bridge.pipelines.chains import kind_of, static
+from oomph.keras_bridge.pipelines.datasets import kind_of, static
 from oomph.keras_bridge.pipelines.rebuilding import Apply, as_it_was, function_of, interleaved, linear, mapped, rebuilt
 from oomph.preflight.facts.data import ENDLESS, Data, Stage
 from oomph.preflight.facts.training import PipelineChange, StageCost, Waiting

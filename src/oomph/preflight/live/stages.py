@@ -9,7 +9,7 @@ from typing import Any
 import tensorflow as tf
 
 from oomph.keras_bridge.names.tensorflow2 import TENSORFLOW
-from oomph.keras_bridge.pipelines.chains import chain, functions_of, kind_of, static
+from oomph.keras_bridge.pipelines.datasets import chain, functions_of, kind_of, static
 from oomph.preflight.facts.data import Stage
 from oomph.preflight.live.frozen_random import drawn_in
 from oomph.script.script_line import is_of_script

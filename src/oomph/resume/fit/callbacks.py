@@ -15,14 +15,14 @@ from typing import Any
 import numpy as np
 
 from oomph.checkpoint.container import Checkpoint
-from oomph.checkpoint.meta import said
+from oomph.checkpoint.manifest import said
 from oomph.keras_bridge.names.keras3 import KERAS
 from oomph.protocol.reasons import Reason, because, method_failed
 from oomph.resume.fit import event_files
 from oomph.resume.state import nested
 from oomph.resume.state.training_state import Array, read_arrays
-from oomph.script.named_paths import may_be_restored
 from oomph.script.opened_files import FileState, replace_file
+from oomph.script.restorable import may_be_restored
 from oomph.terminal.wrapping import shortened
 
 _SCALARS = (bool, int, float, str, type(None))

@@ -13,22 +13,21 @@ import tensorflow as tf
 
 from oomph.checkpoint.container import CheckpointWriter, Position
 from oomph.checkpoint.interval import SHARE
-from oomph.checkpoint.meta import Meta, said
+from oomph.checkpoint.manifest import Meta, said
 from oomph.checkpoint.store import CheckpointStore, Saved
 from oomph.exact_step.step.step_protocol import Taken
 from oomph.journal.events import CheckpointRefused
-from oomph.keras_bridge import layer_state, optimizers
+from oomph.keras_bridge import models
 from oomph.keras_bridge.names.keras3 import KERAS
-from oomph.keras_bridge.random_numbers.uncheckpointed_ops import functions_with_draws
+from oomph.keras_bridge.stateful_random_ops import functions_with_draws
 from oomph.protocol.reasons import Reason, as_data, because
-from oomph.resume.fit import callbacks, step_draws, written_files
+from oomph.resume.fit import callbacks, model_state, written_files
 from oomph.resume.fit.running import RunningFit
 from oomph.resume.objects.picture import Changes
 from oomph.resume.state import iterators, training_state
 from oomph.resume.state.training_state import Array
 from oomph.resume.training.fit_objects import as_saved
-from oomph.resume.training.growing import sizes_of
-from oomph.resume.training.step_checkpoints import StateSnapshot, StepCheckpoints
+from oomph.resume.training.step_checkpoints import StateSnapshot, StepCheckpoints, sizes_of
 
 _LEAST_SECONDS, _BYTES_PER_SECOND = 0.02, 5e8
 """The assumed cost of an end state, as least seconds and bytes per second, until one has been measured."""
@@ -150,12 +149,12 @@ class FitCheckpoints(StepCheckpoints):
         states, arrays = callbacks.captured(fit.callbacks, untold.append)
         for line in untold:
             self._fits.say_once(str(line))
-        arrays += step_draws.as_arrays(fit.model)
+        arrays += model_state.draws_as_arrays(fit.model)
         objects, of_objects = as_saved(changes, "object/")
         history_so_far, of_history, not_in_history = callbacks.history_state(history)
         untold += not_in_history
         arrays += [*of_objects, *of_history]
-        layers = layer_state.own_arrays(fit.model, self._fits.say_once)
+        layers = models.own_arrays(fit.model, self._fits.say_once)
         arrays += [Array(f"layer/{name}", value.dtype.name, value) for name, value in layers.items()]
         meta = Meta(
             site=fit.identity.site,
@@ -163,12 +162,12 @@ class FitCheckpoints(StepCheckpoints):
             outline=fit.identity.outline,
             fingerprint=fit.identity.fingerprint,
             guard=fit.promise.kind,
-            optimizers=optimizers.weights_of_each(fit.model),
+            optimizers=models.weights_of_each(fit.model),
             random=training_state.random_state(),
             history=history_so_far,
             callbacks=states,
             objects=objects,
-            hidden=as_data([*untold, *step_draws.hidden_in(fit.model), *functions_with_draws(fit.functions)]),
+            hidden=as_data([*untold, *model_state.hidden_draws(fit.model), *functions_with_draws(fit.functions)]),
             taken=fit.data.taken,
             told=fit.data.told,
             iterators_made=fit.data.iterators_made,

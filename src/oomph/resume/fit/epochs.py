@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from oomph.errors import UnsupportedError
-from oomph.keras_bridge.batch.strategy_scope import outside_strategy_scope
+from oomph.keras_bridge.batch.replicas import outside_strategy_scope
 from oomph.keras_bridge.names.keras3 import KERAS
 from oomph.keras_bridge.runtime.patching import patch
 from oomph.resume.fit.fit import Fit

@@ -38,8 +38,6 @@ def drop_repeated(callbacks: list[Any], run_dir: Path | None, attempt: int, fit:
     Args:
         callbacks: the callbacks of the fit that begins.
         run_dir: its journal lists the processes of earlier attempts; only their files are touched.
-        attempt: the current attempt.
-        fit: the ordinal of the fit.
         taken_at: when the checkpoint to resume from was taken, in seconds since 1970; None when the fit starts over.
     """
     folders = {Path(callback.log_dir) for callback in callbacks if _is_tensorboard(callback)}

@@ -15,17 +15,15 @@ from oomph.exact_step.step.probe import ProbeFinding
 from oomph.exact_step.step.recheck import Inconsistent, Recheck
 from oomph.exact_step.step.step_protocol import Failure, Recovery, Step
 from oomph.journal.events import BatchSkipped, GradientsDiffer, GuardFailed, NoWitnesses
-from oomph.keras_bridge.batch.strategy_scope import outside_strategy_scope
+from oomph.keras_bridge.batch.replicas import outside_strategy_scope
 from oomph.keras_bridge.names.keras3 import KERAS
 from oomph.keras_bridge.runtime.errors import outcome_of
 from oomph.protocol.progress import Phase
-from oomph.resume.fit import callbacks, event_files, reporting, trained
+from oomph.resume.fit import callbacks, event_files, model_state, reporting, written_files
 from oomph.resume.fit.checkpoints import FitCheckpoints
-from oomph.resume.fit.own_resume import tell_own_resume
-from oomph.resume.fit.proof import FitProof
+from oomph.resume.fit.reporting import tell_own_resume, tell_unsavable
 from oomph.resume.fit.resumption import CannotResumeError, Resumption, ended_before
-from oomph.resume.fit.running import RunningFit
-from oomph.resume.fit.unsavable import tell_unsavable
+from oomph.resume.fit.running import FitProof, RunningFit
 from oomph.resume.state import iterators
 from oomph.resume.training import leaving, provenance, retaking
 from oomph.resume.training.fits import Fits
@@ -93,7 +91,7 @@ class Fit(RunningFit):
         self._first_step = checkpoint.position.steps
         self.resumption.checkpoint = checkpoint
         self.checkpoints.count_from(checkpoint.position.steps)
-        callbacks.continue_logs(self.callbacks, checkpoint.position.epoch, self.resumption.files_of(checkpoint))
+        callbacks.continue_logs(self.callbacks, checkpoint.position.epoch, written_files.states_in(checkpoint))
 
     def older_checkpoint(self) -> Checkpoint | None:
         """The checkpoint before the one that could not be restored; None if the data cannot start over."""
@@ -139,7 +137,7 @@ class Fit(RunningFit):
     def begin_training(self) -> None:
         """Called after the user's own `on_train_begin` callbacks. Sets the epoch to start with."""
         self.objects.begin(to_be_resumed=self._resumed)
-        self.trained = trained.Trained(self.model)
+        self.trained = model_state.Trained(self.model)
         if self._resumed:
             self._start_at(self.epoch)
             self.resumption.restore_early()

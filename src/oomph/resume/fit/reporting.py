@@ -1,13 +1,21 @@
-"""Reports of a fit: events in the journal, and lines for the user. Runs in the script process."""
+"""Reports of a fit: events in the journal, and lines for the user. Runs in the script process.
+
+With its own checkpoints a script begins a fit at a later epoch than the first attempt did, by `initial_epoch` or
+Keras' BackupAndRestore. oomph then restores nothing, but counts the earlier steps.
+"""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 from typing import Any
 
+import tensorflow as tf
+
 from oomph.exact_step.micro_batch import exactness
 from oomph.exact_step.step.guarded_step import GuardedStep
-from oomph.exact_step.step.rounding import coarsest_type
+from oomph.exact_step.step.probe import coarsest_type
 from oomph.exact_step.step.step_protocol import Failure, Recovery, Step
 from oomph.exact_step.step.verification import Verified
 from oomph.journal.events import (
@@ -18,14 +26,20 @@ from oomph.journal.events import (
     Oom,
     PassedOn,
     Recovered,
+    ResumedItself,
     StepsRechecked,
     StepsVerified,
 )
-from oomph.monitor.finding import as_data, in_words
+from oomph.journal.journal import Event, facts, read_journal
+from oomph.keras_bridge.models import optimizers_of
+from oomph.keras_bridge.names.tensorflow2 import TENSORFLOW
+from oomph.keras_bridge.runtime.allocator import DeviceMemory, peak_bytes_of_device
+from oomph.monitor.finding import Finding, as_data, in_words
+from oomph.protocol.progress import Progress
 from oomph.protocol.reasons import because
-from oomph.resume.fit.memory_taken import memory_taken
 from oomph.resume.fit.running import RunningFit
-from oomph.resume.state import iterators
+from oomph.resume.state import iterators, training_state
+from oomph.resume.training.whole_models import cannot_be_saved, saves_ahead
 from oomph.terminal.amounts import counted
 
 
@@ -208,3 +222,125 @@ def tell_end(fit: RunningFit, steps: int, seconds: float, history: Any, saved: A
 def _last_loss(history: Any) -> float | None:
     series = getattr(history, "history", {}).get("loss") or [None]
     return None if series[-1] is None else float(series[-1])
+
+
+_KEEP_THE_SIZE = ("Prefetch", "Options", "Take", "Skip", "Repeat", "Cache", "Shuffle", "_MapDataset", "ParallelMap")
+"""Names of stages that may follow `batch` without changing the batch size."""
+_MOST_STAGES = 100
+
+
+def memory_taken(model: Any, epochs: Any, data: Any, seen_peak: int) -> dict[str, int | None]:
+    """The batch size and the training device's memory in bytes, as fields of `fit-finished`; None if unknown.
+
+    Args:
+        epochs: Keras' epoch iterator over the data.
+        data: the argument `x` of `fit`.
+        seen_peak: the most bytes that were in use after a step.
+    """
+    now = peak_bytes_of_device()
+    peak = None if now is None else max(now, seen_peak)
+    limit = None if peak is None else DeviceMemory.of_training_device().limit_bytes
+    return {
+        "batch_size": batch_size(epochs, data),
+        "device_peak_bytes": peak,
+        "device_limit_bytes": limit,
+        "kept_bytes": None if peak is None else _kept_bytes(model),
+    }
+
+
+def batch_size(epochs: Any, data: Any) -> int | None:
+    """The samples in a full batch; None if only reading the data would show it."""
+    size = getattr(getattr(epochs, "data_adapter", None), "batch_size", None)
+    if size is None and isinstance(data, tf.data.Dataset):
+        size = _size_in(data)
+    return size if isinstance(size, int) and size > 0 else None
+
+
+def _size_in(dataset: Any) -> int | None:
+    """The batch size of a pipeline's last `batch` stage."""
+    for _ in range(_MOST_STAGES):
+        size = TENSORFLOW.dataset_batch_size.get(dataset)
+        if size is not None:
+            known = tf.get_static_value(size)
+            return None if known is None else int(known)
+        before = TENSORFLOW.dataset_inputs.call(dataset) if TENSORFLOW.dataset_inputs.on(dataset) else []
+        if len(before) != 1 or not any(name in type(dataset).__name__ for name in _KEEP_THE_SIZE):
+            return None
+        dataset = before[0]
+    return None
+
+
+def _kept_bytes(model: Any) -> int:
+    """Bytes that the model and its optimizers keep from step to step."""
+    each = [*model.variables, *(variable for optimizer in optimizers_of(model) for variable in optimizer.variables)]
+    variables = {id(variable): variable for variable in each}.values()
+    return sum(math.prod(variable.shape) * tf.as_dtype(variable.dtype).size for variable in variables)
+
+
+def tell_unsavable(fit: RunningFit) -> None:
+    """Warn if the model's configuration cannot be saved. Writes no file and draws no random numbers of the script."""
+    for finding in _found(fit):
+        fit.fits.note(FindingMade(**as_data(finding)))
+        fit.fits.say_once(in_words(finding))
+
+
+def _found(fit: RunningFit) -> Iterator[Finding]:
+    saves = list(saves_ahead(fit.model, fit.callbacks))
+    if not saves:
+        return
+    random = training_state.random_state()
+    for save in saves:
+        trouble = cannot_be_saved(fit.model, save.path)
+        if trouble is not None:
+            where = f" ({save.site})" if save.site else ""
+            when = "there, after the training" if save.site else "at the end of an epoch"
+            yield Finding(
+                fault="checkpoint-failure",
+                subject=save.by,
+                message=f"{save.path}{where} cannot be written, and the script would fail {when}: {trouble}",
+                severity="critical",
+                remedy=(
+                    f"Give {trouble.culprit or 'the class that it names'} a get_config with every argument of "
+                    "__init__, or save the weights only (save_weights_only=True, save_weights)"
+                ),
+                kind=save.path,
+            )
+    if training_state.random_state() != random:  # the user's own get_config has drawn some
+        training_state.restore_random_state(random)
+
+
+def tell_own_resume(fit: RunningFit) -> bool:
+    """Report a fit that the script resumed by itself, and count its earlier steps; False if it did not."""
+    fits, session = fit.fits, fit.fits.own_session()
+    if session.handover.attempt == 1 or not session.is_owner_now() or session.run_dir is None or not fit.epoch:
+        return False
+    earlier = [event for event in read_journal(session.run_dir) if event.attempt < session.handover.attempt]
+    number = begun_before(earlier, fit.identity.key, fit.epoch)
+    if number is None:
+        return False
+    per_epoch = getattr(fit.epoch_iterator, "num_batches", None)
+    fits.steps = max(fits.steps, steps_before(fits.before, number, fit.epoch, per_epoch))
+    reason = because("resumed-itself", epoch=fit.epoch + 1)
+    fit.note_here(ResumedItself(key=fit.identity.key, steps=fits.steps, **reason.as_fields()))
+    fits.say(f"{reason}, in fit at {fit.identity.site}: oomph restores nothing, and counts on from step {fits.steps}")
+    return True
+
+
+def begun_before(events: Iterable[Event], key: str, epoch: int) -> int | None:
+    """The number of the fit in earlier attempts, if any of them began the fit at an earlier epoch; else None."""
+    mine = [fit for fit in facts(events, FitStarted) if fit.key == key]
+    first = min((epoch if fit.first_epoch is None else fit.first_epoch for fit in mine), default=epoch)
+    return mine[-1].fit if first < epoch else None
+
+
+def steps_before(before: Progress | None, fit: int, epoch: int, per_epoch: int | None) -> int:
+    """The steps of the run before an epoch, given the last attempt's progress; 0 if unknown.
+
+    Args:
+        per_epoch: the steps of an epoch; None if unknown, as with data of unknown length.
+    """
+    if before is None or before.fit != fit:
+        return 0
+    if per_epoch is None:  # an epoch that is over had as many as were done in it
+        per_epoch = before.step if epoch == before.epoch + 1 else 0
+    return max(0, before.steps - before.step + (epoch - before.epoch) * per_epoch)

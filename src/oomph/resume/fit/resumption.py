@@ -8,7 +8,7 @@ from typing import Any
 import tensorflow as tf
 
 from oomph.checkpoint.container import Checkpoint
-from oomph.checkpoint.meta import said
+from oomph.checkpoint.manifest import said
 from oomph.checkpoint.witness import STEP
 from oomph.errors import CheckpointError
 from oomph.exact_step.micro_batch.micro_batch_step import essence
@@ -16,12 +16,12 @@ from oomph.exact_step.step.execution import OnlySpec
 from oomph.exact_step.step.guarded_step import GuardedStep
 from oomph.exact_step.step.step_protocol import Step
 from oomph.journal.events import CheckpointRefused, RepeatCompared, Resumed
-from oomph.keras_bridge import layer_state, optimizers
+from oomph.keras_bridge import models
 from oomph.keras_bridge.batch import batches
 from oomph.keras_bridge.names.keras3 import KERAS
 from oomph.keras_bridge.pipelines import datasets
 from oomph.protocol.reasons import as_data, because, reasons_from
-from oomph.resume.fit import callbacks, step_draws, trained, written_files
+from oomph.resume.fit import callbacks, model_state, written_files
 from oomph.resume.fit.running import RunningFit
 from oomph.resume.fit.validation_data import READ_AHEAD
 from oomph.resume.objects.picture import Changes
@@ -30,7 +30,7 @@ from oomph.resume.training import provenance
 from oomph.resume.training.data_position import Moment, used_in
 from oomph.resume.training.fit_objects import from_meta
 from oomph.resume.training.retaking import Watched
-from oomph.script.opened_files import FileState, log_files
+from oomph.script.opened_files import log_files
 from oomph.terminal.amounts import counted
 
 _TRIES = 3
@@ -116,9 +116,9 @@ class Resumption:
         if checkpoint is None or checkpoint.meta.objects is None:  # the first step refuses a forged one
             return
         kept = checkpoint.meta.trained
-        if not trained.is_made_anew(kept):
+        if not model_state.is_made_anew(kept):
             self._trace_as_at_the_beginning()
-        trained.restore(self._fit.model, kept)
+        model_state.restore_changes(self._fit.model, kept)
         changes = from_meta(checkpoint.meta.objects, training_state.read_arrays(checkpoint, "object/"))
         self._fit.objects.restore_early(changes)
         callbacks.restore_history(self._fit.model.history, checkpoint)
@@ -194,11 +194,11 @@ class Resumption:
         step.prepare(iterator)
         if not fit.model.built:
             _build_by_a_call(fit.model, iterator)
-        optimizers.build_as_before(fit.model, checkpoint.meta.optimizers)
+        models.build_as_before(fit.model, checkpoint.meta.optimizers)
         named = training_state.slots_of(fit.model, step)
         with training_state.restored(checkpoint, named, training_state.finite_only(fit.model, named)):
-            layer_state.give_back(fit.model, training_state.read_arrays(checkpoint, "layer/"))
-            self._fit.lost += step_draws.restore(fit.model, checkpoint)
+            models.give_back(fit.model, training_state.read_arrays(checkpoint, "layer/"))
+            self._fit.lost += model_state.restore_draws(fit.model, checkpoint)
             if not anew:
                 kind = self._data_kind = self._data_kind or fit.data.restore(
                     checkpoint, iterator, fit.epoch_iterator, self._batches_before(checkpoint)
@@ -233,12 +233,8 @@ class Resumption:
 
     def _restore_files(self, checkpoint: Checkpoint) -> None:
         """Restore each file that the fit wrote when the script opens it, so that it reads what it read before."""
-        self._fits.files.put_back_when_opened(self.files_of(checkpoint), self._lost_file)
+        self._fits.files.put_back_when_opened(written_files.states_in(checkpoint), self._lost_file)
         self._fits.files.tell_when_read(log_files())  # they hold lines of steps that are repeated
-
-    def files_of(self, checkpoint: Checkpoint) -> dict[str, FileState]:
-        """The content of the fit's files at a checkpoint, by path."""
-        return written_files.states_in(checkpoint)
 
     def _lost_file(self, path: str) -> None:
         cause = because("file-read", path=path)

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
-from weakref import WeakSet, proxy
+from weakref import WeakKeyDictionary, WeakSet, proxy
 
 from oomph.checkpoint.container import Position
+from oomph.checkpoint.witness import WitnessBoard
 from oomph.exact_step.micro_batch.exactness import Promise
 from oomph.journal.events import AtStep
+from oomph.keras_bridge import fingerprints
+from oomph.keras_bridge.models import learning_rate_of
 from oomph.keras_bridge.runtime.allocator import peak_bytes_of_device
 from oomph.monitor.finding import Finding
 from oomph.protocol.reasons import Reason
-from oomph.resume.fit import callbacks, trained
-from oomph.resume.fit.proof import FitProof
+from oomph.resume.fit import callbacks, model_state
 from oomph.resume.fit.validation_data import ValidationData
+from oomph.resume.state import training_state
 from oomph.resume.training.data_position import DataPosition
 from oomph.resume.training.fit_objects import FitObjects
 from oomph.resume.training.fits import Fits
@@ -26,13 +29,41 @@ from oomph.terminal.amounts import counted
 if TYPE_CHECKING:
     from typing_extensions import Self
 
+_of_models: WeakKeyDictionary[Any, fingerprints.StateFingerprint] = WeakKeyDictionary()
+"""State fingerprints by model: traced once per model, not once per fit."""
+
+
+class FitProof(Proof):
+    """The witnesses of one fit.
+
+    Args:
+        board: where witnesses are written; None to write none.
+    """
+
+    def __init__(self, fit: RunningFit, board: WitnessBoard | None) -> None:
+        super().__init__(fit, board)
+        self._model = fit.model
+
+    def _step_to_measure(self) -> Any:
+        return self._model.train_function
+
+    def _newest_state(self) -> fingerprints.StateFingerprint:
+        return _of_models.get(self._model) or self._state()
+
+    def _state(self) -> fingerprints.StateFingerprint:
+        slots, known = training_state.trained_slots(self._model), _of_models.get(self._model)
+        if known is None or not known.is_of(slots):
+            known = _of_models[self._model] = fingerprints.StateFingerprint(slots, self._began)
+        return known
+
+    def _rate(self) -> float:
+        return learning_rate_of(self._model.optimizer) or 0.0
+
 
 class RunningFit:
     """The facts and the position of one running fit.
 
     Args:
-        fits: the fits of this process.
-        model: the compiled model.
         identity: which fit this is.
         promise: how it is guarded, as known before tracing.
         arguments: the bound arguments of `fit`, to be passed on.
@@ -63,7 +94,7 @@ class RunningFit:
         """Keras' epoch iterator over the training data, once Keras has created it."""
         self.data = DataPosition(fits, self.objects)
         self.validation = ValidationData(arguments, model)
-        self.trained = trained.Trained(model)
+        self.trained = model_state.Trained(model)
         self.functions: WeakSet[Any] = WeakSet()
         """The `tf.function`s called while the fit runs, except its own steps."""
         self.lost: list[Reason] = []
@@ -135,10 +166,9 @@ class ShortEpochs:
         """Return the epoch if it was too short. Call it for an epoch that no callback has ended.
 
         Args:
-            epoch: its index.
             steps: how many steps it had.
             wanted: `steps_per_epoch`; if None, epochs may differ in length but not be empty.
-            is_one_pass: True for a generator, of which Keras keeps only the first two batches for later epochs.
+            is_one_pass: True for a generator; Keras keeps only its first two batches for later epochs.
         """
         due = wanted or (self._longest if is_one_pass or not steps else 0)
         self._longest = max(self._longest, steps)

@@ -26,7 +26,6 @@ class ValidationData:
 
     Args:
         arguments: those of `fit`.
-        model: the compiled model.
     """
 
     def __init__(self, arguments: Mapping[str, Any], model: Any) -> None:

@@ -21,13 +21,13 @@ from typing import Any
 import numpy as np
 
 from oomph.checkpoint.container import Checkpoint
-from oomph.files.regular_file import read_regular
+from oomph.files.opening import read_regular
 from oomph.protocol.reasons import Reason, because
 from oomph.resume.objects.instances import dict_of
 from oomph.resume.state.training_state import Array, read_arrays
 from oomph.resume.training.call_place import CLOCK
-from oomph.script.named_paths import may_be_restored
 from oomph.script.opened_files import FileState, Origin, origin_of, replace_file, stamp_of
+from oomph.script.restorable import may_be_restored
 
 _MOST_COPIED = 64 << 20
 _MOST_COPIED_WITHIN, _MOST_OF_ONE = 4 << 20, 1 << 20

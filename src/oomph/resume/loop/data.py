@@ -13,30 +13,26 @@ import numpy as np
 import tensorflow as tf
 
 from oomph.checkpoint.container import Checkpoint
-from oomph.checkpoint.meta import said
-from oomph.keras_bridge.graph import fingerprints
+from oomph.checkpoint.manifest import said
+from oomph.keras_bridge import fingerprints
 from oomph.keras_bridge.names.keras3 import KERAS
 from oomph.keras_bridge.names.tensorflow2 import TENSORFLOW
 from oomph.keras_bridge.pipelines import datasets
-from oomph.resume.loop.source import Source
-from oomph.resume.state import told_positions, training_state
-from oomph.resume.state.told_positions import Told
+from oomph.resume.loop.steps import Source
+from oomph.resume.state import iterators, training_state
+from oomph.resume.state.iterators import Told
 from oomph.resume.training import retaking
 from oomph.resume.training.data_position import DataPosition, Moment, used_in
 from oomph.resume.training.fit_objects import from_meta
 from oomph.resume.training.retaking import Watched
 
 if TYPE_CHECKING:
-    from oomph.resume.loop.objects import LoopObjects
+    from oomph.resume.loop.state import LoopObjects
     from oomph.resume.training.fits import Fits
 
 
 class LoopData(DataPosition):
-    """The position of one loop in its data.
-
-    Args:
-        source: the source of its batches.
-    """
+    """The position of one loop in its data."""
 
     def __init__(self, fits: Fits, objects: LoopObjects, source: Source) -> None:
         super().__init__(fits, objects)
@@ -77,11 +73,11 @@ class LoopData(DataPosition):
         self.begins()
 
     def _position_told(self) -> Told | None:
-        return told_positions.position_of(self._iterator) if self._tells else None
+        return iterators.position_of(self._iterator) if self._tells else None
 
     def _go_to_told(self, iterator: Any, told: Told) -> bool:
         """Go to a reported position, trying a spare iterator first, since failure spoils it."""
-        return self._tells and told_positions.go_to(self._source.begin(), told) and told_positions.go_to(iterator, told)
+        return self._tells and iterators.go_to(self._source.begin(), told) and iterators.go_to(iterator, told)
 
     @property
     def _tells(self) -> bool:

@@ -10,8 +10,7 @@ from weakref import WeakSet
 
 from oomph.journal.events import GuardFailed
 from oomph.protocol.progress import Phase
-from oomph.resume.loop.observer import LoopObserver, Unwatched
-from oomph.resume.loop.steps import Steps
+from oomph.resume.loop.steps import LoopObserver, Steps, Unwatched
 from oomph.script import session
 
 if TYPE_CHECKING:
@@ -132,7 +131,7 @@ class _Watched:
         self._release()
 
     def _safely(self, action: Callable[[], T]) -> T | None:
-        from oomph.keras_bridge.batch.strategy_scope import outside_strategy_scope
+        from oomph.keras_bridge.batch.replicas import outside_strategy_scope
 
         try:
             with outside_strategy_scope():

@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import Any, Protocol
 
 from oomph.checkpoint.witness import STEP, Witness, WitnessBoard
-from oomph.keras_bridge.graph import fingerprints
+from oomph.keras_bridge import fingerprints
 from oomph.resume.loop.data import Digests
-from oomph.resume.loop.variables import LoopVariables
+from oomph.resume.loop.state import LoopVariables
 from oomph.resume.training.proof import Proof, Witnessed, loss_of, random_state
 
 _SHARE = 0.004
@@ -32,7 +32,6 @@ class LoopProof(Proof):
     """The witnesses of one loop.
 
     Args:
-        loop: the running loop.
         board: where witnesses are written; None to write none.
     """
 

@@ -11,14 +11,12 @@ from oomph.keras_bridge.batch import batches
 from oomph.keras_bridge.runtime.allocator import peak_bytes_of_device
 from oomph.protocol.progress import Phase
 from oomph.protocol.reasons import because
-from oomph.resume.loop.checkpoints import LoopCheckpoints
-from oomph.resume.loop.description import recognised, was_edited
-from oomph.resume.loop.resumption import LoopResumption
-from oomph.resume.loop.running import RunningLoop
+from oomph.resume.loop.resumption import LoopCheckpoints, LoopResumption
+from oomph.resume.loop.running import RunningLoop, recognised, was_edited
 from oomph.resume.loop.steps import Steps
 from oomph.resume.training import leaving
 from oomph.resume.training.fits import Fits
-from oomph.resume.training.recognition import Recognised, Verdict
+from oomph.resume.training.identity import Recognised, Verdict
 from oomph.script.kept_micro_batches import Start
 from oomph.script.loop_location import enclosing_loops
 from oomph.script.preemption import CTRL_C
@@ -61,8 +59,8 @@ class ResumableLoop(RunningLoop):
         """Decide whether an earlier attempt had begun this loop, and its number in the run."""
         fits = self.fits
         record = fits.known_state(self.identity, lambda one: was_edited(one, self.facts))
-        found = recognised(record, self.facts, fits.came_another_way)
-        fits.came_another_way = fits.came_another_way or found.another_way
+        found = recognised(record, self.facts, fits.took_another_path)
+        fits.took_another_path = fits.took_another_path or found.another_path
         self.identity = fits.number(self.identity, record if found.verdict is Verdict.RESUME else None)
         if found.verdict is Verdict.REFUSE:
             reason = because("another-training", what="loop", differences=found.reason)
@@ -75,10 +73,10 @@ class ResumableLoop(RunningLoop):
             )
         if found.verdict is Verdict.RESUME:
             self.resumption.checkpoint = fits.checkpoint_of(self.identity.ordinal)
-        self._tell_another_way(found)
+        self._tell_another_path(found)
 
-    def _tell_another_way(self, found: Recognised) -> None:
-        if found.another_way:
+    def _tell_another_path(self, found: Recognised) -> None:
+        if found.another_path:
             reason = because("another-path", what="loop", site=self.identity.site, differences=found.reason)
             self.fits.note(AnotherWay(key=self.identity.key, fit=self.identity.ordinal, **reason.as_fields()))
             self.fits.say(f"{reason}: it starts from the beginning")

@@ -3,33 +3,89 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from types import FrameType
 from typing import Any
 from weakref import WeakSet
 
 from oomph.checkpoint.container import Position
-from oomph.checkpoint.meta import Meta
+from oomph.checkpoint.manifest import Meta
+from oomph.checkpoint.store import Record
 from oomph.journal.events import AtStep
-from oomph.keras_bridge.names.keras3 import KERAS
-from oomph.keras_bridge.random_numbers.uncheckpointed_ops import functions_with_draws
+from oomph.keras_bridge.models import innermost, learning_rate_of
+from oomph.keras_bridge.stateful_random_ops import functions_with_draws
 from oomph.protocol.reason_table import TAKEN_AHEAD
 from oomph.protocol.reasons import Reason, as_data, because
 from oomph.resume.loop.data import LoopData
-from oomph.resume.loop.description import facts_of
 from oomph.resume.loop.names import CarriedNames
-from oomph.resume.loop.objects import LoopObjects
 from oomph.resume.loop.proof import LoopProof
-from oomph.resume.loop.roots import roots_of
-from oomph.resume.loop.steps import Steps
-from oomph.resume.loop.variables import LoopVariables
+from oomph.resume.loop.state import LoopObjects, LoopVariables, Root, roots_of
+from oomph.resume.loop.steps import Source, Steps
 from oomph.resume.state import training_state
 from oomph.resume.state.training_state import Array
 from oomph.resume.training import provenance
 from oomph.resume.training.fit_objects import as_saved
 from oomph.resume.training.fits import Fits
-from oomph.resume.training.growing import Sizes, sizes_of
-from oomph.resume.training.identity import FitIdentity
+from oomph.resume.training.identity import FitIdentity, Recognised, Verdict
+from oomph.resume.training.provenance import CONFIGURATION, DATA, ENVIRONMENT, SCRIPT, SETTINGS, STRUCTURE, TURN, Facts
+from oomph.resume.training.step_checkpoints import Sizes, sizes_of
+
+
+def facts_of(
+    roots: list[Root],
+    variables: LoopVariables,
+    source: Source,
+    epochs: Sequence[int] | None,
+    settings: dict[str, str],
+    turn: dict[str, Any],
+) -> Facts:
+    """The facts that identify a loop, taken before anything is restored."""
+    weights = {f"weights of {root}": shapes for root in roots if (shapes := variables.shapes(root.name))}
+    return {
+        **provenance.facts_around(),
+        STRUCTURE: weights,
+        CONFIGURATION: {"epochs": None if epochs is None else str(epochs)},
+        SETTINGS: settings,
+        TURN: turn,
+        DATA: {
+            "kind of data": type(source.dataset).__name__,
+            "elements of the data": str(getattr(source.dataset, "element_spec", None)),
+            "batches in an epoch": source.length(),
+        },
+    }
+
+
+def recognised(record: Record | None, facts: Facts, took_another_path: bool) -> Recognised:
+    """Decide what happens to a loop, given the newest state of an earlier attempt at its place.
+
+    Args:
+        record: that state; None if there is none.
+        facts: the facts of the loop at its start.
+        took_another_path: True if an earlier fit or loop was not the one expected at its place.
+    """
+    if record is None:
+        return Recognised(Verdict.TRAIN)
+    before, edited = record.meta.made_by, was_edited(record, facts)
+    structure = provenance.changes(before, facts, STRUCTURE)
+    if record.finished or (structure and took_another_path):
+        return Recognised(Verdict.TRAIN, provenance.listed(structure) or "a fit and not a loop", another_path=True)
+    if structure:
+        return Recognised(Verdict.REFUSE, provenance.listed(structure))
+    others = provenance.changes(before, facts, TURN, DATA)
+    if others and not edited:
+        return Recognised(Verdict.TRAIN, provenance.listed(others), another_path=True)
+    return Recognised(Verdict.RESUME)
+
+
+def was_edited(record: Record, facts: Facts) -> bool:
+    """True if the script has changed since."""
+    return bool(provenance.changes(record.meta.made_by, facts, SCRIPT, ENVIRONMENT))
+
+
+def other_data(before: Facts, now: Facts) -> bool:
+    """True if the data differ from those of the checkpoint, after an edit of the script."""
+    return bool(provenance.changes(before, now, DATA))
+
 
 _MOST_SHOWN = 6
 
@@ -98,6 +154,7 @@ class RunningLoop:
         objects, of_objects = as_saved(changes, "object/")
         arrays += of_objects
         draws = [step.draws.values() for step in self._guarded]
+        hidden = [reason for step in self._guarded for reason in step.hidden_state()]
         arrays += [
             Array(f"draws/{n}/{m}", "int64", value) for n, values in enumerate(draws) for m, value in enumerate(values)
         ]
@@ -112,7 +169,7 @@ class RunningLoop:
             random=training_state.random_state(),
             objects=objects,
             own=told,
-            hidden=as_data([*functions_with_draws(self.functions), *self._hidden_in_steps()]),
+            hidden=as_data([*functions_with_draws(self.functions), *hidden]),
             draws=[len(values) for values in draws],
             taken=self.data.taken,
             told=self.data.told,
@@ -156,7 +213,7 @@ class RunningLoop:
             then, now = before.get(key), self._rates.get(key)
             is_set = edited or key in self._new
             if is_set and then is not None and now is not None and then != now:
-                _innermost(optimizer).learning_rate = now
+                innermost(optimizer).learning_rate = now
                 name = f"learning rate of {key}"
                 found.append(because("value-changed", name=name, was=f"{then:g}", now=f"{now:g}"))
         return found
@@ -164,16 +221,13 @@ class RunningLoop:
     def _learning_rates(self) -> Iterator[tuple[str, float]]:
         """The learning rates that the script sets before the loop, except schedules."""
         for key, optimizer in self.variables.optimizers():
-            rate: Any = KERAS.learning_rate.get(_innermost(optimizer))
-            if hasattr(rate, "numpy"):
-                yield key, float(rate.numpy())
+            rate = learning_rate_of(optimizer)
+            if rate is not None:
+                yield key, rate
 
     def restore_draws(self, arrays: dict[str, Any], counts: list[int]) -> None:
         """Keep the random draw counts of guarded steps, to restore them when each step first runs."""
         self._draws_to_come = [[arrays[f"{n}/{m}"] for m in range(count)] for n, count in enumerate(counts)]
-
-    def _hidden_in_steps(self) -> list[Reason]:
-        return [hidden for step in self._guarded for hidden in step.hidden_state()]
 
     # -- what it reports ----------------------------------------------------------------------------------------------
 
@@ -194,11 +248,6 @@ class RunningLoop:
     def write_board(self) -> None:
         """Bring the progress board up to date."""
         self.fits.write_board(self.identity.ordinal, self.steps.number, self.steps.step)
-
-
-def _innermost(optimizer: Any) -> Any:
-    """The optimizer inside a loss-scaling one."""
-    return getattr(optimizer, "inner_optimizer", optimizer)
 
 
 def _can_be_saved(batch: Any) -> bool:

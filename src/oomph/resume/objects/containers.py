@@ -7,7 +7,7 @@ import itertools
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from oomph.resume.objects import number_lists
+from oomph.resume.objects import values
 from oomph.resume.objects.admission import may_be_hashed
 from oomph.resume.objects.kind import (
     NOTHING,
@@ -20,7 +20,7 @@ from oomph.resume.objects.kind import (
     TypeNamed,
     pairs,
 )
-from oomph.resume.objects.named_texts import Among
+from oomph.resume.objects.texts import Among
 from oomph.resume.objects.values import PLAIN, Value
 from oomph.terminal.wrapping import shortened
 
@@ -118,19 +118,19 @@ class Sequence(Kind):
 
     def parts(self, thing: Any) -> Iterator[Part]:
         items = self._items(thing)
-        if not number_lists.are_values(items):
+        if not values.are_values(items):
             yield from ((f"[{number}]", item) for number, item in enumerate(items))
 
     def content(self, thing: Any, encode: Encode) -> Value:
         items = self._items(thing)
         limit = thing.maxlen if self._base is collections.deque else None
-        numbers = number_lists.encoded(items)
+        numbers = values.encoded_numbers(items)
         if numbers is not None:
             return (limit, numbers)
         return (limit, *(items if all_plain(items) else map(encode, items)))
 
     def give_back(self, thing: Any, content: Value, decode: Decode) -> None:
-        numbers = number_lists.decoded(content[1]) if len(content) == 2 else None
+        numbers = values.decoded_numbers(content[1]) if len(content) == 2 else None
         old = Among(self._base.__iter__(thing)) if numbers is None else Among()
         self._fill(thing, [decode(each, old) for each in content[1:]] if numbers is None else numbers)
 

@@ -12,7 +12,7 @@ from types import FunctionType, MethodType, SimpleNamespace
 from typing import Any
 
 from oomph.keras_bridge import code
-from oomph.resume.objects.admission import hides_nothing, is_plain_name, may_be_global, may_be_set
+from oomph.resume.objects.admission import hides_nothing, is_data, is_plain_name, may_be_global, may_be_set, path_of
 from oomph.resume.objects.kind import (
     CannotGiveBackError,
     Decode,
@@ -25,7 +25,6 @@ from oomph.resume.objects.kind import (
     pairs,
     put_each,
 )
-from oomph.resume.objects.own_types import is_data, path_of
 from oomph.resume.objects.values import Value
 
 WRAPPERS: tuple[type, ...] = (FunctionType, type(functools.lru_cache(len)))
@@ -99,11 +98,7 @@ class Instance(Kind):
 
 
 class Attributed(Kind):
-    """An instance of a user's class that inherits from a container: its items and its attributes.
-
-    Args:
-        inner: the kind of the container.
-    """
+    """An instance of a user's class that inherits from a container: its items and its attributes."""
 
     def __init__(self, inner: Kind) -> None:
         self._inner, self._outer = inner, Instance()

@@ -76,7 +76,6 @@ class Generator(Kind):
     """A Python generator. Its frame can be read, and a new one can be run until its frame holds the same values."""
 
     tag = "generator"
-    _most_steps = 1_000_000
 
     def parts(self, thing: Any) -> Iterator[Part]:
         frame = thing.gi_frame

@@ -1,17 +1,22 @@
-"""Standard-library objects written in C, whose attributes do not show what they hold."""
+"""Standard-library objects written in C, whose attributes do not show what they hold, and open files."""
 
 from __future__ import annotations
 
 import array
 import io
+import os
+import stat
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
-from oomph.keras_bridge.graph import fingerprints
+from oomph.keras_bridge import fingerprints
+from oomph.protocol.reason_table import OPEN_FILE
+from oomph.resume.objects.arrays import Large
 from oomph.resume.objects.kind import NOTHING, CannotGiveBackError, Decode, Encode, Kind, Part, TypeNamed
 from oomph.resume.objects.values import Value
+from oomph.script.restorable import may_be_restored
 
 _MOST_BYTES = 16 << 20
 _NUMBERS = "<>=@!|0123456789xcbB?hHiIlLqQnNefdgsu"
@@ -151,3 +156,65 @@ SHARED = ("multiprocessing.sharedctypes.SynchronizedBase",)
 DIGESTS = ("_hashlib.HASH", "_hashlib.HASHXOF", "_blake2.blake2b", "_blake2.blake2s", "_md5.md5", "_sha1.sha1")
 DATABASES = ("sqlite3.Connection", "sqlite3.Cursor")
 """The classes of databases, by name: not every Python is built with them."""
+
+
+FILES = (io.TextIOWrapper, io.BufferedWriter, io.BufferedRandom, io.BufferedReader, io.FileIO)
+_LARGEST_FILE = 4 << 20
+_STANDARD_STREAMS = 2
+
+
+class OpenFile(Kind):
+    """The content of a file opened for writing, or the position in one opened for reading only."""
+
+    tag = "open file"
+    arrays = True
+
+    def content(self, thing: Any, encode: Encode) -> Value:
+        if thing.closed:
+            return ("closed",)
+        if not _is_regular(thing):
+            return None
+        if not thing.writable():
+            return ("at", thing.tell())
+        thing.flush()
+        size = os.fstat(thing.fileno()).st_size
+        if size > _LARGEST_FILE:
+            return ("of bytes", size)
+        found = self.array(thing)
+        return ("large", *Large(fingerprints.of_array(found), "|u1", found.shape))
+
+    def array(self, thing: Any) -> Any:
+        """The content of the file: uint8 [N]."""
+        fd = os.open(f"/proc/self/fd/{thing.fileno()}", os.O_RDONLY)
+        with open(fd, "rb") as file:
+            return np.frombuffer(file.read(), np.uint8)
+
+    def give_back(self, thing: Any, content: Value, decode: Decode) -> None:
+        match content:
+            case None:
+                pass
+            case ("closed",):
+                thing.close()
+            case ("at", int() as position):
+                thing.seek(position)
+            case ("large", *_):
+                _rewrite(thing, decode(content).tobytes())
+            case _:
+                raise CannotGiveBackError("a large open file", OPEN_FILE)
+
+
+def _rewrite(thing: Any, content: bytes) -> None:
+    if not may_be_restored(os.readlink(f"/proc/self/fd/{thing.fileno()}"), content):
+        raise CannotGiveBackError("an open file whose content may run something")
+    thing.flush()
+    thing.seek(0)
+    thing.truncate(0)
+    raw = thing.buffer if isinstance(thing, io.TextIOWrapper) else thing
+    raw.write(content)
+    raw.flush()
+    thing.seek(0, os.SEEK_END)
+
+
+def _is_regular(thing: Any) -> bool:
+    fd = thing.fileno()
+    return fd > _STANDARD_STREAMS and stat.S_ISREG(os.fstat(fd).st_mode)

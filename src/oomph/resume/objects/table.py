@@ -18,17 +18,7 @@ import tensorflow as tf
 from oomph.keras_bridge import code
 from oomph.keras_bridge.names.keras3 import KERAS
 from oomph.keras_bridge.names.tensorflow2 import TENSORFLOW
-from oomph.resume.objects import (
-    arrays,
-    containers,
-    instances,
-    iteration,
-    library_kinds,
-    open_file,
-    pandas_kinds,
-    random_kinds,
-    standard_kinds,
-)
+from oomph.resume.objects import arrays, containers, instances, iteration, library_kinds, random_kinds, standard_kinds
 from oomph.resume.objects.kind import Kind
 
 OPAQUE = Kind()
@@ -67,7 +57,7 @@ _BY_CLASS: dict[type, Kind] = {
     threading.local: standard_kinds.ThreadLocal(),
     ContextVar: standard_kinds.ContextValue(),
     **dict.fromkeys(_BUILTIN_ITERATORS, _ITERATOR),
-    **dict.fromkeys(open_file.CLASSES, open_file.OpenFile()),
+    **dict.fromkeys(standard_kinds.FILES, standard_kinds.OpenFile()),
     **dict.fromkeys((io.StringIO, io.BytesIO), standard_kinds.Buffer()),
     array.array: standard_kinds.Numbers(),
 }
@@ -83,7 +73,7 @@ _BY_NAME: dict[str, Kind] = {
     **dict.fromkeys(standard_kinds.MEMORY, standard_kinds.Memory()),
     **dict.fromkeys(standard_kinds.SHARED, standard_kinds.SharedMemory()),
     "torch._C.Generator": random_kinds.TorchRandom(),
-    **dict.fromkeys(pandas_kinds.CLASSES, pandas_kinds.PandasFrame()),
+    **dict.fromkeys(arrays.FRAMES, arrays.PandasFrame()),
     **dict.fromkeys(standard_kinds.DATABASES, standard_kinds.Database()),
     TENSORFLOW.queue.path: arrays.Queue(),
     TENSORFLOW.hash_table.path: arrays.Table(),
@@ -131,7 +121,7 @@ def kind_of_tag(tag: str) -> Kind:
     """The kind with this tag; raises ValueError if there is none."""
     known: dict[str, Kind] = {kind.tag: kind for kind in (*_BY_CLASS.values(), _INSTANCE)}
     known |= {kind.tag: kind for kind in _BY_NAME.values() if not isinstance(kind, library_kinds.LibraryObject)}
-    known |= {kind.tag: kind for kind in map(_attributed, filter(_may_have_attributes, _BY_CLASS.values()))}
+    known |= {kind.tag: kind for kind in map(instances.Attributed, filter(_may_have_attributes, _BY_CLASS.values()))}
     known |= {"array": arrays.NumberArray(), "object array": arrays.ObjectArray(), "tensor": arrays.Tensor()}
     if tag not in known:
         raise ValueError(f"no kind of objects is called {tag}")
@@ -152,10 +142,6 @@ def _may_have_attributes(kind: Kind) -> bool:
     return isinstance(kind, (containers.Mapping, containers.Sequence))
 
 
-def _attributed(kind: Kind) -> Kind:
-    return instances.Attributed(kind)
-
-
 @functools.lru_cache(maxsize=4096)
 def _kind_of_class(cls: type, dtype: str) -> Kind:
     if dtype:
@@ -164,7 +150,7 @@ def _kind_of_class(cls: type, dtype: str) -> Kind:
     known = [_BY_CLASS.get(base) or _BY_NAME.get(f"{base.__module__}.{base.__qualname__}") for base in bases]
     found = next((kind for kind in known if kind is not None), None)
     if found is not None:
-        return _attributed(found) if _may_have_attributes(found) and code.is_users(cls.__module__) else found
+        return instances.Attributed(found) if _may_have_attributes(found) and code.is_users(cls.__module__) else found
     if code.is_holder(cls):
         return _LIBRARY_OBJECT
     if any(base.__name__ == "EagerTensor" and code.is_of_library(base) for base in bases):

@@ -2,7 +2,9 @@
 
 A value is an atom, or a tuple whose first item names its kind. Objects that can change have an identity and are not
 values: they are referenced by `("ref", key)`. Nothing is ever looked up by a name: of types, a short list is known here
-("type", "builtins:int"), and enums and named tuples are resolved by whoever decodes (`own_types.py`).
+("type", "builtins:int"), and enums and named tuples are resolved by whoever decodes (`OwnTypes`).
+
+Long lists of numbers of one type are arrays: they take as many bytes as the numbers, and restore their type.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ import pathlib
 import re
 import sys
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from types import ModuleType
 from typing import Any
 
@@ -287,3 +289,58 @@ _DECODERS: dict[str, Callable[..., Any]] = {
     "dtype": lambda of, name: tf.as_dtype(name) if of == "tf" else dtype_of(name),
     "type": _decode_type,
 }
+
+
+_LONG = 32
+
+
+def number_array(items: Sequence[Any]) -> Any:
+    """A long list of numbers of one type as an array; None for other lists, or if an array cannot hold them."""
+    kinds = set(map(type, items)) if len(items) >= _LONG else set()
+    kind: Any = kinds.pop() if len(kinds) == 1 else None
+    if kind is float:
+        return np.array(items, np.float64)
+    if kind is int:
+        try:
+            return np.array(items, np.int64)
+        except OverflowError:
+            return None
+    is_number = kind is not None and issubclass(kind, np.generic) and is_of_tensorflow(items[0].dtype)
+    return np.array(items, items[0].dtype) if is_number else None
+
+
+def is_of_tensorflow(dtype: Any) -> bool:
+    """True for a numeric TensorFlow dtype in this machine's byte order."""
+    if dtype.kind in "OSUMm" or not dtype.isnative:
+        return False
+    try:
+        return bool(tf.as_dtype(dtype.name).as_numpy_dtype == dtype)
+    except TypeError:
+        return False
+
+
+def encoded_numbers(items: Sequence[Any]) -> Value:
+    """A long list of numbers of one type as a value; None for any other list."""
+    array = number_array(items)
+    if array is None:
+        return None
+    return ("scalars" if isinstance(items[0], np.generic) else "numbers", text_of(array.dtype), array.tobytes())
+
+
+def decoded_numbers(value: Value) -> list[Any] | None:
+    """The list that `encoded` encoded; None for anything else."""
+    if (
+        type(value) is not tuple
+        or len(value) != 3
+        or value[0] not in ("scalars", "numbers")
+        or type(value[2]) is not bytes
+    ):
+        return None
+    array = np.frombuffer(value[2], dtype_of(value[1]))
+    return list(array) if value[0] == "scalars" else list(array.tolist())
+
+
+def are_values(items: Iterable[Any]) -> bool:
+    """True if no item has an identity, so that none needs to be walked."""
+    kinds = set(map(type, items)) - PLAIN
+    return all(issubclass(kind, np.generic) and kind is not np.void for kind in kinds)

@@ -16,7 +16,7 @@ import numpy as np
 import tensorflow as tf
 
 from oomph.redaction.redaction import holds_known_secret
-from oomph.resume.objects import number_lists
+from oomph.resume.objects import values
 
 _SCALARS = (bool, int, float, str, type(None))
 _LARGE_INT = 1 << 1024
@@ -74,7 +74,7 @@ class _Encoder:
 
     def _series(self, items: Sequence[Any]) -> Any:
         kind = "tuple" if type(items) is tuple else "list"
-        numbers = number_lists.as_array(items)
+        numbers = values.number_array(items)
         if numbers is None:
             return {kind: [self.encoded(each) for each in items]}
         own = "scalars" if isinstance(items[0], np.generic) else "numbers"
@@ -84,7 +84,7 @@ class _Encoder:
         if array.flags.f_contiguous and not array.flags.c_contiguous:
             return {"transposed": self._array(array.T)}
         name = f"{self._under}{len(self.arrays)}"
-        if number_lists.is_of_tensorflow(array.dtype):
+        if values.is_of_tensorflow(array.dtype):
             self.arrays[name] = array
             return {"array": name}
         if not _DTYPE.fullmatch(array.dtype.str):

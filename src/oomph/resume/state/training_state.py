@@ -16,12 +16,11 @@ import tensorflow as tf
 
 from oomph.checkpoint.container import Checkpoint, CheckpointWriter
 from oomph.errors import CheckpointError
-from oomph.keras_bridge.graph.write_set import Slot, differs_by_replica, handles_of, tensorflow_variable
-from oomph.keras_bridge.layer_state import hidden_variables
+from oomph.keras_bridge import stateful_random_ops
+from oomph.keras_bridge.graph import Slot, differs_by_replica, handles_of, tensorflow_variable
+from oomph.keras_bridge.models import hidden_variables, optimizers_of
 from oomph.keras_bridge.names.keras3 import KERAS
 from oomph.keras_bridge.names.tensorflow2 import TENSORFLOW
-from oomph.keras_bridge.optimizers import optimizers_of
-from oomph.keras_bridge.random_numbers import eager_ops
 from oomph.resume.objects.random_kinds import python_state, state_like
 
 Named = list[tuple[str, Slot]]
@@ -171,7 +170,7 @@ def restore_variables(checkpoint: Checkpoint, named: Named, finite: frozenset[st
     slots = dict(named)
     for entry in tensors:
         slot = slots.get(entry.name)
-        if slot is None or slot.dtype.name != entry.dtype or _shape(slot) != entry.shape:
+        if slot is None or slot.dtype.name != entry.dtype or tuple(slot.read().shape) != entry.shape:
             raise CheckpointError(f"its variable {entry.name} is {entry.dtype}{list(entry.shape)}, this fit's is not")
     for entry, data in checkpoint.read(tensors):
         array = np.frombuffer(data, tf.as_dtype(entry.dtype).as_numpy_dtype).reshape(entry.shape)
@@ -201,10 +200,6 @@ def raw_bytes(array: Any) -> memoryview:
     return memoryview(np.ascontiguousarray(array).reshape(-1).view(np.uint8))
 
 
-def _shape(slot: Slot) -> tuple[int, ...]:
-    return tuple(slot.read().shape)
-
-
 def random_state() -> dict[str, Any]:
     """The state of Python's, NumPy's, TensorFlow's and Keras' global generators, as JSON values."""
     numpy_state: Any = np.random.get_state(legacy=False)
@@ -218,8 +213,8 @@ def random_state() -> dict[str, Any]:
     eager = _eager_generator()
     if eager is not None:
         state["tensorflow_eager"] = _listed(eager.getstate())
-    if eager_ops.installed is not None:
-        state["tensorflow_unseeded"] = eager_ops.installed.count
+    if stateful_random_ops.eager_draws is not None:
+        state["tensorflow_unseeded"] = stateful_random_ops.eager_draws.count
     for name, variable in _generator_variables().items():
         state[name] = tensorflow_variable(variable).numpy().tolist()
     return state
@@ -247,8 +242,8 @@ def restore_random_state(state: dict[str, Any]) -> None:
     eager = _eager_generator()
     if eager is not None and "tensorflow_eager" in state:
         eager.setstate(python_state(_tupled(state["tensorflow_eager"])))
-    if eager_ops.installed is not None:
-        eager_ops.installed.count = state.get("tensorflow_unseeded", eager_ops.installed.count)
+    if stateful_random_ops.eager_draws is not None:
+        stateful_random_ops.eager_draws.count = state.get("tensorflow_unseeded", stateful_random_ops.eager_draws.count)
     for name, variable in _generator_variables().items():
         if name in state:
             target = tensorflow_variable(variable)

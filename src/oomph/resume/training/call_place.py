@@ -23,8 +23,8 @@ from typing import Any
 
 import numpy as np
 
-from oomph.files.package import PACKAGE
-from oomph.keras_bridge.graph import fingerprints
+from oomph.files.user_code import PACKAGE
+from oomph.keras_bridge import fingerprints
 from oomph.redaction.redaction import digest_of_secret, redacted_words
 
 _LIBRARIES = ("keras", "tensorflow")

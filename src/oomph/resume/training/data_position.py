@@ -1,4 +1,8 @@
-"""DataPosition: where a fit is in its training data; a checkpoint holds that, or a resume replays the batches."""
+"""DataPosition: where a fit is in its training data; a checkpoint holds that, or a resume replays the batches.
+
+A checkpoint of a tf.data iterator holds its shuffle buffer and prefetched elements: 100 MB for 2000 decoded images.
+Saving them costs time at every checkpoint; replaying the batches of the epoch costs time at every fault.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import tensorflow as tf
 
 from oomph.checkpoint.container import Checkpoint
-from oomph.checkpoint.meta import said
+from oomph.checkpoint.manifest import said
 from oomph.checkpoint.store import Draft
 from oomph.keras_bridge.names.keras3 import KERAS
 from oomph.keras_bridge.names.tensorflow2 import TENSORFLOW
@@ -19,12 +23,11 @@ from oomph.keras_bridge.pipelines import datasets
 from oomph.keras_bridge.pipelines.datasets import KernelDraws
 from oomph.protocol.reasons import Reason, because
 from oomph.resume.objects.picture import Changes, Picture
-from oomph.resume.state import iterators, told_positions, training_state
-from oomph.resume.state.told_positions import Told
+from oomph.resume.state import iterators, training_state
+from oomph.resume.state.iterators import Told
 from oomph.resume.state.training_state import Array
 from oomph.resume.training import retaking
 from oomph.resume.training.fit_objects import FitObjects, as_saved
-from oomph.resume.training.pipeline_buffers import PipelineCosts, has_room, worth_saving
 from oomph.resume.training.retaking import Expected, TookTooLongError, Watched
 from oomph.terminal.wrapping import shortened
 
@@ -49,7 +52,6 @@ class DataPosition:
     """The position of one fit in its data.
 
     Args:
-        fits: the fits of this process.
         objects: the Python objects of the fit.
     """
 
@@ -74,7 +76,7 @@ class DataPosition:
         self.lost: list[Reason] = []
         """Reasons a restored position is incomplete."""
         self._made_by_python: bool | None = None
-        self._telling: told_positions.TellingData | None = None
+        self._telling: iterators.TellingData | None = None
         self._data_before: Picture | None = None
         """The state of the data's objects when the iterator was made, for data that report their position."""
         self._told = False
@@ -98,7 +100,7 @@ class DataPosition:
             epochs: Keras' epoch iterator.
         """
         if self._telling is None or self._telling.dataset is not KERAS.distributed_dataset.of(epochs):
-            self._telling = told_positions.telling(epochs)
+            self._telling = iterators.telling(epochs)
         seen = KERAS.steps_seen.get(epochs, 1)  # Keras before 3.7 does not count, and keeps its iterator
         goes_on = epochs.steps_per_epoch is not None and KERAS.current_iterator.of(epochs) is not None and seen
         if goes_on or not (self.obstacle or self._is_made_by_python(epochs)):
@@ -327,3 +329,41 @@ def _dataset_of(iterator: Any) -> Any:
 
 def _draws_of(iterator: Any) -> KernelDraws:
     return datasets.kernel_draws(_dataset_of(iterator))
+
+
+_COPIES = 3
+"""The checkpoints on disk at once: two are kept while a third is written."""
+_SHARE_OF_DISK = 0.5
+_NEGLIGIBLE_SHARE = 0.005
+_NEGLIGIBLE_SECONDS = 0.5
+"""Buffers that are saved within these seconds, or within a small share of the training time, are always saved."""
+
+
+@dataclass(frozen=True)
+class PipelineCosts:
+    """The costs of saving a pipeline's buffers, and of replaying its batches."""
+
+    save_seconds: float
+    """Seconds to save the buffers, while the training waits."""
+    save_bytes: int
+    replay_seconds: float
+    """Seconds to replay the batches of the epoch so far."""
+    between_saves: float
+    between_faults: float
+    free_bytes: int | None = None
+    """Free disk space in bytes; None if unknown."""
+
+
+def has_room(costs: PipelineCosts) -> bool:
+    """True if the disk has room for the buffers."""
+    return costs.free_bytes is None or costs.save_bytes * _COPIES <= costs.free_bytes * _SHARE_OF_DISK
+
+
+def worth_saving(costs: PipelineCosts) -> bool:
+    """True if the disk has room, and saving costs little or a smaller share of the training time than replaying."""
+    if not has_room(costs):
+        return False
+    if costs.save_seconds <= _NEGLIGIBLE_SECONDS:
+        return True
+    share = costs.save_seconds / max(costs.between_saves, costs.save_seconds, 1e-9)
+    return share <= max(_NEGLIGIBLE_SHARE, costs.replay_seconds / costs.between_faults)

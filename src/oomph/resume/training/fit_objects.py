@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from oomph.keras_bridge.graph.write_set import tensorflow_variable
+from oomph.keras_bridge.graph import tensorflow_variable
+from oomph.keras_bridge.models import optimizers_of
 from oomph.keras_bridge.names.keras3 import KERAS
-from oomph.keras_bridge.optimizers import optimizers_of
 from oomph.protocol.reasons import Reason
 from oomph.resume.objects.picture import Changes, Picture, bytes_of, changes_between, is_large, size_of
 from oomph.resume.objects.restoration import Restoration
@@ -36,9 +36,7 @@ class FitObjects:
     """The user's objects that a fit may change.
 
     Args:
-        model: the compiled model.
         arguments: the arguments of `fit`.
-        callbacks: the user's own callbacks.
     """
 
     def __init__(self, model: Any, arguments: Mapping[str, Any], callbacks: list[Any]) -> None:

@@ -38,10 +38,9 @@ from oomph.protocol.progress import Phase, Progress, read_progress
 from oomph.resume.training.call_place import Place, place_of_call
 from oomph.resume.training.identity import FitIdentity, fingerprint
 from oomph.script import environment_read
-from oomph.script.appended import Appends
 from oomph.script.background import Background
 from oomph.script.kept_micro_batches import MicroBatches, Start
-from oomph.script.opened_files import OpenedFiles
+from oomph.script.opened_files import Appends, OpenedFiles
 from oomph.script.preemption import Preemption
 from oomph.script.session import Session
 
@@ -81,7 +80,7 @@ class Fits:
         """The numbers of this process's fits."""
         self._visits: Counter[str] = Counter()
         """The number of calls of fit from each place in the script."""
-        self.came_another_way = False
+        self.took_another_path = False
         """True if a fit was not the expected one at its place; later ones may differ too."""
         self._refusals: list[final_checkpoints.Refusal] = []
         """Unreadable checkpoints that are not reported yet."""

@@ -17,12 +17,11 @@ from typing import Any, Protocol
 import numpy as np
 import tensorflow as tf
 
-from oomph.checkpoint.comparison import Comparison
-from oomph.checkpoint.witness import END, EPOCH, STEP, Witness, WitnessBoard
+from oomph.checkpoint.witness import END, EPOCH, STEP, Comparison, Witness, WitnessBoard
 from oomph.exact_step.step.guarded_step import GuardedStep
 from oomph.exact_step.step.step_protocol import Taken
 from oomph.journal.events import AtStep, RepeatCompared
-from oomph.keras_bridge.graph import fingerprints
+from oomph.keras_bridge import fingerprints
 from oomph.protocol.coverage import Coverage
 from oomph.protocol.reasons import Reason, in_one_line
 from oomph.resume.training.fits import Fits
@@ -31,7 +30,7 @@ from oomph.resume.training.identity import FitIdentity
 _DETAILED = 4
 """The number of steps after a checkpoint whose witnesses also hold the learning rate and the random state."""
 _PART_UNREAD = 8
-"""Of the steps since a checkpoint, at most one in this many comes after the last whose result was read."""
+"""At most one in this many of the steps since a checkpoint comes after the last whose result was read."""
 _SHARE = 0.005
 """The share of the time that fingerprints of the state may take."""
 
@@ -52,7 +51,6 @@ class Proof(ABC):
     """The witnesses of one fit or loop.
 
     Args:
-        training: the running fit or loop.
         board: where witnesses are written; None to write none.
     """
 

@@ -18,8 +18,8 @@ import tensorflow as tf
 import oomph
 from oomph.checkpoint.container import Checkpoint
 from oomph.checkpoint.store import Record
+from oomph.keras_bridge.models import innermost, learning_rate_of, script_chose_xla
 from oomph.keras_bridge.names.keras3 import KERAS
-from oomph.keras_bridge.runtime.without_xla import chosen_by_script
 from oomph.protocol.reasons import Reason, because
 from oomph.redaction.redaction import digest_of_secret, redacted_words
 from oomph.resume.objects.instances import dict_of
@@ -57,7 +57,6 @@ def facts_of(
     """The facts at the start of a fit; `data_facts` are added once Keras has created its iterator.
 
     Args:
-        callbacks: the user's own callbacks.
         values: fingerprints of the data.
         settings: the figures that the script's objects hold.
         turn: the values that distinguish this iteration of the script's loops from others.
@@ -151,7 +150,7 @@ def _structure(model: Any) -> dict[str, Any]:
 
 def _configuration(model: Any) -> dict[str, Any]:
     facts: dict[str, Any] = {"loss": _name_of(model.loss), "steps_per_execution": _plain(model.steps_per_execution)}
-    facts["jit_compile"] = chosen_by_script(model)
+    facts["jit_compile"] = script_chose_xla(model)
     facts |= _configured("optimizer", model.optimizer, ("learning_rate", "name"))
     for number, layer in enumerate(KERAS.flatten_layers.call(model, include_self=False)):
         facts |= _configured(f"layer {number + 1} ({type(layer).__name__})", layer, ("name", "layers", "build_config"))
@@ -231,9 +230,7 @@ class Beginning:
     """The facts of a fit before anything of an earlier attempt is restored.
 
     Args:
-        model: the compiled model.
         arguments: the arguments of `fit`.
-        callbacks: the user's own callbacks.
         values: fingerprints of the data.
         settings: the figures that the script's objects hold.
         turn: the values that distinguish this iteration of the script's loops from others.
@@ -250,7 +247,7 @@ class Beginning:
     ) -> None:
         self._model = model
         self._facts = facts_of(model, arguments, callbacks, values, settings, turn)
-        self.learning_rate = _learning_rate(model.optimizer)
+        self.learning_rate = learning_rate_of(model.optimizer)
         """The learning rate that the script sets before the fit; None for a schedule."""
         self._is_new = is_new(model.optimizer)
         if self.learning_rate is not None:
@@ -307,7 +304,7 @@ class Beginning:
         is_set = self._is_new or self.script_was_edited(checkpoint)
         if None in (before, now) or before == now or not is_set:
             return []
-        _innermost(self._model.optimizer).learning_rate = now
+        innermost(self._model.optimizer).learning_rate = now
         return [because("value-changed", name="learning rate", was=f"{before:g}", now=f"{now:g}")]
 
 
@@ -335,19 +332,9 @@ def _made_by(checkpoint: Checkpoint | Record) -> Facts:
     return made_by
 
 
-def _learning_rate(optimizer: Any) -> float | None:
-    rate: Any = KERAS.learning_rate.get(_innermost(optimizer))
-    return float(rate.numpy()) if hasattr(rate, "numpy") else None
-
-
 def is_new(optimizer: Any) -> bool:
     """True if an optimizer has made no step."""
     try:
-        return int(_innermost(optimizer).iterations) == 0
+        return int(innermost(optimizer).iterations) == 0
     except Exception:
         return False  # an optimizer of the user's own
-
-
-def _innermost(optimizer: Any) -> Any:
-    """The optimizer inside a loss-scaling one."""
-    return getattr(optimizer, "inner_optimizer", optimizer)

@@ -9,8 +9,8 @@ from typing import Any
 
 import tensorflow as tf
 
+from oomph.keras_bridge import fingerprints
 from oomph.keras_bridge.batch import batches
-from oomph.keras_bridge.graph import fingerprints
 from oomph.keras_bridge.names.keras3 import KERAS
 from oomph.keras_bridge.pipelines import datasets
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from oomph import __version__
 from oomph.errors import RunDirectoryError
-from oomph.files.run_files import open_own, pin, read_own, replace_own, unpin
+from oomph.files.opening import open_own, pin, read_own, replace_own, unpin
 from oomph.process.process_identity import ProcessIdentity
 from oomph.redaction.redaction import redacted_data
 from oomph.run.directory.trust import close_to_others, make_own_parents, why_not_trusted

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from oomph.files.run_files import read_own
+from oomph.files.opening import read_own
 
 
 def read_summary(run_dir: Path) -> dict[str, Any]:

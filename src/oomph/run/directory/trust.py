@@ -2,7 +2,7 @@
 
 A run directory decides what a resumed training believes. So it is trusted only as a whole: the folder, the folders of
 oomph above it, and oomph's files in it belong to this user, nobody else can write to them, and none is a link. They
-are looked at from a descriptor of the folder, through which they are opened later too (`run_files.pin`): a folder that
+are looked at from a descriptor of the folder, through which they are opened later too (`opening.pin`): a folder that
 takes its name in between is never used.
 """
 
@@ -17,7 +17,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from oomph.files.run_files import FILE_MODE, FOLDER_MODE, open_folder
+from oomph.files.opening import FILE_MODE, FOLDER_MODE, open_folder
 
 _WRITTEN_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
 _REACHED_BY_OTHERS = stat.S_IXGRP | stat.S_IXOTH

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from oomph.files.run_files import open_own
+from oomph.files.opening import open_own
 from oomph.journal.journal import read_journal
 from oomph.process.process_identity import ProcessIdentity
 from oomph.run.directory.run_directory import FAILED, KEPT, PREEMPTED, RUNNING, read_record

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from oomph.checkpoint.store import Record, unused
-from oomph.files.run_files import is_own_folder, replace_own
+from oomph.files.opening import is_own_folder, replace_own
 from oomph.journal.events import AttemptEnded, CheckpointSkipped, Decided
 from oomph.journal.journal import Event, last
 from oomph.process.command import Command

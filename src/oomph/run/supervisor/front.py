@@ -11,7 +11,7 @@ import time
 from collections.abc import Collection
 from typing import Protocol
 
-from oomph.files.run_files import OwnFile
+from oomph.files.opening import OwnFile
 from oomph.process import process_group
 from oomph.process.process_group import ProcessGroup, Terminal, stop_self
 from oomph.process.stderr import Pump, Tail

@@ -6,7 +6,7 @@ import enum
 from collections.abc import Iterable
 from pathlib import Path
 
-from oomph.files.regular_file import open_regular
+from oomph.files.opening import open_regular
 from oomph.journal.events import GaveUp, Oom, Recovered, RestartRequested
 from oomph.journal.journal import Event
 

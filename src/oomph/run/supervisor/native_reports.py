@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from oomph.files.run_files import OwnFile
+from oomph.files.opening import OwnFile
 from oomph.process.held_back import HeldBack, head_of
 from oomph.process.stderr import KeptFile
 from oomph.protocol.progress import Phase

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from oomph.errors import UsageError
 from oomph.explain.evidence.cpu_pool import limit_in_words
-from oomph.files.run_files import OwnFile
+from oomph.files.opening import OwnFile
 from oomph.journal.events import GpuMemoryBack, GpuMemoryHeld, Unkillable
 from oomph.process.command import Command
 from oomph.process.process_group import Terminal

@@ -1,0 +1,297 @@
+"""The commit of a step: nothing that it must not do early is done before it is certain to succeed.
+
+TensorFlow's graph optimizer rewrites what it can: it computes a product of three factors in the order that broadcasts
+least, unless another operation uses the intermediate value. So the gradients stay untouched. All values to assign pass
+through one `IdentityN`, which runs once all of them exist. Before it, the optimizer sees the same expressions as in
+Keras' own graph, so the step has the same bits.
+
+If weights, data or other models fill most of the device, there is no room for a second value of each weight. Then
+nothing is held back, as in Keras' own step: after an out-of-memory error some assignments may be done, and only a
+checkpoint helps. The same holds after the first step where TensorFlow knows no limit of the memory, as on a CPU: there
+holding costs up to 5 % of the time, and the system ends the process before an update could run out of memory.
+
+Source: `MinimizeBroadcasts` and `ArithmeticNodesGroupOptimizerStage` in
+tensorflow/core/grappler/optimizers/arithmetic_optimizer.cc, which do not rewrite what drives a control dependency.
+
+Keras' own graph applies each gradient as soon as it exists, so a step that runs out of memory in its backward pass has
+already changed the last layers. While a step is traced, `apply` of that one optimizer object is replaced: either by the
+same apply behind a barrier (no assignment before every gradient exists), or by a collector that only hands out the
+gradients. The user's train step does not change.
+
+Keras takes the batch from the iterator inside the compiled function, so a failed step would lose it. Staging areas
+(TensorFlow's StagingArea ops) keep references to the batch and to the values of the variables that the step writes
+before its commit. Nothing is copied while the step runs, and nothing crosses to Python.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from oomph.keras_bridge.graph import Slot
+from oomph.keras_bridge.names.keras3 import KERAS
+from oomph.keras_bridge.names.tensorflow2 import TENSORFLOW
+
+_ONLY_READ = ("ReadVariableOp", "ResourceGather", "ResourceGatherNd", "VariableShape", "VarIsInitializedOp")
+
+
+def hold_back(
+    apply: Callable[[], Any], commits: tf.Variable, room_bytes: Callable[[], int | None] = lambda: None
+) -> Any:
+    """Trace `apply` and hold back its assignments. Returns what `apply` returns.
+
+    Args:
+        commits: incremented before the first assignment, once all values to assign first have been computed.
+        room_bytes: how many bytes may be held on the device, called when all variables exist; None: any amount. If the
+            values need more, nothing is held, and `commits` is incremented once the step has its batch.
+    """
+    graph = TENSORFLOW.default_graph.value()()
+    before = len(graph.get_operations())
+    result = apply()
+    writers, waiting = _writers(graph.get_operations()[before:])
+    if not writers:
+        return result
+    one = tf.constant(1, commits.dtype)
+    values = [operation.inputs[place] for operation, place in waiting]
+    room = room_bytes()
+    if room is not None and sum(map(_nbytes, values)) > room:
+        traced = isinstance(graph, TENSORFLOW.func_graph.value())
+        given = [tf.identity(tensor) for tensor in graph.inputs[:1]] if traced else []
+        with tf.control_dependencies(given):
+            counted = commits.assign_add(one)
+    else:
+        *held, one = tf.identity_n([*values, one])
+        counted = commits.assign_add(one)
+        for (operation, place), value in zip(waiting, held, strict=True):
+            TENSORFLOW.update_input.call(operation, place, value)
+    for operation in writers:
+        TENSORFLOW.add_control_input.call(operation, counted.op)
+    return result
+
+
+def one_by_one(apply: Callable[[], None]) -> None:
+    """Trace `apply` so that the inputs of each assignment are computed after the previous one, in code order.
+
+    TensorFlow would compute them in parallel and hold the intermediate values of all variables at once. Memory is short
+    when a divided batch is committed.
+    """
+    graph = TENSORFLOW.default_graph.value()()
+    before = len(graph.get_operations())
+    apply()
+    operations = graph.get_operations()[before:]
+    number = {id(operation): place for place, operation in enumerate(operations)}
+    taken: set[int] = set()
+    writers, _ = _writers(operations)
+    for earlier, writer in zip([None, *writers], writers, strict=False):
+        for operation in _needed(writer, number, taken):
+            # Only forward in code order, like TensorFlow's own edges between reads and writes.
+            if earlier is not None and number[id(operation)] > number[id(earlier)]:
+                TENSORFLOW.add_control_input.call(operation, earlier)
+
+
+def _needed(writer: Any, among: dict[int, int], taken: set[int]) -> list[Any]:
+    """The writer and all operations that must run before it, except those in `taken`; adds them to `taken`."""
+    found, remaining = [], [writer]
+    while remaining:
+        operation = remaining.pop()
+        if id(operation) in among and id(operation) not in taken:
+            taken.add(id(operation))
+            found.append(operation)
+            remaining += [*(tensor.op for tensor in operation.inputs), *operation.control_inputs]
+    return found
+
+
+def held_bytes(graph: Any) -> int:
+    """The number of bytes that a traced step holds back."""
+    return sum(_nbytes(value) for barrier, _ in _barriers(graph) for value in barrier.inputs)
+
+
+def without_barriers(graph: Any) -> Any:
+    """The GraphDef of a traced step whose assignments wait only for the batch and their own values.
+
+    The batch comes first because Keras' step, which finds the end of the data, must find nothing assigned.
+    """
+    definition = graph.as_graph_def(add_shapes=True)
+    nodes = {node.name: node for node in definition.node}
+    for barrier, counted in _barriers(graph):
+        *values, one = map(_reference, barrier.inputs)
+        held = {_reference(output): value for output, value in zip(barrier.outputs, values, strict=False)}
+        for user in {user.name for output in barrier.outputs[:-1] for user in output.consumers()}:
+            nodes[user].input[:] = [held.get(name, name) for name in nodes[user].input]
+        given = definition.node.add(name=f"{barrier.name}_given", op="Identity", input=[_reference(graph.inputs[0])])
+        given.attr["T"].type = graph.inputs[0].dtype.as_datatype_enum
+        nodes[counted.name].input[1:] = [one, f"^{given.name}", *nodes[counted.name].input[2:]]
+    return definition
+
+
+def _barriers(graph: Any) -> list[tuple[Any, Any]]:
+    """Pairs of an operation that holds values back and the increment of `commits` that waits for it."""
+    held = [operation for operation in graph.get_operations() if operation.type == "IdentityN"]
+    users = [(operation, user) for operation in held for user in operation.outputs[-1].consumers()]
+    return [(operation, user) for operation, user in users if user.type == "AssignAddVariableOp"]
+
+
+def _reference(tensor: Any) -> str:
+    """The name of a tensor as an input of a node."""
+    return str(tensor.name).removesuffix(":0")
+
+
+def _nbytes(value: Any) -> int:
+    """The bytes of a tensor; 0 if its shape is unknown."""
+    return int(value.shape.num_elements() or 0) * int(value.dtype.size)
+
+
+def _writers(operations: list[Any]) -> tuple[list[Any], list[tuple[Any, int]]]:
+    """The operations that may write a variable, and their inputs that depend on no such write."""
+    written: set[int] = set()
+    late: set[int] = set()
+    writers: list[Any] = []
+    waiting: list[tuple[Any, int]] = []
+    for operation in operations:
+        inputs = list(operation.inputs)
+        resources = {id(tensor) for tensor in inputs if tensor.dtype == tf.resource}
+        writes = bool(resources) and operation.op_def.is_stateful and operation.type not in _ONLY_READ
+        if writes:
+            writers.append(operation)
+            free = [n for n, t in enumerate(inputs) if t.dtype != tf.resource and id(t.op) not in late]
+            waiting += [(operation, place) for place in free if not resources & written]
+            written |= resources
+        comes_after = resources & written or any(id(tensor.op) in late for tensor in inputs)
+        if comes_after or any(id(control) in late for control in operation.control_inputs):
+            late.add(id(operation))
+    return writers, waiting
+
+
+Gradients = Sequence[Any]
+Apply = Callable[..., Any]
+
+
+def behind_barrier(
+    optimizer: Any,
+    commits: tf.Variable,
+    compiled_by_xla: bool = False,
+    room_bytes: Callable[[], int | None] = lambda: None,
+) -> Apply:
+    """The optimizer's apply, held back until all gradients exist and `commits` has been incremented.
+
+    `commits` is incremented after the last gradient and before the first assignment. A step that fails without
+    incrementing it has changed neither weights nor slots. A step that fails after incrementing it may have.
+
+    Args:
+        commits: counts the calls of its `apply`.
+        compiled_by_xla: whether XLA compiles the traced step.
+        room_bytes: how many bytes may be held on the device, if nothing else decides (`hold_back`).
+    """
+    original = optimizer.apply
+
+    def apply(grads: Gradients, trainable_variables: Any = None) -> Any:
+        grads = list(grads)
+        if not optimizer.built and trainable_variables is not None:
+            trainable_variables = list(trainable_variables)
+            # Outside the barrier: variables must not depend on a step's tensors. Slots get the names Keras gives them.
+            with KERAS.name_scope.value()(optimizer.name, caller=optimizer):
+                optimizer.build(trainable_variables)
+        rest = () if trainable_variables is None else (trainable_variables,)
+        alone = tf.distribute.get_replica_context().num_replicas_in_sync == 1
+        if alone and not compiled_by_xla and not tf.executing_eagerly():
+            return hold_back(lambda: original(grads, *rest), commits, room_bytes)
+        started = tf.distribute.get_replica_context().merge_call(_counted, args=(commits, _dense_parts(grads)))
+        with tf.control_dependencies([started]):
+            held = [None if g is None else tf.nest.map_structure(tf.identity, g, expand_composites=True) for g in grads]
+            return original(held, *rest)
+
+    return apply
+
+
+def _counted(strategy: Any, commits: tf.Variable, gradients: list[Any]) -> Any:
+    """Count a commit once the gradients of every replica exist. Returns a tensor that exists once it is counted."""
+    everywhere = [own for gradient in gradients for own in strategy.experimental_local_results(gradient)]
+    with tf.control_dependencies(everywhere):
+        return tf.identity(commits.assign_add(1))
+
+
+def _dense_parts(grads: Gradients) -> list[tf.Tensor]:
+    return [leaf for g in grads if g is not None for leaf in tf.nest.flatten(g, expand_composites=True)]
+
+
+_HOST = "/CPU:0"
+_names = itertools.count()
+
+
+class _Area:
+    """One staging area on one device, for one list of dtypes."""
+
+    def __init__(self, device: str, dtypes: Sequence[tf.DType]) -> None:
+        self._device, self._dtypes = device, list(dtypes)
+        self._name = f"oomph_hold_{next(_names)}"
+
+    def put(self, values: Sequence[tf.Tensor]) -> tf.Operation:
+        with tf.device(self._device):
+            return TENSORFLOW.stage.value()(values=list(values), shared_name=self._name)
+
+    def take(self) -> list[tf.Tensor] | None:
+        """Take out the oldest item held; None if there is none. Eager mode only."""
+        with tf.device(self._device):
+            if int(TENSORFLOW.stage_size.value()(dtypes=self._dtypes, shared_name=self._name)) == 0:
+                return None
+            return list(TENSORFLOW.unstage.value()(dtypes=self._dtypes, shared_name=self._name))
+
+    def clear(self) -> tf.Operation:
+        with tf.device(self._device):
+            return TENSORFLOW.stage_clear.value()(dtypes=self._dtypes, shared_name=self._name)
+
+
+class Hold:
+    """The batch and state that one compiled step function holds while it runs.
+
+    Args:
+        batch_dtypes: the dtypes of its batch, which stays on the host, where tf.data created it.
+        state: variables to roll back when the step fails.
+        pinned: variables whose buffers must stay alive when the step fails (see `full_batch_step.py` on XLA).
+    """
+
+    def __init__(self, batch_dtypes: Sequence[tf.DType], state: Sequence[Slot], pinned: Sequence[Slot] = ()) -> None:
+        self._batch_area = _Area(_HOST, batch_dtypes) if batch_dtypes else None
+        self._state = _areas_of(state)
+        self._pinned = _areas_of(pinned)
+
+    def put(self, batch: Sequence[tf.Tensor]) -> list[tf.Tensor]:
+        """Hold the batch and the state. Returns the tensors of the batch, usable only once both are held."""
+        with tf.control_dependencies(list(batch)):  # at the end of the data, nothing must stay held
+            held = [area.put([slot.read() for slot in slots]) for area, slots in [*self._state, *self._pinned]]
+        if self._batch_area is not None:
+            held.append(self._batch_area.put(batch))
+        with tf.control_dependencies(held):
+            return [_identity_where_it_is(tensor) for tensor in batch]
+
+    def clear(self) -> list[tf.Operation]:
+        """Add operations that release everything held, and return them."""
+        areas = [area for area, _ in [*self._state, *self._pinned]]
+        return [area.clear() for area in [*areas, *([self._batch_area] if self._batch_area else [])]]
+
+    def take_batch(self) -> list[tf.Tensor] | None:
+        """Take out the batch of the failed step; None if the step failed before it had a batch."""
+        return self._batch_area.take() if self._batch_area is not None else None
+
+    def roll_back(self) -> None:
+        """Restore the small state from before the failed step."""
+        for area, slots in self._state:
+            for slot, value in zip(slots, area.take() or [], strict=False):
+                slot.assign(value)
+
+
+def _areas_of(slots: Sequence[Slot]) -> list[tuple[_Area, list[Slot]]]:
+    """One staging area for each device that holds slots, each with its slots."""
+    by_device: dict[str, list[Slot]] = defaultdict(list)
+    for slot in slots:
+        by_device[slot.device].append(slot)
+    return [(_Area(device, [slot.dtype for slot in group]), group) for device, group in by_device.items()]
+
+
+def _identity_where_it_is(tensor: Any) -> tf.Tensor:
+    with tf.device(_HOST):
+        return tf.identity(tensor)

@@ -1,1 +1,0 @@
-"""Holds back what a step must not do before it is certain to succeed, then does it at once."""

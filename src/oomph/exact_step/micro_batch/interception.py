@@ -1,0 +1,373 @@
+"""Intercepts gradients, losses and metrics while the user's step is traced for a micro-batch.
+
+Keras computes a loss as a sum over entries divided by something. If that is the number of entries, the mean of a
+micro-batch needs no correction. Otherwise, while the step is traced for a micro-batch, the result is corrected where
+Keras reduces it:
+
+- "sum" and "none": divided by the share of the micro-batch, since every loss is later multiplied by the share;
+- "mean_with_sample_weight" and masks: the divisor of the micro-batch (sum of weights, count of valid entries) is
+  replaced by that of the full batch, which a small function computes beforehand from the data alone;
+- plain numbers divided by something that depends on the data alone, such as the count of valid tokens: their divisor
+  is replaced in the same way;
+- other plain numbers, from a custom loss function or `add_loss`: a numerical probe (`probe.py`) finds out whether they
+  are means or sums.
+
+Source: keras/src/losses/loss.py (`reduce_weighted_values`, `apply_mask`) and keras/src/layers/layer.py (`losses`).
+
+Most Keras metrics add up over samples, so the micro-batches may update them one after the other. Two kinds do not. They
+are updated once, with what the micro-batches hand over:
+
+- means of plain numbers (the loss tracker, custom metric functions that return one number): a micro-batch would count
+  as much as a full batch, so the numbers are first merged by the share of each micro-batch;
+- metrics of classes that are not Keras' own: they get the samples of all micro-batches together.
+
+The step returns values of `metric.result()`; these are read again after the last update.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import tensorflow as tf
+
+from oomph.keras_bridge.batch.batches import MicroBatchSlice
+from oomph.keras_bridge.graph import divisor_in_data
+from oomph.keras_bridge.names.keras3 import KERAS
+from oomph.keras_bridge.runtime.patching import replaced, while_tracing
+
+NEVER_APPLIED = "the step applies no optimizer of the model"
+
+
+class GradientCapture:
+    """The calls of `optimizer.apply` in one traced micro-batch. None of them assigns anything.
+
+    Args:
+        frame: the position of the micro-batch in the full batch.
+        summed: whether the loss of the step is a sum over samples. Then the gradients of micro-batches simply add up.
+
+    Otherwise `optimizer.scale_loss` multiplies the loss by the share of the micro-batch before its gradients are taken,
+    so that float16 gradients have the same magnitude as in the full batch. If the step does not call it, the gradients
+    are multiplied.
+    """
+
+    def __init__(self, frame: MicroBatchSlice, summed: bool = False) -> None:
+        self._frame, self._summed = frame, summed
+        self.optimizers: list[Any] = []
+        """The optimizer of each call of `apply`."""
+        self.variables: list[list[Any]] = []
+        """For each call, the variables of its gradients."""
+        self.gradients: list[list[Any]] = []
+        self._scaled: set[int] = set()
+        self._before: set[str] | None = None
+        self._late = False
+
+    @staticmethod
+    @contextmanager
+    def replaced(optimizers: list[Any], current: Callable[[], GradientCapture | None]) -> Iterator[None]:
+        """Within the block, these optimizers hand out their gradients.
+
+        Args:
+            current: returns the calls of the micro-batch that this thread traces; None in other threads.
+        """
+        with ExitStack() as undo:
+            for optimizer in optimizers:
+                for name, instead in (("apply", _captured), ("scale_loss", _scaled)):
+                    original = getattr(optimizer, name)
+                    replacement = while_tracing(original, current, functools.partial(instead, optimizer))
+                    undo.enter_context(replaced(optimizer, name, replacement))
+            yield
+
+    def reason(self) -> str:
+        """The reason the gradients cannot be added up and applied once; empty if they can."""
+        if not self.optimizers:
+            return NEVER_APPLIED
+        return "its second optimizer needs what the first has updated" if self._late else ""
+
+    @property
+    def before(self) -> set[str]:
+        """The names of the operations that existed at the first call."""
+        return self._before or set()
+
+    def _apply(self, optimizer: Any, grads: Any, trainable_variables: Any) -> None:
+        grads = list(grads)
+        self._note_order(grads)
+        self.optimizers.append(optimizer)
+        known = KERAS.optimizer_variables.of(optimizer) if trainable_variables is None else trainable_variables
+        self.variables.append(list(known))
+        weight = None if self._summed or id(optimizer) in self._scaled else self._frame.share
+        self.gradients.append([_times(gradient, weight) for gradient in grads])
+
+    def _scale(self, optimizer: Any, loss: Any) -> Any:
+        self._scaled.add(id(optimizer))
+        return loss if self._summed else loss * tf.cast(self._frame.share, loss.dtype)
+
+    def _note_order(self, grads: list[Any]) -> None:
+        """Record which operations existed before the first call; a gradient made later may depend on its update."""
+        if tf.executing_eagerly():
+            self._late = self._late or bool(self.optimizers)
+            return
+        graph = tf.compat.v1.get_default_graph()
+        if self._before is None:
+            self._before = {operation.name for operation in graph.get_operations()}
+        leaves = [leaf for g in grads if g is not None for leaf in tf.nest.flatten(g, expand_composites=True)]
+        self._late = self._late or any(leaf.op.name not in self._before for leaf in leaves)
+
+
+def _captured(optimizer: Any, mine: GradientCapture, original: Any, grads: Any, trainable_variables: Any = None) -> Any:
+    return mine._apply(optimizer, grads, trainable_variables)
+
+
+def _scaled(optimizer: Any, mine: GradientCapture, original: Any, loss: Any) -> Any:
+    return original(mine._scale(optimizer, loss))
+
+
+def _times(gradient: Any, weight: Any) -> Any:
+    if gradient is None or weight is None:
+        return gradient
+    if isinstance(gradient, tf.IndexedSlices):
+        values = gradient.values * tf.cast(weight, gradient.values.dtype)
+        return tf.IndexedSlices(values, gradient.indices, gradient.dense_shape)
+    return gradient * tf.cast(weight, gradient.dtype)
+
+
+_MEANS = ("mean", "sum_over_batch_size")
+
+
+class MicroBatchLosses:
+    """The corrections for one traced micro-batch, and what the trace found.
+
+    Args:
+        frame: the position of the micro-batch in the full batch; None to only collect the divisors.
+        eagerly: whether the step runs eagerly. Then the divisor of a number is unknown.
+    """
+
+    def __init__(self, frame: MicroBatchSlice | None, eagerly: bool = False) -> None:
+        self._frame, self._eagerly = frame, eagerly
+        self.divisors: list[tf.Tensor] = []
+        """Divisors of this micro-batch, one for each reduction whose divisor depends on the data."""
+        self.terms: list[tf.Tensor] = []
+        """The terms of the loss that are plain numbers, before their correction."""
+        self.names: list[str] = []
+        """The name of each term, in the same order."""
+        self._calls: list[type] = []
+        """The nested losses that are being called, outermost first."""
+
+    @staticmethod
+    @contextmanager
+    def replaced(current: Callable[[], MicroBatchLosses | None]) -> Iterator[None]:
+        """Within the block, Keras' reductions and the losses that a layer lists are corrected for a micro-batch.
+
+        Args:
+            current: returns the corrections for the micro-batch that this thread traces; None in other threads.
+        """
+        with ExitStack() as undo:
+            for function, instead in ((KERAS.reduce_values, _reduced), (KERAS.apply_mask, _masked)):
+                replacement = while_tracing(function.value(), current, instead)
+                undo.enter_context(replaced(*function.place, replacement))
+            for cls in (KERAS.loss.value(), KERAS.compile_loss_class.value()):
+                undo.enter_context(replaced(cls, "__call__", while_tracing(cls.__call__, current, _called)))
+            layer = KERAS.layer.value()
+            listed = while_tracing(layer.losses.fget, current, _listed)
+            undo.enter_context(replaced(layer, "losses", property(listed)))
+            yield
+
+    def _reduced(self, loss: Any, given: dict[str, Any]) -> Any:
+        """The corrected loss that Keras reduced from `given`."""
+        reduction, weights = given["reduction"], given.get("sample_weight")
+        if given["values"].shape.rank == 0:
+            return self._term(loss, "a loss function that returns one number")
+        if reduction in (None, "none", "sum"):
+            return self._undivided(loss) if self._is_added(reduction) else loss
+        if reduction == "mean_with_sample_weight" and weights is not None:
+            return loss * tf.cast(self._share_of_divisor(tf.reduce_sum(weights)), loss.dtype)
+        return loss
+
+    def _is_added(self, reduction: str | None) -> bool:
+        """True if the step adds a loss that is not a mean to its own loss unchanged.
+
+        An outer loss reduces the result of an inner one, and the user's own step reduces one number per entry.
+        """
+        outer = self._calls[-2:-1]
+        return "CompileLoss" in [cls.__name__ for cls in outer] if outer else reduction == "sum"
+
+    def _share_of_divisor(self, own: tf.Tensor) -> Any:
+        """The factor that corrects a mean over the micro-batch's own divisor; 1 if it is the full batch."""
+        own = tf.cast(own, tf.float64)
+        self.divisors.append(own)
+        if self._frame is None:
+            return tf.constant(1.0, tf.float64)
+        whole = self._frame.divisors[len(self.divisors) - 1]
+        return tf.math.divide_no_nan(own, self._frame.share * whole)
+
+    def _undivided(self, loss: Any) -> Any:
+        return loss if self._frame is None else tf.math.divide_no_nan(loss, tf.cast(self._frame.share, loss.dtype))
+
+    def _term(self, loss: Any, name: str) -> Any:
+        loss = tf.convert_to_tensor(loss)
+        divisor = None if self._eagerly else divisor_in_data(loss)
+        if divisor is not None:
+            return loss * tf.cast(self._share_of_divisor(divisor), loss.dtype)
+        self.terms.append(tf.cast(tf.reduce_sum(loss), tf.float64))
+        self.names.append(name)
+        if self._frame is None:
+            return loss
+        is_sum = self._frame.summed[len(self.terms) - 1]
+        one = tf.ones([], tf.float64)
+        factor = one + is_sum * (tf.math.divide_no_nan(one, self._frame.share) - one)
+        return loss * tf.cast(factor, loss.dtype)
+
+
+def _called(mine: MicroBatchLosses, original: Any, loss: Any, *args: Any, **kwargs: Any) -> Any:
+    mine._calls.append(type(loss))
+    try:
+        return original(loss, *args, **kwargs)
+    finally:
+        mine._calls.pop()
+
+
+def _listed(mine: MicroBatchLosses, original: Any, layer: Any) -> list[Any]:
+    return [mine._term(loss, "add_loss or a regulariser") for loss in original(layer)]
+
+
+def _reduced(mine: MicroBatchLosses, original: Any, *args: Any, **kwargs: Any) -> Any:
+    return mine._reduced(original(*args, **kwargs), _arguments(original, args, kwargs))
+
+
+def _masked(mine: MicroBatchLosses, original: Any, *args: Any, **kwargs: Any) -> Any:
+    weights, given = original(*args, **kwargs), _arguments(original, args, kwargs)
+    if given["mask"] is None or given["reduction"] not in _MEANS:
+        return weights
+    valid = tf.reduce_sum(tf.cast(given["mask"], tf.float64)) + _guard_of(original)
+    return weights * tf.cast(mine._share_of_divisor(valid), weights.dtype)
+
+
+def _arguments(function: Any, args: Any, kwargs: Any) -> dict[str, Any]:
+    """The arguments of a call by name, including defaults."""
+    bound = inspect.signature(function).bind(*args, **kwargs)
+    bound.apply_defaults()
+    return bound.arguments
+
+
+_guards: dict[Any, float] = {}
+
+
+def _guard_of(apply_mask: Any) -> float:
+    """The amount this Keras adds to the count of valid entries against division by zero: 0, formerly 1e-7."""
+    if apply_mask not in _guards:
+        with tf.init_scope():
+            mask = tf.constant([True, False])
+            weight = float(apply_mask(None, mask, tf.float64, "sum_over_batch_size")[0])
+        guard = 2.0 / weight - 1.0
+        _guards[apply_mask] = guard if guard > 1e-12 else 0.0
+    return _guards[apply_mask]
+
+
+@dataclass
+class Handed:
+    """Tensors that one traced micro-batch returns instead of updating metrics."""
+
+    values: list[Any] = field(default_factory=list)
+    weights: list[Any] = field(default_factory=list)
+    """For each value, its summed weight; None if the metric was given no weight."""
+    arguments: list[Any] = field(default_factory=list)
+    """(args, kwargs) of each foreign metric update."""
+
+
+class MicroBatchMetrics:
+    """The metrics of one traced micro-batch, and which of them to update at the end."""
+
+    def __init__(self, model: Any) -> None:
+        self._model = model
+        self.handed = Handed()
+        self.means: list[Any] = []
+        """The metric that each value handed over belongs to."""
+        self.foreign: list[Any] = []
+        """The metric that each pair of arguments handed over belongs to."""
+        self._results: list[tuple[Any, Any]] = []
+
+    @staticmethod
+    @contextmanager
+    def replaced(model: Any, current: Callable[[], MicroBatchMetrics | None]) -> Iterator[None]:
+        """Within the block, metrics of the two kinds hand over instead of updating, and results are recorded.
+
+        Args:
+            current: returns the metrics of the micro-batch that this thread traces; None in other threads.
+        """
+        with ExitStack() as undo:
+            for cls in (KERAS.mean.value(), KERAS.sum.value()):
+                undo.enter_context(
+                    replaced(cls, "update_state", while_tracing(cls.update_state, current, _updated_mean))
+                )
+            for metric in all_metrics(model):
+                result = while_tracing(metric.result, current, functools.partial(_noted_result, metric))
+                undo.enter_context(replaced(metric, "result", result))
+                if is_foreign(metric):
+                    update = while_tracing(metric.update_state, current, functools.partial(_updated_foreign, metric))
+                    undo.enter_context(replaced(metric, "update_state", update))
+            yield
+
+    def source_of(self, leaf: Any) -> Any:
+        """The metric whose result this tensor is; None if it is no metric's result."""
+        return next((metric for tensor, metric in self._results if tensor is leaf), None)
+
+    def _takes(self, metric: Any, values: Any, sample_weight: Any) -> bool:
+        """True if a mean is to be handed over; if so, record it."""
+        shape = tf.convert_to_tensor(values).shape
+        is_number = shape.rank == 0 or (not tf.executing_eagerly() and shape.rank and shape[0] is not None)
+        if not is_number and metric is not KERAS.loss_tracker.get(self._model):
+            return False
+        self.means.append(metric)
+        self.handed.values.append(tf.cast(values, tf.float64))
+        self.handed.weights.append(None if sample_weight is None else _summed(sample_weight))
+        return True
+
+    def _take(self, metric: Any, args: Any, kwargs: Any) -> None:
+        """Record the arguments of an update of a foreign metric."""
+        self.foreign.append(metric)
+        self.handed.arguments.append((args, kwargs))
+
+    def _note(self, metric: Any, value: Any) -> None:
+        if not isinstance(value, dict):
+            self._results.append((value, metric))
+
+
+def _updated_mean(mine: MicroBatchMetrics, original: Any, metric: Any, values: Any, sample_weight: Any = None) -> Any:
+    return None if mine._takes(metric, values, sample_weight) else original(metric, values, sample_weight=sample_weight)
+
+
+def _updated_foreign(metric: Any, mine: MicroBatchMetrics, original: Any, *args: Any, **kwargs: Any) -> None:
+    mine._take(metric, args, kwargs)
+
+
+def _noted_result(metric: Any, mine: MicroBatchMetrics, original: Any, *args: Any, **kwargs: Any) -> Any:
+    value = original(*args, **kwargs)
+    mine._note(metric, value)
+    return value
+
+
+def all_metrics(model: Any) -> list[Any]:
+    """Every metric of a model, including those in Keras' containers, but not those inside a foreign metric."""
+    found: list[Any] = []
+    waiting = list(model.metrics)
+    while waiting:
+        metric = waiting.pop(0)
+        if any(metric is known for known in found):
+            continue
+        found.append(metric)
+        if not is_foreign(metric):
+            waiting += list(getattr(metric, "metrics", []))
+    return found
+
+
+def is_foreign(metric: Any) -> bool:
+    """True if code outside Keras updates a metric, so that it is unknown how the metric adds up."""
+    return not getattr(type(metric).update_state, "__module__", "").startswith(("keras.", "oomph."))
+
+
+def _summed(weight: Any) -> Any:
+    return tf.reduce_sum(tf.cast(weight, tf.float64))

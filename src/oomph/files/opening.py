@@ -1,0 +1,244 @@
+"""Opens files so that nobody can misdirect oomph: regular files only, those of a run directory never through a link.
+
+A run directory may come from somebody else: unpacked from an archive, or planted where a run will look for it. A link
+in it could make oomph overwrite any file of the user, and reading a FIFO would never end. Files of a run directory are
+opened from its descriptor, for this user alone. Both processes; standard library only.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO, NamedTuple
+
+from oomph.errors import RunDirectoryError
+from oomph.files.own_descriptor import OwnDescriptor
+
+
+def open_regular(path: Path) -> BinaryIO:
+    """Open the file for reading. Raises OSError for anything unreadable or not a regular file."""
+    if "\0" in os.fspath(path):
+        raise OSError(errno.EINVAL, "not a file name", os.fspath(path))
+    fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # does not wait for the writer of a FIFO
+    if not stat.S_ISREG(os.fstat(fd).st_mode):
+        os.close(fd)
+        raise OSError(errno.EINVAL, "not a regular file", str(path))
+    return os.fdopen(fd, "rb")
+
+
+def read_regular(path: Path, most: int | None = None) -> bytes:
+    """Read the whole file; raises what `open_regular` raises, and OSError for more than `most` bytes."""
+    with open_regular(path) as file:
+        content = file.read() if most is None else file.read(most + 1)
+    if most is not None and len(content) > most:
+        raise OSError(errno.EFBIG, "larger than expected", str(path))
+    return content
+
+
+FOLDER_MODE, FILE_MODE = 0o700, 0o600
+MOST_READ = 64 << 20
+"""The most bytes read at once from a small file of oomph's."""
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_WRITING = os.O_WRONLY | os.O_RDWR
+_reaching = threading.local()
+_pinned: dict[str, tuple[OwnDescriptor, tuple[int, int]]] = {}
+"""Path → the descriptor through which a folder is reached, and the identity of the folder."""
+
+
+def pin(root: Path, expected: tuple[int, int] | None = None) -> tuple[int, int]:
+    """Reach everything below `root` through a descriptor of the folder that has this name now.
+
+    Returns which folder it is: device and inode.
+
+    Args:
+        expected: the folder it must be; raises OSError for another one.
+    """
+    fd = os.open(root, _FOLDER)
+    found = os.fstat(fd)
+    identity = (found.st_dev, found.st_ino)
+    if expected is not None and identity != expected:
+        os.close(fd)
+        raise OSError(errno.ESTALE, f"{root} has been replaced by another folder", os.fspath(root))
+    unpin(root)
+    _pinned[os.fspath(root)] = OwnDescriptor(fd), identity
+    return identity
+
+
+def unpin(root: Path) -> None:
+    """Reach `root` by its name again."""
+    before = _pinned.pop(os.fspath(root), None)
+    if before is not None:
+        before[0].close()
+
+
+class OwnFile(NamedTuple):
+    """The location of a run's file."""
+
+    root: Path
+    name: str
+    """The path relative to the root, such as `stderr/1.log`."""
+
+    def open(self, flags: int) -> int:
+        """Open the file; returns a descriptor. See `open_own`."""
+        return open_own(self.root, self.name, flags)
+
+
+def open_own(root: Path, name: str, flags: int) -> int:
+    """Open the regular file `name` below `root`; returns a descriptor. With O_CREAT, creates missing folders.
+
+    Raises:
+        OSError: the file cannot be opened, is a link or is reached through one, or is not a regular file; a file
+            opened for writing has a second hard link.
+    """
+    with _in_folder_of(root, name, make=bool(flags & os.O_CREAT)) as (folder, own):
+        return _open_at(folder, own, flags)
+
+
+def read_own(root: Path, name: str, most: int = MOST_READ) -> bytes:
+    """Read a whole file; raises what `open_own` raises, and OSError for more than `most` bytes.
+
+    A file with a hole can have any size, and takes no disk.
+    """
+    with os.fdopen(open_own(root, name, os.O_RDONLY), "rb") as file:
+        if os.fstat(file.fileno()).st_size > most:
+            raise OSError(errno.EFBIG, "larger than expected", name)
+        return file.read(most)
+
+
+def replace_own(root: Path, name: str, content: bytes) -> None:
+    """Replace a file atomically: a reader, or a crash of the machine, sees either the old content or the new one.
+
+    Raises OSError.
+    """
+    with _in_folder_of(root, name, make=True) as (folder, own):
+        partial = f"{own}.partial"
+        try:
+            os.unlink(partial, dir_fd=folder)  # left by a killed writer, or a link
+        except FileNotFoundError:
+            pass
+        with os.fdopen(_open_at(folder, partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL), "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(partial, own, src_dir_fd=folder, dst_dir_fd=folder)
+
+
+def make_own_folder(root: Path, name: str) -> None:
+    """Create a folder below `root`, unless it exists; raises OSError if it is a link or not a folder."""
+    with _in_folder_of(root, f"{name}/.", make=True):
+        pass
+
+
+def is_own_folder(root: Path, name: str) -> bool:
+    """True if a folder of that name, not a link, exists below `root`."""
+    try:
+        with _in_folder_of(root, f"{name}/.", make=False):
+            return True
+    except OSError:
+        return False
+
+
+def set_aside(folder: int, name: str) -> None:
+    """Rename an entry of an open folder of oomph's, so that nothing reads it; raises RunDirectoryError."""
+    try:
+        os.rename(name, f"{name}.refused", src_dir_fd=folder, dst_dir_fd=folder)
+    except OSError as error:  # the new name is too long, or a folder
+        raise RunDirectoryError(f"{name[:80]} is not of this run, and cannot be renamed: {error.strerror}") from error
+
+
+def is_reaching() -> bool:
+    """True if this thread is opening one of oomph's own files: audit hooks do not see the folder of a name."""
+    return getattr(_reaching, "now", False)
+
+
+@contextmanager
+def _in_folder_of(root: Path, name: str, make: bool) -> Iterator[tuple[int, str]]:
+    """The folder of a file, as a descriptor, and the last part of its name."""
+    *folders, own = name.split("/")
+    before, _reaching.now = is_reaching(), True
+    try:
+        current = open_folder(root, os.O_DIRECTORY)
+        try:
+            for folder in folders:
+                inner = _folder_at(current, folder, make)
+                os.close(current)
+                current = inner
+            yield current, own
+        finally:
+            os.close(current)
+    finally:
+        _reaching.now = before
+
+
+def open_folder(root: Path, links: int = os.O_NOFOLLOW) -> int:
+    """Open a folder, from its descriptor if it or a folder above it is pinned; returns a descriptor.
+
+    Args:
+        links: how a link in its place is treated: by default, it is an OSError.
+    """
+    wanted = os.fspath(root)
+    for path, (own, identity) in _pinned.items():
+        if wanted != path and not wanted.startswith(path + os.sep):
+            continue
+        current = os.open(".", _FOLDER, dir_fd=own.fd) if own.is_ours else _open_again(path, identity)
+        for name in filter(None, wanted[len(path) :].split(os.sep)):
+            try:
+                inner = _folder_at(current, name, make=False)
+            finally:
+                os.close(current)
+            current = inner
+        return current
+    return os.open(root, _FOLDER & ~os.O_NOFOLLOW | links)
+
+
+def _open_again(path: str, identity: tuple[int, int]) -> int:
+    """Reopen a pinned folder whose descriptor the script has closed; raises OSError if it was replaced."""
+    fd = os.open(path, _FOLDER)
+    found = os.fstat(fd)
+    if (found.st_dev, found.st_ino) != identity:
+        os.close(fd)
+        raise OSError(errno.ESTALE, f"{path} has been replaced by another folder", path)
+    return fd
+
+
+def _folder_at(parent: int, name: str, make: bool) -> int:
+    if make:
+        try:
+            os.mkdir(name, FOLDER_MODE, dir_fd=parent)
+            os.chmod(name, FOLDER_MODE, dir_fd=parent)  # whatever the umask
+        except FileExistsError:
+            pass
+    try:
+        return os.open(name, _FOLDER, dir_fd=parent)
+    except NotADirectoryError:
+        raise OSError(errno.ENOTDIR, f"{name} is a link, or not a folder", name) from None
+
+
+def _open_at(folder: int, name: str, flags: int) -> int:
+    wanted = flags & ~os.O_TRUNC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC  # never waits for a FIFO's other end
+    try:
+        fd = os.open(name, wanted, FILE_MODE, dir_fd=folder)
+    except OSError as error:
+        if error.errno not in (errno.ELOOP, errno.ENXIO):
+            raise
+        raise OSError(error.errno, f"{name} is a link, or not a regular file", name) from None
+    try:
+        found = os.fstat(fd)
+        if not stat.S_ISREG(found.st_mode):
+            raise OSError(errno.EINVAL, f"{name} is a link, or not a regular file", name)
+        if flags & _WRITING:
+            if found.st_nlink > 1:
+                raise OSError(errno.EMLINK, f"{name} has a second hard link", name)
+            if flags & os.O_CREAT and stat.S_IMODE(found.st_mode) != FILE_MODE and found.st_uid == os.geteuid():
+                os.fchmod(fd, FILE_MODE)
+            if flags & os.O_TRUNC:
+                os.ftruncate(fd, 0)
+    except OSError:
+        os.close(fd)
+        raise
+    return fd

@@ -1,1 +1,0 @@
-"""Analysis of traced functions: what they write, depend on and contain."""

@@ -1,0 +1,169 @@
+"""Keras models: their optimizers, the state of their layers beyond the variables that Keras lists, and XLA.
+
+A layer that keeps arrays of its own overrides `save_own_variables` and `load_own_variables`. This module calls the
+same two methods.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import numpy as np
+import tensorflow as tf
+
+from oomph.keras_bridge.code import is_users, set_by_libraries
+from oomph.keras_bridge.names.keras3 import KERAS
+
+
+def optimizers_of(model: Any) -> list[Any]:
+    """The optimizers of a model: the one it was compiled with, and those in its attributes."""
+    found: list[Any] = []
+    kind = KERAS.optimizer.value()
+    for value in [getattr(model, "optimizer", None), *vars(model).values()]:  # one of a custom loop is not compiled
+        for one in value if isinstance(value, (list, tuple)) else [value]:
+            if isinstance(one, kind) and not any(one is known for known in found):
+                found.append(one)
+    return found
+
+
+def innermost(optimizer: Any) -> Any:
+    """The optimizer inside a loss-scaling one, or the optimizer itself."""
+    return getattr(optimizer, "inner_optimizer", optimizer)
+
+
+def learning_rate_of(optimizer: Any) -> float | None:
+    """The current learning rate; None if it is not known, as with a user's own optimizer."""
+    rate: Any = KERAS.learning_rate.get(innermost(optimizer))
+    return float(rate.numpy()) if hasattr(rate, "numpy") else None
+
+
+def weights_of_each(model: Any) -> list[list[int]]:
+    """The indices of each optimizer's weights in the model's variables; −1 for a weight not among them."""
+    places = {id(variable): place for place, variable in enumerate(model.variables)}
+    return [
+        [places.get(id(weight), -1) for weight in KERAS.optimizer_variables.of(one)] for one in optimizers_of(model)
+    ]
+
+
+def build_as_before(model: Any, weights: Sequence[Sequence[int]]) -> None:
+    """Build the optimizers that have no variables yet, for the weights that `weights_of_each` returned.
+
+    Without a trace, it is unknown before the first step which optimizer trains what.
+    """
+    variables = model.variables
+    for optimizer, own in zip(optimizers_of(model), weights, strict=False):
+        if not optimizer.built and own and min(own) >= 0 and max(own) < len(variables):
+            with model.distribute_strategy.scope():
+                optimizer.build([variables[place] for place in own])
+
+
+_PLAIN = frozenset((bool, int, float, complex, str, bytes, type(None)))
+
+
+@contextmanager
+def calls_not_counted(model: Any) -> Iterator[None]:
+    """Undo layer calls in the block: restore plain attribute values of layers afterwards."""
+    before = [
+        (vars(layer), _plain_attributes(layer))
+        for layer in KERAS.flatten_layers.call(model)
+        if layer.built or not is_users(type(layer).build.__module__)  # a user's own build() sets some
+    ]
+    try:
+        yield
+    finally:
+        for attributes, values in before:
+            attributes.update(values)
+
+
+def _plain_attributes(layer: Any) -> dict[str, Any]:
+    kind: Any = type(layer)
+    theirs = set_by_libraries(kind) if not layer.built else frozenset()
+    return {name: value for name, value in vars(layer).items() if type(value) in _PLAIN and name not in theirs}
+
+
+def hidden_variables(model: Any) -> Iterator[tf.Variable]:
+    """TensorFlow variables and random generators in attributes of layers, or in a list or dict there."""
+    for layer in KERAS.flatten_layers.call(model):
+        for value in vars(layer).values():
+            for thing in _items_of(value) if type(value) not in _PLAIN else ():
+                kind: Any = type(thing)
+                if _has_state(kind):
+                    yield thing.state if isinstance(thing, tf.random.Generator) else thing
+
+
+@functools.lru_cache(maxsize=4096)
+def _has_state(kind: type) -> bool:
+    return issubclass(kind, (tf.random.Generator, tf.Variable))
+
+
+def own_arrays(model: Any, failed: Callable[[str], object]) -> dict[str, Any]:
+    """Arrays that the user's layers save beyond their variables: "<layer number>/<their key>" → array.
+
+    Args:
+        failed: called for a layer whose method raises; the rest are saved.
+    """
+    arrays: dict[str, Any] = {}
+    for number, layer in _that_save(model):
+        try:
+            saved: dict[str, Any] = {}
+            layer.save_own_variables(saved)
+            arrays |= {f"{number}/{key}": _as_array(saved[key]) for key in _extra(layer, saved)}
+        except Exception as error:
+            failed(f"layer {layer.name}: save_own_variables failed ({type(error).__name__}: {error})")
+    return arrays
+
+
+def give_back(model: Any, arrays: dict[str, Any]) -> None:
+    """Let each layer load the arrays that it saved, after its variables are loaded."""
+    for number, layer in _that_save(model):
+        own = {key.partition("/")[2]: value for key, value in arrays.items() if key.partition("/")[0] == str(number)}
+        if own:
+            everything: dict[str, Any] = {}
+            layer.save_own_variables(everything)
+            layer.load_own_variables({key: own.get(key, _as_array(value)) for key, value in everything.items()})
+
+
+def _that_save(model: Any) -> Iterator[tuple[int, Any]]:
+    from keras import Layer
+
+    for number, layer in enumerate(KERAS.flatten_layers.call(model)):
+        kind = type(layer)
+        if not kind.__module__.startswith("keras.") and kind.save_own_variables is not Layer.save_own_variables:
+            yield number, layer
+
+
+def _extra(layer: Any, saved: dict[str, Any]) -> list[str]:
+    """The keys that a layer saved besides Keras' own keys for its variables."""
+    usual = {
+        str(i) for i in range(len(KERAS.trainable_variables.of(layer)) + len(KERAS.non_trainable_variables.of(layer)))
+    }
+    return [key for key in saved if key not in usual]
+
+
+def _items_of(value: Any) -> list[Any]:
+    kind = type(value)  # `isinstance` would ask the object, which may refuse
+    if issubclass(kind, dict):
+        return list(dict.values(value))
+    return list(value) if issubclass(kind, (list, tuple)) else [value]
+
+
+def _as_array(value: Any) -> Any:
+    return np.array(value.numpy() if hasattr(value, "numpy") else value)
+
+
+_chosen: WeakKeyDictionary[Any, bool] = WeakKeyDictionary()
+
+
+def switch_off_xla(model: Any) -> None:
+    """Run this model, just compiled, without XLA."""
+    _chosen[model] = model.jit_compile
+    model.jit_compile = False
+
+
+def script_chose_xla(model: Any) -> bool:
+    """True if the script, or Keras for it, runs this model with XLA."""
+    return bool(_chosen.get(model, model.jit_compile))

@@ -1,1 +1,0 @@
-"""Reproduces, slices and keeps the random numbers of a step."""

@@ -1,0 +1,329 @@
+"""The state of a loop: the objects that the script passes, their variables and what else they hold.
+
+Variables are found wherever they are, and named the same in every attempt.
+
+A model or an optimizer often has no variables before its first step, but a restarted loop needs them earlier. So layers
+are built for their earlier shapes, and optimizers for the weights that they trained.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Any
+
+import tensorflow as tf
+
+from oomph.errors import CheckpointError
+from oomph.keras_bridge.graph import Slot, tensorflow_variable
+from oomph.keras_bridge.names.keras3 import KERAS
+from oomph.protocol.reasons import Reason, because, method_failed
+from oomph.resume.objects import values
+from oomph.resume.objects.arrays import Variable
+from oomph.resume.objects.instances import dict_of
+from oomph.resume.objects.kind import Kind
+from oomph.resume.objects.library_kinds import OptimizerKind
+from oomph.resume.objects.table import OPAQUE, kind_of
+from oomph.resume.objects.walk import Node, walk
+from oomph.resume.state import nested, training_state
+from oomph.resume.state.training_state import Array
+from oomph.resume.training.fit_objects import FitObjects, Roots
+
+_PAIRS = (("get_state", "set_state"), ("state_dict", "load_state_dict"))
+_LIBRARIES = ("keras", "tensorflow", "numpy")
+"""Libraries whose own `get_state` and similar methods mean something else."""
+
+
+@dataclass(frozen=True)
+class Root:
+    """One object of a loop's state."""
+
+    name: str
+    """The name as in the call: "state[1]", or "state['model']"."""
+    thing: Any
+    pair: tuple[str, str] | None = None
+    """The names of the methods that get and set its state; None if its parts are inspected instead."""
+
+    @property
+    def kind(self) -> str:
+        """The name of its class, for messages."""
+        return type(self.thing).__name__
+
+    def __str__(self) -> str:
+        return f"{self.name} ({self.kind})"
+
+
+def roots_of(state: Any) -> list[Root]:
+    """The roots of the given state; raises TypeError for what cannot be saved and restored."""
+    if isinstance(state, tf.train.Checkpoint):
+        named = [(f"state.{name}", thing) for name, thing in sorted(dict_of(state).items()) if not name.startswith("_")]
+        return [_root(name, thing) for name, thing in named if isinstance(thing, tf.__internal__.tracking.Trackable)]
+    if type(state) is dict and not _holds_plain_values(state):
+        return [_root(f"state[{name!r}]", thing) for name, thing in state.items()]
+    if isinstance(state, (list, tuple)):
+        return [_root(f"state[{number}]", thing) for number, thing in enumerate(state)]
+    return [_root("state", state)]
+
+
+def _holds_plain_values(state: dict[Any, Any]) -> bool:
+    """True if a dict is state itself, not just names for objects: it holds values that change by assignment."""
+    return any(values.is_value(thing) for thing in state.values())
+
+
+def _root(name: str, thing: Any) -> Root:
+    root = Root(name, thing, _pair_of(type(thing)))
+    if root.pair is not None or type(thing) in (tuple, list):
+        return root
+    if values.is_value(thing) or isinstance(thing, tf.Tensor):
+        raise TypeError(f"{root} never changes itself: keep what the loop reassigns in a dict or an object")
+    kind = kind_of(thing)
+    if kind is OPAQUE or not _can_be_given_back(kind):
+        raise TypeError(
+            f"{root} cannot be saved and restored: pass the object that holds its state, or give its class get_state()"
+            " and set_state(state)"
+        )
+    return root
+
+
+def _pair_of(kind: type) -> tuple[str, str] | None:
+    if kind.__module__.partition(".")[0] in _LIBRARIES:
+        return None
+    return next((pair for pair in _PAIRS if all(callable(getattr(kind, name, None)) for name in pair)), None)
+
+
+def _can_be_given_back(kind: Kind) -> bool:
+    return kind.in_place and (type(kind).give_back is not Kind.give_back or bool(type(kind).parts is not Kind.parts))
+
+
+_SECONDS = 2.0
+
+
+class LoopVariables:
+    """All variables that can be reached from the roots."""
+
+    def __init__(self, roots: Roots) -> None:
+        self._roots = roots
+        self._begin = self._graph = walk(roots, seconds=_SECONDS)
+        self._unbuilt = {key for key, layer in self._layers() if not layer.built}
+        self.named: training_state.Named = []
+        self.finite: frozenset[str] = frozenset()
+        """The names of the variables that must be finite: they are trained or belong to an optimizer."""
+        self.keys: list[str] = []
+        """The path to each variable, for messages and comparisons."""
+        self._name()
+
+    def look_again(self) -> None:
+        """Search again, since variables may have been created."""
+        self._graph = walk(self._roots, self._begin, seconds=_SECONDS)
+        self._name()
+
+    def ids(self) -> Iterator[int]:
+        """Yield the `id`s of the variables, and of the TensorFlow variables inside Keras variables."""
+        for node in self._nodes():
+            yield from (id(node.thing), id(tensorflow_variable(node.thing)))
+
+    def seen(self) -> Iterator[int]:
+        """Yield the `id`s of all objects reached from the roots."""
+        return iter(self._graph.by_id)
+
+    def shapes(self, under: str) -> str:
+        """The dtypes and shapes of the variables below one root, as text; empty if there are none yet."""
+        return ", ".join(
+            f"{slot.dtype.name}{list(slot.read().shape)}"
+            for key, (_, slot) in zip(self.keys, self.named, strict=True)
+            if key.startswith(under)
+        )
+
+    def path_of(self, name: str) -> str:
+        """The path to the variable with this name in a checkpoint."""
+        return next((key for key, (known, _) in zip(self.keys, self.named, strict=True) if known == name), name)
+
+    # -- creating them early ------------------------------------------------------------------------------------------
+
+    def made_by(self) -> dict[str, Any]:
+        """The JSON values from which a new process creates the variables that the loop has created."""
+        layers = {key: _configs_of(layer) for key, layer in self._layers() if key in self._unbuilt}
+        return {"variables": self.keys, "layers": layers, "optimizers": dict(self._trained_by_each())}
+
+    def make_as_before(self, made_by: dict[str, Any]) -> None:
+        """Build what was built at the checkpoint; raises CheckpointError if the variables differ."""
+        for key, layer in self._layers():
+            if key in made_by["layers"]:
+                _build(layer, made_by["layers"][key])
+        self.look_again()
+        for key, optimizer in self.optimizers():
+            self._build_optimizer(key, optimizer, made_by["optimizers"].get(key, []))
+        self.look_again()
+        missing = [key for key in made_by["variables"] if key not in self.keys]
+        if missing:
+            raise CheckpointError(
+                f"{_listed(missing)} does not exist yet and could not be created: build models, and call metrics once,"
+                " before the loop"
+            )
+        more = [key for key in self.keys if key not in made_by["variables"]]
+        if more:
+            raise CheckpointError(f"it does not hold {_listed(more)}")
+
+    def _build_optimizer(self, key: str, optimizer: Any, trained: list[str]) -> None:
+        if optimizer.built or not trained:
+            return
+        weights = [node.thing for node in self._nodes() if node.key in set(trained)]
+        weights.sort(key=lambda weight: trained.index(self._graph.by_id[id(weight)].key))
+        if len(weights) != len(trained):
+            raise CheckpointError(f"the weights that {key} trains are not in the state of the loop")
+        optimizer.build(weights)
+
+    # -- finding ------------------------------------------------------------------------------------------------------
+
+    def _nodes(self) -> list[Node]:
+        nodes = self._graph.nodes.values()
+        return [node for node in nodes if isinstance(node.kind, Variable) and _has_value(node.thing)]
+
+    def _layers(self) -> Iterator[tuple[str, Any]]:
+        for key, node in list(self._graph.nodes.items()):
+            if hasattr(type(node.thing), "build_from_config") and KERAS.flatten_layers.on(type(node.thing)):
+                yield key, node.thing
+
+    def optimizers(self) -> Iterator[tuple[str, Any]]:
+        """Yield the Keras optimizers, each with the path to it."""
+        nodes = list(self._graph.nodes.items())
+        yield from ((key, node.thing) for key, node in nodes if isinstance(node.kind, OptimizerKind))
+
+    def _trained_by_each(self) -> Iterator[tuple[str, list[str]]]:
+        for key, optimizer in self.optimizers():
+            if optimizer.built:
+                nodes = [self._graph.by_id.get(id(weight)) for weight in KERAS.optimizer_variables.of(optimizer)]
+                yield key, ["" if node is None else node.key for node in nodes]
+
+    def _name(self) -> None:
+        trained = set(_handles(self._trained()))
+        self.named, self.keys, seen = [], [], set()
+        for node in self._nodes():
+            slot = Slot.of(node.thing)
+            if id(slot.handle) not in seen:
+                seen.add(id(slot.handle))
+                group = "model" if id(slot.handle) in trained else "extra"
+                self.named.append((f"{group}/{len(self.named)}", slot))
+                self.keys.append(node.key)
+        self.finite = frozenset(name for name, _ in self.named if name.startswith("model/"))
+
+    def _trained(self) -> Iterator[Any]:
+        for _, layer in self._layers():
+            yield from layer.trainable_variables
+        for _, optimizer in self.optimizers():
+            yield from (*optimizer.variables, *KERAS.optimizer_variables.of(optimizer))
+
+
+def _handles(variables: Iterable[Any]) -> Iterator[int]:
+    for variable in variables:
+        if _has_value(variable):
+            yield id(Slot.of(variable).handle)
+
+
+def _has_value(variable: Any) -> bool:
+    return isinstance(variable, tf.Variable) or KERAS.variable_value.get(variable) is not None
+
+
+def _configs_of(layer: Any) -> list[Any]:
+    """The build config of each layer inside a layer, in order; None for a layer that is not built."""
+    return [each.get_build_config() if each.built else None for each in KERAS.flatten_layers.call(layer)]
+
+
+def _build(layer: Any, configs: list[Any]) -> None:
+    """Build a layer, and the layers inside it that it does not build itself."""
+    with ExitStack() as scopes:
+        strategy = getattr(layer, "distribute_strategy", None)
+        if strategy is not None:
+            scopes.enter_context(strategy.scope())
+        for each, config in zip(KERAS.flatten_layers.call(layer), configs, strict=False):
+            if config and not each.built:
+                _build_one(each, config)
+
+
+def _build_one(layer: Any, config: Any) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # what cannot be built as a whole may be built layer by layer
+        try:
+            layer.build_from_config(_tupled(config))
+        except Exception:
+            pass  # `make_as_before` reports by name what is missing in the end
+
+
+def _tupled(config: Any) -> Any:
+    """Turn lists back into tuples: shapes are tuples, and JSON has none."""
+    if isinstance(config, dict):
+        return {key: _tupled(each) for key, each in config.items()}
+    return tuple(map(_tupled, config)) if isinstance(config, list) else config
+
+
+def _listed(keys: list[str]) -> str:
+    return ", ".join(keys[:3]) + (f" and {len(keys) - 3} more" if len(keys) > 3 else "")
+
+
+OWN = "own/"
+"""The name prefix of arrays from objects' own `get_state()`."""
+
+
+class LoopObjects(FitObjects):
+    """The objects of a loop that may change, as `FitObjects` has those of a fit.
+
+    Args:
+        variables: the variables in it, which are saved separately.
+        held: batches taken ahead that the body has not received.
+    """
+
+    def __init__(self, roots: list[Root], variables: LoopVariables, data: Any, held: list[Any]) -> None:
+        self._variables, self._callbacks = variables, []
+        self._telling = [root for root in roots if root.pair is not None]
+        looked_at: Roots = [(root.name, root.thing) for root in roots if root.pair is None]
+        self._data = [("data", data)]
+        self._others = [*looked_at, ("the batch ahead", held)]
+        self.at_entry = self._at_begin = self._picture()
+        self._kept = {}
+
+    def _saved_elsewhere(self) -> Iterator[int]:
+        return self._variables.ids()
+
+    # -- objects that save their own state ----------------------------------------------------------------------------
+
+    def told(self) -> tuple[dict[str, Any], list[Array], list[Reason]]:
+        """The state that objects report by their own methods: the JSON part, its arrays, and what could not be read."""
+        states: dict[str, Any] = {}
+        arrays: list[Array] = []
+        lost = []
+        for root in self._telling:
+            try:
+                told = getattr(root.thing, _pair(root)[0])()
+                states[root.name], own = nested.encode(told, f"{OWN}{len(arrays)}/")
+            except Exception as error:
+                lost.append(method_failed(str(root), _pair(root)[0], error))
+                continue
+            arrays += [_copied(name, value) for name, value in own.items()]
+        return states, arrays, lost
+
+    def tell(self, states: dict[str, Any], arrays: dict[str, Any]) -> list[Reason]:
+        """Give objects the state that they reported; return what could not be restored."""
+        lost = []
+        for root in self._telling:
+            if root.name not in states:
+                lost.append(because("not-in-first-state", where=str(root)))
+                continue
+            try:
+                getattr(root.thing, _pair(root)[1])(nested.decode(states[root.name], arrays, OWN))
+            except Exception as error:
+                lost.append(method_failed(str(root), _pair(root)[1], error))
+        return lost
+
+
+def _pair(root: Root) -> tuple[str, str]:
+    assert root.pair is not None
+    return root.pair
+
+
+def _copied(name: str, value: Any) -> Array:
+    import numpy as np
+
+    array = np.array(value)
+    return Array(name, array.dtype.name, array)
