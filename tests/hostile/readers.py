@@ -23,7 +23,7 @@ from oomph.doctor.observe.packages import observe_packages, requirements
 from oomph.doctor.observe.tensorflow import architectures, observe_tensorflow
 from oomph.doctor.recorded import behind
 from oomph.errors import OomphError
-from oomph.explain.catalogue import front_matter
+from oomph.explain.catalogue import catalogue
 from oomph.explain.catalogue.catalogue import PageError, parse_page
 from oomph.explain.catalogue.xid import read_table
 from oomph.explain.reading.heap_dump import read_dump
@@ -216,7 +216,7 @@ def readers(library: bytes, cache: bytes, pages: list[str], checkpoint: dict[str
     )
     injection = as_text({"fault": "killed", "earlier": ["a"]})
     said = b'{"version": 12050}\n{"row": {"index": 0, "name": "H100", "memory": 5}}\n'
-    table = (Path(front_matter.__file__).parent / "xid.csv").read_bytes()
+    table = (Path(catalogue.__file__).parent / "xid.csv").read_bytes()
     return [
         Reader("journal of the script", journal, _lines(journal), _journal),
         Reader("journal of the supervisor", early, _lines(early), _journal),

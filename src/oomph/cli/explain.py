@@ -19,8 +19,7 @@ from oomph.errors import ExamineError, UsageError
 from oomph.explain import render
 from oomph.explain.diagnose import diagnose
 from oomph.explain.matching.named_fault import Diagnosis
-from oomph.explain.reading.file import Unreadable
-from oomph.explain.reading.run_folder import is_run
+from oomph.explain.reading.file import Unreadable, is_run
 from oomph.terminal.paint import Heads
 from oomph.terminal.wrapping import reflowed
 

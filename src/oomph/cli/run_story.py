@@ -8,8 +8,7 @@ from pathlib import Path
 
 from oomph.explain import render
 from oomph.explain.catalogue.catalogue import find
-from oomph.explain.matching.named_fault import Diagnosis
-from oomph.explain.matching.own_command import OwnCommand
+from oomph.explain.matching.named_fault import Diagnosis, OwnCommand
 from oomph.journal.events import AttemptStarted, RunEnded
 from oomph.journal.journal import Event, facts, read_journal
 from oomph.run.directory.run_directory import read_record

@@ -14,9 +14,8 @@ from oomph.errors import ExamineError
 from oomph.explain.diagnose import words
 from oomph.explain.evidence.evidence import Evidence
 from oomph.explain.matching.named_fault import Diagnosis
-from oomph.explain.reading.file import read_file, read_stream
+from oomph.explain.reading.file import is_run, read_file, read_stream
 from oomph.explain.reading.log import read_log
-from oomph.explain.reading.run_folder import is_run
 
 LINE_END = b"\n"
 THIS_MACHINE = ""

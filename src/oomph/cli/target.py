@@ -8,7 +8,7 @@ from pathlib import Path
 from oomph.errors import ExamineError, UsageError
 from oomph.explain.catalogue.catalogue import load
 from oomph.explain.diagnose import diagnose_log
-from oomph.explain.reading.run_folder import is_run
+from oomph.explain.reading.file import is_run
 from oomph.files.patterns import lazy_pattern
 
 _CODE = lazy_pattern(r"[A-Za-z]{3}\d{3}\Z")

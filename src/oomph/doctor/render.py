@@ -12,8 +12,8 @@ from oomph.doctor.examine import DoctorResult
 from oomph.doctor.repairs import Repair, repairs
 from oomph.doctor.snapshot import Snapshot
 from oomph.doctor.verdict import verdict
+from oomph.explain.catalogue.catalogue import PAGES
 from oomph.explain.catalogue.fault import Remedy
-from oomph.explain.catalogue.front_matter import PAGES
 from oomph.terminal.amounts import counted
 from oomph.terminal.paint import CYAN, GREEN, RED, YELLOW, Heads
 from oomph.terminal.screen import USUAL_WIDTH

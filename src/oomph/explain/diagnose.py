@@ -8,24 +8,25 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from oomph.explain.catalogue.catalogue import load
 from oomph.explain.catalogue.fault import Fault, Signature
-from oomph.explain.evidence import memory_map, tracebacks, trend
-from oomph.explain.evidence.evidence import Evidence
-from oomph.explain.evidence.live_exception import evidence_of
-from oomph.explain.evidence.memory_map import MemoryMap
-from oomph.explain.evidence.trend import Trend
-from oomph.explain.matching import documentation, fallback, systems, training
-from oomph.explain.matching.borrowed import borrowed
+from oomph.explain.evidence import memory, tracebacks
+from oomph.explain.evidence.evidence import Evidence, evidence_of
+from oomph.explain.evidence.memory import MemoryMap, Trend
+from oomph.explain.matching import fallback, systems
 from oomph.explain.matching.causality import OF_PEERS, FaultPlace, consequences
 from oomph.explain.matching.classifier import EvidenceSample
-from oomph.explain.matching.documentation import Documentation
-from oomph.explain.matching.ending import LastLines, tells_of_training
 from oomph.explain.matching.fallback import GENERAL, UNRELATED, LastError
-from oomph.explain.matching.guesses import Guesses
-from oomph.explain.matching.hits import Found, Hit, Hits, confidence, narrowed, place
-from oomph.explain.matching.index import index
+from oomph.explain.matching.guesses import Guesses, borrowed, suspicions
+from oomph.explain.matching.hits import Found, Hit, Hits, confidence, index, narrowed, place
 from oomph.explain.matching.likeness import Likeness, likely_of_check
+from oomph.explain.matching.lines import (
+    HELP_WORDS,
+    TRAINING_WORDS,
+    Documentation,
+    LastLines,
+    goes_on,
+    tells_of_training,
+)
 from oomph.explain.matching.named_fault import CAUSE, CONSEQUENCE, Diagnosis
-from oomph.explain.matching.suspicions import suspicions
 from oomph.explain.matching.systems import Systems
 from oomph.explain.reading.log import Readable, Words, read_log
 
@@ -38,15 +39,15 @@ _SPEAKS_OF_DEVICE = ("GPU", "gpu", "CUDA", "cuda", "device")
 def words(faults: Sequence[Fault] | None = None) -> Words:
     """The words of the lines that `diagnose` needs; `read_log` of faults/reading can skip the others."""
     filed = index(load() if faults is None else tuple(faults))
-    others = (tracebacks, fallback, memory_map, trend, systems, documentation)
-    wanted = filed.words("log").union(*(module.WORDS for module in others))
+    others = (tracebacks.WORDS, fallback.WORDS, memory.MAP_WORDS, memory.TREND_WORDS, systems.WORDS, HELP_WORDS)
+    wanted = filed.words("log").union(*others)
     return Words(
-        _bytes(wanted - training.SIGNS),
-        _bytes(training.SIGNS),
+        _bytes(wanted - TRAINING_WORDS),
+        _bytes(TRAINING_WORDS),
         _bytes(_EXACT),
-        _bytes(trend.WORDS),
+        _bytes(memory.TREND_WORDS),
         _bytes(filed.beginnings("log")),
-        memory_map.condense,
+        memory.condense,
     )
 
 
@@ -123,7 +124,7 @@ class _Reading:
         if fact.source == "log":
             self._map.see(fact)
             self._trend.see(fact)
-            if training.goes_on(fact.text):
+            if goes_on(fact.text):
                 self._went_on = self._position
         self._hits.see(fact, (self._last.story, self._position))
 

@@ -12,8 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from oomph.explain.diagnose import diagnose, words
-from oomph.explain.evidence.memory_map import condense
-from oomph.explain.evidence.sizes import read_size, write_size
+from oomph.explain.evidence.memory import condense, read_size, write_size
 from oomph.explain.reading.heap_dump import describe, looks_like_one, read_dump
 from oomph.explain.reading.log import CHUNK_BYTES, read_log
 

@@ -1,4 +1,4 @@
-"""A log, or a memory map, that lies in a file or comes through a pipe, as evidence."""
+"""A log, or a memory map, that lies in a file or comes through a pipe, as evidence; and what a folder of a run is."""
 
 from __future__ import annotations
 
@@ -11,11 +11,17 @@ from pathlib import Path
 from typing import BinaryIO
 
 from oomph.explain.evidence.evidence import Evidence
-from oomph.explain.evidence.sizes import write_size
+from oomph.explain.evidence.memory import write_size
 from oomph.explain.reading.encodings import looks_binary
 from oomph.explain.reading.heap_dump import looks_like_one, read_dump
 from oomph.explain.reading.log import Readable, Words, read_log
 from oomph.terminal.ticking import Ticking, clear
+
+
+def is_run(directory: Path) -> bool:
+    """True if this directory was written by `oomph run`."""
+    return (directory / "run.json").is_file() or (directory / "journal").is_dir()
+
 
 _HEAD_BYTES = 8192
 

@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from oomph.explain.evidence.evidence import Evidence
-from oomph.explain.evidence.memory_map import SOURCE
-from oomph.explain.evidence.sizes import write_size
+from oomph.explain.evidence.memory import MAP_SOURCE, write_size
 from oomph.files.regular_file import read_regular
 
 LARGEST_FILE = 64 << 20
@@ -63,7 +62,7 @@ def describe(data: bytes, origin: str = "") -> Evidence:
         f"memory map of {name}: {write_size(sum(users.values()))} in use, at most {write_size(peak)} before; "
         f"free {write_size(sum(free))}, the largest piece {write_size(max(free))}; largest users: {most}"
     )
-    return Evidence(SOURCE, text, origin=origin)
+    return Evidence(MAP_SOURCE, text, origin=origin)
 
 
 def _fields(data: bytes) -> Iterator[tuple[int, Value]]:

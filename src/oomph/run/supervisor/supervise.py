@@ -8,7 +8,7 @@ import time
 from dataclasses import replace
 
 from oomph.errors import UsageError
-from oomph.explain.evidence.cpu_pool import limit_in_words
+from oomph.explain.evidence.memory import limit_in_words
 from oomph.files.run_files import OwnFile
 from oomph.journal.events import GpuMemoryBack, GpuMemoryHeld, Unkillable
 from oomph.process.command import Command
