@@ -43,8 +43,8 @@ from oomph.run.policy import decisions
 from oomph.run.policy.decide import decide
 from oomph.run.policy.examination import Trail, examine
 from oomph.run.report.account import account
+from oomph.run.report.story import as_text as story_as_text
 from oomph.run.report.story import story_of
-from oomph.run.report.story_text import as_text as story_as_text
 from oomph.run.report.summary import summarise
 from oomph.run.supervisor.attempt_conditions import Machine, conditions
 from oomph.run.supervisor.chronicle import Chronicle

@@ -10,8 +10,8 @@ from oomph.protocol.not_restartable import NAME as NOT_RESTARTABLE
 from oomph.rehearse.faults import FAULTS
 from oomph.rehearse.judge import LOST, SURVIVED, FaultVerdict, after_a_kill
 from oomph.rehearse.rehearse import Report
+from oomph.run.report.causes import remedies
 from oomph.run.report.labels import meaning
-from oomph.run.report.remedies import remedies
 from oomph.terminal.paint import GREEN, RED, Heads
 from oomph.terminal.screen import USUAL_WIDTH
 from oomph.terminal.tables import table

@@ -19,11 +19,10 @@ from rich.live import Live
 from rich.text import Text
 
 from oomph.terminal.screen import screen_of
-from oomph.watch.choice import ViewChoice, pressed
-from oomph.watch.figures import ASCII, BLOCKS
-from oomph.watch.screen import lines_of
+from oomph.watch.screen import ViewChoice, lines_of, pressed
 from oomph.watch.signals import ENDING, NotedSignals
 from oomph.watch.view import View
+from oomph.watch.wording import ASCII, BLOCKS
 
 _EVERY_SECONDS = 1.0
 _USUAL_SIZE = (80, 24)

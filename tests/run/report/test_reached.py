@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from oomph.journal.journal import Event
-from oomph.run.report.reached import interrupted, reached
+from oomph.run.report.attempts import interrupted, reached
 
 
 def event(attempt: int, name: str, role: str = "script", **data: object) -> Event:

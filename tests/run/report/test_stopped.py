@@ -6,7 +6,7 @@ from typing import Any
 
 from oomph.journal.journal import Event
 from oomph.run.report.account import account
-from oomph.run.report.stopped import stopped
+from oomph.run.report.attempts import stopped
 from oomph.run.report.summary import summarise
 
 

@@ -13,8 +13,8 @@ from oomph.files.run_files import open_own
 from oomph.journal.journal import read_journal
 from oomph.process.process_identity import ProcessIdentity
 from oomph.run.directory.run_directory import FAILED, KEPT, PREEMPTED, RUNNING, read_record
+from oomph.run.report.attempts import stopped
 from oomph.run.report.next_command import command_to_go_on, names_read
-from oomph.run.report.stopped import stopped
 
 STOPPED = "stopped"
 """The state of a run that somebody stopped; recorded as a failure."""

@@ -36,8 +36,7 @@ from oomph.protocol.left_out import left_out
 from oomph.protocol.reasons import Reason, WithReason, because, reason_from, reason_of, reasons_from
 from oomph.protocol.unguarded import KINDS
 from oomph.run.policy.ladder import OPT_IN, change_in
-from oomph.run.report.reached import interrupted
-from oomph.run.report.repeats import Repeat, repeats
+from oomph.run.report.attempts import Repeat, interrupted, repeats
 
 EXACT = "exact"
 VERIFIED = "verified"
