@@ -35,10 +35,8 @@ from oomph.protocol.handover import Handover
 from oomph.protocol.injection import VARIABLE as INJECTION
 from oomph.protocol.injection import Injection
 from oomph.protocol.progress import ProgressBoard, read_progress
-from oomph.run.directory.run_directory import RunDirectory, read_record
-from oomph.run.directory.stored_runs import first_trusted, unfinished_runs
-from oomph.run.directory.summary_file import read_summary
-from oomph.run.directory.unfinished import unfinished
+from oomph.run.directory.run_directory import RunDirectory, read_record, read_summary
+from oomph.run.directory.unfinished import first_trusted, unfinished, unfinished_runs
 from oomph.run.policy import decisions
 from oomph.run.policy.decide import decide
 from oomph.run.policy.examination import Trail, examine

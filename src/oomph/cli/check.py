@@ -86,8 +86,8 @@ def _print(found: Checked, python: str) -> None:
 def _machine(python: str) -> str:
     """The doctor's verdict on this machine, in a line; fails open."""
     from oomph.doctor import examine
+    from oomph.doctor.examine import verdict
     from oomph.doctor.observe import observe
-    from oomph.doctor.verdict import verdict
     from oomph.run.supervisor.interpreter import choose_python
 
     try:

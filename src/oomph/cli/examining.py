@@ -158,7 +158,7 @@ def planned(request: ReachRequest) -> Plan:
 
 def _is_idle() -> bool:
     """True if nobody trains on a GPU of this machine."""
-    from oomph.gpu.installed import installed
+    from oomph.gpu.question import installed
 
     found, _ = installed(os.environ)
     return bool(found) and all(gpu.used_bytes < _IDLE_BYTES for gpu in found)

@@ -1,4 +1,7 @@
-"""examine(snapshot): every check's finding, in order. A check that raises counts as one that could not run."""
+"""examine(snapshot): every check's finding, in order, and the verdict in one line.
+
+A check that raises counts as one that could not run.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +11,11 @@ from dataclasses import dataclass
 
 from oomph.doctor.check import FAIL, WARN, Check, DoctorFinding, blind
 from oomph.doctor.checks import CHECKS
+from oomph.doctor.checks.driver import no_gpu
 from oomph.doctor.snapshot import Snapshot
 from oomph.errors import UsageError
+from oomph.explain.catalogue.fault import Remedy
+from oomph.terminal.amounts import as_size, counted
 
 
 @dataclass(frozen=True)
@@ -68,3 +74,47 @@ def _named(words: Sequence[str], checks: Sequence[Check]) -> set[Check]:
     if not found:
         raise UsageError("name a check, by its code or name")
     return found
+
+
+def verdict(snapshot: Snapshot, results: Sequence[DoctorResult]) -> str:
+    """The verdict, as one line."""
+    failures = [result for result in results if result.finding.status == FAIL]
+    if failures:
+        count = "1 problem stops" if len(failures) == 1 else f"{len(failures)} problems stop"
+        where = " on the GPU" if snapshot.gpu_wanted else ""
+        return f"Not ready: {count} training{where}. {_first(failures[0].finding.remedies)}"
+    looked_at = {result.check.code for result in results} & {check.code for check in CHECKS}
+    tail = _tail(results) + _left_out(len(CHECKS) - len(looked_at))
+    if not snapshot.gpu_wanted:
+        return f"{no_gpu(snapshot)}{tail or ' Nothing else is wrong.'}"
+    if len(looked_at) < len(CHECKS):
+        return f"Nothing that was checked stops training.{tail}"
+    return f"Ready: {_ready(snapshot)}.{tail}"
+
+
+def _first(remedies: Sequence[Remedy]) -> str:
+    if not remedies:
+        return ""
+    first = remedies[0]
+    return f"First: {first.text[0].lower()}{first.text[1:]}" + (f": {first.command}" if first.command else ".")
+
+
+def _ready(snapshot: Snapshot) -> str:
+    tensorflow = f"TensorFlow {snapshot.tensorflow.version}" if snapshot.tensorflow else "no TensorFlow"
+    devices = snapshot.driver.devices
+    if not devices:
+        return f"{tensorflow} on the CPU"
+    names = [f"{device.name} ({as_size(device.memory_bytes, 'GiB', 0)})" for device in devices]
+    return f"{tensorflow} on {', '.join(f'{names.count(name)}× {name}' for name in dict.fromkeys(names))}"
+
+
+def _left_out(count: int) -> str:
+    return f" {count} other check{'s were' if count > 1 else ' was'} left out." if count else ""
+
+
+def _tail(results: Sequence[DoctorResult]) -> str:
+    warnings = sum(result.finding.status == WARN for result in results)
+    unable = sum(result.finding.blind for result in results)
+    words = [f" {counted(warnings, 'warning')}."] if warnings else []
+    words += [f" {counted(unable, 'check')} could not run."] if unable else []
+    return "".join(words)

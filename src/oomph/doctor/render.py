@@ -8,10 +8,9 @@ from typing import Any
 
 from oomph.doctor.check import FAIL, PASS, SKIP, WARN
 from oomph.doctor.commands import export
-from oomph.doctor.examine import DoctorResult
+from oomph.doctor.examine import DoctorResult, verdict
 from oomph.doctor.repairs import Repair, repairs
 from oomph.doctor.snapshot import Snapshot
-from oomph.doctor.verdict import verdict
 from oomph.explain.catalogue.catalogue import PAGES
 from oomph.explain.catalogue.fault import Remedy
 from oomph.terminal.amounts import counted

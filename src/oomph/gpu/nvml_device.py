@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from oomph.gpu.nvml_call import Ask
-from oomph.gpu.nvml_queries import QUERIES, Query
+from oomph.gpu.nvml_queries import QUERIES, Ask, Query
 from oomph.gpu.reading import Holder, Reading
 
 SLOW_SECONDS = 10.0

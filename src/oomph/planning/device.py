@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from oomph.errors import UsageError
-from oomph.gpu.installed import installed
+from oomph.gpu.question import installed
 from oomph.planning.gpu_list import capability_of, find_gpu, size_of
 from oomph.terminal.amounts import in_three_digits
 

@@ -22,7 +22,7 @@ from oomph.reach.pipes import Pipes
 from oomph.reach.request import NotReached, ReachRequest, TrainingReached
 from oomph.reach.started_script import StartedScript
 from oomph.reach.unjoined import Unjoined
-from oomph.run.supervisor.script_environ import put_site_first
+from oomph.run.supervisor.effects import put_site_first
 from oomph.terminal.ticking import Ticking
 
 _POLL_SECONDS = 0.1

@@ -10,11 +10,7 @@ from pathlib import Path
 import pytest
 
 from oomph.errors import RunDirectoryError
-from oomph.run.directory.run_directory import (
-    RunDirectory,
-    RunRecord,
-    read_record,
-)
+from oomph.run.directory.run_directory import RunDirectory, RunRecord, read_record
 
 RECORD = RunRecord(("train.py", "--epochs", "3"), sys.executable, "/here", "2026-11-21T07:00:39+0000")
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from oomph.run.directory.summary_file import read_summary
+from oomph.run.directory.run_directory import read_summary
 
 
 def test_written_summary_is_read_back(tmp_path: Path) -> None:

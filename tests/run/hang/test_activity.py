@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from oomph.run.hang import activity
+from oomph.run.hang import watch
 
 SECONDS = 2.0
 WAITS = "import threading; lock = threading.Lock(); lock.acquire(); print(flush=True); lock.acquire()"
@@ -31,7 +31,7 @@ def started(request: pytest.FixtureRequest) -> Iterator[int]:
         process.stdout.readline()
         time.sleep(0.5)
         yield process.pid
-        found = activity.sample(process.pid)
+        found = watch.activity_of(process.pid)
         for pid in found.pids if found else ():
             subprocess.run(["kill", "-9", str(pid)], timeout=10, check=False)
 
@@ -43,15 +43,15 @@ def started(request: pytest.FixtureRequest) -> Iterator[int]:
     indirect=["started"],
 )
 def test_process_tree_is_idle_only_if_it_does_nothing_at_all(started: int, active: bool) -> None:
-    before = activity.sample(started)
+    before = watch.activity_of(started)
     time.sleep(SECONDS)
-    after = activity.sample(started)
+    after = watch.activity_of(started)
     assert before is not None
     assert after is not None
-    assert activity.was_active(before, after) is active
+    assert watch.was_active(before, after) is active
 
 
 def test_ended_process_has_no_sample() -> None:
     process = subprocess.Popen([sys.executable, "-c", ""])
     process.wait(30)
-    assert activity.sample(process.pid) is None
+    assert watch.activity_of(process.pid) is None

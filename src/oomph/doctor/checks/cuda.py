@@ -9,7 +9,7 @@ from oomph.doctor.releases import last_for, ptx, runs_on
 from oomph.doctor.repairs import better_copy, lost_in_wheels, repaired_path
 from oomph.doctor.snapshot import CudaDevice, Library, Snapshot
 from oomph.explain.catalogue.fault import Remedy
-from oomph.gpu.versions import cuda_version
+from oomph.gpu.question import cuda_version
 
 
 @check(

@@ -14,13 +14,11 @@ from pathlib import Path
 from typing import TypeVar
 
 from oomph.doctor.observe.drivers import LIMIT_SECONDS, Questions
-from oomph.doctor.observe.environment import observe_environment
-from oomph.doctor.observe.host import observe_host
+from oomph.doctor.observe.host import observe_environment, observe_host, observe_toolchain
 from oomph.doctor.observe.libraries import observe_libraries, search_path, with_version
 from oomph.doctor.observe.packages import observe_packages
 from oomph.doctor.observe.python import observe_python
 from oomph.doctor.observe.tensorflow import observe_tensorflow
-from oomph.doctor.observe.toolchain import observe_toolchain
 from oomph.doctor.snapshot import Driver, HostFacts, Library, NvmlAnswers, Packages, Snapshot, TensorFlow, Toolchain
 from oomph.errors import OomphError
 

@@ -285,3 +285,12 @@ def _in_use(path: Path, holder: ProcessIdentity | None) -> str:
     if gone:
         return f"{path} is in use: {holder}, which ran it, has ended, but the script that it started has not yet"
     return f"{path} is in use by another oomph run, {holder or 'process ?'}"
+
+
+def read_summary(run_dir: Path) -> dict[str, Any]:
+    """The summary of the run; empty if there is none that can be read."""
+    try:
+        document = json.loads(read_own(run_dir, "summary.json"))
+    except (OSError, ValueError):
+        return {}
+    return document if isinstance(document, dict) else {}

@@ -22,13 +22,11 @@ from oomph.protocol.guarding import Guarding
 from oomph.protocol.injection import Injection
 from oomph.redaction.redaction import know_secrets, redacted_words
 from oomph.run.directory.run_directory import FINISHED, RunDirectory, RunRecord, read_record
-from oomph.run.directory.stored_runs import StoredRun, first_trusted, unfinished_runs
-from oomph.run.directory.unfinished import is_held
+from oomph.run.directory.unfinished import StoredRun, first_trusted, is_held, unfinished_runs
 from oomph.run.report.next_command import command_to_go_on
 from oomph.run.supervisor.closing import RunOutcome, note
 from oomph.run.supervisor.interpreter import python_of
-from oomph.run.supervisor.machine_at_start import look
-from oomph.run.supervisor.settings import Settings
+from oomph.run.supervisor.settings import Settings, look
 from oomph.run.supervisor.supervise import Supervisor
 from oomph.terminal.console import Voice, say
 from oomph.terminal.shown import shown_line

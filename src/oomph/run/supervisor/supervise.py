@@ -27,14 +27,12 @@ from oomph.run.supervisor.attempt import Attempt, Ended
 from oomph.run.supervisor.attempt_conditions import KernelWatch, Machine, conditions
 from oomph.run.supervisor.chronicle import Chronicle, Judged
 from oomph.run.supervisor.closing import Closing, RunOutcome, note, shown
-from oomph.run.supervisor.front import TerminalFront
-from oomph.run.supervisor.machine_at_start import other_gpus
+from oomph.run.supervisor.effects import handover, surrounding
+from oomph.run.supervisor.front import StandardInput, TerminalFront
 from oomph.run.supervisor.memory_outcome import MemoryOutcome
 from oomph.run.supervisor.monitoring import Monitoring
 from oomph.run.supervisor.native_reports import NativeReports
-from oomph.run.supervisor.script_environ import handover, surrounding
-from oomph.run.supervisor.settings import Settings
-from oomph.run.supervisor.standard_input import StandardInput
+from oomph.run.supervisor.settings import Settings, other_gpus
 from oomph.run.supervisor.stop_requests import Signals
 from oomph.terminal.amounts import counted
 from oomph.terminal.console import Voice
