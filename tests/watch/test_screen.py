@@ -1,4 +1,4 @@
-"""What the live view and `--once` show: whole screens as golden files, and what holds at every size."""
+"""The live view and `--once`: whole screens as golden files, and rules that hold at every size."""
 
 from __future__ import annotations
 

@@ -36,16 +36,14 @@ def examine(snapshot: Snapshot, checks: Sequence[Check] = CHECKS) -> tuple[Docto
     return tuple(DoctorResult(check, _look(check, snapshot)) for check in checks)
 
 
-def choose(
-    only: Sequence[str] | None = None, skip: Sequence[str] | None = None, checks: Sequence[Check] = CHECKS
-) -> tuple[Check, ...]:
+def choose(only: Sequence[str] | None = None, skip: Sequence[str] | None = None) -> tuple[Check, ...]:
     """The checks that `--only` and `--skip` leave; raises UsageError for an unknown check.
 
     Each word holds codes or names, with commas between them.
     """
-    wanted = _named(only, checks) if only is not None else set(checks)
-    unwanted = _named(skip, checks) if skip is not None else set()
-    chosen = tuple(check for check in checks if check in wanted and check not in unwanted)
+    wanted = _named(only) if only is not None else set(CHECKS)
+    unwanted = _named(skip) if skip is not None else set()
+    chosen = tuple(check for check in CHECKS if check in wanted and check not in unwanted)
     if not chosen:
         raise UsageError("--only and --skip leave no check to run")
     return chosen
@@ -61,14 +59,14 @@ def _look(check: Check, snapshot: Snapshot) -> DoctorFinding:
         return blind(f"{type(error).__name__}: {error}")
 
 
-def _named(words: Sequence[str], checks: Sequence[Check]) -> set[Check]:
-    names = {key.casefold(): check for check in checks for key in (check.code, check.name)}
+def _named(words: Sequence[str]) -> set[Check]:
+    names = {key.casefold(): check for check in CHECKS for key in (check.code, check.name)}
     found: set[Check] = set()
     for word in (word for given in words for word in given.replace(",", " ").split()):
         check = names.get(word.casefold())
         if check is None:
             close = difflib.get_close_matches(word.casefold(), names, n=1)
-            hint = f"; did you mean {close[0]}?" if close else f"; the checks are {', '.join(c.name for c in checks)}"
+            hint = f"; did you mean {close[0]}?" if close else f"; the checks are {', '.join(c.name for c in CHECKS)}"
             raise UsageError(f"there is no check {word}{hint}")
         found.add(check)
     if not found:

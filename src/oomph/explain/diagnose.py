@@ -36,9 +36,9 @@ _CERTAIN, _DOUBTFUL = 0.9, 0.5
 _SPEAKS_OF_DEVICE = ("GPU", "gpu", "CUDA", "cuda", "device")
 
 
-def words(faults: Sequence[Fault] | None = None) -> Words:
+def words() -> Words:
     """The words of the lines that `diagnose` needs; `read_log` of faults/reading can skip the others."""
-    filed = index(load() if faults is None else tuple(faults))
+    filed = index(load())
     others = (tracebacks.WORDS, fallback.WORDS, memory.MAP_WORDS, memory.TREND_WORDS, systems.WORDS, HELP_WORDS)
     wanted = filed.words("log").union(*others)
     return Words(
@@ -67,9 +67,7 @@ def diagnose(
     return reading.verdict()
 
 
-def diagnose_log(
-    log: bytes | Readable, others: Iterable[Evidence] = (), origin: str = "", faults: Sequence[Fault] | None = None
-) -> tuple[Diagnosis, ...]:
+def diagnose_log(log: bytes | Readable, others: Iterable[Evidence] = (), origin: str = "") -> tuple[Diagnosis, ...]:
     """Every fault that a log and later facts show, in constant memory.
 
     Args:
@@ -77,8 +75,8 @@ def diagnose_log(
         others: later facts, such as the exit status, in their order.
         origin: the source of the log, in words.
     """
-    lines = read_log(io.BytesIO(log) if isinstance(log, bytes) else log, origin, words(faults))
-    return diagnose(itertools.chain(lines, others), faults)
+    lines = read_log(io.BytesIO(log) if isinstance(log, bytes) else log, origin, words())
+    return diagnose(itertools.chain(lines, others))
 
 
 def _facts(evidence: object) -> Iterator[Evidence]:

@@ -88,7 +88,7 @@ def page_text(fault: Fault, width: int = _USUAL_WIDTH) -> str:
 def page_document(fault: Fault) -> dict[str, Any]:
     """A page of the catalogue for programs."""
     fields: dict[str, Any] = {key: getattr(fault, key) for key in _PAGE_FIELDS}
-    fields["remedies"] = [_remedy(remedy) for remedy in fault.remedies]
+    fields["remedies"] = [remedy.as_document() for remedy in fault.remedies]
     fields["sections"] = dict(fault.sections)
     return {"schema": SCHEMA, "fault": fields}
 
@@ -101,13 +101,8 @@ def _entry(diagnosis: Diagnosis) -> dict[str, Any]:
         "confidence": diagnosis.confidence,
         "evidence": [{"line": fact.line, "text": fact.text} for fact in diagnosis.evidence],
         "captured": dict(diagnosis.captured),
-        "remedies": [_remedy(remedy) for remedy in diagnosis.remedies],
+        "remedies": [remedy.as_document() for remedy in diagnosis.remedies],
     }
-
-
-def _remedy(remedy: Remedy) -> dict[str, str]:
-    text = f"{remedy.text}: {remedy.command}" if remedy.command else remedy.text
-    return {"text": text, "action": remedy.action} if remedy.action else {"text": text}
 
 
 def _diagnosis(rank: int, diagnosis: Diagnosis, width: int) -> Iterator[str]:

@@ -18,6 +18,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
+from oomph.process.terminal import stop_self
 from oomph.terminal.screen import screen_of
 from oomph.watch.screen import ViewChoice, lines_of, pressed
 from oomph.watch.signals import ENDING, NotedSignals
@@ -104,7 +105,7 @@ class _Loop:
             if number == signal.SIGTSTP:
                 self._live.stop()
                 self._keyboard.give_back()
-                self._signals.stop()
+                stop_self()
                 self._resume()
             elif number == signal.SIGCONT:  # after SIGSTOP: the shell has used the terminal meanwhile
                 self._keyboard.take()

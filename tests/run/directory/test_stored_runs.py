@@ -1,4 +1,4 @@
-"""Which runs of a folder have not finished, newest first, and which may be resumed."""
+"""The unfinished runs of a folder, newest first, and those that may be resumed."""
 
 from __future__ import annotations
 

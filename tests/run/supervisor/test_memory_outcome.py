@@ -1,4 +1,4 @@
-"""What became of the out-of-memory errors of a running attempt, by what its processes append to their journals."""
+"""The outcome of a running attempt's out-of-memory errors, from what its processes append to their journals."""
 
 from __future__ import annotations
 

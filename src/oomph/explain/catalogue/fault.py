@@ -63,6 +63,11 @@ class Remedy(NamedTuple):
         systems = ", ".join(SYSTEMS[system] for system in self.where)
         return f"{systems}: {self.text}" if systems else self.text
 
+    def as_document(self) -> dict[str, str]:
+        """The remedy as JSON."""
+        text = f"{self.text}: {self.command}" if self.command else self.text
+        return {"text": text, "action": self.action} if self.action else {"text": text}
+
 
 def _filled(template: str, captured: Mapping[str, str]) -> str:
     """The template with the values in it; empty when one of them is missing."""

@@ -174,7 +174,8 @@ class Hits:
 def _standing(hits: Sequence[Hit], went_on: int) -> tuple[Hit, ...]:
     """The hits that neither later training nor other signatures of the page cancel."""
     ids = {hit.signature.id for hit in hits} - {""}
-    return tuple(hit for hit in hits if _in_company(hit.signature, ids) and _outlasts(hit, went_on))
+    lasting = (hit for hit in hits if not hit.signature.outlived or hit.last[1] >= went_on)
+    return tuple(hit for hit in lasting if _in_company(hit.signature, ids))
 
 
 def _counts(signature: Signature, in_training: bool, inside: bool) -> bool:
@@ -183,10 +184,6 @@ def _counts(signature: Signature, in_training: bool, inside: bool) -> bool:
 
 def _in_company(signature: Signature, ids: Set[str]) -> bool:
     return ids.isdisjoint(signature.unless) and not (signature.beside and ids.isdisjoint(signature.beside))
-
-
-def _outlasts(hit: Hit, went_on: int) -> bool:
-    return not hit.signature.outlived or hit.last[1] >= went_on
 
 
 def _collect(hits: dict[Signature, Hit], signature: Signature, fact: Evidence, place: tuple[int, int]) -> None:

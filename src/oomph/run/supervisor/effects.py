@@ -7,14 +7,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import oomph
-from oomph.gpu.memory_in_use import Gpu
+from oomph.gpu.memory_in_use import Gpu, visible
 from oomph.protocol.entropy import hash_seed
 from oomph.protocol.handover import Handover
 from oomph.protocol.ownership import VARIABLE as OWNER_VARIABLE
 from oomph.run.directory.run_directory import RunDirectory
 from oomph.run.hang.watch import STACKS_SIGNAL, Watch
 from oomph.run.policy.ladder import Change
-from oomph.run.supervisor.devices import visible
 from oomph.run.supervisor.settings import Settings
 
 _VARIABLES = {
