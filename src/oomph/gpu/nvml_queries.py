@@ -122,7 +122,6 @@ _MEMORY_TEMPERATURE, _RECOVERY_ACTION = 82, 230  # NVML_FI_DEV_*
 _MEGAHERTZ, _MILLI, _PERCENT = 1e6, 1e-3, 1e-2
 
 
-_SENSOR = 0
 _SHUTDOWN, _SLOWDOWN = 0, 1  # NVML_TEMPERATURE_THRESHOLD_*
 _SHUTDOWN_MARGIN, _SLOWDOWN_MARGIN = 193, 194  # NVML_FI_DEV_TEMPERATURE_*_TLIMIT
 
@@ -137,7 +136,7 @@ def _limits_from_margin(nvml: Any, handle: Any) -> dict[str, float]:
     margin = nvml.nvmlDeviceGetMarginTemperature(handle)
     if margin <= 0:
         return {}
-    base = nvml.nvmlDeviceGetTemperature(handle, _SENSOR) + margin
+    base = nvml.nvmlDeviceGetTemperature(handle, _GPU_SENSOR) + margin
     limits: dict[str, float] = {}
     _add_slowdown(nvml, handle)(limits)
     _add_shutdown(nvml, handle)(limits)

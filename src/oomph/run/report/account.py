@@ -7,13 +7,13 @@ from collections.abc import Iterator
 
 from oomph.protocol.progress import Progress, place_in_words
 from oomph.run.policy.decide import Ending
-from oomph.run.policy.fault_name import signal_name
 from oomph.run.policy.ladder import Change
 from oomph.run.report.causes import NONE_SEEN, UNKNOWN
 from oomph.run.report.labels import EXACT, FAILED, MEANING, NOT_EQUAL, STOPPED, UNGUARDED, VERIFIED
 from oomph.run.report.larger_batch import larger_batch_in_words
 from oomph.run.report.summary import ALL_ENDED, CUT_OFF, UNRELATED, Summary, improvement, result_in_words
 from oomph.terminal.amounts import as_size, counted, times
+from oomph.terminal.endings import ProcessEnd
 from oomph.terminal.paint import GREEN, RED, YELLOW, Marked
 
 HEAD = 15
@@ -84,7 +84,7 @@ def _how(ending: Ending) -> str:
         return f"asked for a new process ({ending.restart_requested})"
     if ending.hung:
         return "was ended because it made no progress (hang)"
-    name = signal_name(ending.returncode)
+    name = ProcessEnd(ending.returncode).name
     if ending.returncode >= 0:
         return f"ended with {name} ({ending.fault})"
     known = ending.fault not in (name, "killed")  # "killed by SIGKILL (killed)" says nothing more
