@@ -80,7 +80,7 @@ def _of_the_end(story: Story, diagnoses: Sequence[Diagnosis]) -> list[Diagnosis]
 def headline(fault: str) -> str:
     """The name of a fault, with the code of its page if it has one."""
     page = find(fault)
-    return fault if page is None else f"{page.name} ({page.code})"
+    return fault if page is None else render.headline(page)
 
 
 def _exit_code(events: Sequence[Event]) -> int | None:

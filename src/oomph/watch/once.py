@@ -64,15 +64,7 @@ def _incidents(head: str, incidents: Sequence[ShownIncident]) -> Iterator[str]:
 def _gpu(gpu: GpuView) -> tuple[str, ...]:
     if gpu.problem:
         return (gpu.label, "-", "-", "-", "-", shown_line(gpu.problem))
-    values = gpu.values
-    return (
-        gpu.label,
-        wording.memory(values),
-        wording.percent(values.get("utilization_ratio")),
-        wording.celsius(values.get("temperature_celsius")),
-        wording.watts(values.get("power_watts")),
-        shown_line(gpu.name),
-    )
+    return (gpu.label, *wording.figures(gpu.values), shown_line(gpu.name))
 
 
 def _process(process: Process) -> tuple[str, ...]:

@@ -78,7 +78,7 @@ def gpu_row(gpu: GpuView, width: int, marks: str) -> Text:
     if gpu.problem:
         return text.append(shown_line(gpu.problem), style=_WORST)
     line = _width_of_line(width)
-    figure = _figures(gpu)
+    figure = wording.figures(gpu.values)
     for number, key in enumerate(CHARTED):
         text.append("  " if number else "")
         text.append(sparkline(gpu.history.get(key, ()), line, _top(gpu, key), marks), style="cyan")
@@ -86,16 +86,6 @@ def gpu_row(gpu: GpuView, width: int, marks: str) -> Text:
     if width >= _WIDE:
         text.append(f"  {shown_line(gpu.name)}", style="dim")
     return text
-
-
-def _figures(gpu: GpuView) -> Sequence[str]:
-    values = gpu.values
-    return (
-        wording.memory(values),
-        wording.percent(values.get("utilization_ratio")),
-        wording.celsius(values.get("temperature_celsius")),
-        wording.watts(values.get("power_watts")),
-    )
 
 
 def _width_of_line(width: int) -> int:

@@ -39,6 +39,16 @@ def watts(value: float | None) -> str:
     return UNKNOWN if value is None else f"{value:.0f} W"
 
 
+def figures(values: Values) -> tuple[str, str, str, str]:
+    """The memory, the utilization, the temperature and the power of a GPU."""
+    return (
+        memory(values),
+        percent(values.get("utilization_ratio")),
+        celsius(values.get("temperature_celsius")),
+        watts(values.get("power_watts")),
+    )
+
+
 def size(size_bytes: int | None) -> str:
     """A number of bytes."""
     return UNKNOWN if size_bytes is None else as_size(size_bytes)
