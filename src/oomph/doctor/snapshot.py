@@ -23,8 +23,6 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, is_dataclass
 from typing import Any
 
-# -- the script's Python, and the machine or container around it ------------------------------------------------------
-
 
 @dataclass(frozen=True)
 class Python:
@@ -98,9 +96,6 @@ class HostFacts:
     """The version of the loaded NVIDIA kernel module; empty if none is loaded."""
     modules: tuple[str, ...] = ()
     """The relevant kernel modules that are loaded."""
-
-
-# -- what is installed, what TensorFlow was built for, and the files its loader would take ----------------------------
 
 
 _WHEEL_FOLDER = re.compile(r"/nvidia/[^/]+/lib\Z")
@@ -214,13 +209,15 @@ class Toolchain:
     data_dir_exists: bool = True
 
 
+def numbers_in(version: str) -> tuple[int, ...]:
+    """The numbers between the dots of a version: (9, 3, 0, 75) for 9.3.0.75."""
+    return tuple(int(part) for part in version.split(".") if part.isdigit())
+
+
 def _numbers(version: str) -> tuple[int, ...]:
     """The leading numbers of a version: (2, 22, 0) for 2.22.0rc0."""
     found = _NUMBERS.match(version)
     return tuple(map(int, found[0].split("."))) if found else ()
-
-
-# -- the GPUs, as libcuda and as NVML show them -----------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
