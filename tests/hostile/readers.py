@@ -26,7 +26,7 @@ from oomph.errors import OomphError
 from oomph.explain.catalogue import catalogue
 from oomph.explain.catalogue.catalogue import PageError, parse_page
 from oomph.explain.catalogue.xid import read_table
-from oomph.explain.reading.heap_dump import read_dump
+from oomph.explain.reading.file import read_dump
 from oomph.gpu.question import parse
 from oomph.journal.journal import Event, foreign_format, read_journal, unreadable_lines
 from oomph.protocol.creations import DIRECTORY, Creation, Earlier

@@ -18,8 +18,7 @@ from oomph.protocol.creations import Earlier
 from oomph.protocol.injection import Injection, has_fired
 from oomph.rehearse.faults import FAULTS, Rehearsable
 from oomph.rehearse.judge import NOT_TRIED, SURVIVED, FaultVerdict, Rehearsed, judge
-from oomph.run.directory.run_directory import read_record, read_summary
-from oomph.run.directory.work_folder import work_folder
+from oomph.run.directory.run_directory import read_record, read_summary, work_folder
 from oomph.terminal.message import PREFIX
 from oomph.terminal.ticking import Ticking
 

@@ -11,8 +11,7 @@ from pathlib import Path
 
 from oomph.explain.evidence.evidence import Evidence
 from oomph.explain.evidence.memory import limit_in_words
-from oomph.explain.reading.file import Unreadable
-from oomph.explain.reading.heap_dump import read_dump
+from oomph.explain.reading.file import Unreadable, read_dump
 from oomph.explain.reading.log import Words, read_log
 from oomph.files.regular_file import open_regular
 from oomph.journal.events import (
