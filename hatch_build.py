@@ -15,7 +15,7 @@ class FrontMatter(BuildHookInterface):
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """Write the file into the source, where Git ignores it, and add it to what is packed."""
         sys.path.insert(0, str(Path(self.root) / "src"))
-        from oomph.explain.catalogue import front_matter
+        from oomph.explain.catalogue import catalogue
 
-        front_matter.write()
+        catalogue.write_front()
         build_data["artifacts"].append("src/oomph/explain/catalogue/front.jsonl")

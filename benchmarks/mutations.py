@@ -292,7 +292,7 @@ MUTATIONS = (
     ),
     Mutation(
         "live exceptions lose their chain",
-        "explain/evidence/live_exception.py",
+        "explain/evidence/evidence.py",
         "        if before is not None:\n",
         "        if False:\n",
         "explain/evidence/test_live_exception.py",
@@ -341,7 +341,7 @@ MUTATIONS = (
     ),
     Mutation(
         "a log's prefix takes the first letter of the line with it",
-        "explain/reading/prefixes.py",
+        "explain/reading/original_lines.py",
         "text = text[found.end() :]",
         "text = text[found.end() + 1 :]",
         "explain/reading",

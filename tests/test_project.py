@@ -21,7 +21,7 @@ from oomph.demo import scenario, show
 from oomph.demo.children import DemoError, compare, run_plain
 from oomph.demo.claims import ChildEnding, Claim, Compared, DemoTrial, Measured, Survived, judge, rows
 from oomph.errors import UsageError
-from oomph.run.directory.work_folder import work_folder
+from oomph.run.directory.run_directory import work_folder
 from oomph.terminal.wrapping import table
 
 ROOT = Path(__file__).resolve().parents[1]

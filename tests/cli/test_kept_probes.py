@@ -1,4 +1,4 @@
-"""What was measured on a GPU is kept for this user alone, and read with distrust."""
+"""Measurements on a GPU are kept for this user alone, and read with distrust."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a run ended, in the list of runs and in its own story: the same in both, and of the newest call only."""
+"""The end of a run is the same in the list of runs and in its own story, and of the newest call only."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the verbs say when a descriptor is closed or full: one sentence, and a code that means just that."""
+"""A verb whose descriptor is closed or full prints one sentence and has an exit code for just that."""
 
 from __future__ import annotations
 

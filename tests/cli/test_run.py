@@ -255,7 +255,7 @@ def test_general_help_imports_no_verb_module(tmp_path):
     code = "import sys, oomph.cli as c; c.main(['--help']); print([m for m in sys.modules if m.startswith('oomph.')])"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=_environ(), timeout=LIMIT)
     rooms = {
-        "cli": ("help_text", "output"),
+        "cli": ("output",),
         "files": ("patterns",),
         "redaction": ("redaction", "secret_forms"),
         "terminal": ("console", "message", "screen", "wrapping"),

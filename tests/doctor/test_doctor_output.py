@@ -11,9 +11,8 @@ from oomph.doctor import render
 from oomph.doctor.check import FAIL, SKIP, Check, passed
 from oomph.doctor.checks import CHECKS
 from oomph.doctor.deep import _FAULTS
-from oomph.doctor.examine import choose, examine
+from oomph.doctor.examine import choose, examine, verdict
 from oomph.doctor.report import as_report, redact
-from oomph.doctor.verdict import verdict
 from oomph.errors import UsageError
 from oomph.explain.catalogue.catalogue import load
 

@@ -9,8 +9,7 @@ import psutil
 import pytest
 
 from oomph.doctor.snapshot import Snapshot
-from oomph.gpu.question import Answer, Question
-from oomph.gpu.versions import cuda_version, cudnn_version
+from oomph.gpu.question import Answer, Question, cuda_version, cudnn_version
 
 
 def ask(tmp_path, monkeypatch, code: str, limit: float = 10.0) -> Answer:

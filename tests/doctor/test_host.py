@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from oomph.doctor.observe import observe
-from oomph.doctor.observe.environment import observe_environment
-from oomph.doctor.observe.host import observe_host
+from oomph.doctor.observe.host import observe_environment, observe_host
 from oomph.doctor.observe.python import observe_python
 from oomph.errors import ExamineError
 

@@ -1,4 +1,4 @@
-"""What stands in the place of a file: a FIFO, a loop of links, a folder, a device or a sparse file without an end."""
+"""Things in the place of a file: a FIFO, a loop of links, a folder, a device or a sparse file without an end."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from oomph.doctor.recorded import behind, recorded
 from oomph.journal.events import AttemptEnded, MachineSeen
 from oomph.journal.journal import Journal
 from oomph.process.command import Command
-from oomph.run.supervisor.machine_at_start import look
+from oomph.run.supervisor.settings import look
 
 
 @pytest.fixture

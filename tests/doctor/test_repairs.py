@@ -1,4 +1,4 @@
-"""What the environment alone can mend, and how it is printed for a shell."""
+"""Repairs by environment variables alone, and their form for a shell."""
 
 from __future__ import annotations
 

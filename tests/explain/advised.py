@@ -1,4 +1,4 @@
-"""What `oomph explain` advises for a log, as the tests of remedies look at it."""
+"""The advice of `oomph explain` for a log, for the tests of remedies."""
 
 from __future__ import annotations
 

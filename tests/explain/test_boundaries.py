@@ -12,7 +12,7 @@ from oomph.explain.catalogue.fault import Fault, Signature
 from oomph.explain.diagnose import diagnose_log
 
 GLUED = "0.98765"
-"""What a progress bar leaves without a line break in front of what comes next."""
+"""The end of a progress bar, without a line break before the next message."""
 CUT = re.compile(r"(?<=[\d.])\d")
 
 

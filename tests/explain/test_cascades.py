@@ -1,4 +1,4 @@
-"""Which of several faults is the cause, where in the user's code it was, and what growth of memory looks like."""
+"""The cause among several faults, its line in the user's code, and growing memory."""
 
 from __future__ import annotations
 

@@ -6,8 +6,8 @@ import itertools
 from pathlib import Path
 
 from oomph.explain.diagnose import diagnose_log
-from oomph.explain.evidence.cpu_pool import limit_in_words
 from oomph.explain.evidence.evidence import Evidence
+from oomph.explain.evidence.memory import limit_in_words
 from oomph.explain.matching.named_fault import SUSPICION, Diagnosis
 
 LOG = (Path(__file__).parents[1] / "logs/crash/cpu_pool.log").read_text()

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from oomph.explain.catalogue.catalogue import load
-from oomph.explain.catalogue.neighbours import neighbours
+from oomph.explain.catalogue.fault import neighbours
 from oomph.explain.diagnose import diagnose, diagnose_log
 from oomph.explain.evidence.evidence import Evidence
 from oomph.explain.matching.named_fault import SUSPICION

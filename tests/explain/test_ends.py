@@ -1,4 +1,4 @@
-"""How shells, launchers and debuggers say that a process has died, where the log says nothing else."""
+"""The words of shells, launchers and debuggers for a process that died, where the log says nothing else."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What stands beside a message at run time decides the first remedy: memory, GPU libraries, crashes, hangs."""
+"""The words beside a message at run time decide the first remedy: memory, GPU libraries, crashes, hangs."""
 
 from __future__ import annotations
 

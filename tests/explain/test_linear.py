@@ -19,7 +19,7 @@ from oomph import run as recovery
 from oomph.explain.catalogue.catalogue import load
 from oomph.explain.evidence.evidence import TEXT_LIMIT
 from oomph.explain.matching import systems
-from oomph.explain.reading import joined
+from oomph.explain.reading import original_lines
 from oomph.files.patterns import LazyPattern
 
 pytestmark = pytest.mark.alone
@@ -117,7 +117,7 @@ def test_every_pattern_of_a_module_is_applied_in_linear_time(name):
 
 @pytest.mark.parametrize("name", ["_GLUED", "_JOINED", "_BEGINS", "_FRAME", "_HEAD_GOES_ON", "_OF_ERROR"])
 def test_patterns_for_splitting_joined_lines_take_linear_time(name):
-    (pattern,) = patterns_in(vars(joined)[name])
+    (pattern,) = patterns_in(vars(original_lines)[name])
     seconds, text = slowest(pattern, pattern.search if name != "_JOINED" else pattern.split)
     assert seconds <= SECONDS, text
 

@@ -1,4 +1,4 @@
-"""What comes first: the message of an abort, and what is certain before guesses. The last error is always shown."""
+"""The order of diagnoses: an abort's message first, certain ones before guesses. The last error is always shown."""
 
 from __future__ import annotations
 

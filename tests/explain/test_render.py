@@ -1,4 +1,4 @@
-"""A diagnosis as text: no width parts a key from the name that gives it away."""
+"""A diagnosis as text: its secrets stay hidden at any width, and its excerpts keep the words that decide."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import pytest
 
 from oomph.explain.catalogue.catalogue import find, load
 from oomph.explain.catalogue.docs import documents
-from oomph.explain.catalogue.fault import Remedy
+from oomph.explain.catalogue.fault import Remedy, Signature
 from oomph.explain.diagnose import diagnose_log
 from oomph.explain.evidence.evidence import Evidence
 from oomph.explain.matching.named_fault import CAUSE, Diagnosis
-from oomph.explain.render import as_text, page_text
+from oomph.explain.render import as_text, excerpt, page_text
 from oomph.terminal.message import shown
 
 KEY = "hunter2hunter2"
@@ -72,3 +72,67 @@ def test_multiline_value_becomes_one_line_of_a_remedy() -> None:
     page = fault._replace(remedies=(Remedy("Look at it", known="Look at {value}"),))
     text = as_text([Diagnosis(page, CAUSE, 0.9, (Evidence("log", "x"),), {"value": "one\ntwo"})], "log")
     assert "1. Look at one two.\n" in text
+
+
+MOST = 120
+
+
+def test_short_line_is_shown_in_full() -> None:
+    assert excerpt("x" * MOST, (), MOST) == "x" * MOST
+
+
+def test_line_with_a_match_at_its_beginning_is_shortened_at_its_end() -> None:
+    shown = excerpt("wording " + "x" * 500, (Signature("wording"),), MOST)
+    assert shown == "wording " + "x" * (MOST - 8) + " ..."
+
+
+@pytest.mark.parametrize("place", [200, 1000, 3000])
+@pytest.mark.parametrize("pattern", ["", r"wording \d+"])
+def test_match_late_in_a_line_is_shown_after_its_beginning(place: int, pattern: str) -> None:
+    shown = excerpt("speaker: " + "x" * place + " wording 42 " + "y" * 500, (Signature("wording", pattern),), MOST)
+    assert shown.startswith("speaker: ")
+    assert " wording 42 " in shown
+    assert shown.endswith(" ...")
+    assert len(shown) <= MOST + len(" ...")
+
+
+def test_excerpt_of_a_long_match_includes_its_literal() -> None:
+    text = "a" + "x" * 600 + " decisive " + "y" * 600
+    assert " decisive " in excerpt(text, (Signature("decisive", r"ax+ decisive y+"),), MOST)
+
+
+def test_ellipsis_appears_only_where_text_is_left_out() -> None:
+    text = "".join(f"{number:03}" for number in range(300))
+    for start in range(MOST):
+        parts = excerpt(text, (Signature(text[start : start + MOST]),), MOST).removesuffix(" ...").split(" ... ")
+        assert len(parts) == 1 or "".join(parts) not in text, start
+
+
+def test_pattern_match_is_shown_although_the_literal_occurs_earlier() -> None:
+    text = "code: ok " + "x" * 400 + " code 42 decides " + "y" * 400
+    assert " code 42 decides " in excerpt(text, (Signature("code", r"code \d+ decides"),), MOST)
+    assert "42 decides" in excerpt(text, (Signature("code:", r"\d+ decides"),), MOST)
+
+
+def test_excerpt_reaching_the_end_of_the_line_has_no_final_ellipsis() -> None:
+    assert excerpt("x" * 400 + " wording", (Signature("wording"),), MOST).endswith(" wording")
+
+
+def test_ptxas_message_is_shown_after_a_long_beginning() -> None:
+    line = (
+        "2021-11-02 18:00:00.000001: W tensorflow/stream_executor/gpu/asm_compiler.cc:111] INTERNAL: ptxas exited with "
+        "non-zero error code 65280, output: ptxas " + "/tmp/some/deep/folder/" * 12 + "tempfile-box-1a2b, line 10; "
+        "fatal   : Unsupported .version 7.4; current version is '7.0'"
+    )
+    (found, *_) = diagnose_log(line.encode())
+    assert found.name == "cuda-toolchain-missing"
+    evidence = as_text([found], "log").partition("evidence")[2]
+    assert "Unsupported .version 7.4; current version is '7.0'" in " ".join(evidence.split())
+
+
+def test_end_of_a_long_xla_failure_message_is_shown() -> None:
+    line = (
+        "XlaRuntimeError: INTERNAL: RET_CHECK failure (xla/a.cc:1) " + "f32[1,2]{1,0} " * 60 + "failed: no such layout"
+    )
+    (found, *_) = diagnose_log(line.encode())
+    assert "failed: no such layout" in as_text([found], "log")

@@ -82,6 +82,6 @@ def test_indented_traceback_in_a_plain_log_is_recognised() -> None:
 
 @pytest.mark.parametrize("prefix", ["ERROR:root:", "2024-01-01 00:00:00,123 - root - ERROR - "])
 def test_prefix_of_an_ordinary_logger_message_is_kept(prefix: str) -> None:
-    from oomph.explain.reading.prefixes import without_prefixes
+    from oomph.explain.reading.original_lines import without_prefixes
 
     assert without_prefixes(f"{prefix}the reader has stopped")[0] == f"{prefix}the reader has stopped"

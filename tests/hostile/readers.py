@@ -23,26 +23,24 @@ from oomph.doctor.observe.packages import observe_packages, requirements
 from oomph.doctor.observe.tensorflow import architectures, observe_tensorflow
 from oomph.doctor.recorded import behind
 from oomph.errors import OomphError
-from oomph.explain.catalogue import front_matter
+from oomph.explain.catalogue import catalogue
 from oomph.explain.catalogue.catalogue import PageError, parse_page
 from oomph.explain.catalogue.xid import read_table
-from oomph.explain.reading.heap_dump import read_dump
+from oomph.explain.reading.file import read_dump
 from oomph.gpu.question import parse
 from oomph.journal.journal import Event, foreign_format, read_journal, unreadable_lines
 from oomph.protocol.creations import DIRECTORY, Creation, Earlier
 from oomph.protocol.handover import REHEARSAL, Handover, Injection
 from oomph.protocol.handover import VARIABLE as HANDOVER
 from oomph.protocol.progress import ProgressBoard, read_progress
-from oomph.run.directory.run_directory import RunDirectory, read_record
-from oomph.run.directory.stored_runs import first_trusted, unfinished_runs
-from oomph.run.directory.summary_file import read_summary
-from oomph.run.directory.unfinished import unfinished
+from oomph.run.directory.run_directory import RunDirectory, read_record, read_summary
+from oomph.run.directory.unfinished import first_trusted, unfinished, unfinished_runs
 from oomph.run.policy import decisions
 from oomph.run.policy.decide import decide
 from oomph.run.policy.examination import Trail, examine
 from oomph.run.report.account import account
+from oomph.run.report.story import as_text as story_as_text
 from oomph.run.report.story import story_of
-from oomph.run.report.story_text import as_text as story_as_text
 from oomph.run.report.summary import summarise
 from oomph.run.supervisor.attempt_conditions import Machine, conditions
 from oomph.run.supervisor.chronicle import Chronicle
@@ -214,7 +212,7 @@ def readers(library: bytes, cache: bytes, pages: list[str], checkpoint: dict[str
     )
     injection = as_text({"fault": "killed", "earlier": ["a"]})
     said = b'{"version": 12050}\n{"row": {"index": 0, "name": "H100", "memory": 5}}\n'
-    table = (Path(front_matter.__file__).parent / "xid.csv").read_bytes()
+    table = (Path(catalogue.__file__).parent / "xid.csv").read_bytes()
     return [
         Reader("journal of the script", journal, _lines(journal), _journal),
         Reader("journal of the supervisor", early, _lines(early), _journal),

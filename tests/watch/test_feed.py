@@ -1,4 +1,4 @@
-"""Which runs and GPUs are shown: the runs that are going on here, the newest one, or the machine."""
+"""The runs and GPUs that are shown: the runs that are going on here, the newest one, or the machine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the documents say of the metrics agrees with their table."""
+"""The documents on the metrics agree with their table."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the live view and `--once` show: whole screens as golden files, and what holds at every size."""
+"""The live view and `--once`: whole screens as golden files, and rules that hold at every size."""
 
 from __future__ import annotations
 
@@ -10,9 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as some
 from rich.cells import cell_len
 
-from oomph.watch.choice import ViewChoice, pressed
-from oomph.watch.figures import ASCII, sparkline
-from oomph.watch.screen import LEAST_HEIGHT, LEAST_WIDTH, Wish, allot, cut, lines_of
+from oomph.watch.screen import LEAST_HEIGHT, LEAST_WIDTH, ViewChoice, Wish, allot, cut, lines_of, pressed
+from oomph.watch.wording import ASCII, sparkline
 
 PLAIN = ViewChoice()
 

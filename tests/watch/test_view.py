@@ -13,10 +13,10 @@ from oomph.monitor.sample import GpuProcess, Sample
 from oomph.protocol.progress import Progress
 from oomph.run.directory.run_directory import FAILED, FINISHED, RUNNING, RunRecord
 from oomph.run.directory.unfinished import STOPPED, UNFINISHED
-from oomph.watch.document import as_document
 from oomph.watch.exposition import exposition
 from oomph.watch.incidents import ShownIncident, incidents_of
 from oomph.watch.job import Run, job_of, silence
+from oomph.watch.once import as_document
 from oomph.watch.view import view_of
 
 RECORD = RunRecord(("train.py", "--epochs", "10"), "python", "/here", "", RUNNING, attempts=2)

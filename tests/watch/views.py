@@ -7,11 +7,10 @@ import time
 from pathlib import Path
 
 from oomph.monitor.sample import GpuProcess, GpuSample, Sample
-from oomph.watch.choice import ViewChoice
 from oomph.watch.incidents import ShownIncident
 from oomph.watch.job import Job
 from oomph.watch.once import as_text
-from oomph.watch.screen import lines_of
+from oomph.watch.screen import ViewChoice, lines_of
 from oomph.watch.view import View, view_of
 
 GOLDEN = Path(__file__).parent / "golden"

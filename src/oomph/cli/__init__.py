@@ -14,11 +14,12 @@ from typing import NoReturn
 
 from oomph import __version__
 from oomph.cli import output
-from oomph.cli.help_text import Formatter, fitting
 from oomph.errors import OomphError, UsageError
+from oomph.files.patterns import lazy_pattern
 from oomph.terminal import screen
 from oomph.terminal.console import clear_line
 from oomph.terminal.screen import BOLD
+from oomph.terminal.wrapping import reflowed, wrapped
 
 COMMANDS = {
     "run": ("oomph.cli.run", "run a training script, unmodified, and keep it alive through GPU errors"),
@@ -46,6 +47,36 @@ _OPTION_CUTOFF = 0.8
 _OBJECTS_BETWEEN_COLLECTIONS = 50_000
 """The number of new objects between garbage collections: a start makes tens of thousands, none of them garbage; the
 default is 700."""
+
+
+_COMMAND = lazy_pattern(r"(?P<whole> *(?:examples?: )?(?P<words>(?:oomph|python|eval)(?: \S+)+)) *")
+
+
+class Formatter(argparse.RawDescriptionHelpFormatter):
+    """argparse's formatter, which would break words at their hyphens."""
+
+    def __init__(self, prog: str) -> None:
+        super().__init__(prog, width=output.width())
+
+    def _split_lines(self, text: str, width: int) -> list[str]:
+        return wrapped(text, width).split("\n")
+
+
+def fitting(text: str) -> str:
+    """A help text wrapped to the width; the commands of its examples stay whole, to be pasted."""
+    width = output.width()
+    before, mark, after = text.partition("\nexample")
+    examples, blank, after = after.partition("\n\n")
+    lines = (_fitting(line, width) for line in f"{mark}{examples}".split("\n"))
+    return reflowed(before, width) + "\n".join(lines) + reflowed(blank + after, width)
+
+
+def _fitting(line: str, width: int) -> str:
+    command = _COMMAND.match(line)
+    if command is None or len(line) <= width:
+        return reflowed(line, width)
+    column, start = command.end(), command.start("words")
+    return wrapped(line, width, " " * (column if column <= width * 3 // 4 else start + 2), command=command["whole"])
 
 
 class _Parser(argparse.ArgumentParser):

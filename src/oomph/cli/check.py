@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from oomph.cli import run as run_verb
-from oomph.cli.checking import checked, request_for
+from oomph.cli.examining import check_request, checked
 from oomph.cli.output import say, width, write, write_json
 from oomph.cli.run import positive
 from oomph.errors import ExamineError
@@ -60,7 +60,7 @@ def parse_arguments(parser: argparse.ArgumentParser, words: Sequence[str]) -> ar
 def run(args: argparse.Namespace) -> int:
     """Check; 1 if the training will fail or cannot learn. Raises ExamineError if nothing can be checked."""
     know_secrets(args.words, os.environ)
-    request = request_for(args.words, args.python, args.fit, full=args.full, tune=args.tune)
+    request = check_request(args.words, args.python, args.fit, full=args.full, tune=args.tune)
     try:
         document, found = checked(request)
     except ExamineError as error:
@@ -86,8 +86,8 @@ def _print(found: Checked, python: str) -> None:
 def _machine(python: str) -> str:
     """The doctor's verdict on this machine, in a line; fails open."""
     from oomph.doctor import examine
+    from oomph.doctor.examine import verdict
     from oomph.doctor.observe import observe
-    from oomph.doctor.verdict import verdict
     from oomph.run.supervisor.interpreter import choose_python
 
     try:

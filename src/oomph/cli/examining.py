@@ -1,14 +1,18 @@
-"""Examines a training in the script's process, for `oomph plan`, `oomph check` and their forms of `oomph run`."""
+"""Examines a training in the script's process, for `oomph check`, `oomph plan` and their forms of `oomph run`."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from oomph.cli.output import say
-from oomph.errors import ExamineError, UsageError
+from oomph.errors import ExamineError, OomphError, UsageError
 
 if TYPE_CHECKING:
+    from oomph.planning.plan import Plan
+    from oomph.preflight.document import Checked
     from oomph.reach.request import NotReached, ReachRequest, TrainingReached
 
 
@@ -20,24 +24,11 @@ class EndedWhileExaminedError(ExamineError):
         self.doing = doing
 
 
-def request_with(
+def _request(
     verb: str, words: Sequence[str], python: str | None, arguments: Mapping[str, Any], fit: int,
     examiner: str, environ: Mapping[str, str],
 ) -> ReachRequest:  # fmt: skip
-    """The request for a script.
-
-    Args:
-        verb: the verb that asks, for messages.
-        words: the script and its arguments.
-        python: the Python that the user names.
-        arguments: those of the examiner.
-        fit: the number of the training.
-        examiner: what examines it, "package.module:function".
-        environ: environment variables for the script, where the user has not set them.
-
-    Raises:
-        UsageError: the script cannot be reached.
-    """
+    """The request for a script; `arguments` are the examiner's. Raises UsageError if it cannot be reached."""
     from oomph.process.command import parse_command
     from oomph.reach.guards import hiding_option
     from oomph.reach.request import ReachRequest
@@ -66,7 +57,157 @@ def _why(found: NotReached, request: ReachRequest, verb: str, done: str) -> str:
     """The reason nothing was done, and a Python to use if the script's lacks TensorFlow."""
     from oomph.run.supervisor.interpreter import advise, module_in
 
-    missing = module_in(found.reason)
-    python = request.python
+    missing, python = module_in(found.reason), request.python
     advice = f"; {advise(missing, python, request.command, verb)}" if missing and python else ""
     return f"nothing was {done}: {found.reason}{advice}"
+
+
+# -- oomph check ------------------------------------------------------------------------------------------------------
+
+
+_CHECKER = "oomph.preflight.live.examine:examine"
+
+
+def check_request(
+    words: Sequence[str], python: str | None, fit: int = 1, *, full: bool = False, tune: bool = False
+) -> ReachRequest:
+    """The request to check a script. Raises UsageError if it cannot be reached.
+
+    Args:
+        words: the script and its arguments.
+        python: the Python that the user names.
+        fit: the number of the training.
+        full: whether to read all of the data.
+        tune: whether to try changes of the pipeline.
+    """
+    from oomph.planning.device import counting_environ, device_of, pool_of
+
+    device = pool_of(os.environ) or device_of(None, os.environ, lambda text: None)
+    arguments = {"full": full, "tune": tune, "device": device}
+    return _request("check", words, python, arguments, fit, _CHECKER, counting_environ() if device else {})
+
+
+def checked(request: ReachRequest) -> tuple[dict[str, Any], Checked]:
+    """Run the script up to its training and check it: as a document, and as values. Raises ExamineError."""
+    from oomph.preflight.document import checked_of
+
+    found = examined(request, "check", "checked")
+    try:
+        return dict(found.document), checked_of(found.document)
+    except ValueError as error:
+        raise ExamineError(f"the findings at {found.training.site} cannot be read: {error}") from error
+
+
+def show_findings(words: Sequence[str], python: str | None) -> None:
+    """Start the script once to check its first training, and print a line for each finding. Never stops the run."""
+    try:
+        _, found = checked(check_request(words, python))
+    except OomphError as error:
+        say(f"--check has no effect: {error}")
+        return
+    for each in found.found:
+        remedy = f"; {each.remedies[0]}" if each.remedies else ""
+        say(f"{each.severity}: {each.name} ({each.code}): {each.message}{remedy}")
+    if not found.found:
+        say(f"checked {found.place}: nothing found; looked at {found.looked_at}")
+
+
+# -- oomph plan -------------------------------------------------------------------------------------------------------
+
+
+_IDLE_BYTES = 1 << 30
+"""The bytes in use of an idle GPU, at most: the driver and a desktop hold less."""
+_PLANNER = "oomph.planning.live.examine:examine"
+
+
+def plan_request(words: Sequence[str], python: str | None, arguments: dict[str, Any], fit: int) -> ReachRequest:
+    """The request to plan a script; `arguments` are the examiner's. Raises UsageError if it cannot be reached."""
+    from oomph.planning.device import counting_environ
+
+    device, is_idle = arguments["device"], False
+    if device is not None and device.get("is_card", True):
+        arguments, is_idle = arguments | {"probe": True, "kept": _kept(device["name"])}, _is_idle()
+    return _request("plan", words, python, arguments, fit, _PLANNER, counting_environ(is_idle))
+
+
+def planned(request: ReachRequest) -> Plan:
+    """Run the script up to its training and plan it. Raises ExamineError.
+
+    A step on the GPU may end the script's process, as with a library that does not fit the driver. Then plan once more,
+    without such steps.
+    """
+    from oomph.planning.batch_sizes import PROBING
+    from oomph.planning.plan import plan_of
+
+    try:
+        found = examined(request, "plan", "planned")
+    except EndedWhileExaminedError as error:
+        if not error.doing.startswith(PROBING):
+            raise
+        say(f"{error}, while {error.doing}; planning once more without that")
+        without = replace(request, arguments={**request.arguments, "probe": False})
+        found = examined(without, "plan", "planned")
+    if (probed := found.document.get("probed")) is not None:
+        _keep(probed)
+    try:
+        return plan_of(found.document)
+    except ValueError as error:
+        raise ExamineError(f"the plan of {found.training.site} cannot be read: {error}") from error
+
+
+def _is_idle() -> bool:
+    """True if nobody trains on a GPU of this machine."""
+    from oomph.gpu.question import installed
+
+    found, _ = installed(os.environ)
+    return bool(found) and all(gpu.used_bytes < _IDLE_BYTES for gpu in found)
+
+
+def _kept(gpu: str) -> list[dict[str, Any]]:
+    """Measurements of earlier plans on GPUs of this kind, as JSON."""
+    from oomph.cli.kept_probes import kept_for
+    from oomph.planning.probe_record import as_document
+
+    return [as_document(record) for record in kept_for(gpu, os.environ, say)]
+
+
+def _keep(probed: object) -> None:
+    """Keep what this plan has measured."""
+    from oomph.cli.kept_probes import keep
+    from oomph.planning.probe_record import record_of
+
+    try:
+        keep(record_of(probed), os.environ, say)
+    except ValueError as error:
+        say(f"what was measured is not kept for later plans: {error}")
+
+
+def planned_micro_batch(words: Sequence[str], python: str | None) -> int | None:
+    """The largest micro-batch that fits the device of this run, for the script's first training.
+
+    None, after a line that says so, if its batch fits or nothing can be planned: the run then begins as it would
+    without a plan.
+    """
+    from oomph.planning.device import device_of, pool_of
+
+    try:
+        device = pool_of(os.environ) or device_of(None, os.environ, say)
+        if device is None:
+            say("--plan has no effect: there is no GPU here, and no limit for the CPU's memory pool")
+            return None
+        own_batch: dict[str, Any] = {"batches": [], "policy": None, "optimizer": None, "device": device}
+        plan = planned(plan_request(words, python, own_batch, 1))
+    except OomphError as error:
+        say(f"--plan has no effect: {error}")
+        return None
+    if plan.max_batch is None:
+        say(f"--plan has no effect: {plan.why_open or 'which batch fits is not known'}")
+        return None
+    if plan.batch <= plan.max_batch:
+        say(f"the batch of {plan.batch} at {plan.place} should fit: up to {plan.max_batch:,} should")
+        return None
+    if not plan.micro_batch:
+        say(f"not even micro-batches of one sample are sure to fit at {plan.place}; the run begins as without --plan")
+        return None
+    say(f"the batch of {plan.batch} at {plan.place} may not fit: it is trained in micro-batches of {plan.micro_batch}")
+    return plan.micro_batch

@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 import argparse
+import copy
 import os
-import stat
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from oomph.cli import sources
-from oomph.cli.exit_status import meaning
-from oomph.cli.log_of_run import survived
 from oomph.cli.output import say, width, write, write_json
-from oomph.cli.target import is_text, run_of, status_of, unknown
-from oomph.errors import ExamineError, UsageError
+from oomph.cli.sources import survived
+from oomph.cli.target import exists, is_piped, is_text, meaning, run_of, status_of, unknown
+from oomph.errors import ExamineError, OomphError, UsageError
 from oomph.explain import render
 from oomph.explain.diagnose import diagnose
 from oomph.explain.matching.named_fault import Diagnosis
-from oomph.explain.reading.file import Unreadable
-from oomph.explain.reading.run_folder import is_run
+from oomph.explain.reading.file import Unreadable, is_run
 from oomph.terminal.screen import Heads
 from oomph.terminal.wrapping import reflowed
 
@@ -81,24 +78,43 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Explain the targets. Raises UsageError or ExamineError when there is nothing to explain."""
     targets = args.target
-    if len(targets) > 1 and not any(_exists(Path(target)) for target in targets) and is_text(" ".join(targets)):
+    if len(targets) > 1 and not any(exists(Path(target)) for target in targets) and is_text(" ".join(targets)):
         targets = [" ".join(targets)]  # the words of an error, without quotes
     if len(targets) > 1:
-        from oomph.cli.several import explain_each
-
-        return explain_each(args, targets, _run_one)
+        return _run_each(args, targets)
     args.target = targets[0] if targets else None
     return _run_one(args)
 
 
+def _run_each(args: argparse.Namespace, targets: Sequence[str]) -> int:
+    """Explain one target after another, and name those that cannot be explained; returns the highest exit code."""
+    if args.json:
+        raise UsageError("--json prints one document: name one target")
+    for option in ("exit_status", "kernel_log"):
+        if getattr(args, option) is not None:
+            raise UsageError(f"--{option.replace('_', '-')} belongs to one program: name one target")
+    codes = []
+    for place, target in enumerate(targets):
+        if place:
+            write("\n")
+        one = copy.copy(args)
+        one.target = target
+        try:
+            codes.append(_run_one(one))
+        except OomphError as problem:
+            say(str(problem))
+            codes.append(problem.exit_code if isinstance(problem, ExamineError | UsageError) else 1)
+    return max(codes)
+
+
 def _run_one(args: argparse.Namespace) -> int:
-    if args.target is None and args.exit_status is None and args.kernel_log is None and _is_piped():
+    if args.target is None and args.exit_status is None and args.kernel_log is None and is_piped():
         args.target = "-"
     args.is_text = False
     _check(args)
     if args.target not in (None, "-"):
         args.target = run_of(args.target)
-    if args.target not in (None, "-") and _exists(Path(args.target)) and is_run(Path(args.target)):
+    if args.target not in (None, "-") and exists(Path(args.target)) and is_run(Path(args.target)):
         from oomph.journal.journal_reader import JournalReader
 
         with JournalReader(Path(args.target)):  # the journal is read once, and not by each part of the answer
@@ -109,17 +125,18 @@ def _run_one(args: argparse.Namespace) -> int:
 def _answer(args: argparse.Namespace) -> int:
     if args.decisions:
         return _explain_decisions(args)
-    if args.target not in (None, "-") and not _exists(Path(args.target)):
+    if args.target not in (None, "-") and not exists(Path(args.target)):
         if _prints_page(args):
             return 0
         _reinterpret(args)
     found = _runs(args.target)
     if found:
         return _print_runs(args, found)
-    if args.full and not (args.target and Path(args.target).is_dir()):
+    if args.full and _directory(args.target) is None:
         raise UsageError("only a run has more to show: leave --full out")
     try:
-        diagnoses = _with_command(args.target, _diagnoses(args))
+        evidence = sources.evidence(args.target, args.kernel_log, args.exit_status, is_text=args.is_text)
+        diagnoses = _with_command(_directory(args.target), diagnose(evidence))
     except Unreadable as problem:
         raise ExamineError(str(problem)) from problem
     except OSError as problem:
@@ -128,15 +145,6 @@ def _answer(args: argparse.Namespace) -> int:
         sources.tell_what_the_kernel_shows(diagnoses)
     _print_diagnoses(args, diagnoses)
     return 1 if args.exit_code and diagnoses else 0
-
-
-def _is_piped() -> bool:
-    """True if standard input is a pipe or a file, as in `python train.py 2>&1 | oomph explain`."""
-    try:
-        mode = os.fstat(0 if sys.stdin is None else sys.stdin.fileno()).st_mode
-    except (OSError, ValueError):
-        return False  # closed
-    return stat.S_ISFIFO(mode) or stat.S_ISREG(mode)
 
 
 def _runs(target: str | None) -> list[Path]:
@@ -161,8 +169,9 @@ def _check(args: argparse.Namespace) -> None:
 
 
 def _print_diagnoses(args: argparse.Namespace, diagnoses: Sequence[Diagnosis]) -> None:
-    document, section = _machine(args.target, diagnoses)
-    left, story = _unfinished(args.target), _story(args.target)
+    run = _directory(args.target)
+    document, section = _machine(run, diagnoses)
+    left, story = _unfinished(args.target), _story(run)
     if args.json:
         told = {"story": story.as_document()} if story else {}
         write_json({**render.as_document(diagnoses), **document, **told, **(left.as_document() if left else {})})
@@ -171,9 +180,9 @@ def _print_diagnoses(args: argparse.Namespace, diagnoses: Sequence[Diagnosis]) -
     if diagnoses and not args.is_text:
         state = state or survived(args.target)
     if story is not None:
-        from oomph.cli import run_story
+        from oomph.cli import runs
 
-        shown = run_story.text(
+        shown = runs.run_as_text(
             story,
             _subject(args),
             diagnoses,
@@ -183,7 +192,7 @@ def _print_diagnoses(args: argparse.Namespace, diagnoses: Sequence[Diagnosis]) -
             full=args.full,
             width=width(),
         )
-        headlines = [run_story.headline(incident.fault) for incident in story.incidents]
+        headlines = [runs.headline(incident.fault) for incident in story.incidents]
         write(shown, {**_heads(diagnoses), **render.heads(headlines)})
     else:
         text = render.as_text(diagnoses, _subject(args), state, following, width(), section)
@@ -194,27 +203,27 @@ def _heads(diagnoses: Sequence[Diagnosis]) -> Heads:
     return render.heads(render.headline(diagnosis.fault) for diagnosis in diagnoses)
 
 
-def _diagnoses(args: argparse.Namespace) -> tuple[Diagnosis, ...]:
-    return diagnose(sources.evidence(args.target, args.kernel_log, args.exit_status, is_text=args.is_text))
+def _directory(target: str | None) -> Path | None:
+    """The run directory that is explained; None for other targets."""
+    return None if not target or not Path(target).is_dir() else Path(target)
 
 
-def _with_command(target: str | None, diagnoses: Sequence[Diagnosis]) -> Sequence[Diagnosis]:
+def _with_command(run: Path | None, diagnoses: Sequence[Diagnosis]) -> Sequence[Diagnosis]:
     """The diagnoses of a run, with its own command in their remedies; those of a log unchanged."""
-    if target is None or not Path(target).is_dir():
+    if run is None:
         return diagnoses
-    from oomph.cli.run_story import command_of_run
+    from oomph.cli.runs import command_of_run
 
-    command = command_of_run(Path(target))
+    command = command_of_run(run)
     return [diagnosis._replace(command=command) for diagnosis in diagnoses]
 
 
-def _story(target: str | None) -> Story | None:
-    """The story of a run directory; None for anything else."""
-    if target is None or not Path(target).is_dir():
+def _story(run: Path | None) -> Story | None:
+    if run is None:
         return None
-    from oomph.cli.run_story import story_of_run
+    from oomph.cli.runs import story_of_run
 
-    return story_of_run(Path(target))
+    return story_of_run(run)
 
 
 def _of_status(args: argparse.Namespace, diagnoses: Sequence[Diagnosis]) -> str:
@@ -237,26 +246,27 @@ def _file(args: argparse.Namespace, problem: OSError) -> str:
     return str(problem.filename) if isinstance(problem.filename, str | Path) else _subject(args)
 
 
-def _machine(target: str | None, diagnoses: Sequence[Diagnosis]) -> tuple[dict[str, Any], str]:
+def _machine(run: Path | None, diagnoses: Sequence[Diagnosis]) -> tuple[dict[str, Any], str]:
     """Problems of the machine at the start of the run, for JSON and as text; empty for a log."""
-    if target is None or not Path(target).is_dir():
+    if run is None:
         return {}, ""
     from oomph.doctor import recorded
 
-    results = recorded.behind(Path(target), [diagnosis.name for diagnosis in diagnoses])
+    results = recorded.behind(run, [diagnosis.name for diagnosis in diagnoses])
     return recorded.as_document(results), recorded.as_section(results, width())
 
 
 def _unfinished(target: str | None) -> Unfinished | None:
     """The state of a run that is not over; None for other targets."""
-    if target is None or not Path(target).is_dir():
+    run = _directory(target)
+    if run is None:
         return None
     from oomph.run.directory.run_directory import read_record
     from oomph.run.directory.unfinished import unfinished
 
-    if os.path.lexists(Path(target) / "run.json") and read_record(Path(target)) is None:
+    if os.path.lexists(run / "run.json") and read_record(run) is None:
         say(f"run.json in {target} is damaged: it is unknown whether the run is over")
-    return unfinished(Path(target), in_full=True)
+    return unfinished(run, in_full=True)
 
 
 def _check_alone(args: argparse.Namespace, why: str, options: Sequence[str] = _WITHOUT_EFFECT) -> None:
@@ -286,16 +296,6 @@ def _explain_decisions(args: argparse.Namespace) -> int:
     else:
         write(reflowed(decisions.as_text(found, args.target), width()))
     return 1 if args.exit_code and not all(decision.reproduced for decision in found) else 0
-
-
-def _exists(path: Path) -> bool:
-    try:
-        path.stat()
-    except PermissionError:
-        return True  # it exists; reading it will report the error
-    except (OSError, ValueError):
-        return False
-    return True
 
 
 def _reinterpret(args: argparse.Namespace) -> None:
@@ -330,7 +330,7 @@ def _print_runs(args: argparse.Namespace, found: Sequence[Path]) -> int:
 
     _check_alone(args, f"{args.target} is a folder of runs: name one of them")
     if args.json:
-        write_json(runs.as_document(found))
+        write_json(runs.list_as_document(found))
     else:
-        write(runs.as_text(found, width()), render.heads(()))
+        write(runs.list_as_text(found, width()), render.heads(()))
     return 0

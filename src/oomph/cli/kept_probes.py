@@ -79,13 +79,10 @@ def _name(record: ProbeRecord) -> str:
 def _newest(where: Path, after: int = 0) -> list[str]:
     """The names of the files, newest first: those that are read, or those after the first `after`."""
     with os.scandir(where) as entries:
-        dated = [(_date(entry), entry.name) for entry in entries if entry.name.endswith(_ENDING)]
+        ours = [entry for entry in entries if entry.name.endswith(_ENDING)]
+        dated = [(entry.stat(follow_symlinks=False).st_mtime, entry.name) for entry in ours]
     names = [name for _, name in sorted(dated, reverse=True)]
     return names[after:] if after else names[:_MOST_FILES]
-
-
-def _date(entry: os.DirEntry[str]) -> float:
-    return entry.stat(follow_symlinks=False).st_mtime
 
 
 def _read(where: Path, name: str) -> ProbeRecord:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from oomph.cli.exit_status import meaning
+from oomph.cli.target import meaning
 from oomph.explain import render
 from oomph.explain.catalogue.catalogue import find, load
 from oomph.explain.catalogue.fault import Fault

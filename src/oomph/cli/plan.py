@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from oomph.cli import run as run_verb
+from oomph.cli.examining import plan_request, planned
 from oomph.cli.output import say, width, write, write_json
-from oomph.cli.planning import planned, request_with
 from oomph.errors import ExamineError, OutputError, UsageError
 from oomph.redaction.redaction import know_secrets, redacted, redacted_words
 
@@ -112,7 +112,7 @@ def _request(args: argparse.Namespace) -> ReachRequest:
     _tell_late_options(args.words)
     device = pool_of(os.environ) if args.gpu is None else None
     arguments["device"] = device or device_of(args.gpu, os.environ, say)
-    return request_with(args.words, args.python, arguments, fit)
+    return plan_request(args.words, args.python, arguments, fit)
 
 
 def _tell_late_options(words: Sequence[str]) -> None:

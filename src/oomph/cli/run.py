@@ -149,11 +149,11 @@ def run(args: argparse.Namespace) -> int:
 
     _check_guarded(args)
     if args.check and args.resume is None:  # a resumed run has been checked, or begun without
-        from oomph.cli.checked_start import show_findings
+        from oomph.cli.examining import show_findings
 
         show_findings(args.words, args.python)
     if args.plan and args.micro_batch is None and args.resume is None:  # a resumed run knows its size
-        from oomph.cli.planned_start import planned_micro_batch
+        from oomph.cli.examining import planned_micro_batch
 
         args.micro_batch = planned_micro_batch(args.words, args.python)
     outcome = launch(

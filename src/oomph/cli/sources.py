@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import itertools
+import os
+import re
 import stat
 import sys
 from collections.abc import Iterator, Sequence
@@ -14,9 +16,9 @@ from oomph.errors import ExamineError
 from oomph.explain.diagnose import words
 from oomph.explain.evidence.evidence import Evidence
 from oomph.explain.matching.named_fault import Diagnosis
-from oomph.explain.reading.file import read_file, read_stream
+from oomph.explain.reading.file import is_run, read_file, read_stream
 from oomph.explain.reading.log import read_log
-from oomph.explain.reading.run_folder import is_run
+from oomph.files.opening import open_regular
 
 LINE_END = b"\n"
 THIS_MACHINE = ""
@@ -108,3 +110,25 @@ def tell_what_is_missing(path: Path) -> None:
 
     if missing := what_is_missing(path):
         say(missing)
+
+
+_END_BYTES = 1 << 16
+_FINISHED = re.compile(rb"^oomph: the end {1,20}the script finished(?:, (\d{1,12} steps?))?", re.MULTILINE)
+
+
+def survived(target: str | None) -> str:
+    """A clause that says how a log's run ended; empty unless its last account says that it finished."""
+    if target is None or not Path(target).is_file():
+        return ""
+    try:
+        with open_regular(Path(target)) as log:
+            log.seek(max(os.fstat(log.fileno()).st_size - _END_BYTES, 0))
+            end = log.read()
+    except OSError:
+        return ""
+    accounts = list(re.finditer(rb"^oomph: the end ", end, re.MULTILINE))
+    found = _FINISHED.match(end, accounts[-1].start()) if accounts else None
+    if found is None:
+        return ""
+    steps = f", all {found[1].decode()}" if found[1] else ""
+    return f"; oomph kept the run alive, and the script finished{steps}"

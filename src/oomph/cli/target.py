@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import re
+import stat
+import sys
 from pathlib import Path
 
 from oomph.errors import ExamineError, UsageError
 from oomph.explain.catalogue.catalogue import load
 from oomph.explain.diagnose import diagnose_log
-from oomph.explain.reading.run_folder import is_run
+from oomph.explain.reading.file import is_run
 from oomph.files.patterns import lazy_pattern
 
 _CODE = lazy_pattern(r"[A-Za-z]{3}\d{3}\Z")
@@ -20,6 +23,26 @@ _FILE_NAME = lazy_pattern(r"[\w-]\.(?:log|txt|out|err|json)\Z", re.IGNORECASE)
 _DOCUMENTS = ("run.json", "summary.json")
 _SHOWN = 200
 _PIPE_IT = "To explain text, pipe it in: python train.py 2>&1 | oomph explain"
+
+
+def is_piped() -> bool:
+    """True if standard input is a pipe or a file, as in `python train.py 2>&1 | oomph explain`."""
+    try:
+        mode = os.fstat(0 if sys.stdin is None else sys.stdin.fileno()).st_mode
+    except (OSError, ValueError):
+        return False  # closed
+    return stat.S_ISFIFO(mode) or stat.S_ISREG(mode)
+
+
+def exists(path: Path) -> bool:
+    """True if there is such a file, even if it may not be looked at."""
+    try:
+        path.stat()
+    except PermissionError:
+        return True  # it exists; reading it will report the error
+    except (OSError, ValueError):
+        return False
+    return True
 
 
 def run_of(target: str) -> str:
@@ -93,3 +116,33 @@ def _page_of_xid(code: int) -> str:
     line = f"NVRM: Xid (PCI:0000:01:00): {code}, pid=1, name=python\n".encode()
     found = diagnose_log(line, origin=ORIGIN)
     return f"; for Xid {code} in the kernel's log, type oomph explain {found[0].code}" if found else ""
+
+
+_FIRST_SIGNAL_CODE = 128
+_MEANT = {
+    75: "oomph run exits with 75 when starting elsewhere or later may help.\n"
+    "Next: oomph run --resume SCRIPT  (resumes from its last checkpoint)",
+    93: "oomph run exits with 93 when another start would only meet the same fault again.\n"
+    "Next: oomph explain RUN  (says which fault, and what to do)",
+    124: "The command timeout exits with 124 when the program took longer than it was allowed.",
+    126: "A shell exits with 126 when it may not execute the program.",
+    127: "A shell exits with 127 when it does not find the program.",
+    130: "SIGINT, 130 in a shell: somebody pressed Ctrl-C.",
+    138: "SIGUSR1, 138 in a shell: a scheduler announced the end, and the program has no handler for it.",
+    140: "SIGUSR2, 140 in a shell: the program has no handler for it. oomph run saves on SIGTERM and SIGUSR1, not on"
+    " SIGUSR2.",
+    143: "SIGTERM, 143 in a shell: a scheduler, a container or a person asked the program to end.",
+}
+_NOT_WHY = "The number says that the program failed, not why.\nNext: oomph explain LOG --exit-status={}"
+
+
+def meaning(status: int) -> str:
+    """The exit status in words, with the next command if there is one; empty for success.
+
+    Args:
+        status: an exit code, or −n for death by signal n.
+    """
+    if status == 0:
+        return ""
+    code = _FIRST_SIGNAL_CODE - status if status < 0 else status
+    return _MEANT.get(code) or _NOT_WHY.format(status)

@@ -84,7 +84,7 @@ def _is_screen() -> bool:
 def _look_once(args: argparse.Namespace, feed: Feed) -> int:
     view = feed.first_look()
     if args.json:
-        from oomph.watch.document import as_document
+        from oomph.watch.once import as_document
 
         write_json(as_document(view))
     else:

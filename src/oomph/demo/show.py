@@ -16,8 +16,7 @@ from oomph.demo.children import DemoError, Say, compare, run_killed, run_plain, 
 from oomph.demo.claims import ChildEnding, Claim, DemoTrial, Measured, Survived, judge, rows
 from oomph.demo.scenario import FLOAT32, FLOAT64, Precision
 from oomph.errors import UsageError
-from oomph.run.directory.summary_file import read_summary
-from oomph.run.directory.work_folder import work_folder
+from oomph.run.directory.run_directory import read_summary, work_folder
 from oomph.run.supervisor.interpreter import choose_python, has_itself, has_module
 from oomph.terminal.message import PREFIX
 from oomph.terminal.wrapping import table

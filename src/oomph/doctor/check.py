@@ -12,7 +12,6 @@ from oomph.doctor.snapshot import Snapshot
 from oomph.explain.catalogue.fault import Remedy
 
 PASS, WARN, FAIL, SKIP = "pass", "warn", "fail", "skip"
-STATUSES = (PASS, WARN, FAIL, SKIP)
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,7 @@
-"""examine(snapshot): every check's finding, in order. A check that raises counts as one that could not run."""
+"""examine(snapshot): every check's finding, in order, and the verdict in one line.
+
+A check that raises counts as one that could not run.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +11,11 @@ from dataclasses import dataclass
 
 from oomph.doctor.check import FAIL, WARN, Check, DoctorFinding, blind
 from oomph.doctor.checks import CHECKS
+from oomph.doctor.checks.driver import no_gpu
 from oomph.doctor.snapshot import Snapshot
 from oomph.errors import UsageError
+from oomph.explain.catalogue.fault import Remedy
+from oomph.terminal.amounts import as_size, counted
 
 
 @dataclass(frozen=True)
@@ -30,16 +36,14 @@ def examine(snapshot: Snapshot, checks: Sequence[Check] = CHECKS) -> tuple[Docto
     return tuple(DoctorResult(check, _look(check, snapshot)) for check in checks)
 
 
-def choose(
-    only: Sequence[str] | None = None, skip: Sequence[str] | None = None, checks: Sequence[Check] = CHECKS
-) -> tuple[Check, ...]:
+def choose(only: Sequence[str] | None = None, skip: Sequence[str] | None = None) -> tuple[Check, ...]:
     """The checks that `--only` and `--skip` leave; raises UsageError for an unknown check.
 
     Each word holds codes or names, with commas between them.
     """
-    wanted = _named(only, checks) if only is not None else set(checks)
-    unwanted = _named(skip, checks) if skip is not None else set()
-    chosen = tuple(check for check in checks if check in wanted and check not in unwanted)
+    wanted = _named(only) if only is not None else set(CHECKS)
+    unwanted = _named(skip) if skip is not None else set()
+    chosen = tuple(check for check in CHECKS if check in wanted and check not in unwanted)
     if not chosen:
         raise UsageError("--only and --skip leave no check to run")
     return chosen
@@ -55,16 +59,60 @@ def _look(check: Check, snapshot: Snapshot) -> DoctorFinding:
         return blind(f"{type(error).__name__}: {error}")
 
 
-def _named(words: Sequence[str], checks: Sequence[Check]) -> set[Check]:
-    names = {key.casefold(): check for check in checks for key in (check.code, check.name)}
+def _named(words: Sequence[str]) -> set[Check]:
+    names = {key.casefold(): check for check in CHECKS for key in (check.code, check.name)}
     found: set[Check] = set()
     for word in (word for given in words for word in given.replace(",", " ").split()):
         check = names.get(word.casefold())
         if check is None:
             close = difflib.get_close_matches(word.casefold(), names, n=1)
-            hint = f"; did you mean {close[0]}?" if close else f"; the checks are {', '.join(c.name for c in checks)}"
+            hint = f"; did you mean {close[0]}?" if close else f"; the checks are {', '.join(c.name for c in CHECKS)}"
             raise UsageError(f"there is no check {word}{hint}")
         found.add(check)
     if not found:
         raise UsageError("name a check, by its code or name")
     return found
+
+
+def verdict(snapshot: Snapshot, results: Sequence[DoctorResult]) -> str:
+    """The verdict, as one line."""
+    failures = [result for result in results if result.finding.status == FAIL]
+    if failures:
+        count = "1 problem stops" if len(failures) == 1 else f"{len(failures)} problems stop"
+        where = " on the GPU" if snapshot.gpu_wanted else ""
+        return f"Not ready: {count} training{where}. {_first(failures[0].finding.remedies)}"
+    looked_at = {result.check.code for result in results} & {check.code for check in CHECKS}
+    tail = _tail(results) + _left_out(len(CHECKS) - len(looked_at))
+    if not snapshot.gpu_wanted:
+        return f"{no_gpu(snapshot)}{tail or ' Nothing else is wrong.'}"
+    if len(looked_at) < len(CHECKS):
+        return f"Nothing that was checked stops training.{tail}"
+    return f"Ready: {_ready(snapshot)}.{tail}"
+
+
+def _first(remedies: Sequence[Remedy]) -> str:
+    if not remedies:
+        return ""
+    first = remedies[0]
+    return f"First: {first.text[0].lower()}{first.text[1:]}" + (f": {first.command}" if first.command else ".")
+
+
+def _ready(snapshot: Snapshot) -> str:
+    tensorflow = f"TensorFlow {snapshot.tensorflow.version}" if snapshot.tensorflow else "no TensorFlow"
+    devices = snapshot.driver.devices
+    if not devices:
+        return f"{tensorflow} on the CPU"
+    names = [f"{device.name} ({as_size(device.memory_bytes, 'GiB', 0)})" for device in devices]
+    return f"{tensorflow} on {', '.join(f'{names.count(name)}× {name}' for name in dict.fromkeys(names))}"
+
+
+def _left_out(count: int) -> str:
+    return f" {count} other check{'s were' if count > 1 else ' was'} left out." if count else ""
+
+
+def _tail(results: Sequence[DoctorResult]) -> str:
+    warnings = sum(result.finding.status == WARN for result in results)
+    unable = sum(result.finding.blind for result in results)
+    words = [f" {counted(warnings, 'warning')}."] if warnings else []
+    words += [f" {counted(unable, 'check')} could not run."] if unable else []
+    return "".join(words)

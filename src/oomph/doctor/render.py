@@ -8,12 +8,10 @@ from typing import Any
 
 from oomph.doctor.check import FAIL, PASS, SKIP, WARN
 from oomph.doctor.commands import export
-from oomph.doctor.examine import DoctorResult
+from oomph.doctor.examine import DoctorResult, verdict
 from oomph.doctor.repairs import Repair, repairs
 from oomph.doctor.snapshot import Snapshot
-from oomph.doctor.verdict import verdict
-from oomph.explain.catalogue.fault import Remedy
-from oomph.explain.catalogue.front_matter import PAGES
+from oomph.explain.catalogue.catalogue import PAGES
 from oomph.terminal.amounts import counted
 from oomph.terminal.message import shown_line
 from oomph.terminal.screen import CYAN, GREEN, RED, USUAL_WIDTH, YELLOW, Heads
@@ -89,13 +87,8 @@ def entry(result: DoctorResult) -> dict[str, Any]:
         "fault": finding.fault,
         "note": finding.note,
         "could_not_check": finding.blind,
-        "remedies": [_remedy(remedy) for remedy in finding.remedies],
+        "remedies": [remedy.as_document() for remedy in finding.remedies],
     }
-
-
-def _remedy(remedy: Remedy) -> dict[str, str]:
-    text = f"{remedy.text}: {remedy.command}" if remedy.command else remedy.text
-    return {"text": text, "action": remedy.action} if remedy.action else {"text": text}
 
 
 def problem(result: DoctorResult, width: int = USUAL_WIDTH) -> Iterator[str]:

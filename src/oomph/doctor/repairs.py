@@ -9,7 +9,7 @@ import difflib
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from oomph.doctor.snapshot import Candidate, Snapshot
+from oomph.doctor.snapshot import Candidate, Snapshot, numbers_in
 
 ALLOCATORS = ("cuda_malloc_async", "cuda_malloc", "memory_guard")
 """Accepted values of TF_GPU_ALLOCATOR (gpu_process_state.cc and process_state.cc)."""
@@ -64,8 +64,8 @@ def repaired_path(snapshot: Snapshot) -> str:
 def _accepted(version: str, built: tuple[int, ...]) -> bool:
     """True if cuDNN's version passes TensorFlow's own rule: the same major version, and no older minor one
     (cuda_dnn.cc)."""
-    numbers = [int(part) for part in version.split(".") if part.isdigit()]
-    return numbers[:1] == [built[0]] and tuple(numbers[:2]) >= tuple(built[:2])
+    numbers = numbers_in(version)
+    return numbers[:1] == built[:1] and numbers[:2] >= built[:2]
 
 
 def _foreign_driver(snapshot: Snapshot) -> str:

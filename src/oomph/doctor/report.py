@@ -11,9 +11,8 @@ from collections.abc import Iterator, Sequence
 from oomph import __version__
 from oomph.doctor.check import PASS, SKIP
 from oomph.doctor.commands import describe
-from oomph.doctor.examine import DoctorResult
+from oomph.doctor.examine import DoctorResult, verdict
 from oomph.doctor.snapshot import Snapshot
-from oomph.doctor.verdict import verdict
 from oomph.terminal.amounts import as_size
 
 _UUID = re.compile(r"\b(GPU|MIG)-[0-9a-fA-F]{4}[0-9a-fA-F-]+")

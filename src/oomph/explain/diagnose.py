@@ -8,24 +8,25 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from oomph.explain.catalogue.catalogue import load
 from oomph.explain.catalogue.fault import Fault, Signature
-from oomph.explain.evidence import memory_map, tracebacks, trend
-from oomph.explain.evidence.evidence import Evidence
-from oomph.explain.evidence.live_exception import evidence_of
-from oomph.explain.evidence.memory_map import MemoryMap
-from oomph.explain.evidence.trend import Trend
-from oomph.explain.matching import documentation, fallback, systems, training
-from oomph.explain.matching.borrowed import borrowed
+from oomph.explain.evidence import memory, tracebacks
+from oomph.explain.evidence.evidence import Evidence, evidence_of
+from oomph.explain.evidence.memory import MemoryMap, Trend
+from oomph.explain.matching import fallback, systems
 from oomph.explain.matching.causality import OF_PEERS, FaultPlace, consequences
 from oomph.explain.matching.classifier import EvidenceSample
-from oomph.explain.matching.documentation import Documentation
-from oomph.explain.matching.ending import LastLines, tells_of_training
 from oomph.explain.matching.fallback import GENERAL, UNRELATED, LastError
-from oomph.explain.matching.guesses import Guesses
-from oomph.explain.matching.hits import Found, Hit, Hits, confidence, narrowed, place
-from oomph.explain.matching.index import index
+from oomph.explain.matching.guesses import Guesses, borrowed, suspicions
+from oomph.explain.matching.hits import Found, Hit, Hits, confidence, index, narrowed, place
 from oomph.explain.matching.likeness import Likeness, likely_of_check
+from oomph.explain.matching.lines import (
+    HELP_WORDS,
+    TRAINING_WORDS,
+    Documentation,
+    LastLines,
+    goes_on,
+    tells_of_training,
+)
 from oomph.explain.matching.named_fault import CAUSE, CONSEQUENCE, Diagnosis
-from oomph.explain.matching.suspicions import suspicions
 from oomph.explain.matching.systems import Systems
 from oomph.explain.reading.log import Readable, Words, read_log
 
@@ -35,18 +36,18 @@ _CERTAIN, _DOUBTFUL = 0.9, 0.5
 _SPEAKS_OF_DEVICE = ("GPU", "gpu", "CUDA", "cuda", "device")
 
 
-def words(faults: Sequence[Fault] | None = None) -> Words:
+def words() -> Words:
     """The words of the lines that `diagnose` needs; `read_log` of faults/reading can skip the others."""
-    filed = index(load() if faults is None else tuple(faults))
-    others = (tracebacks, fallback, memory_map, trend, systems, documentation)
-    wanted = filed.words("log").union(*(module.WORDS for module in others))
+    filed = index(load())
+    others = (tracebacks.WORDS, fallback.WORDS, memory.MAP_WORDS, memory.TREND_WORDS, systems.WORDS, HELP_WORDS)
+    wanted = filed.words("log").union(*others)
     return Words(
-        _bytes(wanted - training.SIGNS),
-        _bytes(training.SIGNS),
+        _bytes(wanted - TRAINING_WORDS),
+        _bytes(TRAINING_WORDS),
         _bytes(_EXACT),
-        _bytes(trend.WORDS),
+        _bytes(memory.TREND_WORDS),
         _bytes(filed.beginnings("log")),
-        memory_map.condense,
+        memory.condense,
     )
 
 
@@ -66,9 +67,7 @@ def diagnose(
     return reading.verdict()
 
 
-def diagnose_log(
-    log: bytes | Readable, others: Iterable[Evidence] = (), origin: str = "", faults: Sequence[Fault] | None = None
-) -> tuple[Diagnosis, ...]:
+def diagnose_log(log: bytes | Readable, others: Iterable[Evidence] = (), origin: str = "") -> tuple[Diagnosis, ...]:
     """Every fault that a log and later facts show, in constant memory.
 
     Args:
@@ -76,8 +75,8 @@ def diagnose_log(
         others: later facts, such as the exit status, in their order.
         origin: the source of the log, in words.
     """
-    lines = read_log(io.BytesIO(log) if isinstance(log, bytes) else log, origin, words(faults))
-    return diagnose(itertools.chain(lines, others), faults)
+    lines = read_log(io.BytesIO(log) if isinstance(log, bytes) else log, origin, words())
+    return diagnose(itertools.chain(lines, others))
 
 
 def _facts(evidence: object) -> Iterator[Evidence]:
@@ -123,7 +122,7 @@ class _Reading:
         if fact.source == "log":
             self._map.see(fact)
             self._trend.see(fact)
-            if training.goes_on(fact.text):
+            if goes_on(fact.text):
                 self._went_on = self._position
         self._hits.see(fact, (self._last.story, self._position))
 

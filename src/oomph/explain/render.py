@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from oomph.explain.catalogue.fault import Fault, Remedy, Signature, sentence
-from oomph.explain.catalogue.neighbours import neighbours
+from oomph.explain.catalogue.fault import Fault, Remedy, Signature, compiled, neighbours, sentence
 from oomph.explain.evidence.evidence import TEXT_LIMIT, Evidence
-from oomph.explain.matching.excerpt import excerpt
 from oomph.explain.matching.named_fault import SUSPICION, Diagnosis
+from oomph.files.patterns import lazy_pattern
 from oomph.terminal.amounts import counted
 from oomph.terminal.message import shown_line
 from oomph.terminal.screen import BOLD, Heads
@@ -89,7 +88,7 @@ def page_text(fault: Fault, width: int = _USUAL_WIDTH) -> str:
 def page_document(fault: Fault) -> dict[str, Any]:
     """A page of the catalogue for programs."""
     fields: dict[str, Any] = {key: getattr(fault, key) for key in _PAGE_FIELDS}
-    fields["remedies"] = [_remedy(remedy) for remedy in fault.remedies]
+    fields["remedies"] = [remedy.as_document() for remedy in fault.remedies]
     fields["sections"] = dict(fault.sections)
     return {"schema": SCHEMA, "fault": fields}
 
@@ -102,13 +101,8 @@ def _entry(diagnosis: Diagnosis) -> dict[str, Any]:
         "confidence": diagnosis.confidence,
         "evidence": [{"line": fact.line, "text": fact.text} for fact in diagnosis.evidence],
         "captured": dict(diagnosis.captured),
-        "remedies": [_remedy(remedy) for remedy in diagnosis.remedies],
+        "remedies": [remedy.as_document() for remedy in diagnosis.remedies],
     }
-
-
-def _remedy(remedy: Remedy) -> dict[str, str]:
-    text = f"{remedy.text}: {remedy.command}" if remedy.command else remedy.text
-    return {"text": text, "action": remedy.action} if remedy.action else {"text": text}
 
 
 def _diagnosis(rank: int, diagnosis: Diagnosis, width: int) -> Iterator[str]:
@@ -173,3 +167,53 @@ def _next(diagnoses: Sequence[Diagnosis]) -> str:
     if not diagnoses:
         return "Next: oomph run SCRIPT  (keeps the script alive, and keeps the evidence of a failure)"
     return f"Next: oomph explain {diagnoses[0].code}  (why it happens, how to tell it from its neighbours)"
+
+
+_HEAD = 4
+"""One part in this many of the excerpt shows the beginning of the line, which names the speaker."""
+_CONTEXT = 24
+_GAP = " ... "
+# Compilers name the file, the line and the command first; what went wrong stands after one of these.
+_COMPILERS = ("ptxas", "nvlink", "xla", "Xla", "XLA", "HLO", "hlo", "MLIR", "mlir", "LLVM", "compil")
+_VERDICT = lazy_pattern(r"\b(?:fatal|error) {0,8}: |\b[Ff]ailed\b")
+
+
+def excerpt(text: str, signatures: Sequence[Signature], most: int) -> str:
+    """Cut the text to `most` characters, and mark where some were left out.
+
+    Args:
+        text: one line.
+        signatures: those whose words are to be kept if there is room, the most important first.
+        most: how many characters may be shown.
+    """
+    if len(text) <= most:
+        return text
+    start, end = next(_decisive(text, signatures), (0, 0))
+    head, begin = text[: most // _HEAD], start - _CONTEXT
+    if end <= most or begin <= len(head):
+        return text[:most] + _GAP.rstrip()
+    shown = text[begin : begin + most - len(head) - len(_GAP)]
+    return head + _GAP + shown + (_GAP.rstrip() if begin + len(shown) < len(text) else "")
+
+
+def _decisive(text: str, signatures: Sequence[Signature]) -> Iterator[tuple[int, int]]:
+    """Yield the spans of the decisive words, the likeliest first."""
+    places = [place for signature in signatures if (place := _span(text, signature)) is not None]
+    if places and any(name in text for name in _COMPILERS):
+        verdict = _VERDICT.search(text, places[0][0])
+        if verdict is not None:
+            yield verdict.start(), min(verdict.end() + 4 * _CONTEXT, len(text))
+    yield from places
+
+
+def _span(text: str, signature: Signature) -> tuple[int, int] | None:
+    """The span of the signature's match, or of its literal in a long match; None without the literal."""
+    start = text.find(signature.literal)
+    if start < 0:
+        return None
+    found = compiled(signature.pattern).search(text) if signature.pattern else None
+    if found is not None:
+        start = text.find(signature.literal, *found.span())
+        if start < 0 or found.end() - found.start() <= 8 * _CONTEXT:
+            return found.span()
+    return start, start + len(signature.literal)

@@ -1,13 +1,21 @@
-"""Asks NVML by ctypes how much memory of each GPU is in use. Runs in a forked child of the supervisor.
+"""The memory in use on each GPU of this machine, asked through NVML by ctypes in a forked child of the supervisor.
 
-It needs no package, unlike `ask_nvml.py`: a run is supervised whether or not nvidia-ml-py is installed.
+A faulty driver can block or crash its caller. A child that does not answer is killed, and the result is empty. No
+package is needed, unlike in `ask_nvml.py`: a run is supervised whether or not nvidia-ml-py is installed.
 Source: NVIDIA, NVML API reference, https://docs.nvidia.com/deploy/nvml-api/.
 """
 
 from __future__ import annotations
 
 import ctypes
-from dataclasses import dataclass
+import json
+import os
+import signal
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+
+from oomph.process.descriptors import close_all_but, readable
 
 _TEXT_BYTES = 96
 
@@ -60,3 +68,95 @@ def _gpu(nvml: ctypes.CDLL, index: int) -> Gpu | None:
         return None
     bus = "" if nvml.nvmlDeviceGetPciInfo_v3(handle, ctypes.byref(pci)) else pci.bus_id.decode()
     return Gpu(index, uuid.value.decode(), bus, memory.used)
+
+
+_ANSWER_SECONDS = 10.0
+_REAP_SECONDS = 0.5
+_BACK_BYTES = 512 << 20
+"""The bytes that may still be in use when memory counts as free: contexts of other processes come and go."""
+
+
+class PendingReading:
+    """A pending NVML query, started at once so that nobody waits for it."""
+
+    def __init__(self) -> None:
+        self._fd, write_fd = os.pipe()
+        self._pid = os.fork()
+        if self._pid == 0:
+            _answer(write_fd)
+        os.close(write_fd)
+        self._until = time.monotonic() + _ANSWER_SECONDS
+        self._data = b""
+
+    def gpus(self) -> tuple[Gpu, ...]:
+        """The answer; empty without a GPU or a driver, and on timeout."""
+        while self._pid:
+            self.listen(max(0.0, self._until - time.monotonic()))
+        try:
+            return tuple(Gpu(**entry) for entry in json.loads(self._data))
+        except (ValueError, TypeError):
+            return ()
+
+    def listen(self, seconds: float = 0.0) -> None:
+        """Receive what NVML has answered. Call it while waiting elsewhere, or the child stays a zombie."""
+        if not self._pid:
+            return
+        heard = readable([self._fd], seconds)
+        chunk = os.read(self._fd, 65536) if heard else b""
+        self._data += chunk
+        if not chunk and (heard or time.monotonic() >= self._until):
+            self.close()
+
+    def close(self) -> None:
+        """Stop the query."""
+        if self._pid:
+            os.close(self._fd)
+            if not reap(self._pid, 0):
+                os.kill(self._pid, signal.SIGKILL)
+                reap(self._pid, _REAP_SECONDS)
+            self._pid = 0
+
+
+def reap(pid: int, seconds: float) -> bool:
+    """Reap a child if it ends in time: one blocked in the kernel may never end."""
+    until = time.monotonic() + seconds
+    try:
+        while os.waitpid(pid, os.WNOHANG)[0] == 0:
+            if time.monotonic() >= until:
+                return False
+            time.sleep(0.005)
+    except ChildProcessError:
+        pass  # SIGCHLD was ignored when oomph started: the kernel has reaped it, and its PID may be reused
+    return True
+
+
+def visible(gpus: Sequence[Gpu], environ: Mapping[str, str]) -> tuple[Gpu, ...]:
+    """The GPUs that CUDA_VISIBLE_DEVICES leaves to the script; its numbers are read as NVML's."""
+    wanted = environ.get("CUDA_VISIBLE_DEVICES")
+    if wanted is None:
+        return tuple(gpus)
+    found = []
+    for word in (part.strip() for part in wanted.split(",")):
+        one = [gpu for gpu in gpus if str(gpu.index) == word or (word.startswith("GPU-") and gpu.uuid.startswith(word))]
+        if len(one) != 1:
+            break  # CUDA stops at the first name it does not know
+        found += one
+    return tuple(found)
+
+
+def memory_is_back(before: Iterable[Gpu], now: Iterable[Gpu]) -> bool:
+    """True if every GPU has about as much memory free as before."""
+    used = {gpu.uuid: gpu.used_bytes for gpu in before}
+    return all(gpu.used_bytes <= used.get(gpu.uuid, gpu.used_bytes) + _BACK_BYTES for gpu in now)
+
+
+def _answer(write_fd: int) -> None:
+    """The child: query NVML, write the answer, exit."""
+    try:
+        for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD):
+            signal.signal(signum, signal.SIG_DFL)
+        signal.set_wakeup_fd(-1)
+        close_all_but(write_fd)
+        os.write(write_fd, json.dumps([asdict(gpu) for gpu in memory_in_use()]).encode())
+    finally:
+        os._exit(0)

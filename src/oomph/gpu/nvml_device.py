@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
-from oomph.gpu.nvml_call import Ask
-from oomph.gpu.nvml_queries import QUERIES, Query
+from oomph.gpu.nvml_queries import QUERIES, Ask, Query
 from oomph.gpu.reading import Holder, Reading
 
 SLOW_SECONDS = 10.0
@@ -62,13 +60,13 @@ class ListedGpu:
         slow_at: when to ask the slow queries for the second time; GPUs take turns.
     """
 
-    def __init__(self, nvml: Any, handle: Any, index: int, slow_at: float, queries: Sequence[Query] = QUERIES) -> None:
+    def __init__(self, nvml: Any, handle: Any, index: int, slow_at: float) -> None:
         self._nvml, self.handle, self.index = nvml, handle, index
         self.name = _text(nvml.nvmlDeviceGetName(handle))
         self.uuid = _text(nvml.nvmlDeviceGetUUID(handle))
         self._bus = _bus(nvml, handle)
-        self._fast = [_Asked(nvml, handle, query) for query in queries if not query.slow]
-        self._slow = [_Asked(nvml, handle, query) for query in queries if query.slow]
+        self._fast = [_Asked(nvml, handle, query) for query in QUERIES if not query.slow]
+        self._slow = [_Asked(nvml, handle, query) for query in QUERIES if query.slow]
         self._slow_at, self._second_slow_at = float("-inf"), slow_at
         self._holders = _Holders(nvml, handle)
         self.gone = ""

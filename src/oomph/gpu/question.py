@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from oomph.process.child import Child
 from oomph.process.own_process import isolated_command, isolated_environ, without_own_variables
@@ -81,3 +81,49 @@ def parse(said: bytes) -> tuple[dict[str, Any], list[Mapping[str, Any]]]:
             if isinstance(row, dict):
                 rows.append(row)
     return facts, rows
+
+
+_LIMIT_SECONDS = 5.0
+
+
+class Installed(NamedTuple):
+    """One GPU of this machine."""
+
+    name: str
+    total_bytes: int
+    used_bytes: int = 0
+    """The bytes that all processes and the driver hold now."""
+
+
+def installed(environ: Mapping[str, str]) -> tuple[tuple[Installed, ...], str]:
+    """The GPUs that the script may see, and why there are none or fewer; empty if all answered."""
+    answer = Question("ask_nvml.py", (), environ, bare=False).answer(time.monotonic() + _LIMIT_SECONDS, _LIMIT_SECONDS)
+    found = [
+        Installed(str(row["name"]), int(row["total_bytes"]), int(row.get("used_bytes") or 0))
+        for row in answer.rows
+        if row.get("name") and row.get("total_bytes")
+    ]
+    problem = answer.problem or str(answer.facts.get("unavailable") or answer.facts.get("error") or "")
+    return tuple(_visible(found, environ.get("CUDA_VISIBLE_DEVICES"))), problem
+
+
+def _visible(found: list[Installed], visible: str | None) -> list[Installed]:
+    """Return the GPUs that CUDA_VISIBLE_DEVICES lists by number; all if it is unset or names them otherwise."""
+    if visible is None:
+        return found
+    numbers = [each.strip() for each in visible.split(",")]
+    if not all(number.isdigit() for number in numbers):
+        return [] if numbers[0] in ("", "-1") else found
+    return [found[int(number)] for number in numbers if int(number) < len(found)]
+
+
+def cuda_version(number: int) -> tuple[int, int]:
+    """(12, 5) for 12050: cuDriverGetVersion, cudaRuntimeGetVersion."""
+    return number // 1000, number % 1000 // 10
+
+
+def cudnn_version(number: int) -> tuple[int, int, int]:
+    """(9, 3, 0) for 90300, (8, 9, 7) for 8907: cudnnGetVersion; its formula changed with cuDNN 9."""
+    if number >= 90000:
+        return number // 10000, number // 100 % 100, number % 100
+    return number // 1000, number // 100 % 10, number % 100

@@ -11,14 +11,14 @@ from __future__ import annotations
 
 from io import BytesIO
 
-from oomph.explain.evidence import memory_map
-from oomph.explain.evidence.memory_map import MemoryMap
+from oomph.explain.evidence import memory
+from oomph.explain.evidence.memory import MemoryMap
 from oomph.explain.reading.log import Words, read_log
 from oomph.monitor.finding import Finding
 from oomph.monitor.outlook import amount
 
 FAULTS = ("device-oom-fragmentation",)
-_WORDS = Words(frozenset(word.encode() for word in memory_map.WORDS), condense=memory_map.condense)
+_WORDS = Words(frozenset(word.encode() for word in memory.MAP_WORDS), condense=memory.condense)
 
 
 def of_report(report: bytes) -> Finding | None:

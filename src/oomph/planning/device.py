@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from oomph.errors import UsageError
-from oomph.gpu.installed import installed
+from oomph.gpu.question import installed
 from oomph.planning.gpu_costs import GROWTH
 from oomph.planning.gpu_list import capability_of, find_gpu, size_of
 from oomph.process.available_memory import limit_bytes

@@ -25,7 +25,7 @@ from oomph.reach.ending import hidden, may_be_a_crash, outcome, ran_out
 from oomph.reach.guards import MemoryGuard, Unjoined
 from oomph.reach.request import Heard, NotReached, ReachRequest, TrainingReached, after
 from oomph.reach.script_output import StartUpNoise
-from oomph.run.supervisor.script_environ import put_site_first
+from oomph.run.supervisor.effects import put_site_first
 from oomph.terminal.console import Ticking, Voice
 
 _KILL_SECONDS = 10.0

@@ -17,9 +17,7 @@ from oomph.process.own_process import isolated_command, isolated_environ
 from oomph.protocol.creations import Earlier
 from oomph.protocol.handover import Injection, has_fired
 from oomph.rehearse.judge import FAULTS, NOT_TRIED, SURVIVED, FaultVerdict, Rehearsable, Rehearsed, judge
-from oomph.run.directory.run_directory import read_record
-from oomph.run.directory.summary_file import read_summary
-from oomph.run.directory.work_folder import work_folder
+from oomph.run.directory.run_directory import read_record, read_summary, work_folder
 from oomph.terminal.console import Ticking
 from oomph.terminal.message import PREFIX
 

@@ -9,8 +9,8 @@ from typing import Any
 from oomph.protocol.not_restartable import NAME as NOT_RESTARTABLE
 from oomph.rehearse.judge import FAULTS, LOST, SURVIVED, FaultVerdict, after_a_kill
 from oomph.rehearse.rehearse import Report
+from oomph.run.report.causes import remedies
 from oomph.run.report.labels import meaning
-from oomph.run.report.remedies import remedies
 from oomph.terminal.screen import GREEN, RED, USUAL_WIDTH, Heads
 from oomph.terminal.wrapping import table, wrapped
 

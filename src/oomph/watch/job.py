@@ -12,8 +12,7 @@ from oomph.monitor.sample import Sample, Values
 from oomph.protocol.progress import Progress
 from oomph.run.directory.run_directory import FAILED, RUNNING, RunRecord
 from oomph.run.directory.unfinished import STOPPED, UNFINISHED
-from oomph.run.report.starts import restarts_of
-from oomph.run.report.stopped import stopped
+from oomph.run.report.attempts import restarts_of, stopped
 from oomph.watch.incidents import ShownIncident, incidents_of
 
 _STEPS = "steps_total"

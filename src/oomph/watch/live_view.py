@@ -18,12 +18,12 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
+from oomph.process.process_group import stop_self
 from oomph.terminal.screen import screen_of
-from oomph.watch.choice import ViewChoice, pressed
-from oomph.watch.figures import ASCII, BLOCKS
-from oomph.watch.screen import lines_of
+from oomph.watch.screen import ViewChoice, lines_of, pressed
 from oomph.watch.signals import ENDING, NotedSignals
 from oomph.watch.view import View
+from oomph.watch.wording import ASCII, BLOCKS
 
 _EVERY_SECONDS = 1.0
 _USUAL_SIZE = (80, 24)
@@ -105,7 +105,7 @@ class _Loop:
             if number == signal.SIGTSTP:
                 self._live.stop()
                 self._keyboard.give_back()
-                self._signals.stop()
+                stop_self()
                 self._resume()
             elif number == signal.SIGCONT:  # after SIGSTOP: the shell has used the terminal meanwhile
                 self._keyboard.take()

@@ -1,13 +1,17 @@
-"""A View as plain text: `oomph watch --once`. Pure; needs no rich."""
+"""A View as plain text and as a JSON document: `oomph watch --once`. Pure; needs no rich."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from typing import Any
 
 from oomph.terminal.message import shown_line
 from oomph.terminal.wrapping import reflowed, table
-from oomph.watch import figures, wording
+from oomph.watch import wording
 from oomph.watch.incidents import ShownIncident
+from oomph.watch.job import Job
 from oomph.watch.view import GpuView, Process, View
 
 _MOST_INCIDENTS = 10
@@ -59,18 +63,55 @@ def _incidents(head: str, incidents: Sequence[ShownIncident]) -> Iterator[str]:
 def _gpu(gpu: GpuView) -> tuple[str, ...]:
     if gpu.problem:
         return (gpu.label, "-", "-", "-", "-", shown_line(gpu.problem))
-    values = gpu.values
-    return (
-        gpu.label,
-        figures.memory(values),
-        figures.percent(values.get("utilization_ratio")),
-        figures.celsius(values.get("temperature_celsius")),
-        figures.watts(values.get("power_watts")),
-        shown_line(gpu.name),
-    )
+    return (gpu.label, *wording.figures(gpu.values), shown_line(gpu.name))
 
 
 def _process(process: Process) -> tuple[str, ...]:
     name = shown_line(process.name or "?")
     own = f"{name} (this run)" if process.own else name
-    return (str(process.gpu), str(process.pid), figures.size(process.memory_bytes), own)
+    return (str(process.gpu), str(process.pid), wording.size(process.memory_bytes), own)
+
+
+SCHEMA = 1
+
+
+def as_document(view: View) -> dict[str, Any]:
+    """The view as a JSON document. Values are named as in the table of metrics; unmeasured ones are absent."""
+    document = {
+        "schema": SCHEMA,
+        "time": view.time,
+        "sampled": view.sampled,
+        "gpus": [_gpu_document(gpu) for gpu in view.gpus],
+        "processes": [asdict(process) for process in view.processes],
+        "jobs": [_job_document(job) for job in view.jobs],
+        "incidents": [asdict(incident) for incident in view.incidents],
+        "alerts": [asdict(alert) for alert in view.alerts],
+        "problems": dict(view.problems),
+        "host": dict(view.host),
+    }
+    finite: dict[str, Any] = _finite(document)
+    return finite
+
+
+def _gpu_document(gpu: GpuView) -> dict[str, Any]:
+    problem = {"problem": gpu.problem} if gpu.problem else {}
+    return {"index": gpu.index, "uuid": gpu.uuid, "name": gpu.name, **gpu.values, **problem}
+
+
+def _job_document(job: Job) -> dict[str, Any]:
+    """The job without incidents, which the document has, and without unmeasured values."""
+    fields = {name: value for name, value in vars(job).items() if value is not None and name != "incidents"}
+    return {**fields, "training": dict(job.training), "process": dict(job.process)}
+
+
+def _finite(value: Any) -> Any:
+    """Replace NaN and infinity by words, since JSON cannot express them; whole numbers lose their ".0"."""
+    if isinstance(value, dict):
+        return {key: _finite(each) for key, each in value.items()}
+    if isinstance(value, list):
+        return [_finite(each) for each in value]
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            return str(value)
+        return int(value) if value.is_integer() and abs(value) < 2**53 else value
+    return value

@@ -1,21 +1,122 @@
-"""The screen of the live view: a View as lines of rich, as many and as wide as the terminal has. Pure."""
+"""The screen of the live view: a View as lines of rich, as many and as wide as the terminal has; and its keys. Pure."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import NamedTuple
 
 from rich.text import Text
 
 from oomph.terminal.message import shown_line
 from oomph.terminal.wrapping import wrapped
-from oomph.watch import figures, gpu_lines, wording
-from oomph.watch.choice import ViewChoice
-from oomph.watch.figures import BLOCKS
+from oomph.watch import wording
 from oomph.watch.incidents import ShownIncident
 from oomph.watch.job import Job
-from oomph.watch.view import Process, View
+from oomph.watch.view import CHARTED, GpuView, Process, View
+from oomph.watch.wording import BLOCKS, sparkline
+
+ORDERS: Mapping[str, Callable[[GpuView], float]] = MappingProxyType(
+    {
+        "index": lambda gpu: gpu.index,
+        "memory": lambda gpu: -gpu.values.get("memory_used_bytes", 0.0),
+        "use": lambda gpu: -gpu.values.get("utilization_ratio", 0.0),
+        "temperature": lambda gpu: -gpu.values.get("temperature_celsius", 0.0),
+    }
+)
+"""The name of each order → the key that sorts the GPUs."""
+
+
+@dataclass(frozen=True)
+class ViewChoice:
+    """The user's choices."""
+
+    paused: bool = False
+    order: str = "index"
+    quits: bool = False
+
+    def sorted(self, gpus: Sequence[GpuView]) -> list[GpuView]:
+        """The GPUs in the chosen order."""
+        return sorted(gpus, key=ORDERS[self.order])
+
+
+def pressed(choice: ViewChoice, key: str) -> ViewChoice:
+    """The choice after a key; other keys change nothing."""
+    if key in ("q", "Q"):
+        return replace(choice, quits=True)
+    if key in ("p", "P"):
+        return replace(choice, paused=not choice.paused)
+    if key in ("s", "S"):
+        orders = list(ORDERS)
+        return replace(choice, order=orders[(orders.index(choice.order) + 1) % len(orders)])
+    return choice
+
+
+_HEADS = ("memory", "use", "temp", "power")
+_FIGURES = (13, 4, 6, 6)
+"""The width of each figure, in columns."""
+_INDEX = 4
+_NARROWEST, _WIDEST = 3, 16
+"""The least and the most columns of a sparkline."""
+_WIDE, _NAME = 100, 25
+"""The columns from which on the name of a GPU is shown, and the columns for the name."""
+_WORST = "bold red"
+
+
+def gpu_head(width: int) -> Text:
+    """The line with the heads of the columns."""
+    line = _width_of_line(width)
+    cells = (f"{title:<{line + 1 + room}}" for title, room in zip(_HEADS, _FIGURES, strict=True))
+    return Text(f"{'GPU':<{_INDEX}}{'  '.join(cells)}", style="bold")
+
+
+def gpu_row(gpu: GpuView, width: int, marks: str) -> Text:
+    """The line of one GPU."""
+    text = Text(f"{gpu.label:<{_INDEX}}")
+    if gpu.problem:
+        return text.append(shown_line(gpu.problem), style=_WORST)
+    line = _width_of_line(width)
+    figure = wording.figures(gpu.values)
+    for number, key in enumerate(CHARTED):
+        text.append("  " if number else "")
+        text.append(sparkline(gpu.history.get(key, ()), line, _top(gpu, key), marks), style="cyan")
+        text.append(f" {figure[number]:>{_FIGURES[number]}}", style=_style_of_figure(gpu, key))
+    if width >= _WIDE:
+        text.append(f"  {shown_line(gpu.name)}", style="dim")
+    return text
+
+
+def _width_of_line(width: int) -> int:
+    """The width of a sparkline in columns: a share of what the figures and, on a wide screen, the name of the GPU
+    leave."""
+    fixed = _INDEX + sum(_FIGURES) + len(_FIGURES) + 2 * (len(_FIGURES) - 1)
+    name = _NAME if width >= _WIDE else 0
+    return min(max((width - fixed - name) // len(_FIGURES), _NARROWEST), _WIDEST)
+
+
+def _top(gpu: GpuView, key: str) -> float:
+    """The value that a full block stands for."""
+    values, history = gpu.values, gpu.history.get(key, (0.0,))
+    known = {
+        "memory_used_bytes": values.get("memory_total_bytes"),
+        "utilization_ratio": 1.0,
+        "temperature_celsius": values.get("temperature_slowdown_celsius", 100.0),
+        "power_watts": values.get("power_limit_watts"),
+    }
+    return known[key] or max(history)
+
+
+def _style_of_figure(gpu: GpuView, key: str) -> str:
+    """The style of a figure: red for a temperature at the GPU's limit, and for memory nearly used up."""
+    values = gpu.values
+    if key == "temperature_celsius" and values.get(key, 0.0) >= values.get("temperature_slowdown_celsius", 1e9):
+        return _WORST
+    if key == "memory_used_bytes" and values.get(key, 0.0) >= 0.98 * values.get("memory_total_bytes", 1e30):
+        return _WORST
+    return ""
+
 
 LEAST_WIDTH, LEAST_HEIGHT = 60, 12
 _STYLES = {"critical": "red", "warning": "yellow", "notice": "cyan"}
@@ -84,7 +185,7 @@ def _jobs(jobs: Sequence[Job]) -> list[Text]:
 def _gpus(view: View, choice: ViewChoice, width: int, marks: str) -> list[Text]:
     if not view.gpus:
         return [Text("no GPU to show", style="dim")]
-    return [gpu_lines.head(width), *(gpu_lines.row(gpu, width, marks) for gpu in choice.sorted(view.gpus))]
+    return [gpu_head(width), *(gpu_row(gpu, width, marks) for gpu in choice.sorted(view.gpus))]
 
 
 def _processes(processes: Sequence[Process]) -> list[Text]:
@@ -95,7 +196,7 @@ def _processes(processes: Sequence[Process]) -> list[Text]:
 
 
 def _process(each: Process) -> Text:
-    line = f"{each.gpu:<4}{each.pid:>8}  {figures.size(each.memory_bytes):>9}  {shown_line(each.name or '?')}"
+    line = f"{each.gpu:<4}{each.pid:>8}  {wording.size(each.memory_bytes):>9}  {shown_line(each.name or '?')}"
     return Text(line + ("  (this run)" if each.own else ""))
 
 

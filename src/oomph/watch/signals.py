@@ -45,12 +45,6 @@ class NotedSignals:
         except BlockingIOError:
             return []
 
-    def stop(self) -> None:
-        """Stop this process as Ctrl-Z does; returns when it continues."""
-        handler = signal.signal(signal.SIGTSTP, signal.SIG_DFL)
-        os.kill(os.getpid(), signal.SIGTSTP)
-        signal.signal(signal.SIGTSTP, handler)
-
 
 def _note(number: int, frame: FrameType | None) -> None:
     """No-op: the wakeup descriptor has the number."""

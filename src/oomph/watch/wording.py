@@ -1,16 +1,89 @@
-"""The words for a job, an incident and a process, shared by the live view and `--once`. Pure."""
+"""The words and figures that the live view and `--once` show. Pure."""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 
 from oomph.monitor.sample import Values
-from oomph.terminal.amounts import as_duration
+from oomph.terminal.amounts import as_duration, as_size
 from oomph.terminal.message import shown_line
-from oomph.watch import figures
 from oomph.watch.incidents import ShownIncident
 from oomph.watch.job import Job
 from oomph.watch.view import View
+
+UNKNOWN = "-"
+
+
+def memory(values: Values) -> str:
+    """The memory in use and in all: "31.2/80 GiB"."""
+    used, total = values.get("memory_used_bytes"), values.get("memory_total_bytes")
+    if used is None:
+        return UNKNOWN
+    shown = as_size(used, "GiB")
+    return shown if total is None else f"{shown.removesuffix(' GiB')}/{as_size(total, 'GiB', 0)}"
+
+
+def percent(ratio: float | None) -> str:
+    """A ratio as a percentage."""
+    return UNKNOWN if ratio is None or ratio != ratio else f"{ratio * 100:.0f}%"
+
+
+def celsius(value: float | None) -> str:
+    """A temperature."""
+    return UNKNOWN if value is None else f"{value:.0f} °C"
+
+
+def watts(value: float | None) -> str:
+    """A power."""
+    return UNKNOWN if value is None else f"{value:.0f} W"
+
+
+def figures(values: Values) -> tuple[str, str, str, str]:
+    """The memory, the utilization, the temperature and the power of a GPU."""
+    return (
+        memory(values),
+        percent(values.get("utilization_ratio")),
+        celsius(values.get("temperature_celsius")),
+        watts(values.get("power_watts")),
+    )
+
+
+def size(size_bytes: int | None) -> str:
+    """A number of bytes."""
+    return UNKNOWN if size_bytes is None else as_size(size_bytes)
+
+
+def step_time(seconds: float) -> str:
+    """The time of a step in words: "12.3 ms"."""
+    return f"{seconds * 1e3:.1f} ms" if seconds < 1 else f"{seconds:.2f} s"
+
+
+def position(at: int | None, of: int | None) -> str:
+    """A position: "3/10"; "3" if its end is unknown."""
+    if at is None:
+        return UNKNOWN
+    return f"{at}/{of}" if of is not None else str(at)
+
+
+BLOCKS = "▁▂▃▄▅▆▇█"
+ASCII = "_.-:=+*#"
+"""The marks for a terminal that cannot show the blocks."""
+
+
+def sparkline(values: Sequence[float], width: int, top: float, marks: str = BLOCKS) -> str:
+    """A line of marks for the newest `width` values from 0 to `top`, the newest last; blanks where there are none
+    yet."""
+    shown = values[-width:] if width > 0 else ()
+    line = "".join(_mark(value / top if top > 0 else 0.0, marks) for value in shown)
+    return line.rjust(max(width, 0))
+
+
+def _mark(share: float, marks: str) -> str:
+    if share != share:
+        return " "
+    return marks[min(max(int(share * len(marks)), 0), len(marks) - 1)]
+
 
 _LATE_SECONDS = 3.0
 
@@ -25,9 +98,9 @@ def progress(job: Job) -> str:
     """The progress of the job, in words."""
     parts = []
     if job.epoch is not None:
-        parts.append(f"epoch {figures.position(job.epoch, job.epochs)}")
+        parts.append(f"epoch {position(job.epoch, job.epochs)}")
     if job.step is not None:
-        parts.append(f"step {figures.position(job.step, job.steps_per_epoch)}")
+        parts.append(f"step {position(job.step, job.steps_per_epoch)}")
     elif job.steps is not None:
         parts.append(f"{job.steps} steps")
     if job.eta_seconds is not None:
@@ -39,9 +112,9 @@ def pace(job: Job) -> str:
     """The pace of the job, in words; empty when nothing is known."""
     parts = []
     if job.step_seconds is not None:
-        parts.append(f"{figures.step_time(job.step_seconds)} a step")
+        parts.append(f"{step_time(job.step_seconds)} a step")
     if job.input_wait_ratio is not None:
-        parts.append(f"input wait {figures.percent(job.input_wait_ratio)}")
+        parts.append(f"input wait {percent(job.input_wait_ratio)}")
     if job.micro_batch is not None:
         parts.append(f"micro-batch {job.micro_batch}")
     if job.loss is not None:
@@ -53,7 +126,7 @@ def host(values: Values) -> str:
     """The load of the machine on one line; empty when it is not measured."""
     if not values:
         return ""
-    return f"host  {figures.memory(values)}  CPU {figures.percent(values.get('cpu_ratio'))}"
+    return f"host  {memory(values)}  CPU {percent(values.get('cpu_ratio'))}"
 
 
 def age(view: View) -> str:

@@ -8,11 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from oomph.explain.catalogue import front_matter
-from oomph.explain.catalogue.catalogue import PageError, find, load, parse_page
+from oomph.explain.catalogue import catalogue
+from oomph.explain.catalogue.catalogue import PAGES, PageError, find, load, parse_page
 from oomph.explain.catalogue.docs import documents, write
 from oomph.explain.catalogue.fault import Fault
-from oomph.explain.catalogue.front_matter import PAGES
 
 LOGS = Path(__file__).parents[2] / "logs"
 PAGE = PAGES / "memory/OOM101-device-oom.md"
@@ -41,18 +40,20 @@ def test_reference_page_contains_the_text_and_remedies_of_its_fault(fault: Fault
 
 def test_installed_json_front_matter_equals_that_of_the_pages() -> None:
     """When this fails: .venv/bin/pip install --editable ."""
-    assert [fault.code for fault in load() if front_matter.made(fault.page) != front_matter.parse(fault.page)] == []
+    assert [
+        fault.code for fault in load() if catalogue.made_front(fault.page) != catalogue.parse_front(fault.page)
+    ] == []
 
 
 def test_front_matter_written_at_installation_covers_every_page(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(front_matter, "MADE", tmp_path / "front.jsonl")
-    front_matter.write()
-    front_matter._made.cache_clear()
-    written = [front_matter.made(fault.page) for fault in load()]
-    front_matter._made.cache_clear()
-    assert written == [front_matter.parse(fault.page) for fault in load()]
+    monkeypatch.setattr(catalogue, "MADE", tmp_path / "front.jsonl")
+    catalogue.write_front()
+    catalogue._made_fronts.cache_clear()
+    written = [catalogue.made_front(fault.page) for fault in load()]
+    catalogue._made_fronts.cache_clear()
+    assert written == [catalogue.parse_front(fault.page) for fault in load()]
 
 
 def test_page_changed_since_installation_is_parsed_again() -> None:
@@ -71,13 +72,13 @@ def test_prose_of_a_page_changed_since_installation_is_checked() -> None:
 def test_pages_are_read_without_a_valid_json_front_matter_file(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, damage: slice | str | None
 ) -> None:
-    whole, front = front_matter.MADE.read_bytes(), tmp_path / "front.jsonl"
+    whole, front = catalogue.MADE.read_bytes(), tmp_path / "front.jsonl"
     if damage is not None:
         front.write_bytes(whole[damage] if isinstance(damage, slice) else whole.replace(b"shape", b"shade", 1))
-    monkeypatch.setattr(front_matter, "MADE", front)
-    front_matter._made.cache_clear()
-    known, read = front_matter._made(), parse_page(PAGE.read_bytes(), PAGE)
-    front_matter._made.cache_clear()
+    monkeypatch.setattr(catalogue, "MADE", front)
+    catalogue._made_fronts.cache_clear()
+    known, read = catalogue._made_fronts(), parse_page(PAGE.read_bytes(), PAGE)
+    catalogue._made_fronts.cache_clear()
     assert (known, read) == ({}, find("device-oom"))
 
 

@@ -13,10 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from oomph.explain.catalogue.catalogue import PageError, find, load, parse_page
+from oomph.explain.catalogue.catalogue import PAGES, PageError, find, load, parse_page
 from oomph.explain.catalogue.docs import documents
 from oomph.explain.catalogue.fault import SYSTEMS, Fault, Remedy, split
-from oomph.explain.catalogue.front_matter import PAGES
 from oomph.explain.matching.named_fault import remedies_for
 from oomph.explain.render import page_text
 

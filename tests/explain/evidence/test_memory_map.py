@@ -12,9 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from oomph.explain.diagnose import diagnose, words
-from oomph.explain.evidence.memory_map import condense
-from oomph.explain.evidence.sizes import read_size, write_size
-from oomph.explain.reading.heap_dump import describe, looks_like_one, read_dump
+from oomph.explain.evidence.memory import condense, read_size, write_size
+from oomph.explain.reading.file import describe_dump, looks_like_dump, read_dump
 from oomph.explain.reading.log import CHUNK_BYTES, read_log
 
 LOGS = Path(__file__).parents[2] / "logs"
@@ -78,7 +77,7 @@ def test_fragmentation_remedy_states_the_requested_and_free_memory() -> None:
 
 def test_memory_map_written_by_tensorflow_is_read() -> None:
     """Written by TensorFlow 2.21 under a ceiling of 100 MB: five tensors of 16 MiB, and one of 80 MiB that failed."""
-    assert looks_like_one(DUMP.read_bytes())
+    assert looks_like_dump(DUMP.read_bytes())
     (found,) = diagnose([read_dump(DUMP)])
     assert (found.name, found.captured["in_use"], found.captured["largest_free"]) == (
         "device-oom",
@@ -91,7 +90,7 @@ def test_memory_map_written_by_tensorflow_is_read() -> None:
 def test_arbitrary_bytes_raise_only_value_error(data: bytes) -> None:
     for start in (b"", b"\x0a\x09GPU_0_bfc"):
         try:
-            describe(start + data)
+            describe_dump(start + data)
         except ValueError:
             pass
 

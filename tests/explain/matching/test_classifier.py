@@ -1,4 +1,4 @@
-"""What the words of a log speak for."""
+"""The faults that the words of a log suggest."""
 
 from __future__ import annotations
 

@@ -11,11 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from oomph.explain.catalogue.catalogue import load
-from oomph.explain.catalogue.front_matter import key
+from oomph.explain.catalogue.catalogue import key, load
 from oomph.explain.diagnose import diagnose, words
 from oomph.explain.evidence.evidence import TEXT_LIMIT, Evidence
-from oomph.explain.matching.index import index
+from oomph.explain.matching.hits import index
 from oomph.explain.reading.log import read_log
 
 LOGS = Path(__file__).parents[2] / "logs"

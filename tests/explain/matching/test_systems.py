@@ -1,4 +1,4 @@
-"""What a log says of the system that it is from."""
+"""The system that a log is from."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.alone
 LOGS = Path(__file__).parents[2] / "logs"
 LINE = b"2024-01-01 10:00:00,123 INFO trainer: worker 12 did step 1234 in 0.123 s, loss 0.1234 lr 0.001 norm 1.23\n"
 TIMES = 20
-"""So many times the same failures: the first megabytes, in which each is new, cost more."""
+"""The number of repeats of the same failures: the first megabytes, in which each is new, cost more."""
 AT_MOST = 4.5
 """Times as long as the sound log; it is 2.6 on an idle machine, and was 6.5 when every line was examined again."""
 

@@ -23,7 +23,7 @@ from oomph.run.policy.decide import Ending, Ledger, decide, record
 from oomph.run.policy.ladder import Conditions
 from oomph.run.report.summary import summarise
 from oomph.run.supervisor import launch
-from oomph.run.supervisor.machine_at_start import other_gpus
+from oomph.run.supervisor.settings import other_gpus
 
 RECORD = RunRecord(("train.py",), "python", "/", "2026-01-01")
 LIMIT = 60

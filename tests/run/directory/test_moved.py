@@ -23,7 +23,7 @@ from oomph.run.policy.ladder import Change
 from oomph.run.report.summary import summarise
 from oomph.run.supervisor import effects
 from oomph.run.supervisor.chronicle import Chronicle
-from oomph.run.supervisor.machine_at_start import other_gpus
+from oomph.run.supervisor.settings import other_gpus
 
 RECORD = RunRecord(("train.py",), "python", "/", "2026-01-01")
 LIMIT = 60

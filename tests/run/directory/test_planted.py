@@ -26,8 +26,7 @@ from oomph.protocol.handover import mark_fired
 from oomph.protocol.ownership import claim_ownership
 from oomph.protocol.progress import ProgressBoard, read_progress
 from oomph.run.directory.run_directory import RunDirectory, RunRecord, read_record
-from oomph.run.directory.stored_runs import StoredRun, first_trusted, unfinished_runs
-from oomph.run.directory.unfinished import unfinished
+from oomph.run.directory.unfinished import StoredRun, first_trusted, unfinished, unfinished_runs
 from oomph.script.kept_micro_batches import MicroBatches, Start
 from oomph.script.opened_files import Appends
 

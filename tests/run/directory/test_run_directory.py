@@ -1,3 +1,5 @@
+"""A run directory: its record, its lock, its summary."""
+
 from __future__ import annotations
 
 import json
@@ -10,11 +12,7 @@ from pathlib import Path
 import pytest
 
 from oomph.errors import RunDirectoryError
-from oomph.run.directory.run_directory import (
-    RunDirectory,
-    RunRecord,
-    read_record,
-)
+from oomph.run.directory.run_directory import RunDirectory, RunRecord, read_record, read_summary
 
 RECORD = RunRecord(("train.py", "--epochs", "3"), sys.executable, "/here", "2026-11-21T07:00:39+0000")
 
@@ -125,3 +123,21 @@ def test_directory_that_cannot_be_made_is_refused_in_one_sentence(tmp_path: Path
         RunDirectory.create(tmp_path / "file" / "run", RECORD)
     with pytest.raises(RunDirectoryError, match="cannot be written"):
         RunDirectory.create(tmp_path / "file", RECORD)
+
+
+def test_written_summary_is_read_back(tmp_path: Path) -> None:
+    (tmp_path / "summary.json").write_text('{"schema": 1, "steps": 9}')
+    assert read_summary(tmp_path) == {"schema": 1, "steps": 9}
+
+
+@pytest.mark.parametrize("content", [None, b"", b"[1]", b'{"steps": ', b"\xff"])
+def test_unreadable_summary_counts_as_empty(tmp_path: Path, content: bytes | None) -> None:
+    if content is not None:
+        (tmp_path / "summary.json").write_bytes(content)
+    assert read_summary(tmp_path) == {}
+
+
+def test_summary_behind_a_link_is_not_read(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").write_text('{"steps": 9}')
+    (tmp_path / "summary.json").symlink_to(tmp_path / "elsewhere")
+    assert read_summary(tmp_path) == {}

@@ -1,4 +1,4 @@
-"""Which runs of a folder have not finished, newest first, and which may be resumed."""
+"""The unfinished runs of a folder, newest first, and those that may be resumed."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from oomph.run.directory.run_directory import RunDirectory, RunRecord
-from oomph.run.directory.stored_runs import StoredRun, first_trusted, unfinished_runs
+from oomph.run.directory.unfinished import StoredRun, first_trusted, unfinished_runs
 
 
 def made(folder: Path, name: str, status: str, at: int, cwd: str = "") -> StoredRun:

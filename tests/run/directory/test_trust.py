@@ -14,8 +14,8 @@ import pytest
 from oomph.errors import RunDirectoryError
 from oomph.files.opening import open_own, pin, read_own, replace_own, unpin
 from oomph.run.directory.run_directory import RunDirectory, RunRecord
-from oomph.run.directory.stored_runs import first_trusted, unfinished_runs
 from oomph.run.directory.trust import make_own_parents, why_not_trusted
+from oomph.run.directory.unfinished import first_trusted, unfinished_runs
 
 STRANGER = 12345
 NOBODY = 65534

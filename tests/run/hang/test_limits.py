@@ -1,4 +1,4 @@
-"""When silence is a hang, from numbers alone; and the heartbeats that the numbers come from."""
+"""The limit after which silence is a hang, from numbers alone; and the heartbeats behind the numbers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the end of an attempt was, where signals, hangs and exit codes could be taken for one another."""
+"""The end of an attempt, where signals, hangs and exit codes could be taken for one another."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How many samples to take at once: on devices whose memory follows a rule that the search does not know."""
+"""The number of samples to take at once, on devices whose memory follows a rule that the search does not know."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether the buffers of a data pipeline are worth saving."""
+"""Buffers of a data pipeline that are worth saving, and others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When larger pieces are tried again: never soon, never often for nothing, and never more than the memory says."""
+"""Larger pieces are tried again: never soon, never often for nothing, and never more than the memory says."""
 
 from __future__ import annotations
 

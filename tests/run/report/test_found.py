@@ -1,4 +1,4 @@
-"""What the monitor found in a run: begin, end and time of each finding, from journals new, old and cut off."""
+"""The monitor's findings in a run: begin, end and time of each, from journals new, old and cut off."""
 
 from __future__ import annotations
 

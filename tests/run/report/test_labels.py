@@ -1,4 +1,4 @@
-"""What is said of the result of a run, from its events alone."""
+"""The label of a run, from its events alone."""
 
 from __future__ import annotations
 

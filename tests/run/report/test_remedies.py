@@ -11,11 +11,9 @@ from hypothesis import strategies as st
 from oomph.journal.journal import Event
 from oomph.protocol.reason_table import EARLIER_SHUFFLE, SHUFFLE_OVER
 from oomph.protocol.reasons import because
-from oomph.run.report.causes import causes
+from oomph.run.report.causes import ReasonRemedy, causes, remedies
 from oomph.run.report.labels import ORDER
-from oomph.run.report.remedies import ReasonRemedy, remedies
-from oomph.run.report.result import improvement
-from oomph.run.report.summary import summarise
+from oomph.run.report.summary import improvement, summarise
 
 
 @given(st.text(), st.sampled_from(ORDER))

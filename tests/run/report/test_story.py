@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from oomph.journal.journal import Event, read_journal
 from oomph.run.report.account import account
-from oomph.run.report.story import story_of
-from oomph.run.report.story_text import as_text
+from oomph.run.report.story import as_text, story_of
 from oomph.run.report.summary import summarise
 
 RUN = Path(__file__).parents[2] / "hostile" / "run"

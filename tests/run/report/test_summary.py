@@ -9,12 +9,10 @@ import pytest
 from oomph.journal.journal import Event
 from oomph.protocol.reasons import because
 from oomph.run.report.account import account
+from oomph.run.report.attempts import repeats
 from oomph.run.report.labels import ORDER
-from oomph.run.report.repeats import repeats
-from oomph.run.report.result import result_in_words
-from oomph.run.report.story import story_of
-from oomph.run.report.story_text import as_text
-from oomph.run.report.summary import Summary, summarise
+from oomph.run.report.story import as_text, story_of
+from oomph.run.report.summary import Summary, result_in_words, summarise
 
 
 def happened(attempt: int, name: str, **data: Any) -> Event:

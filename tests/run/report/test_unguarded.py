@@ -10,18 +10,9 @@ import pytest
 from oomph.journal.journal import Event
 from oomph.protocol.replacements import SUPERVISED, UNGUARDED_KINDS, unguarded_in_words
 from oomph.run.report.account import account
+from oomph.run.report.causes import NO_PYTHON, NONE_SEEN, NOT_ASKED, NOT_LOADED, RECOVERED, UNKNOWN, remedies, unguarded
 from oomph.run.report.labels import UNGUARDED, label_of
-from oomph.run.report.remedies import remedies
 from oomph.run.report.summary import summarise
-from oomph.run.report.unguarded import (
-    NO_PYTHON,
-    NONE_SEEN,
-    NOT_ASKED,
-    NOT_LOADED,
-    RECOVERED,
-    UNKNOWN,
-    unguarded,
-)
 
 
 def worded(found):

@@ -1,4 +1,4 @@
-"""What is known of the machine around an attempt: the kernel's log, NVML, and what can be changed."""
+"""The machine around an attempt: the kernel's log, NVML, and the possible changes."""
 
 from __future__ import annotations
 
@@ -13,12 +13,11 @@ import oomph
 from oomph.explain.catalogue import xid
 from oomph.explain.reading import kernel_log
 from oomph.explain.reading.kernel_log import KernelLog, broken_bus, that_concern
-from oomph.gpu.memory_in_use import Gpu
+from oomph.gpu.memory_in_use import Gpu, PendingReading, memory_is_back, visible
 from oomph.journal.journal import Event
 from oomph.run.policy.ladder import LADDERS, OPT_IN, SAME, Change, climb
 from oomph.run.supervisor import effects
 from oomph.run.supervisor.attempt_conditions import Machine, conditions
-from oomph.run.supervisor.devices import PendingReading, memory_is_back, visible
 
 SOURCE = Path(oomph.__file__).parents[1]
 BUSES = {"00000000:3B:00.0", "00000000:AF:00.0"}
@@ -161,7 +160,7 @@ def test_child_reaped_by_the_kernel_causes_no_error() -> None:
     """Who starts oomph may ignore SIGCHLD; then no child is there to be waited for, or killed."""
     code = (
         "import signal, time; signal.signal(signal.SIGCHLD, signal.SIG_IGN)\n"
-        "from oomph.run.supervisor.devices import PendingReading\n"
+        "from oomph.gpu.memory_in_use import PendingReading\n"
         "asked, given_up = PendingReading(), PendingReading()\ntime.sleep(1)\n"
         "given_up.close()\nprint(isinstance(asked.gpus(), tuple))"
     )

@@ -1,4 +1,4 @@
-"""What the supervisor can tell of a run from its journal."""
+"""The supervisor's facts about a run, from its journal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What became of the out-of-memory errors of a running attempt, by what its processes append to their journals."""
+"""The outcome of a running attempt's out-of-memory errors, from what its processes append to their journals."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import pytest
 from oomph.journal.event import fact_of
 from oomph.journal.events import CheckpointSaved, GaveUp, Oom, Recovered
 from oomph.journal.journal import Journal
-from oomph.run.supervisor import memory_outcome
-from oomph.run.supervisor.memory_outcome import MemoryOutcome, OutOfMemoryOutcome
+from oomph.run.supervisor import native_reports
+from oomph.run.supervisor.native_reports import MemoryOutcome, OutOfMemoryOutcome
 
 AGAIN = {"fault": "device-oom"}
 
@@ -71,8 +71,8 @@ def test_each_line_of_a_long_journal_is_read_only_once(tmp_path, monkeypatch):
         journal.write(CheckpointSaved(step=number))
     memory.begin()
     parsed = []
-    events = memory_outcome._events
-    monkeypatch.setattr(memory_outcome, "_events", lambda line: parsed.append(line) or events(line))
+    events = native_reports._events
+    monkeypatch.setattr(native_reports, "_events", lambda line: parsed.append(line) or events(line))
     journal.write(Oom(phase="compute"))
     for _ in range(100):
         assert memory.now() is OutOfMemoryOutcome.RECOVERING

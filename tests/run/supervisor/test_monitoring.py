@@ -1,4 +1,4 @@
-"""What the sampler of an attempt finds is recorded and told; without a sampler the run goes on."""
+"""Findings of an attempt's sampler are recorded and reported; without a sampler the run goes on."""
 
 from __future__ import annotations
 

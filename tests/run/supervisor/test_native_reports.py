@@ -11,8 +11,7 @@ from oomph.journal.events import GaveUp, Oom, Recovered, RestartRequested
 from oomph.journal.journal import Journal
 from oomph.protocol.progress import Phase
 from oomph.run.supervisor import native_reports
-from oomph.run.supervisor.memory_outcome import MemoryOutcome
-from oomph.run.supervisor.native_reports import NativeReports
+from oomph.run.supervisor.native_reports import MemoryOutcome, NativeReports
 
 NOW = b"W0000 00:00:1795237229.045565     889 "
 DUMP = [

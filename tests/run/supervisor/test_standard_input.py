@@ -1,4 +1,4 @@
-"""What the script reads from, in its second life."""
+"""The standard input of a script's second attempt."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What TensorFlow says at every start is shown once, and nothing that may differ."""
+"""Lines that TensorFlow prints at every start are shown once; those that may differ are always shown."""
 
 from __future__ import annotations
 

@@ -7,9 +7,9 @@ from oomph.doctor.commands import describe, export, install, nvidia_wheel, tenso
 from oomph.doctor.observe.libraries import DRIVER_LIBRARIES
 from oomph.doctor.releases import last_for, ptx, runs_on
 from oomph.doctor.repairs import better_copy, lost_in_wheels, repaired_path
-from oomph.doctor.snapshot import CudaDevice, Library, Snapshot
+from oomph.doctor.snapshot import CudaDevice, Library, Snapshot, numbers_in
 from oomph.explain.catalogue.fault import Remedy
-from oomph.gpu.versions import cuda_version
+from oomph.gpu.question import cuda_version
 
 
 @check(
@@ -136,7 +136,7 @@ def cudnn_version(snapshot: Snapshot) -> DoctorFinding:
         return skipped("no cuDNN is found")
     if not winner.version:
         return blind(f"{winner.path} does not report its version")
-    found, built = _numbers(winner.version), tensorflow.cudnn_version
+    found, built = numbers_in(winner.version) or (0,), tensorflow.cudnn_version
     wanted = ".".join(map(str, built))
     text = f"TensorFlow {tensorflow.version} is built with cuDNN {wanted} and will load {describe(library)}"
     if found[0] != built[0] or found[:2] < tuple(built[:2]):
@@ -148,10 +148,6 @@ def cudnn_version(snapshot: Snapshot) -> DoctorFinding:
             "cudnn-version-mismatch", f"{text}: {_BAD_CUDNN[found[:3]]}.", _newer_cudnn(snapshot, ">=9.10.1,<10")
         )
     return passed(f"cuDNN {winner.version}, built with {wanted}")
-
-
-def _numbers(version: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in version.split(".") if part.isdigit()) or (0,)
 
 
 def _other_cudnn(snapshot: Snapshot) -> tuple[Remedy, ...]:

@@ -9,7 +9,7 @@ from oomph.doctor.commands import container_run, driver_branch, driver_upgrade, 
 from oomph.doctor.repairs import repairs
 from oomph.doctor.snapshot import Snapshot
 from oomph.explain.catalogue.fault import Remedy
-from oomph.gpu.versions import cuda_version
+from oomph.gpu.question import cuda_version
 
 
 @check(

@@ -11,7 +11,7 @@ from oomph.doctor.commands import export, install, reinstall, tensorflow_with_cu
 from oomph.doctor.observe.packages import normal
 from oomph.doctor.observe.tensorflow import DISTRIBUTIONS
 from oomph.doctor.releases import RELEASES, release_of
-from oomph.doctor.snapshot import Package, Snapshot
+from oomph.doctor.snapshot import Package, Snapshot, numbers_in
 from oomph.explain.catalogue.fault import Remedy
 
 _WSL = Remedy("Run the script in WSL2, where the Linux wheels find the GPU", "wsl --install -d Ubuntu")
@@ -177,7 +177,7 @@ def tensorflow_twice(snapshot: Snapshot) -> DoctorFinding:
             return noted(f"the first on sys.path counts, {found[0].name} {found[0].version}; there is also {others}")
         return passed("one distribution contains TensorFlow")
     named = ", ".join(f"{package.name} {package.version}" for package in found)
-    newest = f"tensorflow[and-cuda]=={max((p for p in found), key=_numbers).version}"
+    newest = f"tensorflow[and-cuda]=={max((p.version for p in found), key=numbers_in)}"
     names = list(dict.fromkeys(package.name for package in found))
     return failed(
         "binary-incompatibility",
@@ -191,10 +191,6 @@ def _is_shim(found: list[Package]) -> bool:
     return len({package.version for package in found}) == 1 and {"tensorflow", "tensorflow-intel"} == {
         p.name for p in found
     }
-
-
-def _numbers(package: Package) -> tuple[int, ...]:
-    return tuple(int(part) for part in package.version.split(".") if part.isdigit())
 
 
 @check(
@@ -294,20 +290,10 @@ def requirements(snapshot: Snapshot) -> DoctorFinding:
     tensorflow = snapshot.tensorflow
     if tensorflow is None:
         return skipped("TensorFlow is not installed")
-    wrong = [
-        (package, need)
-        for package, need in _demands(snapshot)
-        if not package.name.startswith("nvidia-") and not _met(package, need)
-    ]
+    wrong = [(p, need) for p, need in _demands(snapshot) if not p.name.startswith("nvidia-") and not _met(p, need)]
     if not wrong:
         return passed(f"what TensorFlow {tensorflow.version} requires is installed, in versions that it allows")
-    named = ", ".join(f"{package.name} {package.version} (it requires {need.specifier})" for package, need in wrong)
-    wanted = [f"{package.name}{need.specifier}" for package, need in wrong]
-    return failed(
-        "binary-incompatibility",
-        f"TensorFlow {tensorflow.version} does not allow {named}.",
-        Remedy("Install versions that it allows", install(snapshot, *wanted)),
-    )
+    return failed("binary-incompatibility", *_not_allowed(snapshot, wrong))
 
 
 def _demands(snapshot: Snapshot) -> Iterator[tuple[Package, Requirement]]:
@@ -322,6 +308,15 @@ def _demands(snapshot: Snapshot) -> Iterator[tuple[Package, Requirement]]:
         package = snapshot.packages.get(normal(need.name))
         if package is not None and (need.marker is None or need.marker.evaluate(marks)):
             yield package, need
+
+
+def _not_allowed(snapshot: Snapshot, wrong: list[tuple[Package, Requirement]]) -> tuple[str, Remedy]:
+    """The message about packages whose versions TensorFlow does not allow, and the remedy."""
+    assert snapshot.tensorflow is not None
+    named = ", ".join(f"{package.name} {package.version} (it requires {need.specifier})" for package, need in wrong)
+    wanted = [f"{package.name}{need.specifier}" for package, need in wrong]
+    text = f"TensorFlow {snapshot.tensorflow.version} does not allow {named}."
+    return text, Remedy("Install versions that it allows", install(snapshot, *wanted))
 
 
 def _met(package: Package, need: Requirement) -> bool:
@@ -350,12 +345,7 @@ def nvidia_wheels(snapshot: Snapshot) -> DoctorFinding:
         return skipped("no wheels of CUDA libraries are installed")
     wrong = [(p, need) for p, need in _demands(snapshot) if p.name.startswith("nvidia-") and not _met(p, need)]
     if wrong:
-        named = ", ".join(f"{package.name} {package.version} (it requires {need.specifier})" for package, need in wrong)
-        wanted = [f"{package.name}{need.specifier}" for package, need in wrong]
-        text = f"TensorFlow {tensorflow.version} does not allow {named}."
-        return warned(
-            "cuda-library-missing", text, Remedy("Install versions that it allows", install(snapshot, *wanted))
-        )
+        return warned("cuda-library-missing", *_not_allowed(snapshot, wrong))
     wanted_generation = f"cu{tensorflow.cuda_version[0]}" if tensorflow.cuda_version else ""
     if wanted_generation and not any(_generation(package) == wanted_generation for package in wheels):
         found = sorted({_generation(package) for package in wheels})

@@ -10,18 +10,15 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import TypeVar
 
-from oomph.doctor.observe.drivers import LIMIT_SECONDS, Questions
-from oomph.doctor.observe.environment import observe_environment
-from oomph.doctor.observe.host import observe_host
+from oomph.doctor.observe.drivers import Questions
+from oomph.doctor.observe.host import observe_environment, observe_host, observe_toolchain
 from oomph.doctor.observe.libraries import observe_libraries, search_path, with_version
 from oomph.doctor.observe.packages import observe_packages
 from oomph.doctor.observe.python import observe_python
 from oomph.doctor.observe.tensorflow import observe_tensorflow
-from oomph.doctor.observe.toolchain import observe_toolchain
-from oomph.doctor.snapshot import Driver, HostFacts, Library, NvmlAnswers, Packages, Snapshot, TensorFlow, Toolchain
+from oomph.doctor.snapshot import Driver, HostFacts, Library, NvmlAnswers, Packages, Snapshot, Toolchain
 from oomph.errors import OomphError
 
 _Part = TypeVar("_Part")
@@ -30,8 +27,6 @@ _Part = TypeVar("_Part")
 def observe(
     python: str | None = None,
     environ: Mapping[str, str] | None = None,
-    root: Path = Path("/"),
-    limit: float = LIMIT_SECONDS,
     say: Callable[[str], None] = lambda text: None,
 ) -> Snapshot:
     """The machine as a script run by this Python in this environment would find it.
@@ -39,9 +34,7 @@ def observe(
     Args:
         python: the script's Python; None is oomph's own.
         environ: the script's environment; None is oomph's own.
-        root: where /proc, /sys, /dev and /etc lie.
-        limit: how long the drivers may take to answer, in seconds.
-        say: called if that takes long.
+        say: called if the drivers take long to answer.
 
     Raises:
         ExamineError: the Python does not answer.
@@ -52,14 +45,18 @@ def observe(
     packages = parts.take("packages", lambda: observe_packages(interpreter.path), Packages())
     tensorflow = parts.take("tensorflow", lambda: observe_tensorflow(packages, environ), None)
     none: tuple[Library, ...] = ()
-    libraries = parts.take("libraries", lambda: _libraries(tensorflow, packages, interpreter.path, environ, root), none)
-    questions = Questions(libraries, environ, limit, say)  # asked now, answered while files are read
+    libraries = parts.take(
+        "libraries",
+        lambda: observe_libraries(tensorflow, packages, search_path(tensorflow, interpreter.path, environ)),
+        none,
+    )
+    questions = Questions(libraries, environ, say=say)  # asked now, answered while files are read
     snapshot = Snapshot(
         python=interpreter,
-        host=parts.take("host", lambda: observe_host(environ, root), HostFacts()),
+        host=parts.take("host", lambda: observe_host(environ), HostFacts()),
         packages=packages,
         tensorflow=tensorflow,
-        toolchain=parts.take("toolchain", lambda: observe_toolchain(interpreter.path, environ, root), Toolchain()),
+        toolchain=parts.take("toolchain", lambda: observe_toolchain(interpreter.path, environ), Toolchain()),
         driver=parts.take("driver", questions.driver, Driver()),
         nvml=parts.take("nvml", questions.nvml, NvmlAnswers()),
         libraries=parts.take("libraries", lambda: _with_versions(libraries, questions.versions()), libraries),
@@ -84,12 +81,6 @@ class _Parts:
         except Exception as error:
             self.unread[name] = f"{type(error).__name__}: {error}"
             return otherwise
-
-
-def _libraries(
-    tensorflow: TensorFlow | None, packages: Packages, path: Sequence[str], environ: Mapping[str, str], root: Path
-) -> tuple[Library, ...]:
-    return observe_libraries(tensorflow, packages, search_path(tensorflow, path, environ, root))
 
 
 def _with_versions(libraries: Sequence[Library], versions: Mapping[str, str]) -> tuple[Library, ...]:

@@ -8,8 +8,7 @@ from dataclasses import fields
 from typing import Any
 
 from oomph.doctor.snapshot import CudaDevice, Driver, HoldingProcess, Library, NvmlAnswers, NvmlDevice
-from oomph.gpu.question import Answer, Question
-from oomph.gpu.versions import cuda_version, cudnn_version
+from oomph.gpu.question import Answer, Question, cuda_version, cudnn_version
 
 LIMIT_SECONDS = 5.0
 """The seconds to wait for an answer: cuInit takes well under a second on a healthy machine; a broken driver never

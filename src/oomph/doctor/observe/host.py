@@ -1,15 +1,21 @@
-"""Observes the machine and its container: memory, disk, PCI, kernel modules, device files. Reads only small files."""
+"""Observes the machine and its container: memory, disk, PCI, kernel modules, device files, variables, XLA's tools.
+
+Reads only small files. Of the variables it keeps those that change what TensorFlow, CUDA or the loader do, and no
+others: they may hold secrets. TF_ is also Terraform's prefix (TF_VAR_password), and NVIDIA_ that of keys for NVIDIA's
+services (NVIDIA_API_KEY). Of both, only known longer prefixes are kept.
+"""
 
 from __future__ import annotations
 
 import os
 import platform
+import re
 import shutil
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from oomph.doctor.snapshot import DeviceNode, HostFacts, PciDevice
+from oomph.doctor.snapshot import DeviceNode, HostFacts, PciDevice, Toolchain
 from oomph.files.opening import read_regular
 from oomph.process.available_memory import MemoryLimit, machine_bytes
 
@@ -131,3 +137,61 @@ def _kernel_driver(root: Path) -> str:
         if line.startswith("NVRM"):
             return next((word for word in line.split() if word[:1].isdigit() and word.count(".") >= 1), "")
     return ""
+
+
+_NAMES = (
+    "LD_LIBRARY_PATH",
+    "LD_PRELOAD",
+    "KERAS_BACKEND",
+    "HIP_VISIBLE_DEVICES",
+    "ROCR_VISIBLE_DEVICES",
+    "CONDA_PREFIX",
+    "VIRTUAL_ENV",
+    "PYTHONPATH",
+    "PYTHONHOME",
+    "SLURM_JOB_GPUS",
+    "SLURM_STEP_GPUS",
+    "TF_CONFIG",
+    "TF_DETERMINISTIC_OPS",
+)
+_PREFIXES = (
+    *("CUDA_", "XLA_", "NCCL_", "CUDNN_", "CUBLAS_"),
+    *("NVIDIA_VISIBLE_", "NVIDIA_DRIVER_", "NVIDIA_REQUIRE_", "NVIDIA_DISABLE_", "NVIDIA_TF32_"),
+    *("TF_GPU_", "TF_FORCE_", "TF_CPP_", "TF_XLA_", "TF_CPU_", "TF_ENABLE_", "TF_DISABLE_", "TF_USE_"),
+    *("TF_CUDNN_", "TF_CUBLAS_", "TF_CUDA_", "TF_MIN_", "TF_NUM_"),
+)
+_SECRET = ("TOKEN", "KEY", "SECRET", "PASSWORD", "CREDENTIAL")
+
+
+def observe_environment(environ: Mapping[str, str]) -> dict[str, str]:
+    """The relevant variables that are set."""
+    return {name: value for name, value in sorted(environ.items()) if _kept(name)}
+
+
+def _kept(name: str) -> bool:
+    if any(word in name.upper() for word in _SECRET):
+        return False
+    return name in _NAMES or name.startswith(_PREFIXES)
+
+
+_DATA_DIR = re.compile(r"--xla_gpu_cuda_data_dir=(\S+)")
+
+
+def observe_toolchain(path: Sequence[str], environ: Mapping[str, str], root: Path = Path("/")) -> Toolchain:
+    """The first ptxas and the first libdevice, in the order in which XLA looks (cuda_root_path.cc of xla)."""
+    named = _DATA_DIR.search(environ.get("XLA_FLAGS", ""))
+    data_dir = named[1] if named else ""
+    homes = list(_homes(data_dir, path, root))
+    ptxas = next((str(home / "bin/ptxas") for home in homes if (home / "bin/ptxas").is_file()), "")
+    libdevice = next((str(found) for home in homes for found in (home / "nvvm/libdevice").glob("libdevice.*.bc")), "")
+    on_path = shutil.which("ptxas", path=environ.get("PATH")) or ""
+    return Toolchain(ptxas or on_path, libdevice, data_dir, not data_dir or Path(data_dir).is_dir())
+
+
+def _homes(data_dir: str, path: Sequence[str], root: Path) -> Iterator[Path]:
+    if data_dir:
+        yield Path(data_dir)
+    for entry in path:
+        yield from sorted(Path(entry).glob("nvidia/cuda_nvcc"))
+    yield root / "usr/local/cuda"
+    yield from sorted((root / "usr/local").glob("cuda-*"), reverse=True)

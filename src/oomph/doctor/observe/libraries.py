@@ -61,7 +61,7 @@ def sonames(tensorflow: TensorFlow) -> list[tuple[str, bool]]:
 
 
 def search_path(
-    tensorflow: TensorFlow | None, path: Iterable[str], environ: Mapping[str, str], root: Path
+    tensorflow: TensorFlow | None, path: Iterable[str], environ: Mapping[str, str], root: Path = Path("/")
 ) -> SearchPath:
     """The loader's search path."""
     return SearchPath(

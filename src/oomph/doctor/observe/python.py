@@ -78,12 +78,9 @@ def _moved_from(prefix: Path) -> str:
                 first = file.readline(4096)
         except OSError:
             continue
-        if first.startswith(b"#!/") and first.rstrip().endswith(b"/bin/" + _python_name(first)):
-            named = Path(os.fsdecode(first[2:].strip())).parent.parent
+        folder = Path(os.fsdecode(first[2:].strip())).parent
+        if first.startswith(b"#!/") and folder.name == "bin":
+            named = folder.parent
             same = os.path.realpath(named) == os.path.realpath(prefix)
             return "" if same else str(named)
     return ""
-
-
-def _python_name(shebang: bytes) -> bytes:
-    return shebang.rstrip().rsplit(b"/", 1)[-1]

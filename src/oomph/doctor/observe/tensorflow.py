@@ -12,7 +12,7 @@ from typing import Any
 
 from oomph.doctor.observe.elf import mapped, names_in, read_elf, section
 from oomph.doctor.releases import release_of
-from oomph.doctor.snapshot import Package, Packages, TensorFlow
+from oomph.doctor.snapshot import Package, Packages, TensorFlow, numbers_in
 from oomph.files.opening import read_regular
 
 DISTRIBUTIONS = (
@@ -41,7 +41,7 @@ def observe_tensorflow(packages: Packages, environ: Mapping[str, str]) -> Tensor
     facts = _build_info(folder)
     found = TensorFlow(package.version, package.name, str(folder))
     release = release_of(found.numbers)
-    cuda_version = _version(facts.get("cuda_version"))
+    cuda_version = numbers_in(str(facts.get("cuda_version") or ""))
     capabilities = tuple(facts.get("cuda_compute_capabilities") or ())
     source = "build_info.py" if cuda_version else "unknown"
     cuda = facts.get("is_cuda_build")
@@ -82,10 +82,6 @@ def _build_info(folder: Path) -> dict[str, Any]:
             except (ValueError, TypeError, RecursionError, MemoryError):
                 continue
     return {}
-
-
-def _version(text: Any) -> tuple[int, ...]:
-    return tuple(int(part) for part in str(text or "").split(".") if part.isdigit())
 
 
 def _pinned(package: Package, wheel: str) -> tuple[int, ...]:

@@ -9,6 +9,8 @@ from functools import cache
 from types import MappingProxyType
 from typing import Any, NamedTuple, TypeAlias
 
+from oomph.files.patterns import lazy_pattern
+
 SEVERITIES = ("recoverable", "restart", "fatal")
 SOURCES = ("log", "exception", "exit", "memory-map", "trend")
 _FENCE = "+++"
@@ -60,6 +62,11 @@ class Remedy(NamedTuple):
         """The text, with the systems to which it applies in front."""
         systems = ", ".join(SYSTEMS[system] for system in self.where)
         return f"{systems}: {self.text}" if systems else self.text
+
+    def as_document(self) -> dict[str, str]:
+        """The remedy as JSON."""
+        text = f"{self.text}: {self.command}" if self.command else self.text
+        return {"text": text, "action": self.action} if self.action else {"text": text}
 
 
 def _filled(template: str, captured: Mapping[str, str]) -> str:
@@ -261,3 +268,22 @@ def fenced(markdown: str) -> str:
         elif inside is not None:
             inside.append(line)
     return "\n".join(inside or ())
+
+
+SECTION = "How to tell it from its neighbours"
+
+_CODE = lazy_pattern(r"\b[A-Z]{3}\d{3}\b")
+_POINT = lazy_pattern(r"\n(?=- )|(?<=[.;]) (?=[A-Z`])")
+_LEADING_CODES = lazy_pattern(r"\A(?:[A-Z]{3}\d{3}(?:, | and | to )?){1,9}:? ")
+
+
+@cache
+def neighbours(fault: Fault) -> Mapping[str, str]:
+    """The codes that the page's section on its neighbours names, in that order, each with the sentence that says it."""
+    told: dict[str, str] = {}
+    for point in _POINT.split(fault.sections.get(SECTION, "")):
+        text = " ".join(point.removeprefix("- ").split())
+        for code in _CODE.findall(text):
+            if code != fault.code:
+                told.setdefault(code, _LEADING_CODES.sub("", text))
+    return told

@@ -126,16 +126,13 @@ class Tracebacks:
         frame."""
         for form in _FRAMES:
             if frame := form.match(text):
-                self._keep(frame.groupdict())
+                self.where = _place(frame.groupdict()) or self.where
                 return package(text), text.rstrip().endswith("in <module>")
         if self.where.startswith("<ipython") and ":" not in self.where and (arrow := _ARROW.match(text)):
             self.where += f":{arrow['line']}"
             return "", False
         notebook = _NOTEBOOK_FRAME.match(text)
         return None if notebook is None else (package(text), notebook["function"] == "<module>")
-
-    def _keep(self, frame: Mapping[str, str | None]) -> None:
-        self.where = _place(frame) or self.where
 
 
 def _place(frame: Mapping[str, str | None]) -> str:

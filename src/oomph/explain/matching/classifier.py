@@ -17,10 +17,8 @@ from typing import NamedTuple
 
 from oomph.explain.catalogue.fault import Fault
 from oomph.explain.evidence.evidence import Evidence
-from oomph.explain.matching.ending import tells_of_failure
-from oomph.explain.matching.harmless import is_harmless
 from oomph.explain.matching.likeness import Likeness
-from oomph.explain.matching.training import goes_on
+from oomph.explain.matching.lines import goes_on, is_harmless, tells_of_failure
 from oomph.files.patterns import lazy_pattern
 
 TABLE = Path(__file__).with_name("classifier.txt")

@@ -7,9 +7,8 @@ from typing import NamedTuple
 
 from oomph.explain.evidence.evidence import Evidence
 from oomph.explain.evidence.tracebacks import Tracebacks, installed, package, place_in_script
-from oomph.explain.matching import training
-from oomph.explain.matching.harmless import AT_END
 from oomph.explain.matching.likeness import CORRECTED, Likeness, is_corrected, likely, likely_of_library
+from oomph.explain.matching.lines import AT_END, goes_on
 from oomph.files.patterns import lazy_pattern
 
 UNRELATED = "unrelated"
@@ -306,9 +305,9 @@ class LastError:
                 self._status, self._position = fact, self._now
         elif text.startswith("Epoch ") and _SURVIVED.match(text):
             self._went_on()
-        elif "INFO" in text and _LOGGED.match(text) and training.goes_on(text):
+        elif "INFO" in text and _LOGGED.match(text) and goes_on(text):
             self._see_progress(fact)
-        elif self._pasted is not None and training.goes_on(text):
+        elif self._pasted is not None and goes_on(text):
             self._pasted = self._pasted_fact = None
 
     def _see_progress(self, fact: Evidence) -> None:

@@ -1,19 +1,18 @@
-"""Guesses from the words of a log, if the signatures find nothing certain. Pure."""
+"""Guesses for when signatures find nothing certain: from a log's words, its page's neighbours, other pages. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence, Set
 from functools import cached_property
 
-from oomph.explain.catalogue.fault import Fault
+from oomph.explain.catalogue.fault import Fault, Signature, neighbours
 from oomph.explain.evidence.evidence import Evidence
 from oomph.explain.matching.classifier import Shares, trained
-from oomph.explain.matching.ending import tells_of_training
 from oomph.explain.matching.fallback import GENERAL, UNRELATED
-from oomph.explain.matching.hits import narrowed
-from oomph.explain.matching.likeness import SUREST, Likeness, is_asserted, is_corrected
+from oomph.explain.matching.hits import Found, calibrated, narrowed
+from oomph.explain.matching.likeness import MOST, SUREST, Likeness, is_asserted, is_corrected
+from oomph.explain.matching.lines import goes_on, tells_of_training
 from oomph.explain.matching.named_fault import CAUSE, Diagnosis
-from oomph.explain.matching.training import goes_on
 
 _FEWEST_WORDS = 6
 _LEAST, _LEAST_IN_PEACE = 0.1, 0.4  # share of a page that is guessed at all: after a failure, and without a sign of one
@@ -89,3 +88,60 @@ class Guesses:
         fault = next(fault for fault in self._catalogue if fault.name == page.name)
         fact = trained(self._catalogue).telling(self._facts, fault) or self._facts[-1]
         return Diagnosis(fault, CAUSE, round(min(page.confidence, SUREST), 2), (fact,), *narrowed(fault, self._facts))
+
+
+_NEARLY_CERTAIN = round(calibrated(0.97), 3)
+_TOLD = ("log", "exception")  # in words; an exit status or a measured figure says no more than it says
+_RIVAL, _NEIGHBOUR = 0.15, 0.1
+
+
+def suspicions(
+    ranked: Sequence[Diagnosis], found: Found, catalogue: Sequence[Fault], guesses: Guesses
+) -> Iterator[Diagnosis]:
+    """Fills the list up to three faults: first the same wording, then what the words suggest, then neighbours.
+
+    Rivals of a wording are always added; the others only if the first diagnosis is not nearly certain. Nothing is
+    added to measured faults or to an empty list.
+    """
+    pages = {fault.name: fault for fault in catalogue} | {fault.code: fault for fault in catalogue}
+    room = MOST - len(ranked)
+    known = {diagnosis.name for diagnosis in ranked}
+    for word, sure, diagnosis in _candidates(ranked, found, guesses):
+        if room > 0 and (fault := pages.get(word)) is not None and fault.name not in known:
+            known.add(fault.name)
+            room -= 1
+            yield Diagnosis(fault, CAUSE, sure, diagnosis.evidence[:1])
+
+
+def _candidates(ranked: Sequence[Diagnosis], found: Found, guesses: Guesses) -> Iterator[tuple[str, float, Diagnosis]]:
+    """Names or codes of pages, the likelier first, each with the diagnosis whose evidence it shares."""
+    for diagnosis in ranked:
+        if diagnosis.role == CAUSE:
+            for hit in found.get(diagnosis.fault, ()):
+                shared = Diagnosis(diagnosis.fault, CAUSE, _RIVAL, (hit.fact,))
+                yield from ((name, _RIVAL, shared) for name in hit.signature.rivals)
+    if ranked and _is_doubtful(ranked[0]) and not (ranked[0].name == UNRELATED and guesses.is_scripts_own):
+        around = () if ranked[0].name in GENERAL else neighbours(ranked[0].fault)
+        yield from ((word, _NEIGHBOUR, ranked[0]) for word in (*guesses.likely, *around))
+
+
+def _is_doubtful(first: Diagnosis) -> bool:
+    return first.confidence < _NEARLY_CERTAIN and any(fact.source in _TOLD for fact in first.evidence)
+
+
+def borrowed(
+    catalogue: Sequence[Fault], facts: Sequence[Evidence], ids: Callable[[Fault], Set[str]], inside: str = ""
+) -> tuple[dict[str, str], tuple[Signature, ...]]:
+    """The signatures with remedies for these facts, and the values that they capture.
+
+    The first page that has any wins. Pages of plain Python errors come last, because their wordings match widely.
+
+    Args:
+        ids: the signatures of a page that were seen elsewhere in the log.
+        inside: the installed package whose code raised the error.
+    """
+    for fault in sorted(catalogue, key=lambda fault: fault.name in GENERAL):
+        captured, borne = narrowed(fault, facts, ids(fault), inside)
+        if advising := tuple(signature for signature in borne if signature.advice):
+            return captured, advising
+    return {}, ()

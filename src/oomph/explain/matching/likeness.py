@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import NamedTuple
 
+from oomph.explain.catalogue.fault import compiled
 from oomph.explain.matching.vocabulary import AT_IMPORT, CLASSES, COMMON_WORDS, OPERATIONS, PATHS, WORDS
 from oomph.files.patterns import lazy_pattern
 
@@ -137,14 +138,14 @@ def _by_words(message: str) -> Iterator[tuple[str, float]]:
 def _by_operation(kind: str, text: str) -> Iterator[tuple[str, float]]:
     nodes = {(m["node"] or m["old"] or m["op"]).rpartition("/")[2].rstrip("0123456789_") for m in _NODE.finditer(text)}
     for name, pattern in OPERATIONS.items():
-        if (name not in _ON_GPU or kind in _BY_LIBRARY) and any(_whole(pattern).fullmatch(node) for node in nodes):
+        if (name not in _ON_GPU or kind in _BY_LIBRARY) and any(compiled(pattern).fullmatch(node) for node in nodes):
             yield name, _DECODER if any(node.startswith("Decode") for node in nodes) else _OPERATION
 
 
 def _by_path(message: str) -> Iterator[tuple[str, float]]:
     paths = " ".join(_PATH.findall(message))
     for name, pattern in PATHS.items():
-        if paths and _whole(pattern).search(paths):
+        if paths and compiled(pattern).search(paths):
             yield name, _FIRST_WORD
             return
 
@@ -164,8 +165,3 @@ def _ranked(weights: Mapping[str, float], thin: float) -> tuple[Likeness, ...]:
 @cache
 def _compiled(words: str) -> re.Pattern[str]:
     return re.compile(rf"(?<![A-Za-z0-9])(?:{words})(?![A-Za-z0-9])", re.IGNORECASE)
-
-
-@cache
-def _whole(pattern: str) -> re.Pattern[str]:
-    return re.compile(pattern)

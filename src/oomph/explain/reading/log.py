@@ -14,11 +14,9 @@ from functools import lru_cache
 from typing import NamedTuple, Protocol, TypeAlias
 
 from oomph.explain.evidence.evidence import TEXT_LIMIT, Evidence
-from oomph.explain.matching.ending import LINES
+from oomph.explain.matching.lines import LINES
 from oomph.explain.reading.encodings import encoding_of
-from oomph.explain.reading.indentation import Indentation
-from oomph.explain.reading.joined import apart
-from oomph.explain.reading.prefixes import from_json, without_prefixes
+from oomph.explain.reading.original_lines import Indentation, apart, from_json, without_prefixes
 from oomph.files.patterns import lazy_pattern
 
 CHUNK_BYTES = 1 << 18

@@ -9,10 +9,9 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from oomph.explain.evidence.cpu_pool import limit_in_words
 from oomph.explain.evidence.evidence import Evidence
-from oomph.explain.reading.file import Unreadable
-from oomph.explain.reading.heap_dump import read_dump
+from oomph.explain.evidence.memory import limit_in_words
+from oomph.explain.reading.file import Unreadable, read_dump
 from oomph.explain.reading.log import Words, read_log
 from oomph.files.opening import open_regular
 from oomph.journal.events import (

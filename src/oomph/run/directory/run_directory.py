@@ -1,4 +1,4 @@
-"""The folder in which a run keeps its state, and the lock that keeps a second oomph out."""
+"""The folder in which a run keeps its state, the lock that keeps a second oomph out, and folders for several runs."""
 
 from __future__ import annotations
 
@@ -6,13 +6,16 @@ import fcntl
 import json
 import os
 import re
+import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from oomph import __version__
-from oomph.errors import RunDirectoryError
+from oomph.errors import RunDirectoryError, UsageError
 from oomph.files.opening import open_own, pin, read_own, replace_own, unpin
 from oomph.process.process_identity import ProcessIdentity
 from oomph.redaction.redaction import redacted_data
@@ -285,3 +288,29 @@ def _in_use(path: Path, holder: ProcessIdentity | None) -> str:
     if gone:
         return f"{path} is in use: {holder}, which ran it, has ended, but the script that it started has not yet"
     return f"{path} is in use by another oomph run, {holder or 'process ?'}"
+
+
+def read_summary(run_dir: Path) -> dict[str, Any]:
+    """The summary of the run; empty if there is none that can be read."""
+    try:
+        document = json.loads(read_own(run_dir, "summary.json"))
+    except (OSError, ValueError):
+        return {}
+    return document if isinstance(document, dict) else {}
+
+
+@contextmanager
+def work_folder(keep: str | None, prefix: str) -> Iterator[Path]:
+    """The folder to work in; raises UsageError when the user's choice is not empty or cannot be written."""
+    if keep is None:
+        with tempfile.TemporaryDirectory(prefix=prefix, ignore_cleanup_errors=True) as folder:
+            yield Path(folder)
+        return
+    path = Path(keep)
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        if any(path.iterdir()):
+            raise UsageError(f"{keep} is not empty: choose another directory")
+    except OSError as error:
+        raise UsageError(f"{keep} cannot be written: {error.strerror}") from error
+    yield path.resolve()

@@ -7,7 +7,9 @@ import shutil
 import signal
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import oomph
 from oomph.process.child import run
@@ -15,8 +17,70 @@ from oomph.process.process_group import is_alive, is_in
 from oomph.process.process_identity import ProcessIdentity
 from oomph.protocol import python_stacks
 from oomph.protocol.progress import RECORD, Beat, Phase, Power, has_been_timed, unpack
-from oomph.run.hang import activity, limits
+from oomph.run.hang import limits
 from oomph.run.hang.limits import Hang, Silence, Timings
+
+if TYPE_CHECKING:
+    import psutil
+
+_LEAST_SECONDS = 0.001
+"""Processor seconds between two samples that count as activity. All threads of a waiting TensorFlow take 7 µs a second
+(measured: a lock, a queue, a generator, a sleep); a pipeline fed a few samples a second by a slow disk or network takes
+more."""
+_OF_PROCESS = 2
+"""The scheduler's clock of a process (`CPUCLOCK_SCHED`, include/linux/posix-timers_types.h)."""
+
+
+@dataclass(frozen=True)
+class ActivitySample:
+    """The counters of a process tree at one moment."""
+
+    at: float
+    pids: frozenset[int]
+    cpu_seconds: float
+    io_bytes: int
+    stopped: bool
+    """True if the first process of the tree is stopped (SIGSTOP, a debugger)."""
+
+
+def activity_of(pid: int) -> ActivitySample | None:
+    """The counters of a process and its descendants; None when it is gone."""
+    import psutil
+
+    try:
+        first = psutil.Process(pid)
+        processes = [first, *first.children(recursive=True)]
+        stopped = first.status() in (psutil.STATUS_STOPPED, psutil.STATUS_TRACING_STOP)
+    except psutil.Error:
+        return None
+    cpu, io, pids = 0.0, 0, set()
+    for process in processes:
+        try:
+            seconds = _cpu_seconds(process)
+            counters = process.io_counters()
+        except (psutil.Error, OSError):
+            continue
+        pids.add(process.pid)
+        cpu += seconds
+        io += counters.read_chars + counters.write_chars
+    return ActivitySample(time.monotonic(), frozenset(pids), cpu, io, stopped)
+
+
+def was_active(before: ActivitySample, after: ActivitySample) -> bool:
+    """True if the tree did anything between two samples."""
+    if before.pids != after.pids or before.io_bytes != after.io_bytes:
+        return True
+    return after.cpu_seconds - before.cpu_seconds > _LEAST_SECONDS
+
+
+def _cpu_seconds(process: psutil.Process) -> float:
+    """The processor time of a process in seconds, to the nanosecond (`clock_getcpuclockid`); psutil is coarser."""
+    try:
+        return time.clock_gettime(~process.pid << 3 | _OF_PROCESS)
+    except OSError:
+        times = process.cpu_times()
+        return float(times.user + times.system)
+
 
 STACKS_SIGNAL = signal.SIGRTMIN + 20
 """The signal that makes the script's process write its Python stacks; SIGUSR1 and SIGUSR2 belong to schedulers and
@@ -52,7 +116,7 @@ class Watch:
         self._last: Beat | None = None
         self._place: ProcessIdentity | None = None
         self._since = self._looked = self._idle_since = time.monotonic()
-        self._sample: activity.ActivitySample | None = None
+        self._sample: ActivitySample | None = None
         self._excuse, self._hung = "", False
         self.open = True
         """False once no process holds the writing end of the pipe."""
@@ -145,8 +209,8 @@ class Watch:
         before = self._sample
         if before is not None and now - before.at < self._floor / _SAMPLES_PER_FLOOR:
             return
-        self._sample = activity.sample(self._last.pid) if self.owner_lives else None
-        if before is None or self._sample is None or activity.was_active(before, self._sample):
+        self._sample = activity_of(self._last.pid) if self.owner_lives else None
+        if before is None or self._sample is None or was_active(before, self._sample):
             self._idle_since = now
 
     def _silence(self, now: float) -> Silence:

@@ -20,6 +20,7 @@ from typing import Any
 
 from oomph.protocol.progress import place_in_words
 from oomph.run.policy.ladder import OPT_IN, Change, Conditions, climb, why_not
+from oomph.terminal.amounts import times
 from oomph.terminal.endings import ProcessEnd
 
 GAVE_UP_EXIT_CODE = 93
@@ -264,7 +265,7 @@ def _is_curable(ending: Ending, ledger: Ledger, conditions: Conditions) -> bool:
 
 def _within_budget(ending: Ending, ledger: Ledger, conditions: Conditions, allowed: Collection[str]) -> Action:
     if not ending.started and ledger.never_started >= MOST_NEVER_STARTED:
-        return _stop(ending, f"{ending.fault} before any training began, {_times(ledger.never_started + 1)}")
+        return _stop(ending, f"{ending.fault} before any training began, {times(ledger.never_started + 1)}")
     if ledger.without_checkpoint >= MOST_WITHOUT_CHECKPOINT:
         return _stop(ending, f"{ledger.without_checkpoint} restarts, and no checkpoint got further in any of them")
     if ledger.total >= MOST_IN_ALL:
@@ -278,7 +279,7 @@ def _within_budget(ending: Ending, ledger: Ledger, conditions: Conditions, allow
     if poison:
         return _stop(ending, _why_poison(poison, ending.fault, allowed))
     spent = ledger.restarts.get(ending.fault, 0)
-    return _stop(ending, f"{ending.fault} {_times(spent + 1)} without any progress in between")
+    return _stop(ending, f"{ending.fault} {times(spent + 1)} without any progress in between")
 
 
 def _why_poison(place: str, fault: str, allowed: Collection[str]) -> str:
@@ -290,7 +291,3 @@ def _why_poison(place: str, fault: str, allowed: Collection[str]) -> str:
 
 def _stop(ending: Ending, reason: str) -> Action:
     return Requeue(f"{reason}: another machine may help") if ending.fault in ELSEWHERE else GiveUp(reason)
-
-
-def _times(count: int) -> str:
-    return {1: "once", 2: "twice"}.get(count, f"{count} times")

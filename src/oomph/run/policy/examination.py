@@ -1,17 +1,97 @@
-"""Examines how an attempt ended: `examine(trail) -> Ending`, all that the decision needs. Pure; supervisor process."""
+"""Examines how an attempt ended: `examine(trail) -> Ending`, all that the decision needs. Pure; supervisor process.
+
+`oomph.explain` names what ended it; without a diagnosis the signal is the name.
+"""
 
 from __future__ import annotations
 
 import signal
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from oomph.journal.events import FitStarted, GaveUp, Preempted, RestartRequested, Resumed, StoppedAt, UncaughtException
-from oomph.journal.journal import Event, last
+from oomph.journal.events import (
+    ContextLost,
+    FitStarted,
+    GaveUp,
+    Preempted,
+    Recovered,
+    RestartRequested,
+    Resumed,
+    StoppedAt,
+    UncaughtException,
+)
+from oomph.journal.journal import Event, facts, last
 from oomph.protocol import not_restartable
 from oomph.protocol.progress import Progress
 from oomph.run.policy.decide import Ending, is_crash
-from oomph.run.policy.fault_name import Named, name_fault, named, signal_name
+from oomph.terminal.endings import ProcessEnd
+
+if TYPE_CHECKING:
+    from oomph.explain.evidence.evidence import Evidence
+
+_SUSPICION = 0.5
+"""The highest confidence of a mere likeness (`explain/matching/likeness.py`): worth showing, but no reason for a
+restart."""
+_ASKING = (RestartRequested, GaveUp, ContextLost)
+"""Events in which the guard names the fault itself: that name comes first."""
+
+
+@dataclass(frozen=True)
+class Named:
+    """A fault as written to the journal and the summary."""
+
+    name: str
+    code: str = ""
+    title: str = ""
+
+
+def name_fault(
+    returncode: int, oom_kills: int | None, stderr: bytes, events: Iterable[Event], elsewhere: str = ""
+) -> tuple[Named, ...]:
+    """Every fault that the end of an attempt shows, the likeliest cause first.
+
+    `elsewhere`: other evidence, such as the kernel's log, and Python's stacks at a crash.
+    """
+    events = tuple(events)
+    try:
+        from oomph.explain.diagnose import diagnose_log
+
+        found = diagnose_log(stderr + b"\n" + elsewhere.encode(), _after_the_log(returncode, oom_kills, events))
+        sure = [d for d in found if d.confidence > _SUSPICION]
+        names = tuple(Named(d.name, d.code, d.fault.summary) for d in sure)
+        if found and not sure:
+            names = (named("unrecognised"),)
+    except Exception:
+        names = ()  # a fault page that does not load must not end a training
+    asked = tuple(Named(each.fact.fault) for each in events if isinstance(each.fact, _ASKING) and each.fact.fault)
+    overcome = {"device-oom"} if facts(events, Recovered) else set()  # in the log, but it did not end the attempt
+    known = {named.name for named in asked} | overcome
+    return (*asked, *(named for named in names if named.name not in known))
+
+
+def named(name: str) -> Named:
+    """A fault that oomph itself detected, with its code where it has a page."""
+    try:
+        from oomph.explain.catalogue.catalogue import find
+
+        fault = find(name)
+        return Named(name) if fault is None else Named(name, fault.code, fault.summary)
+    except Exception:
+        return Named(name)
+
+
+def _after_the_log(returncode: int, oom_kills: int | None, events: tuple[Event, ...]) -> Iterator[Evidence]:
+    from oomph.explain.evidence.evidence import Evidence
+
+    for event in events:
+        match event.fact:
+            case Recovered():
+                yield Evidence.of_progress("recovered")
+            case UncaughtException(type=type_name, message=message):
+                yield Evidence.of_exception_text(type_name, message)
+    yield Evidence.of_exit(returncode, oom_kills)
+
 
 HANG, HARDWARE_FAULT, NOT_COMPILED = "hang", "hardware-fault", "xla-compile-failure"
 IN_PIECES = "device-oom-fragmentation"
@@ -71,7 +151,7 @@ def examine(trail: Trail, wrapped: bool = False, blind: bool = False) -> tuple[t
         names = (named(not_restartable.NAME),)
     ending = Ending(
         returncode=returncode,
-        fault=names[0].name if names else signal_name(returncode),
+        fault=names[0].name if names else ProcessEnd(returncode).name,
         started=started,
         steps=0 if progress is None else progress.steps,
         saved=0 if progress is None else progress.saved,

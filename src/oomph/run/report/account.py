@@ -7,14 +7,13 @@ from collections.abc import Iterator
 
 from oomph.protocol.progress import Progress, place_in_words
 from oomph.run.policy.decide import Ending
-from oomph.run.policy.fault_name import signal_name
 from oomph.run.policy.ladder import Change
+from oomph.run.report.causes import NONE_SEEN, UNKNOWN
 from oomph.run.report.labels import EXACT, FAILED, MEANING, NOT_EQUAL, STOPPED, UNGUARDED, VERIFIED
 from oomph.run.report.larger_batch import larger_batch_in_words
-from oomph.run.report.result import improvement, result_in_words
-from oomph.run.report.summary import ALL_ENDED, CUT_OFF, UNRELATED, Summary
-from oomph.run.report.unguarded import NONE_SEEN, UNKNOWN
+from oomph.run.report.summary import ALL_ENDED, CUT_OFF, UNRELATED, Summary, improvement, result_in_words
 from oomph.terminal.amounts import as_size, counted, times
+from oomph.terminal.endings import ProcessEnd
 from oomph.terminal.screen import GREEN, RED, YELLOW, Marked
 
 HEAD = 15
@@ -43,7 +42,7 @@ def account(
         summary: the summary of the run.
         run_dir: None for a run without one.
         again: the command that resumes the run; empty where there is nothing to resume.
-        unguarded: which training was not guarded (`report/unguarded.py`); empty when there was none.
+        unguarded: which training was not guarded (`report/causes.py`); empty when there was none.
         returncode: of the last attempt, −n for signal n; None where it is not known.
         stopped: who stopped it, in words; empty when it ended otherwise.
     """
@@ -85,7 +84,7 @@ def _how(ending: Ending) -> str:
         return f"asked for a new process ({ending.restart_requested})"
     if ending.hung:
         return "was ended because it made no progress (hang)"
-    name = signal_name(ending.returncode)
+    name = ProcessEnd(ending.returncode).name
     if ending.returncode >= 0:
         return f"ended with {name} ({ending.fault})"
     known = ending.fault not in (name, "killed")  # "killed by SIGKILL (killed)" says nothing more

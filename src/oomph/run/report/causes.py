@@ -1,8 +1,9 @@
-"""The causes of a label that has no reasons of its own. Pure."""
+"""The causes of a label, the changes to a script for a better one, and the line about unguarded training. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 from oomph.journal.events import (
     AttemptEnded,
@@ -13,18 +14,29 @@ from oomph.journal.events import (
     GaveUp,
     GuardFailed,
     LoopSeen,
+    ProcessStarted,
     Resumed,
     RunStarted,
+    TrainedOutsideFit,
+    UnguardedTraining,
 )
 from oomph.journal.journal import Event, facts, pairs
-from oomph.protocol.reason_table import SHUFFLE_OVER
+from oomph.protocol.reason_table import FITTING, GENERAL, RESUMABLE, SHUFFLE_OVER
 from oomph.protocol.reasons import Reason, because, reason_from, reason_of
+from oomph.protocol.replacements import SUPERVISED, unguarded_in_words
 from oomph.run.report.labels import (
+    APPROXIMATE,
+    EXACT,
     FAILED,
+    NOT_EQUAL,
     REPLAYED,
     STARTED_OVER,
     UNGUARDED,
+    UNVERIFIED,
+    VERIFIED,
+    is_guarded,
     loop_reason,
+    outside_reason,
     unguarded_loops,
 )
 
@@ -102,3 +114,77 @@ _CAUSES = {
     REPLAYED: _of_replayed,
     FAILED: _of_failed,
 }
+
+
+BEST = (EXACT, VERIFIED)
+"""Labels that need no remedy."""
+_OF_LABELS = {
+    UNVERIFIED: "nothing to change in the script: too few comparable steps lay between the checkpoint and the fault",
+    REPLAYED: "draw random numbers of the data pipeline with tf.random.stateless_uniform and the like; where its "
+    "buffers were too large to be saved, use smaller ones in shuffle() and prefetch()",
+    APPROXIMATE: FITTING,
+    NOT_EQUAL: GENERAL,
+    STARTED_OVER: "nothing to change in the script: there was nothing to resume from",
+    UNGUARDED: RESUMABLE,
+    FAILED: "fix what ended the script: oomph explain names it",
+}
+
+
+class ReasonRemedy(NamedTuple):
+    """A reason in words, and its remedy."""
+
+    reason: str
+    text: str
+
+
+def remedies(label: str, reasons: Iterable[Reason]) -> list[ReasonRemedy]:
+    """The remedies for a label: one for each reason, and one for all reasons with the same remedy.
+
+    Args:
+        label: the label of a run.
+        reasons: why it is not better; without any, the label's own remedy applies.
+    """
+    if label in BEST:
+        return []
+    found: dict[str, ReasonRemedy] = {}
+    for reason in reasons:
+        found.setdefault(reason.remedy, ReasonRemedy(str(reason), reason.remedy))
+    return list(found.values()) or [ReasonRemedy("", _OF_LABELS[label])]
+
+
+NOT_LOADED = "the script ran unguarded: its Python did not load oomph (was it started with -I, -E or -S?)"
+NO_PYTHON = "the command ran unguarded: no Python of it loaded oomph (is there one? -I, -E and -S keep oomph out)"
+UNKNOWN = "without a run directory, whether a training was guarded is not recorded"
+NONE_SEEN = "no training was seen, so nothing was guarded"
+RECOVERED = "recovered in process, not checkpointed; a restart starts it over"
+NOT_ASKED = f"unguarded, as --no-guard asks: {SUPERVISED}"
+
+
+def unguarded(events: Sequence[Event], guard: bool, loaded: bool, python: bool = True, recorded: bool = True) -> str:
+    """Describe the unguarded training, what that means, and what to do; empty when there was none.
+
+    Args:
+        events: those of all attempts.
+        guard: whether the run has a guard.
+        loaded: whether the script's Python is known to have loaded oomph.
+        python: whether a Python is known to have started.
+        recorded: whether there is a run directory for the script's events.
+    """
+    if not loaded:
+        return NOT_LOADED if python else NO_PYTHON
+    if not guard:
+        return NOT_ASKED
+    if not recorded:
+        return UNKNOWN
+    seen = facts(events, UnguardedTraining)
+    if seen:
+        return unguarded_in_words(seen[0].site, seen[0].kind)
+    guarded = is_guarded(events)
+    cause = remedies(UNGUARDED, causes(UNGUARDED, events))[0]
+    if cause.reason and (not guarded or unguarded_loops(events)):
+        return f"unguarded: {cause.reason}, {SUPERVISED}. To have it guarded, {cause.text}"
+    outside = next((outside_reason(each.site) for each in facts(events, TrainedOutsideFit)), None)
+    if outside is not None:
+        return f"{outside}: {RECOVERED}. To have it resumed, {outside.remedy}"
+    nothing = not guarded and facts(events, ProcessStarted)  # else unknown
+    return NONE_SEEN if nothing else ""

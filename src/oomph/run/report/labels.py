@@ -35,8 +35,7 @@ from oomph.protocol.coverage import ANY, Coverage, Range, coverage_of
 from oomph.protocol.reasons import Reason, WithReason, because, left_out, reason_from, reason_of, reasons_from
 from oomph.protocol.replacements import UNGUARDED_KINDS
 from oomph.run.policy.ladder import OPT_IN, change_in
-from oomph.run.report.reached import interrupted
-from oomph.run.report.repeats import Repeat, repeats
+from oomph.run.report.attempts import Repeat, interrupted, repeats
 
 EXACT = "exact"
 VERIFIED = "verified"

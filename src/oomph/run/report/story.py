@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -31,13 +31,21 @@ from oomph.journal.events import (
 from oomph.journal.journal import Event, by_attempt, facts, last
 from oomph.protocol.progress import place_in_words
 from oomph.run.policy.ladder import change_in
+from oomph.run.report.attempts import stopped
 from oomph.run.report.found import Found, each_once, findings_of
 from oomph.run.report.labels import SMALLER
 from oomph.run.report.next_command import options_without_a_run
-from oomph.run.report.result import improvement, result_in_words
-from oomph.run.report.stopped import stopped
-from oomph.run.report.summary import ALL_ENDED, CUT_OFF, Summary, is_of_training, was_cut_off
-from oomph.terminal.amounts import counted
+from oomph.run.report.summary import (
+    ALL_ENDED,
+    CUT_OFF,
+    Summary,
+    improvement,
+    is_of_training,
+    result_in_words,
+    was_cut_off,
+)
+from oomph.terminal.amounts import as_duration, counted
+from oomph.terminal.wrapping import wrapped
 
 OUT_OF_MEMORY, NOT_FINITE, HANG, UNRELATED = "device-oom", "nan-loss", "hang", "unrelated"
 _GOES_ON = (FitStarted, FitFinished, CheckpointSaved, LoopSeen, TrainedOutsideFit)
@@ -303,3 +311,61 @@ def _place_of_ending(ending: Any) -> str:
 
 def _exit(returncode: int) -> str:
     return f"exit code {returncode}" if returncode >= 0 else f"death by signal {-returncode}"
+
+
+_LONGEST = 300
+_INDENT = "   "
+
+
+def as_text(story: Story, run: str, state: str, headline: Callable[[str], str], width: int) -> str:
+    """The outcome, each fault with what was done and what it cost, and what would have saved the cost.
+
+    Args:
+        run: the run directory, as the user named it.
+        state: follows the outcome of a run that is not over.
+        headline: returns the name of a fault with its code.
+    """
+    lines = [wrapped(f"{run}: {story.outcome}{state}", width, "  ")]
+    if story.result:
+        lines.append(wrapped(story.result, width, "  ", "  "))
+    if story.improvement:
+        lines.append(wrapped(f"to improve it: {story.improvement}", width, "  ", "  "))
+    for number, incident in enumerate(story.incidents, 1):
+        lines += ["", *_incident(number, incident, headline, width)]
+    if story.findings:
+        lines += [
+            "",
+            "Found while it ran",
+            *(line for found in story.findings for line in _finding(found, headline, width)),
+        ]
+    if story.savings:
+        lines += ["", "To save it next time", *(line for saving in story.savings for line in _saving(saving, width))]
+    return "\n".join(lines) + "\n"
+
+
+def _incident(number: int, incident: Incident, headline: Callable[[str], str], width: int) -> Iterator[str]:
+    where = f" at {incident.place}" if incident.place else ""
+    yield wrapped(f"{number}. {headline(incident.fault)}, attempt {incident.attempt}{where}", width, _INDENT)
+    for head, text in (("shown by", incident.shown_by), ("oomph", incident.done), ("cost", incident.cost)):
+        if text:
+            start = f"{_INDENT}{head:<9}"
+            yield wrapped(_shortened(text), width, " " * len(start), start)
+
+
+def _finding(found: Found, headline: Callable[[str], str], width: int) -> Iterator[str]:
+    yield wrapped(f"{headline(found.fault)}, {found.subject}", width, _INDENT, _INDENT)
+    lasted = as_duration(found.seconds) if found.seconds >= 1 else ""
+    for head, text in (("shown by", found.message), ("lasted", lasted), ("to do", found.remedy)):
+        if text:
+            start = f"{_INDENT}{head:<9}"
+            yield wrapped(text, width, " " * len(start), start)
+
+
+def _saving(saving: Saving, width: int) -> Iterator[str]:
+    yield wrapped(f"{saving.text}.", width, _INDENT, _INDENT)
+    yield f"{_INDENT}  {saving.command}"
+
+
+def _shortened(text: str) -> str:
+    text = " ".join(text.split())
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]} ..."

@@ -1,4 +1,4 @@
-"""The summary of a run, computed from its events alone. Pure."""
+"""The summary of a run, computed from its events alone, and its result in words. Pure."""
 
 from __future__ import annotations
 
@@ -29,12 +29,20 @@ from oomph.journal.events import (
 from oomph.journal.journal import ByKind, Event, by_attempt, facts, pairs
 from oomph.protocol.reasons import Reason, as_data, because, left_out
 from oomph.run.policy.ladder import change_in
-from oomph.run.report.causes import causes
+from oomph.run.report.attempts import repeats, restarts_of, resumes_of
+from oomph.run.report.causes import causes, remedies
 from oomph.run.report.found import NOTICE, Found, each_once, findings_of
-from oomph.run.report.labels import REPLAYED, STARTED_OVER, UNVERIFIED, Labelled, label_of, unrecorded
+from oomph.run.report.labels import (
+    NOT_EQUAL,
+    REPLAYED,
+    STARTED_OVER,
+    UNVERIFIED,
+    Labelled,
+    label_of,
+    meaning,
+    unrecorded,
+)
 from oomph.run.report.larger_batch import LargerBatch, larger_batch
-from oomph.run.report.repeats import repeats
-from oomph.run.report.starts import restarts_of, resumes_of
 from oomph.terminal.amounts import counted
 
 SCHEMA = 1
@@ -321,3 +329,24 @@ def why_uncompared(events: Iterable[Event]) -> tuple[Reason, ...]:
     found = [each.reason for each in facts(events, NoWitnesses)]
     unwritten = tuple(because("records-unwritten", error=each) for each in dict.fromkeys(found))
     return unwritten or (because("no-records"),)
+
+
+def result_in_words(summary: Summary, most_reasons: int | None = None) -> str:
+    """The label and its reasons; empty unless the script trained and finished."""
+    if not summary.steps or summary.exit_code != 0:
+        return ""
+    if "nan-loss" in summary.faults:
+        return "not finite: the weights hold NaN or infinity, or held them during training"
+    label = meaning(summary.exactness, summary.steps_repeated, summary.reasons)
+    told = summary.reasons[:most_reasons]
+    more = len(summary.reasons) - len(told)
+    return "; ".join((label, *map(str, told), *([f"and {more} more"] if more else [])))
+
+
+def improvement(summary: Summary) -> str:
+    """The one change that gives a better result; empty where there is no result, or nothing helps."""
+    if not result_in_words(summary) or summary.exactness not in (NOT_EQUAL, STARTED_OVER, REPLAYED):
+        return ""
+    if summary.exactness == STARTED_OVER and not summary.reasons:
+        return ""
+    return remedies(summary.exactness, summary.reasons)[0].text

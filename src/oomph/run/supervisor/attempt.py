@@ -18,9 +18,8 @@ from oomph.process.process_group import Patience, ProcessGroup
 from oomph.process.spawn import Tripwire, Watchdog, spawn
 from oomph.run.hang.limits import Hang
 from oomph.run.hang.watch import Watch
-from oomph.run.supervisor.forwarding import Forwarding
 from oomph.run.supervisor.front import Front
-from oomph.run.supervisor.stop_requests import Signals
+from oomph.run.supervisor.stop_requests import Forwarding, Signals
 
 _POLL_SECONDS = 0.1
 _OF_THE_FRONT = (signal.SIGTSTP, signal.SIGCONT, signal.SIGWINCH)

@@ -8,13 +8,12 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 
 from oomph.explain.reading import kernel_log
-from oomph.gpu.memory_in_use import Gpu
+from oomph.gpu.memory_in_use import Gpu, PendingReading, memory_is_back, visible
 from oomph.journal.events import CheckpointSaved, FitStarted, Oom, Recovered, Resumed
 from oomph.journal.journal import Event, facts
 from oomph.process import available_memory
 from oomph.run.policy.ladder import Conditions
 from oomph.run.supervisor import effects
-from oomph.run.supervisor.devices import PendingReading, memory_is_back, visible
 from oomph.terminal.console import Ticking
 
 _MEMORY_BACK_SECONDS = 50.0

@@ -33,10 +33,10 @@ from oomph.protocol.progress import Progress, read_progress
 from oomph.run.hang.limits import Hang
 from oomph.run.policy import decisions
 from oomph.run.policy.decide import Action, Ending, Ledger, Restart, is_crash
-from oomph.run.policy.fault_name import Named
+from oomph.run.policy.examination import Named
 from oomph.run.policy.ladder import Conditions
 from oomph.run.supervisor.attempt import Ended
-from oomph.run.supervisor.machine_at_start import MachineAtStart
+from oomph.run.supervisor.settings import MachineAtStart
 
 _MOST_KERNEL_LINES = 20
 _LONGEST_START_SECONDS = 10.0

@@ -17,12 +17,11 @@ from oomph.process.command import Command
 from oomph.run.directory.run_directory import FAILED, FINISHED, KEPT, PREEMPTED, RunDirectory
 from oomph.run.policy.decide import Finish, GiveUp, Requeue
 from oomph.run.report.account import HEAD, account
+from oomph.run.report.attempts import interrupted, reached, stopped
+from oomph.run.report.causes import unguarded
 from oomph.run.report.labels import STOPPED
 from oomph.run.report.next_command import command_to_go_on, variables_read
-from oomph.run.report.reached import interrupted, reached
-from oomph.run.report.stopped import stopped
 from oomph.run.report.summary import Summary, summarise
-from oomph.run.report.unguarded import unguarded
 from oomph.run.supervisor import interpreter
 from oomph.run.supervisor.chronicle import Chronicle
 from oomph.run.supervisor.settings import Settings

@@ -1,13 +1,20 @@
-"""Puts the changes of a decision into effect for the next attempt."""
+"""Puts decisions and settings into effect: the script's environment, its handover, its checkpoints."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from oomph.gpu.memory_in_use import Gpu
+import oomph
+from oomph.gpu.memory_in_use import Gpu, visible
+from oomph.protocol.entropy import hash_seed
+from oomph.protocol.handover import Handover
+from oomph.protocol.ownership import VARIABLE as OWNER_VARIABLE
+from oomph.run.directory.run_directory import RunDirectory
+from oomph.run.hang.watch import STACKS_SIGNAL, Watch
 from oomph.run.policy.ladder import Change
-from oomph.run.supervisor.devices import visible
+from oomph.run.supervisor.settings import Settings
 
 _VARIABLES = {
     "allocator": ("TF_GPU_ALLOCATOR", "cuda_malloc_async"),
@@ -56,3 +63,63 @@ def set_aside(checkpoints: Path, name: str) -> None:
         (checkpoints / name).rename(checkpoints / f"refused-{name}")
     except OSError:
         pass  # already gone, or cannot be moved: then it fails again, and the next rung applies
+
+
+_PACKAGE = Path(oomph.__file__).resolve().parent
+_SITE = _PACKAGE / "inject" / "site"
+
+
+def surrounding(settings: Settings, changes: Sequence[Change], gpus: Sequence[Gpu], entropy: str) -> dict[str, str]:
+    """Our environment with the doctor's repairs and the changes decided so far.
+
+    Args:
+        settings: the settings of the run.
+        changes: the changes in effect.
+        gpus: all GPUs of the machine.
+        entropy: the run's entropy; empty for none.
+    """
+    environ = dict(os.environ)
+    environ.pop(OWNER_VARIABLE, None)  # a run inside another run has its own owner
+    _repair(environ, settings.machine_at_start.changes)
+    if changes:
+        environ = environ_after(changes, environ, gpus)
+    environ |= hash_seed(entropy, environ)
+    put_site_first(environ)
+    return environ
+
+
+def put_site_first(environ: dict[str, str]) -> None:
+    """Put our sitecustomize first, so that every Python with this environment loads it before its script."""
+    path = environ.get("PYTHONPATH")
+    environ["PYTHONPATH"] = f"{_SITE}{os.pathsep}{path}" if path else str(_SITE)
+
+
+def handover(
+    settings: Settings, changes: Sequence[Change], run: RunDirectory | None, attempt: int, watch: Watch
+) -> Handover:
+    """The handover from the supervisor to the script's process."""
+    beat_inode, stacks_inode = watch.inodes
+    return Handover(
+        package=str(_PACKAGE),
+        run_dir=None if run is None else str(run.path),
+        run_dir_is=None if run is None else run.identity,
+        attempt=attempt,
+        guarding=settings.guarding,
+        lock_fd=None if run is None else run.lock_fd,
+        beat_fd=watch.beat_fd,
+        beat_inode=beat_inode,
+        stacks_fd=watch.stacks_fd,
+        stacks_inode=stacks_inode,
+        stacks_signal=STACKS_SIGNAL,
+        most_samples=most_samples(changes),
+        entropy="" if run is None else run.record.entropy,
+        changes=for_the_script(changes),
+    )
+
+
+def _repair(environ: dict[str, str], repairs: Mapping[str, str | None]) -> None:
+    for name, value in repairs.items():
+        if value is None:
+            environ.pop(name, None)
+        else:
+            environ[name] = value

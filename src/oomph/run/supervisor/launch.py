@@ -21,13 +21,11 @@ from oomph.protocol.entropy import fresh
 from oomph.protocol.handover import Guarding, Injection
 from oomph.redaction.redaction import know_secrets, redacted_words
 from oomph.run.directory.run_directory import FINISHED, RunDirectory, RunRecord, read_record
-from oomph.run.directory.stored_runs import StoredRun, first_trusted, unfinished_runs
-from oomph.run.directory.unfinished import is_held
+from oomph.run.directory.unfinished import StoredRun, first_trusted, is_held, unfinished_runs
 from oomph.run.report.next_command import command_to_go_on
 from oomph.run.supervisor.closing import RunOutcome, note
 from oomph.run.supervisor.interpreter import python_of
-from oomph.run.supervisor.machine_at_start import look
-from oomph.run.supervisor.settings import Settings
+from oomph.run.supervisor.settings import Settings, look
 from oomph.run.supervisor.supervise import Supervisor
 from oomph.terminal.console import Voice, say
 from oomph.terminal.message import shown_line
@@ -133,8 +131,8 @@ def _resume(request: Request, command: Command) -> RunDirectory | None:
     """The run to resume; without one, say so and return None, as at a scheduler's first start."""
     named = request.resume or request.run_dir
     stored = [] if named else unfinished_runs(os.getcwd())
-    path = _named(named) if named else _newest_of(command, stored)
-    if path is None:
+    path = Path(named) if named else _newest_of(command, stored)
+    if path is None or (named and not _in_use(path)):
         say(f"nothing to resume{f' in {named}' if named else ''}: this is a new run")
         _offer_with_other_arguments(command, stored)
         return None
@@ -152,17 +150,13 @@ def _resume(request: Request, command: Command) -> RunDirectory | None:
     if trouble is not None:
         run.close()
         raise RunDirectoryError(f"{path} cannot be resumed: {trouble}")
-    if run.record.command != tuple(redacted_words(command.words)):
-        say(
-            f"the arguments have changed: started as `{shlex.join(run.record.command)}`, resumed as `{_typed(command)}`"
-        )
+    words = tuple(redacted_words(command.words))
+    if run.record.command != words:
+        started = shlex.join(run.record.command)
+        say(f"the arguments have changed: started as `{started}`, resumed as `{shlex.join(words)}`")
     if run.record.host not in ("", process_identity.host()):
         say(f"this run comes from another machine, {run.record.host}; resuming it here, on {process_identity.host()}")
     return run
-
-
-def _named(directory: str) -> Path | None:
-    return Path(directory) if _in_use(Path(directory)) else None
 
 
 def _newest_of(command: Command, stored: Sequence[StoredRun]) -> Path | None:
@@ -181,10 +175,6 @@ def _offer_with_other_arguments(command: Command, stored: Sequence[StoredRun]) -
     if found is not None:
         again = command_to_go_on(found.record.options, found.record.command, os.path.relpath(found.path))
         say(f"an unfinished run was started with other arguments; to resume it: {again}")
-
-
-def _typed(command: Command) -> str:
-    return shlex.join(redacted_words(command.words))
 
 
 def _set_aside(path: Path) -> str:

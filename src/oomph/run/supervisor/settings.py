@@ -1,12 +1,79 @@
-"""The command line's settings for every attempt of a run."""
+"""The settings of a run: the command line's, and the machine at its start, repaired by environment variables."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
+from oomph.errors import OomphError
+from oomph.process.command import Command
 from oomph.process.process_group import Patience
 from oomph.protocol.handover import Guarding
-from oomph.run.supervisor.machine_at_start import MachineAtStart
+from oomph.terminal.amounts import as_size
+from oomph.terminal.console import say
+
+
+@dataclass(frozen=True)
+class MachineAtStart:
+    """The doctor's snapshot, and its changes to the script's environment."""
+
+    snapshot: Mapping[str, Any] | None = None
+    """The document of an `oomph.doctor.snapshot.Snapshot`; None when none could be taken."""
+    changes: Mapping[str, str | None] = field(default_factory=dict)
+    """Variable of the script's environment → its value; None: unset."""
+    remarks: tuple[str, ...] = ()
+    """Remarks to report at the start."""
+
+
+def look(command: Command, python: str) -> MachineAtStart:
+    """The machine as the script's Python will find it. Fails open: on any error the script runs unchanged."""
+    found = command.own_python if command.form == "command" else python
+    if not found:
+        return MachineAtStart()
+    try:
+        from oomph.doctor.observe import observe
+        from oomph.doctor.repairs import repairs
+
+        snapshot = observe(found, say=say)
+        mended = repairs(snapshot)
+    except OomphError as error:
+        return MachineAtStart(remarks=(f"the machine could not be examined: {error}",))
+    except Exception as error:
+        return MachineAtStart(remarks=(f"the machine could not be examined: {type(error).__name__}: {error}",))
+    return MachineAtStart(
+        snapshot=snapshot.as_document(),
+        changes={repair.variable: repair.value for repair in mended},
+        remarks=tuple(_said(repair.variable, repair.value, repair.why) for repair in mended),
+    )
+
+
+def _said(variable: str, value: str | None, why: str) -> str:
+    setting = f"{variable}={value}" if value is not None else f"{variable} unset"
+    return f"repaired for this run: {why}; {setting}"
+
+
+def other_gpus(before: Mapping[str, Any] | None, now: Mapping[str, Any] | None) -> str:
+    """The difference between the GPUs of two snapshots, in one line; empty if none, or a snapshot is missing."""
+    old, new = _gpus_of(before), _gpus_of(now)
+    if old is None or new is None or old == new:
+        return ""
+    return f"the GPUs have changed: {_listed(old)} → {_listed(new)}"
+
+
+def _gpus_of(snapshot: Mapping[str, Any] | None) -> list[tuple[str, int]] | None:
+    """The name of each GPU and its memory in bytes, from NVML."""
+    if snapshot is None:
+        return None
+    try:
+        devices = snapshot.get("nvml", {}).get("devices", ())
+        return [(str(device.get("name")), int(device.get("total_bytes") or 0)) for device in devices]
+    except (AttributeError, TypeError, ValueError, OverflowError):
+        return None  # a damaged journal
+
+
+def _listed(gpus: list[tuple[str, int]]) -> str:
+    return ", ".join(f"{name} ({as_size(size, 'GiB', 0)})" for name, size in gpus) or "none"
 
 
 @dataclass(frozen=True)

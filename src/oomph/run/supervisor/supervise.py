@@ -8,7 +8,7 @@ import time
 from dataclasses import replace
 
 from oomph.errors import UsageError
-from oomph.explain.evidence.cpu_pool import limit_in_words
+from oomph.explain.evidence.memory import limit_in_words
 from oomph.files.opening import OwnFile
 from oomph.journal.events import GpuMemoryBack, GpuMemoryHeld, Unkillable
 from oomph.process.command import Command
@@ -18,26 +18,22 @@ from oomph.run.directory.run_directory import FAILED, RUNNING, RunDirectory
 from oomph.run.hang.limits import Hang, Timings, floor_seconds
 from oomph.run.hang.watch import Watch
 from oomph.run.policy.decide import Action, Ending, Finish, Ledger, Restart, decide, hindered, record
-from oomph.run.policy.examination import Trail, examine
-from oomph.run.policy.fault_name import Named, signal_name
+from oomph.run.policy.examination import Named, Trail, examine
 from oomph.run.policy.ladder import Conditions
 from oomph.run.report.account import restart_line
-from oomph.run.supervisor import effects
 from oomph.run.supervisor.attempt import Attempt, Ended
 from oomph.run.supervisor.attempt_conditions import KernelWatch, Machine, conditions
 from oomph.run.supervisor.chronicle import Chronicle, Judged
 from oomph.run.supervisor.closing import Closing, RunOutcome, note, shown
-from oomph.run.supervisor.front import TerminalFront
-from oomph.run.supervisor.machine_at_start import other_gpus
-from oomph.run.supervisor.memory_outcome import MemoryOutcome
+from oomph.run.supervisor.effects import handover, set_aside, surrounding
+from oomph.run.supervisor.front import StandardInput, TerminalFront
 from oomph.run.supervisor.monitoring import Monitoring
-from oomph.run.supervisor.native_reports import NativeReports
-from oomph.run.supervisor.script_environ import handover, surrounding
-from oomph.run.supervisor.settings import Settings
-from oomph.run.supervisor.standard_input import StandardInput
+from oomph.run.supervisor.native_reports import MemoryOutcome, NativeReports
+from oomph.run.supervisor.settings import Settings, other_gpus
 from oomph.run.supervisor.stop_requests import Signals
 from oomph.terminal.amounts import counted
 from oomph.terminal.console import Voice
+from oomph.terminal.endings import ProcessEnd
 
 _SILENT_WAIT_SECONDS = 2.0
 
@@ -182,7 +178,7 @@ class Supervisor:
             return examine(trail, wrapped=self._command.form == "command", blind=blind)
         except Exception as error:
             self._voice.say(f"the end of the script could not be examined: {type(error).__name__}: {error}")
-            how = signal_name(ended.returncode)
+            how = ProcessEnd(ended.returncode).name
             return (), Ending(ended.returncode, how, stopped=ended.stopped, unkillable=ended.unkillable)
 
     def _conditions(self, ended: Ended, around: KernelWatch) -> Conditions:
@@ -238,7 +234,7 @@ class Supervisor:
             return
         self._timings.forget()
         if action.change.name == "older-checkpoint" and self._run_dir is not None:
-            effects.set_aside(self._run_dir / "checkpoints", action.change.value)
+            set_aside(self._run_dir / "checkpoints", action.change.value)
 
     def _say_start(self) -> None:
         attempts = self._chronicle.attempt

@@ -1,4 +1,4 @@
-"""Which remedies a diagnosis gives, and in which order."""
+"""The remedies of a diagnosis: which, with which command, and with what its values explain."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 from oomph.explain.catalogue.catalogue import find
 from oomph.explain.catalogue.fault import Fault, Remedy, Signature
 from oomph.explain.diagnose import diagnose_log
-from oomph.explain.matching.named_fault import MOST, remedies_for
+from oomph.explain.matching.named_fault import MOST, OwnCommand, derived, remedies_for
 
 LINUX = frozenset({"linux"})
 
@@ -84,3 +84,63 @@ def test_full_stop_at_the_end_of_a_captured_value_is_dropped() -> None:
     fault = page(Remedy("change it", known="change it: {reason}"))
     assert texts(fault, reason="a shape was expected.") == [("change it: a shape was expected", "")]
     assert texts(fault, reason="and so on ...") == [("change it: and so on ...", "")]
+
+
+SCRIPT = ("my script.py", "--epochs", "3")
+PROGRAM = ("--", "env", "A=1", "python", "t.py")
+
+
+@pytest.mark.parametrize(
+    ("words", "command", "typed"),
+    [
+        (SCRIPT, "oomph run train.py", "oomph run 'my script.py' --epochs 3"),
+        (SCRIPT, "A=1 oomph run train.py    # docker run", "A=1 oomph run 'my script.py' --epochs 3    # docker run"),
+        (SCRIPT, "oomph run --resume train.py", "oomph run --resume 'my script.py' --epochs 3"),
+        (SCRIPT, "A=1 python train.py", "A=1 python 'my script.py' --epochs 3"),
+        (SCRIPT, "python -X faulthandler train.py", "python -X faulthandler 'my script.py' --epochs 3"),
+        (SCRIPT, "tf_upgrade_v2 --infile train.py", "tf_upgrade_v2 --infile train.py"),
+        (SCRIPT, "nvidia-smi", "nvidia-smi"),
+        (("-m", "my.train"), "python train.py", "python -m my.train"),
+        (PROGRAM, "oomph run train.py", "oomph run -- env A=1 python t.py"),
+        (PROGRAM, "A=1 python train.py", "A=1 env A=1 python t.py"),
+        (PROGRAM, "python -X faulthandler train.py", "python -X faulthandler train.py"),
+        ((), "oomph run train.py", "oomph run train.py"),
+    ],
+)
+def test_own_command_replaces_the_placeholder_train_py(words: tuple[str, ...], command: str, typed: str) -> None:
+    assert OwnCommand((), words).put_into(command) == typed
+
+
+def test_backslash_in_the_command_is_kept() -> None:
+    assert OwnCommand((), (r"a\1.py",)).put_into("python train.py") == r"python 'a\1.py'"
+
+
+def test_run_options_are_kept_in_the_command() -> None:
+    own = OwnCommand(("--checkpoint-every", "5m"), ("t.py",))
+    assert own.put_into("oomph run train.py") == "oomph run --checkpoint-every 5m t.py"
+    assert own.put_into("python train.py") == "python t.py"
+
+
+@pytest.mark.parametrize(
+    ("found", "needed", "words"),
+    [
+        ("150528", "50176", "3 channels and 1 is assumed"),
+        ("3072", "768", "twice as high and wide"),
+        ("76800", "768", "100 times as many: the reshape leaves out the batch"),
+        ("50176", "150528", "1 channel and 3 are assumed"),
+        ("768", "3072", "half as high and wide"),
+        ("320", "10240", "1/32: the reshape holds a fixed batch size"),
+        ("1379040", "12675", "number of classes or anchors"),
+        ("0", "768", "empty"),
+        ("6220800", "0", "empty"),
+    ],
+)
+def test_shape_mismatch_is_explained_by_the_ratio_of_two_sizes(found: str, needed: str, words: str) -> None:
+    assert words in derived({"found": found, "needed": needed})["misfit"]
+
+
+@pytest.mark.parametrize(
+    "captured", [{}, {"found": "3"}, {"found": "x", "needed": "3"}, {"found": "9" * 40, "needed": "3"}]
+)
+def test_nothing_is_derived_without_two_sizes(captured: dict[str, str]) -> None:
+    assert derived(captured) == {}

@@ -1,4 +1,4 @@
-"""The end of a log: what tells of a failure in words that no page knows."""
+"""Kinds of lines in a log: of a training, of a failure, the last ones."""
 
 from __future__ import annotations
 
@@ -8,8 +8,21 @@ import pytest
 
 from oomph.explain.diagnose import diagnose, words
 from oomph.explain.evidence.evidence import Evidence
-from oomph.explain.matching.ending import LINES, LastLines, tells_of_failure
+from oomph.explain.matching.lines import LINES, LastLines, goes_on, tells_of_failure
 from oomph.explain.reading.log import read_log
+
+
+@pytest.mark.parametrize("line", ["Epoch 3/10", "epoch: 12 loss: 0.3", "step 100 loss 0.31", "12s 3ms/step"])
+def test_progress_line_is_recognised(line: str) -> None:
+    assert goes_on(line)
+
+
+@pytest.mark.parametrize(
+    "line", ['callback filepath: "ckpt/{epoch:02d}-{val_loss:.2f}"', "an epoch later", "loss of data"]
+)
+def test_template_or_sentence_is_not_recognised_as_training_progress(line: str) -> None:
+    assert not goes_on(line)
+
 
 START = "2024-08-11 20:04:18.331017: "
 ALARMING = [

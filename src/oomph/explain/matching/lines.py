@@ -1,14 +1,109 @@
-"""The end of a log: its last lines, and whether one of them tells of a failure, in whatever words. Pure."""
+"""The kinds of lines in a log: of a training, of a help page, harmless, of a failure; and the last lines. Pure."""
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable
+from functools import lru_cache
 
 from oomph.explain.evidence.evidence import Evidence
 from oomph.explain.evidence.tracebacks import is_of_traceback
-from oomph.explain.matching.harmless import is_harmless
 from oomph.files.patterns import lazy_pattern
+
+TRAINING_WORDS = frozenset(
+    {"Epoch", "epoch", "loss", "Loss", "step", "steps", "Step", "accuracy", "acc", "iteration", "iter", "tasks"}
+)
+"""Words in the lines that a training prints; see `oomph.explain.reading.log.Words`."""
+
+# For a line in lower case.
+_TRAINS = lazy_pattern(
+    r"(?<!\{)\bepoch\b\W{0,3}\d|\b(?:loss|acc|accuracy|mae|mse)\b\W{0,3}[-+]?\d|\d(?:s|ms|us)/(?:step|epoch|sample)\b"
+    r"|global_step/sec|waiting for 0/\d+ tasks to connect|finished with exit code 0\b"
+    r"|\b(?:step|iter|iteration)\b\W{0,3}\d[\d/]*\b.{0,40}\b(?:loss|duration)\b",
+)
+_IN_EVERY_SIGN = ("epoch", "loss", "acc", "mae", "mse", "step", "sample", "iter", "tasks to connect", "exit code 0")
+
+
+@lru_cache(4096)
+def goes_on(text: str) -> bool:
+    """True if this line is one that a training prints while it makes progress."""
+    lower = text[:500].lower()
+    return any(word in lower for word in _IN_EVERY_SIGN) and _TRAINS.search(lower) is not None
+
+
+HELP_WORDS = frozenset({"Help"})
+"""The words of the lines with which a help page begins; see `oomph.explain.reading.log.Words`."""
+
+# "Help on function fit in module keras.src.trainers.trainer:", as Python's help() and pydoc begin.
+_HELP_BEGINS = lazy_pattern(r"Help on (?:[a-z]+ ){1,3}[\w.]{1,200}(?: in [\w. ]{1,200})?:")
+# What it has at the left margin: "class Dense(Layer)", "fit(x, y)", "DESCRIPTION".
+_OF_HELP = lazy_pattern(r"class \w|[a-z_][\w.]{0,100}(?: = \w{1,100})?\(|[A-Z ]{3,40}\Z")
+_INDENTED = (" ", "\t", "|")
+
+
+class Documentation:
+    """Reads lines in order, and tracks whether they are within a help page."""
+
+    def __init__(self) -> None:
+        self._within = False
+
+    def holds(self, text: str) -> bool:
+        """True if the line is part of a help page: its errors did not happen."""
+        if text.startswith("Help on "):
+            self._within = _HELP_BEGINS.match(text) is not None
+        elif self._within:
+            margin = not text.startswith(_INDENTED)
+            self._within = _OF_HELP.match(text) is not None if margin else not text.lstrip().startswith("Traceback ")
+        return self._within
+
+
+# Parts of TensorFlow that do without what they tried: graphs are then not optimised, kernels not timed exactly.
+# One of them is a generator that is closed after Python has gone, and so is the node named after it.
+# Public buckets are read without a token.
+_GETS_BY = (
+    "meta_optimizer.cc",
+    "root_dataset.cc",
+    "cuda_timer.cc",
+    "remapper.cc",
+    "finalizing GeneratorDataset",
+    "automatically retried",
+    "google_auth_provider.cc",
+)
+# The executor says so of every graph that it ends early, with the reason. Most reasons are the end of a data set or a
+# placeholder that is not fed while a graph is only looked at; these are given for what went wrong.
+_CALLED_HARMLESS = "(this does not indicate an error"
+_FAILURES = ("UNKNOWN: ", "INTERNAL: ", "RESOURCE_EXHAUSTED: ", "DATA_LOSS: ")
+_OF_PIP = (
+    "Successfully installed ",
+    "Requirement already satisfied",
+    "Installing collected",
+    "Collecting ",
+    " Downloading ",
+)
+# A package that was built for a smaller type of NumPy's says so and works; one that does not raises ValueError.
+_OF_PYTHON = ("RuntimeWarning: numpy.",)
+AT_START = (
+    *("Attempting to register factory", "cuInit", "Nvml call failed", "NUMA node"),
+    *("ACPI ", "audit: type=", "tainting kernel"),
+)
+"""Words of lines that TensorFlow and the kernel write at the start of a healthy program."""
+AT_END = ("OUT_OF_RANGE", "CANCELLED", "ABORTED: Shutdown")
+"""Statuses that a healthy training ends with: the end of a data set, a cancelled sibling, a shutdown."""
+SHUTTING_DOWN = "Shutdown"
+
+
+@lru_cache(4096)
+def gets_by(text: str) -> bool:
+    """True if the line is from a part of TensorFlow that copes with its failure."""
+    if _CALLED_HARMLESS in text:
+        return not text.partition(_CALLED_HARMLESS)[2].partition("): ")[2].startswith(_FAILURES)
+    return any(part in text for part in _GETS_BY)
+
+
+def is_harmless(text: str) -> bool:
+    """True if healthy machines and trainings write this line, too."""
+    return gets_by(text) or any(words in text for words in (*AT_START, *AT_END, SHUTTING_DOWN, *_OF_PIP, *_OF_PYTHON))
+
 
 LINES = 40
 """The number of last lines kept; the reader always delivers them."""

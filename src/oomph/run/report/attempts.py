@@ -1,0 +1,153 @@
+"""The attempts of a run: which were restarts, what stopped the newest, which steps each reached and repeated. Pure."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from oomph.journal.events import (
+    AttemptEnded,
+    CheckpointSaved,
+    Decided,
+    FitFinished,
+    FitStarted,
+    Interrupted,
+    LoopSeen,
+    Resumed,
+    ResumedItself,
+    RunStarted,
+)
+from oomph.journal.journal import ByKind, Event, by_attempt, events_of, last
+from oomph.protocol.coverage import Range
+
+
+def restarts_of(events: Sequence[Event]) -> int:
+    """The number of restarts by oomph. Any event counts for its attempt: the first may be lost."""
+    attempts = {event.attempt for event in events} - {0}
+    return max(0, len(attempts) - 1 - resumes_of(events))
+
+
+def resumes_of(events: Sequence[Event]) -> int:
+    """The number of restarts by the user or a scheduler: each writes its own start event."""
+    return len({event.attempt for event in events_of(events, RunStarted) if event.attempt > 1})
+
+
+_BY = {
+    signal.SIGINT: "stopped by Ctrl-C (SIGINT)",
+    signal.SIGHUP: "stopped by SIGHUP (the terminal was closed)",
+    signal.SIGTERM: "stopped by SIGTERM",
+}
+_SOMEHOW = "stopped from outside"
+_SHELL = 128
+"""The number that a shell adds to n to report death by signal n."""
+
+
+def stopped(events: Sequence[Event]) -> str:
+    """The words for how the newest attempt was stopped; empty if it ended by itself, was preempted, or has not
+    ended."""
+    newest = max((event.attempt for event in events), default=0)
+    decided = last([event for event in events if event.attempt == newest], Decided)
+    return "" if decided is None else _stopped(decided)
+
+
+def _stopped(decided: Decided) -> str:
+    ending, code = decided.ending or {}, decided.exit_code
+    if decided.action != "finish" or not code:
+        return ""
+    if ending.get("called_off"):
+        return _by(ending["called_off"])
+    if ending.get("interrupted") and (ending.get("stopped") or code == _SHELL + signal.SIGINT):
+        return _BY[signal.SIGINT]
+    return _by(code - _SHELL) if ending.get("stopped") else ""
+
+
+def _by(signum: object) -> str:
+    return next((words for known, words in _BY.items() if known == signum), _SOMEHOW)
+
+
+def reached(events: Sequence[Event], attempt: int) -> dict[int, int]:
+    """The steps of the run by the end of each fit or loop that this attempt trained, resumed or returned, by number.
+
+    It need not have finished: a script may leave a loop by `break`. Interrupted ones are left out, and those whose
+    checkpoint holds more epochs than the script asked for.
+    """
+    own = [event for event in events if event.attempt == attempt and not event.role.startswith("worker")]
+    over, found = interrupted(events, attempt), dict[int, int]()
+    for event in own:
+        match event.fact:
+            case CheckpointSaved(fit=int(number), steps=steps):
+                found[number] = max(found.get(number, 0), steps)
+            case Resumed(fit=int(number), steps=steps, kind=kind):
+                found[number] = max(found.get(number, 0), steps)
+                over |= {number} if kind == "over" else set()
+            case FitFinished(fit=int(number), reached=steps, over=is_over):
+                found[number] = max(found.get(number, 0), steps or 0)
+                over |= {number} if is_over else set()
+    return {number: steps for number, steps in found.items() if number not in over}
+
+
+def interrupted(events: Sequence[Event], attempt: int) -> set[int]:
+    """The numbers of the fits and loops of this attempt that a KeyboardInterrupt ended."""
+    found: set[int] = set()
+    for event in events:
+        if event.attempt == attempt and not event.role.startswith("worker"):
+            match event.fact:
+                case Interrupted(fit=int(number)):
+                    found.add(number)
+                case FitFinished(fit=int(number)):
+                    found.discard(number)
+    return found
+
+
+class Repeat(NamedTuple):
+    """The repeated steps of one attempt."""
+
+    steps: int = 0
+    saved: int = 0
+    """The number of repeated steps in its last checkpoint, which later attempts build on."""
+    in_all: int = 0
+    """The number of all repeated steps, including those of fits that it finished before it returned to another one."""
+
+    def of(self, is_last: bool) -> Range:
+        """The least and the most repeated steps that a comparison has to cover: all, or those that still matter."""
+        return Range(least=self.steps) if is_last else Range(most=self.saved)
+
+
+def repeats(events: Iterable[Event]) -> Mapping[int, Repeat]:
+    """The repeated steps by attempt.
+
+    An attempt repeats the steps from where it resumed, by oomph or by the script itself, up to the furthest
+    step of any before, or to its own end if that comes sooner.
+    """
+    found, reached = {}, 0
+    for attempt in by_attempt(events):
+        by = ByKind(attempt)
+        resumed = [each.steps for each in by.facts(Resumed)]
+        resumed += [each.steps for each in by.facts(ResumedItself)]
+        resumed += [loop.restored for loop in by.facts(LoopSeen)]
+        ended = [each.steps for each in by.facts(AttemptEnded)]
+        saved = [each.saved for each in by.facts(AttemptEnded)]
+        first = max(resumed, default=0)
+        if resumed or by.events(FitStarted):
+            steps = max(0, min([reached, *ended]) - first)
+            kept = max(0, min([steps, *(each - first for each in saved)]))
+            found[attempt[0].attempt] = Repeat(steps, kept, _in_all(attempt, reached, max(ended, default=reached)))
+        reached = max([reached, *ended])
+    return found
+
+
+def _in_all(attempt: Iterable[Event], reached: int, end: int) -> int:
+    """Count all repeated steps: a stretch begins where a fit resumed, or at the first step, and ends before the next
+    return."""
+    total = start = at = 0
+    for event in attempt:
+        match event.fact:
+            case Resumed(steps=steps) | ResumedItself(steps=steps):
+                total += max(0, min(reached, at) - start)
+                start = at = steps
+            case LoopSeen(restored=restored) if not at:  # after a fit, oomph may have restored the optimizer
+                start = at = restored
+            case FitFinished(reached=int(steps)):
+                at = max(at, steps)
+    return total + max(0, min(reached, end) - start)
