@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import sys
 import time
 from dataclasses import asdict, dataclass
@@ -47,9 +48,11 @@ def show(keep: str | None, say: Say, width: int) -> Shown:
     """Run the whole demonstration and report progress; raises UsageError or DemoError if that fails."""
     python = choose_python(None, lambda line: say(f"{PREFIX}{line}"))
     check_installed(python)
-    script = scenario.script_path()
+    source = scenario.script_path()
     started = time.monotonic()
     with work_folder(keep, "oomph-demo-") as folder:
+        # A copy: in a wheel the original is a file of oomph's, whose lines are never named as the script's.
+        script = Path(shutil.copy(source, folder))
         measured = _Demo(python, script, folder, say).run()
         claims = tuple(judge(measured))
         shown = Shown(claims, time.monotonic() - started)

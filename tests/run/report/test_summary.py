@@ -56,6 +56,50 @@ def test_run_without_a_fault_is_summed_up_in_one_line() -> None:
     ]
 
 
+def restarted_by_request(after_steps: int = 0) -> list[Event]:
+    """The probe of a micro-batch did not fit beside what the full batch had left: a new process started small."""
+    oom = {"fit": 0, "epoch": 0, "step": 0, "phase": "compute", "message": "OOM", "seconds": 10.0}
+    first = Event.named("oom", oom, attempt=1, time=100.0)
+    asked = Event.named("restart-requested", {"fault": "device-oom", "micro_batch": 64}, attempt=1, time=144.0)
+    return [
+        happened(1, "attempt-started"),
+        happened(1, "fit-started", fit=0, guard="exact"),
+        first,
+        asked,
+        happened(1, "attempt-ended", returncode=75, seconds=60.0, steps=after_steps, saved=0),
+        happened(1, "diagnosed", fault="device-oom"),
+        happened(1, "decided", action="restart", micro_batch=64),
+        happened(2, "attempt-started"),
+        happened(2, "fit-started", fit=0, guard="exact"),
+        happened(2, "fit-finished", fit=0, steps=120, micro_batch=64),
+        happened(2, "attempt-ended", returncode=0, seconds=90.0, steps=120, saved=120),
+        happened(2, "decided", action="finish", exit_code=0, reason=""),
+    ]
+
+
+def test_recovery_by_a_new_process_costs_the_time_until_it_was_requested() -> None:
+    events = restarted_by_request()
+    summary = summarise(events, 0)
+    assert summary.seconds_recovering == 54.0
+    (incident,) = story_of(events, summary, (), ()).incidents
+    assert incident.cost == "54 s, 1 out-of-memory error"
+
+
+def test_restart_before_the_first_step_does_not_start_a_training_over() -> None:
+    assert summarise(restarted_by_request(), 0).exactness == "exact"
+    assert summarise(restarted_by_request(after_steps=3), 0).exactness == "started-over"
+
+
+def test_suggested_command_says_which_variables_the_run_had() -> None:
+    read = happened(1, "environment-read", variables=["BATCH"])
+    recovered = happened(1, "recovered", fit=0, epoch=0, step=0, batch=256, micro_batch=64, ooms=2, seconds=30.0)
+    events = [*undisturbed()[:2], read, recovered, *undisturbed()[2:]]
+    finished = Event.named("fit-finished", {"fit": 0, "steps": 120, "micro_batch": 64}, attempt=1)
+    events = [finished if each.name == "fit-finished" else each for each in events]
+    (saving,) = story_of(events, summarise(events, 0), (), ("train.py",)).savings
+    assert saving.text.endswith("; set BATCH as in this run")
+
+
 def test_peak_memory_is_that_of_the_largest_fit_even_if_unfinished() -> None:
     *before, ended, decided = undisturbed()
     larger = happened(1, "attempt-ended", **{**ended.data, "device_peak_bytes": 5 << 30})

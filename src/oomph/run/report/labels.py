@@ -23,6 +23,7 @@ from oomph.journal.events import (
     PassedOn,
     Recovered,
     RepeatCompared,
+    RestartRequested,
     Resumed,
     ResumedItself,
     TrainedOutsideFit,
@@ -219,7 +220,7 @@ def _resumes(events: Sequence[Event]) -> Iterator[Labelled]:
         if begun and not again and (fits or resumed):
             yield Labelled(UNVERIFIED)  # the process ended between two fits: there was no step to repeat
         idle = (idle - {_key(fit) for fit in fits}) | (_idle(by) - begun)
-        begun |= {_key(fit) for fit in fits}
+        begun |= {_key(fit) for fit in fits if not _ended_untrained(by)}
         for again_there in by.facts(AppendedAgain):
             where = {"site": again_there.site, "path": again_there.path}
             yield Labelled(NOT_EQUAL, (because("appended-again", **where),))
@@ -234,6 +235,11 @@ def _idle(by: ByKind) -> set[Any]:
     if not finished or ended != [finished[-1][1].reached]:
         return set()
     return {_key(fit) for fit in by.events(FitStarted)} - {_key(event) for event, _ in finished}
+
+
+def _ended_untrained(by: ByKind) -> bool:
+    """True if the attempt requested a new process before its first step, as when a probe does not fit in memory."""
+    return bool(by.events(RestartRequested)) and [each.steps for each in by.facts(AttemptEnded)] == [0]
 
 
 def _after_unrecorded(events: Sequence[Event]) -> Iterator[Labelled]:

@@ -25,6 +25,7 @@ from oomph.journal.events import (
     MicroBatchesProbed,
     Oom,
     Recovered,
+    RestartRequested,
     TrainedOutsideFit,
     UncaughtException,
 )
@@ -34,7 +35,7 @@ from oomph.run.policy.ladder import change_in
 from oomph.run.report.attempts import stopped
 from oomph.run.report.found import Found, each_once, findings_of
 from oomph.run.report.labels import SMALLER
-from oomph.run.report.next_command import options_without_a_run
+from oomph.run.report.next_command import names_read, options_without_a_run
 from oomph.run.report.summary import (
     ALL_ENDED,
     CUT_OFF,
@@ -42,6 +43,7 @@ from oomph.run.report.summary import (
     improvement,
     is_of_training,
     result_in_words,
+    seconds_until_restart,
     was_cut_off,
 )
 from oomph.terminal.amounts import as_duration, counted
@@ -212,7 +214,8 @@ def _that_ended(attempt: Sequence[Event], failed: Sequence[Oom]) -> Incident | N
     shown_by = failed[-1] if failed and fault == OUT_OF_MEMORY else None  # one that was caught explains no later kill
     place = "" if decided is None else _place_of_ending(decided.ending)
     place = place or ("" if shown_by is None else _place(shown_by))
-    return Incident(fault, number, place, _shown(attempt, shown_by), _done(number, decided), _repeated(ended))
+    cost = ", ".join(filter(None, (_until_restart(attempt, failed), _repeated(ended))))
+    return Incident(fault, number, place, _shown(attempt, shown_by), _done(number, decided), cost)
 
 
 def _fault(attempt: Sequence[Event], failed: Sequence[Oom]) -> str:
@@ -253,6 +256,14 @@ def _done(attempt: int, decided: Decided | None) -> str:
     return "left the end to the script"
 
 
+def _until_restart(attempt: Sequence[Event], failed: Sequence[Oom]) -> str:
+    """The cost of out-of-memory errors that only a new process could recover; empty for other endings."""
+    if not _guarded(failed) or last(attempt, RestartRequested) is None:
+        return ""
+    seconds = _guarded(failed)[-1].seconds + seconds_until_restart(attempt)
+    return f"{seconds:.0f} s, {counted(len(_guarded(failed)), 'out-of-memory error')}"
+
+
 def _repeated(ended: AttemptEnded | None) -> str:
     lost = 0 if ended is None else ended.steps - ended.saved
     return f"{counted(lost, 'step')} since the last checkpoint" if lost > 0 else ""
@@ -264,17 +275,19 @@ def _repeated(ended: AttemptEnded | None) -> str:
 def _savings(summary: Summary, events: Sequence[Event], typed: list[str], words: Sequence[str]) -> Iterator[Saving]:
     if not words:
         return
+    names = names_read(events)
+    alike = f"; set {', '.join(names)} as in this run" if names else ""
     seconds = sum(each.seconds for each in facts(events, Recovered) if is_of_training(each))
     if summary.micro_batch and seconds >= _WORTH_A_FLAG and not _given(typed, "--micro-batch"):
         command = ["oomph", "run", f"--micro-batch={summary.micro_batch}", *typed, *words]
-        yield Saving(f"The {seconds:.0f} s of finding a micro-batch: start with its size", shlex.join(command))
+        yield Saving(f"The {seconds:.0f} s of finding a micro-batch: start with its size{alike}", shlex.join(command))
     seconds = _seconds_repeated(summary, events)
     if seconds >= _WORTH_A_FLAG and not _given(typed, "--checkpoint-every"):
         every = max(_SHORTEST_CHECKPOINT_SECONDS, round(seconds / max(1, summary.restarts) / _FEWER))
         command = ["oomph", "run", f"--checkpoint-every={every}s", *typed, *words]
         yield Saving(
             f"Part of the {seconds:.0f} s that {counted(summary.steps_repeated, 'repeated step')} took: checkpoints in"
-            " shorter intervals, which cost time too",
+            f" shorter intervals, which cost time too{alike}",
             shlex.join(command),
         )
 

@@ -23,6 +23,7 @@ from oomph.journal.events import (
     Oom,
     Recovered,
     RepeatCompared,
+    RestartRequested,
     TrainedOutsideFit,
     UnguardedTraining,
 )
@@ -233,7 +234,10 @@ def _compared(events: Iterable[Event]) -> int:
 
 
 def _recovering(attempt: Iterable[Event]) -> float:
-    """The seconds in all steps that ran out of memory, even if not recovered. Each error reports its step's time."""
+    """Return the total time, in seconds, of the steps that ran out of memory, recovered or not.
+
+    Each error reports the time of its step so far. A step that ends in a request for a new process lasted until then.
+    """
     total = failed = 0.0
     for event in attempt:
         match event.fact:
@@ -241,7 +245,21 @@ def _recovering(attempt: Iterable[Event]) -> float:
                 total, failed = total + _finite(seconds), 0.0
             case Oom(seconds=seconds):
                 total, failed = total + (failed if seconds < failed else 0.0), _finite(seconds)
-    return total + failed
+    return total + failed + seconds_until_restart(attempt)
+
+
+def seconds_until_restart(attempt: Iterable[Event]) -> float:
+    """Return the seconds from the last out-of-memory error to the request for a new process; 0 without one."""
+    failed_at = math.nan
+    for event in attempt:
+        match event.fact:
+            case Oom():
+                failed_at = event.time
+            case Recovered():
+                failed_at = math.nan
+            case RestartRequested():
+                return max(0.0, _finite(event.time - failed_at))
+    return 0.0
 
 
 def was_cut_off(ended: AttemptEnded) -> bool:

@@ -132,6 +132,8 @@ def _resume(request: Request, command: Command) -> RunDirectory | None:
     named = request.resume or request.run_dir
     stored = [] if named else unfinished_runs(os.getcwd())
     path = Path(named) if named else _newest_of(command, stored)
+    if named and path is not None and path.exists() and not path.is_dir():
+        raise UsageError(f"{named} is not a run directory but a file; --resume=DIR takes the directory of a run")
     if path is None or (named and not _in_use(path)):
         say(f"nothing to resume{f' in {named}' if named else ''}: this is a new run")
         _offer_with_other_arguments(command, stored)
