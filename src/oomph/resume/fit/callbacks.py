@@ -4,10 +4,10 @@ For Keras' own callbacks and their subclasses, a table names the counters. A use
 `set_state(state)` provides its own state. Everything else that it holds is inspected by type (`objects/`).
 
 What TensorBoard's callback logged after the checkpoint is logged again, into a file of the new process. So it is
-removed from the files of dead attempts: those named with the attempt's process ID and created while it kept its journal, by the
-kernel's clock, which nobody can set back. Whatever was logged before the checkpoint is on disk: the callback
-flushes at the end of each batch and epoch that it logs. A folder named after the start time differs in each attempt and
-is left alone.
+removed from the files of dead attempts: those named with the attempt's process ID and created while it kept its
+journal, by the kernel's clock, which nobody can set back. Whatever was logged before the checkpoint is on disk: the
+callback flushes at the end of each batch and epoch that it logs. A folder named after the start time differs in each
+attempt and is left alone.
 
 Source: TensorFlow, core/util/event.proto, the format of TFRecord in core/lib/io/record_writer.h, the names of the files
 in core/util/events_writer.cc; `as_default` in python/ops/summary_ops_v2.py, which flushes.
