@@ -301,10 +301,7 @@ class Fit(RunningFit):
 
     def not_recoverable(self, error: BaseException, phase: str, reason: str, begin: Start | None) -> NoReturn:
         """Restart from the checkpoint if that can help; otherwise raise the user's own error."""
-        if begin is not None:
-            self.fits.remember_micro_batch(self.identity, begin)
-        can_restart = phase in ("commit", "input") or begin is not None
-        leaving.go_back_or_give_up(self.fits, error, reason, can_restart, None if begin is None else begin.samples)
+        leaving.go_back_or_give_up(self.fits, self.identity, error, phase, reason, begin)
 
     def guard_broken(self, error: BaseException) -> None:
         """Called when the guard cannot be built for this model: the fit continues as plain Keras."""
