@@ -227,7 +227,7 @@ class WatchedSteps:
         self._fits.note_probe(promise, finding, during=self._during)
 
     def not_recoverable(self, error: BaseException, phase: str, reason: str, begin: Start | None) -> NoReturn:
-        leaving.go_back_or_give_up(self._fits, error, reason, can_restart=False)
+        leaving.give_up(self._fits, error, reason)
 
     def guard_broken(self, error: BaseException) -> None:
         self._fits.note(GuardFailed(reason=f"{type(error).__name__}: {error}"[:2000]))

@@ -15,8 +15,8 @@ from tensorflow.core.util.event_pb2 import Event as Record
 
 from oomph.journal.events import FitStarted, ProcessStarted
 from oomph.journal.journal import Journal
-from oomph.resume.fit import event_files
-from oomph.resume.fit.event_files import drop_repeated
+from oomph.resume.fit import callbacks
+from oomph.resume.fit.callbacks import drop_repeated_events
 
 
 @pytest.fixture
@@ -65,7 +65,7 @@ def test_logged_values_are_readable_while_the_event_file_is_open(board):
 
 def test_events_after_the_checkpoint_and_a_torn_record_are_dropped(board, tmp_path):
     taken_at = a_dead_attempt(board, tmp_path / "run")
-    drop_repeated([board], tmp_path / "run", 2, 0, taken_at)
+    drop_repeated_events([board], tmp_path / "run", 2, 0, taken_at)
     assert logged(Path(board.log_dir)) == [1, 2]
     assert len(list(Path(board.log_dir).rglob("*"))) == 2, "the folder and one file in it"
 
@@ -75,7 +75,7 @@ def test_file_times_do_not_affect_which_events_are_dropped(board, tmp_path):
     taken_at = a_dead_attempt(board, tmp_path / "run")
     (path,) = Path(board.log_dir).glob("train/*")
     os.utime(path, (taken_at - 1, taken_at - 1))
-    drop_repeated([board], tmp_path / "run", 2, 0, taken_at)
+    drop_repeated_events([board], tmp_path / "run", 2, 0, taken_at)
     assert logged(Path(board.log_dir)) == [1, 2]
 
 
@@ -85,11 +85,11 @@ def test_a_restarted_fit_drops_only_its_own_events(board, tmp_path):
     a_dead_attempt(board, tmp_path / "run")
     (path,) = Path(board.log_dir).glob("train/*.4711.*")
     before = path.read_bytes()
-    drop_repeated([board], tmp_path / "run", 2, 1, None)
-    drop_repeated([], tmp_path / "run", 2, 0, None)
-    drop_repeated([board], None, 2, 0, 0.0)
+    drop_repeated_events([board], tmp_path / "run", 2, 1, None)
+    drop_repeated_events([], tmp_path / "run", 2, 0, None)
+    drop_repeated_events([board], None, 2, 0, 0.0)
     assert path.read_bytes() == before
-    drop_repeated([board], tmp_path / "run", 2, 0, None)
+    drop_repeated_events([board], tmp_path / "run", 2, 0, None)
     assert logged(Path(board.log_dir)) == [0]
 
 
@@ -99,7 +99,7 @@ def test_files_of_other_processes_and_of_this_attempt_are_left_alone(board, tmp_
     log(board, 1)
     mine = tmp_path / "board" / "train" / "events.out.tfevents.mine"
     mine.write_bytes(b"x")
-    drop_repeated([board], tmp_path / "run", 2, 0, 0.0)
+    drop_repeated_events([board], tmp_path / "run", 2, 0, 0.0)
     assert mine.read_bytes() == b"x"
     mine.unlink()
     (ours,) = Path(board.log_dir).glob("train/*.v2")
@@ -114,7 +114,7 @@ def test_an_open_event_file_is_left_alone_when_a_dead_attempt_had_its_pid(board,
     dead.rename(str(dead).replace(".4711.", f".{os.getpid()}.").replace(dead.name.split(".")[3], "1000000000"))
     journal(tmp_path / "run", 2, os.getpid())
     log(board, 7)
-    drop_repeated([board], tmp_path / "run", 2, 0, 0.0)
+    drop_repeated_events([board], tmp_path / "run", 2, 0, 0.0)
     log(board, 8)
     assert logged(Path(board.log_dir)) == [7, 8]
 
@@ -128,18 +128,18 @@ def test_event_files_of_an_older_training_are_unchanged_even_if_the_journal_is_f
     os.utime(run / "journal" / "1-0-script.jsonl", (0, 0))
     (path,) = Path(board.log_dir).glob("train/*")
     before = path.read_bytes()
-    drop_repeated([board], run, 2, 0, 0.0)
+    drop_repeated_events([board], run, 2, 0, 0.0)
     assert path.read_bytes() == before
 
 
 def test_event_files_of_a_later_training_are_left_unchanged(board, tmp_path, monkeypatch):
-    monkeypatch.setattr(event_files, "_LATEST_NS", 0)
+    monkeypatch.setattr(callbacks, "_LATEST_NS", 0)
     journal(tmp_path / "run", 1, 4711).write(FitStarted(fit=0))
     time.sleep(0.05)
     a_dead_attempt(board, tmp_path / "elsewhere")
     (path,) = Path(board.log_dir).glob("train/*")
     before = path.read_bytes()
-    drop_repeated([board], tmp_path / "run", 2, 0, 0.0)
+    drop_repeated_events([board], tmp_path / "run", 2, 0, 0.0)
     assert path.read_bytes() == before
 
 
@@ -149,7 +149,7 @@ def test_a_link_to_a_file_is_left_alone(board, tmp_path):
     dead.rename(tmp_path / "kept")
     dead.symlink_to(tmp_path / "kept")
     before = (tmp_path / "kept").read_bytes()
-    drop_repeated([board], tmp_path / "run", 2, 0, 0.0)
+    drop_repeated_events([board], tmp_path / "run", 2, 0, 0.0)
     assert dead.is_symlink()
     assert (tmp_path / "kept").read_bytes() == before
 
@@ -161,5 +161,5 @@ def test_an_unreadable_event_file_leaves_no_temporary_file(board, tmp_path):
     content[12:16] = b"\xff" * 4
     dead.write_bytes(content)
     with pytest.raises(DecodeError):
-        drop_repeated([board], tmp_path / "run", 2, 0, 0.0)
+        drop_repeated_events([board], tmp_path / "run", 2, 0, 0.0)
     assert [path.name for path in dead.parent.iterdir()] == [dead.name]

@@ -19,7 +19,7 @@ from oomph.keras_bridge.batch.replicas import outside_strategy_scope
 from oomph.keras_bridge.names.keras3 import KERAS
 from oomph.keras_bridge.runtime.errors import outcome_of
 from oomph.protocol.progress import Phase
-from oomph.resume.fit import callbacks, event_files, model_state, reporting, written_files
+from oomph.resume.fit import callbacks, model_state, reporting, written_files
 from oomph.resume.fit.checkpoints import FitCheckpoints
 from oomph.resume.fit.reporting import tell_own_resume, tell_unsavable
 from oomph.resume.fit.resumption import CannotResumeError, Resumption, ended_before
@@ -301,10 +301,7 @@ class Fit(RunningFit):
 
     def not_recoverable(self, error: BaseException, phase: str, reason: str, begin: Start | None) -> NoReturn:
         """Restart from the checkpoint if that can help; otherwise raise the user's own error."""
-        if begin is not None:
-            self.fits.remember_micro_batch(self.identity, begin)
-        can_restart = phase in ("commit", "input") or begin is not None
-        leaving.go_back_or_give_up(self.fits, error, reason, can_restart, None if begin is None else begin.samples)
+        leaving.go_back_or_give_up(self.fits, self.identity, error, phase, reason, begin)
 
     def guard_broken(self, error: BaseException) -> None:
         """Called when the guard cannot be built for this model: the fit continues as plain Keras."""
@@ -336,7 +333,7 @@ class Fit(RunningFit):
         if session.handover.attempt == 1 or not session.is_owner_now() or (self._resumed and taken_at is None):
             return
         try:
-            event_files.drop_repeated(
+            callbacks.drop_repeated_events(
                 self.callbacks, session.run_dir, session.handover.attempt, self.identity.ordinal, taken_at
             )
         except Exception as error:  # not a folder, another kind of file: the training matters more

@@ -199,7 +199,4 @@ class ResumableLoop(RunningLoop):
 
     def go_back(self, error: BaseException, phase: str, reason: str, begin: Start | None) -> NoReturn:
         """A guarded step failed: restart from the checkpoint if that can help; otherwise raise the script's error."""
-        if begin is not None:
-            self.fits.remember_micro_batch(self.identity, begin)
-        can_restart = phase in ("commit", "input") or begin is not None
-        leaving.go_back_or_give_up(self.fits, error, reason, can_restart, None if begin is None else begin.samples)
+        leaving.go_back_or_give_up(self.fits, self.identity, error, phase, reason, begin)

@@ -12,21 +12,31 @@ from oomph.journal.events import AtStep, ContextLost, GaveUp, Interrupted, Preem
 from oomph.keras_bridge.runtime.errors import lost_context
 from oomph.protocol.reasons import Reason
 from oomph.resume.training.fits import Fits
+from oomph.resume.training.identity import FitIdentity
 from oomph.run.policy.decide import GAVE_UP_EXIT_CODE
+from oomph.script.kept_micro_batches import Start
 from oomph.script.preemption import CTRL_C
 from oomph.script.preemption import EXIT_CODE as RESTART_EXIT_CODE
 
 
 def go_back_or_give_up(
-    fits: Fits, error: BaseException, reason: str, can_restart: bool, micro_batch: int | None = None
+    fits: Fits, fit: FitIdentity, error: BaseException, phase: str, reason: str, begin: Start | None
 ) -> NoReturn:
-    """End the process so that the supervisor restarts it from the checkpoint; otherwise raise the user's error.
+    """Restart from the checkpoint if that can help; otherwise raise the user's error.
 
     Args:
-        micro_batch: the smaller micro-batch that the next process begins with, if any.
+        phase: the part of the step that failed.
+        begin: the smaller micro-batch that the next process begins with, if any.
     """
-    if can_restart:
-        restart_from_checkpoint(fits, reason, "device-oom", micro_batch)
+    if begin is not None:
+        fits.remember_micro_batch(fit, begin)
+    if begin is not None or phase in ("commit", "input"):
+        restart_from_checkpoint(fits, reason, "device-oom", None if begin is None else begin.samples)
+    give_up(fits, error, reason)
+
+
+def give_up(fits: Fits, error: BaseException, reason: str) -> NoReturn:
+    """Raise the user's error, since no restart helps."""
     fits.note(GaveUp(fault="device-oom", reason=reason))
     raise error
 
